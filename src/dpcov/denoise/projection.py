@@ -1,0 +1,38 @@
+"""Projections of a spectrum and of a symmetric matrix."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float64]
+
+
+def onto_simplex(values: Vector, total: float) -> Vector:
+    """Nearest vector with entries at least 0 and the sum `total` (spec pure 5, with equality).
+
+    (values - tau)+ with tau such that the sum is right; zero if `total` is not positive.
+    """
+    if total <= 0:
+        return np.zeros_like(values)
+    descending = np.sort(values)[::-1]
+    taus = (np.cumsum(descending) - total) / np.arange(1, len(values) + 1)
+    tau = taus[np.flatnonzero(descending > taus)[-1]]
+    return np.maximum(values - tau, 0.0)
+
+
+def project(matrix: NDArray[np.float64], trace: float | None) -> NDArray[np.float64]:
+    """Nearest positive semidefinite (d, d) matrix in Frobenius norm, with that trace if given."""
+    values, vectors = np.linalg.eigh(matrix)
+    spectrum = np.maximum(values, 0.0) if trace is None else onto_simplex(values, trace)
+    return compose(vectors, spectrum)
+
+
+def compose(vectors: NDArray[np.float64], spectrum: Vector) -> NDArray[np.float64]:
+    """Exactly symmetric matrix with these eigenvectors (columns) and eigenvalues >= 0."""
+    root = vectors * np.sqrt(spectrum)
+    return root @ root.T

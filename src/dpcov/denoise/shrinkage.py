@@ -1,0 +1,143 @@
+"""Shrinking the spectrum of a noisy matrix whose noise law is public (spec denoise 2).
+
+The law is rotation-invariant, so the best estimate that keeps the noisy eigenvectors has the spectrum
+x_i = sum_j (v_i . u_j)^2 l_j, with l the true spectrum and u its vectors. Both parts can be had from
+the noise law: by simulation at any d, or in closed form in the limit of large d.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+
+from dpcov.denoise.projection import compose, onto_simplex
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.samplers import MatrixLaw
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+SIMULATIONS = 32
+ITERATIONS = 12
+STEP = 0.7
+POWERS = (2.0, 8.0)
+SMALL = 100  # below this order always simulate
+LARGE = 400  # above it never
+CLEAR = 10.0  # trace, over the detectable eigenvalue, from which the closed form is as good
+RESOLUTION = 0.5  # imaginary part of the closed form's argument, in edge / sqrt(d)
+GATE = 0.5  # trace, over the detectable eigenvalue, below which simulation finds nothing either
+
+
+def shrink(matrix: Matrix, law: MatrixLaw, trace: float, generator: np.random.Generator) -> Matrix:
+    """Estimate of S from `matrix` = S + noise, the law of the noise, and an estimate of tr S.
+
+    Parameters
+    ----------
+    matrix : (d, d) symmetric.
+    law : law of the noise, in the units of `matrix`.
+    trace : estimate of the trace; the result's trace is its positive part.
+    generator : for simulating the law; independent of the noise in `matrix`.
+
+    Returns
+    -------
+    (d, d) positive semidefinite matrix.
+    """
+    values, vectors = np.linalg.eigh(matrix)
+    if simulates(law, trace):
+        spectrum = simulated_spectrum(values, law, trace, generator)
+    else:
+        spectrum = asymptotic_spectrum(values, law, trace)
+    return compose(vectors, spectrum)
+
+
+def simulates(law: MatrixLaw, trace: float) -> bool:
+    """Whether `shrink` simulates: at small orders, and at moderate ones where little shows."""
+    if law.dimension < SMALL:
+        return True
+    return law.dimension <= LARGE and trace < CLEAR * law.detectable
+
+
+def nothing_shows(law: MatrixLaw, trace: float) -> bool:
+    """The gate: whether even one direction holding all of the trace would drown in the noise.
+
+    `law.detectable` is the threshold in the limit of large d. At the orders that are simulated
+    there is something to be gained down to half of it (measured by `make accuracy`).
+    """
+    return trace < law.detectable * (GATE if simulates(law, trace) else 1.0)
+
+
+def simulated_spectrum(
+    values: Vector, law: MatrixLaw, trace: float, generator: np.random.Generator
+) -> Vector:
+    """Shrunk spectrum for ascending noisy eigenvalues, by simulation (spec denoise 2.2, 2.3).
+
+    Candidates for the true spectrum are the one that reproduces the noisy eigenvalues best and
+    steep power laws, since uncentred second moments have a dominant direction; each is weighted by the
+    likelihood of the noisy eigenvalues under it (at small orders; many eigenvalues make the likelihoods
+    too unequal). Near the threshold of detection, where
+    the fit alone is unstable, this saves up to 5 % (`make accuracy`).
+    """
+    simulations = _Simulations(law, generator)
+    candidates = [_fitted(values, trace, simulations)]
+    if len(values) < SMALL:
+        ranks = np.arange(len(values), 0, -1.0)
+        candidates += [trace * ranks**-power / np.sum(ranks**-power) for power in POWERS]
+    likelihoods, shrunk = zip(
+        *(simulations.shrunk(candidate, values) for candidate in candidates), strict=True
+    )
+    weights = np.exp(np.array(likelihoods) - max(likelihoods))
+    average = weights @ np.array(shrunk) / weights.sum()
+    return onto_simplex(isotonic_regression(average).x, trace)
+
+
+def _fitted(values: Vector, trace: float, simulations: _Simulations) -> Vector:
+    """Spectrum whose noisy eigenvalues are on average `values`, as far as one exists."""
+    spectrum = onto_simplex(values, trace)
+    for _ in range(simulations.iterations):
+        mean = np.linalg.eigvalsh(simulations.noisy(spectrum)).mean(axis=0)
+        spectrum = isotonic_regression(spectrum + STEP * (values - mean)).x
+        spectrum = onto_simplex(spectrum, trace)
+    return spectrum
+
+
+class _Simulations:
+    """Draws of the noise law, reused for every candidate spectrum."""
+
+    def __init__(self, law: MatrixLaw, generator: np.random.Generator) -> None:
+        large = law.dimension >= SMALL
+        self.iterations = ITERATIONS * 2 // 3 if large else ITERATIONS
+        count = SIMULATIONS // 2 if large else SIMULATIONS
+        self._noises = np.stack([law.simulate(generator) for _ in range(count)])
+
+    def noisy(self, spectrum: Vector) -> NDArray[np.float64]:
+        """(count, d, d) noisy versions of the diagonal matrix with this spectrum."""
+        matrices = self._noises.copy()
+        diagonal = np.arange(len(spectrum))
+        matrices[:, diagonal, diagonal] += spectrum
+        return matrices
+
+    def shrunk(self, spectrum: Vector, observed: Vector) -> tuple[float, Vector]:
+        """Log-likelihood of the observed eigenvalues, and the best spectrum in noisy eigenvectors."""
+        values, vectors = np.linalg.eigh(self.noisy(spectrum))
+        mean, variance = values.mean(axis=0), values.var(axis=0, ddof=1)
+        likelihood = -0.5 * float(np.sum((observed - mean) ** 2 / variance + np.log(variance)))
+        overlaps = np.einsum("bji,bji,j->i", vectors, vectors, spectrum) / len(vectors)
+        return likelihood, isotonic_regression(overlaps).x
+
+
+def asymptotic_spectrum(values: Vector, law: MatrixLaw, trace: float) -> Vector:
+    """Shrunk spectrum for ascending noisy eigenvalues, in closed form (spec pure 6).
+
+    Rotationally invariant estimator for additive free noise (Bun, Allez, Bouchaud and Potters 2016):
+    x = Im(w g) / Im(g), w = z - R(g), at z slightly above the real axis.
+    """
+    z = values + 1j * RESOLUTION * law.edge / np.sqrt(len(values))
+    g = (1 / (z[:, None] - values[None, :])).mean(axis=1)
+    w = z - law.r_transform(g)
+    spectrum = (w * g).imag / g.imag
+    return onto_simplex(isotonic_regression(spectrum).x, trace)

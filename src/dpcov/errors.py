@@ -1,0 +1,43 @@
+"""Every error a user can meet, each saying what to do about it.
+
+The text of an error is an output that an adversary may read: it is built from public
+things only (names, bounds, budgets, file names), never from a cell of the data.
+"""
+
+from __future__ import annotations
+
+
+class DpcovError(Exception):
+    """Base of all errors that dpcov raises on purpose; the command line exits with 2."""
+
+
+class BudgetError(DpcovError):
+    """A privacy parameter is not a usable number."""
+
+
+class SchemaError(DpcovError):
+    """The schema is missing, malformed, or does not fit the data's columns."""
+
+
+class SourceError(DpcovError):
+    """The data cannot be opened or read; never says what was in it."""
+
+
+class MechanismError(DpcovError):
+    """A mechanism refuses from public numbers alone, before anything is read or spent."""
+
+
+class ReleaseError(DpcovError):
+    """A release file cannot be read, or is not what it should be."""
+
+
+class OutputError(DpcovError):
+    """The output cannot be written; found before anything is spent."""
+
+
+class LedgerError(DpcovError):
+    """The ledger cannot be used."""
+
+
+class BudgetExceededError(LedgerError):
+    """The ledger refuses: what is left does not suffice. Nothing was drawn or spent."""

@@ -1,0 +1,56 @@
+"""Mechanisms: from a data set behind its door to a release, under a stated guarantee.
+
+`MECHANISMS` is the registry: the command line, the documentation and the conformance battery are
+driven by it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from dpcov.errors import MechanismError
+from dpcov.mechanisms.gaussian import Gaussian
+from dpcov.mechanisms.matrix_laplace import MatrixLaplace
+
+if TYPE_CHECKING:
+    from dpcov.entropy import Entropy
+    from dpcov.mechanisms.additive import Calibration
+    from dpcov.moment import Lattice
+    from dpcov.privacy import Budget, Neighbors
+    from dpcov.releases import Release
+    from dpcov.sources.rows import Rows
+
+
+class Mechanism(Protocol):
+    """A frozen dataclass whose fields are public; the arguments of a call are sensitive."""
+
+    name: ClassVar[str]
+
+    def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
+        """The noise and the guarantee, from public numbers; refuses before anything is spent."""
+
+    def __call__(
+        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
+    ) -> Release: ...
+
+
+MECHANISMS: dict[str, type[Mechanism]] = {
+    mechanism.name: mechanism for mechanism in (MatrixLaplace, Gaussian)
+}
+
+
+def mechanism_named(name: str, **fields: Any) -> Mechanism:
+    """The registered mechanism `name` with these public fields."""
+    if name not in MECHANISMS:
+        raise MechanismError(
+            f"There is no mechanism {name!r}. Choose one of: {', '.join(MECHANISMS)}, auto."
+        )
+    try:
+        return MECHANISMS[name](**fields)
+    except TypeError:
+        raise MechanismError(
+            f"The mechanism {name!r} has no option of that name: {', '.join(fields)}."
+        ) from None
+
+
+__all__ = ["MECHANISMS", "Gaussian", "MatrixLaplace", "Mechanism", "mechanism_named"]

@@ -1,0 +1,139 @@
+"""Exact integer second moments and their sensitivities (spec lattice 1, 2).
+
+Everything public about a query is a `Lattice`; the sensitive answer is a `SecondMoment`, built
+by an `Accumulator` whose arithmetic is exact, hence independent of order, batches and threads.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpcov.privacy import Neighbors, Unit, exact
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+UNITS_PER_RADIUS = 2**20
+EXACT_FLOAT = 2**53  # every integer up to here is a float64
+BLOCK_ROWS = 4096  # rows of one BLAS call: BLOCK_ROWS * 2 * 2^40 <= 2^53
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """The integer grid on which rows live, and the sensitivities that follow from it.
+
+    A row is w = (z, t): z has `features` integers with ||z||^2 <= 2^40 (its radius), t is the
+    constant `intercept_units`. B^2 = `bound` is the certified bound on ||w||^2. Between
+    neighbours the second moment changes by A - A', both positive semidefinite with trace at most
+    k B^2, where k = `unit.max_rows` (1 for rows); one of them is 0 under add/remove. All
+    sensitivities below are exact integers in squared lattice units.
+    """
+
+    features: int
+    radius: float
+    intercept: float = 0.0
+    unit: Unit = Unit()
+
+    @property
+    def step(self) -> float:
+        """Size of a lattice unit in the units of an encoded row."""
+        return self.radius / UNITS_PER_RADIUS
+
+    @property
+    def intercept_units(self) -> int:
+        return math.ceil(exact(self.intercept) * UNITS_PER_RADIUS)
+
+    @property
+    def dimension(self) -> int:
+        """Order of the second moment, with the intercept."""
+        return self.features + (self.intercept_units > 0)
+
+    @property
+    def bound(self) -> int:
+        """B^2, the certified bound on the squared norm of a whole row w."""
+        return UNITS_PER_RADIUS**2 + self.intercept_units**2
+
+    @property
+    def unit_bound(self) -> int:
+        """k B^2: bound on the trace of everything that one unit adds."""
+        return self.unit.max_rows * self.bound
+
+    def nuclear(self, neighbors: Neighbors) -> int:
+        """Nuclear-norm sensitivity: k B^2 add/remove; 2 k B^2 replace-one (k B^2 if d = 1)."""
+        return self.unit_bound * (2 if self._two_sided(neighbors) else 1)
+
+    def frobenius_squared(self, neighbors: Neighbors) -> int:
+        """Squared Frobenius sensitivity: k^2 B^4 add/remove; twice that replace-one (d > 1).
+
+        ||A - A'||_F^2 <= tr(A)^2 + tr(A')^2 because <A, A'> >= 0.
+        """
+        return self.unit_bound**2 * (2 if self._two_sided(neighbors) else 1)
+
+    def _two_sided(self, neighbors: Neighbors) -> bool:
+        return neighbors is Neighbors.REPLACE_ONE and self.dimension > 1
+
+
+@dataclass(frozen=True, slots=True)
+class SecondMoment:
+    """The exact answer to a query: never leaves a mechanism without noise.
+
+    `units` is the (d, d) symmetric object array of Python integers sum w w^T; `unit_count` is
+    the number of rows, or of persons where the unit is a person.
+    """
+
+    units: NDArray[np.object_]
+    lattice: Lattice
+    columns: tuple[str, ...]
+    unit_count: int
+
+    def trace(self) -> int:
+        return int(np.trace(self.units))
+
+
+class Accumulator:
+    """Exact sum of w w^T over blocks of integer rows.
+
+    A block's Gram matrix is computed by BLAS in float64, where every partial sum is an integer below
+    2^53 and so exact in any order. Blocks are added to two int64 limbs, value =
+    high * 2^32 + low: no overflow for fewer than 2^50 rows.
+    """
+
+    __slots__ = ("_high", "_low", "_pending")
+
+    _FLUSHES = 512  # 512 * 2^53 + 2^32 < 2^63
+
+    def __init__(self, dimension: int) -> None:
+        self._low: NDArray[np.int64] = np.zeros((dimension, dimension), np.int64)
+        self._high: NDArray[np.int64] = np.zeros((dimension, dimension), np.int64)
+        self._pending = 0
+
+    def add(self, block: NDArray[np.float64]) -> None:
+        """Add the rows of a (d, m) block of integer-valued floats, m <= `BLOCK_ROWS`."""
+        if block.shape[1] > BLOCK_ROWS:
+            raise ValueError("a block has too many rows for an exact float64 Gram matrix")
+        self._low += (block @ block.T).astype(np.int64)
+        self._pending += 1
+        if self._pending >= self._FLUSHES:
+            self._carry()
+
+    def merge(self, other: Accumulator) -> None:
+        """Add another accumulator's sum to this one."""
+        self._carry()
+        other._carry()
+        self._low += other._low
+        self._high += other._high
+        self._carry()
+
+    def _carry(self) -> None:
+        self._high += self._low >> 32
+        self._low &= 2**32 - 1
+        self._pending = 0
+
+    def total(self) -> NDArray[np.object_]:
+        """The sum as Python integers."""
+        result: NDArray[np.object_] = self._high.astype(object) * 2**32 + self._low
+        return result

@@ -1,0 +1,270 @@
+"""The release file: its published form (`ReleaseDocument`), and the way there and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+
+from dpcov.errors import ReleaseError
+from dpcov.moment import UNITS_PER_RADIUS, Lattice
+from dpcov.privacy import ApproxDP, Guarantee, Neighbors, PureDP, ZCDP, Budget
+from dpcov.releases import NOT_PRIVATE, Release
+from dpcov.samplers import matrix_law, scalar_law
+from dpcov.schema import Schema
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FORMAT = "dpcov.release/1"
+MAX_DIMENSION = 8192
+
+PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Rational = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,2000}(/[1-9][0-9]{0,2000})?$")]
+Dimension = Annotated[int, Field(ge=1, le=MAX_DIMENSION)]
+Integer64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class PureDocument(_Model):
+    """Pure epsilon-differential privacy."""
+
+    definition: Literal["pure"] = "pure"
+    epsilon: PositiveFloat
+
+
+class ZCDPDocument(_Model):
+    """rho-zero-concentrated differential privacy."""
+
+    definition: Literal["zcdp"] = "zcdp"
+    rho: PositiveFloat
+
+
+class ApproxDocument(_Model):
+    """(epsilon, delta)-differential privacy."""
+
+    definition: Literal["approx"] = "approx"
+    epsilon: PositiveFloat
+    delta: Annotated[float, Field(gt=0, lt=1)]
+
+
+class GuaranteeDocument(_Model):
+    """What the release guarantees; `unit` is null for rows, else the person's column."""
+
+    budget: Annotated[
+        PureDocument | ZCDPDocument | ApproxDocument, Field(discriminator="definition")
+    ]
+    neighbors: Neighbors
+    unit: str | None
+    max_rows: int = Field(ge=1)
+    in_words: str
+
+
+class WishartDifferenceDocument(_Model):
+    """c (G1 G1' - G2 G2'), G of shape (d, d+1) standard normal."""
+
+    law: Literal["wishart-difference"]
+    dimension: Dimension
+    scale: PositiveFloat
+
+
+class GaussianOrthogonalDocument(_Model):
+    """Independent discrete Gaussians, half the variance off the diagonal."""
+
+    law: Literal["discrete-gaussian-orthogonal"]
+    dimension: Dimension
+    variance: Rational
+
+
+class ScalarLaplaceDocument(_Model):
+    """P(k) proportional to exp(-|k| / scale)."""
+
+    law: Literal["discrete-laplace"]
+    scale: Rational
+
+
+class ScalarGaussianDocument(_Model):
+    """P(k) proportional to exp(-k^2 / (2 variance))."""
+
+    law: Literal["discrete-gaussian"]
+    variance: Rational
+
+
+class LatticeDocument(_Model):
+    """Grid of the encoded rows: a step is `radius` * 2^-20."""
+
+    radius: PositiveFloat
+    units_per_radius: Literal[UNITS_PER_RADIUS] = UNITS_PER_RADIUS  # type: ignore[valid-type]
+    intercept_units: int = Field(ge=0, le=UNITS_PER_RADIUS)
+    features: tuple[str, ...]
+
+
+class ReleaseDocument(_Model):
+    """A dpcov release. Matrices are symmetric; lower triangles are listed row by row.
+
+    `published` * 2^`shift` * (radius / 2^20)^2 is the noisy second moment of the encoded rows (z, t);
+    `denoised` is the estimate made from it, in the same units.
+    """
+
+    format: Literal["dpcov.release/1"] = "dpcov.release/1"
+    status: Literal["private", "reproducible: NOT PRIVATE"]
+    guarantee: GuaranteeDocument
+    mechanism: str
+    parameters: dict[str, float | int | str | bool | None]
+    noise: Annotated[
+        WishartDifferenceDocument | GaussianOrthogonalDocument, Field(discriminator="law")
+    ] | None
+    trace_noise: Annotated[
+        ScalarLaplaceDocument | ScalarGaussianDocument, Field(discriminator="law")
+    ] | None
+    lattice: LatticeDocument
+    shift: int = Field(ge=0, le=128)
+    published: list[Integer64] | None
+    published_trace: int | None
+    unit_count: int | None = Field(ge=0, description="Public under replace-one, else null.")
+    denoise: Literal["none", "project", "shrink"]
+    denoised: list[FiniteFloat] | None
+    provenance: dict[str, str]
+    table: Schema = Field(alias="schema")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ReleaseDocument:
+        declared = tuple(feature.name for feature in self.table.features)
+        if self.lattice.features != declared:
+            raise ValueError("the lattice's features are not those of the schema")
+        d = len(declared) + (self.lattice.intercept_units > 0)
+        if self.noise is not None and self.noise.dimension != d:
+            raise ValueError("the noise law's dimension is not the matrix's")
+        if (self.noise is None) != (self.published is None):
+            raise ValueError("a published matrix and its noise law go together")
+        if (self.trace_noise is None) != (self.published_trace is None):
+            raise ValueError("a published trace and its noise law go together")
+        for name, values in (("published", self.published), ("denoised", self.denoised)):
+            if values is not None and len(values) != d * (d + 1) // 2:
+                raise ValueError(f"{name} does not have the {d * (d + 1) // 2} entries of its order")
+        if (self.guarantee.neighbors is Neighbors.REPLACE_ONE) != (self.unit_count is not None):
+            raise ValueError("unit_count is public under replace-one, and only there")
+        return self
+
+
+def to_document(release: Release) -> dict[str, Any]:
+    """The JSON document of a release; validated before it leaves."""
+    lattice, guarantee = release.lattice, release.guarantee
+    document = {
+        "format": FORMAT,
+        "status": NOT_PRIVATE if release.reproducible else "private",
+        "guarantee": {
+            "budget": _budget_document(guarantee.budget),
+            "neighbors": guarantee.neighbors.value,
+            "unit": guarantee.unit.column,
+            "max_rows": guarantee.unit.max_rows,
+            "in_words": release.guarantee_in_words(),
+        },
+        "mechanism": release.mechanism,
+        "parameters": dict(release.parameters),
+        "noise": None if release.noise is None else release.noise.to_json(),
+        "trace_noise": None if release.trace_noise is None else release.trace_noise.to_json(),
+        "lattice": {
+            "radius": lattice.radius,
+            "units_per_radius": UNITS_PER_RADIUS,
+            "intercept_units": lattice.intercept_units,
+            "features": release.columns,
+        },
+        "shift": release.shift,
+        "published": _lower(release.published),
+        "published_trace": release.published_trace,
+        "unit_count": release.unit_count,
+        "denoise": release.denoise,
+        "denoised": _lower(release.denoised),
+        "provenance": dict(release.provenance),
+        "schema": release.schema.model_dump(mode="json"),
+    }
+    ReleaseDocument.model_validate(document)
+    return document
+
+
+def from_text(text: str, name: str) -> Release:
+    """The release that a JSON text describes."""
+    try:
+        document = ReleaseDocument.model_validate_json(text)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        where = ".".join(str(part) for part in fault["loc"])
+        message = str(fault["msg"]).removeprefix("Value error, ")
+        raise ReleaseError(
+            f"{name!r} is no valid release file: {f'{where}: ' if where else ''}{message}."
+        ) from None
+    schema = document.table
+    guarantee = document.guarantee
+    unit = schema.privacy_unit
+    if (guarantee.unit, guarantee.max_rows) != (unit.column, unit.max_rows):
+        raise ReleaseError(f"{name!r} is no valid release file: its unit is not its schema's.")
+    lattice = Lattice(len(schema.features), document.lattice.radius, schema.intercept, unit)
+    if lattice.intercept_units != document.lattice.intercept_units:
+        raise ReleaseError(f"{name!r} is no valid release file: its intercept is not its schema's.")
+    return Release(
+        schema=schema,
+        lattice=lattice,
+        guarantee=Guarantee(_budget(guarantee.budget), guarantee.neighbors, unit),
+        mechanism=document.mechanism,
+        parameters=document.parameters,
+        noise=None if document.noise is None else matrix_law(document.noise.model_dump()),
+        trace_noise=(
+            None if document.trace_noise is None else scalar_law(document.trace_noise.model_dump())
+        ),
+        shift=document.shift,
+        published=_full(document.published, lattice.dimension, np.int64),
+        published_trace=document.published_trace,
+        unit_count=document.unit_count,
+        reproducible=document.status == NOT_PRIVATE,
+        denoise=document.denoise,
+        denoised=_full(document.denoised, lattice.dimension, np.float64),
+        provenance=document.provenance,
+    )
+
+
+def _budget_document(budget: Budget) -> dict[str, Any]:
+    match budget:
+        case PureDP(epsilon):
+            return {"definition": "pure", "epsilon": epsilon}
+        case ZCDP(rho):
+            return {"definition": "zcdp", "rho": rho}
+        case ApproxDP(epsilon, delta):
+            return {"definition": "approx", "epsilon": epsilon, "delta": delta}
+
+
+def _budget(document: PureDocument | ZCDPDocument | ApproxDocument) -> Budget:
+    match document:
+        case PureDocument():
+            return PureDP(document.epsilon)
+        case ZCDPDocument():
+            return ZCDP(document.rho)
+        case ApproxDocument():
+            return ApproxDP(document.epsilon, document.delta)
+
+
+def _lower(matrix: NDArray[Any] | None) -> list[Any] | None:
+    if matrix is None:
+        return None
+    values: list[Any] = matrix[np.tril_indices(len(matrix))].tolist()
+    return values
+
+
+def _full(values: list[Any] | None, order: int, dtype: type) -> NDArray[Any] | None:
+    if values is None:
+        return None
+    matrix = np.zeros((order, order), dtype)
+    matrix[np.tril_indices(order)] = values
+    return matrix + np.tril(matrix, -1).T

@@ -1,0 +1,238 @@
+"""A release: the noisy matrix with the guarantee that it carries, and what follows from it.
+
+Nothing here sees data; everything computed from a release costs no further privacy.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpcov.errors import OutputError, ReleaseError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.moment import Lattice
+    from dpcov.privacy import Guarantee
+    from dpcov.samplers import MatrixLaw, ScalarLaw
+    from dpcov.schema import Schema
+
+    Matrix = NDArray[np.float64]
+
+NOT_PRIVATE = "reproducible: NOT PRIVATE"
+SMALLEST_VARIANCE = 1e-12  # of an encoded feature; below it a correlation is set to 0
+
+
+def _provenance() -> dict[str, str]:
+    return {"library": f"dpcov {version('dpcov')}", "date": datetime.now(UTC).date().isoformat()}
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A second moment under differential privacy.
+
+    Attributes
+    ----------
+    schema, lattice : what a row is, and the integer grid of its encoding.
+    guarantee : what is guaranteed, between which tables, for whom.
+    mechanism, parameters : how it was made.
+    noise, trace_noise : public laws of the noise; `noise` is None where the public gate spent the whole
+        budget on the trace, and `trace_noise` where no trace was released.
+    published : (d, d) integers; times 2^shift squared lattice steps it is S plus noise.
+    published_trace : integer, the trace of S plus noise, in squared lattice steps.
+    unit_count : number of rows or persons where it is public (replace-one), else None.
+    reproducible : True if a seed was used: then the release is NOT PRIVATE.
+    denoise : how `denoised` was made from the above: none, project or shrink.
+    denoised : (d, d) estimate of S in squared units of an encoded row.
+    """
+
+    schema: Schema
+    lattice: Lattice
+    guarantee: Guarantee
+    mechanism: str
+    parameters: Mapping[str, Any]
+    noise: MatrixLaw | None
+    trace_noise: ScalarLaw | None
+    shift: int
+    published: NDArray[np.int64] | None
+    published_trace: int | None
+    unit_count: int | None
+    reproducible: bool
+    denoise: str = "none"
+    denoised: Matrix | None = None
+    provenance: Mapping[str, str] = field(default_factory=_provenance)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the encoded features, without the intercept."""
+        return tuple(feature.name for feature in self.schema.features)
+
+    @property
+    def has_intercept(self) -> bool:
+        return self.lattice.dimension > self.lattice.features
+
+    @property
+    def row_count(self) -> int | None:
+        """Number of rows where it is public: replace-one, and rows as units."""
+        return self.unit_count if self.guarantee.unit.column is None else None
+
+    def noisy(self) -> Matrix:
+        """(d, d) unbiased noisy second moment, in squared units of an encoded row (z, t)."""
+        if self.published is None:
+            raise ReleaseError(
+                "So few rows can't rise above the noise that this budget needs, so the release holds "
+                "the trace only. Use a larger epsilon or more rows."
+            )
+        return self.published * (2.0**self.shift * self.lattice.step**2)
+
+    def second_moment(self) -> Matrix:
+        """(d, d) denoised second moment of the encoded rows (z, t), positive semidefinite.
+
+        With an intercept the last row and column hold t times the sums and t^2 times the count, with
+        t = `intercept()`.
+        """
+        return self.noisy() if self.denoised is None else self.denoised
+
+    def intercept(self) -> float:
+        """The constant t that is appended to each encoded row."""
+        return self.lattice.intercept_units * self.lattice.step
+
+    def count(self) -> float:
+        """Number of rows: exact where it is public, else a private estimate."""
+        if self.row_count is not None:
+            return float(self.row_count)
+        self._need_intercept()
+        corner = (
+            self.second_moment()[-1, -1] if self.published is None else self.noisy()[-1, -1]
+        )
+        return max(0.0, float(corner / self.intercept() ** 2))
+
+    def mean(self) -> Matrix:
+        """(p,) means of the features, in the data's own units."""
+        mean, _ = self._encoded()
+        return self._centers + self._scales * mean
+
+    def covariance(self) -> Matrix:
+        """(p, p) covariance of the features, centred by the private mean, in the data's own units."""
+        _, covariance = self._encoded()
+        return covariance * np.outer(self._scales, self._scales)
+
+    def correlation(self) -> Matrix:
+        """(p, p) correlations; 0 beside a feature without measurable variance."""
+        _, covariance = self._encoded()
+        variances = np.diag(covariance)
+        flat = variances <= SMALLEST_VARIANCE
+        deviations = np.sqrt(np.where(flat, 1.0, variances))
+        correlation = covariance / np.outer(deviations, deviations)
+        correlation[flat, :] = correlation[:, flat] = 0.0
+        np.fill_diagonal(correlation, 1.0)
+        return np.clip(correlation, -1.0, 1.0)
+
+    @property
+    def _centers(self) -> Matrix:
+        return np.array([feature.center for feature in self.schema.features])
+
+    @property
+    def _scales(self) -> Matrix:
+        return np.array([feature.scale for feature in self.schema.features])
+
+    def _need_intercept(self) -> None:
+        if not self.has_intercept:
+            raise ReleaseError(
+                "This release was made without an intercept, so it holds no means. "
+                "second_moment() is what it has; set intercept above 0 for the rest."
+            )
+
+    def _encoded(self) -> tuple[Matrix, Matrix]:
+        """Mean and covariance of the encoded features, by the Schur complement of the intercept."""
+        self._need_intercept()
+        moment = self.second_moment()
+        sums, corner = moment[:-1, -1], moment[-1, -1]
+        if corner <= 0:
+            return np.zeros(len(sums)), np.zeros((len(sums), len(sums)))
+        mean = np.clip(sums / corner * self.intercept(), -1.0, 1.0)
+        centred = moment[:-1, :-1] - np.outer(sums, sums) / corner
+        return mean, (centred + centred.T) / (2 * max(self.count(), 1.0))
+
+    def with_denoised(self, method: str, matrix: Matrix | None) -> Release:
+        """The same release with another denoised matrix."""
+        return replace(self, denoise=method, denoised=matrix)
+
+    def guarantee_in_words(self) -> str:
+        """The guarantee as a sentence; says so where there is none."""
+        if self.reproducible:
+            return f"{NOT_PRIVATE}. A seed was used, so this release protects nobody."
+        return self.guarantee.in_words()
+
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the release as one JSON document, atomically.
+
+        Raises
+        ------
+        OutputError : the file exists and `force` is not set, or can't be written.
+        """
+        from dpcov.release_file import to_document
+
+        target = Path(path)
+        check_writable(target, force=force)
+        text = json.dumps(to_document(self), indent=1) + "\n"
+        try:
+            write_atomically(target, text)
+        except OSError as error:
+            raise OutputError(f"{str(path)!r} can't be written: {error.strerror}.") from None
+
+    @classmethod
+    def load(cls, path: str | Path) -> Release:
+        """Read a release file; validated, never executed.
+
+        Raises
+        ------
+        ReleaseError : not a valid release file; says where.
+        """
+        from dpcov.release_file import from_text
+
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+            raise ReleaseError(f"The release {str(path)!r} can't be read: {reason}.") from None
+        return from_text(text, str(path))
+
+
+def check_writable(path: Path, *, force: bool) -> None:
+    """Find out, before anything is spent, whether `path` can be written."""
+    if path.exists() and not force:
+        raise OutputError(f"{str(path)!r} exists. Give another name, or --force to replace it.")
+    if path.is_dir():
+        raise OutputError(f"{str(path)!r} is a folder; give a file name.")
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".dpcov-"):
+            pass
+    except OSError as error:
+        raise OutputError(
+            f"{str(path)!r} can't be written: {error.strerror}. Nothing was spent."
+        ) from None
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write beside `path`, flush to disk, and rename over it."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".dpcov-", suffix=path.suffix)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

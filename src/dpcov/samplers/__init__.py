@@ -1,0 +1,85 @@
+"""Noise laws: public descriptions of what a mechanism adds, each with its sampler."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dpcov.entropy import Entropy
+
+
+class MatrixLaw(Protocol):
+    """A rotation-invariant law of symmetric (d, d) noise, in squared lattice units."""
+
+    @property
+    def dimension(self) -> int: ...
+
+    @property
+    def spread(self) -> float:
+        """Typical size of an entry; fixes how coarse a lattice the sum is published on."""
+
+    @property
+    def frobenius_squared(self) -> float:
+        """Expected squared Frobenius norm of the noise."""
+
+    @property
+    def edge(self) -> float:
+        """Where the spectrum of the noise ends, in the limit of large d."""
+
+    @property
+    def detectable(self) -> float:
+        """Smallest eigenvalue of the signal that rises above the noise, in that limit."""
+
+    def r_transform(self, g: NDArray[np.complex128]) -> NDArray[np.complex128]:
+        """R-transform of the limiting spectrum, at values of the Stieltjes transform."""
+
+    def sample(self, entropy: Entropy) -> NDArray[np.int64]:
+        """(d, d) integer noise for a release."""
+
+    def simulate(self, generator: np.random.Generator) -> NDArray[np.float64]:
+        """(d, d) noise for simulation, not for a release."""
+
+    def rescaled(self, factor: float) -> MatrixLaw:
+        """The law of `factor` times this noise, for simulation."""
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+class ScalarLaw(Protocol):
+    """A law of integer noise for one number."""
+
+    @property
+    def standard_deviation(self) -> float: ...
+
+    def sample(self, entropy: Entropy) -> int: ...
+
+    def simulate(self, generator: np.random.Generator) -> float: ...
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+def matrix_law(document: dict[str, Any]) -> MatrixLaw:
+    """The law that `MatrixLaw.to_json` described."""
+    from dpcov.samplers.orthogonal import GaussianOrthogonal
+    from dpcov.samplers.wishart import WishartDifference
+
+    if document["law"] == WishartDifference.law:
+        return WishartDifference(int(document["dimension"]), float(document["scale"]))
+    if document["law"] == GaussianOrthogonal.law:
+        return GaussianOrthogonal(int(document["dimension"]), Fraction(document["variance"]))
+    raise ValueError("unknown noise law")
+
+
+def scalar_law(document: dict[str, Any]) -> ScalarLaw:
+    """The law that `ScalarLaw.to_json` described."""
+    from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
+
+    if document["law"] == ScalarLaplace.law:
+        return ScalarLaplace(Fraction(document["scale"]))
+    if document["law"] == ScalarGaussian.law:
+        return ScalarGaussian(Fraction(document["variance"]))
+    raise ValueError("unknown noise law")

@@ -1,0 +1,27 @@
+"""Standard normals from cryptographic bits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtri
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.entropy import Entropy
+
+LARGEST = 9.2  # ndtri(2^-65) = -9.155
+
+
+def standard_normals(count: int, entropy: Entropy) -> NDArray[np.float64]:
+    """(count,) standard normals, by inversion of 63-bit tail probabilities and a sign.
+
+    float64 accuracy; |x| < 9.2. Used where the law of the noise is continuous; see
+    *Not protected* of the mechanisms that do.
+    """
+    words = entropy.words(count)
+    tail = ((words >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-64
+    magnitude: NDArray[np.float64] = -ndtri(np.minimum(tail, 0.5))
+    return np.where(words & np.uint64(1), magnitude, -magnitude)

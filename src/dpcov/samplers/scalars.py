@@ -1,0 +1,59 @@
+"""Integer noise for one number."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from dpcov.samplers.discrete import discrete_gaussian, discrete_laplace
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dpcov.entropy import Entropy
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarLaplace:
+    """P(k) proportional to exp(-|k| / scale)."""
+
+    scale: Fraction
+
+    law: ClassVar[str] = "discrete-laplace"
+
+    @property
+    def standard_deviation(self) -> float:
+        return math.sqrt(2) * float(self.scale)
+
+    def sample(self, entropy: Entropy) -> int:
+        return int(discrete_laplace(self.scale, 1, entropy)[0])
+
+    def simulate(self, generator: np.random.Generator) -> float:
+        return float(generator.laplace(scale=float(self.scale)))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"law": self.law, "scale": str(self.scale)}
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarGaussian:
+    """P(k) proportional to exp(-k^2 / (2 variance))."""
+
+    variance: Fraction
+
+    law: ClassVar[str] = "discrete-gaussian"
+
+    @property
+    def standard_deviation(self) -> float:
+        return math.sqrt(self.variance)
+
+    def sample(self, entropy: Entropy) -> int:
+        return int(discrete_gaussian(self.variance, 1, entropy)[0])
+
+    def simulate(self, generator: np.random.Generator) -> float:
+        return float(generator.normal(scale=self.standard_deviation))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"law": self.law, "variance": str(self.variance)}

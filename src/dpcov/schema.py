@@ -1,0 +1,318 @@
+"""The schema: what a person declares, from public knowledge, about each column of a table.
+
+It fixes the encoding of a row (`dpcov.encoder`): a numeric column becomes
+``(x - midpoint) / half-range`` in [-1, 1], a categorical one a 0/1 indicator per level. Nothing here
+ever looks at data.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from dpcov import privacy
+from dpcov.errors import SchemaError
+
+MAX_FEATURES = 8191  # squared norms of integer rows stay exact in float64: 8191 * 2^40 < 2^53
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class Numeric(_Model):
+    """A column of numbers with public bounds; values outside are moved to the nearer bound."""
+
+    kind: Literal["numeric"] = "numeric"
+    lower: FiniteFloat
+    upper: FiniteFloat
+    missing: Literal["midpoint", "level"] = Field(
+        "midpoint",
+        description="Missing values become the midpoint of the bounds; `level` adds an indicator.",
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Numeric:
+        if not self.lower < self.upper:
+            raise ValueError(f"lower = {self.lower:g} must be below upper = {self.upper:g}")
+        return self
+
+    @property
+    def midpoint(self) -> float:
+        return self.lower / 2 + self.upper / 2
+
+    @property
+    def half_range(self) -> float:
+        return self.upper / 2 - self.lower / 2
+
+
+class Categorical(_Model):
+    """A column with declared levels, one 0/1 indicator each.
+
+    An undeclared value is all zeros, or the level ``other`` where `other` is true.
+    """
+
+    kind: Literal["categorical"] = "categorical"
+    levels: tuple[bool | int | float | str, ...] = Field(min_length=1)
+    other: bool = False
+    missing: Literal["zeros", "level"] = Field(
+        "zeros", description="Missing values become all zeros; `level` adds an indicator."
+    )
+
+    @field_validator("levels")
+    @classmethod
+    def _distinct(cls, levels: tuple[Any, ...]) -> tuple[Any, ...]:
+        if len({level_text(level) for level in levels}) < len(levels):
+            raise ValueError("a level is declared twice")
+        return levels
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the indicators in encoding order: levels, then other, then missing."""
+        return (
+            *(level_text(level) for level in self.levels),
+            *(["(other)"] if self.other else []),
+            *(["(missing)"] if self.missing == "level" else []),
+        )
+
+
+class Ignored(_Model):
+    """A column left out; needed only to keep its place in a file without a header."""
+
+    kind: Literal["ignored"] = "ignored"
+
+
+Column = Annotated[Numeric | Categorical | Ignored, Field(discriminator="kind")]
+
+
+class PersonUnit(_Model):
+    """Protect persons, not rows: the id column, and how many rows of one person may count."""
+
+    column: str
+    max_rows: int = Field(ge=1, le=2**20)
+
+
+class FileOptions(_Model):
+    """How to read a text file."""
+
+    header: bool = True
+    separator: str = Field(",", min_length=1, max_length=1)
+    skip_lines: int = Field(0, ge=0, description="Lines to skip at the top, before any header.")
+    comment: str | None = Field(
+        None, min_length=1, max_length=1, description="Lines that start with this are skipped."
+    )
+    quote: bool = Field(True, description='Whether "..." quotes a cell. A quoted cell is one line.')
+    compression: Literal["auto", "none", "gzip"] = Field(
+        "auto", description="`auto` goes by the file's name."
+    )
+
+    @field_validator("separator", "comment")
+    @classmethod
+    def _single_byte(cls, value: str | None) -> str | None:
+        if value is not None and (not value.isascii() or value in '"\r\n'):
+            raise ValueError("must be one ASCII character other than a quote or a line end")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """One coordinate of an encoded row; a data value is `center + scale * coordinate`."""
+
+    name: str
+    column: str
+    center: float = 0.0
+    scale: float = 1.0
+
+
+class Schema(_Model):
+    """What each column may hold, the radius of an encoded row, and who is protected.
+
+    `radius` bounds the L2 norm of an encoded row and defaults to the largest norm that the
+    columns allow. `intercept` is the weight, as a share of the radius, of the constant that
+    is appended to each row so that one matrix holds moments, sums and the count.
+    """
+
+    columns: dict[str, Column] = Field(min_length=1)
+    radius: float | None = Field(None, gt=0, allow_inf_nan=False)
+    intercept: float = Field(0.3, ge=0, le=1)
+    missing: tuple[str, ...] = Field(("",), description="Cell texts that mean a missing value.")
+    unit: PersonUnit | None = None
+    file: FileOptions = FileOptions()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Schema:
+        if not self.features:
+            raise ValueError("no column is numeric or categorical")
+        if len(self.features) > MAX_FEATURES:
+            raise ValueError(f"more than {MAX_FEATURES} encoded features")
+        if len({feature.name for feature in self.features}) < len(self.features):
+            raise ValueError("two encoded features have the same name; rename a column or a level")
+        if self.unit is not None and self.unit.column in self.encoded_columns:
+            raise ValueError(
+                f"column {self.unit.column!r} is the person id and can't be a feature as well"
+            )
+        if self.unit is not None and not self.file.header and self.unit.column not in self.columns:
+            raise ValueError(
+                "a file without a header needs the person id among the columns, as kind = 'ignored'"
+            )
+        return self
+
+    @property
+    def encoded_columns(self) -> dict[str, Numeric | Categorical]:
+        """The columns that are encoded, in order."""
+        return {
+            name: column
+            for name, column in self.columns.items()
+            if not isinstance(column, Ignored)
+        }
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Names of the columns that must be read."""
+        unit = () if self.unit is None else (self.unit.column,)
+        return (*self.encoded_columns, *unit)
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """Coordinates of an encoded row, without the intercept."""
+        found: list[Feature] = []
+        for name, column in self.encoded_columns.items():
+            if isinstance(column, Categorical):
+                found += [Feature(f"{name}={label}", name) for label in column.labels]
+                continue
+            found.append(Feature(name, name, column.midpoint, column.half_range))
+            if column.missing == "level":
+                found.append(Feature(f"{name}=(missing)", name))
+        return tuple(found)
+
+    @property
+    def largest_norm(self) -> float:
+        """Largest L2 norm of an encoded row: every column contributes at most 1 to its square."""
+        return math.sqrt(len(self.encoded_columns))
+
+    @property
+    def effective_radius(self) -> float:
+        """The declared radius, or the largest norm that the columns allow."""
+        return self.largest_norm if self.radius is None else self.radius
+
+    @property
+    def privacy_unit(self) -> privacy.Unit:
+        """Who is protected."""
+        if self.unit is None:
+            return privacy.Unit()
+        return privacy.Unit(self.unit.column, self.unit.max_rows)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        """Read a TOML schema; raises `SchemaError` with one line for each fault."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+            raise SchemaError(f"The schema {str(path)!r} can't be read: {reason}.") from None
+        try:
+            return cls.parse(tomllib.loads(text))
+        except tomllib.TOMLDecodeError as error:
+            raise SchemaError(f"The schema {str(path)!r} is not valid TOML: {error}.") from None
+        except SchemaError as error:
+            raise SchemaError(f"The schema {str(path)!r} has a fault. {error}") from None
+
+    @classmethod
+    def parse(cls, document: dict[str, Any]) -> Schema:
+        """Validate a plain document (parsed TOML or JSON)."""
+        try:
+            return cls.model_validate(document)
+        except ValidationError as error:
+            faults = "; ".join(_sentence(fault) for fault in error.errors()[:5])
+            raise SchemaError(f"{faults}.") from None
+
+    @classmethod
+    def from_bounds(
+        cls,
+        lower: float | Sequence[float],
+        upper: float | Sequence[float],
+        names: Sequence[str],
+        **fields: Any,
+    ) -> Schema:
+        """Schema of an all-numeric table with public bounds, scalars or one for each column."""
+        lows, highs = (_per_column(bound, len(names)) for bound in (lower, upper))
+        if len(set(names)) < len(names):
+            raise SchemaError("Two columns have the same name.")
+        columns = {
+            name: {"kind": "numeric", "lower": low, "upper": high}
+            for name, low, high in zip(names, lows, highs, strict=True)
+        }
+        return cls.parse({"columns": columns, **fields})
+
+
+def level_text(level: bool | int | float | str) -> str:
+    """The text by which a declared level is named and matched in text files."""
+    if isinstance(level, bool):
+        return "true" if level else "false"
+    if isinstance(level, float) and level.is_integer():
+        return str(int(level))
+    return str(level).strip()
+
+
+def _per_column(bound: float | Sequence[float], count: int) -> list[float]:
+    values = [bound] * count if isinstance(bound, int | float) else [float(b) for b in bound]
+    if len(values) != count:
+        raise SchemaError(
+            f"lower and upper need one bound for each of the {count} columns, or a single number."
+        )
+    return values  # type: ignore[return-value]
+
+
+def _sentence(fault: Any) -> str:
+    where = ".".join(str(part) for part in fault["loc"] if part not in ("numeric", "categorical"))
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    if fault["type"] == "missing":
+        message = "is missing; declare it from public knowledge, never from the data"
+    return f"{where}: {message}" if where else message
+
+
+def draft(types: dict[str, Literal["numeric", "categorical"]], options: FileOptions) -> str:
+    """TOML text of a schema to be completed by a person, from names and types only."""
+    lines = [
+        "# A draft from column names and types only. Fill in the bounds and the levels from public",
+        "# knowledge (what the column can hold), never from the data: they are not protected.",
+        '# Change kind to "ignored" (and drop the other keys) to leave a column out.',
+        'missing = ["", "NA"]',
+        "",
+        "# [unit]              # protect persons instead of rows",
+        '# column = "person_id"',
+        "# max_rows = 1",
+    ]
+    changed = options.model_dump(exclude_defaults=True)
+    if changed:
+        lines += ["", "[file]", *(f"{key} = {_toml(value)}" for key, value in changed.items())]
+    for name, kind in types.items():
+        lines += ["", f"[columns.{_toml(name)}]", f'kind = "{kind}"']
+        lines += ["# lower =", "# upper ="] if kind == "numeric" else ["# levels = []"]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: str | bool | int) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    escaped = "".join(
+        f"\\u{ord(c):04X}" if ord(c) < 32 or ord(c) == 127 else c
+        for c in value.replace("\\", "\\\\").replace('"', '\\"')
+    )
+    return f'"{escaped}"'

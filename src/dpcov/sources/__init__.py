@@ -1,0 +1,69 @@
+"""Where tables come from. `open_rows` is the only way from data to the rest of the library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpcov.errors import SourceError
+from dpcov.sources.quiet import quiet
+
+if TYPE_CHECKING:
+    from dpcov.schema import FileOptions, Schema
+    from dpcov.sources.base import Source
+    from dpcov.sources.rows import Rows
+
+PARQUET_ENDINGS = (".parquet", ".pq")
+UNKNOWN = (
+    "This kind of data can't be read. Give a path to a CSV, TSV or Parquet file, a NumPy array, "
+    "or a table that offers the Arrow C stream (pandas, polars, pyarrow, DuckDB)."
+)
+
+
+def open_rows(data: Any, schema: Schema, *, threads: int | None = None) -> Rows:
+    """Open a data set behind the one door; looks at names and types, at no value.
+
+    Parameters
+    ----------
+    data : path of a CSV, TSV (also .gz) or Parquet file, (n, d) NumPy array, or an object with
+        ``__arrow_c_stream__`` (pandas, polars, pyarrow, DuckDB).
+    schema : what the columns may hold.
+    threads : how many threads encode and sum; the result does not depend on it.
+
+    Raises
+    ------
+    SourceError : the data can't be opened, or a declared column is missing.
+    """
+    from dpcov.sources.rows import Rows
+
+    return Rows(schema, open_source(data, schema.file, tuple(schema.columns)), threads=threads)
+
+
+def open_source(data: Any, options: FileOptions, declared: tuple[str, ...]) -> Source:
+    """Open a data set as a stream of Arrow batches; `declared` names columns that have no name."""
+    with quiet("The data can't be opened."):
+        if isinstance(data, str | Path):
+            return _open_file(Path(data), options, declared)
+        if hasattr(data, "__arrow_c_stream__"):
+            from dpcov.sources.arrow import ArrowSource
+
+            return ArrowSource(data)
+        if hasattr(data, "__array__"):
+            from dpcov.sources.array import ArraySource
+
+            return ArraySource(data, declared)
+    raise SourceError(UNKNOWN)
+
+
+def _open_file(path: Path, options: FileOptions, declared: tuple[str, ...]) -> Source:
+    if not path.exists():
+        raise SourceError(f"There is no file {str(path)!r}.")
+    if path.is_dir():
+        raise SourceError(f"{str(path)!r} is a folder; give one file.")
+    if path.name.lower().endswith(PARQUET_ENDINGS):
+        from dpcov.sources.arrow import ParquetSource
+
+        return ParquetSource(path)
+    from dpcov.sources.text import TextSource
+
+    return TextSource(path, options, declared)

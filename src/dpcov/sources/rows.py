@@ -1,0 +1,191 @@
+"""The one door: what the library may learn of a data set, and the only code that sees rows."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from threadpoolctl import threadpool_limits
+
+from dpcov.encoder import Encoder, LinearMap
+from dpcov.errors import SourceError
+from dpcov.moment import Accumulator, Lattice, SecondMoment
+from dpcov.sources.persons import Persons
+from dpcov.sources.quiet import quiet
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.entropy import Entropy
+    from dpcov.schema import Schema
+    from dpcov.sources.base import Source
+
+UNREADABLE = (
+    "The data could not be read to its end (a damaged file, a lost disk, or a type that does not "
+    "fit its column). If a ledger was set, the reserved budget stays spent."
+)
+
+
+class Rows:
+    """A data set seen through its schema; answers with exact integer second moments only."""
+
+    def __init__(self, schema: Schema, source: Source, *, threads: int | None = None) -> None:
+        absent = [name for name in schema.needed if name not in source.names]
+        if absent:
+            raise SourceError(
+                f"The data has no column {absent[0]!r}, which the schema declares. "
+                f"Its columns are: {', '.join(source.names[:50])}."
+            )
+        twice = [name for name in schema.needed if source.names.count(name) > 1]
+        if twice:
+            raise SourceError(f"The data has more than one column {twice[0]!r}.")
+        if schema.unit is not None and not source.rereadable:
+            raise SourceError(
+                "A schema with a person unit reads the data twice, and this stream can be read "
+                "only once. Give a table or a file."
+            )
+        self.schema = schema
+        self._source = source
+        self._threads = threads or 1
+
+    def lattice(self, *, radius: float | None = None, features: int | None = None) -> Lattice:
+        """Public shape of a query: what sensitivities depend on."""
+        return Lattice(
+            len(self.schema.features) if features is None else features,
+            self.schema.effective_radius if radius is None else radius,
+            self.schema.intercept,
+            self.schema.privacy_unit,
+        )
+
+    def second_moments(
+        self,
+        *,
+        radius: float | None = None,
+        transform: LinearMap | None = None,
+        groups: int = 1,
+        labels: Entropy | None = None,
+    ) -> list[SecondMoment]:
+        """Exact second moments of the clipped rows, one for each group.
+
+        Parameters
+        ----------
+        radius : public bound on an encoded (and mapped) row; default, the schema's.
+        transform : public linear map applied before the clip.
+        groups : number of groups; each unit falls in one, uniformly and independently.
+        labels : fresh secret randomness for the groups; needed if `groups` > 1.
+
+        Returns
+        -------
+        list of `groups` moments, SENSITIVE: only a mechanism may hold them.
+        """
+        if groups > 1 and labels is None:
+            raise ValueError("groups need fresh randomness: a unit's group must not be guessable")
+        features = None if transform is None else len(transform.integers)
+        lattice = self.lattice(radius=radius, features=features)
+        encoder = Encoder(self.schema, lattice, transform)
+        columns = (
+            tuple(feature.name for feature in self.schema.features)
+            if features is None
+            else tuple(f"y{i}" for i in range(features))
+        )
+        with quiet(UNREADABLE), threadpool_limits(1, user_api="blas"):
+            persons = None
+            if self.schema.unit is not None:
+                persons = Persons(self.schema, encoder, self._source.batches(self.schema.needed))
+            assigned = _Assignment(groups, labels, persons)
+            sums = self._sums(encoder, lattice.dimension, assigned)
+            return [
+                SecondMoment(total.total(), lattice, columns, count)
+                for total, count in zip(sums, assigned.unit_counts(), strict=True)
+            ]
+
+    def _sums(self, encoder: Encoder, dimension: int, assigned: _Assignment) -> list[Accumulator]:
+        """Fold the batches; reading and group labels stay in order, the rest in any order."""
+        idle = [
+            [Accumulator(dimension) for _ in range(assigned.groups)] for _ in range(self._threads)
+        ]
+        sums = list(idle)
+
+        def work(batch: pa.RecordBatch, groups: NDArray[np.int64] | None) -> None:
+            own = idle.pop()
+            at = 0
+            for block in encoder.blocks(batch):
+                size = block.shape[1]
+                _add(own, block, None if groups is None else groups[at : at + size])
+                at += size
+            idle.append(own)
+
+        if self._threads == 1:
+            for batch, groups in self._labelled(assigned):
+                work(batch, groups)
+        else:
+            with ThreadPoolExecutor(self._threads) as pool:
+                waiting: deque[Future[None]] = deque()
+                for batch, groups in self._labelled(assigned):
+                    waiting.append(pool.submit(work, batch, groups))
+                    if len(waiting) > self._threads:
+                        waiting.popleft().result()
+                for future in waiting:
+                    future.result()
+        for other in sums[1:]:
+            for mine, theirs in zip(sums[0], other, strict=True):
+                mine.merge(theirs)
+        return sums[0]
+
+    def _labelled(
+        self, assigned: _Assignment
+    ) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64] | None]]:
+        for batch in self._source.batches(self.schema.needed):
+            yield batch, assigned.next(batch.num_rows)
+
+
+def _add(
+    sums: list[Accumulator], block: NDArray[np.float64], groups: NDArray[np.int64] | None
+) -> None:
+    if groups is None:
+        sums[0].add(block)
+        return
+    for group, total in enumerate(sums):
+        members = np.flatnonzero(groups == group)
+        if members.size == block.shape[1]:
+            total.add(block)
+        elif members.size:
+            total.add(np.ascontiguousarray(block[:, members]))
+
+
+class _Assignment:
+    """Which group each row falls in, -1 for a row that does not count; in reading order."""
+
+    def __init__(self, groups: int, labels: Entropy | None, persons: Persons | None) -> None:
+        self.groups = groups
+        self._labels = labels
+        self._persons = persons
+        self._at = 0
+        self._counts = np.zeros(groups, np.int64)
+        if persons is not None:
+            self._of_person = self._draw(persons.count)
+            self._counts = np.bincount(self._of_person, minlength=groups)
+
+    def _draw(self, count: int) -> NDArray[np.int64]:
+        if self.groups == 1 or self._labels is None:
+            return np.zeros(count, np.int64)
+        from dpcov.samplers.discrete import uniform_below
+
+        return uniform_below(self.groups, count, self._labels)
+
+    def next(self, size: int) -> NDArray[np.int64] | None:
+        """Groups of the next `size` rows, or None if all fall in the only group."""
+        start, self._at = self._at, self._at + size
+        if self._persons is not None:
+            chosen = self._persons.chosen[start : start + size]
+            return np.where(chosen >= 0, self._of_person[chosen], -1)
+        drawn = self._draw(size)
+        self._counts += np.bincount(drawn, minlength=self.groups)
+        return None if self.groups == 1 else drawn
+
+    def unit_counts(self) -> list[int]:
+        return [int(count) for count in self._counts]

@@ -1,0 +1,492 @@
+"""The ledger's arithmetic and its refusals; races and kills are in test_ledger_processes."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpcov import ledger as ledger_module
+from dpcov.errors import BudgetError, BudgetExceededError, LedgerError
+from dpcov.ledger import Account, Ledger, file_system
+from dpcov.privacy import (
+    ZCDP,
+    ApproxDP,
+    Budget,
+    Guarantee,
+    Neighbors,
+    PureDP,
+    Unit,
+    compose,
+    exact,
+)
+
+NOTHING_SPENT = "Nothing was drawn or spent"
+PERSON = Unit("person_id", 3)
+
+
+def of(
+    budget: Budget, neighbors: Neighbors = Neighbors.ADD_REMOVE, unit: Unit | None = None
+) -> Guarantee:
+    return Guarantee(budget, neighbors, unit or Unit())
+
+
+def spend(ledger: Ledger, *budgets: Budget) -> Account:
+    for budget in budgets:
+        ledger.reserve(of(budget))
+    return ledger.account()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "hospital.ledger"
+
+
+def test_ten_spends_of_a_tenth_fit_a_budget_of_one_and_an_eleventh_does_not(path: Path) -> None:
+    ledger = Ledger.create(path, PureDP(1.0))
+    account = spend(ledger, *[PureDP(0.1)] * 10)
+    assert (account.spent, account.left) == ({"epsilon": 1.0}, {"epsilon": 0.0})
+    with pytest.raises(BudgetExceededError, match=r"epsilon = 0\.0 is left.*" + NOTHING_SPENT):
+        ledger.reserve(of(PureDP(0.1)))
+    assert ledger.account() == account
+
+
+@pytest.mark.parametrize(
+    ("budget", "part", "count"),
+    [
+        (PureDP(0.3), PureDP(0.1), 3),
+        (ZCDP(0.3), ZCDP(0.1), 3),
+        (ZCDP(0.015), PureDP(0.1), 3),
+        (ApproxDP(0.3, 3e-7), ApproxDP(0.1, 1e-7), 3),
+        (ApproxDP(0.3, 1e-12), PureDP(0.1), 3),
+        (ApproxDP(9.0, 3e-7), ApproxDP(0.1, 1e-7), 3),
+    ],
+    ids=str,
+)
+def test_decimal_amounts_add_up_without_binary_rounding(
+    path: Path, budget: Budget, part: Budget, count: int
+) -> None:
+    ledger = Ledger.create(path, budget)
+    spend(ledger, *[part] * count)
+    with pytest.raises(BudgetExceededError):
+        ledger.reserve(of(part))
+
+
+def test_a_refusal_says_what_is_left_and_spends_nothing(path: Path) -> None:
+    ledger = Ledger.create(path, PureDP(1.0))
+    spend(ledger, PureDP(0.3))
+    with pytest.raises(BudgetExceededError, match=r"of epsilon = 1\.0, epsilon = 0\.7 is left"):
+        ledger.reserve(of(PureDP(0.71)))
+    assert spend(ledger, PureDP(0.7)).left == {"epsilon": 0.0}
+
+
+def test_spent_is_shown_rounded_up_and_left_rounded_down(path: Path) -> None:
+    ledger = Ledger.create(path, PureDP(1.0))
+    account = spend(ledger, PureDP(1e-20), PureDP(0.1))
+    assert exact(account.spent["epsilon"]) > exact(0.1) + exact(1e-20)
+    assert exact(account.left["epsilon"]) < 1 - exact(0.1) - exact(1e-20)
+
+
+@pytest.mark.parametrize("budget", [PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 1e-9)], ids=str)
+def test_an_unused_budget_is_all_left(path: Path, budget: Budget) -> None:
+    account = Ledger.create(path, budget).account()
+    assert account.budget == budget
+    assert set(account.spent.values()) == {0.0}
+    assert account.left == account.to_json()["budget"]
+    assert account.unit is None
+
+
+def test_an_account_is_plain_data(path: Path) -> None:
+    ledger = Ledger.create(path, ApproxDP(1.0, 1e-9), dataset="wards")
+    ledger.reserve(of(ApproxDP(0.25, 1e-10), unit=PERSON), note="matrix-laplace")
+    plain = json.loads(json.dumps(ledger.account().to_json()))
+    (release,) = plain.pop("releases")
+    assert plain == {
+        "dataset": "wards",
+        "budget": {"epsilon": 1.0, "delta": 1e-9},
+        "spent": {"epsilon": 0.25, "delta": 1e-10},
+        "left": {"epsilon": 0.75, "delta": 9e-10},
+        "neighbors": "add-remove",
+        "unit": {"column": "person_id", "max_rows": 3},
+    }
+    assert release.pop("time").endswith("+00:00")
+    assert release == {
+        "id": 1,
+        "note": "matrix-laplace",
+        "guarantee": {
+            "budget": {"epsilon": 0.25, "delta": 1e-10},
+            "neighbors": "add-remove",
+            "unit": {"column": "person_id", "max_rows": 3},
+        },
+    }
+
+
+def test_every_entry_is_read_back_in_order(path: Path) -> None:
+    budgets: list[Budget] = [PureDP(0.1), ZCDP(0.001), ApproxDP(0.2, 1e-8)]
+    entries = spend(Ledger.create(path, ApproxDP(3.0, 1e-6)), *budgets).entries
+    assert [entry.guarantee for entry in entries] == [of(budget) for budget in budgets]
+    assert [entry.id for entry in entries] == [1, 2, 3]
+
+
+def test_a_zcdp_budget_counts_a_pure_epsilon_as_half_its_square(path: Path) -> None:
+    account = spend(Ledger.create(path, ZCDP(0.6)), PureDP(1.0), ZCDP(0.1))
+    assert account.spent == {"rho": 0.6}
+
+
+def test_an_approximate_budget_counts_all_kinds_by_composition(path: Path) -> None:
+    spends: list[Budget] = [PureDP(0.1), ZCDP(0.001), ApproxDP(0.2, 1e-8)]
+    account = spend(Ledger.create(path, ApproxDP(3.0, 1e-6)), *spends)
+    composed = compose(spends, 1e-6)
+    assert isinstance(composed, ApproxDP)
+    assert account.spent == {"epsilon": pytest.approx(composed.epsilon, rel=1e-15), "delta": 1e-6}
+    assert account.spent["epsilon"] >= composed.epsilon
+
+
+def test_many_small_pure_spends_use_the_tighter_reading(path: Path) -> None:
+    account = spend(Ledger.create(path, ApproxDP(1.0, 1e-6)), *[PureDP(0.01)] * 60)
+    assert account.spent["epsilon"] < 0.5
+    assert account.spent["delta"] == 1e-6
+
+
+@pytest.mark.parametrize("spend_", [ApproxDP(0.1, 2e-6), ZCDP(5.0), PureDP(1e300)], ids=str)
+def test_an_approximate_budget_refuses_too_much_of_any_kind(path: Path, spend_: Budget) -> None:
+    with pytest.raises(BudgetExceededError):
+        Ledger.create(path, ApproxDP(1.0, 1e-6)).reserve(of(spend_))
+
+
+@pytest.mark.parametrize(
+    ("budget", "spend_", "advice"),
+    [
+        (PureDP(1.0), ZCDP(0.1), "State the release by its epsilon, or .* budget of rho"),
+        (PureDP(1.0), ApproxDP(0.1, 1e-9), "by its epsilon, or .* budget of epsilon with delta"),
+        (ZCDP(1.0), ApproxDP(0.1, 1e-9), "by its rho, or .* budget of epsilon with delta"),
+    ],
+    ids=str,
+)
+def test_a_kind_that_cannot_be_counted_is_refused_with_advice(
+    path: Path, budget: Budget, spend_: Budget, advice: str
+) -> None:
+    ledger = Ledger.create(path, budget)
+    with pytest.raises(LedgerError, match=advice):
+        ledger.reserve(of(spend_))
+    assert not ledger.account().entries
+
+
+def test_one_definition_of_neighbours_for_all_releases(path: Path) -> None:
+    ledger = Ledger.create(path, PureDP(1.0), neighbors=Neighbors.REPLACE_ONE)
+    with pytest.raises(LedgerError, match="under add-remove neighbours does not add"):
+        ledger.reserve(of(PureDP(0.1)))
+    assert not ledger.account().entries
+
+
+def test_the_first_release_fixes_the_unit(path: Path) -> None:
+    ledger = Ledger.create(path, PureDP(1.0))
+    ledger.reserve(of(PureDP(0.1), unit=PERSON))
+    with pytest.raises(LedgerError, match=r"one that protects one row .* does not add"):
+        ledger.reserve(of(PureDP(0.1)))
+    assert (ledger.account().unit, len(ledger.account().entries)) == (PERSON, 1)
+
+
+def test_added_budget_can_be_spent_exactly(path: Path) -> None:
+    ledger = Ledger.create(path, PureDP(0.1))
+    ledger.add_budget(PureDP(0.2))
+    assert ledger.account().budget == PureDP(0.3)
+    assert spend(ledger, PureDP(0.3)).left == {"epsilon": 0.0}
+
+
+def test_a_budget_grows_in_its_own_terms_only(path: Path) -> None:
+    ledger = Ledger.create(path, PureDP(1.0))
+    with pytest.raises(LedgerError, match="budget of epsilon: add epsilon to it"):
+        ledger.add_budget(ZCDP(1.0))
+    assert ledger.account().budget == PureDP(1.0)
+
+
+def test_a_budget_never_grows_to_a_delta_of_one(path: Path) -> None:
+    ledger = Ledger.create(path, ApproxDP(1.0, 0.6))
+    with pytest.raises(BudgetError, match="delta must be below 1"):
+        ledger.add_budget(ApproxDP(1.0, 0.6))
+    assert ledger.account().budget == ApproxDP(1.0, 0.6)
+
+
+def test_two_data_sets_have_separate_accounts(path: Path) -> None:
+    Ledger.create(path, PureDP(1.0), dataset="wards")
+    ledger = Ledger.create(path, ZCDP(0.5), dataset="staff", neighbors=Neighbors.REPLACE_ONE)
+    ledger.reserve(of(PureDP(0.4)), dataset="wards")
+    ledger.reserve(of(ZCDP(0.2), Neighbors.REPLACE_ONE, PERSON), dataset="staff")
+    assert ledger.datasets() == ["wards", "staff"]
+    assert ledger.account("wards").spent == {"epsilon": 0.4}
+    assert ledger.account("staff").spent == {"rho": 0.2}
+
+
+def test_data_sets_created_at_the_same_moment_are_all_kept(path: Path) -> None:
+    names = [f"ward {number}" for number in range(8)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda name: Ledger.create(path, PureDP(1.0), dataset=name), names))
+    assert sorted(Ledger.open(path).datasets()) == names
+
+
+def test_a_data_set_must_be_named_where_there_are_several(path: Path) -> None:
+    Ledger.create(path, PureDP(1.0), dataset="wards")
+    ledger = Ledger.create(path, PureDP(1.0), dataset="staff")
+    for name in (None, "payroll"):
+        with pytest.raises(LedgerError, match="'wards', 'staff'"):
+            ledger.reserve(of(PureDP(0.1)), dataset=name)
+
+
+def test_a_data_set_is_created_once(path: Path) -> None:
+    ledger = Ledger.create(path, PureDP(1.0))
+    spend(ledger, PureDP(0.5))
+    with pytest.raises(LedgerError, match="holds a data set 'default' already"):
+        Ledger.create(path, PureDP(9.0))
+    assert ledger.account().left == {"epsilon": 0.5}
+
+
+def test_what_was_spent_is_there_when_the_ledger_is_opened_again(path: Path) -> None:
+    spend(Ledger.create(path, PureDP(1.0)), PureDP(0.5))
+    assert Ledger.open(path).account().left == {"epsilon": 0.5}
+
+
+def test_a_ledger_is_readable_by_its_owner_only(path: Path) -> None:
+    Ledger.create(path, PureDP(1.0))
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_ledger_is_one_file(path: Path) -> None:
+    spend(Ledger.create(path, PureDP(1.0)), PureDP(0.5))
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_every_commit_is_synced_with_its_folder(path: Path) -> None:
+    Ledger.create(path, PureDP(1.0))
+    with ledger_module._transaction(path, write=False) as db:
+        assert tuple(db.execute("PRAGMA synchronous").fetchone()) == (3,)
+        assert tuple(db.execute("PRAGMA journal_mode").fetchone()) == ("delete",)
+
+
+@pytest.mark.parametrize("change", ["DELETE FROM {}", "UPDATE {} SET id = id + 1"])
+@pytest.mark.parametrize("table", ["datasets", "budgets", "entries"])
+def test_no_row_is_ever_changed_or_given_back(path: Path, table: str, change: str) -> None:
+    spend(Ledger.create(path, PureDP(1.0)), PureDP(0.5))
+    db = sqlite3.connect(path)
+    with pytest.raises(sqlite3.IntegrityError, match="append only"):
+        db.execute(change.format(table))
+    db.close()
+
+
+def test_a_clock_that_goes_back_does_not_matter(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger.create(path, PureDP(1.0))
+    spend(ledger, PureDP(0.1))
+
+    past = SimpleNamespace(now=lambda zone: datetime(1999, 1, 1, tzinfo=zone))
+    monkeypatch.setattr(ledger_module, "datetime", past)
+    account = spend(ledger, PureDP(0.2))
+    assert account.entries[0].time > account.entries[1].time
+    assert [entry.id for entry in account.entries] == [1, 2]
+    assert account.spent == {"epsilon": 0.3}
+
+
+def test_a_missing_ledger_says_how_to_create_one(path: Path) -> None:
+    with pytest.raises(LedgerError, match="dpcov ledger create"):
+        Ledger.open(path)
+    assert not path.exists()
+
+
+def test_a_ledger_that_vanished_is_not_made_anew(path: Path) -> None:
+    ledger = Ledger.create(path, PureDP(1.0))
+    path.unlink()
+    with pytest.raises(LedgerError, match=NOTHING_SPENT):
+        spend(ledger, PureDP(0.1))
+    assert not path.exists()
+
+
+def another_database(path: Path) -> None:
+    db = sqlite3.connect(path)
+    db.execute("CREATE TABLE entries (id)")
+    db.close()
+
+
+def another_version(path: Path) -> None:
+    Ledger.create(path, PureDP(1.0))
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA user_version = 2")
+    db.close()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: path.write_text("name,age\n" * 999),
+        lambda path: path.write_bytes(b""),
+        another_database,
+        another_version,
+    ],
+    ids=["text", "empty", "another database", "another version"],
+)
+def test_a_file_that_is_no_ledger_is_refused(path: Path, make: Callable[[Path], object]) -> None:
+    make(path)
+    with pytest.raises(LedgerError, match="not a ledger"):
+        Ledger.open(path)
+
+
+def test_create_leaves_another_file_alone(path: Path) -> None:
+    path.write_text("name,age\n" * 999)
+    with pytest.raises(LedgerError, match="not a ledger"):
+        Ledger.create(path, PureDP(1.0))
+    assert path.read_text() == "name,age\n" * 999
+
+
+def test_an_interrupted_creation_can_be_repeated(path: Path) -> None:
+    path.touch()
+    assert Ledger.create(path, PureDP(1.0)).account().left == {"epsilon": 1.0}
+
+
+@pytest.mark.parametrize("page", range(1, 5))
+def test_a_damaged_page_is_never_read_as_unspent(path: Path, page: int) -> None:
+    ledger = Ledger.create(path, PureDP(1.0))
+    spend(ledger, PureDP(0.9))
+    with path.open("r+b") as file:
+        file.seek(4096 * page)
+        file.write(b"\xff" * 4096)
+    with pytest.raises(LedgerError, match="damaged"):
+        Ledger.open(path)
+    with pytest.raises(LedgerError, match="damaged"):
+        ledger.reserve(of(PureDP(0.9)))
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "nonsense", '{"epsilon": -1}', '{"epsilon": NaN}'])
+def test_an_entry_that_makes_no_sense_is_never_skipped(path: Path, text: str) -> None:
+    ledger = Ledger.create(path, PureDP(1.0))
+    spend(ledger, PureDP(0.1))
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("DROP TRIGGER entries_UPDATE")
+    db.execute("UPDATE entries SET budget = ?", (text,))
+    db.close()
+    with pytest.raises(LedgerError, match="damaged"):
+        spend(ledger, PureDP(0.1))
+
+
+@pytest.mark.parametrize("place", ["/proc/x.ledger", "/nowhere/x.ledger", "."])
+def test_a_place_that_holds_no_files_is_refused(place: str) -> None:
+    with pytest.raises(LedgerError):
+        Ledger.create(place, PureDP(1.0))
+
+
+def test_a_locked_ledger_is_refused_after_the_wait(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger.create(path, PureDP(1.0))
+    connect = sqlite3.connect
+    monkeypatch.setattr(
+        sqlite3, "connect", lambda place, **o: connect(place, **{**o, "timeout": 0.05})
+    )
+    with (
+        ledger_module._transaction(path, write=True),
+        pytest.raises(LedgerError, match="another process kept it locked"),
+    ):
+        ledger.reserve(of(PureDP(0.1)))
+    assert not ledger.account().entries
+
+
+MOUNTS = """\
+/dev/vda / ext4 rw,relatime 0 0
+server:/export /home nfs4 rw 0 0
+/dev/sdb /home/local xfs rw 0 0
+//server/share /mnt/my\\040share cifs rw 0 0
+ada@host: /mnt/ssh fuse.sshfs rw 0 0
+tmpfs /mnt/ssh tmpfs rw 0 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/x.ledger", "ext4"),
+        ("/homes/x.ledger", "ext4"),
+        ("/home/ada/x.ledger", "nfs4"),
+        ("/home/local/x.ledger", "xfs"),
+        ("/mnt/my share/x.ledger", "cifs"),
+        ("/mnt/ssh/x.ledger", "tmpfs"),
+    ],
+)
+def test_the_innermost_and_latest_mount_holds_the_file(path: str, kind: str) -> None:
+    assert file_system(Path(path), MOUNTS) == kind
+
+
+@pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "fuse.sshfs"])
+def test_a_network_file_system_is_refused(
+    path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger.create(path, PureDP(1.0))
+    monkeypatch.setattr(ledger_module, "file_system", lambda *_: kind)
+    for action in (lambda: Ledger.create(path, PureDP(1.0)), lambda: Ledger.open(ledger.path)):
+        with pytest.raises(LedgerError, match=f"network file system .{kind}."):
+            action()
+
+
+@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "apfs", "tmpfs", "overlay", "fuseblk"])
+def test_a_local_file_system_is_accepted(
+    path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_module, "file_system", lambda *_: kind)
+    assert Ledger.create(path, PureDP(1.0)).datasets() == ["default"]
+
+
+EPSILONS = st.sampled_from([0.1, 0.2, 0.3, 1 / 3, 0.7, 1.0]) | st.floats(1e-6, 2.0)
+PURE = st.builds(PureDP, EPSILONS)
+RHO = st.builds(ZCDP, EPSILONS.map(lambda epsilon: epsilon / 10))
+APPROX = st.builds(ApproxDP, EPSILONS, st.floats(1e-12, 1e-6))
+SPENDS = st.lists(PURE | RHO | APPROX, max_size=8)
+
+
+def cost(budget: Budget, spend_: Budget) -> Fraction:
+    match budget, spend_:
+        case (PureDP(), PureDP(amount)) | (ZCDP(), ZCDP(amount)):
+            return exact(amount)
+        case ZCDP(), PureDP(epsilon):
+            return exact(epsilon) ** 2 / 2
+    raise AssertionError("a kind that cannot be counted")
+
+
+def fits(budget: Budget, spends: Sequence[Budget]) -> bool:
+    """Whether the spends keep the budget, computed apart from the ledger."""
+    match budget:
+        case PureDP(whole) | ZCDP(whole):
+            return sum((cost(budget, s) for s in spends), Fraction(0)) <= exact(whole)
+        case ApproxDP(epsilon, delta):
+            total = compose(spends, delta) if spends else budget
+            return isinstance(total, ApproxDP) and total.epsilon <= epsilon * (1 + 1e-15)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    budget=st.sampled_from([PureDP(1.0), ZCDP(0.3), ApproxDP(1.5, 1e-6)]),
+    spends=SPENDS,
+)
+def test_no_sequence_of_spends_exceeds_the_budget(budget: Budget, spends: list[Budget]) -> None:
+    accepted: list[Budget] = []
+    with TemporaryDirectory() as folder:
+        ledger = Ledger.create(Path(folder) / "x.ledger", budget)
+        for asked in spends:
+            try:
+                ledger.reserve(of(asked))
+                accepted.append(asked)
+            except BudgetExceededError:
+                if isinstance(budget, PureDP | ZCDP):
+                    assert not fits(budget, [*accepted, asked])
+            except LedgerError:
+                assert not isinstance(asked, type(budget))
+        account = ledger.account()
+    assert fits(budget, accepted)
+    assert [entry.guarantee.budget for entry in account.entries] == accepted

@@ -1,0 +1,201 @@
+"""The ledger under real processes: races for the last slots, kill -9, full and read-only disks."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from dpcov.ledger import Ledger
+from dpcov.privacy import PureDP
+
+PROLOGUE = """
+import os, sys
+from pathlib import Path
+from dpcov.errors import BudgetExceededError
+from dpcov.ledger import Ledger
+from dpcov.privacy import Guarantee, Neighbors, PureDP
+path, drawn = Path(sys.argv[1]), os.open(sys.argv[2], os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+guarantee = Guarantee(PureDP(float(sys.argv[3])), Neighbors.ADD_REMOVE)
+ledger = Ledger.open(path)
+
+def draw(number):
+    os.write(drawn, f"drawn {number}\\n".encode())
+    os.fsync(drawn)
+"""
+
+RACE = (
+    PROLOGUE
+    + """
+print("ready", flush=True)
+sys.stdin.read()
+try:
+    draw(ledger.reserve(guarantee))
+except BudgetExceededError:
+    sys.exit(3)
+"""
+)
+
+SPEND_FOR_EVER = (
+    PROLOGUE
+    + """
+print("ready", flush=True)
+while True:
+    draw(ledger.reserve(guarantee))
+"""
+)
+
+DRAW_BEFORE_COMMIT = (
+    PROLOGUE
+    + """
+from dpcov import ledger as module
+insert = module._insert
+
+def insert_and_draw(*row):
+    draw(insert(*row))
+    print("ready", flush=True)
+    sys.stdin.read()
+
+module._insert = insert_and_draw
+ledger.reserve(guarantee)
+"""
+)
+
+
+class Bench:
+    """A ledger, the file of what was drawn, and the processes that share them."""
+
+    def __init__(self, folder: Path, budget: float, part: float) -> None:
+        self.ledger = Ledger.create(folder / "x.ledger", PureDP(budget))
+        self.drawn_file = folder / "drawn"
+        self.drawn_file.touch()
+        self.part = part
+
+    def start(self, script: str) -> subprocess.Popen[bytes]:
+        arguments = (self.ledger.path, self.drawn_file, self.part)
+        command = [sys.executable, "-c", script, *map(str, arguments)]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def kill_after(self, script: str, seconds: float) -> None:
+        with self.start(script) as process:
+            wait_until_ready(process)
+            time.sleep(seconds)
+            process.kill()
+
+    def drawn(self) -> set[int]:
+        return set(map(int, re.findall(r"^drawn (\d+)$", self.drawn_file.read_text(), re.M)))
+
+    def counted(self) -> set[int]:
+        return {entry.id for entry in Ledger.open(self.ledger.path).account().entries}
+
+
+def wait_until_ready(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+
+
+def test_of_32_processes_exactly_20_get_the_20_slots(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, budget=1.0, part=0.05)
+    processes = [bench.start(RACE) for _ in range(32)]
+    for process in processes:
+        wait_until_ready(process)
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.close()
+    codes = []
+    for process in processes:
+        with process:
+            codes.append(process.wait())
+    assert Counter(codes) == {0: 20, 3: 12}
+    assert bench.drawn() == bench.counted() == set(range(1, 21))
+    assert bench.ledger.account().left == {"epsilon": 0.0}
+
+
+@pytest.mark.parametrize("kills", [40, pytest.param(200, marks=pytest.mark.slow)])
+def test_kill_9_never_under_counts_and_over_counts_once_per_kill(
+    tmp_path: Path, kills: int
+) -> None:
+    bench, chance = Bench(tmp_path, budget=1e9, part=0.001), random.Random(kills)  # noqa: S311
+    for _ in range(kills):
+        bench.kill_after(SPEND_FOR_EVER, chance.uniform(0, 0.03))
+    drawn, counted = bench.drawn(), bench.counted()
+    assert not drawn - counted
+    assert len(counted - drawn) <= kills
+    assert len(drawn) > kills / 2, "the kills came before the spends: nothing was tested"
+
+
+def test_noise_drawn_before_the_commit_is_caught_as_under_counted(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, budget=1e9, part=0.001)
+    bench.kill_after(DRAW_BEFORE_COMMIT, 0)
+    assert bench.drawn() - bench.counted() == {1}
+
+
+FULL_DISK = """
+import resource, sys
+from dpcov.errors import LedgerError
+from dpcov.ledger import Ledger
+from dpcov.privacy import Guarantee, Neighbors, PureDP
+ledger = Ledger.open(sys.argv[1])
+unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+for size in (0, 600, 5000, 9000, 20000):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, unlimited[1]))
+    try:
+        ledger.reserve(Guarantee(PureDP(0.1), Neighbors.ADD_REMOVE))
+    except LedgerError as error:
+        assert "Nothing was drawn" in str(error), error
+        assert error.__suppress_context__
+    else:
+        sys.exit("the spend was accepted")
+    resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    assert not ledger.account().entries
+"""
+
+READ_ONLY = """
+import os, sys, tempfile
+from pathlib import Path
+from dpcov.errors import LedgerError
+from dpcov.ledger import Ledger
+from dpcov.privacy import Guarantee, Neighbors, PureDP
+folder = Path(sys.argv[1])
+ledger = Ledger.create(folder / "x.ledger", PureDP(1.0))
+ledger.path.chmod(0o444)
+folder.chmod(0o555)
+if os.geteuid() == 0:
+    os.seteuid(65534)  # permissions do not bind root
+for action in (
+    lambda: ledger.reserve(Guarantee(PureDP(0.1), Neighbors.ADD_REMOVE)),
+    lambda: Ledger.create(folder / "y.ledger", PureDP(1.0)),
+):
+    try:
+        action()
+    except LedgerError as error:
+        print(error)
+    else:
+        sys.exit("a read-only folder was written")
+assert ledger.account().left == {"epsilon": 1.0}
+"""
+
+
+def run(script: str, *arguments: Path | str) -> str:
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_full_disk_refuses_and_spends_nothing(tmp_path: Path) -> None:
+    run(FULL_DISK, Ledger.create(tmp_path / "x.ledger", PureDP(1.0)).path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permission bits are POSIX")
+def test_a_read_only_ledger_can_be_shown_but_not_spent() -> None:
+    with TemporaryDirectory() as folder:
+        assert "read-only. Nothing was drawn or spent." in run(READ_ONLY, folder)
