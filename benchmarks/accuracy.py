@@ -10,17 +10,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from datasets import TABLES, rows_over_largest_norm
-from results import show, write
 
+from datasets import TABLES, rows_over_largest_norm
 from dpcov.denoise import denoise
 from dpcov.entropy import Entropy, simulation_generator
 from dpcov.mechanisms import Gaussian, MatrixLaplace, Mechanism
 from dpcov.moment import SecondMoment
-from dpcov.privacy import Budget, Neighbors, PureDP, ZCDP
+from dpcov.privacy import ZCDP, Budget, Neighbors, PureDP
 from dpcov.schema import Schema
 from dpcov.sources.array import ArraySource
 from dpcov.sources.rows import Rows
+from results import show, write
 
 EPSILONS = (0.01, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
 REPEATS = 20

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 DATA = Path(os.environ.get("DPCOV_DATA", Path(__file__).parents[1] / ".." / "shared" / "data"))
-ADULT_COLUMNS = (
-    "age workclass fnlwgt education education-num marital-status occupation relationship race sex "
-    "capital-gain capital-loss hours-per-week native-country income"
-).split()
+ADULT_COLUMNS = [
+    *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status"),
+    *("occupation", "relationship", "race", "sex", "capital-gain", "capital-loss"),
+    *("hours-per-week", "native-country", "income"),
+]
 ADULT_NUMERIC = (0, 2, 4, 10, 11, 12)
 
 

@@ -58,7 +58,8 @@ class LinearMap:
         high = np.floor(fine * 2.0**-20)
         low = fine - high * 2.0**20
         image = (self.integers @ high) * 2.0**20 + self.integers @ low
-        return np.ldexp(image, -self.shifts[:, None])
+        result: NDArray[np.float64] = np.ldexp(image, -self.shifts[:, None])
+        return result
 
 
 class Encoder:
@@ -69,6 +70,7 @@ class Encoder:
     schema : declared columns.
     lattice : grid of the query (its `features` counts the outputs of `linear_map`, if any).
     linear_map : public map applied to the encoded row before the clip.
+
     """
 
     def __init__(
@@ -172,7 +174,8 @@ def _clip(rows: NDArray[np.float64], work: NDArray[np.float64]) -> None:
 
 def _squared_norms(rows: NDArray[np.float64], work: NDArray[np.float64]) -> NDArray[np.float64]:
     """Sum of squares of each column, feature by feature; exact wherever it is at most 2^53."""
-    total, square = work[0], work[1]
+    total: NDArray[np.float64] = work[0]
+    square = work[1]
     total[:] = 0.0
     for row in rows:
         np.multiply(row, row, out=square)
@@ -264,8 +267,9 @@ def _number(text: str) -> float | None:
 def _parsed(texts: pa.Array) -> pa.Array:
     """Parse each text on its own; a text that is no number becomes null.
 
-    The bulk cast takes all texts or none. Where it refuses, plain decimals, which it is sure to take,
-    go in bulk and every other text is tried alone: a cell's value never depends on other cells.
+    The bulk cast takes all texts or none. Where it refuses, plain decimals, which it is sure to
+    take, go in bulk and every other text is tried alone: a cell's value never depends on other
+    cells.
     """
     try:
         return texts.cast(pa.float64())

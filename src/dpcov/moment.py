@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.privacy import Neighbors, Unit, exact
+from dpcov.privacy import ROW, Neighbors, Unit, exact
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,7 +36,7 @@ class Lattice:
     features: int
     radius: float
     intercept: float = 0.0
-    unit: Unit = Unit()
+    unit: Unit = ROW
 
     @property
     def step(self) -> float:
@@ -59,7 +59,7 @@ class Lattice:
 
     @property
     def unit_bound(self) -> int:
-        """k B^2: bound on the trace of everything that one unit adds."""
+        """K B^2: bound on the trace of everything that one unit adds."""
         return self.unit.max_rows * self.bound
 
     def nuclear(self, neighbors: Neighbors) -> int:
@@ -97,9 +97,9 @@ class SecondMoment:
 class Accumulator:
     """Exact sum of w w^T over blocks of integer rows.
 
-    A block's Gram matrix is computed by BLAS in float64, where every partial sum is an integer below
-    2^53 and so exact in any order. Blocks are added to two int64 limbs, value =
-    high * 2^32 + low: no overflow for fewer than 2^50 rows.
+    A block's Gram matrix is computed by BLAS in float64, where every partial sum is an integer
+    below 2^53 and so exact in any order. Blocks are added to two int64 limbs, value = high * 2^32
+    + low: no overflow for fewer than 2^50 rows.
     """
 
     __slots__ = ("_high", "_low", "_pending")
@@ -135,5 +135,7 @@ class Accumulator:
 
     def total(self) -> NDArray[np.object_]:
         """The sum as Python integers."""
-        result: NDArray[np.object_] = self._high.astype(object) * 2**32 + self._low
-        return result
+        high: NDArray[np.object_] = self._high.astype(object)
+        low: NDArray[np.object_] = self._low.astype(object)
+        total: NDArray[np.object_] = high * 2**32 + low
+        return total

@@ -24,13 +24,13 @@ class Choice:
 def expected_noise(
     mechanism: Mechanism, lattice: Lattice, budget: Budget, neighbors: Neighbors
 ) -> float:
-    """Root of the expected squared Frobenius norm of the noise, in squared units of encoded rows."""
+    """Root of the expected squared Frobenius norm of the noise, in units of the encoded sum."""
     law = mechanism.calibrate(lattice, budget, neighbors).matrix
     return math.sqrt(law.frobenius_squared) * lattice.step**2
 
 
 def choose(lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Choice:
-    """The mechanism for a budget: the smaller expected noise, from closed forms (spec denoise 1)."""
+    """The mechanism with the smaller expected noise, from closed forms (spec denoise 1)."""
     if isinstance(budget, PureDP):
         return Choice(MatrixLaplace(), "the budget is a pure epsilon, without a delta")
     if not isinstance(budget, ApproxDP):

@@ -41,6 +41,9 @@ class Unit:
         return f"one person (column {self.column!r}), up to {self.max_rows} rows"
 
 
+ROW = Unit()
+
+
 def exact(value: float) -> Fraction:
     """The decimal number that `value` prints as, exactly."""
     return Fraction(Decimal(repr(float(value))))
@@ -118,36 +121,35 @@ class Guarantee:
 
     budget: Budget
     neighbors: Neighbors
-    unit: Unit = Unit()
+    unit: Unit = ROW
 
     def in_words(self) -> str:
-        """The guarantee in sentences that a reader without training can check."""
-        who = "any one row" if self.unit.column is None else (
-            f"any one person (column {self.unit.column!r}, at most {self.unit.max_rows} rows each)"
-        )
+        """The guarantee in a sentence that a reader without training can check."""
+        column, rows = self.unit.column, self.unit.max_rows
+        person = f"any one person (column {column!r}, at most {rows} rows each)"
+        who, units = ("any one row", "rows") if column is None else (person, "persons")
         change = (
-            f"whether {who} is in the table or not"
+            f"Whether {who} is in the table or not"
             if self.neighbors is Neighbors.ADD_REMOVE
-            else f"what {who} holds, the number of {'rows' if self.unit.column is None else 'persons'}"
-            " being public"
+            else f"What {who} holds, the number of {units} being public,"
         )
-        match self.budget:
-            case PureDP(epsilon):
-                bound = (
-                    f"changes the probability of any outcome of this release by a factor of at most "
-                    f"e^{epsilon:g} = {math.exp(min(epsilon, 700)):.4g}"
-                )
-            case ApproxDP(epsilon, delta):
-                bound = (
-                    f"changes the probability of any outcome of this release by a factor of at most "
-                    f"e^{epsilon:g} = {math.exp(min(epsilon, 700)):.4g}, plus {delta:g}"
-                )
-            case ZCDP(rho):
-                bound = (
-                    f"shifts the privacy loss of this release like a Gaussian mechanism with "
-                    f"rho = {rho:g} (for example ({zcdp_epsilon(rho, 1e-6):.4g}, 1e-06)-differential privacy)"
-                )
-        return f"{change[0].upper()}{change[1:]} {bound}."
+        return f"{change} {self._bound_in_words()}."
+
+    def _bound_in_words(self) -> str:
+        if isinstance(self.budget, ZCDP):
+            rho = self.budget.rho
+            return (
+                "shifts the privacy loss of this release at most like Gaussian noise with "
+                f"rho = {rho:g} (which implies epsilon = {zcdp_epsilon(rho, 1e-6):.3g} "
+                "but for a probability of 1e-06)"
+            )
+        epsilon = self.budget.epsilon
+        factor = f"{math.exp(epsilon):.4g}" if epsilon < 700 else "(a number without meaning)"
+        delta = f", plus {self.budget.delta:g}" if isinstance(self.budget, ApproxDP) else ""
+        return (
+            "changes the probability of any outcome of this release by a factor of at most "
+            f"e^{epsilon:g} = {factor}{delta}"
+        )
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
@@ -181,7 +183,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
-    """epsilon such that rho-zCDP implies (epsilon, delta)-DP, rounded up.
+    """Epsilon such that rho-zCDP implies (epsilon, delta)-DP, rounded up.
 
     Canonne, Kamath and Steinke 2020, Prop. 12: the least over alpha > 1 of
     alpha rho + ln((alpha-1)/alpha) - (ln delta + ln alpha)/(alpha-1); every alpha is valid.
@@ -191,11 +193,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     def bound(log_excess: float) -> float:
         excess = math.exp(log_excess)
         alpha = 1 + excess
-        return (
-            alpha * rho
-            + math.log(excess / alpha)
-            - (math.log(delta) + math.log(alpha)) / excess
-        )
+        return alpha * rho + math.log(excess / alpha) - (math.log(delta) + math.log(alpha)) / excess
 
     best = minimize_scalar(bound, bounds=(-20, 40), method="bounded", options={"xatol": 1e-10})
     return max(0.0, float(best.fun)) * (1 + 1e-12)
@@ -204,10 +202,10 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 def compose(spends: Sequence[Budget], delta: float = 0.0) -> Budget:
     """One budget that all `spends` together are sure to keep (adaptive composition).
 
-    Pure budgets add in epsilon, zCDP in rho (a pure epsilon is epsilon^2/2-zCDP: Bun and
-    Steinke 2016, Prop. 1.4 and Lemma 1.7), (epsilon, delta) in both. Where kinds are mixed the
-    result is (epsilon, delta)-DP with the given total `delta`, by the better of the two
-    readings of the pure part. Any `delta` left over by (epsilon, delta) spends serves the zCDP part.
+    Pure budgets add in epsilon, zCDP in rho (a pure epsilon is epsilon^2/2-zCDP: Bun and Steinke
+    2016, Prop. 1.4 and Lemma 1.7), (epsilon, delta) in both. Where kinds are mixed the result is
+    (epsilon, delta)-DP with the given total `delta`, by the better of the two readings of the pure
+    part. Any `delta` left over by (epsilon, delta) spends serves the zCDP part.
     """
     pure = sum((exact(s.epsilon) for s in spends if isinstance(s, PureDP)), Fraction(0))
     rho = sum((exact(s.rho) for s in spends if isinstance(s, ZCDP)), Fraction(0))
@@ -231,9 +229,7 @@ def compose(spends: Sequence[Budget], delta: float = 0.0) -> Budget:
         if rho:
             options.append(upper_float(epsilon + pure + exact(zcdp_epsilon(float(rho), left))))
         if rho or pure:
-            options.append(
-                upper_float(epsilon + exact(zcdp_epsilon(float(rho + squares), left)))
-            )
+            options.append(upper_float(epsilon + exact(zcdp_epsilon(float(rho + squares), left))))
     total_delta = max(delta, upper_float(spent_delta))
     return ApproxDP(max(min(options), 1e-300), total_delta)
 

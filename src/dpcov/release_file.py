@@ -17,7 +17,7 @@ from pydantic import (
 
 from dpcov.errors import ReleaseError
 from dpcov.moment import UNITS_PER_RADIUS, Lattice
-from dpcov.privacy import ApproxDP, Guarantee, Neighbors, PureDP, ZCDP, Budget
+from dpcov.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, PureDP
 from dpcov.releases import NOT_PRIVATE, Release
 from dpcov.samplers import matrix_law, scalar_law
 from dpcov.schema import Schema
@@ -114,8 +114,8 @@ class LatticeDocument(_Model):
 class ReleaseDocument(_Model):
     """A dpcov release. Matrices are symmetric; lower triangles are listed row by row.
 
-    `published` * 2^`shift` * (radius / 2^20)^2 is the noisy second moment of the encoded rows (z, t);
-    `denoised` is the estimate made from it, in the same units.
+    `published` * 2^`shift` * (radius / 2^20)^2 is the noisy second moment of the encoded rows (z,
+    t); `denoised` is the estimate made from it, in the same units.
     """
 
     format: Literal["dpcov.release/1"] = "dpcov.release/1"
@@ -123,12 +123,15 @@ class ReleaseDocument(_Model):
     guarantee: GuaranteeDocument
     mechanism: str
     parameters: dict[str, float | int | str | bool | None]
-    noise: Annotated[
-        WishartDifferenceDocument | GaussianOrthogonalDocument, Field(discriminator="law")
-    ] | None
-    trace_noise: Annotated[
-        ScalarLaplaceDocument | ScalarGaussianDocument, Field(discriminator="law")
-    ] | None
+    noise: (
+        Annotated[
+            WishartDifferenceDocument | GaussianOrthogonalDocument, Field(discriminator="law")
+        ]
+        | None
+    )
+    trace_noise: (
+        Annotated[ScalarLaplaceDocument | ScalarGaussianDocument, Field(discriminator="law")] | None
+    )
     lattice: LatticeDocument
     shift: int = Field(ge=0, le=128)
     published: list[Integer64] | None
@@ -153,7 +156,9 @@ class ReleaseDocument(_Model):
             raise ValueError("a published trace and its noise law go together")
         for name, values in (("published", self.published), ("denoised", self.denoised)):
             if values is not None and len(values) != d * (d + 1) // 2:
-                raise ValueError(f"{name} does not have the {d * (d + 1) // 2} entries of its order")
+                raise ValueError(
+                    f"{name} does not have the {d * (d + 1) // 2} entries of its order"
+                )
         if (self.guarantee.neighbors is Neighbors.REPLACE_ONE) != (self.unit_count is not None):
             raise ValueError("unit_count is public under replace-one, and only there")
         return self
@@ -265,6 +270,7 @@ def _lower(matrix: NDArray[Any] | None) -> list[Any] | None:
 def _full(values: list[Any] | None, order: int, dtype: type) -> NDArray[Any] | None:
     if values is None:
         return None
-    matrix = np.zeros((order, order), dtype)
+    matrix: NDArray[Any] = np.zeros((order, order), dtype)
     matrix[np.tril_indices(order)] = values
-    return matrix + np.tril(matrix, -1).T
+    matrix += np.tril(matrix, -1).T
+    return matrix

@@ -43,10 +43,10 @@ class Release:
 
     Attributes
     ----------
-    schema, lattice : what a row is, and the integer grid of its encoding.
-    guarantee : what is guaranteed, between which tables, for whom.
-    mechanism, parameters : how it was made.
-    noise, trace_noise : public laws of the noise; `noise` is None where the public gate spent the whole
+    schema, lattice : what a row is, and the integer grid of its encoding. guarantee : what is
+        guaranteed, between which tables, for whom. mechanism, parameters : how it was made. noise,
+        trace_noise : public laws of the noise; `noise` is None where the public gate spent the
+        whole
         budget on the trace, and `trace_noise` where no trace was released.
     published : (d, d) integers; times 2^shift squared lattice steps it is S plus noise.
     published_trace : integer, the trace of S plus noise, in squared lattice steps.
@@ -54,6 +54,7 @@ class Release:
     reproducible : True if a seed was used: then the release is NOT PRIVATE.
     denoise : how `denoised` was made from the above: none, project or shrink.
     denoised : (d, d) estimate of S in squared units of an encoded row.
+
     """
 
     schema: Schema
@@ -90,16 +91,16 @@ class Release:
         """(d, d) unbiased noisy second moment, in squared units of an encoded row (z, t)."""
         if self.published is None:
             raise ReleaseError(
-                "So few rows can't rise above the noise that this budget needs, so the release holds "
-                "the trace only. Use a larger epsilon or more rows."
+                "So few rows can't rise above the noise that this budget needs, so the release "
+                "holds the trace only. Use a larger epsilon or more rows."
             )
-        return self.published * (2.0**self.shift * self.lattice.step**2)
+        return self.published.astype(np.float64) * (2.0**self.shift * self.lattice.step**2)
 
     def second_moment(self) -> Matrix:
         """(d, d) denoised second moment of the encoded rows (z, t), positive semidefinite.
 
-        With an intercept the last row and column hold t times the sums and t^2 times the count, with
-        t = `intercept()`.
+        With an intercept the last row and column hold t times the sums and t^2 times the count,
+        with t = `intercept()`.
         """
         return self.noisy() if self.denoised is None else self.denoised
 
@@ -112,9 +113,7 @@ class Release:
         if self.row_count is not None:
             return float(self.row_count)
         self._need_intercept()
-        corner = (
-            self.second_moment()[-1, -1] if self.published is None else self.noisy()[-1, -1]
-        )
+        corner = self.second_moment()[-1, -1] if self.published is None else self.noisy()[-1, -1]
         return max(0.0, float(corner / self.intercept() ** 2))
 
     def mean(self) -> Matrix:
@@ -123,7 +122,7 @@ class Release:
         return self._centers + self._scales * mean
 
     def covariance(self) -> Matrix:
-        """(p, p) covariance of the features, centred by the private mean, in the data's own units."""
+        """(p, p) covariance of the features, centred by the private mean, in the data's units."""
         _, covariance = self._encoded()
         return covariance * np.outer(self._scales, self._scales)
 
@@ -136,7 +135,8 @@ class Release:
         correlation = covariance / np.outer(deviations, deviations)
         correlation[flat, :] = correlation[:, flat] = 0.0
         np.fill_diagonal(correlation, 1.0)
-        return np.clip(correlation, -1.0, 1.0)
+        clipped: Matrix = np.clip(correlation, -1.0, 1.0)
+        return clipped
 
     @property
     def _centers(self) -> Matrix:
@@ -180,6 +180,7 @@ class Release:
         Raises
         ------
         OutputError : the file exists and `force` is not set, or can't be written.
+
         """
         from dpcov.release_file import to_document
 
@@ -198,6 +199,7 @@ class Release:
         Raises
         ------
         ReleaseError : not a valid release file; says where.
+
         """
         from dpcov.release_file import from_text
 

@@ -1,8 +1,7 @@
 """The schema: what a person declares, from public knowledge, about each column of a table.
 
-It fixes the encoding of a row (`dpcov.encoder`): a numeric column becomes
-``(x - midpoint) / half-range`` in [-1, 1], a categorical one a 0/1 indicator per level. Nothing here
-ever looks at data.
+It fixes the encoding of a row (`dpcov.encoder`): a numeric column becomes ``(x - midpoint) / half-
+range`` in [-1, 1], a categorical one a 0/1 indicator per level. Nothing here ever looks at data.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -96,6 +95,7 @@ class Ignored(_Model):
     kind: Literal["ignored"] = "ignored"
 
 
+_Declared = TypeVar("_Declared", bound=_Model)
 Column = Annotated[Numeric | Categorical | Ignored, Field(discriminator="kind")]
 
 
@@ -126,6 +126,11 @@ class FileOptions(_Model):
         if value is not None and (not value.isascii() or value in '"\r\n'):
             raise ValueError("must be one ASCII character other than a quote or a line end")
         return value
+
+    @classmethod
+    def checked(cls, **options: Any) -> FileOptions:
+        """Validated options; raises `SchemaError`."""
+        return _validated(cls, options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +180,7 @@ class Schema(_Model):
     def encoded_columns(self) -> dict[str, Numeric | Categorical]:
         """The columns that are encoded, in order."""
         return {
-            name: column
-            for name, column in self.columns.items()
-            if not isinstance(column, Ignored)
+            name: column for name, column in self.columns.items() if not isinstance(column, Ignored)
         }
 
     @property
@@ -234,11 +237,7 @@ class Schema(_Model):
     @classmethod
     def parse(cls, document: dict[str, Any]) -> Schema:
         """Validate a plain document (parsed TOML or JSON)."""
-        try:
-            return cls.model_validate(document)
-        except ValidationError as error:
-            faults = "; ".join(_sentence(fault) for fault in error.errors()[:5])
-            raise SchemaError(f"{faults}.") from None
+        return _validated(cls, document)
 
     @classmethod
     def from_bounds(
@@ -259,6 +258,14 @@ class Schema(_Model):
         return cls.parse({"columns": columns, **fields})
 
 
+def _validated(model: type[_Declared], document: dict[str, Any]) -> _Declared:
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        faults = "; ".join(_sentence(fault) for fault in error.errors()[:5])
+        raise SchemaError(f"{faults}.") from None
+
+
 def level_text(level: bool | int | float | str) -> str:
     """The text by which a declared level is named and matched in text files."""
     if isinstance(level, bool):
@@ -274,7 +281,7 @@ def _per_column(bound: float | Sequence[float], count: int) -> list[float]:
         raise SchemaError(
             f"lower and upper need one bound for each of the {count} columns, or a single number."
         )
-    return values  # type: ignore[return-value]
+    return values
 
 
 def _sentence(fault: Any) -> str:

@@ -27,10 +27,11 @@ def denoise(
 
     Parameters
     ----------
-    release : any release.
-    method : ``none`` (the noisy matrix as it is), ``project`` (nearest positive semidefinite matrix with
+    release : any release. method : ``none`` (the noisy matrix as it is), ``project`` (nearest
+        positive semidefinite matrix with
         the released trace) or ``shrink`` (spectrum estimated from the noise law).
     generator : for the simulations of ``shrink``; default, one independent of everything.
+
     """
     if method not in METHODS:
         raise ReleaseError(f"There is no denoising {method!r}. Choose: {', '.join(METHODS)}.")
@@ -54,9 +55,9 @@ def denoise(
 def _trace(release: Release) -> float | None:
     """Estimate of the trace, in units of the largest squared norm; None if none was released.
 
-    Kept within its public limits, then shrunk to (t - 2 s^2/t)+, s the noise's standard deviation, in
-    the manner of James and Stein: at tiny budgets the trace is mostly noise, and a wrong trace is
-    worse than none.
+    Kept within its public limits, then shrunk to (t - 2 s^2/t)+, s the noise's standard deviation,
+    in the manner of James and Stein: at tiny budgets the trace is mostly noise, and a wrong trace
+    is worse than none.
     """
     if release.published_trace is None or release.trace_noise is None:
         return None

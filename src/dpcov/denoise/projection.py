@@ -22,7 +22,8 @@ def onto_simplex(values: Vector, total: float) -> Vector:
     descending = np.sort(values)[::-1]
     taus = (np.cumsum(descending) - total) / np.arange(1, len(values) + 1)
     tau = taus[np.flatnonzero(descending > taus)[-1]]
-    return np.maximum(values - tau, 0.0)
+    projected: Vector = np.maximum(values - tau, 0.0)
+    return projected
 
 
 def project(matrix: NDArray[np.float64], trace: float | None) -> NDArray[np.float64]:

@@ -1,8 +1,8 @@
 """Shrinking the spectrum of a noisy matrix whose noise law is public (spec denoise 2).
 
-The law is rotation-invariant, so the best estimate that keeps the noisy eigenvectors has the spectrum
-x_i = sum_j (v_i . u_j)^2 l_j, with l the true spectrum and u its vectors. Both parts can be had from
-the noise law: by simulation at any d, or in closed form in the limit of large d.
+The law is rotation-invariant, so the best estimate that keeps the noisy eigenvectors has the
+spectrum x_i = sum_j (v_i . u_j)^2 l_j, with l the true spectrum and u its vectors. Both parts can
+be had from the noise law: by simulation at any d, or in closed form in the limit of large d.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def shrink(matrix: Matrix, law: MatrixLaw, trace: float, generator: np.random.Ge
     Returns
     -------
     (d, d) positive semidefinite matrix.
+
     """
     values, vectors = np.linalg.eigh(matrix)
     if simulates(law, trace):
@@ -77,10 +78,10 @@ def simulated_spectrum(
     """Shrunk spectrum for ascending noisy eigenvalues, by simulation (spec denoise 2.2, 2.3).
 
     Candidates for the true spectrum are the one that reproduces the noisy eigenvalues best and
-    steep power laws, since uncentred second moments have a dominant direction; each is weighted by the
-    likelihood of the noisy eigenvalues under it (at small orders; many eigenvalues make the likelihoods
-    too unequal). Near the threshold of detection, where
-    the fit alone is unstable, this saves up to 5 % (`make accuracy`).
+    steep power laws, since uncentred second moments have a dominant direction; each is weighted by
+    the likelihood of the noisy eigenvalues under it (at small orders; many eigenvalues make the
+    likelihoods too unequal). Near the threshold of detection, where the fit alone is unstable,
+    this saves up to 5 % (`make accuracy`).
     """
     simulations = _Simulations(law, generator)
     candidates = [_fitted(values, trace, simulations)]
@@ -122,7 +123,7 @@ class _Simulations:
         return matrices
 
     def shrunk(self, spectrum: Vector, observed: Vector) -> tuple[float, Vector]:
-        """Log-likelihood of the observed eigenvalues, and the best spectrum in noisy eigenvectors."""
+        """Log-likelihood of the observed eigenvalues, and the shrunk spectrum."""
         values, vectors = np.linalg.eigh(self.noisy(spectrum))
         mean, variance = values.mean(axis=0), values.var(axis=0, ddof=1)
         likelihood = -0.5 * float(np.sum((observed - mean) ** 2 / variance + np.log(variance)))
@@ -133,8 +134,8 @@ class _Simulations:
 def asymptotic_spectrum(values: Vector, law: MatrixLaw, trace: float) -> Vector:
     """Shrunk spectrum for ascending noisy eigenvalues, in closed form (spec pure 6).
 
-    Rotationally invariant estimator for additive free noise (Bun, Allez, Bouchaud and Potters 2016):
-    x = Im(w g) / Im(g), w = z - R(g), at z slightly above the real axis.
+    Rotationally invariant estimator for additive free noise (Bun, Allez, Bouchaud and Potters
+    2016): x = Im(w g) / Im(g), w = z - R(g), at z slightly above the real axis.
     """
     z = values + 1j * RESOLUTION * law.edge / np.sqrt(len(values))
     g = (1 / (z[:, None] - values[None, :])).mean(axis=1)

@@ -29,8 +29,8 @@ KEPT_BITS = 10  # the published lattice is 2^-10 of the noise: costs under 2^-20
 class Calibration:
     """Public outcome of calibrating a mechanism.
 
-    `trace` is the law of a separate release of the trace (None: none is made), and `trace_alone` that of
-    the trace if it is all that is released, with the whole budget.
+    `trace` is the law of a separate release of the trace (None: none is made), and `trace_alone`
+    that of the trace if it is all that is released, with the whole budget.
     """
 
     guarantee: Guarantee
@@ -48,11 +48,10 @@ def check_trace_share(share: float) -> None:
 def trace_share(lattice: Lattice, neighbors: Neighbors, share: float) -> float:
     """Share of the budget that the trace takes from the matrix.
 
-    Under replace-one the trace is free: with D the change of S, D = A - A' with A, A'
-    positive semidefinite and traces at most k B^2,
-    ||D||_* + |tr D| = 2 max(tr D+, tr D-) <= 2 k B^2 and ||D||_F^2 + (tr D)^2 <= 2 k^2 B^4 (spec
-    denoise 5.1), which is what the matrix alone is calibrated to. Not so under add/remove. For d = 1
-    the matrix is its trace.
+    Under replace-one the trace is free: with D the change of S, D = A - A' with A, A' positive
+    semidefinite and traces at most k B^2, ||D||_* + |tr D| = 2 max(tr D+, tr D-) <= 2 k B^2 and
+    ||D||_F^2 + (tr D)^2 <= 2 k^2 B^4 (spec denoise 5.1), which is what the matrix alone is
+    calibrated to. Not so under add/remove. For d = 1 the matrix is its trace.
     """
     return 0.0 if neighbors is Neighbors.REPLACE_ONE or lattice.dimension == 1 else share
 
@@ -67,8 +66,8 @@ def release(
 ) -> Release:
     """Draw the noise, read the data, add, publish on the coarser lattice.
 
-    Under replace-one the number of units is public, and where even that many of them could not rise above
-    the noise, the whole budget goes to the trace (the public gate of spec denoise 2.1).
+    Under replace-one the number of units is public, and where even that many of them could not
+    rise above the noise, the whole budget goes to the trace (the public gate of spec denoise 2.1).
     """
     lattice = rows.lattice()
     calibration = mechanism.calibrate(lattice, budget, neighbors)
@@ -105,5 +104,5 @@ def release(
 def _coarse(noisy: NDArray[np.object_], shift: int) -> NDArray[np.int64]:
     """Round integers to multiples of 2^shift, halves up, and divide."""
     half = 1 << shift >> 1
-    return ((noisy + half) >> shift).astype(np.int64)
-
+    coarse: NDArray[np.int64] = ((noisy + half) >> shift).astype(np.int64)
+    return coarse

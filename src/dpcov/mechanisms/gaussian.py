@@ -28,21 +28,20 @@ class Gaussian:
 
     Guarantee
     ---------
-    rho-zCDP, or (epsilon, delta)-DP by the exact curve of the Gaussian mechanism, for every input, under
-    add/remove or replace-one, for rows or for persons with at most k rows. Drawn exactly on the
-    integers: no float enters.
+    rho-zCDP, or (epsilon, delta)-DP by the exact curve of the Gaussian mechanism, for every input,
+    under add/remove or replace-one, for rows or for persons with at most k rows. Drawn exactly on
+    the integers: no float enters.
 
     Sensitivity
     -----------
     Frobenius norm of the change D of S = sum w w': k B^2 add/remove, sqrt(2) k B^2 replace-one,
     tight (`Lattice.frobenius_squared`, an exact integer). Independent discrete Gaussians with
     variance s^2 on and s^2/2 off the diagonal cost sum_i D_ii^2/2s^2 + sum_(i<j) D_ij^2/s^2 =
-    ||D||_F^2/2s^2 in zCDP. For (epsilon, delta) they are, up to a factor e^a with
-    a = d(d+1)/2 * 1e-33, a translation-equivariant rounding of continuous noise with s^2 - 8 (spec
-    lattice 4.5), so s^2 = (sensitivity/mu)^2 + 8 with mu of the exact curve, kept 1e-9 on the safe side.
-    The trace is released beside the matrix: at no cost under replace-one
-    (`additive.trace_share` has the proof), for the share `trace_share` of rho (of mu^2) under
-    add/remove.
+    ||D||_F^2/2s^2 in zCDP. For (epsilon, delta) they are, up to a factor e^a with a = d(d+1)/2 *
+    1e-33, a translation-equivariant rounding of continuous noise with s^2 - 8 (spec lattice 4.5),
+    so s^2 = (sensitivity/mu)^2 + 8 with mu of the exact curve, kept 1e-9 on the safe side. The
+    trace is released beside the matrix: at no cost under replace-one (`additive.trace_share` has
+    the proof), for the share `trace_share` of rho (of mu^2) under add/remove.
 
     Not protected
     -------------
@@ -70,10 +69,10 @@ class Gaussian:
 
     Source
     ------
-    Dwork, Talwar, Thakurta and Zhang 2014 (Analyze Gauss) for the mechanism, here with the orthogonal
-    ensemble, which halves the off-diagonal variance; Bun and Steinke 2016 for zCDP; Balle and Wang
-    2018, Theorem 8, for the curve, not sqrt(2 ln(1.25/delta)); Canonne, Kamath and Steinke
-    2020 for the discrete law.
+    Dwork, Talwar, Thakurta and Zhang 2014 (Analyze Gauss) for the mechanism, here with the
+    orthogonal ensemble, which halves the off-diagonal variance; Bun and Steinke 2016 for zCDP;
+    Balle and Wang 2018, Theorem 8, for the curve, not sqrt(2 ln(1.25/delta)); Canonne, Kamath and
+    Steinke 2020 for the discrete law.
 
     Examples
     --------
@@ -84,6 +83,7 @@ class Gaussian:
     >>> noise = mechanism.calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE).matrix
     >>> noise.variance == lattice.bound**2
     True
+
     """
 
     trace_share: float = 0.05
@@ -124,7 +124,7 @@ class Gaussian:
 
 
 def _concentration(budget: Budget) -> tuple[Fraction, int]:
-    """rho of the Gaussian mechanism that keeps the budget, and the variance to add for rounding."""
+    """Rho of the Gaussian mechanism that keeps the budget, and the variance to add for rounding."""
     if isinstance(budget, ApproxDP):
         mu = gaussian_mu(budget.epsilon * (1 - 1e-12), budget.delta)
         return Fraction(mu) ** 2 / 2, ROUNDING_VARIANCE

@@ -24,8 +24,8 @@ class MatrixLaplace:
 
     Guarantee
     ---------
-    Pure epsilon-DP, for every input, under add/remove or replace-one, for rows or for persons with at
-    most k rows. Stated an (epsilon, delta) budget, it spends no delta.
+    Pure epsilon-DP, for every input, under add/remove or replace-one, for rows or for persons with
+    at most k rows. Stated an (epsilon, delta) budget, it spends no delta.
 
     Sensitivity
     -----------
@@ -79,6 +79,7 @@ class MatrixLaplace:
     >>> noise = mechanism.calibrate(lattice, PureDP(1.0), Neighbors.ADD_REMOVE).matrix
     >>> noise.scale / lattice.bound
     0.5
+
     """
 
     trace_share: float = 0.1

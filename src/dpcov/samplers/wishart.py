@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 class WishartDifference:
     """Law of W1 - W2, W ~ Wishart_d(d + 1, c I) independent; for d = 1 it is Laplace(2c).
 
-    Moments: mean 0, variance 4 (d+1) c^2 on the diagonal and 2 (d+1) c^2 off it. The density f obeys
-    |log f(Z + D) - log f(Z)| <= ||D||_* / 2c for every symmetric D (theorem of spec pure 4), so a
-    shift of nuclear norm at most 2 c epsilon is epsilon-indistinguishable.
+    Moments: mean 0, variance 4 (d+1) c^2 on the diagonal and 2 (d+1) c^2 off it. The density f
+    obeys |log f(Z + D) - log f(Z)| <= ||D||_* / 2c for every symmetric D (theorem of spec pure 4),
+    so a shift of nuclear norm at most 2 c epsilon is epsilon-indistinguishable.
     """
 
     dimension: int

@@ -33,6 +33,7 @@ def open_rows(data: Any, schema: Schema, *, threads: int | None = None) -> Rows:
     Raises
     ------
     SourceError : the data can't be opened, or a declared column is missing.
+
     """
     from dpcov.sources.rows import Rows
 

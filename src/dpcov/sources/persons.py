@@ -29,11 +29,10 @@ class Persons:
     count : number of persons.
     chosen : for each row, in order, its person's number, or -1 where the row does not count
         (surplus rows, rows without an id).
+
     """
 
-    def __init__(
-        self, schema: Schema, encoder: Encoder, batches: Iterable[pa.RecordBatch]
-    ) -> None:
+    def __init__(self, schema: Schema, encoder: Encoder, batches: Iterable[pa.RecordBatch]) -> None:
         if schema.unit is None:
             raise ValueError("the schema has no person unit")
         numbers: dict[object, int] = {}

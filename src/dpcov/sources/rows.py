@@ -81,6 +81,7 @@ class Rows:
         Returns
         -------
         list of `groups` moments, SENSITIVE: only a mechanism may hold them.
+
         """
         if groups > 1 and labels is None:
             raise ValueError("groups need fresh randomness: a unit's group must not be guessable")

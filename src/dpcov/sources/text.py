@@ -56,8 +56,10 @@ class TextSource:
 
     def _cells(self, line: bytes) -> list[str]:
         text = line.decode("utf-8-sig").rstrip("\r\n")
-        quoting = csv.QUOTE_MINIMAL if self._options.quote else csv.QUOTE_NONE
-        return next(csv.reader([text], delimiter=self._options.separator, quoting=quoting), [])
+        separator = self._options.separator
+        if not self._options.quote:
+            return text.split(separator)
+        return next(csv.reader([text], delimiter=separator), [])
 
     def _lines(self) -> _Lines:
         gzip = self._options.compression == "gzip" or (
@@ -153,7 +155,7 @@ class _Lines(io.RawIOBase):
             parts.append(part)
         return b"".join(parts)
 
-    def readline(self, size: int | None = -1) -> bytes:  # noqa: ARG002 (io's signature)
+    def readline(self, size: int | None = -1) -> bytes:
         if not self._fill():
             return b""
         line = self._ready.splitlines(keepends=True)[0]

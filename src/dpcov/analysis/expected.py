@@ -1,0 +1,59 @@
+"""How far a release is likely to be from the truth, from the release alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpcov.denoise import Method, denoise
+from dpcov.entropy import simulation_generator
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.releases import Release
+
+REPETITIONS = 20
+FEW_REPETITIONS = 5
+MANY_FEATURES = 200
+
+
+def expected_correlation_error(
+    release: Release, *, generator: np.random.Generator | None = None
+) -> NDArray[np.float64] | None:
+    """Mean absolute error to expect of each correlation, due to the privacy noise.
+
+    Takes the denoised matrix for the truth, draws noise from the public law, denoises again, and
+    compares: a parametric bootstrap, at no privacy cost. It leaves out sampling error, and is
+    optimistic where the noise drowns the signal.
+
+    Returns
+    -------
+    (p, p) matrix, 0 on the diagonal; None where only the trace was released.
+
+    """
+    if release.noise is None:
+        return None
+    draws = simulation_generator() if generator is None else generator
+    truth = release.correlation()
+    few = len(truth) > MANY_FEATURES
+    count = FEW_REPETITIONS if few else REPETITIONS
+    errors = [np.abs(_again(release, draws).correlation() - truth) for _ in range(count)]
+    mean: NDArray[np.float64] = np.mean(errors, axis=0)
+    return mean
+
+
+def _again(release: Release, generator: np.random.Generator) -> Release:
+    """A release of the denoised matrix, with fresh simulated noise of the same law."""
+    if release.noise is None:
+        raise ValueError("the release has no matrix")
+    units = release.second_moment() / release.lattice.step**2
+    noisy = (units + release.noise.simulate(generator)) * 2.0**-release.shift
+    trace = None
+    if release.trace_noise is not None:
+        trace = round(float(np.trace(units)) + release.trace_noise.simulate(generator))
+    again = replace(release, published=np.rint(noisy).astype(np.int64), published_trace=trace)
+    method: Method = release.denoise  # type: ignore[assignment]
+    return denoise(again, method, generator=generator)

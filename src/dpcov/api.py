@@ -1,0 +1,175 @@
+"""The short functions that a notebook or the command line uses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpcov.denoise import METHODS, Method, denoise
+from dpcov.entropy import Entropy, simulation_generator
+from dpcov.errors import LedgerError, MechanismError, ReleaseError, SchemaError
+from dpcov.ledger import Ledger
+from dpcov.mechanisms import Mechanism, mechanism_named
+from dpcov.planning import choose
+from dpcov.privacy import Budget, Neighbors, budget_from
+from dpcov.releases import Release
+from dpcov.schema import FileOptions, Schema
+from dpcov.sources import open_rows, open_source
+from dpcov.sources.rows import Rows
+
+Bounds = float | Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Everything about a release but the data: checked, with nothing read or spent yet."""
+
+    rows: Rows
+    mechanism: Mechanism
+    reason: str
+    budget: Budget
+    neighbors: Neighbors
+    method: Method
+    seed: int | None
+
+    def run(self, ledger: Ledger | None = None, dataset: str | None = None) -> Release:
+        """Reserve the budget, draw the noise, read the data, release, denoise."""
+        calibration = self.mechanism.calibrate(self.rows.lattice(), self.budget, self.neighbors)
+        if ledger is not None:
+            if self.seed is not None:
+                raise LedgerError(
+                    "A seeded release is not private and can't be booked. "
+                    "Leave out the seed or the ledger."
+                )
+            ledger.reserve(calibration.guarantee, dataset=dataset, note=self.mechanism.name)
+        entropy = Entropy.system() if self.seed is None else Entropy.seeded(self.seed)
+        made = self.mechanism(
+            self.rows, budget=self.budget, neighbors=self.neighbors, entropy=entropy
+        )
+        return denoise(made, self.method, generator=simulation_generator(self.seed))
+
+
+def prepare(
+    data: Any,
+    *,
+    schema: Schema | str | Path | None = None,
+    lower: Bounds | None = None,
+    upper: Bounds | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rho: float | None = None,
+    mechanism: str = "auto",
+    neighbors: Neighbors | str = Neighbors.ADD_REMOVE,
+    radius: float | None = None,
+    intercept: float | None = None,
+    denoise: Method = "shrink",
+    threads: int | None = None,
+    seed: int | None = None,
+    **mechanism_fields: Any,
+) -> Request:
+    """Check a request for a release from public things alone; see `release`."""
+    budget = budget_from(epsilon, delta, rho)
+    try:
+        relation = Neighbors(neighbors)
+    except ValueError:
+        raise MechanismError(
+            f"There is no neighbour relation {str(neighbors)!r}. Choose one of: "
+            f"{', '.join(Neighbors)}."
+        ) from None
+    if denoise not in METHODS:
+        raise ReleaseError(f"There is no denoising {denoise!r}. Choose: {', '.join(METHODS)}.")
+    resolved = _schema(data, schema, lower, upper, radius, intercept)
+    rows = open_rows(data, resolved, threads=threads)
+    if mechanism == "auto":
+        choice = choose(rows.lattice(), budget, relation)
+        chosen, reason = choice.mechanism, choice.reason
+        if mechanism_fields:
+            chosen = mechanism_named(chosen.name, **mechanism_fields)
+    else:
+        chosen, reason = mechanism_named(mechanism, **mechanism_fields), "asked for"
+    chosen.calibrate(rows.lattice(), budget, relation)
+    return Request(rows, chosen, reason, budget, relation, denoise, seed)
+
+
+def release(
+    data: Any,
+    *,
+    ledger: Ledger | str | Path | None = None,
+    dataset: str | None = None,
+    **request: Any,
+) -> Release:
+    """Release the second moment of a table under differential privacy.
+
+    Parameters
+    ----------
+    data : path of a CSV, TSV (.gz) or Parquet file, (n, d) array, or a pandas, polars, pyarrow or
+        DuckDB table.
+    ledger : budget ledger (or its path) in which the spend is booked before any noise is drawn.
+    dataset : which data set of the ledger; needed if it has several.
+    schema : `Schema` or path of a TOML one. Without it `lower` and `upper` are required: public
+        bounds, one number or one for each column, never taken from the data.
+    epsilon, delta, rho : the budget: epsilon alone (pure DP), epsilon and delta, or rho (zCDP).
+    mechanism : ``auto``, ``matrix-laplace`` or ``gaussian``; further keywords are its fields.
+    neighbors : ``add-remove`` (the number of rows is private) or ``replace-one``.
+    radius : public bound on the norm of an encoded row; default, the largest that the bounds allow.
+    intercept : weight of the constant, as a share of the radius (default 0.3; 0 for none).
+    denoise : ``shrink``, ``project`` or ``none``.
+    threads : threads that encode and sum.
+    seed : for tests only; the release is then stamped ``NOT PRIVATE``.
+
+    Returns
+    -------
+    Release
+        Matrix, guarantee and noise law; `covariance()`, `correlation()` and `mean()` are in the
+        units of the data.
+
+    Raises
+    ------
+    DpcovError : one of its kinds, before anything is spent, except `SourceError` for data that
+        can't
+        be read to its end.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> made = release(table, lower=0, upper=1, epsilon=1.0)
+    >>> bool(made.correlation()[0, 1] < -0.9)
+    True
+
+    """
+    prepared = prepare(data, **request)
+    opened = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
+    return prepared.run(opened, dataset)
+
+
+def load(path: str | Path) -> Release:
+    """Read a release file; raises `ReleaseError` if it is not a valid one."""
+    return Release.load(path)
+
+
+def _schema(
+    data: Any,
+    schema: Schema | str | Path | None,
+    lower: Bounds | None,
+    upper: Bounds | None,
+    radius: float | None,
+    intercept: float | None,
+) -> Schema:
+    if schema is None:
+        if lower is None or upper is None:
+            raise SchemaError(
+                "Give a schema, or lower and upper: public bounds of the columns. They are never "
+                "taken from the data, because they would tell about single rows."
+            )
+        names = open_source(data, FileOptions(), ()).names
+        resolved = Schema.from_bounds(lower, upper, names)
+    else:
+        if lower is not None or upper is not None:
+            raise SchemaError("Give either a schema, or lower and upper, not both.")
+        resolved = schema if isinstance(schema, Schema) else Schema.load(schema)
+    changes = {"radius": radius, "intercept": intercept}
+    given = {name: value for name, value in changes.items() if value is not None}
+    return Schema.parse(resolved.model_dump() | given) if given else resolved

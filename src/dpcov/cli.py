@@ -1,0 +1,215 @@
+"""The command line. Errors are one sentence on stderr and exit code 2; never a traceback."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from dpcov.errors import DpcovError
+
+app = typer.Typer(
+    help="Release a covariance matrix under differential privacy, and read everything off it.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+)
+ledger_app = typer.Typer(help="Keep account of the privacy budget.", no_args_is_help=True)
+app.add_typer(ledger_app, name="ledger")
+
+Epsilon = Annotated[float | None, typer.Option("--epsilon", help="Privacy budget epsilon.")]
+Delta = Annotated[float | None, typer.Option("--delta", help="Failure probability delta.")]
+Rho = Annotated[float | None, typer.Option("--rho", help="Budget in zCDP, instead of epsilon.")]
+NeighborsOption = Annotated[
+    Literal["add-remove", "replace-one"],
+    typer.Option("--neighbors", help="replace-one makes the number of rows public."),
+]
+Dataset = Annotated[str | None, typer.Option("--dataset", help="Data set of the ledger.")]
+ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")]
+LedgerPath = Annotated[Path, typer.Argument(metavar="LEDGER", help="A ledger file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option("--folder", help="Where to write its files.")] = Path(
+        "demo"
+    ),
+) -> None:
+    """Take a real, public health table through the whole journey."""
+    from dpcov.demo import run
+
+    run(folder)
+
+
+@app.command()
+def schema(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, TSV (.gz) or Parquet.")],
+    header: Annotated[bool, typer.Option(help="Whether the first line names the columns.")] = True,
+    separator: Annotated[str | None, typer.Option(help="Separator of a text file.")] = None,
+    skip_lines: Annotated[int, typer.Option(help="Lines to skip at the top.", min=0)] = 0,
+    comment: Annotated[str | None, typer.Option(help="Lines starting with it are skipped.")] = None,
+) -> None:
+    """Draft a schema from column names and types; bounds and levels are left for a person."""
+    from dpcov.schema import FileOptions, draft
+    from dpcov.sources import open_source
+
+    names = [part for part in file.name.lower().split(".") if part != "gz"]
+    guessed = "\t" if names[-1] in ("tsv", "tab") else ","
+    options = FileOptions.checked(
+        header=header,
+        separator=guessed if separator is None else separator,
+        skip_lines=skip_lines,
+        comment=comment,
+    )
+    typer.echo(draft(open_source(file, options, ()).kinds(), options), nl=False)
+
+
+@app.command()
+def release(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, TSV (.gz) or Parquet.")],
+    out: Annotated[Path, typer.Option("--out", help="Where to write the release.")],
+    schema: Annotated[Path, typer.Option("--schema", help="TOML schema of the file.")],
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    mechanism: Annotated[str, typer.Option(help="auto, matrix-laplace or gaussian.")] = "auto",
+    neighbors: NeighborsOption = "add-remove",
+    denoise: Annotated[
+        Literal["none", "project", "shrink"], typer.Option(help="Free post-processing.")
+    ] = "shrink",
+    ledger: Annotated[Path | None, typer.Option(help="Ledger to book the spend in.")] = None,
+    dataset: Dataset = None,
+    threads: Annotated[int | None, typer.Option(help="Threads.", min=1, max=256)] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing output.")] = False,
+    seed: Annotated[
+        int | None, typer.Option(help="For tests: makes the release NOT PRIVATE.")
+    ] = None,
+) -> None:
+    """Release the second moment of a table under differential privacy."""
+    from dpcov.api import prepare
+    from dpcov.ledger import Ledger
+    from dpcov.releases import check_writable
+
+    check_writable(out, force=force)
+    request = prepare(
+        file,
+        schema=schema,
+        epsilon=epsilon,
+        delta=delta,
+        rho=rho,
+        mechanism=mechanism,
+        neighbors=neighbors,
+        denoise=denoise,
+        threads=threads,
+        seed=seed,
+    )
+    typer.echo(f"mechanism: {request.mechanism.name} ({request.reason})")
+    made = request.run(None if ledger is None else Ledger.open(ledger), dataset)
+    made.save(out, force=force)
+    typer.echo(f"guarantee: {made.guarantee_in_words()}")
+    if ledger is None:
+        typer.echo("ledger: none, so nothing keeps count of repeated releases (--ledger)")
+    typer.echo(f"written to {out}; next: dpcov show {out}")
+
+
+@app.command()
+def show(file: ReleasePath) -> None:
+    """Say what a release is, what it guarantees and how accurate it is."""
+    from dpcov.releases import Release
+    from dpcov.tables import print_accuracy, print_summary
+
+    loaded = Release.load(file)
+    print_summary(loaded)
+    print_accuracy(loaded)
+
+
+@app.command()
+def correlation(
+    file: ReleasePath,
+    csv: Annotated[bool, typer.Option("--csv", help="Print the whole matrix as CSV.")] = False,
+) -> None:
+    """Print the private correlations with the error to expect of each."""
+    from dpcov.releases import Release
+    from dpcov.tables import print_correlations, print_csv
+
+    loaded = Release.load(file)
+    if csv:
+        print_csv(loaded.columns, loaded.correlation())
+    else:
+        print_correlations(loaded)
+
+
+@ledger_app.command("create")
+def ledger_create(
+    file: LedgerPath,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    dataset: Dataset = None,
+    neighbors: NeighborsOption = "add-remove",
+) -> None:
+    """Create a ledger, or add a data set to one."""
+    from dpcov.ledger import Ledger
+    from dpcov.privacy import Neighbors, budget_from
+
+    budget = budget_from(epsilon, delta, rho)
+    Ledger.create(file, budget, dataset=dataset or "default", neighbors=Neighbors(neighbors))
+    typer.echo(f"{file} holds a budget of {budget}, {neighbors}")
+
+
+@ledger_app.command("show")
+def ledger_show(file: LedgerPath, dataset: Dataset = None, as_json: Json = False) -> None:
+    """Show what is spent and what is left."""
+    from dpcov.ledger import Ledger
+    from dpcov.tables import print_accounts
+
+    ledger = Ledger.open(file)
+    names = ledger.datasets() if dataset is None else [dataset]
+    accounts = [ledger.account(name).to_json() for name in names]
+    if as_json:
+        typer.echo(json.dumps(accounts[0] if len(accounts) == 1 else {"datasets": accounts}))
+    else:
+        print_accounts(accounts)
+
+
+@ledger_app.command("add-budget")
+def ledger_add_budget(
+    file: LedgerPath,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    dataset: Dataset = None,
+) -> None:
+    """Raise the budget of a data set."""
+    from dpcov.ledger import Ledger
+    from dpcov.privacy import budget_from
+
+    ledger = Ledger.open(file)
+    ledger.add_budget(budget_from(epsilon, delta, rho), dataset=dataset)
+    typer.echo(f"left: {ledger.account(dataset).to_json()['left']}")
+
+
+def main() -> None:
+    """Run the command line; the last place where an error can be made quiet."""
+    try:
+        app()
+    except DpcovError as error:
+        _fail(str(error), 2)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+    except Exception as error:
+        _fail(
+            f"Unexpected {type(error).__name__}; its text is held back, since it may quote data. "
+            "Please report what you ran.",
+            1,
+        )
+
+
+def _fail(message: str, code: int) -> None:
+    typer.echo(f"dpcov: {message}", err=True)
+    sys.exit(code)
