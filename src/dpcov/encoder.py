@@ -7,8 +7,9 @@ and sums in a fixed order; never a BLAS call on inexact values).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,7 +77,8 @@ class Encoder:
     def __init__(
         self, schema: Schema, lattice: Lattice, linear_map: LinearMap | None = None
     ) -> None:
-        self._schema = schema
+        self._columns = schema.encoded_columns
+        self._missing = schema.missing
         self._lattice = lattice
         self._map = linear_map
         self._inputs = len(schema.features)
@@ -86,20 +88,20 @@ class Encoder:
     def blocks(self, batch: pa.RecordBatch) -> Iterator[NDArray[np.float64]]:
         """(d, m) integer-valued blocks of rows (z, t), in order; reuses one buffer."""
         values = [
-            _numbers(batch.column(name), self._schema.missing)
+            _numbers(batch.column(name), self._missing)
             if isinstance(column, Numeric)
-            else _codes(batch.column(name), column, self._schema.missing)
-            for name, column in self._schema.encoded_columns.items()
+            else _codes(batch.column(name), column, self._missing)
+            for name, column in self._columns.items()
         ]
-        # One row more than the features: indicators of no level at all are written there.
-        buffer = np.empty((self._inputs + 1, min(BLOCK_ROWS, batch.num_rows)))
-        work = np.empty((2, buffer.shape[1]))
-        whole = np.empty((self._lattice.dimension, buffer.shape[1]))
+        longest = min(BLOCK_ROWS, batch.num_rows)
+        unmapped = np.empty((0 if self._map is None else self._inputs, longest))
+        work = np.empty((2, longest))
+        whole = np.empty((self._lattice.dimension, longest))
         for start in range(0, batch.num_rows, BLOCK_ROWS):
             size = min(BLOCK_ROWS, batch.num_rows - start)
             yield self._block(
                 [part[start : start + size] for part in values],
-                buffer[:, :size],
+                unmapped[:, :size],
                 work[:, :size],
                 whole[:, :size],
             )
@@ -107,14 +109,14 @@ class Encoder:
     def _block(
         self,
         values: list[NDArray[Any]],
-        buffer: NDArray[np.float64],
+        unmapped: NDArray[np.float64],
         work: NDArray[np.float64],
         whole: NDArray[np.float64],
     ) -> NDArray[np.float64]:
         features = self._lattice.features
         with np.errstate(all="ignore"):
-            target = whole[:features] if self._map is None else buffer[: self._inputs]
-            self._fill(values, target, buffer[self._inputs])
+            target = whole[:features] if self._map is None else unmapped
+            self._fill(values, target)
             if self._map is not None:
                 factor = UNITS_PER_RADIUS / (self._lattice.radius * FINE_UNITS)
                 np.rint(self._map.apply(target) * factor, out=whole[:features])
@@ -122,12 +124,10 @@ class Encoder:
         whole[features:] = self._lattice.intercept_units
         return whole
 
-    def _fill(
-        self, values: list[NDArray[Any]], rows: NDArray[np.float64], spare: NDArray[np.float64]
-    ) -> None:
+    def _fill(self, values: list[NDArray[Any]], rows: NDArray[np.float64]) -> None:
         """Write the encoded features of a block, in units of 1/scale, capped at one unit each."""
         at = 0
-        for part, column in zip(values, self._schema.encoded_columns.values(), strict=True):
+        for part, column in zip(values, self._columns.values(), strict=True):
             if isinstance(column, Categorical):
                 width = len(column.labels)
                 self._indicate(part, rows[at : at + width])
@@ -184,15 +184,32 @@ def _squared_norms(rows: NDArray[np.float64], work: NDArray[np.float64]) -> NDAr
 
 
 def cells(values: pa.Array, missing: tuple[str, ...]) -> pa.Array:
-    """Values of a column without dictionary or outer blanks; null where a text means missing."""
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    if pa.types.is_string_view(values.type):
-        values = values.cast(pa.string())
+    """Values of a column in a plain type, without outer blanks; null where a text means missing."""
+    values = _plain(values)
     if not _is_text(values.type):
         return values
     values = pc.ascii_trim_whitespace(values)
     return pc.if_else(pc.is_in(values, pa.array(missing, values.type)), None, values)
+
+
+def is_missing(values: pa.Array, missing: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Which of these `cells` are null, NaN, or a number that is declared missing."""
+    declared = _declared_numbers(missing) if _is_text(values.type) else missing
+    null: NDArray[np.bool_] = values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+    return null | (_positions(values, declared) >= 0)
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    kind = values.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain(values.storage)
+    if pa.types.is_dictionary(kind):
+        return _plain(values.dictionary).take(values.indices)
+    if pa.types.is_run_end_encoded(kind):
+        return _plain(pc.run_end_decode(values))
+    if pa.types.is_string_view(kind):
+        return values.cast(pa.string())
+    return values.cast(pa.binary()) if pa.types.is_binary_view(kind) else values
 
 
 def _numbers(values: pa.Array, missing: tuple[str, ...]) -> NDArray[np.float64]:
@@ -207,7 +224,7 @@ def _numbers(values: pa.Array, missing: tuple[str, ...]) -> NDArray[np.float64]:
     result: NDArray[np.float64] = values.cast(pa.float64(), safe=False).to_numpy(
         zero_copy_only=False
     )
-    declared = [number for text in missing if (number := _number(text)) is not None]
+    declared = _declared_numbers(missing)
     if declared:  # -999 means missing however it is written, and in columns of numbers too
         result = np.where(np.isin(result, declared), np.nan, result)
     return result
@@ -216,35 +233,56 @@ def _numbers(values: pa.Array, missing: tuple[str, ...]) -> NDArray[np.float64]:
 def _codes(values: pa.Array, column: Categorical, missing: tuple[str, ...]) -> NDArray[np.int64]:
     """Index of each cell's indicator among `column.labels`, or -1 for none."""
     values = cells(values, missing)
-    undeclared = len(column.levels) if column.other else -1
+    codes = _positions(values, column.levels)
+    codes[codes < 0] = len(column.levels) if column.other else -1
     absent = len(column.labels) - 1 if column.missing == "level" else -1
-    codes = _positions(values, [level_text(level) for level in column.levels])
-    codes[codes < 0] = undeclared
-    codes[_positions(values, list(missing)) >= 0] = absent
-    codes[values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)] = absent
+    codes[is_missing(values, missing)] = absent
     return codes
 
 
-def _positions(values: pa.Array, texts: list[str]) -> NDArray[np.int64]:
-    """Position of each value in `texts` read in the values' own type, or -1."""
+def _positions(
+    values: pa.Array, declared: Sequence[bool | int | float | str]
+) -> NDArray[np.int64]:
+    """Position of each value among the declared ones, in the values' own type, or -1.
+
+    In text, a declared number is met by every spelling of it, and true or false in any case.
+    """
     kind = values.type
-    wanted: dict[int, str | bool | float]
-    if _is_text(kind):
-        wanted = dict(enumerate(texts))
-    elif pa.types.is_boolean(kind):
+    texts = dict(enumerate(map(level_text, declared)))
+    if _is_number(kind):
+        return _lookup(values.cast(pa.float64(), safe=False), _as_numbers(texts))
+    if pa.types.is_boolean(kind):
         words = {"true": True, "1": True, "false": False, "0": False}
-        wanted = {i: words[text] for i, text in enumerate(texts) if text in words}
-    elif _is_number(kind):
-        values, kind = values.cast(pa.float64(), safe=False), pa.float64()
-        wanted = {i: n for i, text in enumerate(texts) if (n := _number(text)) is not None}
-    else:
-        wanted = {}
+        known = {i: words.get(text.lower()) for i, text in texts.items()}
+        return _lookup(values, {i: truth for i, truth in known.items() if truth is not None})
+    if not _is_text(kind):
+        return _lookup(values, {})
+    found = _lookup(values, texts)
+    typed = {i: t for i, t in texts.items() if not isinstance(declared[i], str)}
+    truths = {i: t for i, t in typed.items() if isinstance(declared[i], bool)}
+    numbers = _as_numbers({i: t for i, t in typed.items() if i not in truths})
+    if truths:
+        found = np.where(found < 0, _lookup(pc.ascii_lower(values), truths), found)
+    if numbers:
+        others = pc.if_else(pa.array(found < 0), values, None)
+        found = np.where(found < 0, _lookup(_parsed(others), numbers), found)
+    return found
+
+
+def _lookup(values: pa.Array, wanted: Mapping[int, bool | float | str]) -> NDArray[np.int64]:
+    """Key in `wanted` of each value, or -1."""
     if not wanted:
         return np.full(len(values), -1, np.int64)
-    found = pc.index_in(values, value_set=pa.array(list(wanted.values()), kind))
+    if pa.types.is_floating(values.type):
+        values = pc.add(values, 0.0)  # -0.0 is 0.0
+    found = pc.index_in(values, value_set=pa.array(list(wanted.values()), values.type))
     order = np.array([*wanted, -1], np.int64)
     picks: NDArray[np.int64] = order[found.fill_null(-1).to_numpy(zero_copy_only=False)]
     return picks
+
+
+def _as_numbers(texts: Mapping[int, str]) -> dict[int, float]:
+    return {i: n + 0.0 for i, text in texts.items() if (n := _number(text)) is not None}
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -257,7 +295,14 @@ def _is_number(kind: pa.DataType) -> bool:
     )
 
 
-def _number(text: str) -> float | None:
+@lru_cache
+def _declared_numbers(missing: tuple[str, ...]) -> list[float]:
+    return [number for text in missing if (number := _number(text)) is not None]
+
+
+def _number(text: str | bytes) -> float | None:
+    if isinstance(text, bytes):
+        text = text.decode(errors="replace")
     try:
         return float(pa.scalar(text.strip()).cast(pa.float64()).as_py())
     except pa.ArrowInvalid:
@@ -269,7 +314,7 @@ def _parsed(texts: pa.Array) -> pa.Array:
 
     The bulk cast takes all texts or none. Where it refuses, plain decimals, which it is sure to
     take, go in bulk and every other text is tried alone: a cell's value never depends on other
-    cells.
+    cells. Texts from a file may be no valid UTF-8.
     """
     try:
         return texts.cast(pa.float64())
@@ -277,5 +322,6 @@ def _parsed(texts: pa.Array) -> pa.Array:
         plain = pc.match_substring_regex(texts, _PLAIN_DECIMAL)
         numbers = pc.if_else(plain, texts, None).cast(pa.float64())
         others = pc.if_else(plain, None, texts).dictionary_encode()
-        parsed = pa.array([_number(text) for text in others.dictionary.to_pylist()], pa.float64())
+        words = others.dictionary.cast(pa.large_binary()).to_pylist()
+        parsed = pa.array([_number(word) for word in words], pa.float64())
         return pc.coalesce(numbers, parsed.take(others.indices))

@@ -25,7 +25,7 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
-from math import inf, nextafter
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +39,10 @@ from dpcov.privacy import (
     PureDP,
     Unit,
     budget_from,
-    compose,
     exact,
+    round_down,
+    round_up,
+    zcdp_epsilon,
 )
 
 _APPLICATION_ID = 0x64706376  # "dpcv"
@@ -83,8 +85,9 @@ class Entry:
 class Account:
     """What one data set may spend, has spent, and has left.
 
-    All releases together keep `spent`. Under an (epsilon, delta) budget, releases whose
-    composition needs a conversion are stated at the whole delta of the budget.
+    All releases together keep `spent`, though each may have been chosen, budget and all, after
+    seeing those before it: the rules by which they are counted (`_spent`) allow that. A budget
+    that is raised later counts as if it had been that large from the start.
     """
 
     dataset: str
@@ -186,6 +189,13 @@ def _check(account: Account, guarantee: Guarantee) -> None:
             f"{_names(budget)}. State the release by its {_names(budget)}, or keep the data set "
             f"in a ledger with a budget of {_names(spend)}. {_UNSPENT}"
         )
+    kinds = {type(spend), *(type(entry.guarantee.budget) for entry in account.entries)}
+    if kinds >= {ZCDP, ApproxDP}:
+        raise LedgerError(
+            f"Data set {name!r} cannot count releases stated by rho beside releases stated by "
+            "epsilon with delta. State this one like those before it, or by its epsilon alone. "
+            f"{_UNSPENT}"
+        )
     if not _fits(budget, [*(entry.guarantee.budget for entry in account.entries), spend]):
         asked, whole = _in_words(asdict(spend)), _in_words(asdict(budget))
         raise BudgetExceededError(
@@ -196,25 +206,44 @@ def _check(account: Account, guarantee: Guarantee) -> None:
 
 
 def _spent(budget: Budget, spends: Sequence[Budget]) -> dict[str, Fraction]:
-    """Exactly what `spends` come to, in the terms of `budget`."""
+    """Exactly what `spends`, oldest first, come to in the terms of `budget`.
+
+    Sums of epsilon and delta, and sums of rho (a pure epsilon being epsilon^2/2-zCDP), may be
+    filled up adaptively (Rogers et al. 2016; Feldman and Zrnic 2021). Under an (epsilon, delta)
+    budget the first spend that is not pure settles which of the two is used from there on, the
+    other kind being refused: either all epsilons and deltas add up, or the zCDP part has the rho
+    whose epsilon, at the whole delta of the budget, is what the pure spends before it left. Proof:
+    over a pure prefix h of epsilon e, P(h) <= exp(e) Q(h); what follows h keeps (epsilon - e,
+    delta) by one of the sums; so the outcomes that continue h contribute at most delta P(h) to
+    the excess of P over exp(epsilon) Q, whichever way h settled it, and sum_h P(h) = 1.
+    """
     epsilon, delta, rho = (_total(spends, name) for name in ("epsilon", "delta", "rho"))
     match budget:
         case PureDP():
             return {"epsilon": epsilon}
         case ZCDP():
-            squares = (exact(s.epsilon) ** 2 for s in spends if isinstance(s, PureDP))
-            return {"rho": rho + sum(squares, Fraction(0)) / 2}
+            return {"rho": rho + _squares(spends)}
+        case ApproxDP() if rho:
+            start = next(at for at, spend in enumerate(spends) if isinstance(spend, ZCDP))
+            concentrated = round_up(rho + _squares(spends[start:]))
+            converted = zcdp_epsilon(concentrated, budget.delta)
+            if converted == inf or delta:  # `_check` refuses the kinds that don't mix
+                raise BudgetError("these spends have no epsilon")
+            before = _total(spends[:start], "epsilon")
+            return {"epsilon": before + exact(converted), "delta": exact(budget.delta)}
         case ApproxDP():
-            composed = Fraction(asdict(compose(spends, budget.delta))["epsilon"] if spends else 0)
-            if not rho and epsilon <= composed:
-                return {"epsilon": epsilon, "delta": delta}
-            return {"epsilon": composed, "delta": exact(budget.delta)}
+            return {"epsilon": epsilon, "delta": delta}
+
+
+def _squares(spends: Sequence[Budget]) -> Fraction:
+    """Rho of the pure spends."""
+    return sum((exact(s.epsilon) ** 2 / 2 for s in spends if isinstance(s, PureDP)), Fraction(0))
 
 
 def _fits(budget: Budget, spends: Sequence[Budget]) -> bool:
     try:
         spent = _spent(budget, spends)
-    except (BudgetError, OverflowError):  # the deltas alone, or the size of epsilon, exceed it
+    except BudgetError:  # too large for a number
         return False
     return all(amount <= exact(getattr(budget, name)) for name, amount in spent.items())
 
@@ -225,18 +254,7 @@ def _total(budgets: Sequence[Budget], name: str) -> Fraction:
 
 def _sum(budgets: Sequence[Budget]) -> Budget:
     """Budgets of one kind, added and rounded down."""
-    return budget_from(**{name: _down(_total(budgets, name)) for name in asdict(budgets[0])})
-
-
-def _up(value: Fraction) -> float:
-    """Least float that prints as at least `value`."""
-    nearest = float(max(value, -exact(nextafter(inf, 0))))
-    return nearest if exact(nearest) >= value else nextafter(nearest, inf)
-
-
-def _down(value: Fraction) -> float:
-    """Largest float that prints as at most `value`."""
-    return -_up(-value)
+    return budget_from(**{name: round_down(_total(budgets, name)) for name in asdict(budgets[0])})
 
 
 def _in_words(amount: dict[str, float]) -> str:
@@ -270,8 +288,8 @@ def _account(db: sqlite3.Connection, dataset: str | None) -> Account:
         entries = tuple(_entry(row) for row in rows)
         spent = _spent(budget, [entry.guarantee.budget for entry in entries])
         left = {name: exact(getattr(budget, name)) - amount for name, amount in spent.items()}
-        shown = {name: _up(amount) for name, amount in spent.items()}
-        rest = {name: max(0.0, _down(amount)) for name, amount in left.items()}
+        shown = {name: round_up(amount) for name, amount in spent.items()}
+        rest = {name: max(0.0, round_down(amount)) for name, amount in left.items()}
         unit = entries[0].guarantee.unit if entries else None
         return Account(dataset, budget, shown, rest, Neighbors(names[dataset]), unit, entries)
     except (BudgetError, ArithmeticError, IndexError, TypeError, ValueError):

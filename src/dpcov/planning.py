@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import MECHANISMS, Gaussian, MatrixLaplace, Mechanism
 from dpcov.privacy import ApproxDP, Budget, Neighbors, PureDP
 
@@ -35,10 +37,12 @@ def choose(lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Choice:
         return Choice(MatrixLaplace(), "the budget is a pure epsilon, without a delta")
     if not isinstance(budget, ApproxDP):
         return Choice(Gaussian(), "the budget is in rho")
-    noise = {
-        name: expected_noise(kind(), lattice, budget, neighbors)
-        for name, kind in MECHANISMS.items()
-    }
+    noise = {}
+    for name, kind in MECHANISMS.items():
+        with suppress(MechanismError):
+            noise[name] = expected_noise(kind(), lattice, budget, neighbors)
+    if not noise:
+        raise MechanismError("No mechanism can keep this privacy budget. Use a larger one.")
     best = min(noise, key=noise.__getitem__)
     compared = ", ".join(f"{value:.4g} with {name}" for name, value in noise.items())
     return Choice(

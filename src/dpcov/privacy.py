@@ -8,11 +8,13 @@ favour of less noise.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
+from numbers import Real
 
 from dpcov.errors import BudgetError
 
@@ -49,11 +51,25 @@ def exact(value: float) -> Fraction:
     return Fraction(Decimal(repr(float(value))))
 
 
-def _positive(name: str, value: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise BudgetError(f"{name} must be a number above 0, not {value!r}.")
-    if not (math.isfinite(value) and value > 0):
-        raise BudgetError(f"{name} must be a finite number above 0, not {value!r}.")
+def _positive(name: str, value: Real | float) -> float:
+    """`value` as a float, if it is a finite number above 0."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise BudgetError(f"{name} must be a number above 0, not of type {type(value).__name__}.")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not 0 < number < math.inf:
+        raise BudgetError(f"{name} must be a finite number above 0, not {number!r}.")
+    return number
+
+
+def _check(budget: Budget) -> None:
+    """Make every figure of a new budget a finite float above 0, and delta one below 1."""
+    for name in budget.__slots__:
+        object.__setattr__(budget, name, _positive(name, getattr(budget, name)))
+    if isinstance(budget, ApproxDP) and budget.delta >= 1:
+        raise BudgetError(f"delta must be below 1, not {budget.delta!r}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +79,7 @@ class PureDP:
     epsilon: float
 
     def __post_init__(self) -> None:
-        _positive("epsilon", self.epsilon)
+        _check(self)
 
     def __str__(self) -> str:
         return f"pure differential privacy, epsilon = {self.epsilon:g}"
@@ -76,7 +92,7 @@ class ZCDP:
     rho: float
 
     def __post_init__(self) -> None:
-        _positive("rho", self.rho)
+        _check(self)
 
     def __str__(self) -> str:
         return f"zero-concentrated differential privacy, rho = {self.rho:g}"
@@ -90,10 +106,7 @@ class ApproxDP:
     delta: float
 
     def __post_init__(self) -> None:
-        _positive("epsilon", self.epsilon)
-        _positive("delta", self.delta)
-        if self.delta >= 1:
-            raise BudgetError(f"delta must be below 1, not {self.delta!r}.")
+        _check(self)
 
     def __str__(self) -> str:
         return f"(epsilon, delta)-differential privacy, ({self.epsilon:g}, {self.delta:g})"
@@ -152,13 +165,23 @@ class Guarantee:
         )
 
 
+ROUNDING = 2e-15  # relative error that float64 is granted in each term of a formula below
+SMALLEST_DELTA = 1e-300  # beside it float64 loses its relative precision
+LARGEST_RHO = 1e290
+
+
 def gaussian_delta(mu: float, epsilon: float) -> float:
-    """delta(epsilon) of Gaussian noise with sensitivity/std = mu (Balle and Wang 2018, Thm 8)."""
+    """delta(epsilon) of Gaussian noise with sensitivity/std = mu, rounded up.
+
+    Balle and Wang 2018, Theorem 8; the rounding covers the cancellation in the difference.
+    """
     from scipy.special import log_ndtr
 
+    log_tail = float(log_ndtr(-mu / 2 - epsilon / mu))
     first = math.exp(log_ndtr(mu / 2 - epsilon / mu))
-    second = math.exp(min(0.0, epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))))
-    return max(0.0, first - second)
+    second = math.exp(min(0.0, epsilon + log_tail))
+    error = ROUNDING * (1 - log_tail) * (first + second) if first > 0 else 0.0
+    return min(1.0, max(0.0, first - second) + error + SMALLEST_DELTA)
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
@@ -166,10 +189,11 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
     `gaussian_delta` grows with mu; bisection keeps the private end (spec approx 1.1).
     """
+    epsilon, delta = _positive("epsilon", epsilon), _positive("delta", delta)
     low, high = 0.0, 1.0
-    while gaussian_delta(high, epsilon) <= delta and high < 1e6:
+    while high < 1e6 and gaussian_delta(high, epsilon) <= delta * (1 - 1e-9):
         low, high = high, 2 * high
-    while high - low > 1e-14 * high:
+    for _ in range(200):
         middle = (low + high) / 2
         if gaussian_delta(middle, epsilon) <= delta * (1 - 1e-9):
             low = middle
@@ -183,63 +207,90 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
-    """Epsilon such that rho-zCDP implies (epsilon, delta)-DP, rounded up.
+    """Epsilon such that rho-zCDP implies (epsilon, delta)-DP, rounded up; inf if out of range.
 
     Canonne, Kamath and Steinke 2020, Prop. 12: the least over alpha > 1 of
     alpha rho + ln((alpha-1)/alpha) - (ln delta + ln alpha)/(alpha-1); every alpha is valid.
     """
     from scipy.optimize import minimize_scalar
 
-    def bound(log_excess: float) -> float:
+    rho, delta = _positive("rho", rho), _positive("delta", delta)
+    if rho > LARGEST_RHO:
+        return math.inf
+
+    def terms(log_excess: float) -> tuple[float, ...]:
         excess = math.exp(log_excess)
         alpha = 1 + excess
-        return alpha * rho + math.log(excess / alpha) - (math.log(delta) + math.log(alpha)) / excess
+        logs = math.log(delta) / excess, math.log1p(excess) / excess
+        return alpha * rho, -math.log1p(1 / excess), -logs[0], -logs[1]
 
-    best = minimize_scalar(bound, bounds=(-20, 40), method="bounded", options={"xatol": 1e-10})
-    return max(0.0, float(best.fun)) * (1 + 1e-12)
+    # the minimum lies near excess^2 = -ln(delta)/rho
+    guess = (math.log(max(1e-3, -math.log(delta))) - math.log(rho)) / 2
+    best = minimize_scalar(
+        lambda log_excess: sum(terms(log_excess)),
+        bounds=(guess - 10, guess + 10),
+        method="bounded",
+        options={"xatol": 1e-10},
+    )
+    found = terms(float(best.x))
+    return max(0.0, sum(found) + ROUNDING * sum(map(abs, found)))
 
 
 def compose(spends: Sequence[Budget], delta: float = 0.0) -> Budget:
-    """One budget that all `spends` together are sure to keep (adaptive composition).
+    """One budget that releases with these `spends`, fixed in advance, are sure to keep together.
 
-    Pure budgets add in epsilon, zCDP in rho (a pure epsilon is epsilon^2/2-zCDP: Bun and Steinke
-    2016, Prop. 1.4 and Lemma 1.7), (epsilon, delta) in both. Where kinds are mixed the result is
-    (epsilon, delta)-DP with the given total `delta`, by the better of the two readings of the pure
-    part. Any `delta` left over by (epsilon, delta) spends serves the zCDP part.
+    What a release asks may depend on earlier ones; how much it spends may not (the ledger counts
+    spends that do, by rules that allow it). Pure budgets add in epsilon, zCDP in rho (a pure
+    epsilon is epsilon^2/2-zCDP: Bun and Steinke 2016, Prop. 1.4 and Lemma 1.7), (epsilon, delta)
+    in both. Where kinds are mixed the result is (epsilon, delta)-DP with the given total `delta`,
+    by the better of the two readings of the pure part. Any `delta` left over by (epsilon, delta)
+    spends serves the zCDP part.
     """
-    pure = sum((exact(s.epsilon) for s in spends if isinstance(s, PureDP)), Fraction(0))
-    rho = sum((exact(s.rho) for s in spends if isinstance(s, ZCDP)), Fraction(0))
-    approx = [s for s in spends if isinstance(s, ApproxDP)]
     if not spends:
         raise BudgetError("Nothing to compose.")
-    if not rho and not approx and delta == 0:
-        return PureDP(upper_float(pure))
-    squares = sum((exact(s.epsilon) ** 2 / 2 for s in spends if isinstance(s, PureDP)), Fraction(0))
+    approx = [s for s in spends if isinstance(s, ApproxDP)]
+    pure = _sum(exact(s.epsilon) for s in spends if isinstance(s, PureDP))
+    squares = _sum(exact(s.epsilon) ** 2 / 2 for s in spends if isinstance(s, PureDP))
+    rho = _sum(exact(s.rho) for s in spends if isinstance(s, ZCDP))
     if not approx and delta == 0:
-        return ZCDP(upper_float(rho + squares))
-    epsilon = sum((exact(s.epsilon) for s in approx), Fraction(0))
-    spent_delta = sum((exact(s.delta) for s in approx), Fraction(0))
-    left = float(exact(delta) - spent_delta)
-    if left < 0 or (rho and left <= 0):
+        return ZCDP(round_up(rho + squares)) if rho else PureDP(round_up(pure))
+    delta = _positive("delta", delta) if delta else 0.0
+    epsilon = _sum(exact(s.epsilon) for s in approx)
+    spent_delta = _sum(exact(s.delta) for s in approx)
+    left = round_down(exact(delta) - spent_delta)
+    if (delta and left < 0) or (rho and left <= 0):
         raise BudgetError("The deltas of these releases add up to more than the total delta.")
-    options = []
-    if not rho:
-        options.append(upper_float(epsilon + pure))
+    options = [] if rho else [epsilon + pure]
     if left > 0:
-        if rho:
-            options.append(upper_float(epsilon + pure + exact(zcdp_epsilon(float(rho), left))))
-        if rho or pure:
-            options.append(upper_float(epsilon + exact(zcdp_epsilon(float(rho + squares), left))))
-    total_delta = max(delta, upper_float(spent_delta))
-    return ApproxDP(max(min(options), 1e-300), total_delta)
+        conversions = [(pure, rho), (Fraction(0), rho + squares)]
+        converted = [(p, zcdp_epsilon(round_up(r), left)) for p, r in conversions if r]
+        options += [epsilon + p + exact(e) for p, e in converted if e < math.inf]
+    if not options:
+        raise BudgetError("These releases add up to a rho too large for any epsilon.")
+    return ApproxDP(max(round_up(min(options)), 1e-300), max(delta, round_up(spent_delta)))
 
 
-def upper_float(value: Fraction | int) -> float:
-    """Smallest float that is at least `value`."""
+def upper_float(value: Fraction) -> float:
+    """Least float that is at least `value`."""
+    return _at_least(value, Fraction)
+
+
+def round_up(value: Fraction) -> float:
+    """Least float that prints as at least `value`."""
+    return _at_least(value, exact)
+
+
+def round_down(value: Fraction) -> float:
+    """Largest float that prints as at most `value`."""
+    return -round_up(-value)
+
+
+def _at_least(value: Fraction, read: Callable[[float], Fraction]) -> float:
+    if abs(value) > exact(sys.float_info.max):
+        raise BudgetError("These privacy budgets add up to more than a number can hold.")
     nearest = float(value)
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+    return nearest if read(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
-def total(values: Iterable[Fraction]) -> float:
-    """Exact sum of fractions, rounded up to a float."""
-    return upper_float(sum(values, Fraction(0)))
+def _sum(values: Iterable[Fraction]) -> Fraction:
+    return sum(values, Fraction(0))

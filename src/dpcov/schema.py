@@ -48,6 +48,8 @@ class Numeric(_Model):
     def _ordered(self) -> Numeric:
         if not self.lower < self.upper:
             raise ValueError(f"lower = {self.lower:g} must be below upper = {self.upper:g}")
+        if self.half_range == 0:
+            raise ValueError("lower and upper are too close to tell apart in floating point")
         return self
 
     @property

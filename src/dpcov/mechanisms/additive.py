@@ -27,7 +27,7 @@ KEPT_BITS = 10  # the published lattice is 2^-10 of the noise: costs under 2^-20
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Public outcome of calibrating a mechanism.
+    """Public outcome of calibrating a mechanism; refused if 64-bit integers can't hold the noise.
 
     `trace` is the law of a separate release of the trace (None: none is made), and `trace_alone`
     that of the trace if it is all that is released, with the whole budget.
@@ -38,10 +38,15 @@ class Calibration:
     trace: ScalarLaw | None
     trace_alone: ScalarLaw
 
+    def __post_init__(self) -> None:
+        for law in (self.matrix, self.trace, self.trace_alone):
+            if law is not None:
+                law.require_drawable()
+
 
 def check_trace_share(share: float) -> None:
     """Refuse a share of the budget that is not in [0, 1)."""
-    if not 0 <= share < 1:
+    if not isinstance(share, int | float) or not 0 <= share < 1:
         raise MechanismError(f"trace_share must be at least 0 and below 1, not {share!r}.")
 
 
@@ -77,7 +82,7 @@ def release(
 
     moment = rows.second_moments()[0]
 
-    count = moment.unit_count if neighbors is Neighbors.REPLACE_ONE else None
+    count = moment.unit_count if calibration.guarantee.neighbors is Neighbors.REPLACE_ONE else None
     shift = shift_for(calibration.matrix.spread)
     gated = (
         count is not None
@@ -102,7 +107,9 @@ def release(
 
 
 def _coarse(noisy: NDArray[np.object_], shift: int) -> NDArray[np.int64]:
-    """Round integers to multiples of 2^shift, halves up, and divide."""
+    """Round integers to multiples of 2^shift, halves up, and divide; kept within 64 bits."""
     half = 1 << shift >> 1
-    coarse: NDArray[np.int64] = ((noisy + half) >> shift).astype(np.int64)
+    coarse: NDArray[np.int64] = np.clip((noisy + half) >> shift, -(2**63), 2**63 - 1).astype(
+        np.int64
+    )
     return coarse

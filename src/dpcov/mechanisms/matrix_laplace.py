@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from dpcov.errors import MechanismError
@@ -97,14 +98,15 @@ class MatrixLaplace:
                 "matrix-laplace is calibrated by epsilon. Give epsilon, or choose gaussian for rho."
             )
         epsilon = exact(budget.epsilon)
+        neighbors = Neighbors(neighbors)
         share = exact(additive.trace_share(lattice, neighbors, self.trace_share))
-        scale = upper_float(lattice.nuclear(neighbors) / (2 * epsilon * (1 - share)))
+        scale = lattice.nuclear(neighbors) / (2 * epsilon * (1 - share))
         # Under replace-one the trace's scale is twice the unit's bound over epsilon, at no cost.
         trace_epsilon = share * epsilon if neighbors is Neighbors.ADD_REMOVE else epsilon / 2
         has_trace = lattice.dimension > 1 and trace_epsilon > 0
         return additive.Calibration(
             guarantee=Guarantee(PureDP(budget.epsilon), neighbors, lattice.unit),
-            matrix=WishartDifference(lattice.dimension, scale),
+            matrix=WishartDifference(lattice.dimension, upper_float(min(scale, Fraction(2**64)))),
             trace=ScalarLaplace(lattice.unit_bound / trace_epsilon) if has_trace else None,
             trace_alone=ScalarLaplace(lattice.unit_bound / epsilon),
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
+from dpcov.errors import MechanismError
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -37,6 +39,9 @@ class MatrixLaw(Protocol):
     def r_transform(self, g: NDArray[np.complex128]) -> NDArray[np.complex128]:
         """R-transform of the limiting spectrum, at values of the Stieltjes transform."""
 
+    def require_drawable(self) -> None:
+        """Refuse a law that 64-bit integers can't hold, before anything is spent."""
+
     def sample(self, entropy: Entropy) -> NDArray[np.int64]:
         """(d, d) integer noise for a release."""
 
@@ -55,11 +60,22 @@ class ScalarLaw(Protocol):
     @property
     def standard_deviation(self) -> float: ...
 
+    def require_drawable(self) -> None:
+        """Refuse a law that 64-bit integers can't hold, before anything is spent."""
+
     def sample(self, entropy: Entropy) -> int: ...
 
     def simulate(self, generator: np.random.Generator) -> float: ...
 
     def to_json(self) -> dict[str, Any]: ...
+
+
+def require_within(value: Fraction | float, low: Fraction | int, high: Fraction | int) -> None:
+    """Refuse the budget whose noise has a parameter outside the range of the samplers."""
+    if value > high:
+        raise MechanismError("The privacy budget is too small for 64-bit noise. Use a larger one.")
+    if value < low:
+        raise MechanismError("The privacy budget is too large for the noise. Use a smaller one.")
 
 
 def matrix_law(document: dict[str, Any]) -> MatrixLaw:

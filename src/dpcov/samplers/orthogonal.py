@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dpcov.samplers.discrete import discrete_gaussian
+from dpcov.samplers import require_within
+from dpcov.samplers.discrete import LARGEST_VARIANCE, SMALLEST_VARIANCE, discrete_gaussian
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,6 +49,9 @@ class GaussianOrthogonal:
 
     def r_transform(self, g: NDArray[np.complex128]) -> NDArray[np.complex128]:
         return self.detectable**2 * g
+
+    def require_drawable(self) -> None:
+        require_within(self.variance, 2 * SMALLEST_VARIANCE, LARGEST_VARIANCE)
 
     def sample(self, entropy: Entropy) -> NDArray[np.int64]:
         d = self.dimension

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dpcov.samplers.discrete import discrete_gaussian, discrete_laplace
+from dpcov.samplers import require_within
+from dpcov.samplers.discrete import (
+    LARGEST_SCALE,
+    LARGEST_VARIANCE,
+    SMALLEST_SCALE,
+    SMALLEST_VARIANCE,
+    discrete_gaussian,
+    discrete_laplace,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,6 +34,9 @@ class ScalarLaplace:
     @property
     def standard_deviation(self) -> float:
         return math.sqrt(2) * float(self.scale)
+
+    def require_drawable(self) -> None:
+        require_within(self.scale, SMALLEST_SCALE, LARGEST_SCALE)
 
     def sample(self, entropy: Entropy) -> int:
         return int(discrete_laplace(self.scale, 1, entropy)[0])
@@ -48,6 +59,9 @@ class ScalarGaussian:
     @property
     def standard_deviation(self) -> float:
         return math.sqrt(self.variance)
+
+    def require_drawable(self) -> None:
+        require_within(self.variance, SMALLEST_VARIANCE, LARGEST_VARIANCE)
 
     def sample(self, entropy: Entropy) -> int:
         return int(discrete_gaussian(self.variance, 1, entropy)[0])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dpcov.errors import MechanismError
+from dpcov.samplers import require_within
 from dpcov.samplers.normal import LARGEST, standard_normals
 
 if TYPE_CHECKING:
@@ -63,12 +63,13 @@ class WishartDifference:
         unit = self._width * g
         return 2 * self._width * unit / (1 - unit**2)
 
+    def require_drawable(self) -> None:
+        """Hold every entry, at most 2 c m LARGEST^2 in size, below 2^63."""
+        require_within(self.scale * self.degrees * LARGEST**2, 0, 2**62)
+
     def sample(self, entropy: Entropy) -> NDArray[np.int64]:
         """floor(Z + 1/2), never half-to-even, so that rounding commutes with integer shifts."""
-        if self.scale * self.degrees * LARGEST**2 >= 2**62:
-            raise MechanismError(
-                "The privacy budget is too small for 64-bit noise. Use a larger epsilon."
-            )
+        self.require_drawable()
         size = self.dimension * self.degrees
         normals = standard_normals(2 * size, entropy)
         first, second = normals.reshape(2, self.dimension, self.degrees)

@@ -40,19 +40,23 @@ def open_rows(data: Any, schema: Schema, *, threads: int | None = None) -> Rows:
     return Rows(schema, open_source(data, schema.file, tuple(schema.columns)), threads=threads)
 
 
+@quiet("The data can't be opened.")
 def open_source(data: Any, options: FileOptions, declared: tuple[str, ...]) -> Source:
     """Open a data set as a stream of Arrow batches; `declared` names columns that have no name."""
-    with quiet("The data can't be opened."):
-        if isinstance(data, str | Path):
-            return _open_file(Path(data), options, declared)
-        if hasattr(data, "__arrow_c_stream__"):
-            from dpcov.sources.arrow import ArrowSource
+    if isinstance(data, str | Path):
+        return _open_file(Path(data), options, declared)
+    if hasattr(data, "iloc") and hasattr(data, "columns"):
+        from dpcov.sources.frame import FrameSource
 
-            return ArrowSource(data)
-        if hasattr(data, "__array__"):
-            from dpcov.sources.array import ArraySource
+        return FrameSource(data)
+    if hasattr(data, "__arrow_c_stream__"):
+        from dpcov.sources.arrow import ArrowSource
 
-            return ArraySource(data, declared)
+        return ArrowSource(data)
+    if hasattr(data, "__array__"):
+        from dpcov.sources.array import ArraySource
+
+        return ArraySource(data, declared)
     raise SourceError(UNKNOWN)
 
 

@@ -31,6 +31,8 @@ class ArraySource:
             raise SourceError(
                 f"The schema declares {len(self.names)} columns, the array has {array.shape[1]}."
             )
+        if isinstance(data, np.ma.MaskedArray):  # masked means missing
+            array = data.astype(np.float64).filled(np.nan)
         self._array = array
 
     def kinds(self) -> dict[str, Literal["numeric", "categorical"]]:

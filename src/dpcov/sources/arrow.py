@@ -13,6 +13,7 @@ from dpcov.errors import SourceError
 from dpcov.sources.base import batch_rows, kind_of
 
 READ_BUFFER = 2**16
+SMALL_GROUP = 2**18  # rows: 2 MiB of float64 in each column
 
 
 class ParquetSource:
@@ -39,10 +40,34 @@ class ParquetSource:
         return {field.name: kind_of(field.type) for field in self._schema}
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        names, size = list(columns), batch_rows(len(columns))
         with self._open() as file:
-            yield from file.iter_batches(
-                batch_size=batch_rows(len(columns)), columns=list(columns), use_threads=False
-            )
+            for group in range(file.num_row_groups):
+                if file.metadata.row_group(group).num_rows <= SMALL_GROUP:
+                    yield from _by_column(file, group, names).to_batches(max_chunksize=size)
+                else:
+                    yield from file.iter_batches(
+                        batch_size=size, row_groups=[group], columns=names, use_threads=False
+                    )
+
+
+def _by_column(file: pq.ParquetFile, group: int, names: list[str]) -> pa.Table:
+    """A row group decoded one column after the other.
+
+    Streaming keeps a dictionary, a compressed and a decoded page of every column at once, about
+    3 MiB each; a small group's decoded columns are less than that.
+    """
+    columns = []
+    for name in names:
+        decoded = file.read_row_group(group, columns=[name], use_threads=False).column(0)
+        columns.append(_compact(decoded))
+    return pa.Table.from_arrays(columns, names=names)
+
+
+def _compact(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A copy that fits: decoders grow their buffers by doubling, and keep the rest."""
+    halves = [half for chunk in column.chunks for half in (chunk[:1], chunk[1:])]
+    return pa.concat_arrays(halves) if halves else column
 
 
 class ArrowSource:
@@ -51,10 +76,17 @@ class ArrowSource:
     def __init__(self, data: Any) -> None:
         self._data = data
         self.rereadable = not isinstance(data, pa.RecordBatchReader)
-        self._schema = self._reader().schema if self.rereadable else data.schema
+        # The reader that told the schema is the first to be read: some streams come only once.
+        self._opened: pa.RecordBatchReader | None = pa.RecordBatchReader.from_stream(data)
+        self._schema = self._opened.schema
         self.names = tuple(self._schema.names)
 
     def _reader(self) -> pa.RecordBatchReader:
+        reader, self._opened = self._opened, None
+        if reader is not None:
+            return reader
+        if not self.rereadable:
+            raise SourceError("This stream can be read only once. Give a table or a file.")
         return pa.RecordBatchReader.from_stream(self._data)
 
     def kinds(self) -> dict[str, Literal["numeric", "categorical"]]:

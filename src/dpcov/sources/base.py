@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 import pyarrow as pa
 
-BATCH_CELLS = 2**20  # cells of a batch: 8 MiB of float64, whatever the number of columns
+BATCH_CELLS = 2**22  # cells of a batch: 32 MiB of float64, whatever the number of columns
 
 
 class Source(Protocol):

@@ -14,11 +14,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpcov.encoder import Encoder, cells
+from dpcov.encoder import Encoder, cells, is_missing
+from dpcov.errors import SourceError
 from dpcov.schema import Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+CHANGED = (
+    "The data changed between its two readings, which a person unit needs. Give a file or a table "
+    "in memory. If a ledger was set, the reserved budget stays spent."
+)
 
 
 class Persons:
@@ -27,34 +33,55 @@ class Persons:
     Attributes
     ----------
     count : number of persons.
-    chosen : for each row, in order, its person's number, or -1 where the row does not count
-        (surplus rows, rows without an id).
 
     """
 
     def __init__(self, schema: Schema, encoder: Encoder, batches: Iterable[pa.RecordBatch]) -> None:
         if schema.unit is None:
             raise ValueError("the schema has no person unit")
-        numbers: dict[object, int] = {}
+        self._column = schema.unit.column
+        self._missing = schema.missing
+        self._numbers: dict[object, int] = {}
         persons, hashes = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
         for batch in batches:
-            ids = cells(batch.column(schema.unit.column), schema.missing)
-            persons.append(_numbered(ids, numbers))
+            persons.append(self._numbered(batch))
             hashes += [_content_hash(block) for block in encoder.blocks(batch)]
-        self.count = len(numbers)
-        self.chosen = np.concatenate(persons)
-        surplus = _surplus(self.chosen, np.concatenate(hashes), schema.unit.max_rows)
-        self.chosen[surplus] = -1
+        self.count = len(self._numbers)
+        self._persons = np.concatenate(persons)
+        self._counts = self._persons >= 0
+        self._counts[_surplus(self._persons, np.concatenate(hashes), schema.unit.max_rows)] = False
+        self._at = 0
 
+    def next(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
+        """Person of each row of the second pass's next batch, or -1 where it does not count.
 
-def _numbered(ids: pa.Array, numbers: dict[object, int]) -> NDArray[np.int64]:
-    """Number of each id, in order of first appearance; -1 for a missing id."""
-    absent = ids.is_null(nan_is_null=True)
-    encoded = pc.if_else(absent, None, ids).dictionary_encode()
-    known = [numbers.setdefault(value, len(numbers)) for value in encoded.dictionary.to_pylist()]
-    order = np.array([*known, -1], np.int64)
-    found: NDArray[np.int64] = order[encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
-    return found
+        Surplus rows and rows without an id do not count. A second pass whose persons are not
+        those of the first (a query that is run again may shuffle its rows) is refused.
+        """
+        here = slice(self._at, self._at + batch.num_rows)
+        self._at += batch.num_rows
+        if not np.array_equal(self._numbered(batch), self._persons[here]):
+            raise SourceError(CHANGED)
+        return np.where(self._counts[here], self._persons[here], -1)
+
+    def finish(self) -> None:
+        """Check that the second pass was as long as the first."""
+        if self._at != len(self._persons):
+            raise SourceError(CHANGED)
+
+    def _numbered(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
+        """Number of each row's person, in order of first appearance; -1 for a missing id."""
+        ids = cells(batch.column(self._column), self._missing)
+        absent = is_missing(ids, self._missing)
+        if pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type):
+            ids = ids.cast(pa.large_binary())  # texts from a file may be no valid UTF-8
+        encoded = pc.if_else(pa.array(absent), None, ids).dictionary_encode()
+        known = encoded.dictionary.to_pylist()
+        numbers = [self._numbers.setdefault(value, len(self._numbers)) for value in known]
+        order = np.array([*numbers, -1], np.int64)
+        at = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        found: NDArray[np.int64] = order[at]
+        return found
 
 
 def _content_hash(block: NDArray[np.float64]) -> NDArray[np.uint64]:

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
 from dpcov.errors import DpcovError, SourceError
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
-@contextmanager
-def quiet(message: str) -> Iterator[None]:
-    """Replace any error by `SourceError(message)` and drop every warning.
+
+def quiet(message: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Decorate a function that reads data: no warning, and no error but dpcov's own, gets out.
 
     Libraries print the cell that they stumble over; so their text, their cause and their
-    traceback go no further. dpcov's own errors pass: they are made of public things.
+    traceback (whose frames hold data) go no further: `SourceError(message)` is raised afresh.
+    dpcov's own errors pass: they are made of public things. Panics of compiled libraries are no
+    `Exception`, but are caught as well.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            yield
-        except DpcovError as error:
-            raise error from None
-        except Exception:
-            raise SourceError(message) from None
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        @functools.wraps(function)
+        def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+            failure: BaseException
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    return function(*args, **kwargs)
+            except (DpcovError, KeyboardInterrupt, SystemExit) as error:
+                failure = error.with_traceback(None)
+                failure.__cause__ = failure.__context__ = None
+            except BaseException:
+                failure = SourceError(message)
+            raise failure
+
+        return guarded
+
+    return decorate

@@ -37,8 +37,8 @@ class Rows:
         absent = [name for name in schema.needed if name not in source.names]
         if absent:
             raise SourceError(
-                f"The data has no column {absent[0]!r}, which the schema declares. "
-                f"Its columns are: {', '.join(source.names[:50])}."
+                f"The data has no column {absent[0]!r}, which the schema declares. The names that "
+                "were found are not shown: in a file without a header they are somebody's row."
             )
         twice = [name for name in schema.needed if source.names.count(name) > 1]
         if twice:
@@ -93,16 +93,27 @@ class Rows:
             if features is None
             else tuple(f"y{i}" for i in range(features))
         )
-        with quiet(UNREADABLE), threadpool_limits(1, user_api="blas"):
-            persons = None
-            if self.schema.unit is not None:
-                persons = Persons(self.schema, encoder, self._source.batches(self.schema.needed))
-            assigned = _Assignment(groups, labels, persons)
-            sums = self._sums(encoder, lattice.dimension, assigned)
-            return [
-                SecondMoment(total.total(), lattice, columns, count)
-                for total, count in zip(sums, assigned.unit_counts(), strict=True)
-            ]
+        return self._moments(encoder, lattice, columns, groups, labels)
+
+    @quiet(UNREADABLE)
+    @threadpool_limits.wrap(limits=1, user_api="blas")  # type: ignore[untyped-decorator]
+    def _moments(
+        self,
+        encoder: Encoder,
+        lattice: Lattice,
+        columns: tuple[str, ...],
+        groups: int,
+        labels: Entropy | None,
+    ) -> list[SecondMoment]:
+        persons = None
+        if self.schema.unit is not None:
+            persons = Persons(self.schema, encoder, self._source.batches(self.schema.needed))
+        assigned = _Assignment(groups, labels, persons)
+        sums = self._sums(encoder, lattice.dimension, assigned)
+        return [
+            SecondMoment(total.total(), lattice, columns, count)
+            for total, count in zip(sums, assigned.unit_counts(), strict=True)
+        ]
 
     def _sums(self, encoder: Encoder, dimension: int, assigned: _Assignment) -> list[Accumulator]:
         """Fold the batches; reading and group labels stay in order, the rest in any order."""
@@ -141,7 +152,8 @@ class Rows:
         self, assigned: _Assignment
     ) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64] | None]]:
         for batch in self._source.batches(self.schema.needed):
-            yield batch, assigned.next(batch.num_rows)
+            yield batch, assigned.next(batch)
+        assigned.finish()
 
 
 def _add(
@@ -165,11 +177,11 @@ class _Assignment:
         self.groups = groups
         self._labels = labels
         self._persons = persons
-        self._at = 0
         self._counts = np.zeros(groups, np.int64)
         if persons is not None:
-            self._of_person = self._draw(persons.count)
-            self._counts = np.bincount(self._of_person, minlength=groups)
+            # One entry more than the persons: where rows that do not count look.
+            self._of_person = np.append(self._draw(persons.count), -1)
+            self._counts = np.bincount(self._of_person[:-1], minlength=groups)
 
     def _draw(self, count: int) -> NDArray[np.int64]:
         if self.groups == 1 or self._labels is None:
@@ -178,15 +190,19 @@ class _Assignment:
 
         return uniform_below(self.groups, count, self._labels)
 
-    def next(self, size: int) -> NDArray[np.int64] | None:
-        """Groups of the next `size` rows, or None if all fall in the only group."""
-        start, self._at = self._at, self._at + size
+    def next(self, batch: pa.RecordBatch) -> NDArray[np.int64] | None:
+        """Groups of the next batch's rows, or None if all fall in the only group."""
         if self._persons is not None:
-            chosen = self._persons.chosen[start : start + size]
-            return np.where(chosen >= 0, self._of_person[chosen], -1)
-        drawn = self._draw(size)
+            groups: NDArray[np.int64] = self._of_person[self._persons.next(batch)]
+            return groups
+        drawn = self._draw(batch.num_rows)
         self._counts += np.bincount(drawn, minlength=self.groups)
         return None if self.groups == 1 else drawn
+
+    def finish(self) -> None:
+        """Check, after the last batch, that nothing was left out."""
+        if self._persons is not None:
+            self._persons.finish()
 
     def unit_counts(self) -> list[int]:
         return [int(count) for count in self._counts]

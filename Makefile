@@ -1,0 +1,47 @@
+# Every target sets up what it needs: a virtual environment in .venv with pinned dependencies.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+export PIP_CONSTRAINT := constraints.txt
+export PIP_BUILD_CONSTRAINT := constraints.txt
+# Tests and benchmarks run side by side on all cores, each with one BLAS thread.
+ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
+
+.PHONY: help demo test test-all lint types bench accuracy schemas clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "dpcov needs Python 3.11 or newer; say which with make PYTHON=..."; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/ready-%: .venv/bin/python constraints.txt pyproject.toml
+	$(PIP) --editable ".[$*]"
+	@touch $@
+
+demo: .venv/ready-demo ## A real health table through the whole journey
+	@$(BIN)/dpcov demo
+
+test: .venv/ready-test ## All tests but the slow statistical ones
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "not slow"
+
+test-all: .venv/ready-test ## All tests
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto
+
+lint: .venv/ready-lint ## Style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/ready-lint ## Types of src, strictly
+	$(BIN)/mypy
+
+bench: .venv/ready-bench ## Speed and memory against plain loops and peers
+	$(BIN)/python benchmarks/bench.py
+
+accuracy: .venv/ready-bench ## Error of releases against the figures of the design
+	$(ONE_THREAD) $(BIN)/python benchmarks/accuracy.py
+
+clean: ## Remove the environment and everything generated
+	rm -rf .venv demo results

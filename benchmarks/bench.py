@@ -1,0 +1,198 @@
+"""Speed, memory and the demo's accuracy, printed as ratios within one run. `make bench`.
+
+Both sides of a ratio run in turn, in processes of their own; the median over rounds counts.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from datasets import ADULT_COLUMNS, ADULT_NUMERIC, adult_levels, adult_lines
+from results import show, write
+from workloads import NUMERIC_LEVELS, measure
+
+ROUNDS = 5
+SHAPES = {(1_000_000, 50): 600.0, (10_000_000, 20): 600.0, (200_000, 500): 1.1 * 1024}  # MiB
+MIXED_ROWS = 5_000_000
+CHUNK = 200_000
+DPCOV = Path(sys.executable).with_name("dpcov")
+
+
+def row(case: str, metric: str, ours: float, reference: float, bar: float, ok: bool) -> Any:
+    ratio = ours / reference if reference else None
+    return {
+        "case": case,
+        "metric": metric,
+        "ours": float(ours),
+        "reference": float(reference),
+        "ratio": ratio,
+        "bar": float(bar),
+        "ok": bool(ok),
+    }
+
+
+def write_numeric(path: Path, n: int, d: int) -> None:
+    """Standard normals in row groups of the writer's default size at most."""
+    generator = np.random.default_rng(0)
+    names = [f"x{j}" for j in range(d)]
+    schema = pa.schema([(name, pa.float64()) for name in names])
+    with pq.ParquetWriter(path, schema) as writer:
+        for start in range(0, n, CHUNK):
+            block = generator.standard_normal((d, min(CHUNK, n - start)))
+            writer.write_table(pa.table(list(block), schema=schema))
+
+
+def write_mixed(path: Path, n: int) -> None:
+    """Six numeric and eight categorical columns like Adult's, 108 features."""
+    generator = np.random.default_rng(0)
+    writer = None
+    for start in range(0, n, CHUNK):
+        size = min(CHUNK, n - start)
+        columns = {
+            f"x{j}": pa.DictionaryArray.from_arrays(
+                pa.array(generator.integers(0, levels, size, dtype=np.int32)),
+                [f"level {k}" for k in range(levels)],
+            ).dictionary_decode()
+            if levels
+            else pa.array(generator.standard_normal(size))
+            for j, levels in enumerate(NUMERIC_LEVELS)
+        }
+        table = pa.table(columns)
+        writer = writer or pq.ParquetWriter(path, table.schema)
+        writer.write_table(table)
+    if writer is not None:
+        writer.close()
+
+
+def compare(
+    path: Path, case: str, reference: str, cpu_bar: float, memory_bar: float
+) -> Iterator[Any]:
+    """CPU ratio of the exact moment over a reference, and its peak memory."""
+    pairs = [(measure("exact", path), measure(reference, path)) for _ in range(ROUNDS)]
+    ratios = [ours["cpu"] / plain["cpu"] for ours, plain in pairs]
+    ours, plain = (float(np.median([pair[k]["cpu"] for pair in pairs])) for k in (0, 1))
+    entry = row(case, f"CPU seconds against {reference}", ours, plain, cpu_bar, False)
+    entry["ratio"] = float(np.median(ratios))
+    entry["ok"] = entry["ratio"] <= cpu_bar
+    yield entry
+    peak = max(pair[0]["peak_mib"] for pair in pairs)
+    other = max(pair[1]["peak_mib"] for pair in pairs)
+    yield row(case, "peak memory, MiB", peak, other, memory_bar, peak <= memory_bar)
+
+
+def against_pandas(path: Path, case: str) -> Iterator[Any]:
+    ours, theirs = measure("exact", path), measure("pandas_cov", path)
+    cpu, memory = (theirs[key] / ours[key] for key in ("process_cpu", "peak_mib"))
+    yield row(
+        case,
+        "process CPU seconds against pandas + numpy.cov (bar: ratio at most 1/2.5)",
+        ours["process_cpu"],
+        theirs["process_cpu"],
+        1 / 2.5,
+        cpu >= 2.5,
+    )
+    yield row(
+        case,
+        "peak MiB against pandas + numpy.cov (bar: ratio at most 1/3)",
+        ours["peak_mib"],
+        theirs["peak_mib"],
+        1 / 3,
+        memory >= 3,
+    )
+
+
+def seconds(command: list[str]) -> float:
+    """Wall time of a command, best of a few."""
+    times = []
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True)
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def commands(folder: Path) -> Iterator[Any]:
+    """Whole commands, as a user waits for them."""
+    table, schema = folder / "adult.csv", folder / "adult.toml"
+    table.write_text("\n".join([",".join(ADULT_COLUMNS), *adult_lines()]) + "\n")
+    levels = adult_levels()
+    public = {"age": (0, 100), "fnlwgt": (0, 1.5e6), "education-num": (1, 16)}
+    public |= {"capital-gain": (0, 1e5), "capital-loss": (0, 5000), "hours-per-week": (0, 100)}
+    lines = []
+    for j, name in enumerate(ADULT_COLUMNS[:-1]):
+        lines += [f'[columns."{name}"]']
+        if j in ADULT_NUMERIC:
+            low, high = public[name]
+            lines += ['kind = "numeric"', f"lower = {low}", f"upper = {high}"]
+        else:
+            lines += ['kind = "categorical"', f"levels = {levels[name]}"]
+    schema.write_text("\n".join(lines) + "\n")
+    out = str(folder / "adult.release.json")
+    release = [str(DPCOV), "release", str(table), "--schema", str(schema), "--epsilon", "1"]
+    took = seconds([*release, "--out", out, "--force"])
+    yield row("dpcov release, Adult 48,842 x 108", "seconds", took, 0, 6, took < 6)
+    took = seconds([sys.executable, "-c", "import dpcov"])
+    bare = seconds([sys.executable, "-c", "pass"])
+    yield row("import dpcov", "seconds beyond bare python", took - bare, 0, 0.3, took - bare < 0.3)
+    took = seconds([str(DPCOV), "--help"])
+    yield row("dpcov --help", "seconds", took, 0, 0.5, took < 0.5)
+
+
+def demo_accuracy(folder: Path) -> Iterator[Any]:
+    """Mean absolute error of the demo's 45 correlations."""
+    import dpcov
+    from dpcov.demo import write_table
+
+    table, schema = write_table(folder)
+    truth = np.corrcoef(np.loadtxt(table, delimiter=",", skiprows=1), rowvar=False)
+    pairs = np.tril_indices(len(truth), -1)
+    for epsilon, bar in ((1.0, 0.016), (0.5, 0.03)):
+        errors = [
+            np.abs(dpcov.release(table, schema=schema, epsilon=epsilon).correlation() - truth)[
+                pairs
+            ]
+            for _ in range(20)
+        ]
+        mean = float(np.mean(errors))
+        case = f"demo correlations, epsilon = {epsilon:g}, 20 repeats"
+        yield row(case, "mean absolute error", mean, 0, bar, mean <= bar)
+        print(f"{case}: largest {np.max(errors):.3f}")
+
+
+def main() -> int:
+    folder = Path(tempfile.mkdtemp(prefix="dpcov-bench-"))
+    rows: list[Any] = []
+    try:
+        for (n, d), memory_bar in SHAPES.items():
+            path = folder / f"numeric-{n}-{d}.parquet"
+            write_numeric(path, n, d)
+            case = f"Parquet {n:,} x {d}"
+            rows += compare(path, case, "plain", 1.2, memory_bar)
+            if d == 20:
+                rows += against_pandas(path, case)
+            path.unlink()
+        path = folder / "mixed.parquet"
+        write_mixed(path, MIXED_ROWS)
+        rows += compare(path, f"Parquet mixed {MIXED_ROWS:,} x 108", "plain_mixed", 1.3, 600)
+        path.unlink()
+        rows += commands(folder)
+        rows += demo_accuracy(folder)
+    finally:
+        shutil.rmtree(folder)
+    show("Benchmarks", rows)
+    write("bench.json", "make bench", rows)
+    return int(not all(entry["ok"] for entry in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+"""Single jobs, each run in a process of its own by `measure`: what `bench.py` compares.
+
+`python benchmarks/workloads.py JOB PATH` prints the CPU seconds of the job and of the whole
+process, and the peak memory in MiB.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+NUMERIC_LEVELS = (0, 9, 0, 16, 0, 7, 15, 6, 5, 2, 0, 0, 0, 42)  # Adult: 6 numeric, 8 categorical
+BATCH_ROWS = 65536
+
+
+def measure(job: str, path: Path) -> dict[str, float]:
+    """Run a job in a fresh process with one BLAS thread."""
+    environment = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
+    run = subprocess.run(
+        [sys.executable, __file__, job, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+    )
+    figures: dict[str, float] = json.loads(run.stdout)
+    return figures
+
+
+def mixed_columns() -> dict[str, list[str] | None]:
+    """Columns of the Adult-like table: levels of each categorical one, None for numeric."""
+    return {
+        f"x{j}": [f"level {k}" for k in range(count)] if count else None
+        for j, count in enumerate(NUMERIC_LEVELS)
+    }
+
+
+def exact(path: Path) -> Any:
+    """The library's exact integer second moment; bounds are three times the standard deviation."""
+    from dpcov.schema import Schema
+    from dpcov.sources import open_rows
+
+    if "mixed" in path.name:
+        columns = {
+            name: {"kind": "numeric", "lower": -3, "upper": 3}
+            if levels is None
+            else {"kind": "categorical", "levels": levels}
+            for name, levels in mixed_columns().items()
+        }
+        schema = Schema.parse({"columns": columns})
+    else:
+        import pyarrow.parquet as pq
+
+        schema = Schema.from_bounds(-3.0, 3.0, pq.ParquetFile(path).schema_arrow.names)
+    return open_rows(path, schema).second_moments()[0].units
+
+
+def plain(path: Path) -> Any:
+    """A plain float64 loop: decode a batch, stack its columns, add its Gram matrix."""
+    import numpy as np
+    import pyarrow.parquet as pq
+
+    file = pq.ParquetFile(path, buffer_size=BATCH_ROWS, pre_buffer=False)
+    total: Any = 0.0
+    rows = max(1, min(BATCH_ROWS, 2**22 // len(file.schema_arrow)))
+    for batch in file.iter_batches(batch_size=rows, use_threads=False):
+        block = np.column_stack([column.to_numpy() for column in batch.columns])
+        total = total + block.T @ block
+    return total
+
+
+def plain_mixed(path: Path) -> Any:
+    """The same with one-hot columns: look levels up, scatter ones, add the Gram matrix."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    columns = mixed_columns()
+    sets = {name: pa.array(levels) for name, levels in columns.items() if levels}
+    width = sum(len(levels or [0]) for levels in columns.values())
+    total = np.zeros((width, width))
+    file = pq.ParquetFile(path, buffer_size=BATCH_ROWS, pre_buffer=False)
+    for batch in file.iter_batches(batch_size=BATCH_ROWS, use_threads=False):
+        block = np.zeros((batch.num_rows, width))
+        rows = np.arange(batch.num_rows)
+        at = 0
+        for name, levels in columns.items():
+            column = batch.column(name)
+            if levels is None:
+                block[:, at] = column.to_numpy()
+                at += 1
+                continue
+            codes = pc.index_in(column, value_set=sets[name]).to_numpy()
+            block[rows, at + codes] = 1.0
+            at += len(levels)
+        total += block.T @ block
+    return total
+
+
+def pandas_cov(path: Path) -> Any:
+    """What people do today: the whole table in pandas, then numpy.cov."""
+    import numpy as np
+    import pandas as pd
+
+    return np.cov(pd.read_parquet(path).to_numpy(), rowvar=False)
+
+
+def main() -> None:
+    """Run one job and print what it took."""
+    job, path = globals()[sys.argv[1]], Path(sys.argv[2])
+    import numpy  # noqa: F401 (both sides start with these imported)
+    import pyarrow.parquet  # noqa: F401
+
+    if sys.argv[1] == "exact":
+        import dpcov.sources.rows  # noqa: F401
+    before = time.process_time()
+    job(path)
+    spent = time.process_time() - before
+    figures = {"cpu": spent, "process_cpu": time.process_time(), "peak_mib": peak_mib()}
+    print(json.dumps(figures))
+
+
+def peak_mib() -> float:
+    """Peak memory of this process; getrusage would count the parent's before exec."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+
+if __name__ == "__main__":
+    main()

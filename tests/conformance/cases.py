@@ -1,0 +1,162 @@
+"""What the conformance battery runs over: mechanisms with their budgets, tables, sources."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from dpcov.entropy import Entropy
+from dpcov.mechanisms import MECHANISMS
+from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
+from dpcov.schema import Schema
+from dpcov.sources import open_rows
+from dpcov.sources.array import ArraySource
+from dpcov.sources.rows import Rows
+
+NAMES = ("a", "b", "c")
+SCHEMA = Schema.from_bounds(0, 1, NAMES)
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """For one mechanism: budget -> (guarantee it gives, a smaller budget, its noise variance)."""
+
+    kept: dict
+    refused: tuple
+
+
+# A new mechanism needs one entry here.
+BUDGETS = {
+    "matrix-laplace": Budgets(
+        kept={
+            PureDP(1.0): (PureDP(1.0), PureDP(0.5), 4),
+            ApproxDP(1.0, 1e-6): (PureDP(1.0), ApproxDP(0.5, 1e-6), 4),
+        },
+        refused=(ZCDP(0.5),),
+    ),
+    "gaussian": Budgets(
+        kept={
+            ZCDP(0.5): (ZCDP(0.5), ZCDP(0.125), 4),
+            ApproxDP(1.0, 1e-6): (ApproxDP(1.0, 1e-6), ApproxDP(0.5, 1e-6), 3.6377),
+        },
+        refused=(PureDP(1.0),),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    neighbors: Neighbors
+    budget: object
+
+    def __str__(self):
+        return f"{self.name}-{self.neighbors}-{type(self.budget).__name__}"
+
+    def calibrate(self, lattice, budget=None):
+        return MECHANISMS[self.name]().calibrate(lattice, budget or self.budget, self.neighbors)
+
+    def release(self, rows, entropy):
+        mechanism = MECHANISMS[self.name]()
+        return mechanism(rows, budget=self.budget, neighbors=self.neighbors, entropy=entropy)
+
+
+CASES = [
+    Case(name, neighbors, budget)
+    for name, budgets in BUDGETS.items()
+    for neighbors in Neighbors
+    for budget in budgets.kept
+]
+REFUSED = [
+    Case(name, neighbors, budget)
+    for name, budgets in BUDGETS.items()
+    for neighbors in Neighbors
+    for budget in budgets.refused
+]
+
+
+def table(n, seed=0):
+    """(n, 3) numbers in [0, 1], the last two correlated."""
+    values = np.random.default_rng(seed).random((n, 3))
+    values[:, 2] = (values[:, 1] + values[:, 2]) / 2
+    return values
+
+
+def as_arrow(values):
+    return pa.table({name: values[:, j] for j, name in enumerate(NAMES)})
+
+
+def as_csv(values, folder):
+    pyarrow.csv.write_csv(as_arrow(values), folder / "t.csv")
+    return folder / "t.csv"
+
+
+def as_parquet(values, folder):
+    pyarrow.parquet.write_table(as_arrow(values), folder / "t.parquet", row_group_size=100)
+    return folder / "t.parquet"
+
+
+def as_polars(values, _):
+    import polars
+
+    return polars.from_arrow(as_arrow(values))
+
+
+def as_duckdb(values, _):
+    import duckdb
+
+    return duckdb.from_arrow(as_arrow(values))
+
+
+SOURCES = {
+    "csv": as_csv,
+    "parquet": as_parquet,
+    "ndarray": lambda values, _: values,
+    "pandas": lambda values, _: as_arrow(values).to_pandas(),
+    "polars": as_polars,
+    "pyarrow": lambda values, _: as_arrow(values),
+    "duckdb": as_duckdb,
+}
+
+
+def rows_of(values, schema=SCHEMA):
+    return open_rows(values, schema)
+
+
+@dataclass
+class Watched:
+    """A table (reading it may fail) and a stream of noise that log, in order, who is asked."""
+
+    values: np.ndarray
+    fault: Exception | None = None
+    events: list = field(default_factory=list)
+
+    def rows(self):
+        return Rows(SCHEMA, _WatchedSource(self))
+
+    def entropy(self):
+        return _WatchedEntropy(self)
+
+
+class _WatchedSource(ArraySource):
+    def __init__(self, watched):
+        super().__init__(watched.values, NAMES)
+        self._watched = watched
+
+    def batches(self, columns):
+        self._watched.events.append("read")
+        if self._watched.fault is not None:
+            raise self._watched.fault
+        return super().batches(columns)
+
+
+class _WatchedEntropy(Entropy):
+    def __init__(self, watched):
+        super().__init__(bytes(32), reproducible=True)
+        self._watched = watched
+
+    def words(self, count):
+        self._watched.events.append("noise")
+        return super().words(count)

@@ -1,0 +1,258 @@
+"""Every registered mechanism keeps the promises of the design; one table drives all tests."""
+
+import dataclasses
+import doctest
+import inspect
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+from cases import BUDGETS, CASES, REFUSED, SOURCES, Watched, rows_of, table
+from typer.testing import CliRunner
+
+import dpcov
+from dpcov import mechanisms
+from dpcov.cli import app
+from dpcov.denoise import denoise
+from dpcov.entropy import Entropy, simulation_generator
+from dpcov.errors import DpcovError, MechanismError, SourceError
+from dpcov.ledger import Ledger
+from dpcov.mechanisms import MECHANISMS, additive, mechanism_named
+from dpcov.privacy import Neighbors, PureDP
+from dpcov.release_file import to_document
+from dpcov.releases import NOT_PRIVATE, Release
+
+HEADINGS = [
+    "Guarantee",
+    "Sensitivity",
+    "Not protected",
+    "Parameters",
+    "Returns",
+    "Raises",
+    "Cost",
+    "Source",
+    "Examples",
+]
+each_case = pytest.mark.parametrize("case", CASES, ids=str)
+each_mechanism = pytest.mark.parametrize("kind", MECHANISMS.values(), ids=MECHANISMS)
+add_remove = pytest.mark.parametrize(
+    "case", [c for c in CASES if c.neighbors is Neighbors.ADD_REMOVE], ids=str
+)
+
+
+def keys(document):
+    """The document without its values: what a reader sees whatever the data."""
+    if isinstance(document, dict):
+        return {key: keys(value) for key, value in document.items()}
+    return [keys(document[0]), len(document)] if isinstance(document, list) else type(document)
+
+
+def seeded(case, values, seed=1):
+    return case.release(rows_of(values), Entropy.seeded(seed))
+
+
+def test_the_table_covers_every_mechanism():
+    assert BUDGETS.keys() == MECHANISMS.keys()
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@each_case
+def test_any_source_gives_the_stated_guarantee_and_the_same_integers(case, source, tmp_path):
+    values = table(300)
+    made = case.release(rows_of(SOURCES[source](values, tmp_path)), Entropy.seeded(1))
+    assert made.guarantee.budget == BUDGETS[case.name].kept[case.budget][0]
+    assert made.guarantee.neighbors is case.neighbors
+    assert made.mechanism == case.name
+    assert made.unit_count == (300 if case.neighbors is Neighbors.REPLACE_ONE else None)
+    reference = seeded(case, values)
+    np.testing.assert_array_equal(made.published, reference.published)
+    assert made.published_trace == reference.published_trace
+
+
+@pytest.mark.parametrize("n", [0, 1, 20, 300, 20_000])
+@each_case
+def test_covariances_are_finite_symmetric_and_psd_for_any_number_of_rows(case, n):
+    made = denoise(seeded(case, table(n)), generator=simulation_generator(2))
+    for matrix in (made.second_moment(), made.covariance(), made.correlation()):
+        assert np.isfinite(matrix).all()
+        np.testing.assert_array_equal(matrix, matrix.T)
+        assert np.linalg.eigvalsh(matrix)[0] >= -1e-9 * max(1.0, np.abs(matrix).max())
+    assert np.isfinite(made.mean()).all()
+    assert made.count() >= 0
+
+
+@each_case
+def test_a_release_survives_its_file(case, tmp_path):
+    made = denoise(case.release(rows_of(table(300)), Entropy.system()))
+    made.save(tmp_path / "r.json")
+    again = Release.load(tmp_path / "r.json")
+    assert to_document(again) == to_document(made)
+    assert (again.noise, again.trace_noise) == (made.noise, made.trace_noise)
+    assert (again.guarantee, again.lattice) == (made.guarantee, made.lattice)
+    np.testing.assert_array_equal(again.correlation(), made.correlation())
+
+
+@pytest.mark.parametrize("n", [0, 1, 300])
+@add_remove
+def test_files_of_n_and_of_n_plus_one_rows_look_alike(case, n):
+    few, more = (to_document(seeded(case, table(k))) for k in (n, n + 1))
+    assert keys(few) == keys(more)
+    lengths = [len(json.dumps(document)) for document in (few, more)]
+    assert abs(lengths[0] - lengths[1]) < 0.01 * lengths[0]
+
+
+@add_remove
+def test_under_add_remove_nothing_but_the_sum_depends_on_the_rows(case):
+    one, other = (seeded(case, table(n)) for n in (200, 5000))
+    for name in ("noise", "trace_noise", "shift", "unit_count", "parameters", "lattice"):
+        assert getattr(one, name) == getattr(other, name)
+    sums = [rows_of(table(n)).second_moments()[0] for n in (200, 5000)]
+    change = (sums[1].units - sums[0].units).astype(float) / 2.0**one.shift
+    assert np.abs(other.published - one.published - change).max() <= 1
+    assert other.published_trace - one.published_trace == sums[1].trace() - sums[0].trace()
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=str)
+def test_a_budget_that_cannot_be_kept_is_refused_before_any_noise_or_read(case):
+    watched = Watched(table(10))
+    with pytest.raises(MechanismError, match=case.name):
+        case.release(watched.rows(), watched.entropy())
+    assert watched.events == []
+
+
+@each_case
+def test_all_noise_is_drawn_before_the_first_row_is_read(case):
+    watched = Watched(table(10))
+    case.release(watched.rows(), watched.entropy())
+    first_read = watched.events.index("read")
+    assert first_read > 0
+    assert "noise" not in watched.events[first_read:]
+
+
+@each_case
+def test_a_failing_read_gives_a_fixed_text_and_no_release(case):
+    watched = Watched(table(10), fault=ValueError("the cell 'secret' is no number"))
+    with pytest.raises(SourceError) as caught:
+        case.release(watched.rows(), watched.entropy())
+    assert "secret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+@each_case
+def test_the_noise_grows_as_the_budget_shrinks(case):
+    _, smaller, factor = BUDGETS[case.name].kept[case.budget]
+    lattice = rows_of(table(1)).lattice()
+    wide, narrow = case.calibrate(lattice, smaller), case.calibrate(lattice)
+    ratio = wide.matrix.frobenius_squared / narrow.matrix.frobenius_squared
+    assert math.isclose(ratio, factor, rel_tol=1e-4)
+    for name in ("trace", "trace_alone"):
+        laws = (getattr(wide, name), getattr(narrow, name))
+        ratio = laws[0].standard_deviation / laws[1].standard_deviation
+        assert math.isclose(ratio, math.sqrt(factor), rel_tol=1e-4)
+
+
+@each_case
+def test_a_relation_given_as_text_is_the_relation(case):
+    lattice = rows_of(table(1)).lattice()
+    mechanism = MECHANISMS[case.name]()
+    as_text = mechanism.calibrate(lattice, case.budget, case.neighbors.value)
+    assert as_text == case.calibrate(lattice)
+    assert as_text.guarantee.neighbors is case.neighbors
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [
+        {"epsilon": 1e-12},
+        {"epsilon": 1e-300},
+        {"epsilon": 1e300},
+        {"rho": 1e-40},
+        {"rho": 1e300},
+        {"epsilon": 1e-9, "delta": 1e-9},
+        {"epsilon": 1e-12, "delta": 1e-9, "mechanism": "matrix-laplace"},
+        {"epsilon": 1e-12, "delta": 1e-9, "mechanism": "gaussian"},
+        {"epsilon": 1.0, "trace_share": 1e-12},
+        {"epsilon": 1.0, "trace_share": math.nan},
+        {"epsilon": 1.0, "trace_share": "a tenth"},
+    ],
+    ids=str,
+)
+def test_noise_that_64_bits_cannot_hold_is_refused_and_nothing_is_spent(budget, tmp_path):
+    ledger = Ledger.create(tmp_path / "l", PureDP(1e9), neighbors=Neighbors.ADD_REMOVE)
+    before = ledger.account().to_json()
+    with pytest.raises(DpcovError):
+        dpcov.release(table(10), lower=0, upper=1, ledger=ledger, **budget)
+    assert ledger.account().to_json() == before
+
+
+def test_a_sum_beyond_64_bits_is_published_as_the_largest_number():
+    noisy = np.array([[2**80, -(2**80)], [5, -5]], dtype=object)
+    coarse = additive._coarse(noisy, 1)
+    assert coarse.tolist() == [[2**63 - 1, -(2**63)], [3, -2]]
+
+
+@each_mechanism
+def test_the_docstring_has_every_section_and_a_checked_number(kind):
+    lines = inspect.getdoc(kind).splitlines()
+    found = [a for a, b in itertools.pairwise(lines) if b and set(b) == {"-"}]
+    assert found == HEADINGS
+    module = inspect.getmodule(kind)
+    tests = [t for t in doctest.DocTestFinder().find(kind, kind.__name__, module) if t.examples]
+    assert tests
+    assert any(any(c.isdigit() for c in e.want) for t in tests for e in t.examples)
+    for test in tests:
+        assert doctest.DocTestRunner().run(test).failed == 0
+
+
+@each_mechanism
+def test_a_mechanism_is_frozen_data_with_public_fields(kind):
+    assert kind.__dataclass_params__.frozen
+    assert all(not field.name.startswith("_") for field in dataclasses.fields(kind))
+    assert list(inspect.signature(kind.__call__).parameters) == [
+        "self",
+        "rows",
+        "budget",
+        "neighbors",
+        "entropy",
+    ]
+
+
+@each_case
+def test_a_seeded_release_says_not_private_wherever_it_shows(case, tmp_path):
+    path = tmp_path / "r.json"
+    for entropy, stamped in ((Entropy.seeded(1), True), (Entropy.system(), False)):
+        made = denoise(case.release(rows_of(table(300)), entropy))
+        made.save(path, force=True)
+        shown = CliRunner().invoke(app, ["show", str(path)])
+        assert shown.exit_code == 0
+        document = json.loads(path.read_text())
+        loaded = Release.load(path)
+        says = [
+            document["status"] == NOT_PRIVATE,
+            NOT_PRIVATE in document["guarantee"]["in_words"],
+            NOT_PRIVATE in loaded.guarantee_in_words(),
+            loaded.reproducible,
+            "NOT PRIVATE" in shown.output,
+        ]
+        assert says == [stamped] * len(says)
+
+
+@each_case
+def test_two_releases_share_no_noise(case):
+    one, other = (case.release(rows_of(table(300)), Entropy.system()) for _ in range(2))
+    lower = np.tril_indices(len(one.published))
+    assert (one.published != other.published)[lower].all()
+    assert one.published_trace != other.published_trace
+    same = [seeded(case, table(300), seed=5).published for _ in range(2)]
+    np.testing.assert_array_equal(*same)
+
+
+def test_an_unknown_name_or_option_is_refused_with_the_choices():
+    with pytest.raises(MechanismError, match="matrix-laplace, gaussian, auto"):
+        mechanism_named("wishart")
+    for name in MECHANISMS:
+        with pytest.raises(MechanismError, match="sigma"):
+            mechanism_named(name, sigma=1.0)
+    assert set(mechanisms.__all__) >= {"MECHANISMS", "Mechanism"}
