@@ -1,29 +1,24 @@
-"""The ledger's arithmetic and its refusals; races and kills are in test_ledger_processes."""
+"""The ledger's arithmetic and its refusals; its file is in test_ledger_file."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcov import ledger as ledger_module
 from dpcov.errors import BudgetError, BudgetExceededError, LedgerError
-from dpcov.ledger import Account, Ledger, file_system
+from dpcov.ledger import Ledger
 from dpcov.privacy import (
     ZCDP,
     ApproxDP,
     Budget,
-    Guarantee,
     Neighbors,
     PureDP,
     Unit,
@@ -31,21 +26,10 @@ from dpcov.privacy import (
     exact,
     zcdp_epsilon,
 )
+from tables_for_tests import of, spend
 
 NOTHING_SPENT = "Nothing was drawn or spent"
 PERSON = Unit("person_id", 3)
-
-
-def of(
-    budget: Budget, neighbors: Neighbors = Neighbors.ADD_REMOVE, unit: Unit | None = None
-) -> Guarantee:
-    return Guarantee(budget, neighbors, unit or Unit())
-
-
-def spend(ledger: Ledger, *budgets: Budget) -> Account:
-    for budget in budgets:
-        ledger.reserve(of(budget))
-    return ledger.account()
 
 
 @pytest.fixture
@@ -166,7 +150,7 @@ def test_rho_and_epsilon_with_delta_are_not_mixed(
 ) -> None:
     ledger = Ledger.create(path, ApproxDP(3.0, 1e-6))
     account = spend(ledger, PureDP(0.1), first)
-    with pytest.raises(LedgerError, match="rho beside .* or by its epsilon alone"):
+    with pytest.raises(LedgerError, match=r"rho beside .* or by its epsilon alone"):
         ledger.reserve(of(second))
     assert ledger.account() == account
 
@@ -262,198 +246,6 @@ def test_a_data_set_is_created_once(path: Path) -> None:
     with pytest.raises(LedgerError, match="holds a data set 'default' already"):
         Ledger.create(path, PureDP(9.0))
     assert ledger.account().left == {"epsilon": 0.5}
-
-
-def test_what_was_spent_is_there_when_the_ledger_is_opened_again(path: Path) -> None:
-    spend(Ledger.create(path, PureDP(1.0)), PureDP(0.5))
-    assert Ledger.open(path).account().left == {"epsilon": 0.5}
-
-
-def test_a_ledger_is_readable_by_its_owner_only(path: Path) -> None:
-    Ledger.create(path, PureDP(1.0))
-    assert path.stat().st_mode & 0o777 == 0o600
-
-
-def test_a_ledger_is_one_file(path: Path) -> None:
-    spend(Ledger.create(path, PureDP(1.0)), PureDP(0.5))
-    assert list(path.parent.iterdir()) == [path]
-
-
-def test_every_commit_is_synced_with_its_folder(path: Path) -> None:
-    Ledger.create(path, PureDP(1.0))
-    with ledger_module._transaction(path, write=False) as db:
-        assert tuple(db.execute("PRAGMA synchronous").fetchone()) == (3,)
-        assert tuple(db.execute("PRAGMA journal_mode").fetchone()) == ("delete",)
-
-
-@pytest.mark.parametrize("change", ["DELETE FROM {}", "UPDATE {} SET id = id + 1"])
-@pytest.mark.parametrize("table", ["datasets", "budgets", "entries"])
-def test_no_row_is_ever_changed_or_given_back(path: Path, table: str, change: str) -> None:
-    spend(Ledger.create(path, PureDP(1.0)), PureDP(0.5))
-    db = sqlite3.connect(path)
-    with pytest.raises(sqlite3.IntegrityError, match="append only"):
-        db.execute(change.format(table))
-    db.close()
-
-
-def test_a_clock_that_goes_back_does_not_matter(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ledger = Ledger.create(path, PureDP(1.0))
-    spend(ledger, PureDP(0.1))
-
-    past = SimpleNamespace(now=lambda zone: datetime(1999, 1, 1, tzinfo=zone))
-    monkeypatch.setattr(ledger_module, "datetime", past)
-    account = spend(ledger, PureDP(0.2))
-    assert account.entries[0].time > account.entries[1].time
-    assert [entry.id for entry in account.entries] == [1, 2]
-    assert account.spent == {"epsilon": 0.3}
-
-
-def test_a_missing_ledger_says_how_to_create_one(path: Path) -> None:
-    with pytest.raises(LedgerError, match="dpcov ledger create"):
-        Ledger.open(path)
-    assert not path.exists()
-
-
-def test_a_ledger_that_vanished_is_not_made_anew(path: Path) -> None:
-    ledger = Ledger.create(path, PureDP(1.0))
-    path.unlink()
-    with pytest.raises(LedgerError, match=NOTHING_SPENT):
-        spend(ledger, PureDP(0.1))
-    assert not path.exists()
-
-
-def another_database(path: Path) -> None:
-    db = sqlite3.connect(path)
-    db.execute("CREATE TABLE entries (id)")
-    db.close()
-
-
-def another_version(path: Path) -> None:
-    Ledger.create(path, PureDP(1.0))
-    db = sqlite3.connect(path)
-    db.execute("PRAGMA user_version = 2")
-    db.close()
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda path: path.write_text("name,age\n" * 999),
-        lambda path: path.write_bytes(b""),
-        another_database,
-        another_version,
-    ],
-    ids=["text", "empty", "another database", "another version"],
-)
-def test_a_file_that_is_no_ledger_is_refused(path: Path, make: Callable[[Path], object]) -> None:
-    make(path)
-    with pytest.raises(LedgerError, match="not a ledger"):
-        Ledger.open(path)
-
-
-def test_create_leaves_another_file_alone(path: Path) -> None:
-    path.write_text("name,age\n" * 999)
-    with pytest.raises(LedgerError, match="not a ledger"):
-        Ledger.create(path, PureDP(1.0))
-    assert path.read_text() == "name,age\n" * 999
-
-
-def test_an_interrupted_creation_can_be_repeated(path: Path) -> None:
-    path.touch()
-    assert Ledger.create(path, PureDP(1.0)).account().left == {"epsilon": 1.0}
-
-
-@pytest.mark.parametrize("page", range(1, 5))
-def test_a_damaged_page_is_never_read_as_unspent(path: Path, page: int) -> None:
-    ledger = Ledger.create(path, PureDP(1.0))
-    spend(ledger, PureDP(0.9))
-    with path.open("r+b") as file:
-        file.seek(4096 * page)
-        file.write(b"\xff" * 4096)
-    with pytest.raises(LedgerError, match="damaged"):
-        Ledger.open(path)
-    with pytest.raises(LedgerError, match="damaged"):
-        ledger.reserve(of(PureDP(0.9)))
-
-
-@pytest.mark.parametrize("text", ["{}", "[]", "nonsense", '{"epsilon": -1}', '{"epsilon": NaN}'])
-def test_an_entry_that_makes_no_sense_is_never_skipped(path: Path, text: str) -> None:
-    ledger = Ledger.create(path, PureDP(1.0))
-    spend(ledger, PureDP(0.1))
-    db = sqlite3.connect(path, isolation_level=None)
-    db.execute("DROP TRIGGER entries_UPDATE")
-    db.execute("UPDATE entries SET budget = ?", (text,))
-    db.close()
-    with pytest.raises(LedgerError, match="damaged"):
-        spend(ledger, PureDP(0.1))
-
-
-@pytest.mark.parametrize("place", ["/proc/x.ledger", "/nowhere/x.ledger", "."])
-def test_a_place_that_holds_no_files_is_refused(place: str) -> None:
-    with pytest.raises(LedgerError):
-        Ledger.create(place, PureDP(1.0))
-
-
-def test_a_locked_ledger_is_refused_after_the_wait(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ledger = Ledger.create(path, PureDP(1.0))
-    connect = sqlite3.connect
-    monkeypatch.setattr(
-        sqlite3, "connect", lambda place, **o: connect(place, **{**o, "timeout": 0.05})
-    )
-    with (
-        ledger_module._transaction(path, write=True),
-        pytest.raises(LedgerError, match="another process kept it locked"),
-    ):
-        ledger.reserve(of(PureDP(0.1)))
-    assert not ledger.account().entries
-
-
-MOUNTS = """\
-/dev/vda / ext4 rw,relatime 0 0
-server:/export /home nfs4 rw 0 0
-/dev/sdb /home/local xfs rw 0 0
-//server/share /mnt/my\\040share cifs rw 0 0
-ada@host: /mnt/ssh fuse.sshfs rw 0 0
-tmpfs /mnt/ssh tmpfs rw 0 0
-"""
-
-
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [
-        ("/x.ledger", "ext4"),
-        ("/homes/x.ledger", "ext4"),
-        ("/home/ada/x.ledger", "nfs4"),
-        ("/home/local/x.ledger", "xfs"),
-        ("/mnt/my share/x.ledger", "cifs"),
-        ("/mnt/ssh/x.ledger", "tmpfs"),
-    ],
-)
-def test_the_innermost_and_latest_mount_holds_the_file(path: str, kind: str) -> None:
-    assert file_system(Path(path), MOUNTS) == kind
-
-
-@pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "fuse.sshfs"])
-def test_a_network_file_system_is_refused(
-    path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ledger = Ledger.create(path, PureDP(1.0))
-    monkeypatch.setattr(ledger_module, "file_system", lambda *_: kind)
-    for action in (lambda: Ledger.create(path, PureDP(1.0)), lambda: Ledger.open(ledger.path)):
-        with pytest.raises(LedgerError, match=f"network file system .{kind}."):
-            action()
-
-
-@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "apfs", "tmpfs", "overlay", "fuseblk"])
-def test_a_local_file_system_is_accepted(
-    path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ledger_module, "file_system", lambda *_: kind)
-    assert Ledger.create(path, PureDP(1.0)).datasets() == ["default"]
 
 
 EPSILONS = st.sampled_from([0.1, 0.2, 0.3, 1 / 3, 0.7, 1.0]) | st.floats(1e-6, 2.0)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpcov.analysis.expected import expected_correlation_error
     from dpcov.api import load, release
-    from dpcov.denoise import denoise
     from dpcov.ledger import Ledger
     from dpcov.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, Unit
     from dpcov.releases import Release
     from dpcov.schema import Schema
 
 # Where each public name lives; looked up on first use, so that `import dpcov` stays instant.
+# No name may be that of a module of dpcov, which would take its place once it is imported.
 _HOMES = {
     "ApproxDP": "dpcov.privacy",
     "Guarantee": "dpcov.privacy",
@@ -25,7 +25,6 @@ _HOMES = {
     "Schema": "dpcov.schema",
     "Unit": "dpcov.privacy",
     "ZCDP": "dpcov.privacy",
-    "denoise": "dpcov.denoise",
     "expected_correlation_error": "dpcov.analysis.expected",
     "load": "dpcov.api",
     "release": "dpcov.api",
@@ -41,7 +40,6 @@ __all__ = [
     "Release",
     "Schema",
     "Unit",
-    "denoise",
     "expected_correlation_error",
     "load",
     "release",

@@ -13,24 +13,56 @@ from dpcov.errors import DpcovError
 
 app = typer.Typer(
     help="Release a covariance matrix under differential privacy, and read everything off it.",
+    epilog="Start with `dpcov demo`. For your own table: schema, ledger create, release, show.",
     no_args_is_help=True,
-    add_completion=True,
+    add_completion=False,
     pretty_exceptions_enable=False,
 )
 ledger_app = typer.Typer(help="Keep account of the privacy budget.", no_args_is_help=True)
 app.add_typer(ledger_app, name="ledger")
 
-Epsilon = Annotated[float | None, typer.Option("--epsilon", help="Privacy budget epsilon.")]
-Delta = Annotated[float | None, typer.Option("--delta", help="Failure probability delta.")]
-Rho = Annotated[float | None, typer.Option("--rho", help="Budget in zCDP, instead of epsilon.")]
+Epsilon = Annotated[
+    float | None,
+    typer.Option(
+        help="Privacy budget: one row (or person) changes any outcome's probability by at most "
+        "a factor e^epsilon. Usual values: 0.1 to 3."
+    ),
+]
+Delta = Annotated[
+    float | None,
+    typer.Option(help="With epsilon: probability that is added to it. Well below 1 / people."),
+]
+Rho = Annotated[float | None, typer.Option(help="Budget in zCDP, instead of epsilon.")]
 NeighborsOption = Annotated[
     Literal["add-remove", "replace-one"],
-    typer.Option("--neighbors", help="replace-one makes the number of rows public."),
+    typer.Option(help="add-remove keeps the number of rows private, replace-one makes it public."),
 ]
-Dataset = Annotated[str | None, typer.Option("--dataset", help="Data set of the ledger.")]
+Dataset = Annotated[
+    str | None, typer.Option(help="Data set of the ledger; needed if it has several.")
+]
 ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")]
 LedgerPath = Annotated[Path, typer.Argument(metavar="LEDGER", help="A ledger file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"dpcov {version('dpcov')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    pass
 
 
 @app.command()
@@ -76,14 +108,22 @@ def release(
     epsilon: Epsilon = None,
     delta: Delta = None,
     rho: Rho = None,
-    mechanism: Annotated[str, typer.Option(help="auto, matrix-laplace or gaussian.")] = "auto",
+    mechanism: Annotated[
+        str, typer.Option(help="auto (the one with less noise), matrix-laplace or gaussian.")
+    ] = "auto",
     neighbors: NeighborsOption = "add-remove",
     denoise: Annotated[
-        Literal["none", "project", "shrink"], typer.Option(help="Free post-processing.")
+        Literal["none", "project", "shrink"],
+        typer.Option(help="How the noise is reduced afterwards; costs no privacy."),
     ] = "shrink",
-    ledger: Annotated[Path | None, typer.Option(help="Ledger to book the spend in.")] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="Ledger to book the spend in; refuses if too little is left."),
+    ] = None,
     dataset: Dataset = None,
-    threads: Annotated[int | None, typer.Option(help="Threads.", min=1, max=256)] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="Threads; the result is the same.", min=1, max=256)
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing output.")] = False,
     seed: Annotated[
         int | None, typer.Option(help="For tests: makes the release NOT PRIVATE.")
@@ -94,7 +134,8 @@ def release(
     from dpcov.ledger import Ledger
     from dpcov.releases import check_writable
 
-    check_writable(out, force=force)
+    inputs = [path for path in (file, schema, ledger) if path is not None]
+    check_writable(out, force=force, inputs=inputs)
     request = prepare(
         file,
         schema=schema,
@@ -107,8 +148,9 @@ def release(
         threads=threads,
         seed=seed,
     )
+    opened = None if ledger is None else Ledger.open(ledger)
     typer.echo(f"mechanism: {request.mechanism.name} ({request.reason})")
-    made = request.run(None if ledger is None else Ledger.open(ledger), dataset)
+    made = request.run(opened, dataset)
     made.save(out, force=force)
     typer.echo(f"guarantee: {made.guarantee_in_words()}")
     if ledger is None:
@@ -138,7 +180,7 @@ def correlation(
 
     loaded = Release.load(file)
     if csv:
-        print_csv(loaded.columns, loaded.correlation())
+        print_csv(loaded)
     else:
         print_correlations(loaded)
 
@@ -190,18 +232,25 @@ def ledger_add_budget(
 
     ledger = Ledger.open(file)
     ledger.add_budget(budget_from(epsilon, delta, rho), dataset=dataset)
-    typer.echo(f"left: {ledger.account(dataset).to_json()['left']}")
+    left = ledger.account(dataset).left
+    typer.echo("left: " + ", ".join(f"{name} {amount:.12g}" for name, amount in left.items()))
 
 
-def main() -> None:
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # typer's or click's, by version
+
+
+def main(arguments: list[str] | None = None) -> None:
     """Run the command line; the last place where an error can be made quiet."""
     try:
-        app()
+        sys.exit(app(arguments, prog_name="dpcov", standalone_mode=False) or 0)
     except DpcovError as error:
         _fail(str(error), 2)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(1)
+    except _UsageError as error:
+        if text := error.format_message().replace("Value error, ", ""):  # type: ignore[attr-defined]
+            _fail(f"{text.rstrip('.')}. See: {error.ctx.command_path} --help", 2)  # type: ignore[attr-defined]
+        sys.exit(2)  # the help was shown already
+    except typer.Abort:
+        sys.exit(130)
     except Exception as error:
         _fail(
             f"Unexpected {type(error).__name__}; its text is held back, since it may quote data. "
@@ -211,5 +260,5 @@ def main() -> None:
 
 
 def _fail(message: str, code: int) -> None:
-    typer.echo(f"dpcov: {message}", err=True)
+    typer.echo(f"dpcov: {' '.join(message.split())}", err=True)
     sys.exit(code)

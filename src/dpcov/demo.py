@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.errors import SourceError
+from dpcov.errors import OutputError, SourceError
 
 if TYPE_CHECKING:
     from dpcov.releases import Release
@@ -80,8 +80,17 @@ def write_table(folder: Path) -> tuple[Path, Path]:
         raise SourceError(
             "The demo's table comes with statsmodels. Install it with: pip install 'dpcov[demo]'"
         ) from None
-    folder.mkdir(parents=True, exist_ok=True)
     table, schema = folder / "health.csv", folder / "health.toml"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        ours = not any(folder.glob("health.*")) or schema.read_text(encoding="utf-8") == SCHEMA
+    except (OSError, ValueError):
+        ours = False
+    if not ours:
+        raise OutputError(
+            f"{str(folder)!r} is no folder that the demo can use: it can't be written, or holds "
+            "files named health.* that the demo did not make. Give another one by --folder."
+        )
     randhie.load_pandas().data.to_csv(table, index=False)
     schema.write_text(SCHEMA, encoding="utf-8")
     return table, schema

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 RADIUS_SQUARED = float(UNITS_PER_RADIUS**2)
 _PLAIN_DECIMAL = r"^[+-]?[0-9]{1,300}(\.[0-9]{0,300})?([eE][+-]?[0-9]{1,3})?$"
+_TRUTHS = {b"true": 1.0, b"false": 0.0}  # as columns of truth values are read
 FINE_UNITS = 2**40  # grid of the features under a linear map: two limbs of 20 bits
 
 
@@ -240,9 +241,7 @@ def _codes(values: pa.Array, column: Categorical, missing: tuple[str, ...]) -> N
     return codes
 
 
-def _positions(
-    values: pa.Array, declared: Sequence[bool | int | float | str]
-) -> NDArray[np.int64]:
+def _positions(values: pa.Array, declared: Sequence[bool | int | float | str]) -> NDArray[np.int64]:
     """Position of each value among the declared ones, in the values' own type, or -1.
 
     In text, a declared number is met by every spelling of it, and true or false in any case.
@@ -323,5 +322,5 @@ def _parsed(texts: pa.Array) -> pa.Array:
         numbers = pc.if_else(plain, texts, None).cast(pa.float64())
         others = pc.if_else(plain, None, texts).dictionary_encode()
         words = others.dictionary.cast(pa.large_binary()).to_pylist()
-        parsed = pa.array([_number(word) for word in words], pa.float64())
+        parsed = pa.array([_TRUTHS.get(w.lower(), _number(w)) for w in words], pa.float64())
         return pc.coalesce(numbers, parsed.take(others.indices))

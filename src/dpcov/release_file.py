@@ -27,15 +27,18 @@ if TYPE_CHECKING:
 
 FORMAT = "dpcov.release/1"
 MAX_DIMENSION = 8192
+LONGEST_KEY = 200
+SMALLEST_SPREAD = 1e-100  # of a noise law; its inverse is the largest
 
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Rational = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,2000}(/[1-9][0-9]{0,2000})?$")]
 Dimension = Annotated[int, Field(ge=1, le=MAX_DIMENSION)]
 Integer64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+Parameter = bool | int | FiniteFloat | str | None
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, strict=True)
 
 
 class PureDocument(_Model):
@@ -105,7 +108,7 @@ class ScalarGaussianDocument(_Model):
 class LatticeDocument(_Model):
     """Grid of the encoded rows: a step is `radius` * 2^-20."""
 
-    radius: PositiveFloat
+    radius: Annotated[float, Field(gt=1e-100, lt=1e100)]
     units_per_radius: Literal[UNITS_PER_RADIUS] = UNITS_PER_RADIUS  # type: ignore[valid-type]
     intercept_units: int = Field(ge=0, le=UNITS_PER_RADIUS)
     features: tuple[str, ...]
@@ -122,7 +125,7 @@ class ReleaseDocument(_Model):
     status: Literal["private", "reproducible: NOT PRIVATE"]
     guarantee: GuaranteeDocument
     mechanism: str
-    parameters: dict[str, float | int | str | bool | None]
+    parameters: dict[str, Parameter]
     noise: (
         Annotated[
             WishartDifferenceDocument | GaussianOrthogonalDocument, Field(discriminator="law")
@@ -135,8 +138,10 @@ class ReleaseDocument(_Model):
     lattice: LatticeDocument
     shift: int = Field(ge=0, le=128)
     published: list[Integer64] | None
-    published_trace: int | None
-    unit_count: int | None = Field(ge=0, description="Public under replace-one, else null.")
+    published_trace: Annotated[int, Field(ge=-(2**256), le=2**256)] | None
+    unit_count: int | None = Field(
+        ge=0, lt=2**63, description="Public under replace-one, else null."
+    )
     denoise: Literal["none", "project", "shrink"]
     denoised: list[FiniteFloat] | None
     provenance: dict[str, str]
@@ -154,6 +159,8 @@ class ReleaseDocument(_Model):
             raise ValueError("a published matrix and its noise law go together")
         if (self.trace_noise is None) != (self.published_trace is None):
             raise ValueError("a published trace and its noise law go together")
+        if self.published is None and self.published_trace is None:
+            raise ValueError("neither a matrix nor a trace is published")
         for name, values in (("published", self.published), ("denoised", self.denoised)):
             if values is not None and len(values) != d * (d + 1) // 2:
                 raise ValueError(
@@ -196,39 +203,57 @@ def to_document(release: Release) -> dict[str, Any]:
         "provenance": dict(release.provenance),
         "schema": release.schema.model_dump(mode="json"),
     }
-    ReleaseDocument.model_validate(document)
+    ReleaseDocument.model_validate(document, strict=False)
     return document
 
 
 def from_text(text: str, name: str) -> Release:
-    """The release that a JSON text describes."""
+    """The release that a JSON text describes; `name` is for messages."""
     try:
         document = ReleaseDocument.model_validate_json(text)
+        return _release(document)
     except ValidationError as error:
         fault = error.errors()[0]
-        where = ".".join(str(part) for part in fault["loc"])
+        where = ".".join(_short(str(part)) for part in fault["loc"])
         message = str(fault["msg"]).removeprefix("Value error, ")
-        raise ReleaseError(
-            f"{name!r} is no valid release file: {f'{where}: ' if where else ''}{message}."
-        ) from None
+        reason = f"{where}: {message}" if where else message
+    except OverflowError:
+        reason = "a number in it is out of range"
+    except ValueError as error:
+        reason = str(error)
+    raise ReleaseError(f"{name!r} is no valid release file: {reason}.")
+
+
+def _short(part: str) -> str:
+    """Part of a position in the file, which may be a key that a stranger wrote."""
+    return part if len(part) <= LONGEST_KEY and part.isprintable() else "(a strange key)"
+
+
+def _release(document: ReleaseDocument) -> Release:
     schema = document.table
     guarantee = document.guarantee
     unit = schema.privacy_unit
     if (guarantee.unit, guarantee.max_rows) != (unit.column, unit.max_rows):
-        raise ReleaseError(f"{name!r} is no valid release file: its unit is not its schema's.")
+        raise ValueError("guarantee: its unit is not its schema's")
     lattice = Lattice(len(schema.features), document.lattice.radius, schema.intercept, unit)
     if lattice.intercept_units != document.lattice.intercept_units:
-        raise ReleaseError(f"{name!r} is no valid release file: its intercept is not its schema's.")
+        raise ValueError("lattice: its intercept is not its schema's")
+    noise = None if document.noise is None else matrix_law(document.noise.model_dump())
+    trace_noise = (
+        None if document.trace_noise is None else scalar_law(document.trace_noise.model_dump())
+    )
+    spreads = [law.spread for law in [noise] if law is not None]
+    spreads += [law.standard_deviation for law in [trace_noise] if law is not None]
+    if not all(SMALLEST_SPREAD < spread < 1 / SMALLEST_SPREAD for spread in spreads):
+        raise OverflowError
     return Release(
         schema=schema,
         lattice=lattice,
         guarantee=Guarantee(_budget(guarantee.budget), guarantee.neighbors, unit),
         mechanism=document.mechanism,
         parameters=document.parameters,
-        noise=None if document.noise is None else matrix_law(document.noise.model_dump()),
-        trace_noise=(
-            None if document.trace_noise is None else scalar_law(document.trace_noise.model_dump())
-        ),
+        noise=noise,
+        trace_noise=trace_noise,
         shift=document.shift,
         published=_full(document.published, lattice.dimension, np.int64),
         published_trace=document.published_trace,

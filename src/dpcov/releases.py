@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 NOT_PRIVATE = "reproducible: NOT PRIVATE"
+ROUNDING = 1e-13  # share of a second moment below which a variance is a rounding error
 SMALLEST_VARIANCE = 1e-12  # of an encoded feature; below it a correlation is set to 0
 
 
@@ -44,10 +46,9 @@ class Release:
     Attributes
     ----------
     schema, lattice : what a row is, and the integer grid of its encoding. guarantee : what is
-        guaranteed, between which tables, for whom. mechanism, parameters : how it was made. noise,
-        trace_noise : public laws of the noise; `noise` is None where the public gate spent the
-        whole
-        budget on the trace, and `trace_noise` where no trace was released.
+        guaranteed, between which tables, for whom. mechanism, parameters : how it was made.
+    noise, trace_noise : public laws of the noise; `noise` is None where the public gate spent the
+        whole budget on the trace, and `trace_noise` where no trace was released.
     published : (d, d) integers; times 2^shift squared lattice steps it is S plus noise.
     published_trace : integer, the trace of S plus noise, in squared lattice steps.
     unit_count : number of rows or persons where it is public (replace-one), else None.
@@ -97,8 +98,9 @@ class Release:
         return self.published.astype(np.float64) * (2.0**self.shift * self.lattice.step**2)
 
     def second_moment(self) -> Matrix:
-        """(d, d) denoised second moment of the encoded rows (z, t), positive semidefinite.
+        """(d, d) denoised second moment of the encoded rows (z, t).
 
+        Positive semidefinite, unless `denoise` is ``none``.
         With an intercept the last row and column hold t times the sums and t^2 times the count,
         with t = `intercept()`.
         """
@@ -122,12 +124,15 @@ class Release:
         return self._centers + self._scales * mean
 
     def covariance(self) -> Matrix:
-        """(p, p) covariance of the features, centred by the private mean, in the data's units."""
+        """(p, p) covariance of the features (about their private mean, over the count).
+
+        In the data's own units.
+        """
         _, covariance = self._encoded()
         return covariance * np.outer(self._scales, self._scales)
 
     def correlation(self) -> Matrix:
-        """(p, p) correlations; 0 beside a feature without measurable variance."""
+        """(p, p) correlations; 0 where a feature shows no variance, or nothing but noise."""
         _, covariance = self._encoded()
         variances = np.diag(covariance)
         flat = variances <= SMALLEST_VARIANCE
@@ -137,6 +142,14 @@ class Release:
         np.fill_diagonal(correlation, 1.0)
         clipped: Matrix = np.clip(correlation, -1.0, 1.0)
         return clipped
+
+    @property
+    def uninformative(self) -> bool:
+        """Whether no correlation rises above the noise, so that all of them are stated as 0."""
+        correlation = self.correlation()
+        return self.noise is None or bool(
+            len(correlation) > 1 and np.array_equal(correlation, np.eye(len(correlation)))
+        )
 
     @property
     def _centers(self) -> Matrix:
@@ -162,6 +175,8 @@ class Release:
             return np.zeros(len(sums)), np.zeros((len(sums), len(sums)))
         mean = np.clip(sums / corner * self.intercept(), -1.0, 1.0)
         centred = moment[:-1, :-1] - np.outer(sums, sums) / corner
+        nothing = np.abs(np.diag(centred)) <= ROUNDING * np.diag(moment)[:-1]
+        centred[nothing, :] = centred[:, nothing] = 0.0
         return mean, (centred + centred.T) / (2 * max(self.count(), 1.0))
 
     def with_denoised(self, method: str, matrix: Matrix | None) -> Release:
@@ -205,36 +220,46 @@ class Release:
 
         try:
             text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
             raise ReleaseError(f"The release {str(path)!r} can't be read: {reason}.") from None
         return from_text(text, str(path))
 
 
-def check_writable(path: Path, *, force: bool) -> None:
-    """Find out, before anything is spent, whether `path` can be written."""
-    if path.exists() and not force:
-        raise OutputError(f"{str(path)!r} exists. Give another name, or --force to replace it.")
+def check_writable(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> None:
+    """Find out, before anything is spent, whether `path` can be written; never over an input."""
+    try:
+        exists = bool(path.lstat())
+    except FileNotFoundError:
+        exists = False
+    except OSError as error:
+        raise _unwritable(path, error) from None
     if path.is_dir():
         raise OutputError(f"{str(path)!r} is a folder; give a file name.")
+    if path.exists() and any(given.exists() and path.samefile(given) for given in inputs):
+        raise OutputError(f"{str(path)!r} is an input of this release; give another name.")
+    if exists and not force:
+        raise OutputError(f"{str(path)!r} exists. Give another name, or --force to replace it.")
     try:
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".dpcov-"):
             pass
     except OSError as error:
-        raise OutputError(
-            f"{str(path)!r} can't be written: {error.strerror}. Nothing was spent."
-        ) from None
+        raise _unwritable(path, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> OutputError:
+    return OutputError(f"{str(path)!r} can't be written: {error.strerror}. Nothing was spent.")
 
 
 def write_atomically(path: Path, text: str) -> None:
     """Write beside `path`, flush to disk, and rename over it."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".dpcov-", suffix=path.suffix)
+    draft = path.with_name(f".dpcov-{secrets.token_hex(8)}")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with draft.open("x", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        Path(name).replace(path)
+        draft.replace(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
         raise

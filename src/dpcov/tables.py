@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dpcov.analysis.expected import expected_correlation_error
+from dpcov.privacy import Unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,58 +23,86 @@ if TYPE_CHECKING:
 
 WHOLE_TABLE = 15  # up to so many features all correlations are printed
 STRONGEST = 20
+SEEDED = "NOT PRIVATE: made with a seed, for tests only."
+NOTHING_SHOWS = (
+    "No correlation rises above the noise: too few rows for this budget. "
+    "A larger epsilon, more rows or fewer columns would help."
+)
 
 
 def _console() -> Console:
     return Console(highlight=False, soft_wrap=False)
 
 
+def _full_width(table: Table) -> int:
+    """Columns that a table needs with no name folded."""
+    return Console(width=10_000).measure(table).maximum
+
+
+def _print_table(table: Table) -> None:
+    """Print a table with no number cut: a pipe is wide enough, a terminal folds the names."""
+    console = _console()
+    if not console.is_terminal:
+        console.width = max(console.width, _full_width(table))
+    console.print(table, crop=False)
+
+
 def print_summary(release: Release) -> None:
     """What a release is, what it guarantees and what it does not, and how accurate it is."""
-    console = _console()
-    public = release.unit_count
+    features = len(release.columns)
+    not_protected = ["the schema (columns, bounds, levels)", "the budget", "the running time"]
     units = "rows" if release.guarantee.unit.column is None else "persons"
-    count = f"{public} {units} (public)" if public is not None else _private_count(release)
+    size = {"rows": _private_count(release)}
+    if release.unit_count is not None:
+        size = {units: f"{release.unit_count} (public)"}
+        not_protected.append(f"the number of {units}")
     facts = {
-        "columns": f"{len(release.schema.encoded_columns)} ({len(release.columns)} features)",
-        "rows": count,
+        "columns": f"{len(release.schema.encoded_columns)} ({features} features)",
+        **size,
         "guarantee": f"{release.guarantee.budget}, {release.guarantee.neighbors.value}, "
         f"unit: {release.guarantee.unit}",
         "in words": release.guarantee_in_words(),
-        "not protected": _not_protected(release),
+        "not protected": f"{', '.join(not_protected[:-1])} and {not_protected[-1]}",
         "mechanism": f"{release.mechanism}, denoised by {release.denoise}",
         "made by": ", ".join(release.provenance.values()),
     }
+    if release.reproducible:
+        facts |= {"guarantee": "none", "not protected": "everything"}
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, fact in facts.items():
         table.add_row(name, _plain(fact))
-    if release.reproducible:
-        console.print("NOT PRIVATE: made with a seed, for tests only.", style="bold red")
-    console.print(table)
+    _warn_if_seeded(release)
+    _console().print(table)
 
 
 def _private_count(release: Release) -> str:
     if not release.has_intercept:
         return "private, not released"
-    return f"about {release.count():.0f} (private: released with noise)"
+    about = f"about {release.count():.0f}"
+    if release.noise is None:
+        return f"{about} (private)"
+    # the law is rotation-invariant, so this is the variance of a diagonal entry
+    d = release.noise.dimension
+    deviation = math.sqrt(2 * release.noise.frobenius_squared / (d * (d + 1)))
+    return f"{about} ± {deviation / release.lattice.intercept_units**2:.0f} (private: with noise)"
 
 
-def _not_protected(release: Release) -> str:
-    shared = "the schema (columns, bounds, levels), the budget, and the running time"
-    if release.unit_count is None:
-        return shared
-    units = "rows" if release.guarantee.unit.column is None else "persons"
-    return f"{shared}, and the number of {units}"
+def _warn_if_seeded(release: Release) -> None:
+    if release.reproducible:
+        _console().print(SEEDED, style="bold red")
 
 
 def print_correlations(release: Release) -> None:
     """Private correlations with the error to expect of each."""
+    _warn_if_seeded(release)
     correlation = release.correlation()
     error = expected_correlation_error(release)
-    if len(correlation) <= WHOLE_TABLE:
-        _print_triangle(release.columns, correlation)
+    if error is None:
+        print(NOTHING_SHOWS)
+        return
+    _print_triangle(release.columns, correlation)
     _print_pairs(release.columns, correlation, error, None)
 
 
@@ -84,29 +114,31 @@ def print_comparison(release: Release, truth: Matrix) -> None:
     below = np.tril_indices(len(truth), -1)
     expected = "" if error is None else f"; to expect: {error[below].mean():.3f}"
     actual = np.abs(correlation - truth)[below].mean()
-    _console().print(
-        f"Mean absolute error of the {len(below[0])} correlations: {actual:.3f}{expected}"
-    )
+    print(f"Mean absolute error of the {len(below[0])} correlations: {actual:.3f}{expected}")
 
 
 def print_accuracy(release: Release) -> None:
     """Typical error to expect of a correlation."""
-    if not release.has_intercept:
+    if not release.has_intercept or len(release.columns) == 1:
         return
     error = expected_correlation_error(release)
     if error is None:
-        print("Accuracy: too few rows for this budget; only the trace was released.")
+        print(NOTHING_SHOWS)
         return
     below = error[np.tril_indices(len(error), -1)]
-    if below.size:
-        print(
-            "Error to expect of a correlation, from the privacy noise: "
-            f"{below.mean():.3f} on average, {below.max():.3f} at worst"
-        )
+    print(
+        "Error to expect of a correlation, from the privacy noise: "
+        f"{below.mean():.3f} on average, {below.max():.3f} at worst"
+    )
 
 
-def print_csv(names: tuple[str, ...], matrix: Matrix) -> None:
-    """A matrix as CSV with a header and row names."""
+def print_csv(release: Release) -> None:
+    """All private correlations as CSV with a header and row names; caveats go to stderr."""
+    names, matrix = release.columns, release.correlation()
+    if release.reproducible:
+        print(SEEDED, file=sys.stderr)
+    if release.uninformative:
+        print(NOTHING_SHOWS, file=sys.stderr)
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(["", *names])
     writer.writerows(
@@ -115,6 +147,9 @@ def print_csv(names: tuple[str, ...], matrix: Matrix) -> None:
 
 
 def _print_triangle(names: tuple[str, ...], correlation: Matrix) -> None:
+    """All correlations as a triangle, where it fits; the pairs follow anyway."""
+    if len(names) > WHOLE_TABLE:
+        return
     table = Table(title="Private correlations", title_justify="left", box=None, padding=(0, 1))
     table.add_column("")
     for j in range(len(names) - 1):
@@ -122,7 +157,8 @@ def _print_triangle(names: tuple[str, ...], correlation: Matrix) -> None:
     for i, name in enumerate(names):
         cells = [f"{correlation[i, j]:.2f}" for j in range(i)]
         table.add_row(f"{i + 1} {_plain(name)}", *cells)
-    _console().print(table)
+    if not _console().is_terminal or _full_width(table) <= _console().width:
+        _print_table(table)
 
 
 def _print_pairs(
@@ -136,15 +172,17 @@ def _print_pairs(
     heads = ["", "private", "error to expect"]
     heads += [] if truth is None else ["non-private", "difference"]
     for head in heads:
-        table.add_column(head, justify="right" if head else "left")
+        table.add_column(head, justify="right" if head else "left", min_width=len(head))
     for at in order if whole else order[:STRONGEST]:
         i, j = rows[at], columns[at]
         cells = [f"{_plain(names[j])} - {_plain(names[i])}", f"{correlation[i, j]:.3f}"]
-        cells.append("unknown" if error is None else f"± {error[i, j]:.3f}")
+        cells.append("-" if error is None else f"± {error[i, j]:.3f}")
         if truth is not None:
             cells += [f"{truth[i, j]:.3f}", f"{correlation[i, j] - truth[i, j]:+.3f}"]
         table.add_row(*cells)
-    _console().print(table)
+    _print_table(table)
+    if not whole:
+        print(f"{len(order) - STRONGEST} pairs more; --csv prints them all.")
 
 
 def print_accounts(accounts: list[dict[str, Any]]) -> None:
@@ -160,7 +198,7 @@ def print_accounts(accounts: list[dict[str, Any]]) -> None:
             figures = (account[part].get(name, 0.0) for part in ("budget", "spent", "left"))
             table.add_row(name, *(f"{figure:.12g}" for figure in figures))
         console.print(table)
-        unit = account["unit"] or "fixed by the first release"
+        unit = Unit(**account["unit"]) if account["unit"] else "set by the first release"
         console.print(f"neighbours: {account['neighbors']}; unit: {_plain(str(unit))}")
         for entry in account["releases"]:
             amount = ", ".join(f"{k} {v:.12g}" for k, v in entry["guarantee"]["budget"].items())

@@ -9,7 +9,7 @@ import pytest
 
 from dpcov.mechanisms import Gaussian, MatrixLaplace
 from dpcov.moment import Lattice
-from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP, Unit, exact
+from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP, Unit, exact, gaussian_mu
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.samplers.wishart import WishartDifference
@@ -91,6 +91,15 @@ def worst(cost, lattice, neighbors, noise):
     return max(cost(matrix, noise) for matrix in differences(lattice, neighbors))
 
 
+def largest_trace(lattice, neighbors):
+    return Fraction(max(abs(int(m.trace())) for m in differences(lattice, neighbors)))
+
+
+def public_corner(lattice, neighbors):
+    """Under replace-one the intercepts cancel in the trace, which is then noised too much."""
+    return neighbors is SWAP and lattice.intercept_units > 0
+
+
 def keeps(loss, stated, slack=1e-12):
     return loss <= stated * (1 + slack)
 
@@ -116,8 +125,11 @@ def test_matrix_laplace_spends_all_of_epsilon_and_no_more(lattice, neighbors, sh
     loss = worst(pure_loss, lattice, neighbors, noise)
     assert keeps(loss, EPSILON)
     assert loss > EPSILON * (1 - 1e-9)
-    alone = max(abs(int(m.trace())) for m in differences(lattice, neighbors))
-    assert Fraction(alone) / noise.trace_alone.scale == exact(EPSILON)
+    left = exact(EPSILON) * (1 - exact(share) * (noise.trace is not None and neighbors is ADD))
+    assert Fraction(noise.matrix.scale) >= lattice.nuclear(neighbors) / (2 * left)
+    alone = largest_trace(lattice, neighbors) / noise.trace_alone.scale
+    assert alone <= exact(EPSILON)
+    assert alone == exact(EPSILON) or public_corner(lattice, neighbors)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
@@ -126,8 +138,9 @@ def test_matrix_laplace_spends_all_of_epsilon_and_no_more(lattice, neighbors, sh
 def test_gaussian_spends_exactly_rho(lattice, neighbors, share):
     noise = Gaussian(share).calibrate(lattice, ZCDP(RHO), neighbors)
     assert worst(concentration, lattice, neighbors, noise) == exact(RHO)
-    alone = max(abs(int(m.trace())) for m in differences(lattice, neighbors))
-    assert Fraction(alone) ** 2 / (2 * noise.trace_alone.variance) == exact(RHO)
+    alone = largest_trace(lattice, neighbors) ** 2 / (2 * noise.trace_alone.variance)
+    assert alone <= exact(RHO)
+    assert alone == exact(RHO) or public_corner(lattice, neighbors)
 
 
 def exact_delta(mu_squared, epsilon):
@@ -141,13 +154,14 @@ def exact_delta(mu_squared, epsilon):
 
 @pytest.mark.parametrize(
     ("epsilon", "delta"),
-    [(1.0, 1e-6), (0.01, 1e-9), (0.1, 1e-30), (1e-3, 1e-5), (8.0, 1e-12), (50.0, 0.1)],
+    [(1.0, 1e-6), (0.05, 1e-9), (0.1, 1e-30), (0.01, 1e-4), (8.0, 1e-12), (50.0, 0.1)],
 )
 @each_relation
 @each_shape
 def test_gaussian_spends_all_of_delta_and_no_more(lattice, neighbors, epsilon, delta):
     noise = Gaussian().calibrate(lattice, ApproxDP(epsilon, delta), neighbors)
     costs = [concentration(m, noise, rounding=8) for m in differences(lattice, neighbors)]
+    assert max(costs) == Fraction(gaussian_mu(epsilon * (1 - 1e-12), delta)) ** 2 / 2
     spent = exact_delta(2 * max(costs), epsilon)
     assert spent <= delta
     assert spent > delta * (1 - 1e-6)
@@ -211,16 +225,16 @@ def with_a_trace_of_half_the_scale(lattice):
     [
         (without_the_factor_two, 2),
         (with_a_free_trace_under_add_remove, 1.5),
-        (for_rows_where_persons_are_protected, 3),
+        (for_rows_where_persons_are_protected, 4),
         (with_a_trace_of_half_the_scale, 1.5),
     ],
 )
 def test_pure_check_rejects_a_calibration(broken, factor):
-    lattice = SHAPES["persons with intercept"]
+    lattice = SHAPES["persons"]
     noise, neighbors = broken(lattice)
     loss = worst(pure_loss, lattice, neighbors, noise)
     assert not keeps(loss, EPSILON)
-    assert loss == pytest.approx(factor * EPSILON, rel=1e-6)
+    assert loss == pytest.approx(factor * EPSILON, rel=1e-9)
 
 
 def with_sensitivity_of_add_remove(lattice):
@@ -245,11 +259,11 @@ def with_persons_as_rows(lattice):
     [
         (with_sensitivity_of_add_remove, 2),
         (with_a_free_gaussian_trace_under_add_remove, Fraction(3, 2)),
-        (with_persons_as_rows, 9),
+        (with_persons_as_rows, 16),
     ],
 )
 def test_zcdp_check_rejects_a_calibration(broken, factor):
-    lattice = SHAPES["persons with intercept"]
+    lattice = SHAPES["persons"]
     noise, neighbors = broken(lattice)
     cost = worst(concentration, lattice, neighbors, noise)
     assert cost == factor * exact(RHO)

@@ -114,6 +114,23 @@ def test_under_add_remove_nothing_but_the_sum_depends_on_the_rows(case):
     assert other.published_trace - one.published_trace == sums[1].trace() - sums[0].trace()
 
 
+@pytest.mark.parametrize("n", [1, 5000])
+@each_case
+def test_what_is_published_is_the_sum_plus_draws_of_the_stated_laws(case, n):
+    rows = rows_of(table(n))
+    made, entropy = seeded(case, table(n)), Entropy.seeded(1)
+    calibration, moment = case.calibrate(rows.lattice()), rows.second_moments()[0]
+    noise = calibration.matrix.sample(entropy)
+    traces = [law.sample(entropy) for law in (calibration.trace, calibration.trace_alone)]
+    gated = case.neighbors is Neighbors.REPLACE_ONE and n == 1
+    assert (made.published is None) == gated
+    assert made.published_trace == moment.trace() + traces[gated]
+    assert made.trace_noise == (calibration.trace_alone if gated else calibration.trace)
+    if not gated:
+        coarse = additive._coarse(moment.units + noise, made.shift)
+        np.testing.assert_array_equal(made.published, coarse)
+
+
 @pytest.mark.parametrize("case", REFUSED, ids=str)
 def test_a_budget_that_cannot_be_kept_is_refused_before_any_noise_or_read(case):
     watched = Watched(table(10))
@@ -243,7 +260,7 @@ def test_a_seeded_release_says_not_private_wherever_it_shows(case, tmp_path):
 def test_two_releases_share_no_noise(case):
     one, other = (case.release(rows_of(table(300)), Entropy.system()) for _ in range(2))
     lower = np.tril_indices(len(one.published))
-    assert (one.published != other.published)[lower].all()
+    assert (one.published != other.published)[lower].mean() > 0.5
     assert one.published_trace != other.published_trace
     same = [seeded(case, table(300), seed=5).published for _ in range(2)]
     np.testing.assert_array_equal(*same)

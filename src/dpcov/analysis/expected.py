@@ -31,10 +31,11 @@ def expected_correlation_error(
 
     Returns
     -------
-    (p, p) matrix, 0 on the diagonal; None where only the trace was released.
+    (p, p) matrix, 0 on the diagonal; None where no correlation rises above the noise, so that
+    there is nothing to simulate.
 
     """
-    if release.noise is None:
+    if release.uninformative:
         return None
     draws = simulation_generator() if generator is None else generator
     truth = release.correlation()

@@ -32,7 +32,7 @@ class ArraySource:
                 f"The schema declares {len(self.names)} columns, the array has {array.shape[1]}."
             )
         if isinstance(data, np.ma.MaskedArray):  # masked means missing
-            array = data.astype(np.float64).filled(np.nan)
+            array = np.ma.filled(data.astype(np.float64), np.nan)
         self._array = array
 
     def kinds(self) -> dict[str, Literal["numeric", "categorical"]]:

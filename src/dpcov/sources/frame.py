@@ -38,13 +38,17 @@ class FrameSource:
 def _array(column: Any) -> pa.Array:
     categories = getattr(column.dtype, "categories", None)
     if column.dtype == object or (categories is not None and categories.dtype == object):
-        texts = [
-            None if absent else _text(cell)
-            for cell, absent in zip(column.astype(object), column.isna(), strict=True)
-        ]
-        return pa.array(texts, pa.large_string())
-    array = pa.array(column, from_pandas=True)
+        return _texts(column)
+    try:
+        array = pa.array(column, from_pandas=True)
+    except UnicodeEncodeError:
+        return _texts(column)
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def _texts(column: Any) -> pa.Array:
+    cells = zip(column.astype(object), column.isna(), strict=True)
+    return pa.array((None if absent else _text(cell) for cell, absent in cells), pa.large_string())
 
 
 def _text(cell: object) -> str | None:

@@ -77,7 +77,10 @@ class Persons:
             ids = ids.cast(pa.large_binary())  # texts from a file may be no valid UTF-8
         encoded = pc.if_else(pa.array(absent), None, ids).dictionary_encode()
         known = encoded.dictionary.to_pylist()
-        numbers = [self._numbers.setdefault(value, len(self._numbers)) for value in known]
+        numbers = [
+            -1 if value is None else self._numbers.setdefault(value, len(self._numbers))
+            for value in known
+        ]
         order = np.array([*numbers, -1], np.int64)
         at = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         found: NDArray[np.int64] = order[at]

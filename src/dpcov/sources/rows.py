@@ -96,7 +96,6 @@ class Rows:
         return self._moments(encoder, lattice, columns, groups, labels)
 
     @quiet(UNREADABLE)
-    @threadpool_limits.wrap(limits=1, user_api="blas")  # type: ignore[untyped-decorator]
     def _moments(
         self,
         encoder: Encoder,
@@ -105,15 +104,16 @@ class Rows:
         groups: int,
         labels: Entropy | None,
     ) -> list[SecondMoment]:
-        persons = None
-        if self.schema.unit is not None:
-            persons = Persons(self.schema, encoder, self._source.batches(self.schema.needed))
-        assigned = _Assignment(groups, labels, persons)
-        sums = self._sums(encoder, lattice.dimension, assigned)
-        return [
-            SecondMoment(total.total(), lattice, columns, count)
-            for total, count in zip(sums, assigned.unit_counts(), strict=True)
-        ]
+        with threadpool_limits(1, user_api="blas"):
+            persons = None
+            if self.schema.unit is not None:
+                persons = Persons(self.schema, encoder, self._source.batches(self.schema.needed))
+            assigned = _Assignment(groups, labels, persons)
+            sums = self._sums(encoder, lattice.dimension, assigned)
+            return [
+                SecondMoment(total.total(), lattice, columns, count)
+                for total, count in zip(sums, assigned.unit_counts(), strict=True)
+            ]
 
     def _sums(self, encoder: Encoder, dimension: int, assigned: _Assignment) -> list[Accumulator]:
         """Fold the batches; reading and group labels stay in order, the rest in any order."""

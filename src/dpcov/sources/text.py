@@ -1,8 +1,8 @@
 """CSV and TSV files, also compressed: one line is one row, whatever it holds.
 
-A line that can't be a row (stray quotes, a wrong number of cells) counts as a row whose cells are
-all missing. So no line can change how another is read: quoted cells may not contain line
-ends, and quoting is checked line by line before the parser sees it.
+A line that can't be a row (stray quotes, a wrong number of cells, more than a megabyte) counts as
+a row whose cells are all missing. So no line can change how another is read: quoted cells may not
+contain line ends, and quoting is checked line by line before the parser sees it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ import pyarrow.csv as pacsv
 from dpcov.errors import SourceError
 from dpcov.schema import FileOptions
 from dpcov.sources.base import batch_rows, kind_of
+from dpcov.sources.quiet import quiet
 
 CHUNK = 2**20
-LONGEST_LINE = 2**24
+LONGEST_LINE = CHUNK - 16  # so that a block of the parser always holds a line end
+_LINE_END = re.compile(rb"\r\n?|\n")
+_BYTE_ORDER_MARKS = re.compile(rb"(^|[\r\n])(?:\xef\xbb\xbf)+")
 
 
 class TextSource:
@@ -35,16 +38,19 @@ class TextSource:
         self._options = options
         with self._lines() as lines:
             if options.header:
-                self.names = self._header(lines.readline())
+                self.names = self._header(lines.head())
             elif declared:
                 self.names = declared
             else:
-                first = lines.readline()
-                self.names = tuple(f"x{j}" for j in range(len(self._cells(first))))
+                first = self._cells(lines.head().decode(errors="replace"))
+                self.names = tuple(f"x{j}" for j in range(len(first)))
 
     def _header(self, line: bytes) -> tuple[str, ...]:
-        names = tuple(name.strip() for name in self._cells(line))
         where = f"The first line of {str(self._path)!r}"
+        try:
+            names = tuple(name.strip() for name in self._cells(line.decode()))
+        except UnicodeDecodeError:
+            raise SourceError(f"{where} is not UTF-8 text.") from None
         if not any(names):
             raise SourceError(f"{where} is empty: a header with the columns' names is needed.")
         if len(set(names)) < len(names) or any(not name or _is_number(name) for name in names):
@@ -54,8 +60,8 @@ class TextSource:
             )
         return names
 
-    def _cells(self, line: bytes) -> list[str]:
-        text = line.decode("utf-8-sig").rstrip("\r\n")
+    def _cells(self, line: str) -> list[str]:
+        text = line.rstrip("\r\n")
         separator = self._options.separator
         if not self._options.quote:
             return text.split(separator)
@@ -68,14 +74,18 @@ class TextSource:
         stream = pa.input_stream(str(self._path), compression="gzip" if gzip else None)
         lines = _Lines(stream, self._options)
         for _ in range(self._options.skip_lines):
-            lines.readline()
+            lines.raw_line()
         return lines
 
+    @quiet("The data can't be read.")
     def kinds(self) -> dict[str, Literal["numeric", "categorical"]]:
         with self._data_lines() as lines:
             try:
-                sample = io.BytesIO(lines.read(CHUNK))
-                table = pacsv.read_csv(sample, **self._parsing(pacsv.ConvertOptions(), lines))
+                sample = lines.read(CHUNK)
+                if not lines.at_end():
+                    sample = sample[: 1 + max(sample.rfind(b"\n"), sample.rfind(b"\r"))]
+                parsing = self._parsing(pacsv.ConvertOptions(), lines)
+                table = pacsv.read_csv(io.BytesIO(sample), **parsing)
             except pa.ArrowInvalid:
                 return dict.fromkeys(self.names, "categorical")
         return {field.name: kind_of(field.type) for field in table.schema}
@@ -83,7 +93,8 @@ class TextSource:
     def _data_lines(self) -> _Lines:
         lines = self._lines()
         if self._options.header:
-            lines.readline()
+            lines.head()
+        lines.width = len(self.names)
         return lines
 
     def _parsing(self, convert: pacsv.ConvertOptions, lines: _Lines) -> dict[str, object]:
@@ -121,20 +132,26 @@ class _Lines(io.RawIOBase):
     """Bytes of a text file in whole lines, without comments and without lines of stray quotes.
 
     `rejected` counts the lines that are no row: those dropped here and those that the parser
-    hands to `reject`.
+    hands to `reject`, which must be valid UTF-8; so where a line is not, its cells are counted
+    here (there are to be `width`).
     """
 
     def __init__(self, stream: pa.NativeFile, options: FileOptions) -> None:
         super().__init__()
         self.rejected = 0
+        self.width = 0
         self._stream = stream
-        self._ready = b""
-        self._tail = b""
+        self._ready = b""  # cleaned lines
+        self._raw = b""  # whole lines
+        self._tail = b""  # the beginning of a line
+        self._overlong = False
         self._comment = None if options.comment is None else options.comment.encode()
         self._quote = options.quote
         separator = re.escape(options.separator.encode())
-        cell = rb'(?:"(?:[^"]|"")*"|[^"%s][^%s]*|)' % (separator, separator)
-        self._row = re.compile(rb"%s(?:%s%s)*\Z" % (cell, separator, cell), re.DOTALL)
+        bare = b"[^%s]*+" % separator
+        cell = rb'(?:"(?:[^"]|"")*+"|(?!")%s)' % bare if options.quote else bare
+        self._cell = re.compile(rb"(?:\A|%s)%s" % (separator, cell), re.DOTALL)
+        self._row = re.compile(rb"%s(?:%s%s)*+\Z" % (cell, separator, cell), re.DOTALL)
 
     def reject(self, _: object) -> Literal["skip"]:
         self.rejected += 1
@@ -155,46 +172,91 @@ class _Lines(io.RawIOBase):
             parts.append(part)
         return b"".join(parts)
 
-    def readline(self, size: int | None = -1) -> bytes:
-        if not self._fill():
-            return b""
-        line = self._ready.splitlines(keepends=True)[0]
-        self._ready = self._ready[len(line) :]
+    def raw_line(self) -> bytes:
+        """The next line as it stands in the file; not to be called once `read` was."""
+        if not self._raw:
+            self._raw = self._whole_lines()
+            if self.rejected:
+                raise SourceError("The file starts with a line of more than a megabyte.")
+        end = _LINE_END.search(self._raw)
+        stop = end.end() if end else len(self._raw)
+        line, self._raw = self._raw[:stop], self._raw[stop:]
         return line
+
+    def head(self) -> bytes:
+        """The next line that is no comment, without byte-order mark; as `raw_line` otherwise."""
+        while True:
+            line = _BYTE_ORDER_MARKS.sub(rb"\1", self.raw_line())
+            if self._comment is None or not line.startswith(self._comment):
+                return line
 
     def close(self) -> None:
         self._stream.close()
         super().close()
 
     def _fill(self) -> bool:
-        """Make sure that some bytes are ready; False at the end of the file."""
+        """Make sure that some cleaned bytes are ready; False at the end of the file."""
         while not self._ready:
-            chunk = self._stream.read(CHUNK)
-            if not chunk:
-                self._ready, self._tail = self._clean(self._tail), b""
-                return bool(self._ready)
-            head, end, rest = chunk.rpartition(b"\n")
-            if end:
-                self._ready, self._tail = self._clean(self._tail + head + end), rest
-            else:
-                self._tail += rest
-            if len(self._tail) > LONGEST_LINE:
-                raise SourceError("A line of the file is longer than 16 MiB.")
+            text, self._raw = self._raw or self._whole_lines(), b""
+            if not text:
+                return False
+            self._ready = self._clean(text)
         return True
 
+    def _whole_lines(self) -> bytes:
+        """The next whole lines, none of them too long; empty at the end of the file."""
+        lines = b""
+        while not lines:
+            chunk = self._stream.read(LONGEST_LINE)
+            text = self._tail + chunk
+            # A line feed may follow a carriage return that ends the text.
+            end = 1 + max(text.rfind(b"\n"), text.rfind(b"\r", 0, -1)) if chunk else len(text)
+            lines, self._tail = text[:end], text[end:]
+            if lines:
+                lines = self._without_overlong(lines)
+            if len(self._tail) > LONGEST_LINE + 1:
+                self._overlong, self._tail = True, self._tail[-1:]
+            if not chunk:
+                break
+        return lines
+
+    def _without_overlong(self, lines: bytes) -> bytes:
+        """Only the first line may have begun in an earlier chunk, so only it can be too long."""
+        end = _LINE_END.search(lines)
+        if self._overlong or (end.start() if end else len(lines)) > LONGEST_LINE:
+            self._overlong = False
+            self.rejected += 1
+            return lines[end.end() :] if end else b""
+        return lines
+
     def _clean(self, text: bytes) -> bytes:
+        if b"\xef\xbb\xbf" in text:  # anywhere but at a file's very start a parser would keep it
+            text = _BYTE_ORDER_MARKS.sub(rb"\1", text)
         quotes = self._quote and b'"' in text
-        if not quotes and self._comment is None:
+        foreign = not _is_utf8(text)
+        if not (quotes or foreign) and self._comment is None:
             return text
         kept = []
         for line in text.splitlines(keepends=True):
             if self._comment is not None and line.startswith(self._comment):
                 continue
-            if quotes and not self._row.match(line.rstrip(b"\r\n")):
+            content = line.rstrip(b"\r\n")
+            stray = quotes and not self._row.match(content)
+            if stray or (foreign and not self._fits(content)):
                 self.rejected += 1
-                continue
-            kept.append(line)
+            else:
+                kept.append(line)
         return b"".join(kept)
+
+    def _fits(self, line: bytes) -> bool:
+        return _is_utf8(line) or len(self._cell.findall(line)) == self.width
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        return text.isascii() or bool(text.decode())
+    except UnicodeDecodeError:
+        return False
 
 
 def _is_number(text: str) -> bool:

@@ -1,0 +1,98 @@
+"""Small tables, schemas and files that several tests of the outer layers share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dpcov.ledger import Account, Ledger
+from dpcov.privacy import Budget, Guarantee, Neighbors, Unit
+from dpcov.releases import Release
+from dpcov.schema import Schema
+
+PLANTED = "SECRETVALUE"  # planted in data: must never come out
+SCHEMA_TEXT = """\
+[columns.age]
+kind = "numeric"
+lower = 0
+upper = 100
+
+[columns.sex]
+kind = "categorical"
+levels = ["m", "f"]
+
+[columns.income]
+kind = "numeric"
+lower = 0
+upper = 200000
+"""
+
+
+def people(count: int = 400) -> str:
+    """CSV text that fits `SCHEMA_TEXT`, with a column more."""
+    ages = np.arange(count) * 37 % 90
+    lines = [
+        f"{age},{'mf'[age % 2]},{1000 * age + 50000 * (age % 2)},{PLANTED}{age}" for age in ages
+    ]
+    return "\n".join(["age,sex,income,note", *lines]) + "\n"
+
+
+def write_people(folder: Path, count: int = 400) -> tuple[Path, Path]:
+    """A CSV file and its schema."""
+    table, schema = folder / "people.csv", folder / "people.toml"
+    table.write_text(people(count))
+    schema.write_text(SCHEMA_TEXT)
+    return table, schema
+
+
+def correlated(rows: int, columns: int, seed: int = 0) -> NDArray[np.float64]:
+    """(rows, columns) numbers in [-1, 1] whose columns share a part."""
+    generator = np.random.default_rng(seed)
+    own = generator.standard_normal((rows, columns))
+    shared = generator.standard_normal((rows, 1)) * np.linspace(-1.5, 1.5, columns)
+    return np.clip((own + shared) / 6, -1, 1)
+
+
+def mixed_table(schema: Schema, rows: int, seed: int = 0) -> pa.Table:
+    """A table with a column for everything that the schema declares, some values odd."""
+    generator = np.random.default_rng(seed)
+    columns: dict[str, Any] = {}
+    for name, column in schema.encoded_columns.items():
+        if column.kind == "numeric":
+            values = generator.uniform(-2, 2, rows) * column.half_range + column.midpoint
+            values[generator.random(rows) < 0.1] = np.nan
+            columns[name] = values
+        else:
+            columns[name] = generator.choice([*map(str, column.levels), "odd"], rows)
+    if schema.unit is not None:
+        columns[schema.unit.column] = generator.integers(0, max(1, rows // 2), rows)
+    return pa.table(columns)
+
+
+def assert_same(found: Release, expected: Release) -> None:
+    """Every field of two releases is equal."""
+    for name in Release.__slots__:
+        one, other = getattr(found, name), getattr(expected, name)
+        if isinstance(other, np.ndarray):
+            assert one.dtype == other.dtype, name
+            assert np.array_equal(one, other), name
+        else:
+            assert one == other, name
+
+
+def of(
+    budget: Budget, neighbors: Neighbors = Neighbors.ADD_REMOVE, unit: Unit | None = None
+) -> Guarantee:
+    """A guarantee that spends `budget`."""
+    return Guarantee(budget, neighbors, unit or Unit())
+
+
+def spend(ledger: Ledger, *budgets: Budget) -> Account:
+    """Reserve each; returns the account after."""
+    for budget in budgets:
+        ledger.reserve(of(budget))
+    return ledger.account()

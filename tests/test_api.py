@@ -1,0 +1,237 @@
+"""The short functions: what they ask for, in which order they spend, and what they refuse."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dpcov
+from dpcov import api
+from dpcov.entropy import Entropy
+from dpcov.errors import (
+    BudgetError,
+    BudgetExceededError,
+    DpcovError,
+    LedgerError,
+    MechanismError,
+    ReleaseError,
+    SchemaError,
+    SourceError,
+)
+from dpcov.ledger import Ledger
+from dpcov.privacy import PureDP
+from dpcov.sources.rows import Rows
+from tables_for_tests import assert_same, correlated, write_people
+
+DATA = correlated(300, 3)
+BOUNDS = {"lower": -1, "upper": 1}
+
+
+def fresh_process(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
+    )
+    return done.stdout.strip()
+
+
+def test_import_is_light() -> None:
+    heavy = "{'numpy', 'scipy', 'pyarrow', 'pydantic', 'sqlite3', 'cryptography', 'rich', 'typer'}"
+    assert fresh_process(f"import dpcov, sys; print({heavy} & set(sys.modules))") == "set()"
+
+
+def test_public_names_are_what_they_say() -> None:
+    assert sorted(dpcov.__all__) == sorted(dpcov._HOMES)
+    for name in dpcov.__all__:
+        assert getattr(dpcov, name) is getattr(importlib.import_module(dpcov._HOMES[name]), name)
+        assert name in dir(dpcov)
+        assert importlib.util.find_spec(f"dpcov.{name}") is None, "a module would take its place"
+    with pytest.raises(AttributeError, match="no attribute 'covariance'"):
+        dpcov.covariance  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        DATA,
+        pd.DataFrame(DATA, columns=["x0", "x1", "x2"]),
+        pl.DataFrame(DATA, schema=["x0", "x1", "x2"]),
+        pa.table({f"x{j}": DATA[:, j] for j in range(3)}),
+        "file",
+        Path("file"),
+        "relation",
+    ],
+    ids=["array", "pandas", "polars", "pyarrow", "str", "Path", "duckdb"],
+)
+def test_every_kind_of_table_gives_the_same_release(tmp_path: Path, data) -> None:
+    frame = pd.DataFrame(DATA, columns=["x0", "x1", "x2"])
+    if isinstance(data, str | Path):
+        path = tmp_path / "x.parquet"
+        frame.to_parquet(path)
+        kind = type(data)
+        data = duckdb.sql(f"SELECT * FROM '{path}'") if data == "relation" else kind(path)  # noqa: S608
+    assert_same(
+        dpcov.release(data, **BOUNDS, epsilon=1.0, seed=1),
+        dpcov.release(DATA, **BOUNDS, epsilon=1.0, seed=1),
+    )
+
+
+@pytest.mark.parametrize("bounds", [{}, {"lower": 0}, {"upper": 1}])
+def test_bounds_are_never_taken_from_the_data(bounds) -> None:
+    with pytest.raises(SchemaError, match="never taken from the data"):
+        dpcov.release(DATA, **bounds, epsilon=1.0)
+
+
+def test_a_schema_and_bounds_exclude_each_other(tmp_path: Path) -> None:
+    table, schema = write_people(tmp_path)
+    with pytest.raises(SchemaError, match="either a schema, or lower and upper"):
+        dpcov.release(table, schema=schema, lower=0, epsilon=1.0)
+
+
+def test_bounds_may_differ_by_column() -> None:
+    made = dpcov.release(DATA, lower=[-1, -2, -3], upper=np.array([1, 2, 3]), epsilon=1.0)
+    assert [column.upper for column in made.schema.encoded_columns.values()] == [1, 2, 3]
+    with pytest.raises(SchemaError, match="each of the 3 columns"):
+        dpcov.release(DATA, lower=[-1, -1], upper=1, epsilon=1.0)
+
+
+def test_radius_and_intercept_override_the_schema(tmp_path: Path) -> None:
+    table, path = write_people(tmp_path)
+    for schema in (path, str(path), dpcov.Schema.load(path)):
+        made = dpcov.release(table, schema=schema, radius=1.25, intercept=0.5, epsilon=1.0)
+        assert (made.lattice.radius, made.schema.intercept) == (1.25, 0.5)
+    assert not dpcov.release(table, schema=path, intercept=0, epsilon=1.0).has_intercept
+    with pytest.raises(SchemaError, match="radius"):
+        dpcov.release(table, schema=path, radius=-1.0, epsilon=1.0)
+
+
+@pytest.mark.parametrize(
+    ("request_", "error", "message"),
+    [
+        ({}, BudgetError, "State a privacy budget"),
+        ({"epsilon": 0}, BudgetError, "finite number above 0"),
+        ({"epsilon": 1, "delta": 1}, BudgetError, "delta must be below 1"),
+        ({"epsilon": 1, "rho": 1}, BudgetError, "Give rho alone"),
+        ({"epsilon": 1, "mechanism": "magic"}, MechanismError, "There is no mechanism 'magic'"),
+        ({"epsilon": 1, "mechanism": "gaussian"}, MechanismError, "no pure"),
+        ({"rho": 1, "mechanism": "matrix-laplace"}, MechanismError, "by epsilon"),
+        ({"epsilon": 1, "neighbors": "swap"}, MechanismError, "add-remove, replace-one"),
+        ({"epsilon": 1, "denoise": "magic"}, ReleaseError, "none, project, shrink"),
+        ({"epsilon": 1, "trace_share": 1.0}, MechanismError, "trace_share"),
+        ({"epsilon": 1, "sigma": 1.0}, MechanismError, "no option of that name: sigma"),
+        ({"epsilon": 1e-15}, MechanismError, "too small"),
+        ({"rho": 1e-30}, MechanismError, "too small"),
+        ({"epsilon": 2.0}, BudgetExceededError, "does not suffice"),
+        ({"epsilon": 1, "seed": 0}, LedgerError, "seeded release"),
+        ({"epsilon": 1, "dataset": "other"}, LedgerError, "Name a data set"),
+        ({"epsilon": 1, "neighbors": "replace-one"}, LedgerError, "add-remove neighbours"),
+    ],
+)
+def test_what_is_refused_reads_draws_and_spends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request_, error: type[DpcovError], message
+) -> None:
+    ledger = Ledger.create(tmp_path / "x.ledger", PureDP(1.0))
+    if "rho" in request_ and "epsilon" not in request_:
+        ledger = Ledger.create(tmp_path / "y.ledger", dpcov.ZCDP(9.0))
+    touched: list[str] = []
+    monkeypatch.setattr(Rows, "second_moments", lambda *_, **__: touched.append("read"))
+    monkeypatch.setattr(Entropy, "words", lambda *_: touched.append("drew"))
+    with pytest.raises(error, match=message):
+        dpcov.release(DATA, **BOUNDS, ledger=ledger, **request_)
+    assert touched == []
+    assert not ledger.account().entries
+
+
+@pytest.mark.parametrize(
+    "data", [3, [[1.0]], None, {"x": [1]}, np.zeros(3), np.array([["a"]])], ids=repr
+)
+def test_data_of_an_unknown_kind_is_refused(data) -> None:
+    with pytest.raises(SourceError):
+        dpcov.release(data, **BOUNDS, epsilon=1.0)
+
+
+def test_the_spend_is_on_disk_before_noise_is_drawn_and_data_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.ledger"
+    Ledger.create(path, PureDP(1.0))
+    order: list[tuple[str, float]] = []
+
+    def note(what, real):
+        def noted(*arguments, **named):
+            order.append((what, Ledger.open(path).account().spent["epsilon"]))
+            return real(*arguments, **named)
+
+        return noted
+
+    monkeypatch.setattr(Entropy, "words", note("draw", Entropy.words))
+    monkeypatch.setattr(Rows, "second_moments", note("read", Rows.second_moments))
+    dpcov.release(DATA, **BOUNDS, epsilon=0.4, ledger=path)
+    assert {spent for _, spent in order} == {0.4}
+    assert [what for what, _ in order] == ["draw"] * (len(order) - 1) + ["read"]
+
+
+def test_a_release_that_fails_after_the_reservation_stays_spent(tmp_path: Path) -> None:
+    class Broken(dpcov.mechanisms.MatrixLaplace):
+        def __call__(self, rows, **_):
+            raise MechanismError("broken on purpose")
+
+    ledger = Ledger.create(tmp_path / "x.ledger", PureDP(1.0))
+    prepared = api.prepare(DATA, **BOUNDS, epsilon=0.4)
+    broken = api.Request(
+        prepared.rows, Broken(), "", prepared.budget, prepared.neighbors, "none", None
+    )
+    with pytest.raises(MechanismError, match="on purpose"):
+        broken.run(ledger)
+    assert ledger.account().spent == {"epsilon": 0.4}
+
+
+def test_the_guarantee_booked_is_that_of_the_release(tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "x.ledger", dpcov.ApproxDP(3.0, 1e-6), dataset="wards")
+    for request in ({"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-9, "mechanism": "gaussian"}):
+        made = dpcov.release(DATA, **BOUNDS, ledger=ledger.path, dataset="wards", **request)
+        entry = ledger.account().entries[-1]
+        assert (entry.guarantee, entry.note) == (made.guarantee, made.mechanism)
+
+
+def test_auto_takes_the_mechanism_with_less_noise_and_says_why() -> None:
+    def chosen(**budget: float) -> tuple[str, str]:
+        request = api.prepare(DATA, **BOUNDS, **budget)
+        return request.mechanism.name, request.reason
+
+    assert chosen(epsilon=1.0)[0] == "matrix-laplace"
+    assert chosen(rho=1.0)[0] == "gaussian"
+    name, reason = chosen(epsilon=1.0, delta=1e-6)
+    assert name in reason
+    wide = api.prepare(np.zeros((2, 400)), **BOUNDS, epsilon=1.0, delta=1e-6)
+    assert {name, wide.mechanism.name} == {"matrix-laplace", "gaussian"}
+
+
+def test_mechanism_fields_are_keywords() -> None:
+    for mechanism in ("auto", "matrix-laplace"):
+        made = dpcov.release(DATA, **BOUNDS, epsilon=1.0, mechanism=mechanism, trace_share=0.25)
+        assert made.parameters == {"trace_share": 0.25}
+
+
+def test_a_seed_repeats_and_marks_and_its_absence_does_neither(tmp_path: Path) -> None:
+    seeded = [dpcov.release(DATA, **BOUNDS, epsilon=1.0, seed=0) for _ in range(2)]
+    assert_same(*seeded)
+    assert seeded[0].reproducible
+    fresh = [dpcov.release(DATA, **BOUNDS, epsilon=1.0) for _ in range(2)]
+    assert not fresh[0].reproducible
+    assert not np.array_equal(fresh[0].published, fresh[1].published)
+    seeded[0].save(tmp_path / "x.json")
+    assert "NOT PRIVATE" in dpcov.load(tmp_path / "x.json").guarantee_in_words()
+
+
+def test_an_empty_table_gives_a_release() -> None:
+    made = dpcov.release(np.zeros((0, 3)), **BOUNDS, epsilon=1.0)
+    assert made.correlation().shape == (3, 3)

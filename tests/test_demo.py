@@ -1,0 +1,91 @@
+"""The demo: the whole journey on a public table."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpcov import demo
+from dpcov.errors import OutputError, SourceError
+from dpcov.ledger import Ledger
+from dpcov.releases import Release
+from dpcov.schema import Schema
+
+FILES = {"health.csv", "health.toml", "health.ledger", "health.release.json"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The table and its schema, written once."""
+    folder = tmp_path_factory.mktemp("demo")
+    demo.write_table(folder)
+    return folder
+
+
+def test_the_table_fits_its_public_bounds(folder: Path) -> None:
+    table = np.loadtxt(folder / "health.csv", delimiter=",", skiprows=1)
+    assert table.shape == (20190, 10)
+    columns = Schema.load(folder / "health.toml").encoded_columns
+    header = (folder / "health.csv").read_text().splitlines()[0]
+    assert header == ",".join(columns)
+    for values, column in zip(table.T, columns.values(), strict=True):
+        share = np.mean((values < column.lower) | (values > column.upper))
+        assert share < 0.01, "few values lie beyond bounds that nobody took from them"
+
+
+def test_the_journey_prints_what_a_reader_needs(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed = []
+    for _ in range(2):  # a second time in the same folder
+        made = demo.run(folder)
+        printed.append(capsys.readouterr().out)
+        assert {path.name for path in folder.iterdir()} == FILES
+        saved = Release.load(folder / "health.release.json")
+        assert np.array_equal(saved.published, made.published)
+        assert Ledger.open(folder / "health.ledger").account().left == {"epsilon": 2.0}
+    assert printed[0] != printed[1], "fresh noise"
+    for text in printed:
+        for part in ("Private correlations", "error to expect", "non-private", "difference"):
+            assert part in text
+        assert "Whether any one row is in the table or not changes" in " ".join(text.split())
+        assert "epsilon left: 2" in text
+        for name in FILES:
+            assert str(folder / name) in text
+        assert len(re.findall(r"^\w+ - \w+ .*±", text, re.MULTILINE)) == 45
+
+
+def test_the_error_is_about_what_is_expected_and_small(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figures = []
+    for _ in range(5):
+        demo.run(folder)
+        found = re.search(
+            r"error of the 45 correlations: ([\d.]+); to expect: ([\d.]+)", capsys.readouterr().out
+        )
+        figures.append([float(figure) for figure in found.groups()])
+    actual, expected = np.mean(figures, axis=0)
+    assert 1 / 3 <= actual / expected <= 3
+    assert actual <= 0.016
+
+
+def test_a_missing_statsmodels_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "statsmodels.datasets", None)
+    with pytest.raises(SourceError, match=r"pip install 'dpcov\[demo\]'"):
+        demo.run(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["health.ledger", "health.csv"])
+def test_files_of_the_user_are_left_alone(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(OutputError, match="--folder"):
+        demo.run(tmp_path)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]

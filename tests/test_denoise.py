@@ -1,0 +1,382 @@
+"""Denoising: projections, shrinkage and gates, all from a release and its public noise law."""
+
+import ast
+import hashlib
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import dpcov
+from dpcov import denoise as package
+from dpcov.denoise import METHODS, denoise
+from dpcov.denoise.projection import compose, onto_simplex, project
+from dpcov.denoise.shrinkage import (
+    CLEAR,
+    GATE,
+    asymptotic_spectrum,
+    shrink,
+    simulated_spectrum,
+    simulates,
+)
+from dpcov.entropy import Entropy, simulation_generator
+from dpcov.errors import ReleaseError
+from dpcov.releases import Release
+from dpcov.samplers.orthogonal import GaussianOrthogonal
+from dpcov.samplers.wishart import WishartDifference
+
+NAMES = ("matrix-laplace", "gaussian")
+RELATIONS = ("add-remove", "replace-one")
+
+
+def law_of(name, d):
+    return WishartDifference(d, 1.0) if name == NAMES[0] else GaussianOrthogonal(d, Fraction(1))
+
+
+each_law = pytest.mark.parametrize("name", NAMES)
+
+
+def table(n, d=4):
+    rng = np.random.default_rng(1)
+    return np.clip(0.5 + rng.standard_normal((n, 1)) / 6 + rng.standard_normal((n, d)) / 20, 0, 1)
+
+
+def released(n, method="none", d=4, **request):
+    budget = {"epsilon": 1.0, "seed": 3} | request
+    return dpcov.release(table(n, d), lower=0, upper=1, denoise=method, **budget)
+
+
+# Projections.
+
+
+def is_nearest(values, projected, total):
+    """Variational inequality of the projection, on the corners of {x >= 0, sum x = total}."""
+    size = np.abs(values).max() + total
+    residual = values - projected
+    return (
+        projected.min() >= 0
+        and abs(projected.sum() - total) <= 1e-12 * len(values) * size
+        and total * residual.max() - residual @ projected <= 1e-11 * size**2
+    )
+
+
+vectors = arrays(float, st.integers(1, 30), elements=st.floats(-1e6, 1e6))
+
+
+@given(vectors, st.floats(1e-5, 10))
+def test_projection_onto_the_simplex_is_the_nearest_point(values, share):
+    total = share * (1 + np.abs(values).max())
+    assert is_nearest(values, onto_simplex(values, total), total)
+
+
+def test_nearest_point_check_rejects_clipping_and_scaling():
+    values = np.array([3.0, 1.0, 0.5, -2.0])
+    scaled = np.maximum(values, 0) * (2 / 4.5)
+    assert is_nearest(values, onto_simplex(values, 2.0), 2.0)
+    assert not is_nearest(values, scaled, 2.0)
+
+
+@pytest.mark.parametrize("total", [0.0, -1.0, -1e300])
+def test_a_trace_of_nothing_gives_the_zero_matrix(total):
+    assert not onto_simplex(np.array([1.0, -2.0]), total).any()
+    assert not project(np.diag([1.0, 2.0]), total).any()
+
+
+def symmetric(d, seed):
+    matrix = np.random.default_rng(seed).standard_normal((d, d))
+    return matrix + matrix.T
+
+
+@pytest.mark.parametrize("d", [1, 2, 7, 30])
+@pytest.mark.parametrize("trace", [None, 0.1, 5.0, 1e4])
+def test_projected_matrix_is_psd_of_that_trace_and_nearest(d, trace):
+    matrix = symmetric(d, seed=d)
+    found = project(matrix, trace)
+    np.testing.assert_array_equal(found, found.T)
+    assert np.linalg.eigvalsh(found)[0] >= -1e-12 * (1 + np.abs(found).max())
+    residual = matrix - found
+    if trace is None:
+        assert np.linalg.eigvalsh(residual)[-1] <= 1e-12 * d
+        assert abs(np.sum(residual * found)) <= 1e-10 * d
+    else:
+        assert np.trace(found) == pytest.approx(trace)
+        best = trace * np.linalg.eigvalsh(residual)[-1]
+        assert best - np.sum(residual * found) <= 1e-10 * (1 + trace) ** 2
+
+
+# Shrinkage.
+
+
+@each_law
+@pytest.mark.parametrize("d", [1, 3, 40, 120])
+@pytest.mark.parametrize("strength", [0.6, 3.0, 30.0])
+def test_shrunk_matrix_is_symmetric_psd_and_has_the_trace(name, d, strength):
+    law, generator = law_of(name, d), np.random.default_rng(2)
+    trace = strength * law.detectable
+    spikes = np.zeros((d, d))
+    spikes[0, 0] = trace
+    found = shrink(spikes + law.simulate(generator), law, trace, generator)
+    np.testing.assert_array_equal(found, found.T)
+    assert np.linalg.eigvalsh(found)[0] >= -1e-12 * trace
+    assert np.trace(found) == pytest.approx(trace)
+
+
+def spiked(law, trace):
+    """Spectrum with five directions above the rest, of this trace, ascending."""
+    d = law.dimension
+    spectrum = np.full(d, 0.2 / d)
+    spectrum[-5:] += [0.1, 0.15, 0.2, 0.25, 0.3]
+    return spectrum * trace / spectrum.sum()
+
+
+def errors(law, spectrum, draws, *estimators):
+    """Mean Frobenius error of each estimator of diag(spectrum), and of the noisy matrix."""
+    generator, found = np.random.default_rng(4), []
+    for _ in range(draws):
+        noisy = np.diag(spectrum) + law.simulate(generator)
+        values, vectors = np.linalg.eigh(noisy)
+        made = [compose(vectors, estimator(values, generator)) for estimator in estimators]
+        found.append([np.linalg.norm(m - np.diag(spectrum)) for m in [*made, noisy]])
+    return np.mean(found, axis=0)
+
+
+@each_law
+@pytest.mark.parametrize("d", [100, 150])
+def test_closed_form_is_within_four_percent_of_simulation_from_where_it_is_used(name, d):
+    law, ranks = law_of(name, d), np.arange(d, 0, -1.0)
+    trace = CLEAR * law.detectable
+    assert not simulates(law, trace)
+    ratios = []
+    for spectrum in (spiked(law, trace), ranks**-1, ranks**-2):
+        simulated, closed, noisy = errors(
+            law,
+            spectrum * trace / spectrum.sum(),
+            6,
+            lambda values, generator: simulated_spectrum(values, law, trace, generator),
+            lambda values, _: asymptotic_spectrum(values, law, trace),
+        )
+        assert noisy > 1.5 * closed
+        ratios.append(closed / simulated)
+    assert max(ratios) < 1.05
+    assert np.mean(ratios) < 1.04
+
+
+@each_law
+@pytest.mark.parametrize("d", [10, 60])
+def test_shrinking_a_spiked_matrix_beats_the_noisy_and_the_projected_one(name, d):
+    law = law_of(name, d)
+    trace = 3 * law.detectable
+    shrunk, projected, noisy = errors(
+        law,
+        spiked(law, trace),
+        8,
+        lambda values, generator: simulated_spectrum(values, law, trace, generator),
+        lambda values, _: onto_simplex(values, trace),
+    )
+    assert shrunk < 0.85 * projected
+    assert shrunk < noisy / 2
+
+
+def test_shrinking_by_the_law_of_another_scale_is_worse():
+    law = law_of(NAMES[0], 40)
+    wrong = law.rescaled(3)
+    trace = 6 * law.detectable
+    right, off, _ = errors(
+        law,
+        spiked(law, trace),
+        8,
+        lambda values, generator: simulated_spectrum(values, law, trace, generator),
+        lambda values, generator: simulated_spectrum(values, wrong, trace, generator),
+    )
+    assert off > 1.1 * right
+
+
+@pytest.mark.parametrize("neighbors", RELATIONS)
+@pytest.mark.parametrize("method", METHODS)
+def test_without_noise_every_method_gives_the_truth(method, neighbors):
+    made = released(500, method, epsilon=1e7, neighbors=neighbors)
+    truth = np.cov(table(500), rowvar=False, ddof=0)
+    np.testing.assert_allclose(made.covariance(), truth, atol=1e-4 * np.abs(truth).max())
+    noisy = released(500, method, epsilon=1.0, neighbors=neighbors)
+    assert np.abs(noisy.covariance() - truth).max() > 1e-3 * np.abs(truth).max()
+
+
+# The noise laws' limits.
+
+
+def disagreements(law, eigenvalues, overlaps):
+    """Which public constants of the law contradict (draws, d) eigenvalues and spike overlaps."""
+    z = law.edge * (np.array([0, 0.5, 1.2]) + 1j)
+    g = (1 / (z[:, None] - eigenvalues.ravel())).mean(axis=1)
+    weak, strong = overlaps
+    checks = {
+        "edge": abs(eigenvalues[:, -1].mean() / law.edge - 1) < 0.04,
+        "r_transform": np.abs(law.r_transform(g) + 1 / g - z).max() < 1e-3 * law.edge,
+        "detectable": weak < 0.1 and strong > 0.5,
+        "frobenius": abs((eigenvalues**2).sum(axis=1).mean() / law.frobenius_squared - 1) < 0.02,
+    }
+    return [name for name, holds in checks.items() if not holds]
+
+
+def overlap(noises, spike):
+    """Squared cosine between the top eigenvector and a direction of this strength."""
+    found = []
+    for noise in noises:
+        matrix = noise.copy()
+        matrix[0, 0] += spike
+        found.append(np.linalg.eigh(matrix)[1][0, -1] ** 2)
+    return np.mean(found)
+
+
+@pytest.mark.slow
+@each_law
+def test_limits_of_the_law_agree_with_its_spectrum_at_order_400(name):
+    law, generator = law_of(name, 400), np.random.default_rng(5)
+    noises = [law.simulate(generator) for _ in range(8)]
+    eigenvalues = np.array([np.linalg.eigvalsh(noise) for noise in noises])
+    overlaps = [overlap(noises, factor * law.detectable) for factor in (0.8, 1.5)]
+    assert disagreements(law, eigenvalues, overlaps) == []
+    for factor in (0.9, 1.1):
+        wrong = disagreements(law.rescaled(factor), eigenvalues, overlaps)
+        assert {"edge", "r_transform", "frobenius"} <= set(wrong)
+    below = [overlap(noises, factor * law.detectable) for factor in (0.5, 0.9)]
+    assert "detectable" in disagreements(law, eigenvalues, below)
+
+
+# Gates.
+
+
+def assert_isotropic(made):
+    """A multiple of the identity on the features, and the intercept's own corner."""
+    matrix = made.second_moment()
+    features = np.diag(matrix)[:-1]
+    np.testing.assert_array_equal(matrix, np.diag(np.diag(matrix)))
+    assert (features == features[0]).all()
+    assert features[0] >= 0
+    assert (made.correlation() == np.eye(len(features))).all()
+
+
+@pytest.mark.parametrize("request_", [{"epsilon": 0.02}, {"rho": 1e-4, "epsilon": None}], ids=str)
+def test_where_nothing_shows_the_answer_is_a_multiple_of_the_identity(request_):
+    made = released(20, "shrink", **request_)
+    assert made.published is not None
+    assert_isotropic(made)
+    clear = released(20_000, "shrink", epsilon=1.0)
+    assert np.abs(clear.second_moment()[0, 1]) > 0
+
+
+def threshold(**request):
+    """Number of rows from which the public gate is open."""
+    law = released(10**5, neighbors="replace-one", **request)
+    return law.noise.detectable / law.lattice.bound
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("request_", [{"epsilon": 0.05}, {"rho": 1e-4, "epsilon": None}], ids=str)
+def test_the_public_gate_releases_the_trace_alone_with_the_whole_budget(method, request_, tmp_path):
+    least = threshold(**request_)
+    few = released(int(least), method, neighbors="replace-one", **request_)
+    assert (few.noise, few.published) == (None, None)
+    enough = released(int(least) + 1, method, neighbors="replace-one", **request_)
+    assert enough.published is not None
+    assert few.trace_noise.standard_deviation < 0.8 * enough.trace_noise.standard_deviation
+    with pytest.raises(ReleaseError, match="trace only"):
+        few.noisy()
+    assert_isotropic(few)
+    few.save(tmp_path / "r.json")
+    loaded = Release.load(tmp_path / "r.json")
+    assert loaded.published is None
+    np.testing.assert_array_equal(loaded.second_moment(), few.second_moment())
+
+
+def test_the_public_gate_looks_at_the_number_of_rows_only():
+    for values in (np.zeros((30, 4)), np.ones((30, 4)), np.full((30, 4), np.nan)):
+        made = dpcov.release(
+            values, lower=0, upper=1, epsilon=0.05, neighbors="replace-one", seed=3
+        )
+        assert made.published is None
+    private = dpcov.release(np.ones((0, 4)), lower=0, upper=1, epsilon=0.05, seed=3)
+    assert private.published is not None
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("trace", [-(10**25), -1, 0, 1, 10**25])
+def test_any_private_trace_gives_a_finite_matrix(method, trace):
+    made = denoise(replace(released(500), published_trace=trace), method)
+    assert np.isfinite(made.second_moment()).all()
+    assert np.isfinite(made.covariance()).all()
+    if trace <= 0 and method != "none":
+        assert not made.second_moment().any()
+
+
+def test_the_gate_is_half_the_limit_where_simulation_can_see_and_the_limit_elsewhere():
+    for d, factor in ((10, GATE), (1000, 1.0)):
+        law = law_of(NAMES[0], d)
+        assert package.nothing_shows(law, 0.99 * factor * law.detectable)
+        assert not package.nothing_shows(law, 1.01 * factor * law.detectable)
+
+
+# From the release alone, again and again.
+
+
+def test_denoising_imports_nothing_that_sees_rows():
+    seen = set()
+    for path in Path(package.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                seen.add(node.module)
+    assert not {name for name in seen if name.startswith(("dpcov.sources", "dpcov.encoder"))}
+
+
+@pytest.mark.parametrize("neighbors", RELATIONS)
+@pytest.mark.parametrize("first", METHODS)
+@pytest.mark.parametrize("second", METHODS)
+def test_denoising_can_be_redone_from_a_file(first, second, neighbors, tmp_path):
+    made = released(2000, first, neighbors=neighbors)
+    made.save(tmp_path / "r.json")
+    again = denoise(Release.load(tmp_path / "r.json"), second, generator=np.random.default_rng(1))
+    direct = denoise(
+        released(2000, neighbors=neighbors), second, generator=np.random.default_rng(1)
+    )
+    assert again.denoise == second
+    np.testing.assert_array_equal(again.second_moment(), direct.second_moment())
+
+
+def test_simulations_are_independent_of_the_noise():
+    made = released(3000)
+    one, other = (denoise(made, generator=np.random.default_rng(seed)) for seed in (1, 2))
+    np.testing.assert_array_equal(one.published, other.published)
+    difference = np.linalg.norm(one.second_moment() - other.second_moment())
+    assert 0 < difference < 0.2 * np.linalg.norm(made.second_moment())
+    fresh = [denoise(made).second_moment() for _ in range(2)]
+    assert (fresh[0] != fresh[1]).any()
+
+
+def test_the_seed_of_the_noise_and_that_of_simulations_give_different_streams():
+    noise = Entropy.seeded(7).words(1000)
+    simulated = simulation_generator(7).bit_generator.random_raw(1000)
+    assert not np.isin(noise, simulated).any()
+
+
+def test_no_seed_and_no_key_is_in_the_file(tmp_path):
+    seed = 918273645546372819
+    made = released(2000, "shrink", seed=seed)
+    made.save(tmp_path / "r.json")
+    text = (tmp_path / "r.json").read_text().lower()
+    keys = [
+        hashlib.sha256(f"dpcov:{use}:{seed}".encode()).digest() for use in ("noise", "simulation")
+    ]
+    for secret in (str(seed), *(k.hex() for k in keys), *(str(int.from_bytes(k)) for k in keys)):
+        assert secret[:12] not in text
+    assert '"seed"' not in text
+    assert '"key"' not in text
+
+
+def test_an_unknown_method_is_refused():
+    with pytest.raises(ReleaseError, match="none, project, shrink"):
+        denoise(released(100), "magic")

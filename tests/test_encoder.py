@@ -1,0 +1,256 @@
+"""Encoding: total, certified, and a function of the row alone (spec lattice 1)."""
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpcov.encoder import FINE_UNITS, LinearMap
+from dpcov.moment import UNITS_PER_RADIUS
+from dpcov.schema import Schema
+from strategies import (
+    FLOATS,
+    RADIUS_SQUARED,
+    TEXTS,
+    categorical,
+    encode,
+    invalid_utf8,
+    lattice_of,
+    numeric,
+    schema_of,
+    squared_norms,
+    tables,
+)
+
+UNIT = UNITS_PER_RADIUS
+LIMBS = st.lists(FLOATS.filter(math.isfinite), min_size=16, max_size=16)
+
+
+def column(declared: dict, cells: pa.Array, missing=("",), **fields) -> list[list[int]]:
+    """Integer rows, without intercept, of one column in units of 2^-20 of radius 1."""
+    document = {"columns": {"c": declared}, "radius": 1.0, "intercept": 0, "missing": missing}
+    rows = encode(pa.table({"c": cells}), Schema.parse(document | fields))
+    return rows.astype(int).tolist()
+
+
+def changed_rows(encoder, table: pa.Table, size: int) -> int:
+    """How many rows have other integers alone than in batches of `size` rows."""
+    alone = np.concatenate([encoder(table.slice(i, 1)) for i in range(len(table))])
+    grouped = np.concatenate([encoder(table.slice(i, size)) for i in range(0, len(table), size)])
+    return int((alone != grouped).any(axis=1).sum())
+
+
+def certify(rows: np.ndarray, schema: Schema, linear_map: LinearMap | None = None) -> None:
+    lattice = lattice_of(schema, linear_map)
+    assert (rows == np.rint(rows)).all()
+    assert max(squared_norms(rows[:, : lattice.features]), default=0) <= RADIUS_SQUARED
+    assert max(squared_norms(rows), default=0) <= lattice.bound
+    assert (rows[:, lattice.features :] == lattice.intercept_units).all()
+
+
+@given(tables())
+def test_any_table_encodes_to_certified_integers(drawn):
+    table, schema = drawn
+    rows = encode(table, schema)
+    assert rows.shape == (len(table), lattice_of(schema).dimension)
+    certify(rows, schema)
+
+
+@given(tables(), LIMBS)
+def test_any_table_under_any_finite_map_encodes_to_certified_integers(drawn, entries):
+    table, schema = drawn
+    matrix = np.resize(entries, (3, len(schema.features)))
+    linear_map = LinearMap.rounded(matrix)
+    certify(encode(table, schema, linear_map), schema, linear_map)
+
+
+@given(tables(), st.randoms(use_true_random=False), st.booleans())
+def test_a_row_depends_on_itself_alone(drawn, random, mapped):
+    table, schema = drawn
+    entries = np.random.default_rng(0).standard_normal((2, len(schema.features)))
+    linear_map = LinearMap.rounded(entries) if mapped else None
+
+    def encoder(part):
+        return encode(part.combine_chunks(), schema, linear_map)
+
+    order = random.sample(range(len(table)), len(table))
+    whole = encoder(table)
+    shuffled = np.array([encoder(table.slice(i, 1))[0] for i in order]).reshape(whole.shape)
+    assert (shuffled == whole[order]).all()
+
+
+def crafted_rows(count: int = 400, width: int = 64) -> tuple[pa.Table, LinearMap]:
+    """Rows whose first image under the map lies exactly half-way between two lattice points."""
+    rng = np.random.default_rng(1)
+    matrix = rng.uniform(-0.1, 0.1, (8, width))
+    matrix[0, -3:] = [1, 2.0**-20, 2.0**-25]
+    linear_map = LinearMap.rounded(matrix)
+    first = [int(x) for x in linear_map.integers[0]]
+    rows = rng.integers(-FINE_UNITS // 2, FINE_UNITS // 2, (count, width)).astype(object)
+    for row in rows:
+        half_way = (2 * int(rng.integers(-99, 99)) + 1) * 2**19 * first[-3]
+        left = half_way - sum(int(x) * c for x, c in zip(row[:-3], first[:-3], strict=True))
+        for j in (-3, -2, -1):
+            row[j], left = divmod(left, first[j])
+        assert left == 0
+    names = [f"c{j}" for j in range(width)]
+    return pa.table(list((rows / FINE_UNITS).astype(float).T), names), linear_map
+
+
+def values(table: pa.Table) -> np.ndarray:
+    return np.ascontiguousarray(np.column_stack([column.to_numpy() for column in table.columns]))
+
+
+@pytest.mark.parametrize("radius", [0.02, 1.0], ids=["clipped", "not clipped"])
+def test_the_map_gives_a_row_the_same_integers_in_every_batch(radius):
+    table, linear_map = crafted_rows()
+    schema = schema_of(*table.column_names, lower=-1, upper=1, radius=radius, intercept=0)
+    clipped = np.linalg.norm(values(table) @ linear_map.matrix().T, axis=1) > radius
+    assert clipped.all() if radius < 1 else not clipped.any()
+    for size in (8, 100):
+        assert changed_rows(lambda part: encode(part, schema, linear_map), table, size) == 0
+
+
+def test_control_a_float_product_changes_integers_with_the_batch():
+    table, linear_map = crafted_rows()
+    matrix = linear_map.matrix()
+    assert changed_rows(lambda part: np.rint(values(part) @ matrix.T * UNIT), table, 8) > 0
+
+
+def test_the_map_is_applied_as_declared():
+    rng = np.random.default_rng(2)
+    rows, matrix = rng.uniform(-1, 1, (50, 7)), rng.standard_normal((3, 7))
+    names = [f"c{j}" for j in range(7)]
+    schema = schema_of(*names, lower=-1, upper=1, radius=50.0, intercept=0)
+    linear_map = LinearMap.rounded(matrix)
+    encoded = encode(pa.table(list(rows.T), names), schema, linear_map)
+    assert np.abs(linear_map.matrix() - matrix).max() < 1e-8
+    assert np.abs(encoded - rows @ linear_map.matrix().T * UNIT / 50).max() < 0.51
+
+
+@pytest.mark.parametrize("matrix", [[[np.nan]], [[np.inf]], [1.0]])
+def test_a_map_that_is_no_finite_matrix_is_refused(matrix):
+    with pytest.raises(ValueError, match="finite"):
+        LinearMap.rounded(np.array(matrix))
+
+
+def rows_at_the_radius(width: int = 5) -> np.ndarray:
+    rows = np.random.default_rng(3).standard_normal((500, width))
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("rounding", [np.trunc, np.rint])
+def test_rows_at_the_radius_are_repaired(monkeypatch, rounding):
+    """The last repair does its work even if truncation did not do nearly all of it."""
+    monkeypatch.setattr(np, "trunc", rounding)
+    rows = rows_at_the_radius()
+    names = [f"c{j}" for j in range(rows.shape[1])]
+    schema = schema_of(*names, lower=-1, upper=1, radius=1.0, intercept=0)
+    certify(encode(pa.table(list(rows.T), names), schema), schema)
+
+
+def test_control_plain_rounding_leaves_the_ball():
+    assert max(squared_norms(np.rint(rows_at_the_radius() * UNIT))) > RADIUS_SQUARED
+
+
+def test_corner_rows_under_the_default_radius_are_certified():
+    for width in (1, 2, 3, 7, 100):
+        names = [f"c{j}" for j in range(width)]
+        schema = schema_of(*names, lower=-1, upper=1)
+        rows = encode(pa.table([[1.0, -5.0, np.inf]] * width, names), schema)
+        certify(rows, schema)
+        assert np.linalg.norm(rows[:, :width], axis=1).min() >= (1 - 1e-5) * UNIT
+
+
+@given(st.lists(st.floats(-1, 1), min_size=6, max_size=6), st.floats(0.01, 0.5))
+def test_the_clip_keeps_direction_and_reaches_the_radius(row, radius):
+    norm = np.linalg.norm(row)
+    names = [f"c{j}" for j in range(6)]
+    schema = schema_of(*names, lower=-1, upper=1, radius=radius, intercept=0)
+    image = encode(pa.table([[x] for x in row], names), schema)[0] / UNIT
+    if norm > radius:
+        assert np.linalg.norm(image) >= 1 - 1e-5
+        assert np.abs(image / np.linalg.norm(image) - np.array(row) / norm).max() < 1e-5
+    else:
+        assert np.abs(image - np.array(row) / radius).max() < 1e-5
+
+
+@given(st.lists(TEXTS, max_size=6), TEXTS, st.sampled_from([("",), ("", "NA", "-999")]))
+def test_a_text_is_read_the_same_whatever_its_neighbours(others, text, missing):
+    for declared in (numeric(-10, 10), categorical(1, True, "a", missing="level")):
+        alone = column(declared, pa.array([text]), missing)
+        assert column(declared, pa.array([text, *others]), missing)[0] == alone[0]
+
+
+@given(st.floats(-10, 10), st.binary(max_size=6))
+def test_numbers_beside_invalid_utf8_are_read(number, garbage):
+    cells = invalid_utf8([repr(number).encode(), garbage + b"\xff"])
+    expected = column(numeric(-10, 10), pa.array([number]))
+    assert column(numeric(-10, 10), cells) == [*expected, [0]]
+
+
+@pytest.mark.parametrize("text", ["", " ", "NA", "-999", "-999.0", "-9.99e2", "nan", "x", "1,5"])
+def test_missing_texts_become_the_declared_point(text):
+    declared = numeric(-1000, 0, missing="level")
+    assert column(declared, pa.array([text, "0"]), ("", "NA", "-999")) == [[0, UNIT], [UNIT, 0]]
+
+
+@pytest.mark.parametrize("cell", [-999, -999.0, "-999", "-999.00"])
+def test_a_declared_missing_number_is_missing_in_columns_of_every_type(cell):
+    cells, missing = pa.array([cell]), ("-999",)
+    assert column(numeric(-1000, 0, missing="level"), cells, missing) == [[0, UNIT]]
+    assert column(categorical(-999, 1, missing="level"), cells, missing) == [[0, 0, UNIT]]
+
+
+@pytest.mark.parametrize("cell", [1, 1.0, "1", "1.0", " +1e0 ", True])
+@pytest.mark.parametrize("level", [1, 1.0])
+def test_a_declared_number_is_met_in_every_spelling(level, cell):
+    assert column(categorical(0, level), pa.array([cell])) == [[0, UNIT]]
+
+
+@pytest.mark.parametrize("cell", [True, "true", "True", "TRUE"])
+def test_a_declared_truth_value_is_met_in_every_spelling(cell):
+    assert column(categorical(False, True), pa.array([cell])) == [[0, UNIT]]
+
+
+@pytest.mark.parametrize(("truth", "number"), [(True, 1.0), (False, 0.0)])
+def test_truth_values_are_numbers_in_every_type(truth, number):
+    expected = column(numeric(0, 10), pa.array([number]))
+    for cell in (truth, str(truth), str(truth).lower()):
+        assert column(numeric(0, 10), pa.array([cell])) == expected
+
+
+def test_minus_zero_is_the_level_zero():
+    for cells in (pa.array([-0.0]), pa.array(["-0.0"])):
+        assert column(categorical(0, 1), cells) == [[UNIT, 0]]
+
+
+def test_a_level_declared_as_text_is_met_by_its_text_only():
+    cells = pa.array(["01", "1", "1.0", "A", "a"])
+    expected = [[UNIT, 0], [0, 0], [0, 0], [0, 0], [0, UNIT]]
+    assert column(categorical("01", "a"), cells) == expected
+
+
+@pytest.mark.parametrize(
+    ("policy", "undeclared", "absent"),
+    [
+        ({}, [0], [0]),
+        ({"other": True}, [0, UNIT], [0, 0]),
+        ({"missing": "level"}, [0, 0], [0, UNIT]),
+        ({"other": True, "missing": "level"}, [0, UNIT, 0], [0, 0, UNIT]),
+    ],
+)
+def test_undeclared_and_missing_levels_follow_their_policies(policy, undeclared, absent):
+    cells = pa.array(["b", None, ""])
+    assert column(categorical("a", **policy), cells) == [undeclared, absent, absent]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(0, -1), (10, 1), (5, 0), (7.5, 0.5), (1e308, 1), (-np.inf, -1), (np.inf, 1), (np.nan, 0)],
+)
+def test_numbers_are_scaled_to_their_bounds_and_moved_inside(value, expected):
+    assert column(numeric(0, 10), pa.array([float(value)])) == [[expected * UNIT]]

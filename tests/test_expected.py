@@ -1,0 +1,86 @@
+"""The error to expect of a correlation, against the error that there is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dpcov
+from dpcov import expected_correlation_error
+from dpcov.entropy import simulation_generator
+from dpcov.releases import Release
+from tables_for_tests import correlated
+
+DATA = correlated(20_000, 5, seed=1)
+TRUTH = np.corrcoef(DATA, rowvar=False)
+BELOW = np.tril_indices(5, -1)
+SHARE = (0.7, 1.4)  # of the realised error that the expected one may be
+
+
+def repeats(count: int = 30, **request: Any) -> list[Release]:
+    settings = {"lower": -1, "upper": 1, "epsilon": 1.0, **request}
+    return [dpcov.release(DATA, seed=seed, **settings) for seed in range(count)]
+
+
+def ratio(releases: list[Release], claimed: list[Release]) -> float:
+    """Mean error that `claimed` expect, over that which `releases` have."""
+    realised = np.mean([np.abs(made.correlation() - TRUTH)[BELOW] for made in releases])
+    generator = simulation_generator(1)
+    expected = [expected_correlation_error(made, generator=generator) for made in claimed]
+    return float(np.mean([error[BELOW] for error in expected if error is not None]) / realised)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {},
+        {"rho": 0.05, "epsilon": None},
+        {"epsilon": 0.3, "neighbors": "replace-one"},
+        {"denoise": "project"},
+        {"denoise": "none"},
+    ],
+    ids=str,
+)
+def test_the_expected_error_is_about_the_realised_one(request_: dict[str, Any]) -> None:
+    releases = repeats(**request_)
+    assert SHARE[0] <= ratio(releases, releases[:6]) <= SHARE[1]
+
+
+def test_a_law_with_half_the_noise_is_found_out() -> None:
+    releases = repeats()
+    halved = [replace(made, noise=made.noise.rescaled(0.5)) for made in releases[:6]]
+    assert ratio(releases, halved) < SHARE[0]
+
+
+def test_a_law_with_twice_the_noise_is_found_out() -> None:
+    releases = repeats()
+    doubled = [replace(made, noise=made.noise.rescaled(2.0)) for made in releases[:6]]
+    assert ratio(releases, doubled) > SHARE[1]
+
+
+def test_the_expected_error_is_symmetric_and_costs_nothing() -> None:
+    (made,) = repeats(1)
+    published = made.published.copy()
+    error = expected_correlation_error(made)
+    assert np.array_equal(error, error.T)
+    assert np.all(np.diag(error) == 0)
+    assert np.all(error[BELOW] > 0)
+    assert np.array_equal(made.published, published)
+
+
+def test_nothing_is_claimed_where_nothing_rises_above_the_noise() -> None:
+    few = {"lower": -1, "upper": 1, "epsilon": 0.01}
+    trace_alone = dpcov.release(DATA[:20], neighbors="replace-one", **few)
+    assert expected_correlation_error(trace_alone) is None
+    made = [dpcov.release(DATA[:20], seed=seed, **few) for seed in range(10)]
+    closed = [release for release in made if release.uninformative]
+    assert closed, "the gate of the denoiser lets noise through at times, not always"
+    assert all(expected_correlation_error(release) is None for release in closed)
+
+
+def test_a_single_feature_has_no_error() -> None:
+    made = dpcov.release(DATA[:, :1], lower=-1, upper=1, epsilon=1.0)
+    assert np.array_equal(expected_correlation_error(made), [[0.0]])

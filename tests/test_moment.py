@@ -1,0 +1,189 @@
+"""Exact sums and the sensitivities that follow from the lattice (spec lattice 1, 2)."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpcov.moment import BLOCK_ROWS, UNITS_PER_RADIUS, Accumulator, Lattice, SecondMoment
+from dpcov.privacy import Neighbors, Unit
+from strategies import gram
+
+UNIT = UNITS_PER_RADIUS
+ADD, REPLACE = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
+TAU = 0.3
+
+
+def accumulated(rows: np.ndarray, cuts: list[int]) -> np.ndarray:
+    """Sum over the parts between the cuts."""
+    total = Accumulator(rows.shape[1])
+    for part in np.split(rows, cuts):
+        total.add(np.ascontiguousarray(part.T))
+    return total.total()
+
+
+def integer_rows(count: int, width: int = 5) -> np.ndarray:
+    rows = np.random.default_rng(4).integers(-UNIT, UNIT, (count, width), endpoint=True)
+    return rows.astype(float)
+
+
+@given(
+    st.lists(
+        st.lists(st.integers(-UNIT, UNIT), min_size=2, max_size=2), min_size=1, max_size=20
+    ).map(lambda rows: np.array(rows, float)),
+    st.lists(st.integers(0, 20), max_size=4).map(sorted),
+)
+def test_any_partition_of_any_rows_sums_to_the_python_integers(rows, cuts):
+    assert (accumulated(rows, cuts) == gram(rows)).all()
+
+
+def test_full_blocks_of_the_largest_rows_sum_exactly():
+    rows = np.tile([[UNIT, -UNIT], [UNIT, UNIT]], (BLOCK_ROWS // 2, 1)).astype(float)
+    rows[-1] = [1, 1]
+    assert (accumulated(rows, []) == gram(rows)).all()
+
+
+def test_partitions_and_orders_of_many_rows_give_one_sum():
+    rows = integer_rows(3 * BLOCK_ROWS)
+    exact = gram(rows)
+    for cuts in ([4096, 8192], [1, 4000, 8000, 9999], list(range(7, 12000, 977))):
+        assert (accumulated(rows, cuts) == exact).all()
+        assert (accumulated(rows[::-1], cuts) == exact).all()
+
+
+def test_a_block_that_is_too_long_is_refused():
+    with pytest.raises(ValueError, match="too many rows"):
+        Accumulator(1).add(np.zeros((1, BLOCK_ROWS + 1)))
+
+
+def test_many_blocks_do_not_overflow_the_low_limb():
+    block = np.full((1, BLOCK_ROWS), float(UNIT))
+    total = Accumulator(1)
+    for _ in range(2100):  # 2048 blocks of 2^52 overflow an int64
+        total.add(block)
+    assert total.total()[0, 0] == 2100 * BLOCK_ROWS * UNIT**2 > 2**63
+
+
+def test_merging_adds_and_leaves_the_other_as_it_was():
+    rows = integer_rows(100)
+    left, right = Accumulator(5), Accumulator(5)
+    left.add(rows[:30].T)
+    right.add(rows[30:].T)
+    left.merge(right)
+    assert (left.total() == gram(rows)).all()
+    assert (right.total() == gram(rows[30:])).all()
+
+
+def test_no_overflow_up_to_2_to_the_50_rows():
+    rows = np.tile([[UNIT, -UNIT], [UNIT, 3 - UNIT]], (BLOCK_ROWS // 2, 1)).astype(float)
+    total, exact = Accumulator(2), gram(rows)
+    total.add(rows.T)
+    for _ in range(50 - int(math.log2(BLOCK_ROWS))):
+        total.merge(total)
+        exact = 2 * exact
+        assert (total.total() == exact).all()
+    assert total.total()[0, 0] == 2**50 * UNIT**2
+
+
+def test_control_one_int64_overflows_there():
+    assert np.iinfo(np.int64).max < 2**50 * UNIT**2
+
+
+def test_the_trace_is_a_python_integer():
+    units = np.array([[2**70, 1], [1, 2**71]], object)
+    assert SecondMoment(units, Lattice(1, 1.0, TAU), ("a",), 3).trace() == 2**70 + 2**71
+
+
+def test_the_intercept_is_rounded_up_from_its_decimal():
+    assert Lattice(1, 1.0, TAU).intercept_units == math.ceil(3 * UNIT / 10)
+    assert Lattice(1, 1.0, 0.5).intercept_units == UNIT // 2
+    assert [Lattice(3, 1.0, tau).dimension for tau in (0.0, 1e-9, 1.0)] == [3, 4, 4]
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize(
+    ("features", "intercept", "two_sided"),
+    [(1, 0.0, False), (1, TAU, True), (2, 0.0, True), (2, 1.0, True)],
+)
+def test_the_table_of_sensitivities(k, features, intercept, two_sided):
+    lattice = Lattice(features, 7.0, intercept, Unit("id", k))
+    trace = k * (UNIT**2 + lattice.intercept_units**2)
+    factor = 2 if two_sided else 1
+    assert lattice.nuclear(ADD) == trace
+    assert lattice.frobenius_squared(ADD) == trace**2
+    assert lattice.nuclear(REPLACE) == factor * trace
+    assert lattice.frobenius_squared(REPLACE) == factor * trace**2
+    assert isinstance(lattice.frobenius_squared(REPLACE), int)
+
+
+def certified_rows(rng: np.random.Generator, count: int, lattice: Lattice) -> np.ndarray:
+    """Random integer rows, half of them as long as the radius allows."""
+    z = rng.standard_normal((count, lattice.features))
+    z *= UNIT / np.linalg.norm(z, axis=1, keepdims=True)
+    z[::2] *= rng.uniform(size=(len(z[::2]), 1))
+    return whole_rows(np.trunc(z), lattice)
+
+
+def whole_rows(z: np.ndarray, lattice: Lattice) -> np.ndarray:
+    rows = np.zeros((len(z), lattice.dimension))
+    rows[:, : lattice.features] = z
+    rows[:, lattice.features :] = lattice.intercept_units
+    return rows
+
+
+def worst_pair(lattice: Lattice) -> tuple[np.ndarray, np.ndarray]:
+    """Two rows as long as allowed, and orthogonal with the intercept where there is room."""
+    z = np.zeros((2, lattice.features))
+    z[0, 0] = UNIT
+    if lattice.features > 1:
+        cosine = -((lattice.intercept_units / UNIT) ** 2)
+        z[1, :2] = np.trunc([UNIT * cosine, UNIT * math.sqrt(1 - cosine**2)])
+    rows = whole_rows(z, lattice)
+    return rows[:1], rows[1:]
+
+
+def largest_changes(lattice: Lattice, neighbors: Neighbors) -> tuple[float, float]:
+    """Largest nuclear and squared Frobenius norm of a change, over many pairs of neighbours."""
+    rng = np.random.default_rng(5)
+    k = lattice.unit.max_rows
+    some, other = (np.repeat(rows, k, axis=0) for rows in worst_pair(lattice))
+    nothing = some[:0]
+    pairs = [(some, nothing), (some, other)]
+    for _ in range(500):
+        sizes = rng.integers(0, k, 2, endpoint=True)
+        pairs.append(tuple(certified_rows(rng, size, lattice) for size in sizes))
+    if neighbors is ADD:
+        pairs = [(rows, nothing) for rows, _ in pairs]
+    changes = [np.linalg.eigvalsh(a.T @ a - b.T @ b) for a, b in pairs]
+    return max(np.abs(e).sum() for e in changes), max((e**2).sum() for e in changes)
+
+
+CASES = [
+    Lattice(features, 1.0, intercept, Unit("id", k))
+    for features, intercept in [(1, 0.0), (2, 0.0), (2, TAU), (4, TAU), (3, 1.0)]
+    for k in (1, 3)
+]
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+@pytest.mark.parametrize("lattice", CASES, ids=str)
+def test_no_change_exceeds_the_sensitivity_and_one_comes_close(lattice, neighbors):
+    nuclear, squared = largest_changes(lattice, neighbors)
+    assert 1 - 1e-3 < nuclear / lattice.nuclear(neighbors) <= 1 + 1e-12
+    assert 1 - 1e-3 < squared / lattice.frobenius_squared(neighbors) <= 1 + 1e-12
+
+
+def test_control_a_bound_without_the_factor_of_two_is_exceeded():
+    lattice = Lattice(2, 1.0, TAU)
+    nuclear, squared = largest_changes(lattice, REPLACE)
+    assert nuclear > 1.9 * lattice.nuclear(ADD)
+    assert squared > 1.9 * lattice.frobenius_squared(ADD)
+
+
+def test_control_a_bound_without_the_intercept_or_the_cap_is_exceeded():
+    lattice = Lattice(2, 1.0, TAU, Unit("id", 3))
+    nuclear, _ = largest_changes(lattice, ADD)
+    assert nuclear > Lattice(2, 1.0, 0.0, Unit("id", 3)).nuclear(ADD)
+    assert nuclear > Lattice(2, 1.0, TAU).nuclear(ADD)

@@ -1,0 +1,198 @@
+"""Persons as the unit: the cap, and a choice of rows that depends on one person alone."""
+
+from itertools import permutations
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpcov.entropy import Entropy
+from dpcov.errors import SourceError
+from dpcov.sources import base, open_rows
+from strategies import encode, file_moment, gram, invalid_utf8, moment, row_between, same, schema_of
+
+CAP = 2
+
+
+def unit_schema(cap: int = CAP, **fields):
+    return schema_of("a", "b", unit={"column": "id", "max_rows": cap}, **fields)
+
+
+SCHEMA = unit_schema()
+ROWS = schema_of("a", "b")
+CELLS = st.floats(0, 10) | st.integers(0, 3).map(float)
+PEOPLE = st.lists(st.tuples(st.sampled_from(["x", "y", "z", None]), CELLS, CELLS), max_size=14)
+
+
+TEXT = pa.string()
+
+
+def table(rows, kind=TEXT) -> pa.Table:
+    ids, a, b = zip(*rows, strict=True) if rows else ((), (), ())
+    return pa.table(
+        {"id": pa.array(ids, kind), "a": pa.array(a, pa.float64()), "b": pa.array(b, pa.float64())}
+    )
+
+
+def of(rows, person) -> list:
+    return [row for row in rows if row[0] == person]
+
+
+@given(PEOPLE, st.randoms(use_true_random=False))
+def test_the_order_of_the_rows_changes_nothing(rows, random):
+    shuffled = random.sample(rows, len(rows))
+    assert same(moment(table(rows), SCHEMA), moment(table(shuffled), SCHEMA))
+
+
+@pytest.mark.parametrize("cells", [(1.0, 2.0, 3.0), (0.0, 5.0, 10.0), (5.0, 0.0, 0.0)])
+def test_rows_that_hold_the_same_cells_elsewhere_are_told_apart(cells):
+    schema = schema_of("a", "b", "c", unit={"column": "id", "max_rows": 1})
+    rows, units = sorted(set(permutations(cells))), []
+    for order in list(permutations(rows))[::5]:
+        columns = [["x"] * len(rows), *map(list, zip(*order, strict=True))]
+        found = moment(pa.table(columns, ["id", "a", "b", "c"]), schema)
+        units.append(found.units.tolist())
+    assert all(other == units[0] for other in units)
+
+
+@given(PEOPLE)
+def test_each_person_counts_alone_so_the_moment_is_the_sum_over_persons(rows):
+    persons = {row[0] for row in rows} - {None}
+    alone = [moment(table(of(rows, person)), SCHEMA) for person in persons]
+    whole = moment(table(rows), SCHEMA)
+    assert whole.unit_count == len(persons)
+    assert (whole.units == sum((m.units for m in alone), 0 * whole.units)).all()
+
+
+@given(st.lists(st.tuples(st.just("x"), CELLS, CELLS), max_size=8), st.integers(1, 5))
+def test_a_person_counts_with_some_rows_and_at_most_the_cap(rows, cap):
+    schema = unit_schema(cap)
+    found = moment(table(rows), schema)
+    t = found.lattice.intercept_units
+    assert found.units[-1, -1] == min(cap, len(rows)) * t * t
+    assert np.abs(np.linalg.eigvalsh(found.units.astype(float))).sum() <= found.lattice.nuclear(
+        "add-remove"
+    )
+    if len(rows) <= cap:
+        assert (found.units == gram(encode(table(rows), ROWS))).all()
+    elif cap == 1:
+        chosen = row_between(found, moment(table([]), schema))
+        assert chosen in encode(table(rows), ROWS).astype(int).tolist()
+
+
+def test_control_the_first_rows_in_file_order_would_depend_on_the_order():
+    rows = [("x", float(i), 1.0) for i in range(6)]
+    assert not same(moment(table(rows[:CAP]), ROWS), moment(table(rows[::-1][:CAP]), ROWS))
+    assert same(moment(table(rows), SCHEMA), moment(table(rows[::-1]), SCHEMA))
+
+
+def test_the_choice_holds_across_batches_and_threads(monkeypatch):
+    rng = np.random.default_rng(9)
+    rows = [(str(i), *rng.uniform(0, 10, 2)) for i in rng.integers(0, 300, 3000)]
+    whole = moment(table(rows), SCHEMA)
+    assert whole.units[-1, -1] == 300 * CAP * whole.lattice.intercept_units**2
+    monkeypatch.setattr(base, "BATCH_CELLS", 60)
+    assert same(moment(table(rows), SCHEMA, threads=4), whole)
+
+
+@pytest.mark.parametrize(
+    ("kind", "ids", "nobody"),
+    [
+        (pa.string(), ["p", "q"], [None, "", " ", "NA", "-999", "-999.0"]),
+        (pa.large_string(), ["p", "q"], [None, ""]),
+        (pa.string_view(), ["p", "q"], [None, "NA"]),
+        (pa.int64(), [1, 2], [None, -999]),
+        (pa.float64(), [1.0, 2.5], [None, float("nan"), -999.0]),
+        (pa.decimal128(9, 2), [1, 2], [None, -999]),
+        (pa.bool_(), [True, False], [None]),
+        (pa.date32(), [1, 2], [None]),
+        (pa.binary(), [b"p", b"\xff"], [None]),
+        (pa.uuid(), [b"1" * 16, b"2" * 16], [None]),
+        (pa.null(), [], [None]),
+    ],
+    ids=str,
+)
+def test_ids_of_every_type_tell_persons_and_missing_ids_count_for_nothing(kind, ids, nobody):
+    schema = unit_schema(missing=("", "NA", "-999"))
+    rows = [(i, float(n), 1.0) for n, i in enumerate([*nobody, *ids, *nobody])]
+    known = [row for row in rows if row[0] in ids]
+    found = moment(table(rows, kind), schema)
+    assert found.unit_count == len(ids)
+    assert (found.units == gram(encode(table(known, kind), ROWS))).all()
+
+
+def test_dictionary_ids_are_read():
+    rows = [("x", 1.0, 2.0), ("y", 3.0, 4.0), (None, 5.0, 6.0), ("x", 1.0, 1.0)]
+    coded = table(rows).set_column(0, "id", table(rows)["id"].dictionary_encode())
+    assert same(moment(coded, SCHEMA), moment(table(rows), SCHEMA))
+
+
+def test_ids_that_are_no_utf8_are_persons_too():
+    numbers = [1.0, 2.0, 3.0]
+    columns = [invalid_utf8([b"\xff", b"\xfe", b"\xff"]), numbers, numbers]
+    found = moment(pa.table(columns, ["id", "a", "b"]), unit_schema(1))
+    assert found.unit_count == 2
+
+
+def test_lines_of_a_text_file_that_are_no_row_belong_to_nobody(tmp_path):
+    whole = file_moment(tmp_path / "f.csv", 'id,a,b\np,1,2\n"p,1,2\nq\n,3,4\n', SCHEMA)
+    assert same(whole, moment(table([("p", 1.0, 2.0)]), SCHEMA))
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("rows", [[], [(None, 1.0, 2.0)]], ids=["no rows", "no ids"])
+def test_a_table_without_persons_gives_zero(rows, groups):
+    parts = open_rows(table(rows), SCHEMA).second_moments(groups=groups, labels=Entropy.system())
+    assert not any(part.units.any() or part.unit_count for part in parts)
+
+
+def test_groups_partition_persons_with_all_their_rows():
+    rows = [(str(i % 200), float(i % 7), float(i % 5)) for i in range(1000)] + [(None, 1.0, 1.0)]
+    schema = unit_schema(5)
+    whole = moment(table(rows), schema)
+    t = whole.lattice.intercept_units
+    parts = open_rows(table(rows), schema).second_moments(groups=3, labels=Entropy.system())
+    assert (sum(part.units for part in parts) == whole.units).all()
+    assert sum(part.unit_count for part in parts) == whole.unit_count == 200
+    assert all(part.units[-1, -1] == 5 * part.unit_count * t * t for part in parts)
+    assert all(part.unit_count > 20 for part in parts)
+
+
+def test_a_stream_that_can_be_read_once_is_refused():
+    with pytest.raises(SourceError, match="twice"):
+        open_rows(table([("x", 1.0, 2.0)]).to_reader(), SCHEMA)
+
+
+class Changing:
+    """A query that gives another table each time it is run."""
+
+    def __init__(self, *tables: pa.Table) -> None:
+        self.tables = list(tables)
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.tables.pop(0).__arrow_c_stream__(requested_schema)
+
+
+ONE, TWO = ("x", 1.0, 2.0), ("y", 3.0, 4.0)
+
+
+@pytest.mark.parametrize("second", [[TWO, ONE, ONE], [ONE, ONE], [ONE, ONE, TWO, TWO], []])
+def test_data_that_changes_between_its_two_readings_is_refused(second):
+    data = Changing(table([ONE, ONE, TWO]), table(second))
+    with pytest.raises(SourceError, match="changed between its two readings"):
+        moment(data, SCHEMA)
+
+
+def test_a_query_that_repeats_itself_is_read_twice():
+    rows = [("x", float(i), 1.0) for i in range(9)] + [TWO]
+    relation = duckdb.connect().from_arrow(table(rows))
+    assert same(moment(relation, SCHEMA), moment(table(rows), SCHEMA))
+
+
+def test_ids_in_a_mixed_pandas_column_are_told_apart():
+    frame = pd.DataFrame({"id": [1, "1", "q", None], "a": 1.0, "b": 2.0})
+    assert moment(frame, SCHEMA).unit_count == 2

@@ -1,0 +1,84 @@
+"""The automatic choice: closed forms of the noise, compared."""
+
+import numpy as np
+import pytest
+
+from dpcov.errors import MechanismError
+from dpcov.mechanisms import Gaussian, MatrixLaplace
+from dpcov.moment import Lattice
+from dpcov.planning import choose, expected_noise
+from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
+
+BUDGETS = [(MatrixLaplace(), PureDP(0.5)), (Gaussian(), ZCDP(0.1)), (Gaussian(), ApproxDP(1, 1e-6))]
+
+
+def lattice(d, radius=2.0):
+    return Lattice(d, radius)
+
+
+def simulated_noise(mechanism, grid, budget, neighbors):
+    """Root mean square of ||Z||_F over simulations, with its relative standard error."""
+    law = mechanism.calibrate(grid, budget, neighbors).matrix
+    generator = np.random.default_rng(1)
+    squares = [np.sum(law.simulate(generator) ** 2) for _ in range(3000)]
+    mean = np.mean(squares)
+    return mean**0.5 * grid.step**2, np.std(squares) / mean / len(squares) ** 0.5 / 2
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+@pytest.mark.parametrize("d", [1, 6])
+@pytest.mark.parametrize(("mechanism", "budget"), BUDGETS, ids=str)
+def test_expected_noise_is_that_of_simulations(mechanism, budget, d, neighbors):
+    expected = expected_noise(mechanism, lattice(d), budget, neighbors)
+    found, error = simulated_noise(mechanism, lattice(d), budget, neighbors)
+    assert abs(found / expected - 1) < 4 * error
+    assert abs(found / (1.2 * expected) - 1) > 4 * error
+
+
+@pytest.mark.parametrize("d", [1, 13, 100])
+def test_expected_noise_has_the_closed_forms_of_the_specification(d):
+    pure = expected_noise(MatrixLaplace(0.0), lattice(d, 1.0), PureDP(1.0), Neighbors.ADD_REMOVE)
+    zcdp = expected_noise(Gaussian(0.0), lattice(d, 1.0), ZCDP(0.5), Neighbors.ADD_REMOVE)
+    assert pure == pytest.approx((d / 2) ** 0.5 * (d + 1))
+    assert zcdp == pytest.approx((d * (d + 1) / 2) ** 0.5)
+
+
+@pytest.mark.parametrize(
+    ("neighbors", "few"), [(Neighbors.ADD_REMOVE, 13), (Neighbors.REPLACE_ONE, 7)]
+)
+def test_pure_wins_at_few_features_and_gaussian_at_many(neighbors, few):
+    small = choose(lattice(few), ApproxDP(1.0, 1e-6), neighbors)
+    large = choose(lattice(few + 5), ApproxDP(1.0, 1e-6), neighbors)
+    assert (small.mechanism, large.mechanism) == (MatrixLaplace(), Gaussian())
+
+
+@pytest.mark.parametrize("d", [2, 13, 30, 100])
+def test_the_choice_is_the_least_expected_noise_and_says_both_numbers(d):
+    budget = ApproxDP(1.0, 1e-6)
+    choice = choose(lattice(d), budget, Neighbors.ADD_REMOVE)
+    noise = {
+        mechanism.name: expected_noise(mechanism, lattice(d), budget, Neighbors.ADD_REMOVE)
+        for mechanism in (MatrixLaplace(), Gaussian())
+    }
+    assert choice.mechanism.name == min(noise, key=noise.get)
+    for name, value in noise.items():
+        assert f"{value:.4g} with {name}" in choice.reason
+
+
+def test_a_budget_that_fits_one_mechanism_only_gives_that_one_and_why():
+    pure = choose(lattice(500), PureDP(1.0), Neighbors.ADD_REMOVE)
+    assert isinstance(pure.mechanism, MatrixLaplace)
+    assert "pure epsilon" in pure.reason
+    rho = choose(lattice(2), ZCDP(1.0), Neighbors.ADD_REMOVE)
+    assert isinstance(rho.mechanism, Gaussian)
+    assert "rho" in rho.reason
+
+
+def test_a_mechanism_whose_noise_does_not_fit_64_bits_is_not_chosen():
+    grid = Lattice(2000, 1.0)
+    budget = ApproxDP(2e-3, 0.1)
+    with pytest.raises(MechanismError):
+        MatrixLaplace().calibrate(grid, budget, Neighbors.ADD_REMOVE)
+    assert isinstance(choose(grid, budget, Neighbors.ADD_REMOVE).mechanism, Gaussian)
+    with pytest.raises(MechanismError, match="larger"):
+        choose(grid, ApproxDP(1e-12, 1e-9), Neighbors.ADD_REMOVE)

@@ -1,0 +1,285 @@
+"""Numbers of privacy: budgets, conversions, composition; mpmath is the oracle."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpcov.errors import BudgetError
+from dpcov.privacy import (
+    ZCDP,
+    ApproxDP,
+    Budget,
+    Guarantee,
+    Neighbors,
+    PureDP,
+    Unit,
+    budget_from,
+    compose,
+    exact,
+    gaussian_delta,
+    gaussian_mu,
+    round_down,
+    round_up,
+    upper_float,
+    zcdp_epsilon,
+)
+
+mpmath.mp.dps = 60
+
+
+def true_delta(mu: float, epsilon: float) -> mpmath.mpf:
+    m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
+    return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
+
+
+BAD = [0, 0.0, -1.0, math.nan, math.inf, -math.inf, 10**400, True, "1", b"1", None, 1j, [1.0]]
+
+
+@pytest.mark.parametrize("kind", [PureDP, ZCDP, lambda x: ApproxDP(x, 0.1)])
+@pytest.mark.parametrize("value", BAD, ids=lambda value: repr(value)[:12])
+def test_a_number_that_is_no_budget_is_refused(kind, value) -> None:
+    with pytest.raises(
+        BudgetError, match=r"^(epsilon|rho) must be a .*number above 0, not .{1,20}$"
+    ):
+        kind(value)
+
+
+@pytest.mark.parametrize("value", [*BAD, 1, 1.0, 1.5], ids=lambda value: repr(value)[:12])
+def test_a_number_that_is_no_delta_is_refused(value) -> None:
+    with pytest.raises(BudgetError, match=r"^delta must be"):
+        ApproxDP(1.0, value)
+
+
+@pytest.mark.parametrize("value", [1, np.float32(0.5), np.int64(3), Fraction(1, 4)], ids=str)
+def test_any_real_number_becomes_a_float(value) -> None:
+    budget = PureDP(value)
+    assert type(budget.epsilon) is float
+    assert budget == PureDP(float(value))
+
+
+@pytest.mark.parametrize(
+    ("figures", "budget"),
+    [
+        ({"epsilon": 1.0}, PureDP(1.0)),
+        ({"epsilon": 1.0, "delta": 1e-9}, ApproxDP(1.0, 1e-9)),
+        ({"rho": 0.5}, ZCDP(0.5)),
+    ],
+)
+def test_figures_state_one_kind_of_budget(figures, budget: Budget) -> None:
+    assert budget_from(**figures) == budget
+
+
+@pytest.mark.parametrize(
+    "figures", [{}, {"delta": 0.1}, {"rho": 1, "epsilon": 1}, {"rho": 1, "delta": 0.1}]
+)
+def test_figures_that_state_no_budget_are_refused(figures) -> None:
+    with pytest.raises(BudgetError, match=r"^(State a privacy budget|Give rho alone)"):
+        budget_from(**figures)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "digits"),
+    [(1, 1e-6, "0.02801"), (1, 1e-5, "0.03593"), (0.5, 1e-6, "0.00770"), (5, 1e-6, "0.5206")],
+)
+def test_rho_by_the_exact_curve_is_that_of_the_specification(epsilon, delta, digits) -> None:
+    mu = gaussian_mu(epsilon, delta)
+    places = len(digits) - 2
+    assert f"{mu**2 / 2:.{places}f}" == digits
+    expected = mpmath.findroot(lambda m: true_delta(m, epsilon) - delta, mu)
+    assert mu == pytest.approx(float(expected), rel=1e-6)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    epsilon=st.floats(-6, 3).map(lambda x: 10.0**x), delta=st.floats(-13, -1).map(lambda x: 10.0**x)
+)
+def test_gaussian_mu_keeps_its_delta_and_wastes_almost_none(epsilon, delta) -> None:
+    mu = gaussian_mu(epsilon, delta)
+    assert 0 <= 1 - true_delta(mu, epsilon) / delta < 1.1e-9 + 1e-14 / delta
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    mu=st.floats(-4, 1.5).map(lambda x: 10.0**x), epsilon=st.floats(-6, 2).map(lambda x: 10.0**x)
+)
+def test_gaussian_delta_is_rounded_up(mu, epsilon) -> None:
+    assert true_delta(mu, epsilon) <= gaussian_delta(mu, epsilon) <= 1
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-5, 1e-320), (1e-200, 1e-299), (1e308, 1e-305)])
+def test_a_budget_beyond_float64_is_refused_not_rounded(epsilon, delta) -> None:
+    with pytest.raises(BudgetError, match="Use a larger delta"):
+        gaussian_mu(epsilon, delta)
+
+
+def brute_epsilon(rho: float, delta: float) -> mpmath.mpf:
+    """Least of the bounds over a fine grid of alpha, refined."""
+
+    def bound(log_excess):
+        alpha = 1 + mpmath.exp(log_excess)
+        return (
+            alpha * mpmath.mpf(rho)
+            + mpmath.log((alpha - 1) / alpha)
+            - (mpmath.log(delta) + mpmath.log(alpha)) / (alpha - 1)
+        )
+
+    low, high = mpmath.mpf(-40), mpmath.mpf(40)
+    for _ in range(6):
+        grid = mpmath.linspace(low, high, 81)
+        best = min(range(81), key=lambda i: bound(grid[i]))
+        low, high = grid[max(0, best - 1)], grid[min(80, best + 1)]
+    return max(mpmath.mpf(0), bound((low + high) / 2))
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01, 0.5])
+@pytest.mark.parametrize("rho", [1e-14, 1e-6, 0.01, 0.5, 3.0, 1e4, 1e12])
+def test_the_epsilon_of_zcdp_is_the_least_over_all_orders(rho, delta) -> None:
+    expected = brute_epsilon(rho, delta)
+    found = zcdp_epsilon(rho, delta)
+    assert found >= expected * (1 - mpmath.mpf(10) ** -12)
+    assert found <= expected * (1 + mpmath.mpf(10) ** -9) + 1e-16
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rho=st.floats(-8, 3).map(lambda x: 10.0**x), delta=st.floats(-12, -0.1).map(lambda x: 10.0**x)
+)
+def test_gaussian_noise_keeps_the_epsilon_of_its_zcdp(rho, delta) -> None:
+    mu = mpmath.sqrt(2 * mpmath.mpf(rho))
+    assert true_delta(mu, zcdp_epsilon(rho, delta)) <= delta
+
+
+@settings(max_examples=100, deadline=None)
+@given(rho=st.floats(5e-324, 1.7e308), delta=st.floats(5e-324, 1, exclude_max=True))
+def test_the_epsilon_of_any_rho_is_a_number(rho, delta) -> None:
+    assert zcdp_epsilon(rho, delta) >= 0
+    assert zcdp_epsilon(1e300, delta) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("rho", "delta"), [(0.0, 0.1), (1.0, 0.0), (math.nan, 0.1), (1.0, math.nan)]
+)
+def test_the_epsilon_of_nonsense_is_refused(rho, delta) -> None:
+    with pytest.raises(BudgetError):
+        zcdp_epsilon(rho, delta)
+
+
+def test_ten_tenths_are_one() -> None:
+    assert compose([PureDP(0.1)] * 10) == PureDP(1.0)
+    assert compose([ZCDP(0.1)] * 10) == ZCDP(1.0)
+    assert compose([ApproxDP(0.1, 1e-7)] * 10, 1e-6) == ApproxDP(1.0, 1e-6)
+
+
+PURE = st.builds(PureDP, st.floats(1e-6, 3.0))
+RHO = st.builds(ZCDP, st.floats(1e-8, 1.0))
+APPROX = st.builds(ApproxDP, st.floats(1e-6, 3.0), st.floats(1e-12, 1e-7))
+MIXED = st.lists(PURE | RHO | APPROX, min_size=1, max_size=6)
+
+
+def total(spends: list[Budget], name: str) -> Fraction:
+    return sum((exact(getattr(s, name)) for s in spends if hasattr(s, name)), Fraction(0))
+
+
+@settings(max_examples=100, deadline=None)
+@given(spends=st.lists(PURE, min_size=1, max_size=6))
+def test_pure_spends_add_up_rounded_up(spends) -> None:
+    found = exact(compose(spends).epsilon)
+    assert total(spends, "epsilon") <= found <= total(spends, "epsilon") * (1 + Fraction(1, 10**15))
+
+
+@settings(max_examples=100, deadline=None)
+@given(spends=st.lists(PURE | RHO, min_size=2, max_size=6))
+def test_pure_spends_count_half_their_square_beside_zcdp(spends) -> None:
+    squares = sum((exact(s.epsilon) ** 2 / 2 for s in spends if isinstance(s, PureDP)), Fraction(0))
+    found = compose(spends)
+    if isinstance(found, ZCDP):
+        assert 0 <= exact(found.rho) - total(spends, "rho") - squares <= Fraction(1, 10**14)
+    else:
+        assert total(spends, "rho") == 0
+
+
+@settings(max_examples=80, deadline=None)
+@given(spends=MIXED, more=PURE | RHO | APPROX, order=st.randoms(use_true_random=False))
+def test_composition_is_never_below_a_part_and_grows_whatever_the_order(
+    spends, more, order
+) -> None:
+    delta = 1e-5
+    found = compose(spends, delta)
+    assert exact(found.delta) >= max(exact(delta), total(spends, "delta"))
+    assert exact(found.epsilon) >= sum(exact(s.epsilon) for s in spends if isinstance(s, ApproxDP))
+    if not any(isinstance(s, ApproxDP) for s in spends):
+        assert all(found.epsilon >= compose([s], delta).epsilon * (1 - 1e-9) for s in spends)
+    assert compose([*spends, more], delta).epsilon >= found.epsilon * (1 - 1e-9)
+    order.shuffle(spends)
+    assert compose(spends, delta) == found
+
+
+def test_a_delta_that_does_not_suffice_is_refused() -> None:
+    parts: list[Budget] = [ApproxDP(0.1, 1e-7)] * 10
+    for delta, spends in [(9e-7, parts), (1e-6, [*parts, ZCDP(0.1)]), (0.0, [ZCDP(1.0), *parts])]:
+        with pytest.raises(BudgetError, match="more than the total delta"):
+            compose(spends, delta)
+
+
+@pytest.mark.parametrize(
+    "spends",
+    [
+        [],
+        [PureDP(1.7e308)] * 2,
+        [ZCDP(1.7e308)] * 2,
+        [ApproxDP(1.7e308, 1e-9)] * 2,
+        [PureDP(1e200), ZCDP(1.0)],
+    ],
+    ids=["none", "pure", "zcdp", "approx", "square"],
+)
+def test_a_composition_that_is_no_number_is_refused(spends) -> None:
+    with pytest.raises(BudgetError):
+        compose(spends)
+
+
+@settings(max_examples=100)
+@given(st.fractions(-100, 100) | st.fractions(Fraction(1, 10**30), Fraction(1, 10**20)))
+def test_rounding_goes_the_stated_way_by_one_step_at_most(value) -> None:
+    up, down = round_up(value), round_down(value)
+    assert exact(down) <= value <= exact(up)
+    assert up == down or math.nextafter(down, math.inf) == up
+    assert (
+        Fraction(upper_float(value))
+        >= value
+        > Fraction(math.nextafter(upper_float(value), -math.inf))
+    )
+
+
+def words(
+    budget: Budget, neighbors: Neighbors = Neighbors.ADD_REMOVE, unit: Unit | None = None
+) -> str:
+    return Guarantee(budget, neighbors, unit or Unit()).in_words()
+
+
+def test_the_guarantee_reads_as_a_sentence() -> None:
+    assert words(PureDP(1.0)) == (
+        "Whether any one row is in the table or not changes the probability of any outcome of "
+        "this release by a factor of at most e^1 = 2.718."
+    )
+    assert words(ApproxDP(0.5, 1e-9), Neighbors.REPLACE_ONE) == (
+        "What any one row holds, the number of rows being public, changes the probability of any "
+        "outcome of this release by a factor of at most e^0.5 = 1.649, plus 1e-09."
+    )
+    person = Unit("patient", 3)
+    assert words(ZCDP(0.5), Neighbors.REPLACE_ONE, person).startswith(
+        "What any one person (column 'patient', at most 3 rows each) holds, the number of persons "
+        "being public, shifts the privacy loss of this release at most like Gaussian noise with "
+        f"rho = 0.5 (which implies epsilon = {zcdp_epsilon(0.5, 1e-6):.3g} but for"
+    )
+
+
+@pytest.mark.parametrize("budget", [PureDP(1e308), ZCDP(1e308), ApproxDP(1e308, 0.5)], ids=str)
+def test_the_guarantee_of_a_senseless_budget_still_reads(budget: Budget) -> None:
+    assert words(budget).endswith(".")

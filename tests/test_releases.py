@@ -1,0 +1,277 @@
+"""Releases: save and load, hostile files, atomic writes."""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dpcov
+from dpcov import json_schemas
+from dpcov.errors import OutputError, ReleaseError
+from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
+from dpcov.releases import Release, check_writable, write_atomically
+from dpcov.schema import Schema
+from tables_for_tests import assert_same, correlated, mixed_table
+
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\0"), min_size=1, max_size=6)
+NUMERIC = st.builds(
+    lambda lower, width, missing: {
+        "kind": "numeric", "lower": lower, "upper": lower + width, "missing": missing,
+    },
+    st.floats(-1e6, 1e6), st.floats(1e-2, 1e6), st.sampled_from(["midpoint", "level"]),
+)  # fmt: skip
+CATEGORICAL = st.builds(
+    lambda levels, other, missing: {
+        "kind": "categorical", "levels": levels, "other": other, "missing": missing,
+    },
+    st.lists(st.sampled_from("abcdef"), min_size=1, max_size=3, unique=True),
+    st.booleans(), st.sampled_from(["zeros", "level"]),
+)  # fmt: skip
+
+
+@st.composite
+def schemas(draw: st.DrawFn) -> Schema:
+    names = draw(st.lists(NAMES.map(str.strip).filter(bool), min_size=1, max_size=3, unique=True))
+    fields = {
+        "columns": {f"c{i} {name}": draw(NUMERIC | CATEGORICAL) for i, name in enumerate(names)},
+        "intercept": draw(st.sampled_from([0, 0.3, 0.123456789, 1])),
+        "radius": draw(st.none() | st.floats(0.1, 10)),
+    }
+    if draw(st.booleans()):
+        fields["unit"] = {"column": "person", "max_rows": draw(st.integers(1, 5))}
+    return Schema.parse(fields)
+
+
+BUDGETS = st.sampled_from([
+    (PureDP(1.0), "matrix-laplace"), (PureDP(0.01), "matrix-laplace"), (ZCDP(0.3), "gaussian"),
+    (ApproxDP(0.7, 1e-9), "gaussian"), (ApproxDP(1 / 3, 1e-6), "auto"),
+])  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    schema=schemas(), budget=BUDGETS, neighbors=st.sampled_from(Neighbors),
+    denoise=st.sampled_from(["none", "project", "shrink"]), seed=st.none() | st.integers(0, 9),
+    rows=st.integers(0, 40),
+)  # fmt: skip
+def test_a_saved_release_is_loaded_with_everything_equal(
+    tmp_path_factory, schema, budget, neighbors, denoise, seed, rows
+) -> None:
+    figures, mechanism = budget
+    made = dpcov.release(
+        mixed_table(schema, rows), schema=schema, mechanism=mechanism, neighbors=neighbors,
+        denoise=denoise, seed=seed, **{name: getattr(figures, name) for name in figures.__slots__},
+    )  # fmt: skip
+    path = tmp_path_factory.mktemp("r") / "x.json"
+    made.save(path)
+    assert_same(Release.load(path), made)
+    jsonschema.Draft202012Validator(PUBLISHED).validate(json.loads(path.read_text()))
+
+
+FOLDER = Path(__file__).parents[1] / "docs" / "json-schema"
+PUBLISHED = json.loads((FOLDER / "release.schema.json").read_text())
+
+
+def test_published_json_schemas_are_those_of_the_models(tmp_path: Path) -> None:
+    json_schemas.write(tmp_path)
+    for name in ("schema", "release"):
+        text = (FOLDER / f"{name}.schema.json").read_text()
+        advice = "run: python -m dpcov.json_schemas docs/json-schema"
+        assert text == (tmp_path / f"{name}.schema.json").read_text(), advice
+        jsonschema.Draft202012Validator.check_schema(json.loads(text))
+
+
+def small(**request) -> Release:
+    defaults = {"lower": -1, "upper": 1, "epsilon": 1.0}
+    return dpcov.release(correlated(200, 3), **{**defaults, **request})
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory) -> str:
+    path = tmp_path_factory.mktemp("r") / "x.json"
+    small().save(path)
+    return path.read_text()
+
+
+def refusal(path: Path, text: str) -> str | None:
+    """What loading `text` says; None if it loads. Any other error than ReleaseError escapes."""
+    path.write_text(text, encoding="utf-8", errors="surrogatepass")
+    try:
+        Release.load(path).correlation()
+    except ReleaseError as error:
+        return str(error)
+    return None
+
+
+def changed(text: str, where: str, value: object) -> str:
+    document = json.loads(text)
+    *parents, last = where.split(".")
+    inner = document
+    for parent in parents:
+        inner = inner[parent]
+    inner[last] = value
+    return json.dumps(document)
+
+
+BROKEN = {
+    "published": [[], [1, 2], "x", None, [2**63] * 10, [-(2**63) - 1] * 10, [0.5] * 10, [[0]] * 10],
+    "denoised": [[1.0], [float("nan")] * 10, [float("inf")] * 10, {"a": 1}],
+    "shift": [-1, 129, 1.5, "1", None, True, 10**50],
+    "published_trace": [10**100, "x", None, 1.5],
+    "noise": [None, {}, {"law": "cauchy"}, {"law": "wishart-difference", "dimension": 4}],
+    "noise.dimension": [3, 5, 0, 10**9, "4"],
+    "noise.scale": [0, -1.0, float("nan"), 1e300, 1e-300],
+    "trace_noise.scale": ["0", "1/0", "-1", "1e9", "9" * 2000, "1/" + "9" * 2000, 5],
+    "lattice.radius": [0, -1.0, 1e308, 1e-300, float("inf"), "1"],
+    "lattice.intercept_units": [0, 1, 2**20 + 1],
+    "lattice.features": [[], ["x0", "x1", "x3"], "x0"],
+    "guarantee.budget": [{}, {"definition": "pure"}, {"definition": "zcdp", "epsilon": 1}],
+    "guarantee.budget.epsilon": [0, -1, float("nan"), "1e400", None],
+    "guarantee.neighbors": ["swap", None],
+    "guarantee.unit": ["person", 1],
+    "guarantee.max_rows": [2, 0, 10**30],
+    "unit_count": [5, -1],
+    "status": ["", "public", None],
+    "parameters": [{"x": float("nan")}, {"x": [1]}, []],
+    "format": ["dpcov.release/2", None],
+    "schema.columns": [{}, {"x0": {"kind": "numeric", "lower": 1, "upper": 0}}],
+    "surprise": [1],
+    "k" * 100_000: [1],
+    "\x1b[31m": [1],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", BROKEN, ids=lambda where: ascii(where)[:24])
+def test_a_changed_file_is_refused_with_its_position(tmp_path: Path, text: str, where: str) -> None:
+    for value in BROKEN[where]:
+        message = refusal(tmp_path / "x.json", changed(text, where, value))
+        assert message is not None, value
+        assert message.isprintable()
+        assert len(message) < 1000
+        assert "is no valid release file: " in message
+        assert "Input should" not in message.split("file: ")[1].split(":")[0], "no position"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "", "null", "[]", "{}", "{", '"x"', "1" * 100_000, "[" * 100_000, '{"a":' * 100_000,
+        "\ud800", "NaN", "\0" * 99, '{"published": ' + "9" * 10_000 + "}",
+    ],
+    ids=lambda content: ascii(content)[:12],
+)  # fmt: skip
+def test_a_file_of_something_else_is_refused(tmp_path: Path, content: str) -> None:
+    assert refusal(tmp_path / "x.json", content) is not None
+
+
+def test_random_damage_gives_a_clear_refusal_or_a_release(tmp_path: Path, text: str) -> None:
+    generator = random.Random(1)  # noqa: S311
+    refused = 0
+    for _ in range(600):
+        at, size = generator.randrange(len(text)), generator.randrange(1, 40)
+        put = generator.choice(["", "9" * size, "{", "null", "-", "e99", '"', "\\", ",", "1e400"])
+        damaged = generator.choice([text[:at], text[:at] + put + text[at + size :]])
+        refused += refusal(tmp_path / "x.json", damaged) is not None
+    assert refused > 450
+
+
+@pytest.mark.parametrize("path", ["nowhere.json", ".", "nul\0.json"])
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, path: str) -> None:
+    with pytest.raises(ReleaseError, match="can't be read"):
+        Release.load(str(tmp_path / path))
+
+
+def test_an_existing_file_is_kept_without_force(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text("old")
+    with pytest.raises(OutputError, match="--force"):
+        small().save(path)
+    assert path.read_text() == "old"
+    small().save(path, force=True)
+    assert Release.load(path).columns == ("x0", "x1", "x2")
+
+
+def test_a_place_that_cannot_be_written_is_found_before(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for name in ("file/x", "no/x", "n" * 300, "."):
+        with pytest.raises(OutputError):
+            check_writable(tmp_path / name, force=True)
+    with pytest.raises(OutputError, match="is an input"):
+        check_writable(tmp_path / "file", force=True, inputs=[tmp_path / "file"])
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
+    """The disk's limit is simulated by that of the process."""
+    path = tmp_path / "x.json"
+    path.write_text("old")
+    code = (
+        "import resource, signal, sys; from pathlib import Path\n"
+        "from dpcov.releases import write_atomically\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "try: write_atomically(Path(sys.argv[1]), 'new' * 1000)\n"
+        "except OSError: sys.exit(3)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], check=False, timeout=60)
+    assert done.returncode == 3
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("x.json", "old")]
+
+
+def test_a_killed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text("old")
+    code = (
+        "import os, signal, sys; from pathlib import Path\n"
+        "from dpcov.releases import write_atomically\n"
+        "os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "write_atomically(Path(sys.argv[1]), 'new' * 100000)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], check=False, timeout=60)
+    assert done.returncode == -9
+    assert path.read_text() == "old"
+
+
+def test_others_may_read_a_release_as_any_new_file(tmp_path: Path) -> None:
+    (tmp_path / "plain").touch()
+    write_atomically(tmp_path / "x.json", "{}")
+    assert (tmp_path / "x.json").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_peak_memory_is_bounded_by_the_file(tmp_path: Path, text: str) -> None:
+    """Declaring a huge matrix allocates nothing: the entries have to be there."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    columns = {f"x{i}": {"kind": "numeric", "lower": 0, "upper": 1} for i in range(8000)}
+    bomb = changed(text, "schema.columns", columns)
+    bomb = changed(bomb, "lattice.features", list(columns))
+    message = refusal(tmp_path / "x.json", changed(bomb, "noise.dimension", 8001))
+    assert message is not None
+    assert "entries" in message
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000
+
+
+def test_without_an_intercept_there_are_no_means(tmp_path: Path) -> None:
+    made = small(intercept=0.0)
+    assert made.second_moment().shape == (3, 3)
+    for question in (made.mean, made.covariance, made.correlation, made.count):
+        with pytest.raises(ReleaseError, match="without an intercept"):
+            question()
+
+
+def test_too_few_rows_give_the_trace_alone() -> None:
+    made = small(epsilon=1e-3, neighbors="replace-one")
+    assert made.published is None
+    assert made.uninformative
+    assert np.array_equal(made.correlation(), np.eye(3))
+    with pytest.raises(ReleaseError, match="holds the trace only"):
+        made.noisy()
