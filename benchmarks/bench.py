@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 from datasets import ADULT_COLUMNS, ADULT_NUMERIC, adult_levels, adult_lines
 from results import show, write
 from workloads import NUMERIC_LEVELS, measure

@@ -172,7 +172,7 @@ def tables(draw) -> tuple[pa.Table, Schema]:
     schema = Schema.parse(
         {
             "columns": {name: draw(DECLARATIONS) for name in names},
-            "radius": draw(st.sampled_from([None, 0.1, 1.0, 1e300, 1e-300, 5e-324])),
+            "radius": draw(st.sampled_from([None, 0.1, 1.0, 1e99, 1e-99])),
             "intercept": draw(st.sampled_from([0.0, 0.3, 1.0])),
             "missing": draw(MISSING),
         }

@@ -1,4 +1,4 @@
-"""Denoising: projections, shrinkage and gates, all from a release and its public noise law."""
+"""Denoising: shrinkage and gates, all from a release and its public noise law."""
 
 import ast
 import hashlib
@@ -8,17 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
+from scipy.optimize import isotonic_regression
 
 import dpcov
 from dpcov import denoise as package
 from dpcov.denoise import METHODS, denoise
-from dpcov.denoise.projection import compose, onto_simplex, project
+from dpcov.denoise.projection import compose, onto_simplex
 from dpcov.denoise.shrinkage import (
     CLEAR,
     GATE,
+    SIMULATIONS,
+    _Simulations,
     asymptotic_spectrum,
     shrink,
     simulated_spectrum,
@@ -49,64 +49,6 @@ def table(n, d=4):
 def released(n, method="none", d=4, **request):
     budget = {"epsilon": 1.0, "seed": 3} | request
     return dpcov.release(table(n, d), lower=0, upper=1, denoise=method, **budget)
-
-
-# Projections.
-
-
-def is_nearest(values, projected, total):
-    """Variational inequality of the projection, on the corners of {x >= 0, sum x = total}."""
-    size = np.abs(values).max() + total
-    residual = values - projected
-    return (
-        projected.min() >= 0
-        and abs(projected.sum() - total) <= 1e-12 * len(values) * size
-        and total * residual.max() - residual @ projected <= 1e-11 * size**2
-    )
-
-
-vectors = arrays(float, st.integers(1, 30), elements=st.floats(-1e6, 1e6))
-
-
-@given(vectors, st.floats(1e-5, 10))
-def test_projection_onto_the_simplex_is_the_nearest_point(values, share):
-    total = share * (1 + np.abs(values).max())
-    assert is_nearest(values, onto_simplex(values, total), total)
-
-
-def test_nearest_point_check_rejects_clipping_and_scaling():
-    values = np.array([3.0, 1.0, 0.5, -2.0])
-    scaled = np.maximum(values, 0) * (2 / 4.5)
-    assert is_nearest(values, onto_simplex(values, 2.0), 2.0)
-    assert not is_nearest(values, scaled, 2.0)
-
-
-@pytest.mark.parametrize("total", [0.0, -1.0, -1e300])
-def test_a_trace_of_nothing_gives_the_zero_matrix(total):
-    assert not onto_simplex(np.array([1.0, -2.0]), total).any()
-    assert not project(np.diag([1.0, 2.0]), total).any()
-
-
-def symmetric(d, seed):
-    matrix = np.random.default_rng(seed).standard_normal((d, d))
-    return matrix + matrix.T
-
-
-@pytest.mark.parametrize("d", [1, 2, 7, 30])
-@pytest.mark.parametrize("trace", [None, 0.1, 5.0, 1e4])
-def test_projected_matrix_is_psd_of_that_trace_and_nearest(d, trace):
-    matrix = symmetric(d, seed=d)
-    found = project(matrix, trace)
-    np.testing.assert_array_equal(found, found.T)
-    assert np.linalg.eigvalsh(found)[0] >= -1e-12 * (1 + np.abs(found).max())
-    residual = matrix - found
-    if trace is None:
-        assert np.linalg.eigvalsh(residual)[-1] <= 1e-12 * d
-        assert abs(np.sum(residual * found)) <= 1e-10 * d
-    else:
-        assert np.trace(found) == pytest.approx(trace)
-        best = trace * np.linalg.eigvalsh(residual)[-1]
-        assert best - np.sum(residual * found) <= 1e-10 * (1 + trace) ** 2
 
 
 # Shrinkage.
@@ -180,6 +122,27 @@ def test_shrinking_a_spiked_matrix_beats_the_noisy_and_the_projected_one(name, d
     )
     assert shrunk < 0.85 * projected
     assert shrunk < noisy / 2
+
+
+def test_the_shrunk_spectrum_is_the_mean_of_the_truth_along_noisy_eigenvectors():
+    law, spectrum = law_of(NAMES[0], 4), np.array([0.0, 1.0, 5.0, 40.0])
+    generator, found = np.random.default_rng(6), []
+    for _ in range(SIMULATIONS):
+        vectors = np.linalg.eigh(np.diag(spectrum) + law.simulate(generator))[1]
+        found.append([v @ np.diag(spectrum) @ v for v in vectors.T])
+    _, shrunk = _Simulations(law, np.random.default_rng(6)).shrunk(spectrum, spectrum)
+    np.testing.assert_allclose(shrunk, isotonic_regression(np.mean(found, axis=0)).x)
+
+
+@pytest.mark.parametrize("mechanism", NAMES)
+def test_a_release_is_shrunk_by_its_own_law_in_its_own_units(mechanism):
+    made = released(300, mechanism=mechanism, epsilon=1.0, delta=1e-6)
+    found = denoise(made, generator=np.random.default_rng(1)).second_moment()
+    law = made.noise.rescaled(made.lattice.step**2)
+    direct = shrink(made.noisy(), law, np.trace(found), np.random.default_rng(1))
+    np.testing.assert_allclose(found, direct, atol=1e-9 * np.abs(found).max())
+    other = shrink(made.noisy(), law.rescaled(0.5), np.trace(found), np.random.default_rng(1))
+    assert np.abs(found - other).max() > 1e-3 * np.abs(found).max()
 
 
 def test_shrinking_by_the_law_of_another_scale_is_worse():
@@ -288,6 +251,8 @@ def test_the_public_gate_releases_the_trace_alone_with_the_whole_budget(method, 
     with pytest.raises(ReleaseError, match="trace only"):
         few.noisy()
     assert_isotropic(few)
+    corner = few.second_moment()[-1, -1]
+    assert corner == pytest.approx(int(least) * few.intercept() ** 2)
     few.save(tmp_path / "r.json")
     loaded = Release.load(tmp_path / "r.json")
     assert loaded.published is None

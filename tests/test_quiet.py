@@ -89,6 +89,9 @@ def file(folder: Path, name: str, content: bytes) -> Path:
 
 SECRET_LINES = b"id,a,b\n" + SECRET.encode() * 3 + b",1,2\n" * 5000
 HOSTILE: dict[str, Callable[[Path], object]] = {
+    "polars, objects": lambda _: pl.DataFrame(
+        {"id": [1, 2], "a": [object(), SECRET], "b": [1, 2]}, schema_overrides={"a": pl.Object}
+    ),
     "stream, error": lambda _: Stream(ValueError(SECRET)),
     "stream, panic": lambda _: Stream(Panic(SECRET)),
     "stream, no capsule": lambda _: type("X", (), {"__arrow_c_stream__": lambda *_: SECRET})(),
@@ -117,9 +120,6 @@ STRANGE: dict[str, Callable[[Path], object]] = {
     ),
     "pandas, odd category": lambda _: pd.DataFrame(
         {"id": 1, "a": pd.Categorical([1, SECRET]), "b": 1}
-    ),
-    "polars, objects": lambda _: pl.DataFrame(
-        {"id": [1, 2], "a": [object(), SECRET], "b": [1, 2]}, schema_overrides={"a": pl.Object}
     ),
     "csv, odd cells": lambda f: file(
         f, "t.csv", SECRET_LINES + b'\xff,"\n' + SECRET.encode() * 10**6

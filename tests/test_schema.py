@@ -75,10 +75,13 @@ def test_the_default_radius_is_the_largest_norm_and_the_default_unit_a_row():
 @pytest.mark.parametrize(
     ("document", "words"),
     [
-        ({}, "columns: is missing"),
+        ({}, "Not filled in yet: columns. Declare them"),
         ({"columns": {}}, "columns"),
         ({"columns": {"c": {"kind": "ignored"}}}, "no column is numeric"),
-        ({"columns": {"c": {"kind": "numeric", "upper": 1}}}, "c.lower: is missing; declare it"),
+        (
+            {"columns": {"c": {"kind": "numeric", "upper": 1}}},
+            "Not filled in yet: columns.c.lower. Declare",
+        ),
         ({"columns": {"c": numeric(1, 1)}}, "must be below"),
         ({"columns": {"c": numeric(2, 1)}}, "must be below"),
         ({"columns": {"c": numeric(0, 5e-324)}}, "too close"),
@@ -177,5 +180,7 @@ def test_a_draft_keeps_the_file_options():
 
 
 def test_a_draft_is_no_schema_until_bounds_are_declared():
-    with pytest.raises(SchemaError, match="declare it from public knowledge"):
+    with pytest.raises(
+        SchemaError, match=r"a\.lower, columns\.a\.upper\. Declare them from public"
+    ):
         Schema.parse(tomllib.loads(draft({"a": "numeric"}, FileOptions())))

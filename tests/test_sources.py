@@ -1,6 +1,7 @@
 """Every source of the same table gives the same integers; names and types are checked."""
 
 import gzip
+from datetime import UTC, datetime
 
 import duckdb
 import numpy as np
@@ -292,3 +293,17 @@ def test_an_array_is_drafted_with_numbered_names():
     assert open_source(ARRAY, FileOptions(), ()).kinds() == dict.fromkeys(
         ["x0", "x1", "x2"], "numeric"
     )
+
+
+@pytest.mark.parametrize("unfit", [[datetime(2026, 1, 1, tzinfo=UTC)], [b"x"], [[1, 2]]])
+@pytest.mark.parametrize("kind", ["arrow", "parquet", "polars"])
+def test_a_column_of_a_type_that_fits_no_declaration_is_refused_at_the_door(tmp_path, unfit, kind):
+    data = table = pa.table({"a": unfit, "b": [1.0]})
+    if kind == "parquet":
+        pq.write_table(table, data := tmp_path / "t.parquet")
+    elif kind == "polars":
+        data = pl.from_arrow(table)
+    schema = Schema.from_bounds(0, 1, ["a", "b"])
+    with pytest.raises(SourceError, match=r"'a' is of the type .* neither numbers nor texts"):
+        open_rows(data, schema)
+    assert open_source(data, FileOptions(), ()).kinds() == {"a": "ignored", "b": "numeric"}

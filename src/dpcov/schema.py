@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import (
     BaseModel,
@@ -98,6 +98,7 @@ class Ignored(_Model):
 
 
 _Declared = TypeVar("_Declared", bound=_Model)
+Kind = Literal["numeric", "categorical", "ignored"]
 Column = Annotated[Numeric | Categorical | Ignored, Field(discriminator="kind")]
 
 
@@ -154,7 +155,7 @@ class Schema(_Model):
     """
 
     columns: dict[str, Column] = Field(min_length=1)
-    radius: float | None = Field(None, gt=0, allow_inf_nan=False)
+    radius: float | None = Field(None, gt=1e-100, lt=1e100)
     intercept: float = Field(0.3, ge=0, le=1)
     missing: tuple[str, ...] = Field(("",), description="Cell texts that mean a missing value.")
     unit: PersonUnit | None = None
@@ -264,8 +265,7 @@ def _validated(model: type[_Declared], document: dict[str, Any]) -> _Declared:
     try:
         return model.model_validate(document)
     except ValidationError as error:
-        faults = "; ".join(_sentence(fault) for fault in error.errors()[:5])
-        raise SchemaError(f"{faults}.") from None
+        raise SchemaError(_sentences(error)) from None
 
 
 def level_text(level: bool | int | float | str) -> str:
@@ -286,15 +286,37 @@ def _per_column(bound: float | Sequence[float], count: int) -> list[float]:
     return values
 
 
-def _sentence(fault: Any) -> str:
-    where = ".".join(str(part) for part in fault["loc"] if part not in ("numeric", "categorical"))
-    message = str(fault["msg"]).removeprefix("Value error, ")
-    if fault["type"] == "missing":
-        message = "is missing; declare it from public knowledge, never from the data"
-    return f"{where}: {message}" if where else message
+def _sentences(error: ValidationError) -> str:
+    """The faults, what is not filled in yet in a sentence of its own."""
+    faults = error.errors()
+    gaps = [_place(fault) for fault in faults if fault["type"] == "missing"]
+    others = [fault for fault in faults if fault["type"] != "missing"][:5]
+    found = "; ".join(
+        ": ".join(filter(None, (_place(fault), str(fault["msg"]).removeprefix("Value error, "))))
+        for fault in others
+    )
+    sentences = [f"{found}."] if found else []
+    if gaps:
+        more = f" and {len(gaps) - 10} more" if len(gaps) > 10 else ""
+        sentences.append(
+            f"Not filled in yet: {', '.join(gaps[:10])}{more}. Declare them from public knowledge, "
+            "never from the data."
+        )
+    return " ".join(sentences)
 
 
-def draft(types: dict[str, Literal["numeric", "categorical"]], options: FileOptions) -> str:
+def _place(fault: Any) -> str:
+    return ".".join(str(part) for part in fault["loc"] if part not in get_args(Kind))
+
+
+_TO_FILL: dict[Kind, list[str]] = {
+    "numeric": ["# lower =", "# upper ="],
+    "categorical": ["# levels = []"],
+    "ignored": [],
+}
+
+
+def draft(types: dict[str, Kind], options: FileOptions) -> str:
     """TOML text of a schema to be completed by a person, from names and types only."""
     lines = [
         "# A draft from column names and types only. Fill in the bounds and the levels from public",
@@ -311,7 +333,7 @@ def draft(types: dict[str, Literal["numeric", "categorical"]], options: FileOpti
         lines += ["", "[file]", *(f"{key} = {_toml(value)}" for key, value in changed.items())]
     for name, kind in types.items():
         lines += ["", f"[columns.{_toml(name)}]", f'kind = "{kind}"']
-        lines += ["# lower =", "# upper ="] if kind == "numeric" else ["# levels = []"]
+        lines += _TO_FILL[kind]
     return "\n".join(lines) + "\n"
 
 

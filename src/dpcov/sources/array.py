@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from dpcov.errors import SourceError
+from dpcov.schema import Kind
 from dpcov.sources.base import batch_rows
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class ArraySource:
     rereadable = True
 
     def __init__(self, data: Any, declared: tuple[str, ...]) -> None:
+        self.unfit: dict[str, str] = {}
         array: NDArray[Any] = np.asarray(data)
         if array.ndim != 2:
             raise SourceError(f"An array needs 2 dimensions (rows, columns), not {array.ndim}.")
@@ -35,7 +37,7 @@ class ArraySource:
             array = np.ma.filled(data.astype(np.float64), np.nan)
         self._array = array
 
-    def kinds(self) -> dict[str, Literal["numeric", "categorical"]]:
+    def kinds(self) -> dict[str, Kind]:
         return dict.fromkeys(self.names, "numeric")
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

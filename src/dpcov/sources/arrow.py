@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpcov.errors import SourceError
-from dpcov.sources.base import batch_rows, kind_of
+from dpcov.schema import Kind
+from dpcov.sources.base import batch_rows, kind_of, unfit_columns
 
 READ_BUFFER = 2**16
 SMALL_GROUP = 2**18  # rows: 2 MiB of float64 in each column
@@ -32,11 +33,12 @@ class ParquetSource:
                 "Nothing was spent."
             ) from None
         self.names = tuple(self._schema.names)
+        self.unfit = unfit_columns(self._schema)
 
     def _open(self) -> pq.ParquetFile:
         return pq.ParquetFile(self._path, buffer_size=READ_BUFFER, pre_buffer=False)
 
-    def kinds(self) -> dict[str, Literal["numeric", "categorical"]]:
+    def kinds(self) -> dict[str, Kind]:
         return {field.name: kind_of(field.type) for field in self._schema}
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -80,6 +82,7 @@ class ArrowSource:
         self._opened: pa.RecordBatchReader | None = pa.RecordBatchReader.from_stream(data)
         self._schema = self._opened.schema
         self.names = tuple(self._schema.names)
+        self.unfit = unfit_columns(self._schema)
 
     def _reader(self) -> pa.RecordBatchReader:
         reader, self._opened = self._opened, None
@@ -89,7 +92,7 @@ class ArrowSource:
             raise SourceError("This stream can be read only once. Give a table or a file.")
         return pa.RecordBatchReader.from_stream(self._data)
 
-    def kinds(self) -> dict[str, Literal["numeric", "categorical"]]:
+    def kinds(self) -> dict[str, Kind]:
         return {field.name: kind_of(field.type) for field in self._schema}
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Literal, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
 import pyarrow as pa
+
+from dpcov.schema import Kind
 
 BATCH_CELLS = 2**22  # cells of a batch: 32 MiB of float64, whatever the number of columns
 
@@ -13,14 +15,16 @@ BATCH_CELLS = 2**22  # cells of a batch: 32 MiB of float64, whatever the number 
 class Source(Protocol):
     """A table that can be streamed as Arrow batches.
 
-    `names` are its columns; `kinds` says which look numeric, for drafting a schema; `rereadable`
-    tells whether `batches` may be called more than once.
+    `names` are its columns; `kinds` says how each would most likely be declared, for drafting a
+    schema; `unfit` are the columns whose type (told beside) no declaration fits; `rereadable` tells
+    whether `batches` may be called more than once.
     """
 
     names: tuple[str, ...]
     rereadable: bool
+    unfit: dict[str, str]
 
-    def kinds(self) -> dict[str, Literal["numeric", "categorical"]]: ...
+    def kinds(self) -> dict[str, Kind]: ...
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]: ...
 
@@ -30,7 +34,25 @@ def batch_rows(columns: int) -> int:
     return max(1, min(65536, BATCH_CELLS // max(columns, 1)))
 
 
-def kind_of(kind: pa.DataType) -> Literal["numeric", "categorical"]:
+def kind_of(kind: pa.DataType) -> Kind:
     """How a column of this Arrow type would most likely be declared."""
-    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    return "numeric" if number else "categorical"
+    kind = _unwrapped(kind)
+    types = pa.types
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return "numeric"
+    texts = (types.is_string, types.is_large_string, types.is_string_view)
+    fits = (*texts, types.is_boolean, types.is_null)
+    return "categorical" if any(is_one(kind) for is_one in fits) else "ignored"
+
+
+def unfit_columns(fields: Iterable[pa.Field]) -> dict[str, str]:
+    """Names and types of the columns that can't be declared numeric or categorical."""
+    return {field.name: str(field.type) for field in fields if kind_of(field.type) == "ignored"}
+
+
+def _unwrapped(kind: pa.DataType) -> pa.DataType:
+    if isinstance(kind, pa.BaseExtensionType):
+        return _unwrapped(kind.storage_type)
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return _unwrapped(kind.value_type)
+    return kind

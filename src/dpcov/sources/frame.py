@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 
-from dpcov.sources.base import batch_rows, kind_of
+from dpcov.schema import Kind
+from dpcov.sources.base import batch_rows, kind_of, unfit_columns
 
 
 class FrameSource:
@@ -22,10 +23,14 @@ class FrameSource:
     def __init__(self, data: Any) -> None:
         self._data = data
         self.names = tuple(map(str, data.columns))
+        empty = data.iloc[:0]
+        self._fields = [
+            pa.field(name, _array(empty.iloc[:, j]).type) for j, name in enumerate(self.names)
+        ]
+        self.unfit = unfit_columns(self._fields)
 
-    def kinds(self) -> dict[str, Literal["numeric", "categorical"]]:
-        empty = self._data.iloc[:0]
-        return {name: kind_of(_array(empty.iloc[:, j]).type) for j, name in enumerate(self.names)}
+    def kinds(self) -> dict[str, Kind]:
+        return {field.name: kind_of(field.type) for field in self._fields}
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         at = [self.names.index(name) for name in columns]

@@ -43,6 +43,12 @@ class Rows:
         twice = [name for name in schema.needed if source.names.count(name) > 1]
         if twice:
             raise SourceError(f"The data has more than one column {twice[0]!r}.")
+        unfit = [name for name in schema.encoded_columns if name in source.unfit]
+        if unfit:
+            raise SourceError(
+                f"The column {unfit[0]!r} is of the type {source.unfit[unfit[0]]}, neither numbers "
+                "nor texts. Convert it, or declare it kind = 'ignored'."
+            )
         if schema.unit is not None and not source.rereadable:
             raise SourceError(
                 "A schema with a person unit reads the data twice, and this stream can be read "

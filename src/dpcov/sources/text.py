@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from dpcov.errors import SourceError
-from dpcov.schema import FileOptions
+from dpcov.schema import FileOptions, Kind
 from dpcov.sources.base import batch_rows, kind_of
 from dpcov.sources.quiet import quiet
 
@@ -34,6 +34,7 @@ class TextSource:
     rereadable = True
 
     def __init__(self, path: Path, options: FileOptions, declared: tuple[str, ...]) -> None:
+        self.unfit: dict[str, str] = {}
         self._path = path
         self._options = options
         with self._lines() as lines:
@@ -78,7 +79,7 @@ class TextSource:
         return lines
 
     @quiet("The data can't be read.")
-    def kinds(self) -> dict[str, Literal["numeric", "categorical"]]:
+    def kinds(self) -> dict[str, Kind]:
         with self._data_lines() as lines:
             try:
                 sample = lines.read(CHUNK)
