@@ -43,5 +43,8 @@ bench: .venv/ready-bench ## Speed and memory against plain loops and peers
 accuracy: .venv/ready-bench ## Error of releases against the figures of the design
 	$(ONE_THREAD) $(BIN)/python benchmarks/accuracy.py
 
+schemas: .venv/ready-test ## The published JSON Schemas
+	$(BIN)/python -m dpcov.json_schemas docs/json-schema
+
 clean: ## Remove the environment and everything generated
 	rm -rf .venv demo results

@@ -74,7 +74,7 @@ class Lattice:
         return self.unit_bound**2 * (2 if self._two_sided(neighbors) else 1)
 
     def _two_sided(self, neighbors: Neighbors) -> bool:
-        return neighbors is Neighbors.REPLACE_ONE and self.dimension > 1
+        return neighbors == Neighbors.REPLACE_ONE and self.dimension > 1
 
 
 @dataclass(frozen=True, slots=True)

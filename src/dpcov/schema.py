@@ -7,6 +7,7 @@ range`` in [-1, 1], a categorical one a 0/1 indicator per level. Nothing here ev
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -309,6 +310,7 @@ def _place(fault: Any) -> str:
     return ".".join(str(part) for part in fault["loc"] if part not in get_args(Kind))
 
 
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _TO_FILL: dict[Kind, list[str]] = {
     "numeric": ["# lower =", "# upper ="],
     "categorical": ["# levels = []"],
@@ -332,7 +334,8 @@ def draft(types: dict[str, Kind], options: FileOptions) -> str:
     if changed:
         lines += ["", "[file]", *(f"{key} = {_toml(value)}" for key, value in changed.items())]
     for name, kind in types.items():
-        lines += ["", f"[columns.{_toml(name)}]", f'kind = "{kind}"']
+        key = name if _BARE_KEY.fullmatch(name) else _toml(name)
+        lines += ["", f"[columns.{key}]", f'kind = "{kind}"']
         lines += _TO_FILL[kind]
     return "\n".join(lines) + "\n"
 

@@ -28,7 +28,7 @@ STEP = 0.7
 POWERS = (2.0, 8.0)
 SMALL = 100  # below this order always simulate
 LARGE = 400  # above it never
-CLEAR = 10.0  # trace, over the detectable eigenvalue, from which the closed form is as good
+CLEAR = 30.0  # trace, over the detectable eigenvalue, from which the closed form is as good
 RESOLUTION = 0.5  # imaginary part of the closed form's argument, in edge / sqrt(d)
 GATE = 0.5  # trace, over the detectable eigenvalue, below which simulation finds nothing either
 
