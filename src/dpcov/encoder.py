@@ -119,14 +119,18 @@ class Encoder:
             target = whole[:features] if self._map is None else unmapped
             self._fill(values, target)
             if self._map is not None:
+                target[np.isnan(target)] = 0.0
                 factor = UNITS_PER_RADIUS / (self._lattice.radius * FINE_UNITS)
                 np.rint(self._map.apply(target) * factor, out=whole[:features])
-            _clip(whole[:features], work)
+            _certify(whole[:features], work)
         whole[features:] = self._lattice.intercept_units
         return whole
 
     def _fill(self, values: list[NDArray[Any]], rows: NDArray[np.float64]) -> None:
-        """Write the encoded features of a block, in units of 1/scale, capped at one unit each."""
+        """Write the encoded features of a block, in units of 1/scale, capped at one unit each.
+
+        A missing number is left as NaN, to become 0 (the midpoint) where its row is certified.
+        """
         at = 0
         for part, column in zip(values, self._columns.values(), strict=True):
             if isinstance(column, Categorical):
@@ -138,14 +142,10 @@ class Encoder:
             np.subtract(part, column.midpoint, out=row)
             np.multiply(row, self._scale / column.half_range, out=row)
             np.rint(row, out=row)
-            np.minimum(row, self._one, out=row)
-            np.maximum(row, -self._one, out=row)
+            np.clip(row, -self._one, self._one, out=row)
             at += 1
-            absent = np.isnan(row)
-            if absent.any():
-                row[absent] = 0.0
             if column.missing == "level":
-                np.multiply(absent, self._one, out=rows[at])
+                np.multiply(np.isnan(row), self._one, out=rows[at])
                 at += 1
 
     def _indicate(self, codes: NDArray[np.int64], rows: NDArray[np.float64]) -> None:
@@ -154,23 +154,25 @@ class Encoder:
         rows[codes[present], present] = self._one
 
 
-def _clip(rows: NDArray[np.float64], work: NDArray[np.float64]) -> None:
-    """Shrink the columns of (d, m) integer `rows` whose squared norm exceeds 2^40, in place.
+def _certify(rows: NDArray[np.float64], work: NDArray[np.float64]) -> None:
+    """Make every column of (d, m) integer `rows` a point with squared norm at most 2^40, in place.
 
     A column that passes has every partial sum of squares at most 2^40, so its certificate is exact.
+    Of the others, missing numbers become 0, and what is outside is moved to the radius.
     """
-    norms = _squared_norms(rows, work)
-    outside = np.flatnonzero(~(norms <= RADIUS_SQUARED))
-    if outside.size == 0:
+    others = np.flatnonzero(~(_squared_norms(rows, work) <= RADIUS_SQUARED))
+    if others.size == 0:
         return
-    far = rows[:, outside]
-    scratch = np.empty((2, outside.size))
-    shrink = UNITS_PER_RADIUS / np.sqrt(norms[outside]) * (1 - 2.0**-50)
-    far = np.trunc(far * shrink)
-    far[:, ~np.isfinite(far).all(axis=0) | ~np.isfinite(norms[outside])] = 0.0
-    while (over := ~(_squared_norms(far, scratch) <= RADIUS_SQUARED)).any():
-        far[:, over] -= np.sign(far[:, over])
-    rows[:, outside] = far
+    moved = rows[:, others]
+    moved[np.isnan(moved)] = 0.0
+    scratch = np.empty((2, others.size))
+    norms = _squared_norms(moved, scratch)
+    shrink = UNITS_PER_RADIUS / np.sqrt(norms) * (1 - 2.0**-50)
+    moved = np.trunc(moved * np.where(norms <= RADIUS_SQUARED, 1.0, shrink))
+    moved[:, ~np.isfinite(moved).all(axis=0) | ~np.isfinite(norms)] = 0.0
+    while (over := ~(_squared_norms(moved, scratch) <= RADIUS_SQUARED)).any():
+        moved[:, over] -= np.sign(moved[:, over])
+    rows[:, others] = moved
 
 
 def _squared_norms(rows: NDArray[np.float64], work: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -21,7 +21,7 @@ def onto_simplex(values: Vector, total: float) -> Vector:
         return np.zeros_like(values)
     descending = np.sort(values)[::-1]
     taus = (np.cumsum(descending) - total) / np.arange(1, len(values) + 1)
-    tau = taus[max(np.count_nonzero(descending > taus) - 1, 0)]
+    tau = taus[max(int(np.count_nonzero(descending > taus)) - 1, 0)]
     projected: Vector = np.maximum(values - tau, 0.0)
     return projected
 
