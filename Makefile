@@ -7,7 +7,7 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 # Tests and benchmarks run side by side on all cores, each with one BLAS thread.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-all lint types bench accuracy schemas clean
+.PHONY: help demo test test-all lint types bench accuracy engines figures schemas clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -42,6 +42,12 @@ bench: .venv/ready-bench ## Speed and memory against plain loops and peers
 
 accuracy: .venv/ready-bench ## Error of releases against the figures of the design
 	$(ONE_THREAD) $(BIN)/python benchmarks/accuracy.py
+
+engines: .venv/ready-bench ## CPU and memory of the table engines that were considered
+	$(BIN)/python benchmarks/engines.py
+
+figures: .venv/ready-bench ## Put measured results into the documents (after accuracy, bench, engines)
+	$(BIN)/python benchmarks/figures.py
 
 schemas: .venv/ready-test ## The published JSON Schemas
 	$(BIN)/python -m dpcov.json_schemas docs/json-schema

@@ -1,6 +1,6 @@
 """Which table engine? CPU and memory of streaming the same numbers out of CSV and Parquet.
 
-Backs the choice in docs/dependencies.md: `python benchmarks/engines.py`.
+Backs the choice in docs/dependencies.md: `make engines`.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def main() -> None:
                 }
             )
     show(f"Engines, {ROWS:,} x {COLUMNS} float64", rows)
-    write("engines.json", "python benchmarks/engines.py", rows)
+    write("engines.json", "make engines", rows)
 
 
 if __name__ == "__main__":
