@@ -11,12 +11,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from datasets import ADULT_COLUMNS, ADULT_NUMERIC, adult_levels, adult_lines
 from results import show, write
@@ -149,6 +152,23 @@ def commands(folder: Path) -> Iterator[Any]:
     yield row("dpcov --help", "seconds", took, 0, 0.5, took < 0.5)
 
 
+def core_size() -> Iterator[Any]:
+    """Installed size of dpcov and everything that it needs, without extras."""
+    sizes: dict[str, float] = {}
+    waiting = ["dpcov"]
+    while waiting:
+        name = canonicalize_name(waiting.pop())
+        if name in sizes:
+            continue
+        package = distribution(name)
+        paths = [Path(str(file.locate())) for file in package.files or []]
+        sizes[name] = sum(path.stat().st_size for path in paths if path.is_file()) / 1e6
+        needs = [Requirement(need) for need in package.requires or []]
+        waiting += [n.name for n in needs if n.marker is None or n.marker.evaluate({"extra": ""})]
+    total = sum(sizes.values())
+    yield row("core and its dependencies, installed", "MB", total, 0, 500, total < 500)
+
+
 def demo_accuracy(folder: Path) -> Iterator[Any]:
     """Mean absolute error of the demo's 45 correlations."""
     import dpcov
@@ -187,6 +207,7 @@ def main() -> int:
         rows += compare(path, f"Parquet mixed {MIXED_ROWS:,} x 108", "plain_mixed", 1.3, 600)
         path.unlink()
         rows += commands(folder)
+        rows += core_size()
         rows += demo_accuracy(folder)
     finally:
         shutil.rmtree(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,6 +143,16 @@ def release(
     prepared = prepare(data, **request)
     opened = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
     return prepared.run(opened, dataset)
+
+
+def _signature_of_release() -> inspect.Signature:
+    """What `release` takes, with the parameters of `prepare`, for help and completion."""
+    *asked, fields = inspect.signature(prepare).parameters.values()
+    own = [p for name, p in inspect.signature(release).parameters.items() if name != "request"]
+    return inspect.Signature([*own, *asked[1:], fields], return_annotation="Release")
+
+
+release.__signature__ = _signature_of_release()  # type: ignore[attr-defined]
 
 
 def load(path: str | Path) -> Release:

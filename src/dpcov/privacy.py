@@ -143,7 +143,7 @@ class Guarantee:
         who, units = ("any one row", "rows") if column is None else (person, "persons")
         change = (
             f"Whether {who} is in the table or not"
-            if self.neighbors is Neighbors.ADD_REMOVE
+            if self.neighbors == Neighbors.ADD_REMOVE
             else f"What {who} holds, the number of {units} being public,"
         )
         return f"{change} {self._bound_in_words()}."

@@ -166,7 +166,7 @@ class ReleaseDocument(_Model):
                 raise ValueError(
                     f"{name} does not have the {d * (d + 1) // 2} entries of its order"
                 )
-        if (self.guarantee.neighbors is Neighbors.REPLACE_ONE) != (self.unit_count is not None):
+        if (self.guarantee.neighbors == Neighbors.REPLACE_ONE) != (self.unit_count is not None):
             raise ValueError("unit_count is public under replace-one, and only there")
         return self
 

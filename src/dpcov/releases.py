@@ -45,8 +45,9 @@ class Release:
 
     Attributes
     ----------
-    schema, lattice : what a row is, and the integer grid of its encoding. guarantee : what is
-        guaranteed, between which tables, for whom. mechanism, parameters : how it was made.
+    schema, lattice : what a row is, and the integer grid of its encoding.
+    guarantee : what is guaranteed, between which tables, for whom.
+    mechanism, parameters : how it was made.
     noise, trace_noise : public laws of the noise; `noise` is None where the public gate spent the
         whole budget on the trace, and `trace_noise` where no trace was released.
     published : (d, d) integers; times 2^shift squared lattice steps it is S plus noise.

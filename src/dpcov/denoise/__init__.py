@@ -27,9 +27,9 @@ def denoise(
 
     Parameters
     ----------
-    release : any release. method : ``none`` (the noisy matrix as it is), ``project`` (nearest
-        positive semidefinite matrix with
-        the released trace) or ``shrink`` (spectrum estimated from the noise law).
+    release : any release.
+    method : ``none`` (the noisy matrix as it is), ``project`` (nearest positive semidefinite
+        matrix with the released trace) or ``shrink`` (spectrum estimated from the noise law).
     generator : for the simulations of ``shrink``; default, one independent of everything.
 
     """

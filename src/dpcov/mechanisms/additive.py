@@ -58,7 +58,7 @@ def trace_share(lattice: Lattice, neighbors: Neighbors, share: float) -> float:
     ||D||_F^2 + (tr D)^2 <= 2 k^2 B^4 (spec denoise 5.1), which is what the matrix alone is
     calibrated to. Not so under add/remove. For d = 1 the matrix is its trace.
     """
-    return 0.0 if neighbors is Neighbors.REPLACE_ONE or lattice.dimension == 1 else share
+    return 0.0 if neighbors == Neighbors.REPLACE_ONE or lattice.dimension == 1 else share
 
 
 def shift_for(spread: float) -> int:
@@ -82,7 +82,7 @@ def release(
 
     moment = rows.second_moments()[0]
 
-    count = moment.unit_count if calibration.guarantee.neighbors is Neighbors.REPLACE_ONE else None
+    count = moment.unit_count if calibration.guarantee.neighbors == Neighbors.REPLACE_ONE else None
     shift = shift_for(calibration.matrix.spread)
     gated = (
         count is not None

@@ -106,7 +106,7 @@ class Gaussian:
         share = exact(additive.trace_share(lattice, neighbors, self.trace_share))
         single = Fraction(lattice.unit_bound) ** 2
         # Under replace-one the trace has the matrix's variance, at no cost.
-        trace_rho = share * rho if neighbors is Neighbors.ADD_REMOVE else rho / 2
+        trace_rho = share * rho if neighbors == Neighbors.ADD_REMOVE else rho / 2
         has_trace = lattice.dimension > 1 and trace_rho > 0
         return additive.Calibration(
             guarantee=Guarantee(budget, neighbors, lattice.unit),

@@ -102,7 +102,7 @@ class MatrixLaplace:
         share = exact(additive.trace_share(lattice, neighbors, self.trace_share))
         scale = lattice.nuclear(neighbors) / (2 * epsilon * (1 - share))
         # Under replace-one the trace's scale is twice the unit's bound over epsilon, at no cost.
-        trace_epsilon = share * epsilon if neighbors is Neighbors.ADD_REMOVE else epsilon / 2
+        trace_epsilon = share * epsilon if neighbors == Neighbors.ADD_REMOVE else epsilon / 2
         has_trace = lattice.dimension > 1 and trace_epsilon > 0
         return additive.Calibration(
             guarantee=Guarantee(PureDP(budget.epsilon), neighbors, lattice.unit),
