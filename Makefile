@@ -15,7 +15,8 @@ help: ## List the targets
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "dpcov needs Python 3.11 or newer; say which with make PYTHON=..."; exit 1; }
-	$(PYTHON) -m venv .venv
+	@$(PYTHON) -m venv .venv || { rm -rf .venv; echo "Python's own venv module is needed: on \
+	Debian and Ubuntu, apt install python3-venv"; exit 1; }
 
 .venv/ready-%: .venv/bin/python constraints.txt pyproject.toml
 	$(PIP) --editable ".[$*]"
