@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -222,3 +223,19 @@ def test_a_pipe_that_closes_early_is_no_error() -> None:
         assert b"Traceback" not in done.stderr
         assert b"Unexpected" not in done.stderr
     os.close(write)
+
+
+def test_a_disk_without_room_for_the_release_is_found_before_anything_is_spent() -> None:
+    levels = [f"level {k}" for k in range(60)]
+    Path("people.toml").write_text(f'[columns.sex]\nkind = "categorical"\nlevels = {levels}\n')
+    small = Path("l.db").stat().st_size + 2**14  # a spend fits, a release of order 61 does not
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (small, small))
+
+    done = dpcov(*options("--epsilon 1").split(), preexec_fn=limit)
+    assert done.returncode == 2
+    assert "can't be written" in done.stderr
+    assert "Nothing was spent" in done.stderr
+    assert Ledger.open("l.db").account().to_json()["spent"] == {"epsilon": 0.0}
+    assert not Path("r.json").exists()

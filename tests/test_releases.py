@@ -19,7 +19,7 @@ import dpcov
 from dpcov import json_schemas
 from dpcov.errors import OutputError, ReleaseError
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
-from dpcov.releases import Release, check_writable, write_atomically
+from dpcov.releases import Release, check_writable, largest_file, write_atomically
 from dpcov.schema import Schema
 from tables_for_tests import assert_same, correlated, mixed_table
 
@@ -275,3 +275,15 @@ def test_too_few_rows_give_the_trace_alone() -> None:
     assert np.array_equal(made.correlation(), np.eye(3))
     with pytest.raises(ReleaseError, match="holds the trace only"):
         made.noisy()
+
+
+@pytest.mark.parametrize("columns", [1, 30, 200])
+@pytest.mark.parametrize("epsilon", [1e-2, 100.0])
+def test_no_file_is_larger_than_the_room_that_is_asked_for(tmp_path, columns, epsilon) -> None:
+    table = np.random.default_rng(0).uniform(-1, 1, (500, columns))
+    made = dpcov.release(table, lower=-1, upper=1, epsilon=epsilon)
+    made.save(path := tmp_path / "r.json")
+    room = largest_file(made.schema, made.lattice.dimension)
+    assert path.stat().st_size < room
+    if (columns, epsilon) == (200, 100.0):  # every entry is written at its full length
+        assert path.stat().st_size > room / 2

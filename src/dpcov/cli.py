@@ -132,10 +132,8 @@ def release(
     """Release the second moment of a table under differential privacy."""
     from dpcov.api import prepare
     from dpcov.ledger import Ledger
-    from dpcov.releases import check_writable
+    from dpcov.releases import check_writable, largest_file
 
-    inputs = [path for path in (file, schema, ledger) if path is not None]
-    check_writable(out, force=force, inputs=inputs)
     request = prepare(
         file,
         schema=schema,
@@ -149,6 +147,9 @@ def release(
         seed=seed,
     )
     opened = None if ledger is None else Ledger.open(ledger)
+    inputs = [path for path in (file, schema, ledger) if path is not None]
+    room = largest_file(request.rows.schema, request.rows.lattice().dimension)
+    check_writable(out, force=force, inputs=inputs, room=room)
     typer.echo(f"mechanism: {request.mechanism.name} ({request.reason})")
     made = request.run(opened, dataset)
     made.save(out, force=force)

@@ -227,8 +227,17 @@ class Release:
         return from_text(text, str(path))
 
 
-def check_writable(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> None:
-    """Find out, before anything is spent, whether `path` can be written; never over an input."""
+def largest_file(schema: Schema, dimension: int) -> int:
+    """Bytes that the file of a release of this order needs at most."""
+    entry = 52  # an integer of the noisy matrix and a float of the denoised one
+    return entry * dimension * (dimension + 1) // 2 + 8 * len(schema.model_dump_json()) + 2**14
+
+
+def check_writable(path: Path, *, force: bool, inputs: Iterable[Path] = (), room: int = 0) -> None:
+    """Find out, before anything is spent, whether `room` bytes can be written to `path`.
+
+    An existing file needs `force`; an input of the release is never overwritten.
+    """
     try:
         exists = bool(path.lstat())
     except FileNotFoundError:
@@ -242,8 +251,9 @@ def check_writable(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> N
     if exists and not force:
         raise OutputError(f"{str(path)!r} exists. Give another name, or --force to replace it.")
     try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".dpcov-"):
-            pass
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".dpcov-") as probe:
+            probe.write(bytes(room))
+            probe.flush()
     except OSError as error:
         raise _unwritable(path, error) from None
 
