@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -185,10 +186,7 @@ def test_a_release_that_fails_after_the_reservation_stays_spent(tmp_path: Path) 
             raise MechanismError("broken on purpose")
 
     ledger = Ledger.create(tmp_path / "x.ledger", PureDP(1.0))
-    prepared = api.prepare(DATA, **BOUNDS, epsilon=0.4)
-    broken = api.Request(
-        prepared.rows, Broken(), "", prepared.budget, prepared.neighbors, "none", None
-    )
+    broken = replace(api.prepare(DATA, **BOUNDS, epsilon=0.4), mechanism=Broken())
     with pytest.raises(MechanismError, match="on purpose"):
         broken.run(ledger)
     assert ledger.account().spent == {"epsilon": 0.4}

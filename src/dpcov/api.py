@@ -14,7 +14,7 @@ from dpcov.errors import LedgerError, MechanismError, ReleaseError, SchemaError
 from dpcov.ledger import Ledger
 from dpcov.mechanisms import Mechanism, mechanism_named
 from dpcov.planning import choose
-from dpcov.privacy import Budget, Neighbors, budget_from
+from dpcov.privacy import Budget, Guarantee, Neighbors, budget_from
 from dpcov.releases import Release
 from dpcov.schema import FileOptions, Schema
 from dpcov.sources import open_rows, open_source
@@ -31,24 +31,22 @@ class Request:
     mechanism: Mechanism
     reason: str
     budget: Budget
-    neighbors: Neighbors
+    guarantee: Guarantee
     method: Method
     seed: int | None
 
     def run(self, ledger: Ledger | None = None, dataset: str | None = None) -> Release:
         """Reserve the budget, draw the noise, read the data, release, denoise."""
-        calibration = self.mechanism.calibrate(self.rows.lattice(), self.budget, self.neighbors)
         if ledger is not None:
             if self.seed is not None:
                 raise LedgerError(
                     "A seeded release is not private and can't be booked. "
                     "Leave out the seed or the ledger."
                 )
-            ledger.reserve(calibration.guarantee, dataset=dataset, note=self.mechanism.name)
+            ledger.reserve(self.guarantee, dataset=dataset, note=self.mechanism.name)
         entropy = Entropy.system() if self.seed is None else Entropy.seeded(self.seed)
-        made = self.mechanism(
-            self.rows, budget=self.budget, neighbors=self.neighbors, entropy=entropy
-        )
+        neighbors = self.guarantee.neighbors
+        made = self.mechanism(self.rows, budget=self.budget, neighbors=neighbors, entropy=entropy)
         return denoise(made, self.method, generator=simulation_generator(self.seed))
 
 
@@ -90,8 +88,8 @@ def prepare(
             chosen = mechanism_named(chosen.name, **mechanism_fields)
     else:
         chosen, reason = mechanism_named(mechanism, **mechanism_fields), "asked for"
-    chosen.calibrate(rows.lattice(), budget, relation)
-    return Request(rows, chosen, reason, budget, relation, denoise, seed)
+    guarantee = chosen.calibrate(rows.lattice(), budget, relation).guarantee
+    return Request(rows, chosen, reason, budget, guarantee, denoise, seed)
 
 
 def release(

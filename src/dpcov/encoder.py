@@ -189,7 +189,7 @@ def _squared_norms(rows: NDArray[np.float64], work: NDArray[np.float64]) -> NDAr
 def cells(values: pa.Array, missing: tuple[str, ...]) -> pa.Array:
     """Values of a column in a plain type, without outer blanks; null where a text means missing."""
     values = _plain(values)
-    if not _is_text(values.type):
+    if not is_text(values.type):
         return values
     values = pc.ascii_trim_whitespace(values)
     return pc.if_else(pc.is_in(values, pa.array(missing, values.type)), None, values)
@@ -197,7 +197,7 @@ def cells(values: pa.Array, missing: tuple[str, ...]) -> pa.Array:
 
 def is_missing(values: pa.Array, missing: tuple[str, ...]) -> NDArray[np.bool_]:
     """Which of these `cells` are null, NaN, or a number that is declared missing."""
-    declared = _declared_numbers(missing) if _is_text(values.type) else missing
+    declared = _declared_numbers(missing) if is_text(values.type) else missing
     null: NDArray[np.bool_] = values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
     return null | (_positions(values, declared) >= 0)
 
@@ -218,11 +218,11 @@ def _plain(values: pa.Array) -> pa.Array:
 def _numbers(values: pa.Array, missing: tuple[str, ...]) -> NDArray[np.float64]:
     """Numbers of a column; NaN where a cell is null, not a number, or declared missing."""
     values = cells(values, missing)
-    if _is_text(values.type):
+    if is_text(values.type):
         values = _parsed(values)
     elif pa.types.is_boolean(values.type):
         values = values.cast(pa.uint8())
-    elif not _is_number(values.type):
+    elif not is_number(values.type):
         values = pa.nulls(len(values))
     result: NDArray[np.float64] = values.cast(pa.float64(), safe=False).to_numpy(
         zero_copy_only=False
@@ -250,13 +250,13 @@ def _positions(values: pa.Array, declared: Sequence[bool | int | float | str]) -
     """
     kind = values.type
     texts = dict(enumerate(map(level_text, declared)))
-    if _is_number(kind):
+    if is_number(kind):
         return _lookup(values.cast(pa.float64(), safe=False), _as_numbers(texts))
     if pa.types.is_boolean(kind):
         words = {"true": True, "1": True, "false": False, "0": False}
         known = {i: words.get(text.lower()) for i, text in texts.items()}
         return _lookup(values, {i: truth for i, truth in known.items() if truth is not None})
-    if not _is_text(kind):
+    if not is_text(kind):
         return _lookup(values, {})
     found = _lookup(values, texts)
     typed = {i: t for i, t in texts.items() if not isinstance(declared[i], str)}
@@ -286,11 +286,13 @@ def _as_numbers(texts: Mapping[int, str]) -> dict[int, float]:
     return {i: n + 0.0 for i, text in texts.items() if (n := _number(text)) is not None}
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a plain type holds texts."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _is_number(kind: pa.DataType) -> bool:
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a plain type holds numbers."""
     return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     )

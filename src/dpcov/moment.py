@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 UNITS_PER_RADIUS = 2**20
-EXACT_FLOAT = 2**53  # every integer up to here is a float64
 BLOCK_ROWS = 4096  # rows of one BLAS call: BLOCK_ROWS * 2 * 2^40 <= 2^53
 
 
@@ -59,7 +58,7 @@ class Lattice:
 
     @property
     def unit_bound(self) -> int:
-        """K B^2: bound on the trace of everything that one unit adds."""
+        """Bound k B^2 on the trace of everything that one unit adds."""
         return self.unit.max_rows * self.bound
 
     def nuclear(self, neighbors: Neighbors) -> int:

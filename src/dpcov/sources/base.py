@@ -7,6 +7,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from dpcov.encoder import is_number, is_text
 from dpcov.schema import Kind
 
 BATCH_CELLS = 2**22  # cells of a batch: 32 MiB of float64, whatever the number of columns
@@ -37,12 +38,10 @@ def batch_rows(columns: int) -> int:
 def kind_of(kind: pa.DataType) -> Kind:
     """How a column of this Arrow type would most likely be declared."""
     kind = _unwrapped(kind)
-    types = pa.types
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+    if is_number(kind):
         return "numeric"
-    texts = (types.is_string, types.is_large_string, types.is_string_view)
-    fits = (*texts, types.is_boolean, types.is_null)
-    return "categorical" if any(is_one(kind) for is_one in fits) else "ignored"
+    fits = is_text(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)
+    return "categorical" if fits else "ignored"
 
 
 def unfit_columns(fields: Iterable[pa.Field]) -> dict[str, str]:
@@ -51,8 +50,9 @@ def unfit_columns(fields: Iterable[pa.Field]) -> dict[str, str]:
 
 
 def _unwrapped(kind: pa.DataType) -> pa.DataType:
+    """The plain type in which the encoder reads a column of this type."""
     if isinstance(kind, pa.BaseExtensionType):
         return _unwrapped(kind.storage_type)
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return _unwrapped(kind.value_type)
-    return kind
+    return pa.string() if pa.types.is_string_view(kind) else kind
