@@ -83,7 +83,8 @@ def prepare(
     rows = open_rows(data, resolved, threads=threads)
     if mechanism == "auto":
         choice = choose(rows.lattice(), budget, relation)
-        chosen, reason = choice.mechanism, choice.reason
+        reason = choice.reason
+        chosen: Mechanism = choice.mechanism
         if mechanism_fields:
             chosen = mechanism_named(chosen.name, **mechanism_fields)
     else:

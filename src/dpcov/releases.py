@@ -48,9 +48,10 @@ class Release:
     schema, lattice : what a row is, and the integer grid of its encoding.
     guarantee : what is guaranteed, between which tables, for whom.
     mechanism, parameters : how it was made.
-    noise, trace_noise : public laws of the noise; `noise` is None where the public gate spent the
-        whole budget on the trace, and `trace_noise` where no trace was released.
-    published : (d, d) integers; times 2^shift squared lattice steps it is S plus noise.
+    noise, trace_noise : public laws of the noise; `noise` is None where the mechanism does not
+        just add noise (it samples eigenvectors, say), `trace_noise` where no trace was released.
+    published : (d, d) integers; times 2^shift squared lattice steps it is S plus noise, or the
+        mechanism's estimate of S. None where the public gate spent the whole budget on the trace.
     published_trace : integer, the trace of S plus noise, in squared lattice steps.
     unit_count : number of rows or persons where it is public (replace-one), else None.
     reproducible : True if a seed was used: then the release is NOT PRIVATE.
@@ -90,7 +91,10 @@ class Release:
         return self.unit_count if self.guarantee.unit.column is None else None
 
     def noisy(self) -> Matrix:
-        """(d, d) unbiased noisy second moment, in squared units of an encoded row (z, t)."""
+        """(d, d) second moment as published, in squared units of an encoded row (z, t).
+
+        Unbiased where the mechanism adds noise (`noise` is its law).
+        """
         if self.published is None:
             raise ReleaseError(
                 "So few rows can't rise above the noise that this budget needs, so the release "
@@ -148,7 +152,7 @@ class Release:
     def uninformative(self) -> bool:
         """Whether no correlation rises above the noise, so that all of them are stated as 0."""
         correlation = self.correlation()
-        return self.noise is None or bool(
+        return self.published is None or bool(
             len(correlation) > 1 and np.array_equal(correlation, np.eye(len(correlation)))
         )
 

@@ -28,6 +28,10 @@ NOTHING_SHOWS = (
     "No correlation rises above the noise: too few rows for this budget. "
     "A larger epsilon, more rows or fewer columns would help."
 )
+NO_LAW = (
+    "The error to expect can't be simulated: this mechanism samples directions instead of adding "
+    "noise of a known law."
+)
 
 
 def _console() -> Console:
@@ -83,9 +87,7 @@ def _private_count(release: Release) -> str:
     about = f"about {release.count():.0f}"
     if release.noise is None:
         return f"{about} (private)"
-    # the law is rotation-invariant, so this is the variance of a diagonal entry
-    d = release.noise.dimension
-    deviation = math.sqrt(2 * release.noise.frobenius_squared / (d * (d + 1)))
+    deviation = math.sqrt(release.noise.diagonal_variance)
     return f"{about} ± {deviation / release.lattice.intercept_units**2:.0f} (private: with noise)"
 
 
@@ -99,7 +101,7 @@ def print_correlations(release: Release) -> None:
     _warn_if_seeded(release)
     correlation = release.correlation()
     error = expected_correlation_error(release)
-    if error is None:
+    if release.uninformative:
         print(NOTHING_SHOWS)
         return
     _print_triangle(release.columns, correlation)
@@ -123,7 +125,7 @@ def print_accuracy(release: Release) -> None:
         return
     error = expected_correlation_error(release)
     if error is None:
-        print(NOTHING_SHOWS)
+        print(NOTHING_SHOWS if release.uninformative else NO_LAW)
         return
     below = error[np.tril_indices(len(error), -1)]
     print(

@@ -9,6 +9,8 @@ import pyarrow.parquet
 
 from dpcov.entropy import Entropy
 from dpcov.mechanisms import MECHANISMS
+from dpcov.mechanisms.additive import Calibration
+from dpcov.moment import Lattice
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
@@ -21,7 +23,10 @@ SCHEMA = Schema.from_bounds(0, 1, NAMES)
 
 @dataclass(frozen=True)
 class Budgets:
-    """For one mechanism: budget -> (guarantee it gives, a smaller budget, its noise variance)."""
+    """For one mechanism: budget -> (guarantee it gives, a smaller budget, its noise variance).
+
+    The variance is the smaller budget's, over the budget's.
+    """
 
     kept: dict
     refused: tuple
@@ -69,6 +74,7 @@ CASES = [
     for neighbors in Neighbors
     for budget in budgets.kept
 ]
+ADDITIVE = [case for case in CASES if isinstance(case.calibrate(Lattice(3, 1.0)), Calibration)]
 REFUSED = [
     Case(name, neighbors, budget)
     for name, budgets in BUDGETS.items()

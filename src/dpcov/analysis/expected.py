@@ -31,11 +31,11 @@ def expected_correlation_error(
 
     Returns
     -------
-    (p, p) matrix, 0 on the diagonal; None where no correlation rises above the noise, so that
-    there is nothing to simulate.
+    (p, p) matrix, 0 on the diagonal; None where there is nothing to simulate: no correlation
+    rises above the noise, or the mechanism has no noise law.
 
     """
-    if release.uninformative:
+    if release.uninformative or release.noise is None:
         return None
     draws = simulation_generator() if generator is None else generator
     truth = release.correlation()

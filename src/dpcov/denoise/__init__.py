@@ -29,7 +29,8 @@ def denoise(
     ----------
     release : any release.
     method : ``none`` (the noisy matrix as it is), ``project`` (nearest positive semidefinite
-        matrix with the released trace) or ``shrink`` (spectrum estimated from the noise law).
+        matrix with the released trace) or ``shrink`` (spectrum estimated from the noise law;
+        projects where the mechanism has none, or released no trace).
     generator : for the simulations of ``shrink``; default, one independent of everything.
 
     """
@@ -38,13 +39,13 @@ def denoise(
     unit = float(release.lattice.bound)  # squared norm of the largest row becomes 1
     scale = release.lattice.bound * release.lattice.step**2
     trace = _trace(release)
-    if release.noise is None or release.published is None:
+    if release.published is None:
         return release.with_denoised(method, _isotropic(release, trace or 0.0, None) * scale)
     noisy = release.noisy() / scale
     if method == "none":
         return release.with_denoised(method, None)
-    if method == "project" or trace is None:
-        return release.with_denoised(method, project(noisy, trace) * scale)
+    if method == "project" or release.noise is None or trace is None:
+        return release.with_denoised("project", project(noisy, trace) * scale)
     law = release.noise.rescaled(1 / unit)
     if nothing_shows(law, trace):
         return release.with_denoised(method, _isotropic(release, trace, noisy) * scale)

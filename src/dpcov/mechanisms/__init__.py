@@ -16,9 +16,16 @@ if TYPE_CHECKING:
     from dpcov.entropy import Entropy
     from dpcov.mechanisms.additive import Calibration
     from dpcov.moment import Lattice
-    from dpcov.privacy import Budget, Neighbors
+    from dpcov.privacy import Budget, Guarantee, Neighbors
     from dpcov.releases import Release
     from dpcov.sources.rows import Rows
+
+
+class Calibrated(Protocol):
+    """What calibrating any mechanism tells."""
+
+    @property
+    def guarantee(self) -> Guarantee: ...
 
 
 class Mechanism(Protocol):
@@ -26,12 +33,18 @@ class Mechanism(Protocol):
 
     name: ClassVar[str]
 
-    def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
+    def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibrated:
         """The noise and the guarantee, from public numbers; refuses before anything is spent."""
 
     def __call__(
         self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
     ) -> Release: ...
+
+
+class AdditiveMechanism(Mechanism, Protocol):
+    """A mechanism that adds noise, drawn before the data is read, to the second moment."""
+
+    def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration: ...
 
 
 MECHANISMS: dict[str, type[Mechanism]] = {

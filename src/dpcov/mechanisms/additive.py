@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpcov.entropy import Entropy
-    from dpcov.mechanisms import Mechanism
+    from dpcov.mechanisms import AdditiveMechanism
     from dpcov.moment import Lattice
     from dpcov.privacy import Budget
     from dpcov.samplers import MatrixLaw, ScalarLaw
@@ -27,7 +27,7 @@ KEPT_BITS = 10  # the published lattice is 2^-10 of the noise: costs under 2^-20
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Public outcome of calibrating a mechanism; refused if 64-bit integers can't hold the noise.
+    """Public outcome of calibrating; refused if 64-bit integers can't hold the noise.
 
     `trace` is the law of a separate release of the trace (None: none is made), and `trace_alone`
     that of the trace if it is all that is released, with the whole budget.
@@ -67,7 +67,12 @@ def shift_for(spread: float) -> int:
 
 
 def release(
-    mechanism: Mechanism, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
+    mechanism: AdditiveMechanism,
+    rows: Rows,
+    *,
+    budget: Budget,
+    neighbors: Neighbors,
+    entropy: Entropy,
 ) -> Release:
     """Draw the noise, read the data, add, publish on the coarser lattice.
 
@@ -99,17 +104,15 @@ def release(
         noise=None if gated else calibration.matrix,
         trace_noise=calibration.trace_alone if gated else calibration.trace,
         shift=shift,
-        published=None if gated else _coarse(moment.units + matrix_noise, shift),
+        published=None if gated else coarse(moment.units + matrix_noise, shift),
         published_trace=None if trace is None else moment.trace() + trace,
         unit_count=count,
         reproducible=entropy.reproducible,
     )
 
 
-def _coarse(noisy: NDArray[np.object_], shift: int) -> NDArray[np.int64]:
+def coarse(noisy: NDArray[np.object_], shift: int) -> NDArray[np.int64]:
     """Round integers to multiples of 2^shift, halves up, and divide; kept within 64 bits."""
     half = 1 << shift >> 1
-    coarse: NDArray[np.int64] = np.clip((noisy + half) >> shift, -(2**63), 2**63 - 1).astype(
-        np.int64
-    )
-    return coarse
+    kept: NDArray[np.int64] = np.clip((noisy + half) >> shift, -(2**63), 2**63 - 1).astype(np.int64)
+    return kept

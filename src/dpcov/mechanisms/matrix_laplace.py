@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
-from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive
-from dpcov.privacy import ApproxDP, Budget, Guarantee, Neighbors, PureDP, exact, upper_float
+from dpcov.mechanisms.pure import pure_epsilon
+from dpcov.privacy import Guarantee, Neighbors, PureDP, exact, upper_float
 from dpcov.samplers.scalars import ScalarLaplace
 from dpcov.samplers.wishart import WishartDifference
 
 if TYPE_CHECKING:
     from dpcov.entropy import Entropy
     from dpcov.moment import Lattice
+    from dpcov.privacy import Budget
     from dpcov.releases import Release
     from dpcov.sources.rows import Rows
 
@@ -93,11 +94,7 @@ class MatrixLaplace:
     def calibrate(
         self, lattice: Lattice, budget: Budget, neighbors: Neighbors
     ) -> additive.Calibration:
-        if not isinstance(budget, PureDP | ApproxDP):
-            raise MechanismError(
-                "matrix-laplace is calibrated by epsilon. Give epsilon, or choose gaussian for rho."
-            )
-        epsilon = exact(budget.epsilon)
+        epsilon = pure_epsilon(self.name, budget)
         neighbors = Neighbors(neighbors)
         share = exact(additive.trace_share(lattice, neighbors, self.trace_share))
         scale = lattice.nuclear(neighbors) / (2 * epsilon * (1 - share))
@@ -105,7 +102,7 @@ class MatrixLaplace:
         trace_epsilon = share * epsilon if neighbors == Neighbors.ADD_REMOVE else epsilon / 2
         has_trace = lattice.dimension > 1 and trace_epsilon > 0
         return additive.Calibration(
-            guarantee=Guarantee(PureDP(budget.epsilon), neighbors, lattice.unit),
+            guarantee=Guarantee(PureDP(float(epsilon)), neighbors, lattice.unit),
             matrix=WishartDifference(lattice.dimension, upper_float(min(scale, Fraction(2**64)))),
             trace=ScalarLaplace(lattice.unit_bound / trace_epsilon) if has_trace else None,
             trace_alone=ScalarLaplace(lattice.unit_bound / epsilon),

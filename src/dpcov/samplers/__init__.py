@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from dpcov.errors import MechanismError
 
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 class MatrixLaw(Protocol):
-    """A rotation-invariant law of symmetric (d, d) noise, in squared lattice units."""
+    """A law of symmetric (d, d) noise, in squared lattice units."""
+
+    rotation_invariant: ClassVar[bool]
 
     @property
     def dimension(self) -> int: ...
@@ -23,6 +25,10 @@ class MatrixLaw(Protocol):
     @property
     def spread(self) -> float:
         """Typical size of an entry; fixes how coarse a lattice the sum is published on."""
+
+    @property
+    def diagonal_variance(self) -> float:
+        """Variance of an entry on the diagonal."""
 
     @property
     def frobenius_squared(self) -> float:

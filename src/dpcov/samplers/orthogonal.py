@@ -30,10 +30,15 @@ class GaussianOrthogonal:
     variance: Fraction
 
     law: ClassVar[str] = "discrete-gaussian-orthogonal"
+    rotation_invariant: ClassVar[bool] = True
 
     @property
     def spread(self) -> float:
         return math.sqrt(self.variance)
+
+    @property
+    def diagonal_variance(self) -> float:
+        return float(self.variance)
 
     @property
     def frobenius_squared(self) -> float:

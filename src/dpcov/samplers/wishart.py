@@ -33,6 +33,7 @@ class WishartDifference:
     scale: float
 
     law: ClassVar[str] = "wishart-difference"
+    rotation_invariant: ClassVar[bool] = True
 
     @property
     def degrees(self) -> int:
@@ -46,6 +47,10 @@ class WishartDifference:
     @property
     def _width(self) -> float:
         return self.scale * math.sqrt(self.dimension * (self.dimension + 1))
+
+    @property
+    def diagonal_variance(self) -> float:
+        return 4 * self.degrees * self.scale**2
 
     @property
     def frobenius_squared(self) -> float:

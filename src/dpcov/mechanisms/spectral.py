@@ -1,0 +1,127 @@
+"""What mechanisms that sample directions have in common (spec pure 7, lattice 4.7).
+
+C is the exact second moment in squared lattice units. It changes by A - A' between neighbours, both
+positive semidefinite of trace at most k B^2 = `Lattice.unit_bound`, one of them 0 under add/remove.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpcov.mechanisms.additive import coarse, shift_for
+from dpcov.privacy import Guarantee, Neighbors
+from dpcov.releases import Release
+from dpcov.samplers.discrete import discrete_laplace
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.entropy import Entropy
+    from dpcov.mechanisms import Mechanism
+    from dpcov.moment import Lattice, SecondMoment
+    from dpcov.samplers.scalars import ScalarLaplace
+    from dpcov.sources.rows import Rows
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+# What float64 may add to an eigenvalue's change, in B^2: eigenvalues of a d x d matrix are computed
+# within about d 2^-53 of its trace, so this covers up to 2^32 / d rows.
+EIGENVALUE_ERROR = Fraction(1, 2**20)
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Public outcome of calibrating a mechanism that samples directions."""
+
+    guarantee: Guarantee
+    value_noise: ScalarLaplace
+
+    def __post_init__(self) -> None:
+        self.value_noise.require_drawable()
+
+
+def concentration(lattice: Lattice, neighbors: Neighbors, epsilon: Fraction) -> float:
+    """Concentration t such that drawing u from exp(t u'Cu) on the sphere is epsilon-DP.
+
+    With D the change of C, the density changes by exp(t u'Du) / E exp(t v'Dv), v the old draw.
+    Under add/remove u'Du has one sign and size at most k B^2, so both factors lie on opposite sides
+    of 1 and each within e^(t k B^2): t = epsilon / k B^2. Under replace-one u'Du lies in
+    [-k B^2, k B^2], and each factor can reach e^(t k B^2): t = epsilon / 2 k B^2. Projecting C on a
+    public subspace shortens rows, so the same t serves there.
+    """
+    sides = 2 if neighbors == Neighbors.REPLACE_ONE else 1
+    return float(epsilon / (sides * lattice.unit_bound)) * (1 - 2.0**-40)
+
+
+def eigenvalue_sensitivity(lattice: Lattice, neighbors: Neighbors) -> Fraction:
+    """L1 sensitivity of the sorted eigenvalues of C, computed in float64 and rounded to integers.
+
+    sum |l_i(C) - l_i(C')| <= ||C - C'||_* (Mirsky 1960); rounding adds at most 1 to each change,
+    and float64 twice `EIGENVALUE_ERROR` B^2.
+    """
+    slack = 1 + 2 * EIGENVALUE_ERROR * lattice.bound
+    return lattice.nuclear(neighbors) + lattice.dimension * slack
+
+
+def rayleigh_sensitivity(lattice: Lattice, neighbors: Neighbors, vectors: Matrix) -> Fraction:
+    """L1 sensitivity of the values floor(v'Cv) for fixed vectors (the rows).
+
+    sum |v'(A - A')v| <= ||V||_op^2 (tr A + tr A'); for orthonormal rows the norm is 1, here up to
+    their deviation, which is public and accounted for, and rounding, at most 1 for each value.
+    """
+    deviation = float(np.linalg.norm(vectors @ vectors.T - np.eye(len(vectors))))
+    sides = 2 if neighbors == Neighbors.REPLACE_ONE and len(vectors) > 1 else 1
+    excess = 1 + Fraction(deviation) + Fraction(1, 2**30)
+    return sides * lattice.unit_bound * excess + len(vectors)
+
+
+def largest_trace(lattice: Lattice, neighbors: Neighbors, moment: SecondMoment) -> float:
+    """What tr C can't exceed: n k B^2 where the number n of units is public, else infinity."""
+    if neighbors == Neighbors.REPLACE_ONE:
+        return float(moment.unit_count * lattice.unit_bound)
+    return math.inf
+
+
+def noisy_integers(values: list[int], scale: Fraction, entropy: Entropy) -> Vector:
+    """Integers plus discrete Laplace noise, as floats."""
+    noise = discrete_laplace(scale, len(values), entropy).tolist()
+    return np.array([value + k for value, k in zip(values, noise, strict=True)], dtype=np.float64)
+
+
+def rounded(values: Vector) -> list[int]:
+    """floor(v + 1/2) as Python integers."""
+    return [math.floor(value + 0.5) for value in values.tolist()]
+
+
+def estimate(
+    mechanism: Mechanism,
+    rows: Rows,
+    calibration: Calibration,
+    moment: SecondMoment,
+    matrix: Matrix,
+    entropy: Entropy,
+) -> Release:
+    """The release of an estimate of C that has its guarantee already, on the coarser lattice."""
+    shift = shift_for(float(calibration.value_noise.scale))
+    exact = np.array([rounded(row) for row in matrix], dtype=object).reshape(matrix.shape)
+    public = calibration.guarantee.neighbors == Neighbors.REPLACE_ONE
+    return Release(
+        schema=rows.schema,
+        lattice=moment.lattice,
+        guarantee=calibration.guarantee,
+        mechanism=mechanism.name,
+        parameters=asdict(mechanism),  # type: ignore[call-overload]
+        noise=None,
+        trace_noise=None,
+        shift=shift,
+        published=coarse(exact, shift),
+        published_trace=None,
+        unit_count=moment.unit_count if public else None,
+        reproducible=entropy.reproducible,
+    )
