@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from dpcov.errors import MechanismError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -69,7 +72,13 @@ class ScalarLaw(Protocol):
     def require_drawable(self) -> None:
         """Refuse a law that 64-bit integers can't hold, before anything is spent."""
 
+    def upper_quantile(self, probability: float) -> float:
+        """What the noise exceeds with this probability, below 1/2; that of the continuous law."""
+
     def sample(self, entropy: Entropy) -> int: ...
+
+    def samples(self, count: int, entropy: Entropy) -> NDArray[np.int64]:
+        """(count,) independent draws."""
 
     def simulate(self, generator: np.random.Generator) -> float: ...
 
@@ -86,22 +95,45 @@ def require_within(value: Fraction | float, low: Fraction | int, high: Fraction 
 
 def matrix_law(document: dict[str, Any]) -> MatrixLaw:
     """The law that `MatrixLaw.to_json` described."""
+    from dpcov.samplers.entrywise import EntrywiseLaplace
+    from dpcov.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace
     from dpcov.samplers.orthogonal import GaussianOrthogonal
     from dpcov.samplers.wishart import WishartDifference
 
-    if document["law"] == WishartDifference.law:
-        return WishartDifference(int(document["dimension"]), float(document["scale"]))
-    if document["law"] == GaussianOrthogonal.law:
-        return GaussianOrthogonal(int(document["dimension"]), Fraction(document["variance"]))
-    raise ValueError("unknown noise law")
+    read = {
+        "dimension": int,
+        "scale": float,
+        "variance": Fraction,
+        "diagonal": Fraction,
+        "off_diagonal": Fraction,
+    }
+    laws = (
+        WishartDifference,
+        NuclearLaplace,
+        SquareNuclearLaplace,
+        GaussianOrthogonal,
+        EntrywiseLaplace,
+    )
+    law: MatrixLaw = _described(laws, document, read)
+    return law
 
 
 def scalar_law(document: dict[str, Any]) -> ScalarLaw:
     """The law that `ScalarLaw.to_json` described."""
     from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 
-    if document["law"] == ScalarLaplace.law:
-        return ScalarLaplace(Fraction(document["scale"]))
-    if document["law"] == ScalarGaussian.law:
-        return ScalarGaussian(Fraction(document["variance"]))
+    read = {"scale": Fraction, "variance": Fraction}
+    law: ScalarLaw = _described((ScalarLaplace, ScalarGaussian), document, read)
+    return law
+
+
+def _described(
+    laws: tuple[Any, ...], document: dict[str, Any], read: Mapping[str, Callable[[Any], Any]]
+) -> Any:
+    """The law of that name, its fields read from the document."""
+    for law in laws:
+        if law.law == document["law"]:
+            return law(
+                **{field.name: read[field.name](document[field.name]) for field in fields(law)}
+            )
     raise ValueError("unknown noise law")
