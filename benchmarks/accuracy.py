@@ -14,8 +14,9 @@ import numpy as np
 from datasets import TABLES, rows_over_largest_norm
 from dpcov.denoise import denoise
 from dpcov.entropy import Entropy, simulation_generator
-from dpcov.mechanisms import Gaussian, MatrixLaplace, Mechanism
+from dpcov.mechanisms import Mechanism
 from dpcov.moment import SecondMoment
+from dpcov.planning import choose
 from dpcov.privacy import ZCDP, Budget, Neighbors, PureDP
 from dpcov.schema import Schema
 from dpcov.sources.array import ArraySource
@@ -59,9 +60,10 @@ def open_table(name: str) -> RememberedRows:
     return RememberedRows(schema, ArraySource(table, tuple(names)))
 
 
-def budgets(epsilon: float) -> Iterator[tuple[str, Mechanism, Budget]]:
-    yield "pure", MatrixLaplace(), PureDP(epsilon)
-    yield "zcdp", Gaussian(), ZCDP(epsilon**2 / 2)
+def defaults(rows: Rows, epsilon: float) -> Iterator[tuple[str, Mechanism, Budget]]:
+    """The mechanism that is chosen for each kind of budget."""
+    for kind, budget in (("pure", PureDP(epsilon)), ("zcdp", ZCDP(epsilon**2 / 2))):
+        yield kind, choose(rows.lattice(), budget, Neighbors.REPLACE_ONE).mechanism, budget
 
 
 def measure(
@@ -93,7 +95,7 @@ def main() -> int:
     for name in TABLES:
         rows = open_table(name)
         for at, epsilon in enumerate(EPSILONS):
-            for kind, mechanism, budget in budgets(epsilon):
+            for kind, mechanism, budget in defaults(rows, epsilon):
                 runs = [measure(rows, mechanism, budget, seed) for seed in range(REPEATS)]
                 errors = np.array([ours for ours, _ in runs])
                 simple = {key: float(np.mean([o[key] for _, o in runs])) for key in runs[0][1]}

@@ -346,3 +346,15 @@ def test_no_seed_and_no_key_is_in_the_file(tmp_path):
 def test_an_unknown_method_is_refused():
     with pytest.raises(ReleaseError, match="none, project, shrink"):
         denoise(released(100), "magic")
+
+
+def test_a_release_without_a_noise_law_is_projected_within_its_public_trace():
+    made = released(30, mechanism="kapralov-talwar", epsilon=0.1, neighbors="replace-one")
+    assert made.noise is None
+    assert made.published_trace is None
+    found = denoise(made, "shrink")
+    assert found.denoise == "project"
+    limit = made.unit_count * made.lattice.bound * made.lattice.step**2
+    assert np.trace(made.noisy()) > limit
+    assert np.trace(found.second_moment()) == pytest.approx(limit)
+    assert np.linalg.eigvalsh(found.second_moment())[0] > -1e-12 * limit

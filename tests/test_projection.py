@@ -62,3 +62,14 @@ def test_projected_matrix_is_psd_of_that_trace_and_nearest(d, trace):
         assert np.trace(found) == pytest.approx(trace)
         best = trace * np.linalg.eigvalsh(residual)[-1]
         assert best - np.sum(residual * found) <= 1e-10 * (1 + trace) ** 2
+
+
+def test_a_largest_trace_binds_only_what_exceeds_it():
+    rng = np.random.default_rng(3)
+    matrix = rng.normal(size=(4, 4))
+    matrix += matrix.T
+    free = project(matrix, None)
+    trace = np.trace(free)
+    np.testing.assert_array_equal(project(matrix, None, 2 * trace), free)
+    np.testing.assert_allclose(project(matrix, None, trace / 2), project(matrix, trace / 2))
+    assert np.trace(project(matrix, None, trace / 2)) == pytest.approx(trace / 2)

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import AdditiveMechanism, Gaussian, MatrixLaplace
-from dpcov.privacy import ApproxDP, Budget, Neighbors, PureDP
+from dpcov.mechanisms import AdditiveMechanism, Gaussian, MatrixLaplace, NuclearLaplace
 
 if TYPE_CHECKING:
     from dpcov.moment import Lattice
+    from dpcov.privacy import Budget, Neighbors
 
 
-CANDIDATES: tuple[type[AdditiveMechanism], ...] = (MatrixLaplace, Gaussian)
+CANDIDATES: tuple[type[AdditiveMechanism], ...] = (NuclearLaplace, MatrixLaplace, Gaussian)
+PATIENCE = 20  # order up to which drawing nuclear-Laplace noise takes less than a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +36,17 @@ def expected_noise(
 
 
 def choose(lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Choice:
-    """The mechanism with the smaller expected noise, from closed forms (spec denoise 1)."""
-    if isinstance(budget, PureDP):
-        return Choice(MatrixLaplace(), "the budget is a pure epsilon, without a delta")
-    if not isinstance(budget, ApproxDP):
-        return Choice(Gaussian(), "the budget is in rho")
+    """The mechanism that keeps the budget with the least expected noise, from closed forms."""
     noise = {}
     for kind in CANDIDATES:
+        if kind is NuclearLaplace and lattice.dimension > PATIENCE:
+            continue
         with suppress(MechanismError):
             noise[kind] = expected_noise(kind(), lattice, budget, neighbors)
     if not noise:
-        raise MechanismError("No mechanism can keep this privacy budget. Use a larger one.")
+        raise MechanismError(
+            "The privacy budget is too small (or far too large) for 64-bit noise. Use a larger one."
+        )
     best = min(noise, key=noise.__getitem__)
     compared = ", ".join(f"{value:.4g} with {kind.name}" for kind, value in noise.items())
     return Choice(best(), f"expected noise (Frobenius norm of the encoded sum): {compared}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 FORMAT = "dpcov.release/1"
 MAX_DIMENSION = 8192
 LONGEST_KEY = 200
+SMALLEST_RATIO = 1e-15  # of the singular values of a linear map
 SMALLEST_SPREAD = 1e-100  # of a noise law; its inverse is the largest
 
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -83,12 +85,29 @@ class WishartDifferenceDocument(_Model):
     scale: PositiveFloat
 
 
+class NuclearLaplaceDocument(_Model):
+    """Density exp(-||Z||_* / scale) on symmetric matrices, or (Z + Z') / 2 of that on all."""
+
+    law: Literal["nuclear-laplace", "nuclear-laplace-square"]
+    dimension: Dimension
+    scale: PositiveFloat
+
+
 class GaussianOrthogonalDocument(_Model):
     """Independent discrete Gaussians, half the variance off the diagonal."""
 
     law: Literal["discrete-gaussian-orthogonal"]
     dimension: Dimension
     variance: Rational
+
+
+class EntrywiseLaplaceDocument(_Model):
+    """Independent discrete Laplace entries: P(k) proportional to exp(-|k| / scale)."""
+
+    law: Literal["discrete-laplace-entrywise"]
+    dimension: Dimension
+    diagonal: Rational
+    off_diagonal: Rational
 
 
 class ScalarLaplaceDocument(_Model):
@@ -128,7 +147,11 @@ class ReleaseDocument(_Model):
     parameters: dict[str, Parameter]
     noise: (
         Annotated[
-            WishartDifferenceDocument | GaussianOrthogonalDocument, Field(discriminator="law")
+            WishartDifferenceDocument
+            | NuclearLaplaceDocument
+            | GaussianOrthogonalDocument
+            | EntrywiseLaplaceDocument,
+            Field(discriminator="law"),
         ]
         | None
     )
@@ -141,6 +164,9 @@ class ReleaseDocument(_Model):
     published_trace: Annotated[int, Field(ge=-(2**256), le=2**256)] | None
     unit_count: int | None = Field(
         ge=0, lt=2**63, description="Public under replace-one, else null."
+    )
+    linear_map: list[FiniteFloat] | None = Field(
+        default=None, description="(p, p) map, row by row, applied before the clip, or null."
     )
     denoise: Literal["none", "project", "shrink"]
     denoised: list[FiniteFloat] | None
@@ -157,6 +183,8 @@ class ReleaseDocument(_Model):
             raise ValueError("the noise law's dimension is not the matrix's")
         if self.noise is not None and self.published is None:
             raise ValueError("a noise law comes with a published matrix")
+        if self.noise is None and None not in (self.published, self.trace_noise):
+            raise ValueError("a matrix that is published beside a trace comes with its noise law")
         if (self.trace_noise is None) != (self.published_trace is None):
             raise ValueError("a published trace and its noise law go together")
         if self.published is None and self.published_trace is None:
@@ -166,6 +194,12 @@ class ReleaseDocument(_Model):
                 raise ValueError(
                     f"{name} does not have the {d * (d + 1) // 2} entries of its order"
                 )
+        if self.linear_map is not None:
+            matrix = np.array(self.linear_map)
+            if matrix.size != len(declared) ** 2:
+                raise ValueError("the linear map is not one of the features")
+            if not 1 / np.linalg.cond(matrix.reshape(len(declared), -1)) > SMALLEST_RATIO:
+                raise ValueError("the linear map can't be undone")
         if (self.guarantee.neighbors == Neighbors.REPLACE_ONE) != (self.unit_count is not None):
             raise ValueError("unit_count is public under replace-one, and only there")
         return self
@@ -198,6 +232,7 @@ def to_document(release: Release) -> dict[str, Any]:
         "published": _lower(release.published),
         "published_trace": release.published_trace,
         "unit_count": release.unit_count,
+        "linear_map": None if release.linear_map is None else release.linear_map.ravel().tolist(),
         "denoise": release.denoise,
         "denoised": _lower(release.denoised),
         "provenance": dict(release.provenance),
@@ -242,7 +277,7 @@ def _release(document: ReleaseDocument) -> Release:
     trace_noise = (
         None if document.trace_noise is None else scalar_law(document.trace_noise.model_dump())
     )
-    spreads = [law.spread for law in [noise] if law is not None]
+    spreads = [] if noise is None else [noise.spread, math.sqrt(noise.diagonal_variance)]
     spreads += [law.standard_deviation for law in [trace_noise] if law is not None]
     if not all(SMALLEST_SPREAD < spread < 1 / SMALLEST_SPREAD for spread in spreads):
         raise OverflowError
@@ -259,6 +294,7 @@ def _release(document: ReleaseDocument) -> Release:
         published_trace=document.published_trace,
         unit_count=document.unit_count,
         reproducible=document.status == NOT_PRIVATE,
+        linear_map=_square(document.linear_map),
         denoise=document.denoise,
         denoised=_full(document.denoised, lattice.dimension, np.float64),
         provenance=document.provenance,
@@ -290,6 +326,13 @@ def _lower(matrix: NDArray[Any] | None) -> list[Any] | None:
         return None
     values: list[Any] = matrix[np.tril_indices(len(matrix))].tolist()
     return values
+
+
+def _square(values: list[float] | None) -> NDArray[np.float64] | None:
+    if values is None:
+        return None
+    order = math.isqrt(len(values))
+    return np.array(values).reshape(order, order)
 
 
 def _full(values: list[Any] | None, order: int, dtype: type) -> NDArray[Any] | None:

@@ -55,6 +55,8 @@ class Release:
     published_trace : integer, the trace of S plus noise, in squared lattice steps.
     unit_count : number of rows or persons where it is public (replace-one), else None.
     reproducible : True if a seed was used: then the release is NOT PRIVATE.
+    linear_map : (p, p) map that the encoded features went through before the clip, where the
+        mechanism learnt one; `published` and `lattice` are about mapped rows. None: none.
     denoise : how `denoised` was made from the above: none, project or shrink.
     denoised : (d, d) estimate of S in squared units of an encoded row.
 
@@ -72,6 +74,7 @@ class Release:
     published_trace: int | None
     unit_count: int | None
     reproducible: bool
+    linear_map: Matrix | None = None
     denoise: str = "none"
     denoised: Matrix | None = None
     provenance: Mapping[str, str] = field(default_factory=_provenance)
@@ -95,12 +98,26 @@ class Release:
 
         Unbiased where the mechanism adds noise (`noise` is its law).
         """
+        return self.unmapped(self.noisy_mapped())
+
+    def noisy_mapped(self) -> Matrix:
+        """(d, d) second moment as published, of the mapped rows; see `linear_map`."""
         if self.published is None:
             raise ReleaseError(
                 "So few rows can't rise above the noise that this budget needs, so the release "
                 "holds the trace only. Use a larger epsilon or more rows."
             )
         return self.published.astype(np.float64) * (2.0**self.shift * self.lattice.step**2)
+
+    def mapped(self, matrix: Matrix) -> Matrix:
+        """(d, d) second moment of the mapped rows, from that of the encoded rows."""
+        return matrix if self.linear_map is None else _congruent(self.linear_map, matrix)
+
+    def unmapped(self, matrix: Matrix) -> Matrix:
+        """(d, d) second moment of the encoded rows, from that of the mapped rows."""
+        if self.linear_map is None:
+            return matrix
+        return _congruent(np.linalg.inv(self.linear_map).astype(np.float64), matrix)
 
     def second_moment(self) -> Matrix:
         """(d, d) denoised second moment of the encoded rows (z, t).
@@ -229,6 +246,14 @@ class Release:
             reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
             raise ReleaseError(f"The release {str(path)!r} can't be read: {reason}.") from None
         return from_text(text, str(path))
+
+
+def _congruent(linear_map: Matrix, matrix: Matrix) -> Matrix:
+    """A M A', A the (p, p) map, which leaves the intercept as it is."""
+    whole = np.eye(len(matrix))
+    whole[: len(linear_map), : len(linear_map)] = linear_map
+    image = whole @ matrix @ whole.T
+    return (image + image.T) / 2
 
 
 def largest_file(schema: Schema, dimension: int) -> int:

@@ -32,22 +32,44 @@ class Budgets:
     refused: tuple
 
 
-# A new mechanism needs one entry here.
-BUDGETS = {
-    "matrix-laplace": Budgets(
+def pure(smaller_variance=None):
+    """Budgets of a mechanism that gives pure differential privacy, whatever delta is offered."""
+    return Budgets(
         kept={
-            PureDP(1.0): (PureDP(1.0), PureDP(0.5), 4),
-            ApproxDP(1.0, 1e-6): (PureDP(1.0), ApproxDP(0.5, 1e-6), 4),
+            PureDP(1.0): (PureDP(1.0), PureDP(0.5), smaller_variance),
+            ApproxDP(1.0, 1e-6): (PureDP(1.0), ApproxDP(0.5, 1e-6), smaller_variance),
         },
         refused=(ZCDP(0.5),),
-    ),
-    "gaussian": Budgets(
+    )
+
+
+def concentrated(smaller_variance=None, smaller_approximate=None):
+    """Budgets of a mechanism whose noise is Gaussian."""
+    return Budgets(
         kept={
-            ZCDP(0.5): (ZCDP(0.5), ZCDP(0.125), 4),
-            ApproxDP(1.0, 1e-6): (ApproxDP(1.0, 1e-6), ApproxDP(0.5, 1e-6), 3.6377),
+            ZCDP(0.5): (ZCDP(0.5), ZCDP(0.125), smaller_variance),
+            ApproxDP(1.0, 1e-6): (
+                ApproxDP(1.0, 1e-6),
+                ApproxDP(0.5, 1e-6),
+                smaller_approximate,
+            ),
         },
         refused=(PureDP(1.0),),
-    ),
+    )
+
+
+# A new mechanism needs one entry here.
+BUDGETS = {
+    "eigenvector-sampling": pure(),
+    "kapralov-talwar": pure(),
+    "exponential-pca": pure(),
+    "matrix-laplace": pure(smaller_variance=4),
+    "nuclear-laplace": pure(smaller_variance=4),
+    "laplace": pure(smaller_variance=4),
+    "separate-laplace": pure(),
+    "adaptive-laplace": pure(),
+    "gaussian": concentrated(4, 3.6377),
+    "preconditioned": concentrated(),
 }
 
 

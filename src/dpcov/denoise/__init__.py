@@ -36,21 +36,30 @@ def denoise(
     """
     if method not in METHODS:
         raise ReleaseError(f"There is no denoising {method!r}. Choose: {', '.join(METHODS)}.")
-    unit = float(release.lattice.bound)  # squared norm of the largest row becomes 1
-    scale = release.lattice.bound * release.lattice.step**2
     trace = _trace(release)
     if release.published is None:
-        return release.with_denoised(method, _isotropic(release, trace or 0.0, None) * scale)
-    noisy = release.noisy() / scale
-    if method == "none":
+        made, matrix = method, _isotropic(release, trace or 0.0, None)
+    elif method == "none":
         return release.with_denoised(method, None)
+    else:
+        made, matrix = _denoised(release, method, trace, generator)
+    scale = release.lattice.bound * release.lattice.step**2
+    return release.with_denoised(made, release.unmapped(matrix * scale))
+
+
+def _denoised(
+    release: Release, method: Method, trace: float | None, generator: np.random.Generator | None
+) -> tuple[Method, NDArray[np.float64]]:
+    """How it was denoised, and the result; the squared norm of the largest row is 1 here."""
+    bound = release.lattice.bound
+    noisy = release.noisy_mapped() / (bound * release.lattice.step**2)
     if method == "project" or release.noise is None or trace is None:
-        return release.with_denoised("project", project(noisy, trace) * scale)
-    law = release.noise.rescaled(1 / unit)
+        return "project", project(noisy, trace, _largest_trace(release))
+    law = release.noise.rescaled(1 / bound)
     if nothing_shows(law, trace):
-        return release.with_denoised(method, _isotropic(release, trace, noisy) * scale)
+        return method, _isotropic(release, trace, noisy)
     chosen = simulation_generator() if generator is None else generator
-    return release.with_denoised(method, shrink(noisy, law, trace, chosen) * scale)
+    return method, shrink(noisy, law, trace, chosen)
 
 
 def _trace(release: Release) -> float | None:
@@ -62,11 +71,16 @@ def _trace(release: Release) -> float | None:
     """
     if release.published_trace is None or release.trace_noise is None:
         return None
-    trace = release.published_trace / release.lattice.bound
-    if release.unit_count is not None:
-        trace = min(trace, float(release.unit_count * release.guarantee.unit.max_rows))
+    trace = min(release.published_trace / release.lattice.bound, _largest_trace(release))
     variance = (release.trace_noise.standard_deviation / release.lattice.bound) ** 2
     return max(0.0, trace - 2 * variance / trace) if trace > 0 else 0.0
+
+
+def _largest_trace(release: Release) -> float:
+    """What the trace can't exceed, in the same units: known where the number of units is public."""
+    if release.unit_count is None:
+        return np.inf
+    return float(release.unit_count * release.guarantee.unit.max_rows)
 
 
 def _isotropic(

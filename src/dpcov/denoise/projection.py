@@ -26,10 +26,19 @@ def onto_simplex(values: Vector, total: float) -> Vector:
     return projected
 
 
-def project(matrix: NDArray[np.float64], trace: float | None) -> NDArray[np.float64]:
-    """Nearest positive semidefinite (d, d) matrix in Frobenius norm, with that trace if given."""
+def project(
+    matrix: NDArray[np.float64], trace: float | None, largest: float = np.inf
+) -> NDArray[np.float64]:
+    """Nearest positive semidefinite (d, d) matrix in Frobenius norm.
+
+    It has the trace `trace`, or where this is None one of at most `largest`.
+    """
     values, vectors = np.linalg.eigh(matrix)
-    spectrum = np.maximum(values, 0.0) if trace is None else onto_simplex(values, trace)
+    spectrum = np.maximum(values, 0.0)
+    if trace is None and spectrum.sum() > largest:
+        trace = largest
+    if trace is not None:
+        spectrum = onto_simplex(values, trace)
     return compose(vectors, spectrum)
 
 

@@ -9,8 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from dpcov.errors import MechanismError
+from dpcov.mechanisms.adaptive_laplace import AdaptiveLaplace
+from dpcov.mechanisms.eigenvector_sampling import EigenvectorSampling
+from dpcov.mechanisms.exponential_pca import ExponentialPCA
 from dpcov.mechanisms.gaussian import Gaussian
+from dpcov.mechanisms.kapralov_talwar import KapralovTalwar
+from dpcov.mechanisms.laplace import Laplace
 from dpcov.mechanisms.matrix_laplace import MatrixLaplace
+from dpcov.mechanisms.nuclear_laplace import NuclearLaplace
+from dpcov.mechanisms.preconditioned import Preconditioned
+from dpcov.mechanisms.separate_laplace import SeparateLaplace
 
 if TYPE_CHECKING:
     from dpcov.entropy import Entropy
@@ -48,12 +56,32 @@ class AdditiveMechanism(Mechanism, Protocol):
 
 
 MECHANISMS: dict[str, type[Mechanism]] = {
-    mechanism.name: mechanism for mechanism in (MatrixLaplace, Gaussian)
+    mechanism.name: mechanism
+    for mechanism in (
+        MatrixLaplace,
+        NuclearLaplace,
+        Gaussian,
+        Laplace,
+        SeparateLaplace,
+        AdaptiveLaplace,
+        EigenvectorSampling,
+        KapralovTalwar,
+        ExponentialPCA,
+        Preconditioned,
+    )
+}
+
+# Mechanisms of the literature that protect nobody, and what shows it.
+REFUTED = {
+    "wishart": "Adding a Wishart matrix is not differentially private, whatever the papers say: "
+    "`python -m dpcov.demonstrations.wishart` shows it. Choose matrix-laplace.",
 }
 
 
 def mechanism_named(name: str, **fields: Any) -> Mechanism:
     """The registered mechanism `name` with these public fields."""
+    if name in REFUTED:
+        raise MechanismError(REFUTED[name])
     if name not in MECHANISMS:
         raise MechanismError(
             f"There is no mechanism {name!r}. Choose one of: {', '.join(MECHANISMS)}, auto."
@@ -66,4 +94,18 @@ def mechanism_named(name: str, **fields: Any) -> Mechanism:
         ) from None
 
 
-__all__ = ["MECHANISMS", "Gaussian", "MatrixLaplace", "Mechanism", "mechanism_named"]
+__all__ = [
+    "MECHANISMS",
+    "AdaptiveLaplace",
+    "EigenvectorSampling",
+    "ExponentialPCA",
+    "Gaussian",
+    "KapralovTalwar",
+    "Laplace",
+    "MatrixLaplace",
+    "Mechanism",
+    "NuclearLaplace",
+    "Preconditioned",
+    "SeparateLaplace",
+    "mechanism_named",
+]

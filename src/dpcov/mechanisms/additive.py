@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.errors import MechanismError
+from dpcov.mechanisms.radius import chooser, noise_errors
 from dpcov.privacy import Guarantee, Neighbors
 from dpcov.releases import Release
 
@@ -16,10 +17,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpcov.entropy import Entropy
-    from dpcov.mechanisms import AdditiveMechanism
-    from dpcov.moment import Lattice
+    from dpcov.mechanisms import AdditiveMechanism, Mechanism
+    from dpcov.moment import Lattice, SecondMoment
     from dpcov.privacy import Budget
     from dpcov.samplers import MatrixLaw, ScalarLaw
+    from dpcov.schema import Schema
     from dpcov.sources.rows import Rows
 
 KEPT_BITS = 10  # the published lattice is 2^-10 of the noise: costs under 2^-20 of its variance
@@ -30,16 +32,18 @@ class Calibration:
     """Public outcome of calibrating; refused if 64-bit integers can't hold the noise.
 
     `trace` is the law of a separate release of the trace (None: none is made), and `trace_alone`
-    that of the trace if it is all that is released, with the whole budget.
+    that of the trace if it is all that is released, with the same budget as both. `counts` is the
+    law of each count from which the radius is chosen (None: it is the schema's).
     """
 
     guarantee: Guarantee
     matrix: MatrixLaw
     trace: ScalarLaw | None
     trace_alone: ScalarLaw
+    counts: ScalarLaw | None = None
 
     def __post_init__(self) -> None:
-        for law in (self.matrix, self.trace, self.trace_alone):
+        for law in (self.matrix, self.trace, self.trace_alone, self.counts):
             if law is not None:
                 law.require_drawable()
 
@@ -76,17 +80,43 @@ def release(
 ) -> Release:
     """Draw the noise, read the data, add, publish on the coarser lattice.
 
+    Where the radius is private it is chosen in between, from counts with noise (`radius.chooser`).
     Under replace-one the number of units is public, and where even that many of them could not
     rise above the noise, the whole budget goes to the trace (the public gate of spec denoise 2.1).
     """
-    lattice = rows.lattice()
-    calibration = mechanism.calibrate(lattice, budget, neighbors)
-    matrix_noise = calibration.matrix.sample(entropy)
-    trace_noise = None if calibration.trace is None else calibration.trace.sample(entropy)
-    trace_alone_noise = calibration.trace_alone.sample(entropy)
+    calibration = mechanism.calibrate(rows.lattice(), budget, neighbors)
+    law = calibration.matrix
+    choose = chooser(rows, calibration.counts, lambda norms: noise_errors(norms, law), entropy)
+    draws = Draws.of(calibration, entropy)
+    moment = rows.second_moments(radius=choose())[0]
+    return published(mechanism, rows.schema, calibration, draws, moment)
 
-    moment = rows.second_moments()[0]
 
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """One draw of each law of a calibration; used once."""
+
+    matrix: NDArray[np.int64]
+    trace: int | None
+    trace_alone: int
+    reproducible: bool
+
+    @classmethod
+    def of(cls, calibration: Calibration, entropy: Entropy) -> Draws:
+        matrix = calibration.matrix.sample(entropy)
+        trace = None if calibration.trace is None else calibration.trace.sample(entropy)
+        return cls(matrix, trace, calibration.trace_alone.sample(entropy), entropy.reproducible)
+
+
+def published(
+    mechanism: Mechanism,
+    schema: Schema,
+    calibration: Calibration,
+    draws: Draws,
+    moment: SecondMoment,
+) -> Release:
+    """Add the draws to the moment and publish on the coarser lattice, or the trace alone."""
+    lattice = moment.lattice
     count = moment.unit_count if calibration.guarantee.neighbors == Neighbors.REPLACE_ONE else None
     shift = shift_for(calibration.matrix.spread)
     gated = (
@@ -94,9 +124,9 @@ def release(
         and lattice.dimension > 1
         and count * lattice.unit_bound < calibration.matrix.detectable
     )
-    trace = trace_alone_noise if gated else trace_noise
+    trace = draws.trace_alone if gated else draws.trace
     return Release(
-        schema=rows.schema,
+        schema=schema,
         lattice=lattice,
         guarantee=calibration.guarantee,
         mechanism=mechanism.name,
@@ -104,10 +134,10 @@ def release(
         noise=None if gated else calibration.matrix,
         trace_noise=calibration.trace_alone if gated else calibration.trace,
         shift=shift,
-        published=None if gated else coarse(moment.units + matrix_noise, shift),
+        published=None if gated else coarse(moment.units + draws.matrix, shift),
         published_trace=None if trace is None else moment.trace() + trace,
         unit_count=count,
-        reproducible=entropy.reproducible,
+        reproducible=draws.reproducible,
     )
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
-from dpcov.mechanisms import additive
-from dpcov.mechanisms.pure import pure_epsilon
-from dpcov.privacy import Guarantee, Neighbors, PureDP, exact, upper_float
-from dpcov.samplers.scalars import ScalarLaplace
+from dpcov.mechanisms import additive, radius
+from dpcov.mechanisms.pure import nuclear_calibration, pure_epsilon
 from dpcov.samplers.wishart import WishartDifference
 
 if TYPE_CHECKING:
     from dpcov.entropy import Entropy
+    from dpcov.mechanisms.radius import Radius
     from dpcov.moment import Lattice
-    from dpcov.privacy import Budget
+    from dpcov.privacy import Budget, Neighbors
     from dpcov.releases import Release
     from dpcov.sources.rows import Rows
 
@@ -40,6 +38,9 @@ class MatrixLaplace:
     c = (nuclear sensitivity) / (2 epsilon), rounded up.
     The trace is released beside the matrix: at no cost under replace-one
     (`additive.trace_share` has the proof), for the share `trace_share` of epsilon under add/remove.
+    A private radius is chosen from counts that change by at most k (2 k under replace-one) in l1;
+    `mechanisms.radius` has the proof. The rest of epsilon goes to the moment, which changes by the
+    above at any radius fixed in advance, so the two compose adaptively.
 
     Not protected
     -------------
@@ -52,6 +53,10 @@ class MatrixLaplace:
     ----------
     trace_share : float in [0, 1), public
         Share of epsilon for the trace under add/remove.
+    radius : ``public`` or ``private``, public
+        The schema's radius, or one chosen from noisy counts of rows by their norm.
+    radius_share : float in (0, 1), public
+        Share of epsilon for the choice of a private radius.
 
     Returns
     -------
@@ -62,10 +67,13 @@ class MatrixLaplace:
     ------
     MechanismError
         The budget is no pure one, or too small for 64-bit noise. Before anything is read.
+    SourceError
+        The radius is private, and the data can be read only once. Before anything is read.
 
     Cost
     ----
-    One pass over the data (two with persons), O(d^3) time and 4 d^2 numbers for the noise.
+    One pass over the data (two with persons); two with a private
+    radius (four with persons), O(d^3) time and 4 d^2 numbers for the noise.
 
     Source
     ------
@@ -76,6 +84,7 @@ class MatrixLaplace:
     Examples
     --------
     >>> from dpcov.moment import Lattice
+    >>> from dpcov.privacy import Neighbors, PureDP
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> mechanism = MatrixLaplace(trace_share=0.0)
     >>> noise = mechanism.calibrate(lattice, PureDP(1.0), Neighbors.ADD_REMOVE).matrix
@@ -85,27 +94,30 @@ class MatrixLaplace:
     """
 
     trace_share: float = 0.1
+    radius: Radius = "public"
+    radius_share: float = 0.1
 
     name: ClassVar[str] = "matrix-laplace"
 
     def __post_init__(self) -> None:
         additive.check_trace_share(self.trace_share)
+        radius.check(self.radius, self.radius_share)
+
+    @property
+    def passes(self) -> int:
+        return radius.passes(self.radius)
 
     def calibrate(
         self, lattice: Lattice, budget: Budget, neighbors: Neighbors
     ) -> additive.Calibration:
         epsilon = pure_epsilon(self.name, budget)
-        neighbors = Neighbors(neighbors)
-        share = exact(additive.trace_share(lattice, neighbors, self.trace_share))
-        scale = lattice.nuclear(neighbors) / (2 * epsilon * (1 - share))
-        # Under replace-one the trace's scale is twice the unit's bound over epsilon, at no cost.
-        trace_epsilon = share * epsilon if neighbors == Neighbors.ADD_REMOVE else epsilon / 2
-        has_trace = lattice.dimension > 1 and trace_epsilon > 0
-        return additive.Calibration(
-            guarantee=Guarantee(PureDP(float(epsilon)), neighbors, lattice.unit),
-            matrix=WishartDifference(lattice.dimension, upper_float(min(scale, Fraction(2**64)))),
-            trace=ScalarLaplace(lattice.unit_bound / trace_epsilon) if has_trace else None,
-            trace_alone=ScalarLaplace(lattice.unit_bound / epsilon),
+
+        def law(dimension: int, scale: float) -> WishartDifference:
+            return WishartDifference(dimension, scale / 2)
+
+        for_radius = radius.spent(self.radius, self.radius_share, epsilon)
+        return nuclear_calibration(
+            lattice, epsilon - for_radius, neighbors, self.trace_share, law, for_radius
         )
 
     def __call__(

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpcov.errors import MechanismError
-from dpcov.privacy import ApproxDP, PureDP, exact
+from dpcov.mechanisms import additive
+from dpcov.mechanisms.radius import laplace_counts
+from dpcov.privacy import ApproxDP, Guarantee, Neighbors, PureDP, exact, upper_float
+from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:
-    from fractions import Fraction
+    from collections.abc import Callable
 
+    from dpcov.moment import Lattice
     from dpcov.privacy import Budget
+    from dpcov.samplers import MatrixLaw
 
 
 def pure_epsilon(name: str, budget: Budget) -> Fraction:
@@ -20,3 +26,31 @@ def pure_epsilon(name: str, budget: Budget) -> Fraction:
             f"{name} is calibrated by epsilon. Give epsilon, or choose gaussian for rho."
         )
     return exact(budget.epsilon)
+
+
+def nuclear_calibration(
+    lattice: Lattice,
+    epsilon: Fraction,
+    neighbors: Neighbors,
+    trace_share: float,
+    law: Callable[[int, float], MatrixLaw],
+    for_radius: Fraction,
+) -> additive.Calibration:
+    """Laws for matrix and trace that spend epsilon together, after `for_radius` for the radius.
+
+    `law(d, scale)` is noise whose log-density changes by at most ||D||_* / scale where the matrix
+    changes by D.
+    """
+    neighbors = Neighbors(neighbors)
+    share = exact(additive.trace_share(lattice, neighbors, trace_share))
+    scale = lattice.nuclear(neighbors) / (epsilon * (1 - share))
+    # Under replace-one the trace's scale is twice the unit's bound over epsilon, at no cost.
+    trace_epsilon = share * epsilon if neighbors == Neighbors.ADD_REMOVE else epsilon / 2
+    has_trace = lattice.dimension > 1 and trace_epsilon > 0
+    return additive.Calibration(
+        guarantee=Guarantee(PureDP(float(epsilon + for_radius)), neighbors, lattice.unit),
+        matrix=law(lattice.dimension, upper_float(min(scale, Fraction(2**65)))),
+        trace=ScalarLaplace(lattice.unit_bound / trace_epsilon) if has_trace else None,
+        trace_alone=ScalarLaplace(lattice.unit_bound / epsilon),
+        counts=laplace_counts(lattice, neighbors, for_radius),
+    )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpcov.errors import MechanismError
 from dpcov.mechanisms.additive import coarse, shift_for
 from dpcov.privacy import Guarantee, Neighbors
 from dpcov.releases import Release
@@ -81,11 +82,50 @@ def rayleigh_sensitivity(lattice: Lattice, neighbors: Neighbors, vectors: Matrix
     return sides * lattice.unit_bound * excess + len(vectors)
 
 
-def largest_trace(lattice: Lattice, neighbors: Neighbors, moment: SecondMoment) -> float:
+def noisy_eigenvalues(matrix: Matrix, count: int, scale: Fraction, entropy: Entropy) -> Vector:
+    """(count,) largest eigenvalues, descending, with discrete Laplace noise."""
+    descending = np.linalg.eigvalsh(matrix)[::-1].astype(np.float64)
+    return noisy_integers(rounded(descending[:count]), scale, entropy)
+
+
+def rayleigh_values(
+    moment: SecondMoment, vectors: Matrix, neighbors: Neighbors, epsilon: Fraction, entropy: Entropy
+) -> Vector:
+    """Noisy v'Cv for vectors that are released already (the rows): epsilon-DP."""
+    scale = rayleigh_sensitivity(moment.lattice, neighbors, vectors) / epsilon
+    return noisy_integers(moment.quadratic_forms(vectors), scale, entropy)
+
+
+def largest_trace(neighbors: Neighbors, moment: SecondMoment) -> float:
     """What tr C can't exceed: n k B^2 where the number n of units is public, else infinity."""
     if neighbors == Neighbors.REPLACE_ONE:
-        return float(moment.unit_count * lattice.unit_bound)
+        return float(moment.unit_count * moment.lattice.unit_bound)
     return math.inf
+
+
+def shares(weights: Vector) -> Vector:
+    """Weights as shares of 1; even shares if all are 0."""
+    total = float(weights.sum())
+    return weights / total if total > 0 else np.full(len(weights), 1 / len(weights))
+
+
+def rank(lattice: Lattice, wanted: int | None) -> int:
+    """How many directions are drawn."""
+    return lattice.dimension if wanted is None else min(wanted, lattice.dimension)
+
+
+def check_rank(rank: int | None, *, optional: bool = True) -> None:
+    """Refuse a rank that is not a whole number above 0, or None where it is optional."""
+    if rank is None and optional:
+        return
+    if isinstance(rank, bool) or not isinstance(rank, int) or rank < 1:
+        raise MechanismError(f"The number of directions must be at least 1, not {rank!r}.")
+
+
+def check_share(name: str, share: float) -> None:
+    """Refuse a share of the budget that is not in (0, 1)."""
+    if not isinstance(share, int | float) or not 0 < share < 1:
+        raise MechanismError(f"{name} must be above 0 and below 1, not {share!r}.")
 
 
 def noisy_integers(values: list[int], scale: Fraction, entropy: Entropy) -> Vector:
@@ -95,7 +135,7 @@ def noisy_integers(values: list[int], scale: Fraction, entropy: Entropy) -> Vect
 
 
 def rounded(values: Vector) -> list[int]:
-    """floor(v + 1/2) as Python integers."""
+    """Python integers floor(v + 1/2)."""
     return [math.floor(value + 0.5) for value in values.tolist()]
 
 
@@ -104,12 +144,15 @@ def estimate(
     rows: Rows,
     calibration: Calibration,
     moment: SecondMoment,
-    matrix: Matrix,
+    vectors: Matrix,
+    values: Vector,
     entropy: Entropy,
 ) -> Release:
-    """The release of an estimate of C that has its guarantee already, on the coarser lattice."""
+    """The release of sum value v v' (v the rows of `vectors`), all of it private already."""
     shift = shift_for(float(calibration.value_noise.scale))
-    exact = np.array([rounded(row) for row in matrix], dtype=object).reshape(matrix.shape)
+    matrix = vectors.T @ (values[:, None] * vectors)
+    matrix = (matrix + matrix.T) / 2
+    whole = np.array([rounded(row) for row in matrix], dtype=object).reshape(matrix.shape)
     public = calibration.guarantee.neighbors == Neighbors.REPLACE_ONE
     return Release(
         schema=rows.schema,
@@ -120,7 +163,7 @@ def estimate(
         noise=None,
         trace_noise=None,
         shift=shift,
-        published=coarse(exact, shift),
+        published=coarse(whole, shift),
         published_trace=None,
         unit_count=moment.unit_count if public else None,
         reproducible=entropy.reproducible,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from dpcov.encoder import Encoder, LinearMap
 from dpcov.errors import SourceError
 from dpcov.moment import Accumulator, Lattice, SecondMoment
+from dpcov.sources.norms import NormCounter, squared_limits
 from dpcov.sources.persons import Persons
 from dpcov.sources.quiet import quiet
 
@@ -30,8 +32,24 @@ UNREADABLE = (
 )
 
 
+Total = TypeVar("Total", covariant=True)
+
+
+class Sum(Protocol[Total]):
+    """An exact sum over rows, whatever their order; (d, m) blocks of rows are added."""
+
+    def add(self, block: NDArray[np.float64]) -> None: ...
+
+    def merge(self, other: Self) -> None: ...
+
+    def total(self) -> Total: ...
+
+
 class Rows:
-    """A data set seen through its schema; answers with exact integer second moments only."""
+    """A data set seen through its schema; answers with exact integer sums over rows only.
+
+    Every answer is SENSITIVE: only a mechanism may hold it.
+    """
 
     def __init__(self, schema: Schema, source: Source, *, threads: int | None = None) -> None:
         absent = [name for name in schema.needed if name not in source.names]
@@ -67,6 +85,14 @@ class Rows:
             self.schema.privacy_unit,
         )
 
+    def require_rereadable(self) -> None:
+        """Refuse, before anything is read, a source that can't be read twice."""
+        if not self._source.rereadable:
+            raise SourceError(
+                "This mechanism reads the data twice, and this stream can be read only once. "
+                "Give a table or a file."
+            )
+
     def second_moments(
         self,
         *,
@@ -99,33 +125,66 @@ class Rows:
             if features is None
             else tuple(f"y{i}" for i in range(features))
         )
-        return self._moments(encoder, lattice, columns, groups, labels)
+        sums = self._sums(encoder, lambda: Accumulator(lattice.dimension), groups, labels)
+        return [SecondMoment(total, lattice, columns, count) for total, count in sums]
+
+    def norm_counts(
+        self,
+        edges: Sequence[float | Fraction] | NDArray[np.float64],
+        *,
+        radius: float | None = None,
+        transform: LinearMap | None = None,
+    ) -> NDArray[np.int64]:
+        """How many rows have a norm in each of the bins that `edges` set.
+
+        Of each row the integer image is counted that `second_moments` would use, without the
+        intercept: clipped at `radius`, of persons the rows that count.
+
+        Parameters
+        ----------
+        edges : (m,) ascending, public, in units of an encoded (and mapped) row; taken exactly.
+        radius : public bound on an encoded (and mapped) row; default, the schema's.
+        transform : public linear map applied before the clip.
+
+        Returns
+        -------
+        (m + 1,) counts, SENSITIVE: bin i holds the rows with edges[i-1] < norm <= edges[i], the
+        first all up to edges[0], the last all above edges[-1]. A unit appearing or vanishing
+        changes them by at most k = `unit.max_rows` in l1 norm; one that changes, by 2 k.
+
+        """
+        features = None if transform is None else len(transform.integers)
+        lattice = self.lattice(radius=radius, features=features)
+        limits = squared_limits(edges, lattice)
+        encoder = Encoder(self.schema, lattice, transform)
+        counts = self._sums(encoder, lambda: NormCounter(limits, lattice.features))
+        return counts[0][0]
 
     @quiet(UNREADABLE)
-    def _moments(
+    def _sums(
         self,
         encoder: Encoder,
-        lattice: Lattice,
-        columns: tuple[str, ...],
-        groups: int,
-        labels: Entropy | None,
-    ) -> list[SecondMoment]:
+        empty: Callable[[], Sum[Total]],
+        groups: int = 1,
+        labels: Entropy | None = None,
+    ) -> list[tuple[Total, int]]:
+        """Sum over each group's rows, with its number of units."""
         with threadpool_limits(1, user_api="blas"):
             persons = None
             if self.schema.unit is not None:
                 persons = Persons(self.schema, encoder, self._source.batches(self.schema.needed))
             assigned = _Assignment(groups, labels, persons)
-            sums = self._sums(encoder, lattice.dimension, assigned)
+            sums = self._fold(encoder, empty, assigned)
             return [
-                SecondMoment(total.total(), lattice, columns, count)
-                for total, count in zip(sums, assigned.unit_counts(), strict=True)
+                (found.total(), count)
+                for found, count in zip(sums, assigned.unit_counts(), strict=True)
             ]
 
-    def _sums(self, encoder: Encoder, dimension: int, assigned: _Assignment) -> list[Accumulator]:
+    def _fold(
+        self, encoder: Encoder, empty: Callable[[], Sum[Total]], assigned: _Assignment
+    ) -> list[Sum[Total]]:
         """Fold the batches; reading and group labels stay in order, the rest in any order."""
-        idle = [
-            [Accumulator(dimension) for _ in range(assigned.groups)] for _ in range(self._threads)
-        ]
+        idle = [[empty() for _ in range(assigned.groups)] for _ in range(self._threads)]
         sums = list(idle)
 
         def work(batch: pa.RecordBatch, groups: NDArray[np.int64] | None) -> None:
@@ -163,7 +222,7 @@ class Rows:
 
 
 def _add(
-    sums: list[Accumulator], block: NDArray[np.float64], groups: NDArray[np.int64] | None
+    sums: list[Sum[Total]], block: NDArray[np.float64], groups: NDArray[np.int64] | None
 ) -> None:
     if groups is None:
         sums[0].add(block)
