@@ -7,7 +7,7 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 # Tests and benchmarks run side by side on all cores, each with one BLAS thread.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-all lint types bench accuracy engines figures schemas clean
+.PHONY: help demo test test-all lint types bench accuracy reproduce engines figures schemas clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -43,6 +43,9 @@ bench: .venv/ready-bench ## Speed and memory against plain loops and peers
 
 accuracy: .venv/ready-bench ## Error of releases against the figures of the design
 	$(ONE_THREAD) $(BIN)/python benchmarks/accuracy.py
+
+reproduce: .venv/ready-bench ## The papers' experiments, claim by claim
+	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments $(BIN)/python experiments/reproduce.py
 
 engines: .venv/ready-bench ## CPU and memory of the table engines that were considered
 	$(BIN)/python benchmarks/engines.py

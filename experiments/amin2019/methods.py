@@ -1,0 +1,125 @@
+"""What is compared in Figure 1: the paper's methods, their tight versions, and ours.
+
+Each takes a table, epsilon and a seed and gives an estimate of C. All are differentially private
+for replace-one; those named G only with a delta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from amin2019.tables import Matrix, Table
+
+from dpcov.denoise import denoise
+from dpcov.entropy import Entropy, simulation_generator
+from dpcov.mechanisms import (
+    AdaptiveLaplace,
+    EigenvectorSampling,
+    ExponentialPCA,
+    Gaussian,
+    KapralovTalwar,
+    Laplace,
+    MatrixLaplace,
+    Mechanism,
+    SeparateLaplace,
+)
+from dpcov.privacy import ApproxDP, Budget, Neighbors, PureDP
+
+Method = Callable[[Table, float, int], Matrix]
+Denoising = Literal["none", "project", "shrink"]
+Family = Literal["paper", "classical", "tight", "published", "ours"]
+
+DELTAS = {"G-16": 1e-16, "G-10": 1e-10, "G-3": 1e-3}
+REPLACE = Neighbors.REPLACE_ONE
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A method of the comparison; `pure` says whether it is epsilon-DP without a delta."""
+
+    name: str
+    family: Family
+    method: Method
+    pure: bool
+
+
+def clipped(matrix: Matrix, n: int) -> Matrix:
+    """Eigenvalues rounded to [0, n], the paper's last step for every method."""
+    values, vectors = np.linalg.eigh(matrix)
+    return (vectors * np.clip(values, 0.0, n)) @ vectors.T
+
+
+def released(mechanism: Mechanism, denoising: Denoising) -> Method:
+    """A mechanism of the library with one of its denoisings."""
+
+    def method(table: Table, epsilon: float, seed: int) -> Matrix:
+        made = mechanism(
+            table.rows,
+            budget=PureDP(epsilon),
+            neighbors=REPLACE,
+            entropy=Entropy.seeded(seed),
+        )
+        return denoise(made, denoising, generator=simulation_generator(seed)).second_moment()
+
+    return method
+
+
+def noisy(mechanism: Laplace | Gaussian, delta: float | None = None) -> Method:
+    """C plus a mechanism's noise law, eigenvalues clipped.
+
+    The law alone, since a release holds the trace only where nothing can rise above the noise,
+    and the paper has no such gate.
+    """
+
+    def method(table: Table, epsilon: float, seed: int) -> Matrix:
+        budget: Budget = PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
+        lattice = table.rows.lattice()
+        law = mechanism.calibrate(lattice, budget, REPLACE).matrix
+        noise = law.sample(Entropy.seeded(seed)).astype(float) * lattice.step**2
+        return clipped(table.moment + noise, table.n)
+
+    return method
+
+
+def classical_gaussian(delta: float) -> Method:
+    """Independent N(0, 2 ln(1.25/delta) / epsilon^2) on and above the diagonal, as in Dwork et al.
+
+    Their sensitivity 1 is that of add/remove; valid for epsilon < 1 only. A baseline, no release.
+    """
+
+    def method(table: Table, epsilon: float, seed: int) -> Matrix:
+        sigma = np.sqrt(2 * np.log(1.25 / delta)) / epsilon
+        normals = np.triu(np.random.default_rng(seed).normal(0.0, sigma, table.moment.shape))
+        return clipped(table.moment + normals + np.triu(normals, 1).T, table.n)
+
+    return method
+
+
+def _sampled(allocation: str, **fields: object) -> EigenvectorSampling:
+    return EigenvectorSampling(allocation=allocation, **fields)  # type: ignore[arg-type]
+
+
+OURS = "ours"
+ENTRIES = [
+    Entry("L", "paper", noisy(Laplace(paper_constants=True, trace_share=0.0)), True),
+    Entry("KT", "paper", released(KapralovTalwar(paper_constants=True), "none"), True),
+    Entry("IT-U", "paper", released(_sampled("uniform", paper_constants=True), "none"), True),
+    Entry("AD", "paper", released(_sampled("adaptive", paper_constants=True), "none"), True),
+    *(Entry(name, "paper", noisy(Gaussian(), delta), False) for name, delta in DELTAS.items()),
+    *(
+        Entry(f"{name} classical", "classical", classical_gaussian(delta), False)
+        for name, delta in DELTAS.items()
+    ),
+    Entry("L tight", "tight", released(Laplace(), "shrink"), True),
+    Entry("KT tight", "tight", released(KapralovTalwar(), "project"), True),
+    Entry("IT-U tight", "tight", released(_sampled("uniform"), "project"), True),
+    Entry("AD tight", "tight", released(_sampled("adaptive"), "project"), True),
+    Entry("IT-R", "tight", released(_sampled("uniform", values="rayleigh"), "project"), True),
+    Entry("PCA-1", "tight", released(ExponentialPCA(components=1), "project"), True),
+    Entry("separate", "tight", released(SeparateLaplace(), "shrink"), True),
+    Entry("adaptive", "tight", released(AdaptiveLaplace(), "shrink"), True),
+    Entry(OURS, "ours", released(MatrixLaplace(), "shrink"), True),
+]

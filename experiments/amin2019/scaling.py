@@ -1,0 +1,141 @@
+"""Growth of the error with the dimension (Appendix C, Theorem 2) and with the number of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import plots
+from amin2019.figure1 import ENTRIES
+from amin2019.methods import OURS
+from amin2019.tables import Table, columns_of_adult, seed_of, synthetic, table
+from numpy.typing import NDArray
+from reproduce import Finding
+from slopes import Mean, Slope, log_slope
+
+APPENDIX_EPSILONS = (0.05, 0.5)
+COLUMNS = (10, 25, 50, 75, 108)
+SMALL_COLUMNS = (10, 40)
+ROWS = (30_000, 100_000, 300_000, 1_000_000, 3_000_000)
+DIMENSIONS = (8, 16, 32, 64)
+LARGEST = 1e5  # largest eigenvalue in the sweep over d: the first term of Theorem 2 rules
+
+
+@dataclass(frozen=True)
+class Point:
+    """Mean error ||C_hat - C||_F / n (of the sweep over d, not divided by n)."""
+
+    sweep: str
+    d: int
+    n: int
+    method: str
+    error: Mean
+
+
+def findings(small: bool, folder: Path) -> dict[str, Finding]:
+    """Sweeps, charts and verdicts."""
+    appendix = appendix_c(SMALL_COLUMNS if small else COLUMNS, 2 if small else 5)
+    rows = rows_sweep(5 if small else 50)
+    dimensions = dimension_sweep(5 if small else 50)
+    swept = dict.fromkeys(point.sweep for point in appendix)
+    for sweep in swept:
+        name = "".join(c if c.isalnum() else "-" for c in sweep)
+        draw(
+            [p for p in appendix if p.sweep == sweep], folder / f"dimension-{name}.svg", sweep, "d"
+        )
+    draw(rows, folder / "rows.svg", "error against n, d = 10, epsilon = 1", "n")
+    draw(dimensions, folder / "theorem2.svg", "||C_hat - C||_F, epsilon = 1", "d")
+    wider = {sweep: gaps(appendix, sweep) for sweep in swept}
+    told = [
+        f"{sweep}: {', '.join(f'{gap:.3f}' for gap in found)}" for sweep, found in wider.items()
+    ]
+    additive = {method: slope(rows, method, "n") for method in ("L", "G-10", OURS)}
+    by_n, by_d = slope(rows, "AD", "n"), slope(dimensions, "AD", "d")
+    return {
+        "gap-grows-with-d": Finding(
+            f"KT - AD at d = {', '.join(map(str, sorted({p.d for p in appendix})))}: "
+            + "; ".join(told),
+            all(bool(np.all(np.diff(found) > 0)) for found in wider.values()),
+        ),
+        "ad-inverse-root-n": Finding(f"slope {by_n}", by_n.near(-0.5, 0.05)),
+        "additive-inverse-n": Finding(
+            ", ".join(f"{method} {found}" for method, found in additive.items()),
+            all(found.near(-1.0, 0.05) for found in additive.values()),
+        ),
+        "d-three-halves": Finding(f"slope {by_d}", by_d.value - 2 * by_d.error <= 1.5 + 0.05),
+    }
+
+
+def appendix_c(dimensions: tuple[int, ...], repeats: int) -> list[Point]:
+    """AD, KT and ours on d columns of adult, and on eigenvalues 1/j with 20,000 rows."""
+    columns = [table("adult") if d == 108 else columns_of_adult(d) for d in dimensions]
+    spectra = [1 / np.arange(1.0, d + 1) for d in dimensions]
+    power = [_diagonal("power law", 20_000 * s / s.sum(), 20_000) for s in spectra]
+    return [
+        _point(f"{name}, epsilon {epsilon:g}", held, method, repeats, epsilon)
+        for name, tables in (("adult", columns), ("power law", power))
+        for epsilon in APPENDIX_EPSILONS
+        for held in tables
+        for method in ("AD", "KT", OURS)
+    ]
+
+
+def rows_sweep(repeats: int) -> list[Point]:
+    """Error against n for d = 10 with eigenvalues 1/j: AD, and additive noise."""
+    spectrum = 1 / np.arange(1.0, 11)
+    return [
+        _point("rows", _diagonal("rows", n * spectrum / spectrum.sum(), n), method, repeats, 1.0)
+        for n in ROWS
+        for method in ("AD", "L", "G-10", OURS)
+    ]
+
+
+def dimension_sweep(repeats: int) -> list[Point]:
+    """Error, not normalised, against d with a fixed largest eigenvalue and a linear spectrum."""
+    points = []
+    for d in DIMENSIONS:
+        spectrum = LARGEST * (1 - np.arange(d) / d)
+        held = _diagonal("dimension", spectrum, round(float(spectrum.sum())))
+        found = _point("dimension", held, "AD", repeats, 1.0).error
+        scaled = Mean(found.value * held.n, found.error * held.n)
+        points.append(Point("dimension", d, held.n, "AD", scaled))
+    return points
+
+
+def slope(points: list[Point], method: str, against: str) -> Slope:
+    """Growth exponent of a method's error."""
+    own = [point for point in points if point.method == method]
+    return log_slope([getattr(point, against) for point in own], [point.error for point in own])
+
+
+def gaps(points: list[Point], sweep: str) -> list[float]:
+    """KT's error less AD's, in the order of d."""
+    of = {(p.d, p.method): p.error.value for p in points if p.sweep == sweep}
+    return [of[d, "KT"] - of[d, "AD"] for d in sorted({d for d, _ in of})]
+
+
+def draw(points: list[Point], path: Path, title: str, against: str) -> None:
+    """A chart of one sweep."""
+    series = {}
+    for method in dict.fromkeys(point.method for point in points):
+        own = [point for point in points if point.method == method]
+        series[method] = (
+            [getattr(point, against) for point in own],
+            [point.error.value for point in own],
+            [point.error.error for point in own],
+        )
+    plots.lines(path, title, (against, "error"), series)
+
+
+def _diagonal(name: str, spectrum: NDArray[np.float64], n: int) -> Table:
+    """The methods are rotation-equivariant, so a diagonal matrix stands for all."""
+    return synthetic(f"{name} {len(spectrum)} {n}", np.diag(spectrum), n)
+
+
+def _point(sweep: str, held: Table, method: str, repeats: int, epsilon: float) -> Point:
+    errors = [
+        held.error(ENTRIES[method].method(held, epsilon, seed_of(sweep, held.name, method, i)))
+        for i in range(repeats)
+    ]
+    return Point(sweep, held.d, held.n, method, Mean.of(errors))

@@ -1,0 +1,91 @@
+"""The noise of Table 1 and ours, in units where rows have norm 1 and the matrix is X X' (not / n).
+
+All scale as 1/epsilon, so epsilon is 1. Neighbours replace one row, as in the paper.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcov.mechanisms.gaussian import Gaussian
+from dpcov.mechanisms.laplace import Laplace
+from dpcov.mechanisms.matrix_laplace import MatrixLaplace
+from dpcov.moment import Lattice
+from dpcov.privacy import ApproxDP, Budget, Neighbors, PureDP
+from dpcov.samplers import MatrixLaw
+
+Matrix = NDArray[np.float64]
+Draw = Callable[[int, np.random.Generator], Matrix]
+WISHART_SCALE = 1.5
+DELTA = 1e-6
+
+
+def wishart(d: int, generator: np.random.Generator) -> Matrix:
+    """Algorithm 2: W_d(d + 1, 3/(2 epsilon) I)."""
+    normals = generator.standard_normal((d, d + 1))
+    return WISHART_SCALE * (normals @ normals.T)
+
+
+def _gaussian(scale: float, d: int, generator: np.random.Generator) -> Matrix:
+    """Independent normals on the upper triangle, all with the same standard deviation."""
+    upper = np.triu(generator.standard_normal((d, d)))
+    return scale * (upper + np.triu(upper, 1).T)
+
+
+def dwork(d: int, generator: np.random.Generator) -> Matrix:
+    """Dwork et al. 2014, Algorithm 1: deviation sqrt(2 ln(1.25/delta))/epsilon."""
+    return _gaussian(math.sqrt(2 * math.log(1.25 / DELTA)), d, generator)
+
+
+def blum_deviation(d: int) -> float:
+    """SuLQ with the constants that Chaudhuri, Sarwate and Sinha (2012) give it."""
+    entries = (d * d + d) / (2 * math.sqrt(2 * math.pi) * DELTA)
+    return (d + 1) * math.sqrt(2 * math.log(entries)) + 1
+
+
+def blum(d: int, generator: np.random.Generator) -> Matrix:
+    return _gaussian(blum_deviation(d), d, generator)
+
+
+def _law(mechanism: Laplace | Gaussian | MatrixLaplace, d: int, budget: Budget) -> MatrixLaw:
+    lattice = Lattice(features=d, radius=1.0)
+    law = mechanism.calibrate(lattice, budget, Neighbors.REPLACE_ONE).matrix
+    return law.rescaled(1 / lattice.bound)
+
+
+def laplace(d: int, generator: np.random.Generator) -> Matrix:
+    """Algorithm 1: 2d/epsilon on every entry of the upper triangle."""
+    law = _law(Laplace(trace_share=0.0, paper_constants=True), d, PureDP(1.0))
+    return law.simulate(generator)
+
+
+def weighted_laplace(d: int, generator: np.random.Generator) -> Matrix:
+    return _law(Laplace(trace_share=0.0), d, PureDP(1.0)).simulate(generator)
+
+
+def matrix_laplace(d: int, generator: np.random.Generator) -> Matrix:
+    return _law(MatrixLaplace(), d, PureDP(1.0)).simulate(generator)
+
+
+def gaussian(d: int, generator: np.random.Generator) -> Matrix:
+    return _law(Gaussian(), d, ApproxDP(1.0, DELTA)).simulate(generator)
+
+
+LAWS: dict[str, Draw] = {
+    "Laplace (paper)": laplace,
+    "Laplace (dpcov)": weighted_laplace,
+    "Blum et al. 2005": blum,
+    "Wishart": wishart,
+    "matrix Laplace (dpcov)": matrix_laplace,
+    "Dwork et al. 2014": dwork,
+    "Gaussian (dpcov)": gaussian,
+}
+
+
+def spectral_norm(matrix: Matrix) -> float:
+    values = np.linalg.eigvalsh(matrix)
+    return float(max(-values[0], values[-1]))

@@ -1,0 +1,214 @@
+"""Table 1: how the spectral norm of the noise grows with d, and Lemma 1's tail bound."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import binomtest
+
+from csv_table import write_means
+from jiang2016.noise import LAWS, WISHART_SCALE, spectral_norm
+from plots import lines
+from reproduce import Finding
+from slopes import Mean, Slope, coefficients, log_slope
+
+EXPONENT_TOLERANCE = 0.05
+FITTED_FROM = 50
+REJECTED = 1e-4
+THRESHOLDS = {  # Theorem 5 as printed, and as Table 1 implies it
+    "sqrt(d log d)": lambda d: math.sqrt(d * math.log(d)),
+    "sqrt(d) log d": lambda d: math.sqrt(d) * math.log(d),
+}
+Norms = dict[str, dict[int, np.ndarray]]
+
+
+def simulate(small: bool) -> Norms:
+    """Spectral norms of independent draws, for each law and d."""
+    orders = (2, 3, 5, 10, 20, 50, 100, 200) if small else (2, 3, 5, 10, 20, 50, 100, 200, 400)
+    largest = 100 if small else 400
+    generator = np.random.default_rng(20160002)
+    return {
+        name: {
+            d: np.array([spectral_norm(draw(d, generator)) for _ in range(_repeats(d, largest))])
+            for d in orders
+        }
+        for name, draw in LAWS.items()
+    }
+
+
+def _repeats(d: int, largest: int) -> int:
+    return max(10, min(largest, largest * 40 // d))
+
+
+def means(norms: Norms, name: str) -> dict[int, Mean]:
+    return {d: Mean.of(draws) for d, draws in norms[name].items()}
+
+
+def exponent(norms: Norms, name: str) -> Slope:
+    """Log-log slope from d = 50 on, where the corrections of finite d change it by under 0.03."""
+    found = {d: mean for d, mean in means(norms, name).items() if d >= FITTED_FROM}
+    return log_slope(list(found), list(found.values()))
+
+
+def growth(norms: Norms, name: str, expected: float, upper: float | None = None) -> Finding:
+    """Whether the slope is the exponent expected, or lies between that and `upper`."""
+    slope = exponent(norms, name)
+    holds = slope.near(expected, EXPONENT_TOLERANCE)
+    if upper is not None:
+        holds = holds or expected <= slope.value <= upper
+    last, mean = list(means(norms, name).items())[-1]
+    return Finding(
+        f"exponent {slope}; at d = {last} the norm is {mean.value / last**expected:.2f}"
+        f" ± {mean.error / last**expected:.2f} times d^{expected:g}/eps",
+        holds,
+    )
+
+
+def logarithm(norms: Norms) -> Finding:
+    """Whether the Wishart's norm has a term d log d beside d and the edge's term d^(1/3)."""
+    found = {d: mean for d, mean in means(norms, "Wishart").items() if d >= 5}
+    d = np.array(list(found), float)
+    terms = WISHART_SCALE * np.column_stack([d, np.cbrt(d), d * np.log(d)])
+    fitted, errors = coefficients(terms, list(found.values()))
+    slope = exponent(norms, "Wishart")
+    from_log = log_slope(
+        [x for x in d if x >= FITTED_FROM], [Mean(x * np.log(x), 0) for x in d if x >= FITTED_FROM]
+    )
+    return Finding(
+        f"exponent {slope} where d log d has {from_log.value:.3f} on these d; coefficient of "
+        f"d log d {fitted[2]:.3f} ± {errors[2]:.3f} beside {fitted[0]:.2f} d (units 3/2 eps); "
+        f"the limit is 4 d, that is 6 d/eps",
+        slope.near(from_log.value, EXPONENT_TOLERANCE) and bool(fitted[2] > 3 * errors[2]),
+    )
+
+
+def upper_bound(norms: Norms) -> Finding:
+    """O(d log d) as an upper bound: the ratio must not grow."""
+    found = {d: mean for d, mean in means(norms, "Wishart").items() if d >= FITTED_FROM}
+    ratios = [
+        Mean(m.value / (d * math.log(d)), m.error / (d * math.log(d))) for d, m in found.items()
+    ]
+    slope = log_slope(list(found), ratios)
+    return Finding(
+        f"norm over d log d/eps: {', '.join(f'{r.value:.2f}' for r in ratios)} at d = "
+        f"{', '.join(map(str, found))}: falls, exponent {slope}",
+        slope.value <= 2 * slope.error,
+    )
+
+
+def less_than_laplace(norms: Norms) -> Finding:
+    """Whether the Wishart's norm is below the Laplace mechanism's at every d."""
+    ours, papers, tight = (
+        means(norms, name) for name in ("Wishart", "Laplace (paper)", "Laplace (dpcov)")
+    )
+    ratio = {d: ours[d].value / papers[d].value for d in ours}
+    above = [d for d in ours if ours[d].value > tight[d].value]
+    return Finding(
+        f"Wishart/Laplace {', '.join(f'{r:.2f} (d = {d})' for d, r in ratio.items())}; "
+        f"above the Laplace mechanism with least certified scales at d = {above}",
+        all(r < 1 for r in ratio.values()),
+    )
+
+
+def crossing(norms: Norms) -> Finding:
+    """Theorem 5: from which ratio r = ||D||_11 / ||D||_* on the Wishart noise is smaller.
+
+    Laplace noise of sensitivity s has the norm (s/2d) times that of Algorithm 1, Wishart noise of
+    nuclear sensitivity t has t/3 times that of Algorithm 2; they are equal at the ratio s/t below.
+    """
+    wishart, laplace = means(norms, "Wishart"), means(norms, "Laplace (paper)")
+    ratios = {
+        d: 2 * d / 3 * wishart[d].value / laplace[d].value for d in wishart if d >= FITTED_FROM
+    }
+    parts = [
+        Mean(
+            r,
+            r
+            * math.hypot(wishart[d].error / wishart[d].value, laplace[d].error / laplace[d].value),
+        )
+        for d, r in ratios.items()
+    ]
+    slope = log_slope(list(ratios), parts)
+    stated = {
+        name: log_slope(list(ratios), [Mean(rate(d), 0.0) for d in ratios])
+        for name, rate in THRESHOLDS.items()
+    }
+    return Finding(
+        f"equal norms at ||D||_11/||D||_* = "
+        f"{', '.join(f'{r / math.sqrt(d):.3f}' for d, r in ratios.items())} times sqrt(d) at d = "
+        f"{', '.join(map(str, ratios))}; exponent {slope}, of "
+        f"{', of '.join(f'{name} {one.value:.3f}' for name, one in stated.items())}",
+        any(slope.near(one.value, EXPONENT_TOLERANCE) for one in stated.values()),
+    )
+
+
+def tail(norms: Norms) -> Finding:
+    """Lemma 1: lambda_1(W) exceeds the bound with probability at most eta = d exp(-theta)."""
+    etas = (0.5, 0.05, 0.01)
+    reached, checked, ratios, smallest = 0, 0, [], 1.0
+    for d, draws in norms["Wishart"].items():
+        for eta in etas:
+            theta = math.log(d / eta)
+            root = math.sqrt(2 * (d + 1) * (d + 2) * theta)
+            bound = (d + 1 + root + 2 * theta * d) * WISHART_SCALE
+            above = int(np.sum(draws >= bound))
+            test = binomtest(above, len(draws), eta, alternative="greater")
+            smallest = min(smallest, test.pvalue)
+            reached, checked = reached + above, checked + len(draws)
+            ratios.append(float(np.quantile(draws, 1 - eta)) / bound)
+    return Finding(
+        f"{reached} of {checked} (draw, eta) pairs reach the bound, eta = .5, .05, .01; quantiles "
+        f"over bounds {min(ratios):.2f} to {max(ratios):.2f}",
+        bool(smallest > REJECTED),
+    )
+
+
+def figure(norms: Norms, folder: Path) -> None:
+    series = {
+        name: (
+            list(found),
+            [mean.value for mean in found.values()],
+            [mean.error for mean in found.values()],
+        )
+        for name, found in ((name, means(norms, name)) for name in norms)
+    }
+    d = list(norms["Wishart"])
+    guides = {
+        "6 d": (d, [6.0 * x for x in d]),
+        "3.33 d": (d, [3.33 * x for x in d]),
+        "5.66 d^1.5": (d, [4 * math.sqrt(2) * x**1.5 for x in d]),
+    }
+    lines(
+        folder / "spectral_norm.svg",
+        "Spectral norm of the noise (Table 1), eps = 1, delta = 1e-6",
+        ("d", "mean spectral norm, matrix X X'"),
+        series,
+        guides=guides,
+    )
+
+
+def findings(small: bool, folder: Path) -> dict[str, Finding]:
+    norms = simulate(small)
+    figure(norms, folder)
+    write_means(folder / "spectral_norm.csv", "d", {name: means(norms, name) for name in norms})
+    ratio = means(norms, "matrix Laplace (dpcov)"), means(norms, "Wishart")
+    relative = ", ".join(f"{ratio[0][d].value / ratio[1][d].value:.2f} (d = {d})" for d in ratio[0])
+    mild = exponent(norms, "matrix Laplace (dpcov)")
+    return {
+        "table1-laplace": growth(norms, "Laplace (paper)", 1.5),
+        "table1-blum": growth(norms, "Blum et al. 2005", 1.5, upper=1.61),
+        "table1-wishart": upper_bound(norms),
+        "table1-wishart-log": logarithm(norms),
+        "table1-dwork": growth(norms, "Dwork et al. 2014", 0.5),
+        "always-less": less_than_laplace(norms),
+        "theorem5": crossing(norms),
+        "lemma1": tail(norms),
+        # The Wishart mechanism is no pure-DP mechanism at all (theorem4); here, the noise.
+        "best": Finding(
+            f"matrix Laplace, which is (eps, 0)-DP, has {relative} of the Wishart's norm; "
+            f"exponent {mild}",
+            all(ratio[1][d].value <= ratio[0][d].value for d in ratio[0]),
+        ),
+    }

@@ -1,0 +1,52 @@
+"""Line charts as small SVG files that come out the same every time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+from pathlib import Path
+
+import matplotlib as mpl
+
+mpl.use("svg")
+import matplotlib.pyplot as plt
+
+Series = tuple[Sequence[float], Sequence[float], Sequence[float] | None]
+DASHES = ("--", ":", "-.")
+STYLE = {
+    "svg.hashsalt": "dpcov",
+    "svg.fonttype": "none",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.linewidth": 0.3,
+}
+
+
+def lines(
+    path: Path,
+    title: str,
+    labels: tuple[str, str],
+    series: Mapping[str, Series],
+    *,
+    guides: Mapping[str, tuple[Sequence[float], Sequence[float]]] | None = None,
+    scale: str = "log",
+    vertical: str | None = None,
+) -> None:
+    """Draw each series (x, y, standard errors or None) with markers, each guide dashed.
+
+    `labels` are those of the two axes; `scale` is that of both axes, `vertical` that of the
+    vertical one if it differs.
+    """
+    with mpl.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+        for name, (x, y, errors) in series.items():
+            axes.errorbar(x, y, yerr=errors, marker="o", markersize=3, linewidth=1, label=name)
+        for (name, (x, y)), dashes in zip((guides or {}).items(), cycle(DASHES), strict=False):
+            axes.plot(x, y, linestyle=dashes, linewidth=0.8, color="0.4", label=name)
+        axes.set(title=title, xlabel=labels[0], ylabel=labels[1])
+        axes.set(xscale=scale, yscale=vertical or scale)
+        axes.legend(fontsize=7, frameon=False)
+        figure.savefig(path, format="svg", metadata={"Date": None})
+        plt.close(figure)

@@ -1,0 +1,76 @@
+"""The five tables of the slides, as far as they are defined there, with rows of norm at most 1."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from datasets import DATA, rows_over_largest_norm
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Matrix = NDArray[np.float64]
+
+SYNTHETIC_FEATURES = 50
+SYNTHETIC_ROWS = 1000  # times r
+EDGE_SHARE = 0.05
+GENES = 100
+
+
+@dataclass(frozen=True)
+class Table:
+    """A data set; `moment` is the slides' S = 1/n sum x x'."""
+
+    name: str
+    rows: Matrix
+
+    @property
+    def n(self) -> int:
+        return len(self.rows)
+
+    @property
+    def d(self) -> int:
+        return self.rows.shape[1]
+
+    @property
+    def moment(self) -> Matrix:
+        return self.rows.T @ self.rows / self.n
+
+
+def tables() -> list[Table]:
+    """Synthetic at three sizes, colon, Parkinson's."""
+    found = [Table(f"synthetic r = {r:g}", scaled(synthetic(r))) for r in (0.5, 1.0, 1.5)]
+    return [*found, Table("colon", scaled(colon())), Table("Parkinson's", scaled(parkinsons()))]
+
+
+def scaled(rows: Matrix) -> Matrix:
+    """Columns over their largest size, then rows over the largest norm: neither is private."""
+    return rows_over_largest_norm(rows / np.abs(rows).max(axis=0))
+
+
+def synthetic(r: float) -> Matrix:
+    """1000 r draws of a normal law whose precision matrix has 5 % of its entries."""
+    generator = np.random.default_rng(2018)
+    upper = np.triu(generator.random((SYNTHETIC_FEATURES, SYNTHETIC_FEATURES)) < EDGE_SHARE, 1)
+    signs = generator.choice([-0.5, 0.5], upper.shape)
+    precision = upper * signs + (upper * signs).T
+    np.fill_diagonal(precision, np.abs(precision).sum(axis=1) + 0.5)
+    root = np.linalg.cholesky(np.linalg.inv(precision))
+    return generator.standard_normal((int(SYNTHETIC_ROWS * r), SYNTHETIC_FEATURES)) @ root.T
+
+
+def colon() -> Matrix:
+    """62 tissues; the first 100 of the 2000 genes."""
+    with gzip.open(DATA / "colon" / "I2000.txt.gz", "rt") as file:
+        genes = [line.split() for line in file if line.strip()]
+    return np.array(genes[:GENES], float).T
+
+
+def parkinsons() -> Matrix:
+    """195 recordings, 22 voice measures and the status."""
+    path = DATA / "parkinsons" / "parkinsons.data"
+    return np.loadtxt(path, delimiter=",", skiprows=1, usecols=range(1, 24))

@@ -1,0 +1,296 @@
+"""Wang, Huai and Xu 2018: Tables 1 and 2, the theorems behind them, and ours beside them."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import plots
+from reproduce import Finding
+from wang2018 import privacy
+from wang2018.data import Table, tables
+from wang2018.methods import (
+    APPROXIMATE,
+    APPROXIMATE_RELEASE,
+    DELTA,
+    OUTPUT,
+    PURE,
+    PURE_RELEASE,
+    moments,
+    output_perturbed,
+    slides_laplace,
+    solve,
+    unsolvable,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Matrix = NDArray[np.float64]
+
+EPSILONS = (0.5, 1.0, 1.5)
+SPARSE, DIAGONAL = 0.003, 0.5  # rho: keeps 35 to 1,321 edges of the five tables, and none
+ISOTROPIC = "isotropic (not private)"
+WISHART, LAPLACE = "Wishart (slides)", "Laplace 2d (slides)"
+WISHART_APPROXIMATE, GAUSSIAN = "Wishart m (slides)", "Gaussian (slides)"
+
+# As printed; rows: eps = .5, 1, 1.5; columns: the five tables.
+TABLE_1_WISHART = (
+    (0.993, 0.9918, 0.9914, 0.995, 0.9140),
+    (0.986, 0.9863, 0.9856, 0.993, 0.8899),
+    (0.9817, 0.9815, 0.9806, 0.9907, 0.8796),
+)
+TABLE_1_LAPLACE = (
+    (101.4, 52.85, 35.42, 190.57, 9.950),
+    (49.44, 25.41, 16.83, 95.01, 4.690),
+    (32.30, 16.41, 10.76, 63.67, 3.913),
+)
+TABLE_2_WISHART = (
+    (0.9999, 0.9997, 0.9993, 1.636, 1.00),
+    (0.9982, 0.9947, 0.9906, 1.1155, 0.990),
+    (0.9954, 0.9895, 0.9837, 1.0474, 0.9992),
+)
+TABLE_2_GAUSSIAN = (
+    (0.1285, 0.1607, 0.1759, 0.3039, 0.1527),
+    (0.1254, 0.1605, 0.1737, 0.1081, 0.1514),
+    (0.1242, 0.1585, 0.1701, 0.0833, 0.1474),
+)
+PUBLISHED = {
+    WISHART: TABLE_1_WISHART,
+    LAPLACE: TABLE_1_LAPLACE,
+    WISHART_APPROXIMATE: TABLE_2_WISHART,
+    GAUSSIAN: TABLE_2_GAUSSIAN,
+}
+CLOSE = 0.1  # difference of relative errors at which a cell counts as reproduced
+
+
+class Measured:
+    """Mean relative errors, and how often the slides' Laplace noise leaves no solution."""
+
+    def __init__(self, *, small: bool) -> None:
+        self.epsilons = EPSILONS[::2] if small else EPSILONS
+        self.repeats = 1 if small else 5
+        self.tables = tables()
+        self.errors: dict[tuple[str, float, float, str], list[float]] = {}
+        self.agreement: dict[tuple[str, float, str], list[float]] = {}
+        self.bounds: list[float] = []
+        self.unsolvable: list[bool] = []
+        for table in self.tables:
+            for epsilon in self.epsilons:
+                for seed in range(self.repeats):
+                    self._measure(table, epsilon, seed)
+
+    def _measure(self, table: Table, epsilon: float, seed: int) -> None:
+        generator = np.random.default_rng(1000 + seed)
+        estimates = moments(table, epsilon, seed)
+        isotropic = np.trace(table.moment) / table.d * np.eye(table.d)
+        for rho in (SPARSE, DIAGONAL):
+            optimum = solve(table.moment, rho)
+            found = {name: solve(estimate, rho) for name, estimate in estimates.items()}
+            found[ISOTROPIC] = solve(isotropic, rho)
+            found[OUTPUT] = output_perturbed(table, optimum, epsilon, rho, generator)
+            for name, estimate in found.items():
+                error = np.linalg.norm(estimate - optimum) / np.linalg.norm(optimum)
+                self.errors.setdefault((table.name, epsilon, rho, name), []).append(float(error))
+                if rho == SPARSE:
+                    edges = self.agreement.setdefault((table.name, epsilon, name), [])
+                    edges.append(edge_agreement(optimum, estimate))
+            self.bounds += [
+                bound_ratio(table.moment, estimates[name], optimum, found[name])
+                for name in (WISHART, LAPLACE, WISHART_APPROXIMATE, GAUSSIAN)
+            ]
+        noisy = slides_laplace(table, epsilon, generator)
+        self.unsolvable.append(unsolvable(noisy, SPARSE))
+
+    def error(self, table: str, epsilon: float, rho: float, method: str) -> float:
+        return float(np.mean(self.errors[table, epsilon, rho, method]))
+
+    def cells(self, rho: float | None = None) -> list[tuple[str, float, float]]:
+        """Table, epsilon and rho of each cell."""
+        keys = {(table, epsilon, at) for table, epsilon, at, _ in self.errors}
+        return sorted(key for key in keys if rho is None or key[2] == rho)
+
+    def wins(self, better: str, worse: str, rho: float | None = None) -> str:
+        """In how many cells the first has the smaller error, as text."""
+        cells = self.cells(rho)
+        won = sum(self.error(*cell, better) < self.error(*cell, worse) for cell in cells)
+        return f"{won} of {len(cells)}"
+
+    def close_cells(self, method: str) -> tuple[int, int]:
+        """How many published cells are met with the rho that suits more of them; how many."""
+        met = []
+        for rho in (SPARSE, DIAGONAL):
+            published = [
+                (self.error(table.name, epsilon, rho, method), PUBLISHED[method][row][column])
+                for row, epsilon in enumerate(EPSILONS)
+                if epsilon in self.epsilons
+                for column, table in enumerate(self.tables)
+            ]
+            met.append(sum(abs(ours - theirs) <= CLOSE for ours, theirs in published))
+        return max(met), len(published)
+
+
+def edge_agreement(optimum: Matrix, estimate: Matrix) -> float:
+    """F1 score of the edges of `estimate` for those of `optimum`: 1 if they are the same."""
+    above = np.triu_indices(len(optimum), 1)
+    true, found = optimum[above] != 0, estimate[above] != 0
+    return float(2 * np.sum(true & found) / max(1, np.sum(true) + np.sum(found)))
+
+
+def bound_ratio(moment: Matrix, noisy: Matrix, optimum: Matrix, estimate: Matrix) -> float:
+    """||Theta_hat - Theta||_F / max ||.||_2^2, over ||S_hat - S||_F: at most 1 by the theorems."""
+    largest = max(np.linalg.norm(optimum, 2), np.linalg.norm(estimate, 2)) ** 2
+    change = np.linalg.norm(estimate - optimum) / largest
+    return float(change / np.linalg.norm(noisy - moment))
+
+
+def run(small: bool, folder: Path) -> dict[str, Finding]:
+    measured = Measured(small=small)
+    write_tables(measured, folder)
+    write_edges(measured, folder)
+    draw(measured, folder)
+    return {**theorems(measured, small=small), **comparisons(measured)}
+
+
+def theorems(measured: Measured, *, small: bool) -> dict[str, Finding]:
+    impossible = privacy.wishart_impossible_share(5, 100, 1.0, 1000 if small else 10_000, 1)
+    ratio, given_away = privacy.output_changes(0.5, 10 if small else 60, 2)
+    sums = {d: privacy.laplace_sensitivity(d) for d in (2, 3, 4)}
+    deltas = {epsilon: privacy.gaussian_cost(epsilon) for epsilon in EPSILONS}
+    wisharts = {epsilon: privacy.wishart_cost(50, epsilon) for epsilon in (*EPSILONS, 4.0)}
+    return {
+        "wishart-pure": Finding(
+            f"{impossible:.3f} of the outputs (eps = 1) can't come from a neighbour",
+            impossible == 0,
+        ),
+        "output-private": Finding(
+            f"up to {given_away:.3f} of the outputs can't come from a neighbour", given_away == 0
+        ),
+        "output-sensitivity": Finding(
+            f"changes of at most {ratio:.3f} times sqrt(2) d^(5/2) / (n rho^2)", ratio <= 1
+        ),
+        "laplace-private": Finding(
+            "needs " + ", ".join(f"{value:.2f} (d = {d})" for d, value in sums.items()),
+            all(value <= 2 * d for d, value in sums.items()),
+        ),
+        "gaussian-private": Finding(
+            f"delta is {', '.join(f'{deltas[e]:.1e} (eps = {e:g})' for e in EPSILONS)}",
+            max(deltas.values()) <= DELTA,
+        ),
+        "wishart-approximate": Finding(
+            f"delta is {wisharts[1.5]:.1e} at eps = 1.5, {wisharts[4.0]:.1e} at eps = 4",
+            max(wisharts.values()) <= DELTA,
+        ),
+        "error-bounds": Finding(
+            f"at most {max(measured.bounds):.2f} of the norm of the noise",
+            max(measured.bounds) <= 1,
+        ),
+        "always-solvable": Finding(
+            f"{np.mean(measured.unsolvable):.0%} of problems have no solution",
+            not any(measured.unsolvable),
+        ),
+    }
+
+
+def comparisons(measured: Measured) -> dict[str, Finding]:
+    cells = measured.cells()
+    output = min(measured.error(*cell, OUTPUT) for cell in cells)
+    sparse = measured.wins(WISHART, LAPLACE, SPARSE)
+    diagonal = measured.wins(WISHART, LAPLACE, DIAGONAL)
+    gaussian = measured.wins(GAUSSIAN, WISHART_APPROXIMATE)
+    approximate = measured.wins(GAUSSIAN, WISHART)
+    count = len(measured.cells(SPARSE))
+    close = {method: measured.close_cells(method) for method in PUBLISHED}
+
+    def published(method: str) -> Finding:
+        met, of = close[method]
+        return Finding(f"{met} of {of} cells within {CLOSE:g}", met == of)
+
+    return {
+        "output-useless": Finding(f"least relative error {output:.3g}", output > 10),
+        "wishart-beats-laplace": Finding(
+            f"better in {sparse} cells at rho = {SPARSE:g}, {diagonal} at {DIAGONAL:g}",
+            sparse == diagonal == f"{count} of {count}",
+        ),
+        "gaussian-beats-wishart": Finding(
+            f"better in {gaussian} cells", gaussian == f"{len(cells)} of {len(cells)}"
+        ),
+        "approximate-beats-pure": Finding(
+            f"Gaussian better than the eps-DP Wishart in {approximate} cells",
+            approximate == f"{len(cells)} of {len(cells)}",
+        ),
+        "table-1-wishart": published(WISHART),
+        "table-1-laplace": published(LAPLACE),
+        "table-2-wishart": published(WISHART_APPROXIMATE),
+        "table-2-gaussian": published(GAUSSIAN),
+        "pure-is-hopeless": Finding(
+            f"ours is lower in {measured.wins(PURE_RELEASE, WISHART)} cells; "
+            f"mean {mean_error(measured, PURE_RELEASE):.2f} against "
+            f"{mean_error(measured, WISHART):.2f} of the Wishart noise that is not private and "
+            f"{mean_error(measured, ISOTROPIC):.2f} of the trace alone",
+            mean_error(measured, PURE_RELEASE) > 0.8,
+        ),
+    }
+
+
+def mean_error(measured: Measured, method: str) -> float:
+    return float(np.mean([measured.error(*cell, method) for cell in measured.cells()]))
+
+
+def write_tables(measured: Measured, folder: Path) -> None:
+    """All relative errors, one row a method, as CSV; the published ones beside them."""
+    methods = {
+        1: [*PURE, PURE_RELEASE, OUTPUT, ISOTROPIC],
+        2: [*APPROXIMATE, APPROXIMATE_RELEASE, ISOTROPIC],
+    }
+    for number, names in methods.items():
+        with (folder / f"table{number}.csv").open("w", newline="") as file:
+            writer = csv.writer(file)
+            titles = [table.name for table in measured.tables]
+            writer.writerow(["epsilon", "rho", "method", *titles])
+            for row, epsilon in enumerate(EPSILONS):
+                if epsilon not in measured.epsilons:
+                    continue
+                for name in [name for name in names if name in PUBLISHED]:
+                    writer.writerow([epsilon, "?", f"{name}, printed", *PUBLISHED[name][row]])
+                for rho in (SPARSE, DIAGONAL):
+                    for name in names:
+                        errors = [measured.error(t, epsilon, rho, name) for t in titles]
+                        writer.writerow([epsilon, rho, name, *(f"{e:.4g}" for e in errors)])
+
+
+def write_edges(measured: Measured, folder: Path) -> None:
+    """F1 scores of the edges at the rho that keeps some, one row a method, as CSV."""
+    with (folder / "edges.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        titles = [table.name for table in measured.tables]
+        writer.writerow(["epsilon", "method", *titles])
+        for epsilon in measured.epsilons:
+            for name in [*PURE, PURE_RELEASE, *APPROXIMATE, APPROXIMATE_RELEASE, ISOTROPIC]:
+                scores = [np.mean(measured.agreement[title, epsilon, name]) for title in titles]
+                writer.writerow([epsilon, name, *(f"{score:.3f}" for score in scores)])
+
+
+def draw(measured: Measured, folder: Path) -> None:
+    """One figure a table: error against epsilon at the rho that keeps edges."""
+    names = [*PURE, *APPROXIMATE, PURE_RELEASE, APPROXIMATE_RELEASE]
+    for table in measured.tables:
+        series: dict[str, Any] = {
+            name: (
+                measured.epsilons,
+                [measured.error(table.name, e, SPARSE, name) for e in measured.epsilons],
+                None,
+            )
+            for name in names
+        }
+        slug = "".join(c if c.isalnum() else "-" for c in table.name.lower())
+        plots.lines(
+            folder / f"{slug}.svg",
+            f"Sparse inverse covariance of {table.name}, rho = {SPARSE:g}",
+            ("epsilon", "relative Frobenius error"),
+            series,
+            scale="linear",
+        )
