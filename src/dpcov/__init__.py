@@ -6,7 +6,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpcov.analysis.correlation import nearest_correlation, partial_correlations
+    from dpcov.analysis.discriminant import lda
     from dpcov.analysis.expected import expected_correlation_error
+    from dpcov.analysis.ols import ols
+    from dpcov.analysis.pca import pca
+    from dpcov.analysis.penalty import choose_alpha
+    from dpcov.analysis.ridge import ridge, ridge_error_bound, ridge_path
+    from dpcov.analysis.synthetic import sample
     from dpcov.api import load, release
     from dpcov.ledger import Ledger
     from dpcov.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, Unit
@@ -25,9 +32,19 @@ _HOMES = {
     "Schema": "dpcov.schema",
     "Unit": "dpcov.privacy",
     "ZCDP": "dpcov.privacy",
+    "choose_alpha": "dpcov.analysis.penalty",
     "expected_correlation_error": "dpcov.analysis.expected",
+    "lda": "dpcov.analysis.discriminant",
     "load": "dpcov.api",
+    "nearest_correlation": "dpcov.analysis.correlation",
+    "ols": "dpcov.analysis.ols",
+    "partial_correlations": "dpcov.analysis.correlation",
+    "pca": "dpcov.analysis.pca",
     "release": "dpcov.api",
+    "ridge": "dpcov.analysis.ridge",
+    "ridge_error_bound": "dpcov.analysis.ridge",
+    "ridge_path": "dpcov.analysis.ridge",
+    "sample": "dpcov.analysis.synthetic",
 }
 
 __all__ = [
@@ -40,9 +57,19 @@ __all__ = [
     "Release",
     "Schema",
     "Unit",
+    "choose_alpha",
     "expected_correlation_error",
+    "lda",
     "load",
+    "nearest_correlation",
+    "ols",
+    "partial_correlations",
+    "pca",
     "release",
+    "ridge",
+    "ridge_error_bound",
+    "ridge_path",
+    "sample",
 ]
 
 

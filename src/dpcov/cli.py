@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from dpcov.cli_analysis import app as analysis_app
 from dpcov.errors import DpcovError
 
 app = typer.Typer(
@@ -20,6 +21,7 @@ app = typer.Typer(
 )
 ledger_app = typer.Typer(help="Keep account of the privacy budget.", no_args_is_help=True)
 app.add_typer(ledger_app, name="ledger")
+app.add_typer(analysis_app)
 
 Epsilon = Annotated[
     float | None,
@@ -109,7 +111,7 @@ def release(
     delta: Delta = None,
     rho: Rho = None,
     mechanism: Annotated[
-        str, typer.Option(help="auto (the one with less noise), matrix-laplace or gaussian.")
+        str, typer.Option(help="auto (the one with least noise), or a name; see the documents.")
     ] = "auto",
     neighbors: NeighborsOption = "add-remove",
     denoise: Annotated[

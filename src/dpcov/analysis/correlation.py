@@ -1,0 +1,133 @@
+"""Correlations of a release: nearest valid ones, and partial ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpcov.analysis.features import chosen, names_of
+from dpcov.analysis.moments import Moments, positive, require_matrix, solve
+from dpcov.errors import ReleaseError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.releases import Release
+
+    Matrix = NDArray[np.float64]
+
+TOLERANCE = 1e-10
+NEGLIGIBLE = 1e-12  # size of a negative eigenvalue that is a rounding error
+MOST_ITERATIONS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class NamedMatrix:
+    """A symmetric matrix with the names of its rows.
+
+    Attributes
+    ----------
+    columns : names of the p features.
+    matrix : (p, p).
+
+    """
+
+    columns: tuple[str, ...]
+    matrix: Matrix
+
+    def to_frame(self) -> Any:
+        """The matrix as a pandas data frame; needs pandas."""
+        pandas: Any = import_module("pandas")
+        return pandas.DataFrame(self.matrix, index=self.columns, columns=self.columns)
+
+
+def nearest_correlation(release: Release) -> NamedMatrix:
+    """The correlation matrix nearest to the released correlations.
+
+    Released correlations are a correlation matrix already, and returned as they are, unless the
+    release was denoised by ``none``: then the matrix may have negative eigenvalues.
+
+    Raises
+    ------
+    ReleaseError : no intercept, or the release holds the trace only.
+
+    """
+    require_matrix(release)
+    return NamedMatrix(release.columns, nearest_correlation_matrix(release.correlation()))
+
+
+def nearest_correlation_matrix(matrix: Matrix, *, tol: float = TOLERANCE) -> Matrix:
+    """The nearest matrix in Frobenius norm that is positive semidefinite with unit diagonal.
+
+    Alternating projections with Dykstra's correction: Higham (2002), Computing the nearest
+    correlation matrix, algorithm 3.3.
+
+    Parameters
+    ----------
+    matrix : (p, p) symmetric.
+    tol : relative change of the iterate at which to stop.
+
+    Raises
+    ------
+    ReleaseError : not symmetric and finite, or no convergence.
+
+    """
+    given = np.asarray(matrix, np.float64)
+    square = given.ndim == 2 and given.shape[0] == given.shape[1]
+    if not square or not np.isfinite(given).all() or not np.allclose(given, given.T):
+        raise ReleaseError("A correlation matrix must be symmetric and finite.")
+    if np.all(np.diag(given) == 1) and np.linalg.eigvalsh(given)[0] >= -NEGLIGIBLE:
+        return given
+    unit, correction = given.copy(), np.zeros_like(given)
+    for _ in range(MOST_ITERATIONS):
+        semidefinite = positive(unit - correction)
+        correction = semidefinite - (unit - correction)
+        before, unit = unit, semidefinite.copy()
+        np.fill_diagonal(unit, 1.0)
+        changes = (np.linalg.norm(unit - before), np.linalg.norm(unit - semidefinite))
+        if max(changes) <= tol * np.linalg.norm(unit):
+            return _unit_diagonal(semidefinite)
+    raise ReleaseError("The nearest correlation matrix was not found; use another denoising.")
+
+
+def _unit_diagonal(matrix: Matrix) -> Matrix:
+    """Rescale rows and columns, which keeps the matrix positive semidefinite."""
+    roots = np.sqrt(np.diag(matrix))
+    scaled: Matrix = matrix / np.outer(roots, roots)
+    np.fill_diagonal(scaled, 1.0)
+    return scaled
+
+
+def partial_correlations(release: Release, features: Sequence[str] | None = None) -> NamedMatrix:
+    """Correlation of each pair of features given all the others.
+
+    -P_ij / sqrt(P_ii P_jj), with P the inverse of the features' covariance. Of each categorical
+    column that is chosen as a whole the first level is left out: all of them add up to 1.
+
+    Parameters
+    ----------
+    release : a release with an intercept.
+    features : names of features or columns; default, all.
+
+    Raises
+    ------
+    ReleaseError : unknown names; or some features determine others, as they do where the denoised
+        matrix has directions without variance.
+
+    """
+    require_matrix(release)
+    at = chosen(release, features, reference=True)
+    covariance = Moments.of(release).covariance[np.ix_(at, at)]
+    inverse, rank = solve(covariance, np.eye(len(at)))
+    if rank < len(at):
+        raise ReleaseError(
+            f"Only {rank} of the {len(at)} features vary on their own in the denoised matrix, so "
+            "partial correlations are not determined. Choose fewer features."
+        )
+    partial = -_unit_diagonal((inverse + inverse.T) / 2)
+    np.fill_diagonal(partial, 1.0)
+    return NamedMatrix(names_of(release, at), np.clip(partial, -1.0, 1.0))

@@ -1,0 +1,192 @@
+"""Features by name: choosing them in a release, and computing them for new rows.
+
+A numeric column is one feature, in its own units. A categorical column ``c`` is a 0/1 feature
+``c=level`` for each level.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpcov.encoder import _codes, _numbers
+from dpcov.errors import ReleaseError
+from dpcov.schema import Categorical, Numeric
+from dpcov.sources import open_source
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.releases import Release
+    from dpcov.schema import Schema
+
+    Matrix = NDArray[np.float64]
+
+LISTED = 20
+
+
+def names_of(release: Release, positions: Sequence[int]) -> tuple[str, ...]:
+    """Names of the features at these positions."""
+    names = release.columns
+    return tuple(names[j] for j in positions)
+
+
+def position(release: Release, name: str) -> int:
+    """Position of the feature `name`; refuses a column of categories, naming its levels."""
+    names = release.columns
+    if name in names:
+        return names.index(name)
+    levels = [feature.name for feature in release.schema.features if feature.column == name]
+    if levels:
+        raise ReleaseError(
+            f"{name!r} is a column of categories. Choose one of its levels: {_listed(levels)}."
+        )
+    raise _unknown("feature", name, names)
+
+
+def target_column(release: Release, name: str) -> Categorical:
+    """The categorical column `name`; refuses anything else, naming those there are."""
+    columns = release.schema.encoded_columns
+    column = columns.get(name)
+    if isinstance(column, Categorical):
+        return column
+    categories = [other for other, kind in columns.items() if isinstance(kind, Categorical)]
+    if not categories:
+        raise ReleaseError("This release has no column of categories to tell apart.")
+    raise _unknown("column of categories", name, categories)
+
+
+def chosen(
+    release: Release,
+    features: Sequence[str] | None,
+    *,
+    without: str | None = None,
+    reference: bool = False,
+) -> list[int]:
+    """Positions of the chosen features.
+
+    Parameters
+    ----------
+    release : where they are.
+    features : names of features, or of columns for all their features; None for all.
+    without : column of the target: left out, and refused if it is among `features`.
+    reference : leave out the first level of each categorical column that is chosen as a whole.
+
+    """
+    columns = release.schema.encoded_columns
+    if features is None:
+        features = [name for name in columns if name != without]
+    if isinstance(features, str):
+        features = [features]
+    places: dict[str, list[int]] = {}
+    parts: dict[str, list[int]] = {name: [] for name in columns}
+    for j, feature in enumerate(release.schema.features):
+        places[feature.name] = [j]
+        parts[feature.column].append(j)
+    own = [] if without is None else parts[without]
+    for name, column in columns.items():  # the name of a column stands for all its features
+        places[name] = parts[name][reference and isinstance(column, Categorical) :]
+    found: list[int] = []
+    for name in features:
+        if name not in places:
+            raise _unknown("feature", name, list(columns))
+        if name == without or not set(places[name]).isdisjoint(own):
+            raise ReleaseError(f"The target's own column {without!r} can't be among the features.")
+        found += places[name]
+    if len(set(found)) < len(found):
+        raise ReleaseError("A feature is given twice.")
+    if not found:
+        raise ReleaseError("No feature is left to work with.")
+    return found
+
+
+def new_rows(schema: Schema, names: Sequence[str], data: Any) -> Matrix:
+    """(m, k) values of the features `names` for new rows, in the data's units.
+
+    As in the release, a number outside its bounds is moved to the nearer one, a missing number
+    becomes the midpoint, and an undeclared level is 0 in every indicator of its column.
+
+    Parameters
+    ----------
+    schema : of the release.
+    names : features wanted.
+    data : (m, k) array of these features in this order, or a table with the columns that they come
+        from: of pandas, polars, pyarrow or DuckDB, a dict of columns, or the path of a file.
+
+    """
+    if _is_table(data):
+        return _from_table(schema, names, data)
+    try:
+        array = np.array(data, np.float64, ndmin=2)
+    except (TypeError, ValueError):
+        raise ReleaseError("New rows must be numbers, or a table with named columns.") from None
+    if array.ndim != 2 or array.shape[1] != len(names):
+        raise ReleaseError(
+            f"New rows need {len(names)} columns, one for each feature in order; this array "
+            f"has the shape {array.shape}."
+        )
+    columns = schema.encoded_columns
+    features = {feature.name: feature for feature in schema.features}
+    for j, name in enumerate(names):
+        column = columns[features[name].column]
+        indicator = isinstance(column, Categorical) or name != features[name].column
+        array[:, j] = _indicator(array[:, j]) if indicator else _bounded(array[:, j], column)
+    return array
+
+
+def _indicator(values: Matrix) -> Matrix:
+    return np.clip(np.nan_to_num(values), 0.0, 1.0)
+
+
+def _bounded(values: Matrix, column: Any) -> Matrix:
+    filled = np.where(np.isnan(values), column.midpoint, values)
+    bounded: Matrix = np.clip(filled, column.lower, column.upper)
+    return bounded
+
+
+def _is_table(data: Any) -> bool:
+    tables = ("__arrow_c_stream__", "iloc")
+    return isinstance(data, str | Path | dict) or any(hasattr(data, name) for name in tables)
+
+
+def _from_table(schema: Schema, names: Sequence[str], data: Any) -> Matrix:
+    by_name = {feature.name: feature for feature in schema.features}
+    needed = list(dict.fromkeys(by_name[name].column for name in names))
+    source = open_source(pa.table(data) if isinstance(data, dict) else data, schema.file, ())
+    if lacking := [name for name in needed if name not in source.names]:
+        raise ReleaseError(f"The new rows lack the column {lacking[0]!r}.")
+    parts = []
+    for batch in source.batches(needed):
+        values = {name: _features_of(schema, name, batch.column(name)) for name in needed}
+        parts.append(np.column_stack([values[by_name[name].column][name] for name in names]))
+    return np.vstack([np.zeros((0, len(names))), *parts])
+
+
+def _features_of(schema: Schema, name: str, values: pa.Array) -> dict[str, Matrix]:
+    """Values of each feature of a column."""
+    column = schema.encoded_columns[name]
+    if isinstance(column, Numeric):
+        numbers = _numbers(values, schema.missing)
+        absent = np.isnan(numbers).astype(np.float64)
+        return {name: _bounded(numbers, column), f"{name}=(missing)": absent}
+    codes = _codes(values, column, schema.missing)
+    return {
+        f"{name}={label}": (codes == at).astype(np.float64)
+        for at, label in enumerate(column.labels)
+    }
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return ", ".join(names[:LISTED]) + more
+
+
+def _unknown(what: str, name: str, names: Sequence[str]) -> ReleaseError:
+    near = difflib.get_close_matches(name, names, 1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return ReleaseError(f"There is no {what} {name!r}.{hint} Choose from: {_listed(names)}.")

@@ -1,0 +1,104 @@
+"""What every analysis starts from: mean, covariance and count of the encoded features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpcov.denoise.projection import project
+from dpcov.errors import ReleaseError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.releases import Release
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+NEGLIGIBLE = 1e-11  # eigenvalue of a matrix with unit diagonal that counts as 0
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Moments of the features of a release.
+
+    Attributes
+    ----------
+    centers, scales : (p,) a data value is center + scale * encoded value.
+    means : (p,) in the data's units.
+    covariance : (p, p) of the encoded features, positive semidefinite.
+    count : number of rows, at least 1; an estimate where it is private.
+
+    """
+
+    centers: Vector
+    scales: Vector
+    means: Vector
+    covariance: Matrix
+    count: float
+
+    @classmethod
+    def of(cls, release: Release) -> Moments:
+        """Moments of a release with an intercept; refuses one without."""
+        features = release.schema.features
+        scales = np.array([feature.scale for feature in features])
+        covariance = release.covariance() / np.outer(scales, scales)
+        return cls(
+            np.array([feature.center for feature in features]),
+            scales,
+            release.mean(),
+            positive(covariance),
+            max(release.count(), 1.0),
+        )
+
+
+def require_matrix(release: Release) -> None:
+    """Refuse a release that holds the trace only, or whose denoised matrix is null."""
+    if release.published is None:
+        release.noisy()  # says so
+    matrix = release.covariance() if release.has_intercept else release.second_moment()
+    if not matrix.any():
+        raise ReleaseError(
+            "The denoised matrix of this release is null, so there is nothing to analyse. "
+            "Use a larger epsilon or more rows."
+        )
+
+
+def positive(matrix: Matrix) -> Matrix:
+    """The matrix itself if it is positive semidefinite, else the nearest one that is."""
+    return project(matrix, None) if np.linalg.eigvalsh(matrix)[0] < 0 else matrix
+
+
+def uncentred(release: Release) -> Matrix:
+    """(p, p) mean of x x^T for data values x, each in units of its half-range; PSD.
+
+    Without an intercept in the release it is known where every midpoint of the bounds is 0.
+    """
+    if release.has_intercept:
+        moments = Moments.of(release)
+        means = moments.means / moments.scales
+        return moments.covariance + np.outer(means, means)
+    if any(feature.center for feature in release.schema.features):
+        raise ReleaseError(
+            "This release was made without an intercept, and its bounds are not symmetric about 0, "
+            "so moments about 0 can't be had from it. Set intercept above 0."
+        )
+    return positive(release.second_moment()) / max(release.count(), 1.0)
+
+
+def solve(matrix: Matrix, right: Matrix) -> tuple[Matrix, int]:
+    """Minimum-norm solution of a positive semidefinite system, and the rank of the matrix.
+
+    Solved with unit diagonal, so that the rank does not depend on units.
+    """
+    diagonal = np.diag(matrix)
+    roots = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    values, vectors = np.linalg.eigh(matrix / np.outer(roots, roots))
+    kept = values > NEGLIGIBLE * max(len(values), 1)
+    inverse = np.divide(1.0, values, out=np.zeros_like(values), where=kept)
+    scaled = (right.T / roots).T
+    solution = vectors @ (inverse * (vectors.T @ scaled).T).T
+    return (solution.T / roots).T, int(np.count_nonzero(kept))

@@ -1,0 +1,236 @@
+"""Ordinary least squares with standard errors, from one release."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import stats
+
+from dpcov.analysis.expected import _again
+from dpcov.analysis.features import chosen, names_of, position
+from dpcov.analysis.moments import Moments, require_matrix, solve
+from dpcov.analysis.ridge import Problem, Ridge
+from dpcov.entropy import simulation_generator
+from dpcov.errors import ReleaseError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.releases import Release
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+SIMULATIONS = 200
+RANGE, NORMAL_RANGE = 0.95, 1.96
+INTERCEPT = "(intercept)"
+COVERS = (
+    "Std. errors combine two sources: sampling (classical formula: independent rows, equal "
+    "residual variance) and privacy noise (its law, simulated around the released matrix)."
+)
+SAMPLING_ONLY = (
+    "Std. errors cover sampling only: the privacy noise of this release has no law to simulate."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OLS:
+    """A least squares fit with inference; all (k + 1,) vectors start with the intercept.
+
+    Attributes
+    ----------
+    model : the fit, with `predict`.
+    names : ``(intercept)``, then the features.
+    coefficients : in the data's units.
+    sampling_errors : classical standard errors: rows independent, residuals of equal variance.
+    privacy_errors : standard errors from the privacy noise, by simulation of its law around the
+        matrix of the fit: 95 % of the simulated errors are within 1.96 of them; None where the
+        release has no noise law.
+    standard_errors : root of the sum of both squares.
+    t, p_values, lower, upper : of the coefficients by these errors and Student's t; `level` is
+        the coverage meant. They are optimistic where noise drowns the signal.
+    residual_deviation, degrees, count, r_squared, adjusted_r_squared : as usual, estimated from
+        the release; `count` may be an estimate.
+
+    """
+
+    model: Ridge
+    names: tuple[str, ...]
+    coefficients: Vector
+    sampling_errors: Vector
+    privacy_errors: Vector | None
+    standard_errors: Vector
+    t: Vector
+    p_values: Vector
+    lower: Vector
+    upper: Vector
+    level: float
+    residual_deviation: float
+    degrees: float
+    count: float
+    r_squared: float
+    adjusted_r_squared: float
+
+    def summary(self) -> str:
+        """A plain text table, in the manner of statsmodels."""
+        tail = (1 - self.level) / 2
+        heads = ["", "coef", "std err", "sampling", "privacy", "t", "P>|t|"]
+        heads += [f"[{tail:.3g}", f"{1 - tail:.3g}]"]
+        privacy = self.privacy_errors
+        rows = [
+            [
+                name,
+                f"{self.coefficients[j]:.5g}",
+                f"{self.standard_errors[j]:.4g}",
+                f"{self.sampling_errors[j]:.4g}",
+                "-" if privacy is None else f"{privacy[j]:.4g}",
+                f"{self.t[j]:.2f}",
+                f"{self.p_values[j]:.3f}",
+                f"{self.lower[j]:.5g}",
+                f"{self.upper[j]:.5g}",
+            ]
+            for j, name in enumerate(self.names)
+        ]
+        widths = [max(len(row[at]) for row in [heads, *rows]) for at in range(len(heads))]
+        lines = [
+            "  ".join(
+                [row[0].ljust(widths[0])]
+                + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+            )
+            for row in [heads, *rows]
+        ]
+        rule = "-" * len(lines[0])
+        facts = (
+            f"OLS of {self.model.target}   rows: {self.count:.0f}   "
+            f"R-squared: {self.r_squared:.3f} (adjusted {self.adjusted_r_squared:.3f})   "
+            f"residual std: {self.residual_deviation:.4g}"
+        )
+        covers = SAMPLING_ONLY if privacy is None else COVERS
+        return "\n".join([facts, rule, lines[0], rule, *lines[1:], rule, covers])
+
+
+def ols(
+    release: Release,
+    target: str,
+    features: Sequence[str] | None = None,
+    *,
+    level: float = 0.95,
+    generator: np.random.Generator | None = None,
+) -> OLS:
+    """Ordinary least squares of `target` on `features`, with an intercept.
+
+    Computed from the noisy matrix, which is unbiased, wherever the noise law is known: denoising
+    pulls coefficients towards 0, which no standard error would cover.
+
+    Parameters
+    ----------
+    release : a release with an intercept.
+    target : a numeric column, or a level of a categorical one (``sex=f``).
+    features : names of features or columns; default, all but the target's column. Of each
+        categorical column that is named as a whole the first level is the reference.
+    level : coverage of the intervals.
+    generator : for the simulations.
+
+    Raises
+    ------
+    ReleaseError : unknown names; too few rows; or the noise does not let the matrix determine the
+        coefficients (then use fewer features, or `ridge`).
+
+    """
+    if not 0 < level < 1:
+        raise ReleaseError(f"The level must be between 0 and 1; it is {level:g}.")
+    to = position(release, target)
+    declared = release.schema.features
+    at = chosen(release, features, without=declared[to].column, reference=True)
+    denoised = release
+    if release.noise is not None:
+        release = release.with_denoised("none", None)
+    require_matrix(release)
+    problem = Problem.of(release, [to], at, "standardized")
+    inverse, rank = solve(problem.gram, np.eye(len(at)))
+    if rank < len(at):
+        raise ReleaseError(
+            f"The noise leaves room for {rank} of these {len(at)} features only, so their "
+            "coefficients are not determined. Choose fewer features, or use ridge."
+        )
+    count = Moments.of(release).count
+    degrees = count - len(at) - 1
+    if degrees < 1:
+        raise ReleaseError(
+            f"A fit of {len(at)} features needs more rows than there are (about {count:.0f})."
+        )
+    encoded = problem.solutions(np.zeros(1))[0]
+    scales = np.array([declared[j].scale for j in at])
+    coefficients = _in_units(problem, encoded, declared[to].scale, scales)
+    # residuals by the denoised matrix: the noisy one may leave none at all
+    judge = Problem.of(denoised, [to], at, "standardized")
+    loss, power = float(judge.losses(encoded[None])[0, 0]), float(judge.power[0])
+    residual = loss * count / degrees
+    spread = np.concatenate([[1 + problem.means @ inverse @ problem.means], np.diag(inverse)])
+    units = declared[to].scale / np.concatenate([[1.0], scales])
+    sampling = np.sqrt(residual / count * spread) * units
+    privacy = _privacy_errors(release, to, at, coefficients, generator)
+    errors = sampling if privacy is None else np.hypot(sampling, privacy)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = coefficients / errors
+    reach = stats.t.ppf((1 + level) / 2, degrees) * errors
+    explained = 1 - loss / power if power > 0 else 0.0
+    names = names_of(release, at)
+    model = Ridge(
+        target, names, coefficients[1:], float(coefficients[0]), 0.0, "encoded",
+        float(explained), release.schema,
+    )  # fmt: skip
+    return OLS(
+        model=model,
+        names=(INTERCEPT, *names),
+        coefficients=coefficients,
+        sampling_errors=sampling,
+        privacy_errors=privacy,
+        standard_errors=errors,
+        t=t,
+        p_values=2 * stats.t.sf(np.abs(t), degrees),
+        lower=coefficients - reach,
+        upper=coefficients + reach,
+        level=level,
+        residual_deviation=float(np.sqrt(residual)) * declared[to].scale,
+        degrees=degrees,
+        count=count,
+        r_squared=float(explained),
+        adjusted_r_squared=float(1 - (1 - explained) * (count - 1) / degrees),
+    )
+
+
+def _in_units(problem: Problem, encoded: Matrix, target_scale: float, scales: Vector) -> Vector:
+    """(k + 1,) intercept and coefficients in the data's units."""
+    intercept = problem.target_means - encoded.T @ problem.means
+    joined: Vector = target_scale * np.concatenate([intercept, encoded[:, 0] / scales])
+    return joined
+
+
+def _privacy_errors(
+    release: Release,
+    target: int,
+    features: list[int],
+    coefficients: Vector,
+    generator: np.random.Generator | None,
+) -> Vector | None:
+    """(k + 1,) ranges of the deviations of refits to simulated releases.
+
+    The range of most, not the mean square: where a matrix is nearly singular, few refits run wild.
+    """
+    if release.noise is None:
+        return None
+    draws = simulation_generator() if generator is None else generator
+    declared = release.schema.features
+    scales = np.array([declared[j].scale for j in features])
+    deviations = []
+    for _ in range(SIMULATIONS):
+        problem = Problem.of(_again(release, draws), [target], features, "standardized")
+        refit = problem.solutions(np.zeros(1))[0]
+        again = _in_units(problem, refit, declared[target].scale, scales)
+        deviations.append(np.abs(again - coefficients))
+    errors: Vector = np.quantile(deviations, RANGE, axis=0) / NORMAL_RANGE
+    return errors

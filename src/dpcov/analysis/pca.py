@@ -1,0 +1,208 @@
+"""Principal components of a release, and how many of them rise above the privacy noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpcov.analysis.features import new_rows
+from dpcov.analysis.moments import Moments, require_matrix
+from dpcov.entropy import simulation_generator
+from dpcov.errors import ReleaseError
+from dpcov.releases import SMALLEST_VARIANCE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.releases import Release
+    from dpcov.schema import Schema
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+ERROR_RATE = 0.05
+DRAWS = 199
+FEW_DRAWS = 59
+MANY_FEATURES = 200
+TINY = 1e-300
+TIE = 1e-3  # relative difference below which entries count as equally large
+
+
+@dataclass(frozen=True, slots=True)
+class PCA:
+    """Principal components.
+
+    Attributes
+    ----------
+    columns : names of the p features; a level of a categorical column is a 0/1 feature.
+    components : (k, p) orthonormal rows, strongest first; the (first) largest entry of each is positive.
+    explained_variance : (k,) in squared units of the data, over the count (not count - 1).
+    explained_variance_ratio : (k,) shares of `total_variance`.
+    total_variance : sum over all p components.
+    significant : in how many of p dimensions the covariance rises above the privacy noise; None
+        where the release has no noise law. See `significant_components`.
+    means, deviations : (p,) what `transform` subtracts and divides by.
+
+    """
+
+    columns: tuple[str, ...]
+    components: Matrix
+    explained_variance: Vector
+    explained_variance_ratio: Vector
+    total_variance: float
+    significant: int | None
+    means: Vector
+    deviations: Vector
+    schema: Schema
+
+    def transform(self, rows: Any) -> Matrix:
+        """(m, k) scores of new rows, given in the data's units.
+
+        Parameters
+        ----------
+        rows : (m, p) array of the features in order (0 or 1 for a level of a categorical column),
+            or a table with the original columns. Values outside the bounds are moved to the
+            nearer bound, as in the release.
+
+        """
+        values = new_rows(self.schema, self.columns, rows)
+        scores: Matrix = (values - self.means) / self.deviations @ self.components.T
+        return scores
+
+
+def pca(
+    release: Release,
+    k: int | None = None,
+    *,
+    correlation: bool = False,
+    error_rate: float = ERROR_RATE,
+    generator: np.random.Generator | None = None,
+) -> PCA:
+    """Principal components of the covariance, or of the correlations.
+
+    Parameters
+    ----------
+    release : a release with an intercept.
+    k : number of components; default, all.
+    correlation : divide each feature by its standard deviation first. Otherwise features count in
+        the data's units, so that those with large numbers dominate.
+    error_rate : of the test behind `PCA.significant`.
+    generator : for its simulations.
+
+    Raises
+    ------
+    ReleaseError : `k` is not between 1 and the number of features; no intercept; nothing but the
+        trace was released.
+
+    """
+    require_matrix(release)
+    moments = Moments.of(release)
+    p = len(moments.means)
+    k = p if k is None else k
+    if not 1 <= k <= p:
+        raise ReleaseError(f"k must be between 1 and the number of features, {p}; it is {k}.")
+    if not 0 < error_rate < 1:
+        raise ReleaseError(f"The error rate must be between 0 and 1; it is {error_rate:g}.")
+    units = moments.scales
+    if correlation:
+        units = _over_deviation(moments.covariance)
+    values, vectors = np.linalg.eigh(moments.covariance * np.outer(units, units))
+    values, components = np.maximum(values[::-1], 0.0), vectors.T[::-1]
+    sizes = np.abs(components)
+    largest = np.argmax(sizes >= (1 - TIE) * sizes.max(axis=1, keepdims=True), axis=1)
+    components = components * np.where(components[np.arange(p), largest] < 0, -1.0, 1.0)[:, None]
+    total = float(values.sum())
+    flat = units <= 0
+    return PCA(
+        columns=release.columns,
+        components=components[:k],
+        explained_variance=values[:k],
+        explained_variance_ratio=values[:k] / max(total, TINY),
+        total_variance=total,
+        significant=significant_components(release, error_rate, generator),
+        means=moments.means,
+        deviations=np.where(flat, np.inf, moments.scales / np.where(flat, 1.0, units)),
+        schema=release.schema,
+    )
+
+
+def _over_deviation(covariance: Matrix) -> Vector:
+    """One over the standard deviation of each feature, 0 for a flat one."""
+    variances = np.diag(covariance)
+    flat = variances <= SMALLEST_VARIANCE
+    over: Vector = np.where(flat, 0.0, 1 / np.sqrt(np.where(flat, 1.0, variances)))
+    return over
+
+
+def significant_components(
+    release: Release,
+    error_rate: float = ERROR_RATE,
+    generator: np.random.Generator | None = None,
+) -> int | None:
+    """In how many dimensions the covariance rises above the privacy noise.
+
+    Tests for r = 0, 1, ... whether the covariance of these very rows could have rank r, all
+    further eigenvalues being noise, until one can't be rejected. If the rank is r, more than r are
+    claimed with probability at most `error_rate`. Units don't matter: the test works in those in
+    which the noise is the same in all directions.
+
+    The noisy moment S + Z has the Schur complement of its intercept at most B (S + Z) B', with
+    B = [I, -m] for the true mean m (it is the least over all m). By Courant and Fischer, if B S B'
+    has rank r then with any L the eigenvalue number r + 1 of L B (S + Z) B' L' is at most the
+    largest one of the noise L B Z B' L' on some p - r dimensions: a quantile of it is the
+    threshold. Where the law is rotation-invariant and L B B' L' = I, the noise on any p - r
+    dimensions is distributed as a leading block of Z; else the largest one on all p bounds it.
+    (L and m are taken at the released mean.)
+
+    Returns
+    -------
+    Number of dimensions; None where the release has no noise law.
+
+    Raises
+    ------
+    ReleaseError : no intercept, nothing but the trace was released, or an error rate that can't be
+        simulated.
+
+    """
+    if release.noise is None:
+        return None
+    release.mean()  # refuses a release without an intercept
+    noisy = release.noisy_mapped() / release.lattice.step**2  # a map does not change the rank
+    corner, sums = noisy[-1, -1], noisy[:-1, -1]
+    if corner <= 0:
+        return 0
+    p = len(sums)
+    draws = simulation_generator() if generator is None else generator
+    count = FEW_DRAWS if p > MANY_FEATURES else DRAWS
+    centring = np.column_stack([np.eye(p), -sums / corner])
+    whitening = np.linalg.solve(np.linalg.cholesky(centring @ centring.T), centring)
+    values: Vector = np.linalg.eigvalsh(whitening @ noisy @ whitening.T)[::-1].astype(np.float64)
+    noises = (release.noise.simulate(draws) for _ in range(count))
+    if release.noise.rotation_invariant:
+        return _sequential(values, [noise[:p, :p] for noise in noises], error_rate)
+    whitened = [whitening @ noise @ whitening.T for noise in noises]
+    return _sequential(values, whitened, error_rate, same=True)
+
+
+def _sequential(
+    values: Vector, noises: list[Matrix], error_rate: float, *, same: bool = False
+) -> int:
+    """Number of leading eigenvalues (descending) whose Monte-Carlo tests reject one after another.
+
+    Noise on fewer dimensions is smaller, draw by draw, so what passes a threshold passes all later
+    ones. `same`: the same threshold for all.
+    """
+    allowed = int(np.floor(error_rate * (len(noises) + 1))) - 1
+    if allowed < 0:
+        raise ReleaseError(f"An error rate below {1 / (len(noises) + 1):.3g} can't be tested.")
+    found = 0
+    while found < len(values):
+        rest = len(values) if same else len(values) - found
+        tops = sorted(float(np.linalg.eigvalsh(noise[:rest, :rest])[-1]) for noise in noises)
+        passed = int(np.count_nonzero(values > tops[len(tops) - 1 - allowed]))
+        if passed <= found:
+            break
+        found = passed
+    return found

@@ -1,0 +1,108 @@
+"""Choosing the strength of a ridge penalty from the release alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpcov.analysis.expected import _again
+from dpcov.analysis.features import chosen, position
+from dpcov.analysis.moments import require_matrix
+from dpcov.analysis.ridge import Penalty, Problem
+from dpcov.entropy import simulation_generator
+from dpcov.errors import ReleaseError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.releases import Release
+
+    Vector = NDArray[np.float64]
+
+SIMULATIONS = 20
+GRID = np.geomspace(1e-7, 1e3, 41)  # in average variances of a feature
+TINY = 1e-300
+
+
+def choose_alpha(
+    release: Release,
+    target: str,
+    features: Sequence[str] | None = None,
+    *,
+    intercept: bool = True,
+    penalty: Penalty = "encoded",
+    alphas: Sequence[float] | None = None,
+    generator: np.random.Generator | None = None,
+) -> float:
+    """The alpha with the least squared error to expect, for new rows.
+
+    Takes the denoised matrix for the truth, simulates releases of it from the public noise law,
+    fits each for every alpha, and measures its error on that truth (a parametric bootstrap), plus
+    what fitting n rows costs, sigma^2 tr(H^2) / n with H the ridge's hat matrix.
+
+    Parameters
+    ----------
+    release, target, features, intercept, penalty : as in `ridge`.
+    alphas : to choose from; default, a grid around the average variance of a feature.
+    generator : for the simulations.
+
+    Raises
+    ------
+    ReleaseError : as in `ridge`; or the release has no noise law to simulate.
+
+    """
+    to = position(release, target)
+    at = chosen(release, features, without=release.schema.features[to].column)
+    return least_risk(
+        release, [to], at, penalty, intercept=intercept, alphas=alphas, generator=generator
+    )
+
+
+def least_risk(
+    release: Release,
+    targets: Sequence[int],
+    features: Sequence[int],
+    penalty: Penalty,
+    *,
+    intercept: bool = True,
+    alphas: Sequence[float] | None = None,
+    generator: np.random.Generator | None = None,
+) -> float:
+    """One alpha for several targets: the least sum of their errors; see `choose_alpha`."""
+    require_matrix(release)
+    truth = Problem.of(release, targets, features, penalty, intercept=intercept)
+    if release.noise is None:
+        raise ReleaseError(
+            "The noise of this release has no law that can be simulated, so alpha can't be chosen "
+            "from it. Give alpha."
+        )
+    draws = simulation_generator() if generator is None else generator
+    if alphas is None:
+        grid = GRID * float(np.trace(truth.gram)) / max(float(truth.weights.sum()), TINY)
+    else:
+        grid = np.asarray(alphas, np.float64)
+    risk = _sampling_risk(truth, grid, max(1.0, release.count()))
+    for _ in range(SIMULATIONS):
+        again = Problem.of(_again(release, draws), targets, features, penalty, intercept=intercept)
+        risk += _errors(truth, again, grid) / SIMULATIONS
+    return float(grid[int(np.argmin(risk))])
+
+
+def _errors(truth: Problem, fitted: Problem, alphas: Vector) -> Vector:
+    """(a,) mean squared errors, summed over targets, of fits to one matrix under another."""
+    solutions = fitted.solutions(alphas)
+    moved = (fitted.means - truth.means) @ solutions  # (a, t)
+    shift = fitted.target_means - truth.target_means - moved
+    total: Vector = np.sum(truth.losses(solutions) + shift**2, axis=1)
+    return total
+
+
+def _sampling_risk(truth: Problem, alphas: Vector, count: float) -> Vector:
+    """What the sampling error of n rows adds to the mean squared error of prediction."""
+    residual = float(truth.losses(truth.solutions(np.zeros(1))).sum())
+    values, _ = truth.spectrum()
+    kept = values / np.maximum(values + 2 * alphas[:, None], TINY)
+    risk: Vector = residual * np.sum(kept**2, axis=1) / count
+    return risk

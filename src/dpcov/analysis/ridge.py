@@ -1,0 +1,289 @@
+"""Ridge regression of any feature on any others, from one release (paper 000, Lemma 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from dpcov.analysis.features import chosen, names_of, new_rows, position
+from dpcov.analysis.moments import NEGLIGIBLE, Moments, require_matrix, uncentred
+from dpcov.errors import ReleaseError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.releases import Release
+    from dpcov.schema import Schema
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+Penalty = Literal["encoded", "standardized", "raw"]
+PENALTIES: tuple[Penalty, ...] = ("encoded", "standardized", "raw")
+
+
+@dataclass(frozen=True, slots=True)
+class Ridge:
+    """A linear model, in the data's units.
+
+    Attributes
+    ----------
+    target : name of the feature that is predicted.
+    columns : names of the k features it is predicted from.
+    coefficients, intercept : the prediction is intercept + coefficients . x.
+    alpha, penalty : what was minimised; see `ridge`.
+    r_squared : share of the target's variance (without an intercept: of its mean square) that is
+        explained, as estimated from the release.
+
+    """
+
+    target: str
+    columns: tuple[str, ...]
+    coefficients: Vector
+    intercept: float
+    alpha: float
+    penalty: Penalty
+    r_squared: float
+    schema: Schema
+
+    def predict(self, rows: Any) -> Vector:
+        """(m,) predictions for new rows; of a level, its linear probability.
+
+        Parameters
+        ----------
+        rows : (m, k) array of the features in order (0 or 1 for a level of a categorical column),
+            or a table with the original columns. Values outside the bounds are moved to the
+            nearer bound, as in the release.
+
+        """
+        values = new_rows(self.schema, self.columns, rows)
+        prediction: Vector = values @ self.coefficients + self.intercept
+        return prediction
+
+
+@dataclass(frozen=True, slots=True)
+class RidgePath:
+    """Ridge models for several alphas.
+
+    Attributes
+    ----------
+    target, columns, penalty : as in `Ridge`.
+    alphas : (a,)
+    coefficients : (a, k)
+    intercepts, r_squared : (a,)
+
+    """
+
+    target: str
+    columns: tuple[str, ...]
+    penalty: Penalty
+    alphas: Vector
+    coefficients: Matrix
+    intercepts: Vector
+    r_squared: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """The normal equations of a regression, all features in units of their half-range.
+
+    Attributes
+    ----------
+    gram, cross : (k, k) moments of the features, (k, t) with the targets.
+    power : (t,) second moments of the targets about their mean, or about 0 without an intercept.
+    weights : (k,) of the squared coefficients in the penalty.
+    means, target_means : (k,), (t,) subtracted; 0 without an intercept.
+
+    """
+
+    gram: Matrix
+    cross: Matrix
+    power: Vector
+    weights: Vector
+    means: Vector
+    target_means: Vector
+
+    @classmethod
+    def of(
+        cls,
+        release: Release,
+        targets: Sequence[int],
+        features: Sequence[int],
+        penalty: Penalty,
+        *,
+        intercept: bool = True,
+    ) -> Problem:
+        """From a release; its joint matrix is made positive semidefinite first."""
+        if penalty not in PENALTIES:
+            raise ReleaseError(f"There is no penalty {penalty!r}. Choose: {', '.join(PENALTIES)}.")
+        scales = np.array([feature.scale for feature in release.schema.features])
+        means = np.zeros(len(scales))
+        if intercept:
+            moments = Moments.of(release)
+            matrix, means = moments.covariance, moments.means / moments.scales
+        else:
+            matrix = uncentred(release)
+        at, to = np.asarray(features), np.asarray(targets)
+        weights = {
+            "encoded": np.ones(len(at)),
+            "standardized": np.diag(matrix)[at],
+            "raw": 1 / scales[at] ** 2,
+        }
+        return cls(
+            matrix[np.ix_(at, at)],
+            matrix[np.ix_(at, to)],
+            np.diag(matrix)[to],
+            weights[penalty],
+            means[at],
+            means[to],
+        )
+
+    def spectrum(self) -> tuple[Vector, Matrix]:
+        """(k,) eigenvalues and (k, k) vectors of the gram matrix in the penalty's units.
+
+        A feature without variance takes no part.
+        """
+        roots = np.sqrt(np.where(self.weights > 0, self.weights, 1.0))
+        values, vectors = np.linalg.eigh(self.gram / np.outer(roots, roots))
+        noticeable = values > NEGLIGIBLE * len(values) * max(values[-1], 0.0)
+        return np.where(noticeable, values, 0.0), vectors / roots[:, None]
+
+    def solutions(self, alphas: Vector) -> Matrix:
+        """(a, k, t) minimisers; those of least penalty where they are not unique."""
+        values, vectors = self.spectrum()
+        denominators = values + 2 * alphas[:, None]
+        inverse = np.divide(
+            1.0, denominators, out=np.zeros_like(denominators), where=denominators > 0
+        )
+        solutions: Matrix = vectors @ (inverse[:, :, None] * (vectors.T @ self.cross))
+        return solutions
+
+    def losses(self, solutions: Matrix) -> Matrix:
+        """(a, t) mean squared errors of (a, k, t) coefficients with the best intercepts."""
+        pull = self.gram @ solutions - 2 * self.cross
+        losses: Matrix = self.power + np.einsum("akt,akt->at", solutions, pull)
+        return np.maximum(losses, 0.0)
+
+
+def ridge(
+    release: Release,
+    target: str,
+    alpha: float | None = None,
+    features: Sequence[str] | None = None,
+    *,
+    intercept: bool = True,
+    penalty: Penalty = "encoded",
+    generator: np.random.Generator | None = None,
+) -> Ridge:
+    r"""Ridge regression of `target` on `features`.
+
+    Minimises over w (and b, which is not penalised), in the data's units,
+
+        1/n sum_i 1/2 (w . x_i + b - y_i)^2  +  alpha sum_j (s_j w_j)^2,
+
+    where s_j is, for feature j, by `penalty`: ``encoded``, its half-range (upper - lower) / 2, 1
+    for a level: the objective of paper 000 on encoded rows; ``standardized``, its standard
+    deviation (root mean square without an intercept); ``raw``, 1: scikit-learn's ``Ridge`` with
+    its alpha divided by 2n. The solution is w = (C + 2 alpha n diag(s^2))^-1 c, with C and c the
+    released moments n times.
+
+    Parameters
+    ----------
+    release : with an intercept; without one if `intercept` is false, bounds are symmetric about 0
+        and the number of rows is public.
+    target : a numeric column, or a level of a categorical one (``sex=f``), as in
+        `Release.columns`.
+    alpha : strength of the penalty, at least 0; default, chosen from the release by
+        `choose_alpha`.
+    features : names of features or columns; default, all but the target's column.
+    intercept : whether to fit b.
+    penalty : ``encoded``, ``standardized`` or ``raw``.
+    generator : for the simulations that choose alpha.
+
+    Raises
+    ------
+    ReleaseError : unknown names, alpha below 0, target among the features, nothing but the trace
+        was released, or alpha has to be chosen and the release has no noise law.
+
+    """
+    if alpha is None:
+        from dpcov.analysis.penalty import choose_alpha
+
+        alpha = choose_alpha(
+            release, target, features, intercept=intercept, penalty=penalty, generator=generator
+        )
+    path = ridge_path(release, target, [alpha], features, intercept=intercept, penalty=penalty)
+    return Ridge(
+        target,
+        path.columns,
+        path.coefficients[0],
+        float(path.intercepts[0]),
+        float(alpha),
+        penalty,
+        float(path.r_squared[0]),
+        release.schema,
+    )
+
+
+def ridge_path(
+    release: Release,
+    target: str,
+    alphas: Sequence[float] | Vector,
+    features: Sequence[str] | None = None,
+    *,
+    intercept: bool = True,
+    penalty: Penalty = "encoded",
+) -> RidgePath:
+    """Ridge regressions for several alphas; parameters and errors as in `ridge`."""
+    strengths = np.asarray(alphas, np.float64)
+    if strengths.ndim != 1 or not np.all(np.isfinite(strengths) & (strengths >= 0)):
+        raise ReleaseError("alpha must be a number of at least 0.")
+    require_matrix(release)
+    to = position(release, target)
+    declared = release.schema.features
+    at = chosen(release, features, without=declared[to].column)
+    problem = Problem.of(release, [to], at, penalty, intercept=intercept)
+    solutions = problem.solutions(strengths)
+    losses = problem.losses(solutions)[:, 0]
+    solutions = solutions[:, :, 0]
+    units = declared[to].scale
+    offsets = problem.target_means[0] - solutions @ problem.means
+    power = problem.power[0]
+    return RidgePath(
+        target,
+        names_of(release, at),
+        penalty,
+        strengths,
+        solutions * units / np.array([declared[j].scale for j in at]),
+        offsets * units,
+        1 - losses / power if power > 0 else np.zeros(len(losses)),
+    )
+
+
+def ridge_error_bound(difference: Matrix, coefficients: Vector, penalty: float) -> float:
+    """Lemma 1 of paper 000: how far ridge coefficients can be from those of the true matrix.
+
+    ||w - w_hat||_2 <= (||D||_{2,1} + ||D||_2 ||w_hat||_2) / penalty, where D = C - C_hat and
+    ||.||_{2,1} is the largest norm of a column. The lemma's denominator lambda_min(C) + 2 alpha n
+    is private; without lambda_min(C) >= 0 the bound is public wherever D is simulated.
+
+    Parameters
+    ----------
+    difference : (p, p) C - C_hat, unnormalised (n times the moments), both encoded, C_hat positive
+        semidefinite (see `Release.second_moment`): w_hat must solve its own normal equations.
+    coefficients : (k,) w_hat, of the encoded features.
+    penalty : 2 alpha n, above 0.
+
+    Returns
+    -------
+    The bound; any target and features of the matrix.
+
+    """
+    if not penalty > 0:
+        raise ReleaseError("Lemma 1 needs a penalty above 0.")
+    columns = float(np.linalg.norm(difference, axis=0).max())
+    spectral = float(np.abs(np.linalg.eigvalsh(difference)).max())
+    return (columns + spectral * float(np.linalg.norm(coefficients))) / penalty

@@ -1,0 +1,170 @@
+"""Synthetic rows that have the moments of a release."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from dpcov.analysis.moments import Moments, positive, require_matrix, solve
+from dpcov.errors import ReleaseError
+from dpcov.schema import Categorical, Numeric
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.releases import Release
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+CALIBRATION = 2000  # rows over which the shares of the levels are made right
+ROUNDS = 50
+LEAST_DAMPING = 1e-9
+
+
+def sample(release: Release, n: int, seed: int | None = None) -> pa.Table:
+    """Draw `n` synthetic rows with about the means and covariance of the release.
+
+    Categorical columns are drawn one after the other: the chances of a column's levels are the
+    linear regression of its indicators on those drawn before, cut to [0, 1] and then scaled,
+    level by level, until their averages are the released shares. Then the numbers are drawn from
+    a normal law, its mean linear in the levels, its covariance the residual one, and moved into
+    their bounds. Relations beyond second moments are not kept, and numbers are not rounded.
+
+    Parameters
+    ----------
+    release : a release with an intercept.
+    n : number of rows, at least 1.
+    seed : of this simulation; default, another sample each time. It has no part in privacy: the
+        rows are computed from the release alone.
+
+    Returns
+    -------
+    Table with the schema's columns: numbers as float64, categories in the type of their levels.
+    Nulls stand for missing values where they are a declared level (`missing` = ``level``), and for
+    other levels where the levels are not texts.
+
+    Raises
+    ------
+    ReleaseError : `n` below 1, no intercept, or nothing but the trace was released.
+
+    """
+    if n < 1:
+        raise ReleaseError(f"The number of synthetic rows must be at least 1; it is {n}.")
+    require_matrix(release)
+    sampler = _Sampler(release, max(n, CALIBRATION), np.random.default_rng(seed))
+    return sampler.table().slice(0, n)
+
+
+class _Sampler:
+    """Draws blocks of features one after the other, each given those before."""
+
+    def __init__(self, release: Release, rows: int, generator: np.random.Generator) -> None:
+        self._moments = Moments.of(release)
+        self._schema = release.schema
+        self._generator = generator
+        self._damping = _damping(release, self._moments.count, generator)
+        self._drawn = np.zeros((rows, 0))
+        self._given: list[int] = []
+
+    def table(self) -> pa.Table:
+        """All rows drawn."""
+        columns = self._schema.encoded_columns
+        names = [feature.name for feature in self._schema.features]
+        arrays: dict[str, pa.Array] = {}
+        absent: dict[str, NDArray[np.bool_]] = {}
+        for name, column in columns.items():
+            if isinstance(column, Categorical):
+                at = [names.index(f"{name}={label}") for label in column.labels]
+                arrays[name] = _levels(column, self._draw_levels(at))
+            elif column.missing == "level":
+                chances = self._draw_levels([names.index(f"{name}=(missing)")], rest=True)
+                absent[name] = chances == 0
+        numeric = {name: c for name, c in columns.items() if isinstance(c, Numeric)}
+        if numeric:
+            values = self._draw_numbers([names.index(name) for name in numeric], absent, numeric)
+            arrays |= values
+        return pa.table({name: arrays[name] for name in columns})
+
+    def _regression(self, at: list[int]) -> tuple[Matrix, Matrix]:
+        """(rows, b) conditional means of features given those drawn, and their covariance."""
+        covariance, means = self._moments.covariance, self._moments.means
+        cross = covariance[np.ix_(self._given, at)]
+        gram = covariance[np.ix_(self._given, self._given)]
+        slopes, _ = solve(gram + self._damping * np.eye(len(gram)), cross)
+        centred = self._drawn - means[self._given]
+        residual = positive(
+            covariance[np.ix_(at, at)] - cross.T @ slopes - slopes.T @ cross
+            + slopes.T @ gram @ slopes
+        )  # fmt: skip
+        encoded = (means[at] - self._moments.centers[at]) / self._moments.scales[at]
+        return encoded + centred @ slopes, residual
+
+    def _draw_levels(self, at: list[int], *, rest: bool = False) -> NDArray[np.int64]:
+        """(rows,) position of the level drawn among `at`, `rest` adding one for none of them."""
+        shares = np.clip(self._moments.means[at], 0.0, 1.0)
+        chances = self._regression(at)[0]
+        if rest:
+            shares = np.append(shares, 1 - shares.sum())
+            chances = np.column_stack([chances, 1 - chances.sum(axis=1)])
+        if shares.sum() <= 0:
+            shares = np.ones(len(shares))
+        chances = _calibrated(chances, shares / shares.sum())
+        uniform = self._generator.random(len(chances))
+        drawn = (chances.cumsum(axis=1) < uniform[:, None]).sum(axis=1)
+        drawn = np.minimum(drawn, len(shares) - 1)
+        kept = at[:-1] if not rest and len(at) > 1 else at  # the last follows from the others
+        indicators = (drawn[:, None] == np.arange(len(kept))).astype(np.float64)
+        self._drawn = np.column_stack([self._drawn, indicators])
+        self._given += kept
+        positions: NDArray[np.int64] = drawn
+        return positions
+
+    def _draw_numbers(
+        self, at: list[int], absent: dict[str, NDArray[np.bool_]], columns: dict[str, Numeric]
+    ) -> dict[str, pa.Array]:
+        means, covariance = self._regression(at)
+        values, vectors = np.linalg.eigh(covariance)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        noise = self._generator.standard_normal(means.shape) @ root.T
+        arrays = {}
+        for j, (name, column) in enumerate(columns.items()):
+            gone = absent.get(name, np.zeros(len(means), bool))
+            # in the release a missing value is the midpoint, which has no variance
+            present = max(1 - float(gone.mean()), 1 / len(gone))
+            encoded = means[:, j] + noise[:, j] / np.sqrt(present)
+            numbers = column.midpoint + column.half_range * encoded
+            arrays[name] = pa.array(np.clip(numbers, column.lower, column.upper), mask=gone)
+        return arrays
+
+
+def _damping(release: Release, count: float, generator: np.random.Generator) -> float:
+    """Variance, per row, below which a direction is noise; regressions are damped by it."""
+    if release.noise is None:
+        return LEAST_DAMPING
+    noise = release.unmapped(release.noise.simulate(generator) * release.lattice.step**2)
+    return max(LEAST_DAMPING, float(np.linalg.eigvalsh(noise)[-1]) / count)
+
+
+def _calibrated(chances: Matrix, shares: Vector) -> Matrix:
+    """(m, l) probabilities near `chances` with column averages `shares`."""
+    chances = np.clip(chances, 1e-9, 1.0)
+    for _ in range(ROUNDS):
+        chances = chances / chances.sum(axis=1, keepdims=True)
+        chances = chances * (shares / np.maximum(chances.mean(axis=0), 1e-300))
+    result: Matrix = chances / chances.sum(axis=1, keepdims=True)
+    return result
+
+
+def _levels(column: Categorical, drawn: NDArray[np.int64]) -> pa.Array:
+    """Cells of a categorical column for positions among its labels."""
+    texts = any(isinstance(level, str) for level in column.levels)
+    cells = [str(level) if texts else level for level in column.levels]
+    values: list[bool | int | float | str | None] = list(cells)
+    if column.other:
+        values.append("(other)" if texts else None)
+    if column.missing == "level":
+        values.append(None)
+    return pa.array(values).take(pa.array(drawn))

@@ -1,0 +1,152 @@
+"""Least squares with standard errors for sampling and privacy noise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from scipy import stats
+
+import dpcov
+from analysis_tables import (
+    null_matrix,
+    one_hot,
+    released,
+    rescaled,
+    trace_only,
+    without_intercept,
+    without_law,
+)
+from dpcov import ols
+from dpcov.entropy import simulation_generator
+from dpcov.errors import ReleaseError
+from statistical.checks import PASSES, REJECTED
+
+TRUTH = np.array([0.2, 1.0, -0.5, 0.0])
+REPEATS = 120
+
+
+@pytest.mark.parametrize("target", ["y", "sex=f"])
+def test_every_figure_is_that_of_statsmodels(target: str) -> None:
+    fit = ols(released(), target)
+    names = ("a", "group=v", "group=w", "b", "sex=f", "c", "y")
+    assert fit.names == ("(intercept)", *(name for name in names if name != target))
+    expected = sm.OLS(one_hot((target,))[:, 0], sm.add_constant(one_hot(fit.names[1:]))).fit()
+    assert np.allclose(fit.coefficients, expected.params, atol=1e-4)
+    assert np.allclose(fit.sampling_errors, expected.bse, rtol=1e-4)
+    assert np.all(fit.privacy_errors < 1e-2 * fit.sampling_errors)
+    assert np.allclose(fit.t, expected.tvalues, rtol=1e-3, atol=1e-2)
+    assert np.allclose(fit.p_values, expected.pvalues, atol=1e-3)
+    assert np.allclose(np.column_stack([fit.lower, fit.upper]), expected.conf_int(), atol=1e-3)
+    assert fit.r_squared == pytest.approx(expected.rsquared, abs=1e-5)
+    assert fit.adjusted_r_squared == pytest.approx(expected.rsquared_adj, abs=1e-5)
+    assert fit.residual_deviation == pytest.approx(np.sqrt(expected.scale), rel=1e-4)
+    assert fit.degrees == pytest.approx(expected.df_resid, abs=1e-2)
+
+
+def test_units_scale_coefficients_and_errors() -> None:
+    factors = {"a": 1000.0, "y": 0.01}
+    one, other = ols(released(), "y"), ols(rescaled(**factors), "y")
+    units = np.array([0.01 / factors.get(name, 1.0) for name in one.names])
+    assert np.allclose(other.coefficients, one.coefficients * units, rtol=1e-3)
+    assert np.allclose(other.standard_errors, one.standard_errors * units, rtol=1e-3)
+    assert np.allclose(other.t, one.t, rtol=1e-3)
+
+
+@lru_cache
+def fits(epsilon: float, law_factor: float = 1.0) -> list[dpcov.analysis.ols.OLS]:
+    """Fits to releases of fresh samples."""
+    found = []
+    for seed in range(REPEATS):
+        generator = np.random.default_rng(seed)
+        x = generator.uniform(-1, 1, (4000, 3))
+        y = x @ TRUTH[1:] + TRUTH[0] + 0.5 * generator.uniform(-1, 1, len(x))
+        rows = np.column_stack([x, y])
+        made = dpcov.release(rows, lower=-2.5, upper=2.5, epsilon=epsilon, seed=seed)
+        if law_factor != 1.0:
+            made = replace(made, noise=made.noise.rescaled(law_factor))
+        found.append(ols(made, "x3", generator=simulation_generator(seed)))
+    return found
+
+
+def coverage_p_value(found: list[dpcov.analysis.ols.OLS]) -> float:
+    """Two-sided p-value for intervals that cover the truth in 95 %; one coefficient each."""
+    pick = [j % len(TRUTH) for j in range(len(found))]
+    hits = [f.lower[j] <= TRUTH[j] <= f.upper[j] for f, j in zip(found, pick, strict=True)]
+    return float(stats.binomtest(int(np.sum(hits)), len(hits), 0.95).pvalue)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 20.0])
+def test_intervals_cover_the_truth(epsilon: float) -> None:
+    assert coverage_p_value(fits(epsilon)) > PASSES
+
+
+@pytest.mark.slow
+def test_intervals_without_the_privacy_noise_do_not_cover() -> None:
+    alone = [
+        replace(f, lower=f.coefficients - 2 * f.sampling_errors,
+                upper=f.coefficients + 2 * f.sampling_errors)
+        for f in fits(0.5)
+    ]  # fmt: skip
+    assert coverage_p_value(alone) < REJECTED
+
+
+@pytest.mark.slow
+def test_a_law_with_a_third_of_the_noise_does_not_cover() -> None:
+    assert coverage_p_value(fits(0.5, 1 / 3)) < REJECTED
+
+
+def test_the_summary_prints_every_figure_and_what_it_covers() -> None:
+    fit = ols(released(2.0), "y", ["a", "sex"])
+    lines = fit.summary().splitlines()
+    heads = lines[2].split()
+    assert heads == ["coef", "std", "err", "sampling", "privacy", "t", "P>|t|", "[0.025", "0.975]"]
+    names, figures = zip(*(line.split(maxsplit=1) for line in lines[4:7]), strict=True)
+    assert names == ("(intercept)", "a", "sex=f")
+    printed = np.array([[float(figure) for figure in line.split()] for line in figures])
+    assert np.allclose(printed[:, 0], fit.coefficients, rtol=1e-4)
+    assert np.allclose(printed[:, 3], fit.privacy_errors, rtol=1e-3)
+    assert np.allclose(printed[:, 6:], np.column_stack([fit.lower, fit.upper]), rtol=1e-4)
+    assert "privacy noise" in lines[-1]
+
+
+def test_without_a_noise_law_errors_cover_sampling_only_and_say_so() -> None:
+    fit = ols(without_law(released()), "y")
+    assert fit.privacy_errors is None
+    assert np.array_equal(fit.standard_errors, fit.sampling_errors)
+    assert "cover sampling only" in fit.summary()
+
+
+def test_coefficients_that_the_noise_leaves_open_are_refused() -> None:
+    with pytest.raises(ReleaseError, match=r"not determined\. Choose fewer features, or use ridge"):
+        ols(released(0.01), "y")
+
+
+def test_too_few_rows_are_refused() -> None:
+    rows = np.random.default_rng(0).uniform(-1, 1, (4, 4))
+    made = dpcov.release(rows, lower=-1, upper=1, epsilon=1e6, neighbors="replace-one", seed=0)
+    with pytest.raises(ReleaseError, match="more rows than there are"):
+        ols(made, "x3")
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, 95])
+def test_a_level_that_is_no_share_is_refused(level: float) -> None:
+    with pytest.raises(ReleaseError, match="between 0 and 1"):
+        ols(released(), "y", level=level)
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (trace_only, "holds the trace only"),
+        (without_intercept, "without an intercept"),
+        (lambda: without_law(null_matrix()), "is null"),
+    ],
+)
+def test_a_release_with_nothing_to_analyse_is_refused(made, message: str) -> None:
+    with pytest.raises(ReleaseError, match=message):
+        ols(made(), "y")

@@ -1,0 +1,280 @@
+"""Ridge regression from a release, its error bound, and the choice of alpha."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn import linear_model
+
+import dpcov
+from analysis_tables import (
+    HALF_RANGES,
+    ROWS,
+    null_matrix,
+    one_hot,
+    released,
+    reordered,
+    rescaled,
+    table,
+    trace_only,
+    without_intercept,
+    without_law,
+)
+from dpcov import choose_alpha, ridge, ridge_error_bound, ridge_path
+from dpcov.analysis.penalty import _errors
+from dpcov.analysis.ridge import Problem
+from dpcov.entropy import simulation_generator
+from dpcov.errors import ReleaseError
+
+TARGETS = ["y", "c", "sex=f", "group=w"]
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("target", TARGETS)
+def test_coefficients_are_those_of_scikit_learn(target: str, intercept: bool) -> None:
+    model = ridge(released(), target, 0.02, intercept=intercept, penalty="raw")
+    values, wanted = one_hot(model.columns), one_hot((target,))[:, 0]
+    expected = linear_model.Ridge(alpha=2 * ROWS * 0.02, fit_intercept=intercept)
+    expected.fit(values, wanted)
+    assert np.allclose(model.coefficients, expected.coef_, rtol=1e-4, atol=1e-6)
+    assert model.intercept == pytest.approx(expected.intercept_, abs=1e-4)
+    assert np.allclose(model.predict(table()), expected.predict(values), atol=2e-4)
+    if intercept:
+        assert model.r_squared == pytest.approx(expected.score(values, wanted), abs=1e-5)
+
+
+@pytest.mark.parametrize("penalty", ["encoded", "standardized", "raw"])
+def test_the_stated_objective_is_minimised(penalty: str) -> None:
+    alpha, features = 0.05, ["a", "b", "group", "c"]
+    model = ridge(released(), "y", alpha, features, penalty=penalty)
+    values, wanted = one_hot(model.columns), one_hot(("y",))[:, 0]
+    units = {
+        "encoded": [HALF_RANGES.get(name, 1.0) for name in model.columns],
+        "standardized": values.std(axis=0),
+        "raw": np.ones(len(model.columns)),
+    }
+
+    def gradient(squares: np.ndarray) -> np.ndarray:
+        residuals = values @ model.coefficients + model.intercept - wanted
+        pull = 2 * alpha * squares * model.coefficients
+        return np.append(values.T @ residuals / ROWS + pull, residuals.mean())
+
+    assert np.abs(gradient(np.square(units[penalty]))).max() < 1e-3
+    other = "raw" if penalty != "raw" else "encoded"
+    assert np.abs(gradient(np.square(units[other]))).max() > 0.1
+
+
+def test_a_path_is_its_single_models() -> None:
+    alphas = [0.0, 1e-3, 0.1, 10.0]
+    path = ridge_path(released(1.0), "y", alphas, ["a", "sex", "c"])
+    assert path.columns == ("a", "sex=m", "sex=f", "c")
+    for at, alpha in enumerate(alphas):
+        model = ridge(released(1.0), "y", alpha, ["a", "sex", "c"])
+        assert np.allclose(path.coefficients[at], model.coefficients, rtol=1e-10)
+        assert path.intercepts[at] == pytest.approx(model.intercept, rel=1e-10)
+        assert path.r_squared[at] == pytest.approx(model.r_squared, rel=1e-10)
+    assert np.all(np.diff(path.r_squared) < 0)
+
+
+def test_units_of_columns_scale_their_coefficients() -> None:
+    factors = {"a": 1000.0, "y": 0.01}
+    for penalty in ("encoded", "standardized"):
+        one = ridge(released(), "y", 0.01, penalty=penalty)
+        other = ridge(rescaled(**factors), "y", 0.01, penalty=penalty)
+        scales = np.array([factors.get(name, 1.0) for name in one.columns])
+        assert np.allclose(other.coefficients, one.coefficients * 0.01 / scales, rtol=1e-4)
+        assert other.intercept == pytest.approx(0.01 * one.intercept, rel=1e-4)
+        assert other.r_squared == pytest.approx(one.r_squared, abs=1e-5)
+
+
+def test_columns_in_another_order_give_the_same_model() -> None:
+    one, other = (ridge(made, "y", 0.01) for made in (released(), reordered()))
+    assert set(one.columns) == set(other.columns)
+    order = [other.columns.index(name) for name in one.columns]
+    assert np.allclose(one.coefficients, other.coefficients[order], rtol=1e-4, atol=1e-6)
+
+
+def test_predictions_are_alike_from_any_container() -> None:
+    model = ridge(released(), "y", 0.01)
+    frame = table()[:40].drop(columns="y")
+    expected = model.predict(one_hot(model.columns)[:40])
+    containers = [
+        frame,
+        frame.astype(object),
+        frame.astype({"sex": "category"}),
+        pl.from_pandas(frame),
+        {name: frame[name].to_numpy() for name in frame},
+    ]
+    for container in containers:
+        assert np.allclose(model.predict(container), expected)
+
+
+def test_new_values_are_treated_as_in_the_release() -> None:
+    """Outside a bound: at the bound; missing: the midpoint; undeclared: in no level."""
+    model = ridge(released(), "y", 0.01)
+    weights = dict(zip(model.columns, model.coefficients, strict=True))
+    odd = pd.DataFrame(
+        {"a": [1e9, None], "group": ["zzz", "u"], "b": [0.0, 0.0], "sex": ["f", None], "c": [0, 0]}
+    )
+    plain = model.intercept + np.array([8.0 * weights["a"] + weights["sex=f"], weights["group=u"]])
+    assert np.allclose(model.predict(odd), plain)
+    array = np.zeros((1, len(model.columns)))
+    array[0, model.columns.index("a")] = np.nan
+    assert model.predict(array)[0] == pytest.approx(model.intercept)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (np.zeros((3, 2)), "need 8 columns"),
+        ([["a", "b"]], "must be numbers"),
+        (pd.DataFrame({"a": [1.0]}), "lack the column 'group'"),
+    ],
+)
+def test_new_rows_that_do_not_fit_are_refused(rows, message: str) -> None:
+    with pytest.raises(ReleaseError, match=message):
+        ridge(released(), "y", 0.01).predict(rows)
+
+
+def test_without_an_intercept_symmetric_bounds_suffice() -> None:
+    rows = np.random.default_rng(0).uniform(-1, 1, (3000, 3)) + 0.2
+    settings = {"lower": -1.5, "upper": 1.5, "epsilon": 1e6, "seed": 0, "intercept": 0.0}
+    made = dpcov.release(rows, neighbors="replace-one", **settings)
+    model = ridge(made, "x2", 0.01, intercept=False, penalty="raw")
+    expected = linear_model.Ridge(alpha=2 * len(rows) * 0.01, fit_intercept=False)
+    expected.fit(rows[:, :2], rows[:, 2])
+    assert np.allclose(model.coefficients, expected.coef_, atol=1e-5)
+    assert model.intercept == 0.0
+    with pytest.raises(ReleaseError, match="without an intercept"):
+        ridge(made, "x2", 0.01)
+    with pytest.raises(ReleaseError, match="not symmetric"):
+        ridge(without_intercept(neighbors="replace-one"), "y", 0.01, intercept=False)
+    with pytest.raises(ReleaseError, match="without an intercept"):
+        ridge(dpcov.release(rows, **settings), "x2", 0.01, intercept=False)
+
+
+def test_an_indefinite_matrix_is_made_positive_first() -> None:
+    made = released(0.05, denoise="none")
+    assert np.linalg.eigvalsh(made.covariance())[0] < 0
+    path = ridge_path(made, "y", [1e-3, 1e-2, 1e-1])
+    assert np.all((path.r_squared >= 0) & (path.r_squared <= 1))
+    assert np.all(np.diff(np.linalg.norm(path.coefficients, axis=1)) < 0)
+
+
+def test_the_bound_of_lemma_1_holds() -> None:
+    """For every target of a matrix, encoded; and is not far from being reached."""
+    made = released(1.0, denoise="project")
+    exact = released(denoise="project")
+    n, ratios = ROWS, []
+    for alpha in (1e-3, 1e-1):
+        difference = n * (encoded(exact) - encoded(made))
+        for t in range(len(difference)):
+            rest = np.delete(np.arange(len(difference)), t)
+            true, found = (w(n * encoded(r), t, rest, 2 * alpha * n) for r in (exact, made))
+            bound = ridge_error_bound(difference, found, 2 * alpha * n)
+            ratios.append(np.linalg.norm(true - found) / bound)
+    assert max(ratios) <= 1
+    assert max(ratios) > 0.05
+
+
+def encoded(made: dpcov.Release) -> np.ndarray:
+    scales = np.array([feature.scale for feature in made.schema.features])
+    return made.covariance() / np.outer(scales, scales)
+
+
+def w(matrix: np.ndarray, t: int, rest: np.ndarray, penalty: float) -> np.ndarray:
+    gram = matrix[np.ix_(rest, rest)] + penalty * np.eye(len(rest))
+    return np.linalg.solve(gram, matrix[rest, t])
+
+
+def test_the_bound_is_lemma_1_of_the_paper() -> None:
+    difference = np.diag([3.0, -4.0])
+    assert ridge_error_bound(difference, np.array([3.0, 4.0]), 2.0) == pytest.approx(12.0)
+    with pytest.raises(ReleaseError, match="above 0"):
+        ridge_error_bound(difference, np.zeros(1), 0.0)
+
+
+@lru_cache
+def errors(epsilon: float) -> tuple[float, np.ndarray]:
+    """Mean squared error over the target's variance: of the chosen alpha, and of each fixed one."""
+    features, grid = ["a", "b", "c", "group"], np.geomspace(1e-6, 10, 29)
+    values = one_hot(("a", "b", "c", "group=u", "group=v", "group=w"))
+    wanted = one_hot(("y",))[:, 0]
+    chosen, fixed = [], []
+    for seed in range(24):
+        made = released(epsilon, seed)
+        predictions = [ridge(made, "y", alpha, features).predict(values) for alpha in grid]
+        fixed.append(np.mean((np.array(predictions) - wanted) ** 2, axis=1) / wanted.var())
+        alpha = choose_alpha(made, "y", features, alphas=grid, generator=simulation_generator(seed))
+        chosen.append(fixed[-1][np.argmin(np.abs(grid - alpha))])
+    return float(np.mean(chosen)), np.mean(fixed, axis=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [0.15, 0.3, 1.0, 4.0])
+def test_the_chosen_alpha_is_almost_as_good_as_the_best(epsilon: float) -> None:
+    """The best one alpha for such releases, which only the data tell."""
+    chosen, fixed = errors(epsilon)
+    assert chosen <= 1.15 * fixed.min()
+    assert max(fixed[0], fixed[-1]) > 1.15 * fixed.min()
+
+
+def test_a_wrong_mean_counts_as_error() -> None:
+    truth = Problem.of(released(), [8], [0, 4], "encoded")
+    moved = replace(truth, target_means=truth.target_means + 0.5)
+    alphas = np.array([0.01])
+    assert _errors(truth, moved, alphas) == pytest.approx(_errors(truth, truth, alphas) + 0.25)
+
+
+def test_without_alpha_it_is_chosen_from_the_release() -> None:
+    made = released(0.5)
+    draws = [simulation_generator(5) for _ in range(2)]
+    chosen = choose_alpha(made, "y", generator=draws[0])
+    assert ridge(made, "y", generator=draws[1]).alpha == chosen
+    assert choose_alpha(released(), "y") < 1e-2 * chosen
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "message"),
+    [
+        ("yy", {}, "no feature 'yy'. Did you mean 'y'"),
+        ("sex", {}, "Choose one of its levels: sex=m, sex=f"),
+        ("y", {"features": ["a", "nothing"]}, "no feature 'nothing'.*Choose from: a, group, b"),
+        ("y", {"features": ["a", "y"]}, "own column 'y'"),
+        ("sex=f", {"features": ["sex=m"]}, "own column 'sex'"),
+        ("y", {"features": ["a", "a"]}, "given twice"),
+        ("y", {"features": []}, "No feature is left"),
+        ("y", {"alpha": -1.0}, "at least 0"),
+        ("y", {"alpha": float("nan")}, "at least 0"),
+        ("y", {"penalty": "lasso"}, "no penalty 'lasso'"),
+    ],
+)
+def test_bad_requests_are_refused_in_a_sentence(target, options, message: str) -> None:
+    with pytest.raises(ReleaseError, match=message):
+        ridge(released(), target, **{"alpha": 0.1, **options})
+
+
+def test_without_a_noise_law_alpha_has_to_be_given() -> None:
+    made = without_law(released(1.0))
+    assert ridge(made, "y", 0.1).r_squared > 0
+    with pytest.raises(ReleaseError, match="Give alpha"):
+        ridge(made, "y")
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (trace_only, "holds the trace only"),
+        (without_intercept, "without an intercept"),
+        (null_matrix, "is null"),
+    ],
+)
+@pytest.mark.parametrize("alpha", [None, 0.1])
+def test_a_release_with_nothing_to_analyse_is_refused(made, message: str, alpha) -> None:
+    with pytest.raises(ReleaseError, match=message):
+        ridge(made(), "y", alpha)
