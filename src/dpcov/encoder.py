@@ -84,16 +84,10 @@ class Encoder:
         self._map = linear_map
         self._inputs = len(schema.features)
         self._scale = UNITS_PER_RADIUS / lattice.radius if linear_map is None else float(FINE_UNITS)
-        self._one = float(np.floor(self._scale))
 
     def blocks(self, batch: pa.RecordBatch) -> Iterator[NDArray[np.float64]]:
         """(d, m) integer-valued blocks of rows (z, t), in order; reuses one buffer."""
-        values = [
-            _numbers(batch.column(name), self._missing)
-            if isinstance(column, Numeric)
-            else _codes(batch.column(name), column, self._missing)
-            for name, column in self._columns.items()
-        ]
+        values = self._values(batch)
         longest = min(BLOCK_ROWS, batch.num_rows)
         unmapped = np.empty((0 if self._map is None else self._inputs, longest))
         work = np.empty((2, longest))
@@ -107,6 +101,25 @@ class Encoder:
                 whole[:, :size],
             )
 
+    def fine_rows(self, batch: pa.RecordBatch) -> NDArray[np.float64]:
+        """(p, m) integers z, unmapped, in units of radius * 2^-40, clipped so that |z| <= 2^40."""
+        rows = np.empty((self._inputs, batch.num_rows))
+        with np.errstate(all="ignore"):
+            self._fill(self._values(batch), rows, FINE_UNITS / self._lattice.radius)
+            rows[np.isnan(rows)] = 0.0
+            norms = np.sqrt(_squared_norms(rows, np.empty((2, batch.num_rows))))
+            shrink = FINE_UNITS / norms * (1 - 2.0**-50)
+            clipped: NDArray[np.float64] = np.trunc(rows * np.where(norms > FINE_UNITS, shrink, 1))
+        return clipped
+
+    def _values(self, batch: pa.RecordBatch) -> list[NDArray[Any]]:
+        return [
+            numbers_of(batch.column(name), self._missing)
+            if isinstance(column, Numeric)
+            else codes_of(batch.column(name), column, self._missing)
+            for name, column in self._columns.items()
+        ]
+
     def _block(
         self,
         values: list[NDArray[Any]],
@@ -117,7 +130,7 @@ class Encoder:
         features = self._lattice.features
         with np.errstate(all="ignore"):
             target = whole[:features] if self._map is None else unmapped
-            self._fill(values, target)
+            self._fill(values, target, self._scale)
             if self._map is not None:
                 target[np.isnan(target)] = 0.0
                 factor = UNITS_PER_RADIUS / (self._lattice.radius * FINE_UNITS)
@@ -126,32 +139,33 @@ class Encoder:
         whole[features:] = self._lattice.intercept_units
         return whole
 
-    def _fill(self, values: list[NDArray[Any]], rows: NDArray[np.float64]) -> None:
-        """Write the encoded features of a block, in units of 1/scale, capped at one unit each.
+    def _fill(self, values: list[NDArray[Any]], rows: NDArray[np.float64], scale: float) -> None:
+        """Write the encoded features of a block, in units of 1/`scale`, capped at 1 each.
 
         A missing number is left as NaN, to become 0 (the midpoint) where its row is certified.
         """
-        at = 0
+        at, one = 0, float(np.floor(scale))
         for part, column in zip(values, self._columns.values(), strict=True):
             if isinstance(column, Categorical):
                 width = len(column.labels)
-                self._indicate(part, rows[at : at + width])
+                _indicate(part, rows[at : at + width], one)
                 at += width
                 continue
             row = rows[at]
             np.subtract(part, column.midpoint, out=row)
-            np.multiply(row, self._scale / column.half_range, out=row)
+            np.multiply(row, scale / column.half_range, out=row)
             np.rint(row, out=row)
-            np.clip(row, -self._one, self._one, out=row)
+            np.clip(row, -one, one, out=row)
             at += 1
             if column.missing == "level":
-                np.multiply(np.isnan(row), self._one, out=rows[at])
+                np.multiply(np.isnan(row), one, out=rows[at])
                 at += 1
 
-    def _indicate(self, codes: NDArray[np.int64], rows: NDArray[np.float64]) -> None:
-        rows[:] = 0.0
-        present = np.flatnonzero(codes >= 0)
-        rows[codes[present], present] = self._one
+
+def _indicate(codes: NDArray[np.int64], rows: NDArray[np.float64], one: float) -> None:
+    rows[:] = 0.0
+    present = np.flatnonzero(codes >= 0)
+    rows[codes[present], present] = one
 
 
 def _certify(rows: NDArray[np.float64], work: NDArray[np.float64]) -> None:
@@ -215,7 +229,7 @@ def _plain(values: pa.Array) -> pa.Array:
     return values.cast(pa.binary()) if pa.types.is_binary_view(kind) else values
 
 
-def _numbers(values: pa.Array, missing: tuple[str, ...]) -> NDArray[np.float64]:
+def numbers_of(values: pa.Array, missing: tuple[str, ...]) -> NDArray[np.float64]:
     """Numbers of a column; NaN where a cell is null, not a number, or declared missing."""
     values = cells(values, missing)
     if is_text(values.type):
@@ -233,7 +247,7 @@ def _numbers(values: pa.Array, missing: tuple[str, ...]) -> NDArray[np.float64]:
     return result
 
 
-def _codes(values: pa.Array, column: Categorical, missing: tuple[str, ...]) -> NDArray[np.int64]:
+def codes_of(values: pa.Array, column: Categorical, missing: tuple[str, ...]) -> NDArray[np.int64]:
     """Index of each cell's indicator among `column.labels`, or -1 for none."""
     values = cells(values, missing)
     codes = _positions(values, column.levels)

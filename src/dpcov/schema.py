@@ -11,6 +11,7 @@ import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
@@ -193,7 +194,7 @@ class Schema(_Model):
         unit = () if self.unit is None else (self.unit.column,)
         return (*self.encoded_columns, *unit)
 
-    @property
+    @cached_property
     def features(self) -> tuple[Feature, ...]:
         """Coordinates of an encoded row, without the intercept."""
         found: list[Feature] = []

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dpcov.encoder import _codes, _numbers
+from dpcov.encoder import codes_of, numbers_of
 from dpcov.errors import ReleaseError
 from dpcov.schema import Categorical, Numeric
 from dpcov.sources import open_source
@@ -171,10 +171,10 @@ def _features_of(schema: Schema, name: str, values: pa.Array) -> dict[str, Matri
     """Values of each feature of a column."""
     column = schema.encoded_columns[name]
     if isinstance(column, Numeric):
-        numbers = _numbers(values, schema.missing)
+        numbers = numbers_of(values, schema.missing)
         absent = np.isnan(numbers).astype(np.float64)
         return {name: _bounded(numbers, column), f"{name}=(missing)": absent}
-    codes = _codes(values, column, schema.missing)
+    codes = codes_of(values, column, schema.missing)
     return {
         f"{name}={label}": (codes == at).astype(np.float64)
         for at, label in enumerate(column.labels)
