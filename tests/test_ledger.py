@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpcov.accounting import compose
 from dpcov.errors import BudgetError, BudgetExceededError, LedgerError
 from dpcov.ledger import Ledger
 from dpcov.privacy import (
@@ -22,7 +23,6 @@ from dpcov.privacy import (
     Neighbors,
     PureDP,
     Unit,
-    compose,
     exact,
     zcdp_epsilon,
 )

@@ -1,4 +1,4 @@
-"""Numbers of privacy: budgets, conversions, composition; mpmath is the oracle."""
+"""Numbers of privacy: budgets and conversions; mpmath is the oracle."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from dpcov.privacy import (
     PureDP,
     Unit,
     budget_from,
-    compose,
     exact,
     gaussian_delta,
     gaussian_mu,
@@ -169,79 +168,6 @@ def test_the_epsilon_of_any_rho_is_a_number(rho, delta) -> None:
 def test_the_epsilon_of_nonsense_is_refused(rho, delta) -> None:
     with pytest.raises(BudgetError):
         zcdp_epsilon(rho, delta)
-
-
-def test_ten_tenths_are_one() -> None:
-    assert compose([PureDP(0.1)] * 10) == PureDP(1.0)
-    assert compose([ZCDP(0.1)] * 10) == ZCDP(1.0)
-    assert compose([ApproxDP(0.1, 1e-7)] * 10, 1e-6) == ApproxDP(1.0, 1e-6)
-
-
-PURE = st.builds(PureDP, st.floats(1e-6, 3.0))
-RHO = st.builds(ZCDP, st.floats(1e-8, 1.0))
-APPROX = st.builds(ApproxDP, st.floats(1e-6, 3.0), st.floats(1e-12, 1e-7))
-MIXED = st.lists(PURE | RHO | APPROX, min_size=1, max_size=6)
-
-
-def total(spends: list[Budget], name: str) -> Fraction:
-    return sum((exact(getattr(s, name)) for s in spends if hasattr(s, name)), Fraction(0))
-
-
-@settings(max_examples=100, deadline=None)
-@given(spends=st.lists(PURE, min_size=1, max_size=6))
-def test_pure_spends_add_up_rounded_up(spends) -> None:
-    found = exact(compose(spends).epsilon)
-    assert total(spends, "epsilon") <= found <= total(spends, "epsilon") * (1 + Fraction(1, 10**15))
-
-
-@settings(max_examples=100, deadline=None)
-@given(spends=st.lists(PURE | RHO, min_size=2, max_size=6))
-def test_pure_spends_count_half_their_square_beside_zcdp(spends) -> None:
-    squares = sum((exact(s.epsilon) ** 2 / 2 for s in spends if isinstance(s, PureDP)), Fraction(0))
-    found = compose(spends)
-    if isinstance(found, ZCDP):
-        assert 0 <= exact(found.rho) - total(spends, "rho") - squares <= Fraction(1, 10**14)
-    else:
-        assert total(spends, "rho") == 0
-
-
-@settings(max_examples=80, deadline=None)
-@given(spends=MIXED, more=PURE | RHO | APPROX, order=st.randoms(use_true_random=False))
-def test_composition_is_never_below_a_part_and_grows_whatever_the_order(
-    spends, more, order
-) -> None:
-    delta = 1e-5
-    found = compose(spends, delta)
-    assert exact(found.delta) >= max(exact(delta), total(spends, "delta"))
-    assert exact(found.epsilon) >= sum(exact(s.epsilon) for s in spends if isinstance(s, ApproxDP))
-    if not any(isinstance(s, ApproxDP) for s in spends):
-        assert all(found.epsilon >= compose([s], delta).epsilon * (1 - 1e-9) for s in spends)
-    assert compose([*spends, more], delta).epsilon >= found.epsilon * (1 - 1e-9)
-    order.shuffle(spends)
-    assert compose(spends, delta) == found
-
-
-def test_a_delta_that_does_not_suffice_is_refused() -> None:
-    parts: list[Budget] = [ApproxDP(0.1, 1e-7)] * 10
-    for delta, spends in [(9e-7, parts), (1e-6, [*parts, ZCDP(0.1)]), (0.0, [ZCDP(1.0), *parts])]:
-        with pytest.raises(BudgetError, match="more than the total delta"):
-            compose(spends, delta)
-
-
-@pytest.mark.parametrize(
-    "spends",
-    [
-        [],
-        [PureDP(1.7e308)] * 2,
-        [ZCDP(1.7e308)] * 2,
-        [ApproxDP(1.7e308, 1e-9)] * 2,
-        [PureDP(1e200), ZCDP(1.0)],
-    ],
-    ids=["none", "pure", "zcdp", "approx", "square"],
-)
-def test_a_composition_that_is_no_number_is_refused(spends) -> None:
-    with pytest.raises(BudgetError):
-        compose(spends)
 
 
 @settings(max_examples=100)

@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass
 from multiprocessing import Pool
 from pathlib import Path
 
+from threadpoolctl import threadpool_limits
+
 import plots
 from amin2019 import methods, published
 from amin2019.tables import NAMES, seed_of, table
 from slopes import Mean
-from threadpoolctl import threadpool_limits
 
 EPSILONS = (0.01, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
 SMALL_EPSILONS = (0.01, 0.5, 4.0)
@@ -57,6 +58,9 @@ class Figure:
     def at(self, dataset: str, epsilon: float, method: str) -> Cell:
         return self._found[dataset, epsilon, method]
 
+    def has(self, dataset: str, epsilon: float, method: str) -> bool:
+        return (dataset, epsilon, method) in self._found
+
     def error(self, dataset: str, epsilon: float, method: str) -> float:
         return self.at(dataset, epsilon, method).error_mean
 
@@ -69,6 +73,7 @@ def measure(small: bool) -> Figure:
         for name in reversed(NAMES)
         for method in sorted(ENTRIES, key=lambda method: "KT" not in method)
         for epsilon in epsilons
+        if table(name).d <= ENTRIES[method].up_to
     ]
     with threadpool_limits(1), Pool(PROCESSES) as pool:
         cells = pool.map(_cell, tasks, chunksize=1)

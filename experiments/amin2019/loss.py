@@ -12,8 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from amin2019 import published
 from numpy.typing import NDArray
+
+from amin2019 import published
 from reproduce import Finding
 
 POINTS = 20_000  # the trapezoid rule is exact to rounding for smooth periodic integrands

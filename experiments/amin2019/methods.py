@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from amin2019.tables import Matrix, Table
 
+from amin2019.tables import Matrix, Table
 from dpcov.denoise import denoise
 from dpcov.entropy import Entropy, simulation_generator
 from dpcov.mechanisms import (
@@ -24,6 +24,7 @@ from dpcov.mechanisms import (
     Laplace,
     MatrixLaplace,
     Mechanism,
+    NuclearLaplace,
     SeparateLaplace,
 )
 from dpcov.privacy import ApproxDP, Budget, Neighbors, PureDP
@@ -38,12 +39,16 @@ REPLACE = Neighbors.REPLACE_ONE
 
 @dataclass(frozen=True)
 class Entry:
-    """A method of the comparison; `pure` says whether it is epsilon-DP without a delta."""
+    """A method of the comparison, for tables of at most `up_to` columns.
+
+    `pure` says whether it is epsilon-DP without a delta.
+    """
 
     name: str
     family: Family
     method: Method
     pure: bool
+    up_to: int = 1000
 
 
 def clipped(matrix: Matrix, n: int) -> Matrix:
@@ -103,6 +108,7 @@ def _sampled(allocation: str, **fields: object) -> EigenvectorSampling:
 
 
 OURS = "ours"
+EXACT_ORDERS = 50  # beyond, the library has no exact sampler of nuclear-Laplace noise
 ENTRIES = [
     Entry("L", "paper", noisy(Laplace(paper_constants=True, trace_share=0.0)), True),
     Entry("KT", "paper", released(KapralovTalwar(paper_constants=True), "none"), True),
@@ -121,5 +127,6 @@ ENTRIES = [
     Entry("PCA-1", "tight", released(ExponentialPCA(components=1), "project"), True),
     Entry("separate", "tight", released(SeparateLaplace(), "shrink"), True),
     Entry("adaptive", "tight", released(AdaptiveLaplace(), "shrink"), True),
+    Entry("nuclear", "tight", released(NuclearLaplace(), "shrink"), True, EXACT_ORDERS),
     Entry(OURS, "ours", released(MatrixLaplace(), "shrink"), True),
 ]

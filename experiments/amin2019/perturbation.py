@@ -16,10 +16,10 @@ sources assume a loss with derivative at most 1, which squared loss has not.
 from __future__ import annotations
 
 import numpy as np
-from amin2019 import ridge
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from amin2019 import ridge
 from dpcov.privacy import gaussian_mu
 
 Matrix = NDArray[np.float64]

@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from amin2019.methods import DELTAS, Entry, Method
-from amin2019.tables import Matrix, Table
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from amin2019.methods import DELTAS, Entry, Method
+from amin2019.tables import Matrix, Table
 from dpcov.entropy import Entropy
 from dpcov.privacy import gaussian_mu
 from dpcov.samplers.frame import sequential_frame

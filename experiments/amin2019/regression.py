@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+
 import plots
 from amin2019 import perturbation, ridge
 from amin2019.figure1 import ENTRIES, EPSILONS, SMALL_EPSILONS
@@ -66,8 +67,11 @@ def findings(small: bool, folder: Path) -> dict[str, Finding]:
             lemma.violations == 0,
         ),
         "beats-output-perturbation": Finding(
-            told("AD"),
-            min(len(against["AD", shared]), len(against["AD", gaussian])) >= 0.9 * places,
+            told("AD"), len(against["AD", shared]) >= 0.9 * places
+        ),
+        "beats-gaussian-output-perturbation": Finding(
+            f"AD better on {len(against['AD', gaussian])} of {places} cells",
+            len(against["AD", gaussian]) == places,
         ),
         "default-beats-perturbation": Finding(
             told(OURS),

@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
+
 from amin2019 import published
 from amin2019.figure1 import EPSILONS
 from amin2019.tables import NAMES, Table, seed_of, table
-from numpy.typing import NDArray
-from reproduce import Finding
-
 from dpcov.entropy import Entropy
 from dpcov.samplers.frame import sequential_frame
+from reproduce import Finding
 
 FAILURE = 0.05
 REPEATS = 10

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from threadpoolctl import threadpool_limits
+
 from amin2019 import loss, regression, rejection, scaling, verdicts
 from reproduce import Finding
-from threadpoolctl import threadpool_limits
 
 
 def run(small: bool, folder: Path) -> dict[str, Finding]:

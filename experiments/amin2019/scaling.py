@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
+
 import plots
 from amin2019.figure1 import ENTRIES
 from amin2019.methods import OURS
 from amin2019.tables import Table, columns_of_adult, seed_of, synthetic, table
-from numpy.typing import NDArray
 from reproduce import Finding
 from slopes import Mean, Slope, log_slope
 
@@ -40,10 +41,9 @@ def findings(small: bool, folder: Path) -> dict[str, Finding]:
     dimensions = dimension_sweep(5 if small else 50)
     swept = dict.fromkeys(point.sweep for point in appendix)
     for sweep in swept:
-        name = "".join(c if c.isalnum() else "-" for c in sweep)
-        draw(
-            [p for p in appendix if p.sweep == sweep], folder / f"dimension-{name}.svg", sweep, "d"
-        )
+        own = [point for point in appendix if point.sweep == sweep]
+        name = sweep.replace(", epsilon ", "-").replace(" ", "-")
+        draw(own, folder / f"dimension-{name}.svg", sweep, "d")
     draw(rows, folder / "rows.svg", "error against n, d = 10, epsilon = 1", "n")
     draw(dimensions, folder / "theorem2.svg", "||C_hat - C||_F, epsilon = 1", "d")
     wider = {sweep: gaps(appendix, sweep) for sweep in swept}

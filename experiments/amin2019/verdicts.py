@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+
 from amin2019 import figure1
 from amin2019.figure1 import ENTRIES, Cell, Figure
 from amin2019.methods import DELTAS, OURS
@@ -100,7 +101,8 @@ def gap_largest(figure: Figure) -> Finding:
     ]
     means = {name: np.mean([gap(name, epsilon) for epsilon in figure.epsilons]) for name in NAMES}
     return Finding(
-        f"largest on adult at {len(largest)} of {len(figure.epsilons)} epsilons ({largest}); mean "
+        f"largest on adult at {len(largest)} of {len(figure.epsilons)} epsilons "
+        f"({', '.join(f'{epsilon:g}' for epsilon in largest)}); mean "
         f"of KT - AD: {', '.join(f'{name} {mean:.3f}' for name, mean in means.items())}",
         largest == figure.epsilons,
     )
@@ -150,7 +152,8 @@ def default_is_best(figure: Figure) -> Finding:
         method: [
             place
             for place in figure.places
-            if figure.error(*place, method) * CLEARLY < figure.error(*place, OURS)
+            if figure.has(*place, method)
+            and figure.error(*place, method) * CLEARLY < figure.error(*place, OURS)
         ]
         for method in rivals
     }

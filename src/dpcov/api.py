@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from dpcov.denoise import METHODS, Method, denoise
 from dpcov.entropy import Entropy, simulation_generator
@@ -61,7 +61,7 @@ def prepare(
     rho: float | None = None,
     mechanism: str = "auto",
     neighbors: Neighbors | str = Neighbors.ADD_REMOVE,
-    radius: float | None = None,
+    radius: float | Literal["private"] | None = None,
     intercept: float | None = None,
     denoise: Method = "shrink",
     threads: int | None = None,
@@ -79,6 +79,8 @@ def prepare(
         ) from None
     if denoise not in METHODS:
         raise ReleaseError(f"There is no denoising {denoise!r}. Choose: {', '.join(METHODS)}.")
+    if radius == "private":
+        mechanism_fields["radius"], radius = radius, None
     resolved = _schema(data, schema, lower, upper, radius, intercept)
     rows = open_rows(data, resolved, threads=threads)
     if mechanism == "auto":
@@ -90,6 +92,8 @@ def prepare(
     else:
         chosen, reason = mechanism_named(mechanism, **mechanism_fields), "asked for"
     guarantee = chosen.calibrate(rows.lattice(), budget, relation).guarantee
+    if chosen.passes > 1:
+        rows.require_rereadable()
     return Request(rows, chosen, reason, budget, guarantee, denoise, seed)
 
 
@@ -114,6 +118,8 @@ def release(
     mechanism : ``auto``, ``matrix-laplace`` or ``gaussian``; further keywords are its fields.
     neighbors : ``add-remove`` (the number of rows is private) or ``replace-one``.
     radius : public bound on the norm of an encoded row; default, the largest that the bounds allow.
+        ``private`` chooses a smaller one from noisy counts, for a share of the budget, where few
+        rows are nearly that long (not every mechanism can).
     intercept : weight of the constant, as a share of the radius (default 0.3; 0 for none).
     denoise : ``shrink``, ``project`` or ``none``.
     threads : threads that encode and sum.

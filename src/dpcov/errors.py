@@ -27,6 +27,20 @@ class MechanismError(DpcovError):
     """A mechanism refuses from public numbers alone, before anything is read or spent."""
 
 
+class MechanismRefused(DpcovError):  # noqa: N818  an outcome of the mechanism, not a fault
+    """A mechanism looked at the data and refuses to release anything.
+
+    That it refused is an output that its guarantee covers, and all that may be learnt: the text is
+    the same for every table. The budget is spent. A mechanism that refuses draws nothing more.
+    """
+
+    def __init__(self, wanted: str) -> None:
+        super().__init__(
+            f"The mechanism refuses to release: it needs {wanted}, and by its private test the "
+            "data may not be like that. The budget is spent."
+        )
+
+
 class ReleaseError(DpcovError):
     """A release file cannot be read, or is not what it should be."""
 

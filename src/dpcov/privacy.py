@@ -1,4 +1,4 @@
-"""Definitions of privacy: neighbours, budgets, guarantees, conversions, composition.
+"""Definitions of privacy: neighbours, budgets, guarantees, conversions.
 
 Budgets are frozen data. A number given as a float means the decimal that it prints as
 (`exact`), so ten releases at 0.1 fit a budget of 1 and no binary rounding is ever in
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
@@ -218,56 +218,24 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     if rho > LARGEST_RHO:
         return math.inf
 
-    def terms(log_excess: float) -> tuple[float, ...]:
+    def at(log_excess: float) -> float:
         excess = math.exp(log_excess)
-        alpha = 1 + excess
-        logs = math.log(delta) / excess, math.log1p(excess) / excess
-        return alpha * rho, -math.log1p(1 / excess), -logs[0], -logs[1]
+        return renyi_epsilon_at(excess, (1 + excess) * rho, delta)
 
     # the minimum lies near excess^2 = -ln(delta)/rho
     guess = (math.log(max(1e-3, -math.log(delta))) - math.log(rho)) / 2
-    best = minimize_scalar(
-        lambda log_excess: sum(terms(log_excess)),
-        bounds=(guess - 10, guess + 10),
-        method="bounded",
-        options={"xatol": 1e-10},
-    )
-    found = terms(float(best.x))
-    return max(0.0, sum(found) + ROUNDING * sum(map(abs, found)))
+    bounds = (guess - 10, guess + 10)
+    best = minimize_scalar(at, bounds=bounds, method="bounded", options={"xatol": 1e-10})
+    return max(0.0, at(float(best.x)))
 
 
-def compose(spends: Sequence[Budget], delta: float = 0.0) -> Budget:
-    """One budget that releases with these `spends`, fixed in advance, are sure to keep together.
+def renyi_epsilon_at(excess: float, divergence: float, delta: float) -> float:
+    """Epsilon at `delta` of a Renyi divergence of order 1 + `excess`, rounded up.
 
-    What a release asks may depend on earlier ones; how much it spends may not (the ledger counts
-    spends that do, by rules that allow it). Pure budgets add in epsilon, zCDP in rho (a pure
-    epsilon is epsilon^2/2-zCDP: Bun and Steinke 2016, Prop. 1.4 and Lemma 1.7), (epsilon, delta)
-    in both. Where kinds are mixed the result is (epsilon, delta)-DP with the given total `delta`,
-    by the better of the two readings of the pure part. Any `delta` left over by (epsilon, delta)
-    spends serves the zCDP part.
+    Canonne, Kamath and Steinke 2020, Prop. 12.
     """
-    if not spends:
-        raise BudgetError("Nothing to compose.")
-    approx = [s for s in spends if isinstance(s, ApproxDP)]
-    pure = _sum(exact(s.epsilon) for s in spends if isinstance(s, PureDP))
-    squares = _sum(exact(s.epsilon) ** 2 / 2 for s in spends if isinstance(s, PureDP))
-    rho = _sum(exact(s.rho) for s in spends if isinstance(s, ZCDP))
-    if not approx and delta == 0:
-        return ZCDP(round_up(rho + squares)) if rho else PureDP(round_up(pure))
-    delta = _positive("delta", delta) if delta else 0.0
-    epsilon = _sum(exact(s.epsilon) for s in approx)
-    spent_delta = _sum(exact(s.delta) for s in approx)
-    left = round_down(exact(delta) - spent_delta)
-    if (delta and left < 0) or (rho and left <= 0):
-        raise BudgetError("The deltas of these releases add up to more than the total delta.")
-    options = [] if rho else [epsilon + pure]
-    if left > 0:
-        conversions = [(pure, rho), (Fraction(0), rho + squares)]
-        converted = [(p, zcdp_epsilon(round_up(r), left)) for p, r in conversions if r]
-        options += [epsilon + p + exact(e) for p, e in converted if e < math.inf]
-    if not options:
-        raise BudgetError("These releases add up to a rho too large for any epsilon.")
-    return ApproxDP(max(round_up(min(options)), 1e-300), max(delta, round_up(spent_delta)))
+    logs = -math.log1p(1 / excess), -math.log(delta) / excess, -math.log1p(excess) / excess
+    return divergence + sum(logs) + ROUNDING * (divergence + sum(map(abs, logs)))
 
 
 def upper_float(value: Fraction) -> float:
@@ -290,7 +258,3 @@ def _at_least(value: Fraction, read: Callable[[float], Fraction]) -> float:
         raise BudgetError("These privacy budgets add up to more than a number can hold.")
     nearest = float(value)
     return nearest if read(nearest) >= value else math.nextafter(nearest, math.inf)
-
-
-def _sum(values: Iterable[Fraction]) -> Fraction:
-    return sum(values, Fraction(0))

@@ -110,6 +110,15 @@ class EntrywiseLaplaceDocument(_Model):
     off_diagonal: Rational
 
 
+class CenteredWishartDocument(_Model):
+    """c (G G' - m I), G of shape (d, m) standard normal, m = `degrees`."""
+
+    law: Literal["centered-wishart"]
+    dimension: Dimension
+    degrees: int = Field(ge=1, lt=2**40)
+    scale: PositiveFloat
+
+
 class ScalarLaplaceDocument(_Model):
     """P(k) proportional to exp(-|k| / scale)."""
 
@@ -150,7 +159,8 @@ class ReleaseDocument(_Model):
             WishartDifferenceDocument
             | NuclearLaplaceDocument
             | GaussianOrthogonalDocument
-            | EntrywiseLaplaceDocument,
+            | EntrywiseLaplaceDocument
+            | CenteredWishartDocument,
             Field(discriminator="law"),
         ]
         | None

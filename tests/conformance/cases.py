@@ -1,6 +1,6 @@
 """What the conformance battery runs over: mechanisms with their budgets, tables, sources."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ SCHEMA = Schema.from_bounds(0, 1, NAMES)
 class Budgets:
     """For one mechanism: budget -> (guarantee it gives, a smaller budget, its noise variance).
 
-    The variance is the smaller budget's, over the budget's.
+    The variance is the smaller budget's, over the budget's; None where it follows no simple law.
     """
 
     kept: dict
@@ -69,7 +69,13 @@ BUDGETS = {
     "separate-laplace": pure(),
     "adaptive-laplace": pure(),
     "gaussian": concentrated(4, 3.6377),
+    "separate-gaussian": concentrated(),
+    "adaptive-gaussian": concentrated(),
     "preconditioned": concentrated(),
+    "additive-wishart": Budgets(
+        kept={ApproxDP(1.0, 1e-6): (ApproxDP(1.0, 1e-6), ApproxDP(0.5, 1e-6), None)},
+        refused=(PureDP(1.0), ZCDP(0.5)),
+    ),
 }
 
 
@@ -78,16 +84,25 @@ class Case:
     name: str
     neighbors: Neighbors
     budget: object
+    private_radius: bool = False
 
     def __str__(self):
-        return f"{self.name}-{self.neighbors}-{type(self.budget).__name__}"
+        radius = "-private-radius" if self.private_radius else ""
+        return f"{self.name}{radius}-{self.neighbors}-{type(self.budget).__name__}"
+
+    @property
+    def fields(self):
+        return MECHANISMS[self.name].__dataclass_fields__
+
+    @property
+    def mechanism(self):
+        return MECHANISMS[self.name](**({"radius": "private"} if self.private_radius else {}))
 
     def calibrate(self, lattice, budget=None):
-        return MECHANISMS[self.name]().calibrate(lattice, budget or self.budget, self.neighbors)
+        return self.mechanism.calibrate(lattice, budget or self.budget, self.neighbors)
 
     def release(self, rows, entropy):
-        mechanism = MECHANISMS[self.name]()
-        return mechanism(rows, budget=self.budget, neighbors=self.neighbors, entropy=entropy)
+        return self.mechanism(rows, budget=self.budget, neighbors=self.neighbors, entropy=entropy)
 
 
 CASES = [
@@ -96,7 +111,11 @@ CASES = [
     for neighbors in Neighbors
     for budget in budgets.kept
 ]
-ADDITIVE = [case for case in CASES if isinstance(case.calibrate(Lattice(3, 1.0)), Calibration)]
+CASES += [replace(case, private_radius=True) for case in CASES if "radius" in case.fields]
+# All noise of these is drawn first, and what they release is a moment with noise ...
+NOISE_FIRST = [case for case in CASES if isinstance(case.calibrate(Lattice(3, 1.0)), Calibration)]
+# ... here at the radius of the schema.
+ADDITIVE = [case for case in NOISE_FIRST if case.calibrate(Lattice(3, 1.0)).counts is None]
 REFUSED = [
     Case(name, neighbors, budget)
     for name, budgets in BUDGETS.items()

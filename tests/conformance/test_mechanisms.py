@@ -9,7 +9,18 @@ import math
 
 import numpy as np
 import pytest
-from cases import ADDITIVE, BUDGETS, CASES, REFUSED, SOURCES, Watched, rows_of, table
+from cases import (
+    ADDITIVE,
+    BUDGETS,
+    CASES,
+    NOISE_FIRST,
+    REFUSED,
+    SOURCES,
+    Watched,
+    as_arrow,
+    rows_of,
+    table,
+)
 from typer.testing import CliRunner
 
 import dpcov
@@ -143,13 +154,39 @@ def test_a_budget_that_cannot_be_kept_is_refused_before_any_noise_or_read(case):
     assert watched.events == []
 
 
-@each_additive
+@pytest.mark.parametrize("case", NOISE_FIRST, ids=str)
 def test_all_noise_is_drawn_before_the_first_row_is_read(case):
     watched = Watched(table(10))
     case.release(watched.rows(), watched.entropy())
     first_read = watched.events.index("read")
     assert first_read > 0
     assert "noise" not in watched.events[first_read:]
+
+
+@each_case
+def test_the_data_is_read_at_most_as_often_as_stated(case):
+    watched = Watched(table(300))
+    case.release(watched.rows(), watched.entropy())
+    assert 1 <= watched.events.count("read") <= case.mechanism.passes
+
+
+@each_case
+def test_a_stream_is_read_once_or_refused_before_the_ledger_books_anything(case, tmp_path):
+    ledger = Ledger.create(tmp_path / "l", case.budget, neighbors=case.neighbors)
+    before = ledger.account().to_json()
+    stream = as_arrow(table(300)).to_reader()
+    asked = {"lower": 0, "upper": 1, "mechanism": case.name, "neighbors": case.neighbors}
+    asked |= dataclasses.asdict(case.budget) | (
+        {"radius": "private"} if case.private_radius else {}
+    )
+    if case.mechanism.passes == 1:
+        dpcov.release(stream, ledger=ledger, **asked)
+        assert ledger.account().to_json() != before
+        return
+    with pytest.raises(SourceError, match="twice"):
+        dpcov.release(stream, ledger=ledger, **asked)
+    assert ledger.account().to_json() == before
+    assert stream.read_all().num_rows == 300
 
 
 @each_case
@@ -166,19 +203,20 @@ def test_the_noise_grows_as_the_budget_shrinks(case):
     _, smaller, factor = BUDGETS[case.name].kept[case.budget]
     lattice = rows_of(table(1)).lattice()
     wide, narrow = case.calibrate(lattice, smaller), case.calibrate(lattice)
-    ratio = wide.matrix.frobenius_squared / narrow.matrix.frobenius_squared
-    assert math.isclose(ratio, factor, rel_tol=1e-4)
+    ratios = [wide.matrix.frobenius_squared / narrow.matrix.frobenius_squared]
     for name in ("trace", "trace_alone"):
         laws = (getattr(wide, name), getattr(narrow, name))
-        ratio = laws[0].standard_deviation / laws[1].standard_deviation
-        assert math.isclose(ratio, math.sqrt(factor), rel_tol=1e-4)
+        ratios.append((laws[0].standard_deviation / laws[1].standard_deviation) ** 2)
+    if factor is None:
+        assert min(ratios) > 3
+    else:
+        assert ratios == pytest.approx([factor] * 3, rel=2e-4)
 
 
 @each_case
 def test_a_relation_given_as_text_is_the_relation(case):
     lattice = rows_of(table(1)).lattice()
-    mechanism = MECHANISMS[case.name]()
-    as_text = mechanism.calibrate(lattice, case.budget, case.neighbors.value)
+    as_text = case.mechanism.calibrate(lattice, case.budget, case.neighbors.value)
     assert as_text == case.calibrate(lattice)
     assert as_text.guarantee.neighbors is case.neighbors
 

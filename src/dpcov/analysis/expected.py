@@ -50,7 +50,7 @@ def _again(release: Release, generator: np.random.Generator) -> Release:
     """A release of the denoised matrix, with fresh simulated noise of the same law."""
     if release.noise is None:
         raise ValueError("the release has no matrix")
-    units = release.second_moment() / release.lattice.step**2
+    units = release.mapped(release.second_moment()) / release.lattice.step**2
     noisy = (units + release.noise.simulate(generator)) * 2.0**-release.shift
     trace = None
     if release.trace_noise is not None:

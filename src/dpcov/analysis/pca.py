@@ -37,7 +37,7 @@ class PCA:
     Attributes
     ----------
     columns : names of the p features; a level of a categorical column is a 0/1 feature.
-    components : (k, p) orthonormal rows, strongest first; the (first) largest entry of each is positive.
+    components : (k, p) orthonormal rows, strongest first; the largest entry of each is positive.
     explained_variance : (k,) in squared units of the data, over the count (not count - 1).
     explained_variance_ratio : (k,) shares of `total_variance`.
     total_variance : sum over all p components.

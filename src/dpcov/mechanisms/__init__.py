@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from dpcov.errors import MechanismError
+from dpcov.mechanisms.adaptive_gaussian import AdaptiveGaussian
 from dpcov.mechanisms.adaptive_laplace import AdaptiveLaplace
+from dpcov.mechanisms.additive_wishart import AdditiveWishart
 from dpcov.mechanisms.eigenvector_sampling import EigenvectorSampling
 from dpcov.mechanisms.exponential_pca import ExponentialPCA
 from dpcov.mechanisms.gaussian import Gaussian
@@ -18,6 +20,7 @@ from dpcov.mechanisms.laplace import Laplace
 from dpcov.mechanisms.matrix_laplace import MatrixLaplace
 from dpcov.mechanisms.nuclear_laplace import NuclearLaplace
 from dpcov.mechanisms.preconditioned import Preconditioned
+from dpcov.mechanisms.separate_gaussian import SeparateGaussian
 from dpcov.mechanisms.separate_laplace import SeparateLaplace
 
 if TYPE_CHECKING:
@@ -40,6 +43,10 @@ class Mechanism(Protocol):
     """A frozen dataclass whose fields are public; the arguments of a call are sensitive."""
 
     name: ClassVar[str]
+
+    @property
+    def passes(self) -> int:
+        """At most how many times the data is read; above 1, a stream is refused."""
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibrated:
         """The noise and the guarantee, from public numbers; refuses before anything is spent."""
@@ -64,10 +71,13 @@ MECHANISMS: dict[str, type[Mechanism]] = {
         Laplace,
         SeparateLaplace,
         AdaptiveLaplace,
+        SeparateGaussian,
+        AdaptiveGaussian,
         EigenvectorSampling,
         KapralovTalwar,
         ExponentialPCA,
         Preconditioned,
+        AdditiveWishart,
     )
 }
 
@@ -96,7 +106,9 @@ def mechanism_named(name: str, **fields: Any) -> Mechanism:
 
 __all__ = [
     "MECHANISMS",
+    "AdaptiveGaussian",
     "AdaptiveLaplace",
+    "AdditiveWishart",
     "EigenvectorSampling",
     "ExponentialPCA",
     "Gaussian",
@@ -106,6 +118,7 @@ __all__ = [
     "Mechanism",
     "NuclearLaplace",
     "Preconditioned",
+    "SeparateGaussian",
     "SeparateLaplace",
     "mechanism_named",
 ]

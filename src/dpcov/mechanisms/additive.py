@@ -78,13 +78,20 @@ def release(
     neighbors: Neighbors,
     entropy: Entropy,
 ) -> Release:
+    """Calibrate, then release; see `release_calibrated`."""
+    calibration = mechanism.calibrate(rows.lattice(), budget, neighbors)
+    return release_calibrated(mechanism, calibration, rows, entropy)
+
+
+def release_calibrated(
+    mechanism: Mechanism, calibration: Calibration, rows: Rows, entropy: Entropy
+) -> Release:
     """Draw the noise, read the data, add, publish on the coarser lattice.
 
     Where the radius is private it is chosen in between, from counts with noise (`radius.chooser`).
     Under replace-one the number of units is public, and where even that many of them could not
     rise above the noise, the whole budget goes to the trace (the public gate of spec denoise 2.1).
     """
-    calibration = mechanism.calibrate(rows.lattice(), budget, neighbors)
     law = calibration.matrix
     choose = chooser(rows, calibration.counts, lambda norms: noise_errors(norms, law), entropy)
     draws = Draws.of(calibration, entropy)

@@ -109,6 +109,7 @@ class EigenvectorSampling:
     paper_constants: bool = False
 
     name: ClassVar[str] = "eigenvector-sampling"
+    passes: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         spectral.check_rank(self.rank)

@@ -87,6 +87,7 @@ class ExponentialPCA:
     value_share: float = 0.2
 
     name: ClassVar[str] = "exponential-pca"
+    passes: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         spectral.check_rank(self.components, optional=False)

@@ -76,8 +76,8 @@ class Gaussian:
 
     Cost
     ----
-    One pass over the data (two with persons); two with a private radius (four with persons).
-    d(d+1)/2 exact draws, and 21 for a private radius.
+    One pass over the data (two with persons), twice as many with a private radius; d(d+1)/2 exact
+    draws, and 21 for a private radius.
 
     Source
     ------
@@ -147,14 +147,19 @@ def calibration(
     has_trace = lattice.dimension > 1 and trace_rho > 0
     return additive.Calibration(
         guarantee=guarantee,
-        matrix=GaussianOrthogonal(
-            lattice.dimension,
-            lattice.frobenius_squared(neighbors) / (2 * rho * (1 - share)) + extra,
-        ),
+        matrix=matrix_noise(lattice, neighbors, rho * (1 - share), extra),
         trace=ScalarGaussian(single / (2 * trace_rho) + extra) if has_trace else None,
         trace_alone=ScalarGaussian(single / (2 * rho) + extra),
         counts=counts,
     )
+
+
+def matrix_noise(
+    lattice: Lattice, neighbors: Neighbors, rho: Fraction, extra: int
+) -> GaussianOrthogonal:
+    """Noise that costs `rho`, its variance larger by `extra`; `Gaussian` has the proof."""
+    variance = lattice.frobenius_squared(neighbors) / (2 * rho) + extra
+    return GaussianOrthogonal(lattice.dimension, variance)
 
 
 def concentration(name: str, budget: Budget) -> tuple[Fraction, int]:

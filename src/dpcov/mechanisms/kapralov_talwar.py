@@ -87,6 +87,7 @@ class KapralovTalwar:
     paper_constants: bool = False
 
     name: ClassVar[str] = "kapralov-talwar"
+    passes: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         spectral.check_rank(self.rank)

@@ -95,8 +95,8 @@ class Laplace:
 
     Cost
     ----
-    One pass over the data (two with persons); two with a private radius (four with persons).
-    d(d+1)/2 exact draws, and 21 for a private radius.
+    One pass over the data (two with persons), twice as many with a private radius; d(d+1)/2 exact
+    draws, and 21 for a private radius.
 
     Source
     ------

@@ -72,8 +72,8 @@ class MatrixLaplace:
 
     Cost
     ----
-    One pass over the data (two with persons); two with a private
-    radius (four with persons), O(d^3) time and 4 d^2 numbers for the noise.
+    One pass over the data (two with persons), twice as many with a private radius; O(d^3) time and
+    4 d^2 numbers for the noise.
 
     Source
     ------

@@ -80,8 +80,9 @@ class NuclearLaplace:
 
     Cost
     ----
-    One pass over the data (two with persons); two with a private radius (four with persons).
-    The noise takes milliseconds to d = 7, then needs the extra `exact`: .2 s at d = 13, 2 s at 30, 10 s at 50, which is the limit (without it, 10).
+    One pass over the data (two with persons), twice as many with a private radius. The noise takes
+    milliseconds to d = 7, then needs the extra `exact`: .2 s at d = 13, 2 s at 30, 10 s at 50,
+    which is the limit (without it, 10).
 
     Source
     ------

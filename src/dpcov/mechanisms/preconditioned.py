@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpcov.entropy import Entropy
+    from dpcov.mechanisms import Mechanism
     from dpcov.moment import Lattice
     from dpcov.privacy import Budget
     from dpcov.releases import Release
@@ -102,7 +103,7 @@ class Preconditioned:
 
     Cost
     ----
-    `looks` + 2 passes over the data at most; d(d+1)/2 exact draws for each.
+    `looks` + 3 passes over the data at most; d(d+1)/2 exact draws for each.
 
     Source
     ------
@@ -140,6 +141,11 @@ class Preconditioned:
             raise MechanismError("look_share and count_share leave nothing for the release.")
         additive.check_trace_share(self.trace_share)
 
+    @property
+    def passes(self) -> int:
+        """The looks, the number of rows, the radius, the release."""
+        return self.looks + 3
+
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
         rho, extra = gaussian.concentration(self.name, budget)
         neighbors = Neighbors(neighbors)
@@ -165,15 +171,17 @@ class Preconditioned:
             count = max(1.0, float(rows.norm_counts([]).sum()) + laws.count.sample(entropy))
         shape, looked = self._round(rows, laws.step, count, entropy)
         left -= looked * self._rho_of_look(rho)
-        for_radius = exact(self.radius_share) * left
-        radius = _radius(rows, shape, for_radius, float(left - for_radius), extra, entropy)
-        final = gaussian.calibration(
-            lattice, laws.guarantee, left - for_radius, extra, self.trace_share
+        return release_mapped(
+            self,
+            rows,
+            shape,
+            guarantee=laws.guarantee,
+            rho=left,
+            extra=extra,
+            radius_share=self.radius_share,
+            trace_share=self.trace_share,
+            entropy=entropy,
         )
-        draws = additive.Draws.of(final, entropy)
-        moment = rows.second_moments(radius=radius, transform=shape)[0]
-        made = additive.published(self, rows.schema, final, draws, moment)
-        return replace(made, linear_map=shape.matrix())
 
     def _rho_of_look(self, rho: Fraction) -> Fraction:
         return exact(self.look_share) * rho / self.looks
@@ -205,6 +213,32 @@ class Preconditioned:
             shape = LinearMap.rounded(inverse_root @ shape.matrix())
             clear = values[0] > 2 * error
         return shape, looked
+
+
+def release_mapped(
+    mechanism: Mechanism,
+    rows: Rows,
+    shape: LinearMap,
+    *,
+    guarantee: Guarantee,
+    rho: Fraction,
+    extra: int,
+    radius_share: float,
+    trace_share: float,
+    entropy: Entropy,
+) -> Release:
+    """Second moment of the mapped rows, clipped at a private radius: costs `rho` in zCDP.
+
+    Variances are larger by `extra`; see `gaussian.concentration`.
+    """
+    for_radius = exact(radius_share) * rho
+    left = rho - for_radius
+    radius = _radius(rows, shape, for_radius, float(left), extra, entropy)
+    final = gaussian.calibration(rows.lattice(), guarantee, left, extra, trace_share)
+    draws = additive.Draws.of(final, entropy)
+    moment = rows.second_moments(radius=radius, transform=shape)[0]
+    made = additive.published(mechanism, rows.schema, final, draws, moment)
+    return replace(made, linear_map=shape.matrix())
 
 
 def _tail(p: int, share: float) -> float:

@@ -4,44 +4,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
-from dpcov.errors import MechanismError
-from dpcov.mechanisms import laplace, spectral
+from dpcov.mechanisms import laplace, radius, separate, spectral
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.privacy import Guarantee, Neighbors, PureDP, exact
 from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dpcov.entropy import Entropy
-    from dpcov.mechanisms import Mechanism
-    from dpcov.moment import Lattice, SecondMoment
+    from dpcov.mechanisms.radius import Radius
+    from dpcov.moment import Lattice
     from dpcov.privacy import Budget
     from dpcov.releases import Release
-    from dpcov.samplers.entrywise import EntrywiseLaplace
     from dpcov.sources.rows import Rows
-
-Values = Literal["rayleigh", "eigenvalues"]
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration(spectral.Calibration):
-    """Public outcome of calibrating: `matrix` hides the eigenvectors, `value_epsilon` is left.
+class LaplaceValues:
+    """Values at `epsilon` (l1)."""
 
-    `matrix` is None where the only direction is determined.
-    """
+    epsilon: Fraction
 
-    matrix: EntrywiseLaplace | None
-    value_epsilon: Fraction
+    def rayleigh_noise(
+        self, lattice: Lattice, neighbors: Neighbors, vectors: spectral.Matrix
+    ) -> ScalarLaplace:
+        return ScalarLaplace(
+            spectral.rayleigh_sensitivity(lattice, neighbors, vectors) / self.epsilon
+        )
 
-    def __post_init__(self) -> None:
-        spectral.Calibration.__post_init__(self)
-        if self.matrix is not None:
-            self.matrix.require_drawable()
+    def eigenvalue_noise(self, lattice: Lattice, neighbors: Neighbors) -> ScalarLaplace:
+        return ScalarLaplace(spectral.eigenvalue_sensitivity(lattice, neighbors) / self.epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +45,8 @@ class SeparateLaplace:
     ---------
     Pure epsilon-DP, for every input, under add/remove or replace-one, for rows or for persons with
     at most k rows: the matrix with noise is epsilon_1-DP, the values are epsilon_2-DP whatever the
-    vectors that they belong to, epsilon_1 + epsilon_2 = epsilon exactly. Stated an (epsilon, delta)
+    vectors that they belong to, a private radius is epsilon_0-DP, and these add up to epsilon
+    exactly. Stated an (epsilon, delta)
     budget, it spends no delta.
 
     Sensitivity
@@ -61,6 +55,7 @@ class SeparateLaplace:
     for the vectors already released, k B^2 add/remove, 2 k B^2 replace-one in l1, up to what the
     vectors lack of orthonormality (`spectral.rayleigh_sensitivity`); or the sorted eigenvalues, the
     same by Mirsky's theorem, and what float64 and rounding add (`spectral.eigenvalue_sensitivity`).
+    The radius, if it is private: counts, k add/remove, 2 k replace-one in l1 (`mechanisms.radius`).
 
     Not protected
     -------------
@@ -73,7 +68,11 @@ class SeparateLaplace:
     values : ``rayleigh`` or ``eigenvalues``, public
         v'Cv for the noisy vectors, their best coefficients; or the eigenvalues, as in the paper.
     vector_share : float in (0, 1), public
-        Share of epsilon for the vectors.
+        Share for the vectors of the epsilon that a private radius leaves.
+    radius : ``public`` or ``private``, public
+        The schema's radius, or one chosen from noisy counts of rows by their norm.
+    radius_share : float in (0, 1), public
+        Share of epsilon for the choice of a private radius.
 
     Returns
     -------
@@ -85,10 +84,13 @@ class SeparateLaplace:
     ------
     MechanismError
         The budget is no pure one, or too small for 64-bit noise. Before anything is read.
+    SourceError
+        The radius is private, and the data can be read only once. Before anything is read.
 
     Cost
     ----
-    One pass over the data (two with persons), O(d^3) time, d(d+1)/2 + d exact draws.
+    One pass over the data (two with persons), twice as many with a private radius; O(d^3) time,
+    d(d+1)/2 + d exact draws.
 
     Source
     ------
@@ -108,72 +110,43 @@ class SeparateLaplace:
 
     """
 
-    values: Values = "rayleigh"
+    values: separate.Values = "rayleigh"
     vector_share: float = 0.5
+    radius: Radius = "public"
+    radius_share: float = 0.1
 
     name: ClassVar[str] = "separate-laplace"
 
     def __post_init__(self) -> None:
-        check_values(self.values)
+        separate.check_values(self.values)
         spectral.check_share("vector_share", self.vector_share)
+        radius.check(self.radius, self.radius_share)
 
-    def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
+    @property
+    def passes(self) -> int:
+        return radius.passes(self.radius)
+
+    def calibrate(
+        self, lattice: Lattice, budget: Budget, neighbors: Neighbors
+    ) -> separate.Calibration:
         epsilon = pure_epsilon(self.name, budget)
-        guarantee = Guarantee(PureDP(float(epsilon)), Neighbors(neighbors), lattice.unit)
-        return calibration(lattice, guarantee, epsilon, self.vector_share, self.values)
+        neighbors = Neighbors(neighbors)
+        for_radius = radius.spent(self.radius, self.radius_share, epsilon)
+        alone = lattice.dimension == 1
+        share = Fraction(0) if alone else exact(self.vector_share)
+        for_vectors = share * (epsilon - for_radius)
+        left = LaplaceValues(epsilon - for_radius - for_vectors)
+        return separate.Calibration(
+            guarantee=Guarantee(PureDP(float(epsilon)), neighbors, lattice.unit),
+            matrix=None if alone else laplace.matrix_noise(lattice, neighbors, for_vectors),
+            values=self.values,
+            value_budget=left,
+            value_noise=separate.public_value_noise(lattice, neighbors, self.values, left),
+            counts=radius.laplace_counts(lattice, neighbors, for_radius),
+        )
 
     def __call__(
         self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
     ) -> Release:
         laws = self.calibrate(rows.lattice(), budget, neighbors)
-        noise = None if laws.matrix is None else laws.matrix.sample(entropy)
-        moment = rows.second_moments()[0]
-        return separated(self, rows, laws, noise, moment, self.values, entropy)
-
-
-def check_values(values: Values) -> None:
-    """Refuse an unknown kind of values."""
-    if values not in ("rayleigh", "eigenvalues"):
-        raise MechanismError("values must be 'rayleigh' or 'eigenvalues'.")
-
-
-def calibration(
-    lattice: Lattice, guarantee: Guarantee, epsilon: Fraction, vector_share: float, values: Values
-) -> Calibration:
-    """Laws that spend `epsilon`, at most the epsilon of `guarantee`, on vectors and values."""
-    d, neighbors = lattice.dimension, guarantee.neighbors
-    share = exact(vector_share) if d > 1 else Fraction(0)
-    left = epsilon * (1 - share)
-    if values == "rayleigh":
-        sensitivity = spectral.rayleigh_sensitivity(lattice, neighbors, np.eye(d))
-    else:
-        sensitivity = spectral.eigenvalue_sensitivity(lattice, neighbors)
-    return Calibration(
-        guarantee=guarantee,
-        value_noise=ScalarLaplace(sensitivity / left),
-        matrix=laplace.matrix_noise(lattice, neighbors, epsilon * share) if d > 1 else None,
-        value_epsilon=left,
-    )
-
-
-def separated(
-    mechanism: Mechanism,
-    rows: Rows,
-    laws: Calibration,
-    noise: NDArray[np.int64] | None,
-    moment: SecondMoment,
-    values: Values,
-    entropy: Entropy,
-) -> Release:
-    """Release eigenvectors of moment + noise, with values of the moment for them."""
-    neighbors = laws.guarantee.neighbors
-    noisy = moment.units if noise is None else moment.units + noise
-    vectors = np.linalg.eigh(noisy.astype(np.float64)).eigenvectors.T[::-1]
-    if values == "rayleigh":
-        found = spectral.rayleigh_values(moment, vectors, neighbors, laws.value_epsilon, entropy)
-    else:
-        found = spectral.noisy_eigenvalues(
-            moment.units.astype(np.float64), len(vectors), laws.value_noise.scale, entropy
-        )
-    kept = np.clip(found, 0.0, spectral.largest_trace(neighbors, moment))
-    return spectral.estimate(mechanism, rows, laws, moment, vectors, kept, entropy)
+        return separate.release(self, laws, rows, entropy)

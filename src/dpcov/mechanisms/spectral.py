@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dpcov.entropy import Entropy
     from dpcov.mechanisms import Mechanism
     from dpcov.moment import Lattice, SecondMoment
+    from dpcov.samplers import ScalarLaw
     from dpcov.samplers.scalars import ScalarLaplace
     from dpcov.sources.rows import Rows
 
@@ -45,6 +46,16 @@ class Calibration:
 
     def __post_init__(self) -> None:
         self.value_noise.require_drawable()
+
+
+class Valued(Protocol):
+    """A calibration with noise for values."""
+
+    @property
+    def guarantee(self) -> Guarantee: ...
+
+    @property
+    def value_noise(self) -> ScalarLaw: ...
 
 
 def concentration(lattice: Lattice, neighbors: Neighbors, epsilon: Fraction) -> float:
@@ -73,13 +84,21 @@ def eigenvalue_sensitivity(lattice: Lattice, neighbors: Neighbors) -> Fraction:
 def rayleigh_sensitivity(lattice: Lattice, neighbors: Neighbors, vectors: Matrix) -> Fraction:
     """L1 sensitivity of the values floor(v'Cv) for fixed vectors (the rows).
 
-    sum |v'(A - A')v| <= ||V||_op^2 (tr A + tr A'); for orthonormal rows the norm is 1, here up to
-    their deviation, which is public and accounted for, and rounding, at most 1 for each value.
+    sum |v'(A - A')v| <= ||V||_op^2 (tr A + tr A'), and rounding adds at most 1 for each value.
+    """
+    sides = 2 if neighbors == Neighbors.REPLACE_ONE and len(vectors) > 1 else 1
+    return sides * lattice.unit_bound * squared_norm(vectors) + len(vectors)
+
+
+def squared_norm(vectors: Matrix) -> Fraction:
+    """Bound on ||V||_op^2 for nearly orthonormal rows, once cut by `SecondMoment.quadratic_forms`.
+
+    ||V||^2 <= 1 + ||V V' - I||_F. Cutting to multiples of 2^-40 changes the norm of a (k, d) matrix
+    by at most h = 2^-40 sqrt(k d), and its square by 2 ||V|| h + h^2 <= 4 h, as long as
+    ||V|| < 1.9; d 2^-37 leaves as much again for the float error of the deviation.
     """
     deviation = float(np.linalg.norm(vectors @ vectors.T - np.eye(len(vectors))))
-    sides = 2 if neighbors == Neighbors.REPLACE_ONE and len(vectors) > 1 else 1
-    excess = 1 + Fraction(deviation) + Fraction(1, 2**30)
-    return sides * lattice.unit_bound * excess + len(vectors)
+    return 1 + Fraction(deviation) + Fraction(vectors.shape[1], 2**37)
 
 
 def noisy_eigenvalues(matrix: Matrix, count: int, scale: Fraction, entropy: Entropy) -> Vector:
@@ -142,14 +161,14 @@ def rounded(values: Vector) -> list[int]:
 def estimate(
     mechanism: Mechanism,
     rows: Rows,
-    calibration: Calibration,
+    calibration: Valued,
     moment: SecondMoment,
     vectors: Matrix,
     values: Vector,
     entropy: Entropy,
 ) -> Release:
     """The release of sum value v v' (v the rows of `vectors`), all of it private already."""
-    shift = shift_for(float(calibration.value_noise.scale))
+    shift = shift_for(calibration.value_noise.standard_deviation)
     matrix = vectors.T @ (values[:, None] * vectors)
     matrix = (matrix + matrix.T) / 2
     whole = np.array([rounded(row) for row in matrix], dtype=object).reshape(matrix.shape)

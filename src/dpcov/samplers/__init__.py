@@ -95,6 +95,7 @@ def require_within(value: Fraction | float, low: Fraction | int, high: Fraction 
 
 def matrix_law(document: dict[str, Any]) -> MatrixLaw:
     """The law that `MatrixLaw.to_json` described."""
+    from dpcov.samplers.additive_wishart import CenteredWishart
     from dpcov.samplers.entrywise import EntrywiseLaplace
     from dpcov.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace
     from dpcov.samplers.orthogonal import GaussianOrthogonal
@@ -102,6 +103,7 @@ def matrix_law(document: dict[str, Any]) -> MatrixLaw:
 
     read = {
         "dimension": int,
+        "degrees": int,
         "scale": float,
         "variance": Fraction,
         "diagonal": Fraction,
@@ -113,6 +115,7 @@ def matrix_law(document: dict[str, Any]) -> MatrixLaw:
         SquareNuclearLaplace,
         GaussianOrthogonal,
         EntrywiseLaplace,
+        CenteredWishart,
     )
     law: MatrixLaw = _described(laws, document, read)
     return law

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from scipy.special import ndtri
+
 from dpcov.samplers import require_within
 from dpcov.samplers.discrete import (
     LARGEST_SCALE,
@@ -19,6 +21,7 @@ from dpcov.samplers.discrete import (
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import NDArray
 
     from dpcov.entropy import Entropy
 
@@ -38,8 +41,14 @@ class ScalarLaplace:
     def require_drawable(self) -> None:
         require_within(self.scale, SMALLEST_SCALE, LARGEST_SCALE)
 
+    def upper_quantile(self, probability: float) -> float:
+        return -float(self.scale) * math.log(2 * probability)
+
     def sample(self, entropy: Entropy) -> int:
-        return int(discrete_laplace(self.scale, 1, entropy)[0])
+        return int(self.samples(1, entropy)[0])
+
+    def samples(self, count: int, entropy: Entropy) -> NDArray[np.int64]:
+        return discrete_laplace(self.scale, count, entropy)
 
     def simulate(self, generator: np.random.Generator) -> float:
         return float(generator.laplace(scale=float(self.scale)))
@@ -63,8 +72,14 @@ class ScalarGaussian:
     def require_drawable(self) -> None:
         require_within(self.variance, SMALLEST_VARIANCE, LARGEST_VARIANCE)
 
+    def upper_quantile(self, probability: float) -> float:
+        return -self.standard_deviation * float(ndtri(probability))
+
     def sample(self, entropy: Entropy) -> int:
-        return int(discrete_gaussian(self.variance, 1, entropy)[0])
+        return int(self.samples(1, entropy)[0])
+
+    def samples(self, count: int, entropy: Entropy) -> NDArray[np.int64]:
+        return discrete_gaussian(self.variance, count, entropy)
 
     def simulate(self, generator: np.random.Generator) -> float:
         return float(generator.normal(scale=self.standard_deviation))

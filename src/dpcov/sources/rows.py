@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
@@ -43,6 +44,24 @@ class Sum(Protocol[Total]):
     def merge(self, other: Self) -> None: ...
 
     def total(self) -> Total: ...
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerRows:
+    """Rows in memory. SENSITIVE.
+
+    Attributes
+    ----------
+    rows : (p, n) integers, in units of the schema's radius * 2^-40, each column with norm at most
+        about 2^40; a function of that row alone.
+    owners : (n,) numbers of the units that the rows belong to, from 0 on.
+    unit_count : number of units; some may have no row that counts.
+
+    """
+
+    rows: NDArray[np.float64]
+    owners: NDArray[np.int64]
+    unit_count: int
 
 
 class Rows:
@@ -159,6 +178,36 @@ class Rows:
         encoder = Encoder(self.schema, lattice, transform)
         counts = self._sums(encoder, lambda: NormCounter(limits, lattice.features))
         return counts[0][0]
+
+    @quiet(UNREADABLE)
+    def integer_rows(self) -> IntegerRows:
+        """All rows at once, in memory: 8 (p + 1) bytes for each row; no certificate of their norms.
+
+        For mechanisms that judge each unit by all others, whose proof needs no bound on a row.
+
+        Returns
+        -------
+        IntegerRows, SENSITIVE: only a mechanism may hold them.
+
+        """
+        lattice = self.lattice()
+        encoder = Encoder(self.schema, lattice)
+        with threadpool_limits(1, user_api="blas"):
+            persons = None
+            if self.schema.unit is not None:
+                persons = Persons(self.schema, encoder, self._source.batches(self.schema.needed))
+            blocks, owners = [np.empty((lattice.features, 0))], [np.empty(0, np.int64)]
+            read = 0
+            for batch in self._source.batches(self.schema.needed):
+                here = np.arange(read, read + batch.num_rows)
+                owner = here if persons is None else persons.next(batch)
+                read += batch.num_rows
+                blocks.append(encoder.fine_rows(batch)[:, owner >= 0])
+                owners.append(owner[owner >= 0])
+            if persons is not None:
+                persons.finish()
+            count = read if persons is None else persons.count
+            return IntegerRows(np.concatenate(blocks, axis=1), np.concatenate(owners), count)
 
     @quiet(UNREADABLE)
     def _sums(

@@ -1,0 +1,227 @@
+"""Intervals for anything computed from a release, from the public law of its noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from dpcov.analysis.plausible import PlausibleMoments
+from dpcov.analysis.statistics import (
+    Name,
+    Statistic,
+    coefficients,
+    eigenvalues,
+    explained_variance,
+    statistic_named,
+)
+from dpcov.entropy import simulation_generator
+from dpcov.errors import ReleaseError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.analysis.statistics import Function
+    from dpcov.releases import Release
+
+    Array = NDArray[np.float64]
+
+Covers = Literal["privacy noise", "privacy noise and sampling"]
+
+# When to trust the intervals of a statistic (measured by `make coverage`).
+MOST_UNDEFINED = 0.01  # share of plausible truths for which it is not defined
+MOST_BIAS = 0.25  # median of its error, in standard deviations
+MOST_BENDING = 0.1  # log2 of how far its spread is from proportional to the size of the error
+RANK_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Intervals for the entries of a statistic.
+
+    Attributes
+    ----------
+    low, high : ends, in the shape of the statistic; infinite where nothing can be said.
+    level : the coverage meant, for each entry by itself.
+    covers : ``privacy noise``: they are for the statistic of these very rows; ``privacy noise and
+        sampling``: for that of the population that the rows were drawn from.
+    trusted : bool, in the same shape. Where it is False the noise drowns the statistic: the
+        interval is then a wide one that covers too often rather than too seldom.
+
+    """
+
+    low: Array
+    high: Array
+    level: float
+    covers: Covers
+    trusted: NDArray[np.bool_]
+
+
+def intervals(
+    release: Release,
+    statistic: Name | Statistic | Function,
+    level: float = 0.95,
+    sampling: bool = True,
+    *,
+    generator: np.random.Generator | None = None,
+) -> Intervals:
+    """Intervals for a statistic of a release, at no privacy cost.
+
+    The published matrix is M = S + Z, with Z of a public law, so that M - Z', Z' a fresh draw,
+    are plausible values of S (its fiducial law; for a ratio of two linear functions their
+    quantiles are Fieller's exact interval). The ends are quantiles of the statistic of such
+    matrices, corrected for its median bias: Efron's bias-corrected percentiles (1987, Better
+    bootstrap confidence intervals, section 2, with acceleration 0). They come from the noisy
+    matrix, not from the denoised one, which is nearer to S but biased, so that they need not be
+    centred about denoised figures. Where the statistic is not nearly linear over the range of the
+    errors (`Intervals.trusted`), eigenvalues get the interval of Weyl's inequality, and functions
+    of a release an infinite one.
+
+    Sampling error assumes that rows were drawn independently from a large population, persons
+    with several rows not taken into account. Its size depends on fourth moments, which a release
+    does not hold: they are those of beta laws within the declared bounds, with the denoised means
+    and variances, joined by a Gaussian copula (`pseudo_rows`). Outliers that are common to several
+    columns, or longer tails than the bounds suggest, make it too small.
+
+    Parameters
+    ----------
+    release : with a noise law.
+    statistic : ``mean``, ``covariance``, ``correlation``, ``eigenvalues``, ``explained variance``,
+        `coefficients(target, features)`, `eigenvalues(correlation=True)`,
+        `explained_variance(correlation=True)`, or any function from a release to an array: it is
+        called on simulated releases that are not denoised.
+    level : coverage meant, between 0 and 1.
+    sampling : whether to cover sampling error too; needs an intercept.
+    generator : for the simulations.
+
+    Raises
+    ------
+    ReleaseError : the mechanism has no noise law, nothing but the trace was released, no
+        intercept where one is needed, or unknown names.
+
+    Examples
+    --------
+    >>> import dpcov
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> made = dpcov.release(table, lower=0, upper=1, epsilon=1.0)
+    >>> found = intervals(made, "correlation", sampling=False)
+    >>> bool(found.high[0, 1] < -0.9)
+    True
+
+    """
+    return several_intervals(release, [statistic], level, sampling, generator=generator)[0]
+
+
+def several_intervals(
+    release: Release,
+    statistics: Sequence[Name | Statistic | Function],
+    level: float = 0.95,
+    sampling: bool = True,
+    *,
+    generator: np.random.Generator | None = None,
+) -> list[Intervals]:
+    """Intervals for several statistics from the same simulations; otherwise as `intervals`."""
+    if not 0 < level < 1:
+        raise ReleaseError(f"The level must be between 0 and 1; it is {level:g}.")
+    draws = simulation_generator() if generator is None else generator
+    truths = PlausibleMoments(release, sampling=sampling, generator=draws)
+    simulations = [
+        _Simulation(release, statistic_named(statistic), truths.center) for statistic in statistics
+    ]
+    for errors in truths.errors():
+        for simulation in simulations:
+            simulation.add(errors)
+    covers: Covers = "privacy noise and sampling" if sampling else "privacy noise"
+    return [simulation.intervals(level, covers) for simulation in simulations]
+
+
+class _Simulation:
+    """Values of a statistic for plausible truths, and what tells whether it is nearly linear."""
+
+    def __init__(self, release: Release, statistic: Statistic, center: Array) -> None:
+        self._release, self._statistic, self._matrix = release, statistic, center
+        self._center = statistic.values(release, center[None])[0]
+        self._plausible: list[Array] = []
+        self._mirrored: list[Array] = []  # with the opposite error
+        self._halfway: list[Array] = []  # with half the error
+        self._reaches: list[Array] = []
+
+    def add(self, errors: Array) -> None:
+        truths = self._matrix - errors
+        self._plausible.append(self._statistic.values(self._release, truths))
+        self._mirrored.append(self._statistic.values(self._release, self._matrix + errors))
+        self._halfway.append(self._statistic.values(self._release, self._matrix - errors / 2))
+        reaches = self._statistic.reach(self._release, truths, self._matrix)
+        self._reaches += [] if reaches is None else [reaches]
+
+    def intervals(self, level: float, covers: Covers) -> Intervals:
+        center, plausible = self._center, np.concatenate(self._plausible)
+        bias = _bias(np.concatenate([plausible, *self._mirrored]), center)
+        low, high = _percentiles(plausible, level, bias)
+        trusted = (np.abs(bias) <= MOST_BIAS) & (self._bending(level) <= MOST_BENDING)
+        trusted &= np.isnan(plausible).mean(axis=0) <= MOST_UNDEFINED
+        if self._reaches:
+            farthest = np.quantile(np.concatenate(self._reaches), level, method="higher")
+            low = np.where(trusted, low, center - farthest)
+            high = np.where(trusted, high, center + farthest)
+        defined = ~np.isnan(center)
+        trusted &= defined
+        least, largest = self._statistic.limits(self._release)
+        low = np.where(defined, np.clip(low, least, largest), least)
+        high = np.where(defined, np.clip(high, least, largest), largest)
+        shaped = [self._statistic.shaped(self._release, one) for one in (low, high, trusted)]
+        return Intervals(shaped[0], shaped[1], level, covers, shaped[2])
+
+    def _bending(self, level: float) -> Array:
+        """(k,) |log2| of how much wider than twice as wide intervals get by twice the error."""
+        low, high = _percentiles(np.concatenate(self._plausible), level)
+        half_low, half_high = _percentiles(np.concatenate(self._halfway), level)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            bending = np.abs(np.log2((high - low) / (half_high - half_low)) - 1)
+        return np.where(high == low, 0.0, bending)
+
+
+def _bias(values: Array, center: Array) -> Array:
+    """(k,) median bias of a statistic, in standard deviations.
+
+    `values` are those for the center plus and minus each error: half of them lie below the
+    statistic at the center if it is linear, or a function of one that is, whatever the law.
+    """
+    count = len(values) - np.isnan(values).sum(axis=0)
+    below = np.sum(values < center, axis=0) + np.sum(values == center, axis=0) / 2
+    shares = (below + 0.5) / (count + 1)
+    return -np.asarray(ndtri(shares), np.float64)
+
+
+def _percentiles(values: Array, level: float, bias: Array | float = 0.0) -> tuple[Array, Array]:
+    """Percentile interval (k,) of (b, k) values, less twice the bias.
+
+    Values that are not defined count for both tails in equal parts, so that many of them make an
+    interval unbounded. By ranks, so that the level is exact where a draw and the truth are alike.
+    """
+    missing = np.isnan(values)
+    odd = np.cumsum(missing, axis=0) % 2 == 1
+    ordered = np.sort(np.where(missing, np.where(odd, -np.inf, np.inf), values), axis=0)
+    count, reach = len(values), ndtri((1 + level) / 2)
+    last = np.full(values.shape[1:], np.inf)
+    ordered = np.concatenate([-last[None], ordered, last[None]])
+    lowest = np.floor(ndtr(-2 * bias - reach) * (count + 1) + RANK_ROUNDING)
+    highest = np.ceil(ndtr(-2 * bias + reach) * (count + 1) - RANK_ROUNDING)
+    low, high = (
+        np.take_along_axis(ordered, np.broadcast_to(rank, last.shape)[None].astype(int), axis=0)[0]
+        for rank in (lowest, highest)
+    )
+    return low, high
+
+
+__all__ = [
+    "Intervals",
+    "coefficients",
+    "eigenvalues",
+    "explained_variance",
+    "intervals",
+    "several_intervals",
+]

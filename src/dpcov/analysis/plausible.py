@@ -1,0 +1,106 @@
+"""Second moments that a release leaves plausible, by simulation of what separates it from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpcov.analysis.moments import Moments
+from dpcov.analysis.pseudo_rows import pseudo_rows
+from dpcov.errors import ReleaseError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.releases import Release
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+DRAWS = 519  # 2.5 % of one more is a whole number
+FEW_DRAWS = 119
+DRAWN_NUMBERS = 10**7  # entries of all matrices drawn, beyond which there are fewer
+BATCH_NUMBERS = 2**21  # entries of the matrices held at once
+PSEUDO_NUMBERS = 5 * 10**5
+FEWEST_ROWS, MOST_ROWS = 1000, 5000
+
+
+class PlausibleMoments:
+    """Plausible true second moments: the noisy one minus simulated errors.
+
+    For the population's moments an error is a draw of the noise plus one of the sampling error, to
+    first order: rows with the released moments (`pseudo_rows`) under random weights of mean 0.
+
+    Attributes
+    ----------
+    center : (d, d) the noisy second moment, in squared units of an encoded row; not denoised, so
+        that the only thing between it and the truth is noise of a known law. Where the number of
+        rows is public it takes the place of the noisy one.
+    draws : number of errors.
+
+    """
+
+    def __init__(self, release: Release, *, sampling: bool, generator: np.random.Generator) -> None:
+        if release.noise is None:
+            release.noisy()  # says so where only the trace was released
+            raise ReleaseError(
+                f"The noise of the mechanism {release.mechanism!r} has no law that can be "
+                "simulated, so nothing is known of the error of this release."
+            )
+        self._law = release.noise.rescaled(release.lattice.step**2)
+        self._release = release
+        self._generator = generator
+        self._count_known = release.has_intercept and release.row_count is not None
+        self.center = release.noisy()
+        if self._count_known:
+            self.center[-1, -1] = release.count() * release.intercept() ** 2
+        self.draws = int(np.clip(DRAWN_NUMBERS // self.center.size, FEW_DRAWS, DRAWS))
+        self._sampling = np.zeros((self.draws, 1, 1))
+        if sampling:
+            self._sampling = _sampling_errors(release, self.draws, generator)
+
+    def errors(self) -> Iterator[Matrix]:
+        """All errors, in batches of shape (b, d, d); a plausible truth is `center` minus one."""
+        size = max(1, BATCH_NUMBERS // self.center.size)
+        for start in range(0, self.draws, size):
+            stop = min(start + size, self.draws)
+            noise = np.stack([self._noise() for _ in range(start, stop)])
+            yield noise + self._sampling[start:stop]
+
+    def _noise(self) -> Matrix:
+        noise = self._release.unmapped(self._law.simulate(self._generator))
+        if self._count_known:
+            noise[-1, -1] = 0.0
+        return noise
+
+
+def _sampling_errors(release: Release, draws: int, generator: np.random.Generator) -> Matrix:
+    """(draws, d, d) errors sum g w w' over pseudo-rows w, with weights g of mean 0."""
+    rows = _weighted_rows(release, generator)
+    weights = generator.standard_normal((draws, len(rows)))
+    weights -= weights.mean(axis=1, keepdims=True)
+    d = rows.shape[1]
+    errors = np.empty((draws, d, d))
+    for j in range(d):
+        products = weights @ (rows[:, : j + 1] * rows[:, [j]])
+        errors[:, j, : j + 1] = errors[:, : j + 1, j] = products
+    return errors
+
+
+def _weighted_rows(release: Release, generator: np.random.Generator) -> Matrix:
+    """(m, d) encoded rows w such that sum g w w', g standard normal, is the sampling error of S.
+
+    Its covariance is that of the sum over n independent rows: n Cov(w w').
+    """
+    moments = Moments.of(release)
+    features, numeric = release.schema.features, release.schema.encoded_columns
+    low = np.array([-1.0 if feature.name in numeric else 0.0 for feature in features])
+    means = np.clip((moments.means - moments.centers) / moments.scales, low, 1.0)
+    size = (len(means) + 1) ** 2
+    count = max(int(np.clip(PSEUDO_NUMBERS // size, FEWEST_ROWS, MOST_ROWS)), 4 * len(means))
+    rows = means + pseudo_rows(means, moments.covariance, low, count, generator)
+    whole = np.column_stack([rows, np.full(count, release.intercept())])
+    weighted: Matrix = whole * (moments.count / count) ** 0.25
+    return weighted

@@ -1,0 +1,315 @@
+"""Sparse inverse covariance of a release: which features are related given all the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpcov.analysis.correlation import NamedMatrix
+from dpcov.analysis.expected import _again
+from dpcov.analysis.features import chosen
+from dpcov.analysis.graphical_lasso import Solution, graphical_lasso
+from dpcov.analysis.moments import Moments, require_matrix
+from dpcov.entropy import simulation_generator
+from dpcov.errors import ReleaseError
+from dpcov.releases import SMALLEST_VARIANCE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.releases import Release
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+PATH_LENGTH = 25
+PATH_END = 0.5  # smallest alpha of the path, over sqrt(log p / n)
+GAMMA = 0.5  # of the extended BIC
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Two features that are related given all the others.
+
+    Attributes
+    ----------
+    first, second : names of the features.
+    partial_correlation : not 0; shrunk towards 0 by the penalty.
+    stability : share of simulated releases that have this edge; None if none were simulated.
+
+    """
+
+    first: str
+    second: str
+    partial_correlation: float
+    stability: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SparsePrecision:
+    """A positive definite inverse covariance with exact zeros.
+
+    Attributes
+    ----------
+    columns : names of the p features.
+    left_out : features without variance in the release, which have no place in a graph.
+    precision : (p, p) in one over the data's units.
+    partial_correlations : (p, p) -P_ij / sqrt(P_ii P_jj), 1 on the diagonal.
+    alpha : strength of the penalty.
+    correlation : whether the penalty is on the inverse of the correlations.
+    gap : the penalised likelihood is at most this far from its optimum.
+    shares : (p, p) share of simulated releases that have each edge; None if none were simulated.
+
+    """
+
+    columns: tuple[str, ...]
+    left_out: tuple[str, ...]
+    precision: Matrix
+    partial_correlations: Matrix
+    alpha: float
+    correlation: bool
+    gap: float
+    shares: Matrix | None = None
+
+    @property
+    def edges(self) -> list[Edge]:
+        """All edges, strongest partial correlation first."""
+        rows, columns = np.nonzero(np.triu(self.partial_correlations, 1))
+        strengths = self.partial_correlations[rows, columns]
+        order = np.argsort(-np.abs(strengths), kind="stable")
+        return [
+            Edge(
+                self.columns[i],
+                self.columns[j],
+                float(self.partial_correlations[i, j]),
+                None if self.shares is None else float(self.shares[i, j]),
+            )
+            for i, j in zip(rows[order], columns[order], strict=True)
+        ]
+
+    def to_networkx(self) -> Any:
+        """A `networkx.Graph`: the features as nodes, `partial_correlation` on each edge."""
+        try:
+            import networkx
+        except ImportError:
+            raise ReleaseError(
+                "The graph needs networkx: pip install networkx. `edges` has the same without it."
+            ) from None
+        graph = networkx.Graph(alpha=self.alpha)
+        graph.add_nodes_from(self.columns)
+        for edge in self.edges:
+            extra = {} if edge.stability is None else {"stability": edge.stability}
+            graph.add_edge(
+                edge.first, edge.second, partial_correlation=edge.partial_correlation, **extra
+            )
+        return graph
+
+    def to_frame(self) -> Any:
+        """The precision matrix as a pandas data frame; needs pandas."""
+        return NamedMatrix(self.columns, self.precision).to_frame()
+
+
+def precision(
+    release: Release,
+    alpha: float | None = None,
+    *,
+    features: Sequence[str] | None = None,
+    correlation: bool = True,
+    draws: int = 0,
+    generator: np.random.Generator | None = None,
+) -> SparsePrecision:
+    """Sparse inverse covariance by the graphical lasso.
+
+    Minimises -log det X + <S, X> + alpha sum_(i != j) |X_ij| over positive definite X. S is the
+    released matrix, made positive semidefinite first where it is not. Paper 004 (covariance
+    perturbation) has the same, but penalises the diagonal as well, which only adds alpha to
+    that of S.
+
+    Parameters
+    ----------
+    release : a release with an intercept.
+    alpha : strength of the penalty, above 0; default, by `choose_alpha`.
+    features : names of features or columns; default, all. Of each categorical column that is
+        chosen as a whole the first level is left out: all of them add up to 1.
+    correlation : S holds the correlations, so that units don't matter; otherwise the covariance,
+        each feature in units of its half-range (a level in its own).
+    draws : number of releases to simulate by the public noise law for the stability of the edges,
+        alpha kept; 20 tell a firm edge from an accident. It takes the denoised matrix for the
+        truth and leaves out sampling error.
+    generator : for these simulations.
+
+    Returns
+    -------
+    SparsePrecision
+
+    Raises
+    ------
+    ReleaseError : alpha not above 0; unknown names; no intercept; nothing but the trace was
+        released, or none of the features varies; stability is asked for without a noise law.
+
+    """
+    if alpha is not None and not (np.isfinite(alpha) and alpha > 0):
+        raise ReleaseError(
+            f"alpha must be above 0; it is {alpha:g}. Without a penalty nothing is sparse: "
+            "partial_correlations has that."
+        )
+    if draws > 0 and release.noise is None:
+        raise ReleaseError("This release has no noise law to simulate; leave out the stability.")
+    problem = _Problem.of(release, features, correlation=correlation)
+    solution = _along_path(problem, release) if alpha is None else problem.solution(alpha)
+    shares = None
+    if draws > 0:
+        generator = simulation_generator() if generator is None else generator
+        shares = _shares(release, problem, solution, draws, generator)
+    fitted = solution.optimum.precision
+    deviations = np.sqrt(np.diag(fitted))
+    partial = 0.0 - fitted / np.outer(deviations, deviations)  # no -0.0
+    np.fill_diagonal(partial, 1.0)
+    return SparsePrecision(
+        columns=tuple(release.columns[j] for j in problem.at),
+        left_out=tuple(release.columns[j] for j in problem.flat),
+        precision=fitted / np.outer(problem.units, problem.units),
+        partial_correlations=partial,
+        alpha=solution.alpha,
+        correlation=correlation,
+        gap=solution.optimum.gap,
+        shares=shares,
+    )
+
+
+def choose_alpha(
+    release: Release, *, features: Sequence[str] | None = None, correlation: bool = True
+) -> float:
+    """The penalty with the least extended BIC along a path, from the release alone.
+
+    n (<S, X> - log det X) + |E| log n + 4 gamma |E| log p with gamma = 1/2 (Foygel and Drton
+    2010). n is the number of rows that would give the correlations as much sampling error as they
+    have sampling error and privacy noise together, 1/n = 1/rows + variance of the noise, so that
+    noise does not pass for edges. The path ends at half of sqrt(log p / n), the rate at which the
+    graph can be found (Ravikumar et al. 2011): below, a singular matrix would win by overfitting.
+
+    The variance is the mean over all pairs of features, so levels that hardly occur, which are
+    mostly noise, make for a strong penalty: leave them out by `features`, or give an alpha.
+    """
+    problem = _Problem.of(release, features, correlation=correlation)
+    return _along_path(problem, release).alpha
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """What the graphical lasso found at `alpha`."""
+
+    alpha: float
+    optimum: Solution
+
+    def misfit(self, matrix: Matrix) -> float:
+        """<S, X> - log det X: minus twice the log-likelihood of a row, up to a constant."""
+        fitted = self.optimum.precision
+        return float(np.sum(matrix * fitted) - np.linalg.slogdet(fitted)[1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """The matrix of a graphical lasso.
+
+    Attributes
+    ----------
+    at, flat : positions of the features, and of those left out.
+    units : (p,) data units in one unit of the matrix.
+    matrix : (p, p), of average diagonal 1.
+    size : what it was divided by for that.
+    correlation : whether it holds correlations.
+    variances : (p,) of the encoded features.
+
+    """
+
+    at: list[int]
+    flat: list[int]
+    units: Vector
+    matrix: Matrix
+    size: float
+    correlation: bool
+    variances: Vector
+
+    @classmethod
+    def of(
+        cls,
+        release: Release,
+        features: Sequence[str] | None,
+        *,
+        correlation: bool,
+        flat: Sequence[int] | None = None,
+    ) -> _Problem:
+        """From a release; `flat` are left out, by default those without variance."""
+        require_matrix(release)
+        wanted = chosen(release, features, reference=True)
+        moments = Moments.of(release)
+        every = np.diag(moments.covariance)
+        if flat is None:
+            flat = [j for j in wanted if every[j] <= SMALLEST_VARIANCE]
+        at = [j for j in wanted if j not in flat]
+        if not at:
+            raise ReleaseError("None of these features varies in the release.")
+        variances = np.maximum(every[at], SMALLEST_VARIANCE)
+        deviations = np.sqrt(variances) if correlation else np.ones(len(at))
+        matrix = moments.covariance[np.ix_(at, at)] / np.outer(deviations, deviations)
+        size = float(np.trace(matrix)) / len(at)
+        units = moments.scales[at] * deviations * np.sqrt(size)
+        return cls(at, list(flat), units, matrix / size, size, correlation, variances)
+
+    def solution(self, alpha: float, start: Solution | None = None) -> _Fit:
+        return _Fit(alpha, graphical_lasso(self.matrix, alpha / self.size, start=start))
+
+    def largest_alpha(self) -> float:
+        """Above it there are no edges."""
+        return float(np.abs(np.triu(self.matrix, 1)).max(initial=0.0)) * self.size
+
+    def effective_count(self, release: Release) -> float:
+        """Rows whose sampling error in a correlation is what sampling and privacy add together."""
+        count = max(release.count(), 2.0)
+        law, p = release.noise, len(self.at)
+        if law is None or p < 2:
+            return count
+        d = law.dimension
+        entry = (law.frobenius_squared - d * law.diagonal_variance) / (d * (d - 1))
+        weights = 1 / self.variances
+        pairs = (weights.sum() ** 2 - np.sum(weights**2)) / (p * (p - 1))
+        privacy = entry * release.lattice.step**4 * pairs / count**2
+        return max(2.0, 1 / (1 / count + float(privacy)))
+
+
+def _along_path(problem: _Problem, release: Release) -> _Fit:
+    """The fit with the least extended BIC; each starts from the one before."""
+    largest, p = problem.largest_alpha(), len(problem.at)
+    if largest == 0:
+        return problem.solution(1.0)
+    count = problem.effective_count(release)
+    price = np.log(count) + 4 * GAMMA * np.log(p)
+    smallest = min(PATH_END * np.sqrt(np.log(p) / count) * problem.size, largest)
+    best = last = problem.solution(largest)
+    lowest = count * best.misfit(problem.matrix)
+    for alpha in np.geomspace(largest, smallest, PATH_LENGTH)[1:]:
+        last = problem.solution(float(alpha), last.optimum)
+        edges = np.count_nonzero(np.triu(last.optimum.precision, 1))
+        criterion = count * last.misfit(problem.matrix) + price * edges
+        if criterion < lowest:
+            best, lowest = last, criterion
+    return best
+
+
+def _shares(
+    release: Release, problem: _Problem, fit: _Fit, draws: int, generator: np.random.Generator
+) -> Matrix:
+    """(p, p) share of simulated releases with each edge."""
+    present = np.zeros_like(problem.matrix)
+    names = [release.columns[j] for j in problem.at]
+    for _ in range(draws):
+        simulated = _again(release, generator)
+        again = _Problem.of(simulated, names, correlation=problem.correlation, flat=[])
+        optimum = again.solution(fit.alpha, fit.optimum).optimum
+        present += optimum.precision != 0
+    shares: Matrix = present / draws
+    return shares

@@ -1,0 +1,308 @@
+"""Statistics of many second moments at once, for simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
+
+import numpy as np
+
+from dpcov.analysis.features import chosen, position
+from dpcov.errors import ReleaseError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.releases import Release
+
+    Array = NDArray[np.float64]
+    Function = Callable[[Release], Array | float]
+
+OfMatrix = Literal["covariance", "correlation"]
+
+
+@runtime_checkable
+class Statistic(Protocol):
+    """Something computed from second moments in squared units of an encoded row."""
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        """(b, k) values for (b, d, d) matrices; NaN where a value is not defined."""
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        """Least and largest possible values, whatever the data: numbers or (k,)."""
+
+    def reach(self, release: Release, matrices: Array, center: Array) -> Array | None:
+        """(b,) by how much any value may differ between each matrix and `center`, (d, d).
+
+        None if the draws' own range is as honest where the statistic is far from linear.
+        """
+
+    def shaped(self, release: Release, values: NDArray[Any]) -> NDArray[Any]:
+        """(k,) values in the shape of the statistic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Means and covariances of encoded features for each of b second moments.
+
+    Attributes
+    ----------
+    means, covariances : (b, p), (b, p, p); NaN where the count is not positive.
+
+    """
+
+    means: Array
+    covariances: Array
+
+    @classmethod
+    def of(cls, release: Release, matrices: Array) -> Self:
+        if not release.has_intercept:
+            raise ReleaseError(
+                "This release was made without an intercept, so it holds no means. Only "
+                "functions of second_moment() can be had from it."
+            )
+        t = release.intercept()
+        counts = matrices[:, -1, -1] / t**2
+        counts = np.where(counts > 0, counts, np.nan)
+        means = matrices[:, :-1, -1] / (t * counts[:, None])
+        second = matrices[:, :-1, :-1] / counts[:, None, None]
+        return cls(means, second - means[:, :, None] * means[:, None, :])
+
+    def correlations(self) -> Array:
+        """(b, p, p); NaN where a variance is not positive."""
+        variances = np.diagonal(self.covariances, axis1=1, axis2=2)
+        deviations = np.sqrt(np.where(variances > 0, variances, np.nan))
+        correlations: Array = self.covariances / (deviations[:, :, None] * deviations[:, None, :])
+        at = np.arange(variances.shape[1])
+        correlations[:, at, at] = 1.0
+        return correlations
+
+
+class _Plain:
+    """What most statistics have in common."""
+
+    __slots__ = ()
+
+    def reach(self, release: Release, matrices: Array, center: Array) -> Array | None:
+        return None
+
+    def shaped(self, release: Release, values: NDArray[Any]) -> NDArray[Any]:
+        return values
+
+
+def _scales(release: Release) -> Array:
+    return np.array([feature.scale for feature in release.schema.features])
+
+
+def _undefined(matrices: Array) -> NDArray[np.bool_]:
+    """(b,) whether a matrix has an entry that is not defined."""
+    return np.asarray(np.isnan(matrices).any(axis=(1, 2)), np.bool_)
+
+
+def _symmetric(release: Release, values: NDArray[Any]) -> NDArray[Any]:
+    """(p, p) matrix from its lower triangle."""
+    p = len(release.columns)
+    matrix = np.empty((p, p), values.dtype)
+    rows, columns = np.tril_indices(p)
+    matrix[rows, columns] = matrix[columns, rows] = values
+    return matrix
+
+
+class Means(_Plain):
+    """Means in the data's units."""
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        centers = np.array([feature.center for feature in release.schema.features])
+        means: Array = centers + Stack.of(release, matrices).means * _scales(release)
+        return means
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        numeric, features = release.schema.encoded_columns, release.schema.features
+        low = [f.center - f.scale if f.name in numeric else f.center for f in features]
+        return np.array(low), np.array([f.center + f.scale for f in features])
+
+
+class Covariances(_Plain):
+    """Covariances over the count, in the data's units; the lower triangle."""
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        rows, columns = np.tril_indices(len(release.columns))
+        covariances = Stack.of(release, matrices).covariances[:, rows, columns]
+        scales = _scales(release)
+        in_units: Array = covariances * scales[rows] * scales[columns]
+        return in_units
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        rows, columns = np.tril_indices(len(release.columns))
+        scales = _scales(release)
+        high = scales[rows] * scales[columns]
+        return np.where(rows == columns, 0.0, -high), high
+
+    def shaped(self, release: Release, values: NDArray[Any]) -> NDArray[Any]:
+        return _symmetric(release, values)
+
+
+class Correlations(_Plain):
+    """Correlations; the lower triangle."""
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        rows, columns = np.tril_indices(len(release.columns))
+        return Stack.of(release, matrices).correlations()[:, rows, columns]
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        return -1.0, 1.0
+
+    def shaped(self, release: Release, values: NDArray[Any]) -> NDArray[Any]:
+        return _symmetric(release, values)
+
+
+@dataclass(frozen=True, slots=True)
+class Spectrum(_Plain):
+    """Eigenvalues, largest first, of the covariance in the data's units or of the correlations.
+
+    Attributes
+    ----------
+    of : ``covariance`` or ``correlation``.
+    shares : divide them by their sum.
+
+    """
+
+    of: OfMatrix
+    shares: bool
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        whole = self._matrices(release, matrices)
+        undefined = _undefined(whole)
+        spectra = np.linalg.eigvalsh(np.where(undefined[:, None, None], 0.0, whole))[:, ::-1]
+        spectra[undefined] = np.nan
+        return spectra
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        if self.shares:
+            return 0.0, 1.0
+        largest = (
+            len(release.columns) if self.of == "correlation" else np.sum(_scales(release) ** 2)
+        )
+        return 0.0, float(largest)
+
+    def reach(self, release: Release, matrices: Array, center: Array) -> Array | None:
+        """Weyl's inequality: no eigenvalue moves by more than the operator norm of the change."""
+        changes = self._matrices(release, matrices) - self._matrices(release, center[None])
+        undefined = _undefined(changes)
+        values = np.linalg.eigvalsh(np.where(undefined[:, None, None], 0.0, changes))
+        return np.where(undefined, np.inf, np.abs(values).max(axis=1))
+
+    def _matrices(self, release: Release, matrices: Array) -> Array:
+        stack, scales = Stack.of(release, matrices), _scales(release)
+        whole = stack.covariances * np.outer(scales, scales)
+        if self.of == "correlation":
+            whole = stack.correlations()
+        if not self.shares:
+            return whole
+        totals = np.trace(whole, axis1=1, axis2=2)
+        shares: Array = whole / np.where(totals > 0, totals, np.nan)[:, None, None]
+        return shares
+
+
+@dataclass(frozen=True, slots=True)
+class Coefficients(_Plain):
+    """Least squares coefficients in the data's units, the intercept first, as in `ols`."""
+
+    target: str
+    features: tuple[str, ...] | None
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        to = position(release, self.target)
+        declared, scales = release.schema.features, _scales(release)
+        at = chosen(release, self.features, without=declared[to].column, reference=True)
+        stack = Stack.of(release, matrices)
+        gram = stack.covariances[:, at][:, :, at]
+        undefined = _undefined(stack.covariances)
+        gram = np.where(undefined[:, None, None], 0.0, gram)
+        undefined = np.linalg.eigvalsh(gram)[:, 0] <= 0
+        gram = np.where(undefined[:, None, None], np.eye(len(at)), gram)
+        slopes = np.linalg.solve(gram, stack.covariances[:, at, to][:, :, None])[:, :, 0]
+        slopes = slopes * scales[to] / scales[at]
+        slopes[undefined] = np.nan
+        means = Means().values(release, matrices)
+        intercepts = means[:, to] - np.einsum("bk,bk->b", slopes, means[:, at])
+        return np.column_stack([intercepts, slopes])
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        return -np.inf, np.inf
+
+
+@dataclass(frozen=True, slots=True)
+class OfRelease:
+    """Any function of a release; not defined where it raises `ReleaseError`."""
+
+    function: Function
+
+    def values(self, release: Release, matrices: Array) -> Array:
+        """(b, k) values, of releases of these matrices that are not denoised."""
+        unit = 2.0**release.shift * release.lattice.step**2
+        found = [
+            self._value(release, np.rint(release.mapped(matrix) / unit)) for matrix in matrices
+        ]
+        sizes = {len(value) for value in found if value is not None}
+        if len(sizes) != 1:
+            raise ReleaseError("The statistic must have one shape, and be defined somewhere.")
+        missing = np.full(sizes.pop(), np.nan)
+        return np.stack([missing if value is None else value for value in found])
+
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        return -np.inf, np.inf
+
+    def reach(self, release: Release, matrices: Array, center: Array) -> Array | None:
+        return np.full(len(matrices), np.inf)
+
+    def shaped(self, release: Release, values: NDArray[Any]) -> NDArray[Any]:
+        return values.reshape(np.shape(self.function(release)))
+
+    def _value(self, release: Release, integers: Array) -> Array | None:
+        largest = 2.0**62
+        published = np.clip(integers, -largest, largest).astype(np.int64)
+        one = replace(release, published=published, denoise="none", denoised=None)
+        try:
+            return np.asarray(self.function(one), np.float64).ravel()
+        except ReleaseError:
+            return None
+
+
+Name = Literal["mean", "covariance", "correlation", "eigenvalues", "explained variance"]
+NAMED: dict[str, Statistic] = {
+    "mean": Means(),
+    "covariance": Covariances(),
+    "correlation": Correlations(),
+    "eigenvalues": Spectrum("covariance", shares=False),
+    "explained variance": Spectrum("covariance", shares=True),
+}
+
+
+def eigenvalues(*, correlation: bool = False) -> Statistic:
+    """Eigenvalues of the covariance, or of the correlations: `PCA.explained_variance`."""
+    return Spectrum("correlation" if correlation else "covariance", shares=False)
+
+
+def explained_variance(*, correlation: bool = False) -> Statistic:
+    """Eigenvalues over their sum: `PCA.explained_variance_ratio`."""
+    return Spectrum("correlation" if correlation else "covariance", shares=True)
+
+
+def coefficients(target: str, features: Sequence[str] | str | None = None) -> Statistic:
+    """Intercept and coefficients of the regression `ols` of `target` on `features`."""
+    names = [features] if isinstance(features, str) else features
+    return Coefficients(target, None if names is None else tuple(names))
+
+
+def statistic_named(statistic: Name | Statistic | Function) -> Statistic:
+    """The statistic that is meant by its name, by itself, or by a function of a release."""
+    if isinstance(statistic, str):
+        if statistic not in NAMED:
+            raise ReleaseError(
+                f"There is no statistic {statistic!r}. Choose: {', '.join(NAMED)}; or give "
+                "coefficients(target), or a function of a release."
+            )
+        return NAMED[statistic]
+    return statistic if isinstance(statistic, Statistic) else OfRelease(statistic)

@@ -1,0 +1,1 @@
+"""Private steps that several mechanisms share; each states its own (epsilon, delta)."""

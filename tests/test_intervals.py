@@ -1,0 +1,282 @@
+"""Intervals of a release: what they cover, and where they say that they can't be trusted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import dpcov
+from dpcov.analysis.intervals import (
+    _bias,
+    _percentiles,
+    coefficients,
+    eigenvalues,
+    explained_variance,
+    intervals,
+    several_intervals,
+)
+from dpcov.analysis.ols import ols
+from dpcov.analysis.plausible import PlausibleMoments
+from dpcov.analysis.pseudo_rows import pseudo_rows
+from dpcov.entropy import simulation_generator
+from dpcov.errors import ReleaseError
+from dpcov.releases import Release
+from statistical.checks import PASSES, REJECTED
+from tables_for_tests import correlated
+
+DATA = correlated(20_000, 4, seed=1)
+
+
+def made(data: Any = DATA, seed: int = 1, **request: Any) -> Release:
+    settings = {"lower": -1, "upper": 1, "epsilon": 2.0, **request}
+    return dpcov.release(data, seed=seed, **settings)
+
+
+def statistics_of(release: Release) -> list[Any]:
+    regression = coefficients(release.columns[3], list(release.columns[:2]))
+    return ["mean", "covariance", "correlation", "explained variance", regression]
+
+
+def truths(data: Any) -> list[float]:
+    """The entries of `statistics_of` that are checked: the first, or that of columns 4 and 1."""
+    covariance = np.cov(data, rowvar=False, bias=True)
+    correlation = np.corrcoef(data, rowvar=False)
+    spectrum = np.linalg.eigvalsh(covariance)
+    design = np.column_stack([np.ones(len(data)), data[:, :2]])
+    fitted = np.linalg.lstsq(design, data[:, 3])[0]
+    first = data[:, 0].mean()
+    return [first, covariance[3, 0], correlation[3, 0], spectrum[-1] / spectrum.sum(), fitted[1]]
+
+
+def covered(release: Release, truth: list[float], sampling: bool, seed: int) -> list[bool]:
+    found = several_intervals(
+        release,
+        statistics_of(release),
+        sampling=sampling,
+        generator=simulation_generator(seed),
+    )
+    at: list[Any] = [0, (3, 0), (3, 0), 0, 1]
+    ends = [(one.low[j], one.high[j]) for one, j in zip(found, at, strict=True)]
+    return [low <= value <= high for (low, high), value in zip(ends, truth, strict=True)]
+
+
+def coverage_p_value(hits: Any) -> float:
+    """Least p-value, over statistics, of 95 % coverage; hits (releases, statistics)."""
+    counts = np.sum(hits, axis=0)
+    p_values = [stats.binomtest(int(count), len(hits), 0.95).pvalue for count in counts]
+    return min(1.0, len(p_values) * min(p_values))
+
+
+REQUESTS: list[dict[str, Any]] = [
+    {"epsilon": 0.5},
+    {"epsilon": 0.5, "neighbors": "replace-one"},
+    {"epsilon": None, "rho": 0.02, "neighbors": "replace-one"},
+    {"epsilon": None, "rho": 0.02, "denoise": "none"},
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("request_", REQUESTS, ids=str)
+def test_privacy_intervals_cover_the_sample(request_: dict[str, Any]) -> None:
+    truth = truths(DATA)
+    hits = [covered(made(seed=seed, **request_), truth, False, seed) for seed in range(120)]
+    assert coverage_p_value(hits) > PASSES
+
+
+@pytest.mark.slow
+def test_intervals_of_half_the_noise_are_found_out() -> None:
+    truth, hits = truths(DATA), []
+    for seed in range(120):
+        release = made(seed=seed, epsilon=0.5)
+        halved = replace(release, noise=release.noise.rescaled(0.5))
+        hits.append(covered(halved, truth, False, seed))
+    for statistic in np.transpose(hits):
+        assert coverage_p_value(statistic[:, None]) < REJECTED
+
+
+def from_population(sampling: bool) -> list[list[bool]]:
+    """Samples of 1000 rows, at a budget where privacy and sampling errors are alike."""
+    hits = []
+    for seed in range(120):
+        chosen = np.random.default_rng(seed).integers(len(DATA), size=1000)
+        release = made(DATA[chosen], seed=seed, epsilon=20.0)
+        hits.append(covered(release, truths(DATA), sampling, seed))
+    return hits
+
+
+@pytest.mark.slow
+def test_intervals_with_sampling_cover_the_population() -> None:
+    assert coverage_p_value(from_population(sampling=True)) > PASSES
+
+
+@pytest.mark.slow
+def test_intervals_without_sampling_do_not_cover_the_population() -> None:
+    assert coverage_p_value(from_population(sampling=False)) < REJECTED
+
+
+def test_what_the_intervals_cover_is_stated() -> None:
+    release = made()
+    assert intervals(release, "mean").covers == "privacy noise and sampling"
+    assert intervals(release, "mean", sampling=False).covers == "privacy noise"
+
+
+def test_sampling_and_a_higher_level_widen_intervals() -> None:
+    release = made(DATA[:2000])
+    for statistic in statistics_of(release):
+        plain = intervals(release, statistic, 0.9, False, generator=simulation_generator(1))
+        wider = intervals(release, statistic, 0.99, False, generator=simulation_generator(1))
+        both = intervals(release, statistic, 0.9, True, generator=simulation_generator(1))
+        free = plain.low < plain.high
+        width = (plain.high - plain.low)[free]
+        assert np.all((wider.high - wider.low)[free] > width)
+        assert np.mean((both.high - both.low)[free] / width) > 1.02
+
+
+def test_drowned_correlations_are_wide_and_not_trusted() -> None:
+    found = intervals(made(DATA[:300], epsilon=0.1), "correlation", sampling=False)
+    below = np.tril_indices(4, -1)
+    assert not found.trusted[below].any()
+    assert np.all(found.low[below] == -1)
+    assert np.all(found.high[below] == 1)
+
+
+def test_clear_correlations_are_narrow_and_trusted() -> None:
+    found = intervals(made(epsilon=20.0), "correlation", sampling=False)
+    assert found.trusted.all()
+    assert np.max(found.high - found.low) < 0.1
+    assert np.array_equal(np.diag(found.low), np.ones(4))
+
+
+def test_equal_eigenvalues_are_not_trusted_but_their_intervals_hold_them() -> None:
+    flat = np.random.default_rng(1).uniform(-1, 1, (20_000, 6))
+    true = np.linalg.eigvalsh(np.cov(flat, rowvar=False, bias=True))[::-1]
+    trusted = []
+    for seed in range(20):
+        found = intervals(made(flat, seed, epsilon=0.5), "eigenvalues", sampling=False)
+        trusted.append(found.trusted)
+        assert np.all((found.low <= true) & (true <= found.high) | found.trusted)
+    assert np.mean(trusted) < 0.15
+
+
+def test_a_lone_large_eigenvalue_is_trusted() -> None:
+    release = made(epsilon=20.0)
+    for statistic in (eigenvalues(), eigenvalues(correlation=True), explained_variance()):
+        found = intervals(release, statistic, sampling=False)
+        assert found.trusted[0]
+        assert 0 < found.high[0] - found.low[0] < 0.1 * found.low[0]
+
+
+def test_any_function_of_a_release_has_intervals() -> None:
+    release = made(epsilon=5.0)
+    named = intervals(release, "covariance", sampling=False, generator=simulation_generator(1))
+    asked = intervals(
+        release, Release.covariance, sampling=False, generator=simulation_generator(1)
+    )
+    width = named.high - named.low
+    assert asked.low.shape == (4, 4)
+    assert np.all(np.abs(asked.low - named.low) < 0.02 * width)
+    assert np.all(np.abs(asked.high - named.high) < 0.02 * width)
+    assert asked.trusted.all()
+
+
+def test_coefficients_are_those_of_least_squares() -> None:
+    release = made(epsilon=200.0)
+    target, *features = release.columns
+    found = intervals(release, coefficients(target, features), sampling=False)
+    fitted = ols(release, target, features).coefficients
+    assert np.all((found.low <= fitted) & (fitted <= found.high))
+    assert np.all(found.high - found.low < 0.1)
+
+
+def test_a_function_that_the_noise_drowns_is_not_trusted() -> None:
+    found = intervals(
+        made(DATA[:300], epsilon=0.1),
+        lambda release: np.linalg.eigvalsh(release.second_moment()),
+        sampling=False,
+    )
+    assert not found.trusted.all()
+    assert np.all(np.isinf(found.low[~found.trusted]))
+
+
+def test_a_public_count_carries_no_noise() -> None:
+    for neighbors, free in (("replace-one", True), ("add-remove", False)):
+        release = made(neighbors=neighbors)
+        truths_ = PlausibleMoments(release, sampling=False, generator=simulation_generator(1))
+        errors = np.concatenate(list(truths_.errors()))
+        assert np.all(errors[:, -1, -1] == 0) == free
+        exactly = truths_.center[-1, -1] / release.intercept() ** 2
+        assert (abs(exactly - len(DATA)) < 1e-6) == free
+
+
+def test_values_that_are_not_defined_count_for_both_tails() -> None:
+    values = np.linspace(-1, 1, 1000)[:, None]
+    few, many = values.copy(), values.copy()
+    few[::100], many[::10] = np.nan, np.nan
+    (low,), (high,) = _percentiles(few, 0.95)
+    (plain_low,), (plain_high,) = _percentiles(values, 0.95)
+    assert -1 < low < plain_low < plain_high < high < 1
+    (low,), (high,) = _percentiles(many, 0.95)
+    assert low == -np.inf
+    assert high == np.inf
+
+
+def test_twice_the_bias_is_taken_from_percentiles() -> None:
+    draws = stats.norm.ppf((np.arange(10_000) + 0.5) / 10_000)[:, None] + 0.3
+    bias = _bias(draws, np.zeros(1))
+    assert bias == pytest.approx(0.3, abs=0.01)
+    low, high = _percentiles(draws, 0.95, bias)
+    assert low == pytest.approx(-0.3 - 1.96, abs=0.02)
+    assert high == pytest.approx(-0.3 + 1.96, abs=0.02)
+
+
+def test_skewed_noise_on_a_linear_statistic_is_no_bias() -> None:
+    skewed = np.random.default_rng(1).exponential(size=(5000, 1)) - 1
+    assert np.abs(_bias(skewed, np.zeros(1))) > 0.2
+    assert np.abs(_bias(np.concatenate([skewed, -skewed]), np.zeros(1))) < 1e-3
+
+
+def kurtosis(mean: float, variance: float, low: float) -> float:
+    shared = 0.1 * np.sqrt(variance)
+    covariance = np.array([[variance, shared], [shared, 0.2]])
+    rows = pseudo_rows(
+        np.array([mean, 0.0]),
+        covariance,
+        np.array([low, -1.0]),
+        4000,
+        simulation_generator(1),
+    )
+    assert np.allclose(rows.T @ rows / 4000, covariance, rtol=1e-8)
+    return float(np.mean(rows[:, 0] ** 4) / variance**2)
+
+
+def test_pseudo_rows_have_the_kurtosis_that_the_bounds_suggest() -> None:
+    assert kurtosis(0.0, 1 / 3, -1.0) == pytest.approx(1.8, abs=0.1)
+    assert kurtosis(0.1, 0.09, 0.0) == pytest.approx(1 / 0.09 - 3, rel=0.1)
+    assert kurtosis(0.0, 0.01, -1.0) == pytest.approx(3.0, abs=0.2)
+
+
+def test_without_an_intercept_only_functions_of_the_second_moment_have_intervals() -> None:
+    release = made(intercept=0.0)
+    with pytest.raises(ReleaseError, match="without an intercept"):
+        intervals(release, "mean", sampling=False)
+    found = intervals(release, lambda one: one.second_moment(), sampling=False)
+    assert found.trusted.all()
+
+
+def test_impossible_requests_are_refused() -> None:
+    release = made()
+    with pytest.raises(ReleaseError, match="level"):
+        intervals(release, "mean", 1.0)
+    with pytest.raises(ReleaseError, match="no statistic 'median'"):
+        intervals(release, "median")  # type: ignore[arg-type]
+    with pytest.raises(ReleaseError, match="no feature"):
+        intervals(release, coefficients("nothing"))
+    with pytest.raises(ReleaseError, match="no law"):
+        intervals(replace(release, noise=None), "mean")
+    alone = made(DATA[:20], epsilon=0.01, neighbors="replace-one")
+    with pytest.raises(ReleaseError, match="trace only"):
+        intervals(alone, "mean")
