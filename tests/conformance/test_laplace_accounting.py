@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from test_accounting import ADD, EPSILON, SWAP, differences, each_relation, each_shape, keeps, outer
 
-from dpcov.mechanisms import AdaptiveLaplace, Laplace, SeparateLaplace
+from dpcov.mechanisms import Laplace
 from dpcov.mechanisms.laplace import matrix_noise, root_above
 from dpcov.moment import Lattice
 from dpcov.privacy import PureDP, Unit, exact
@@ -129,40 +129,6 @@ def test_roots_are_rounded_up_by_next_to_nothing(integer):
     root = root_above(integer)
     assert root**2 > integer
     assert (root - Fraction(1, 2**64)) ** 2 <= integer
-
-
-@each_relation
-@each_shape
-def test_shares_of_separate_and_adaptive_laplace_add_up_to_epsilon(lattice, neighbors):
-    epsilon, found = exact(EPSILON), differences(lattice, neighbors)
-    separate = SeparateLaplace(vector_share=0.3).calibrate(lattice, PureDP(EPSILON), neighbors)
-    adaptive = AdaptiveLaplace(radius_share=0.2).calibrate(lattice, PureDP(EPSILON), neighbors)
-    moved = lattice.unit.max_rows * (2 if neighbors is SWAP else 1)  # spec lattice 2
-    histogram = moved / adaptive.count_noise.scale
-    assert histogram == epsilon / 5
-    assert histogram + max(cost(m, adaptive.laplace) for m in found) <= epsilon
-    for laws, spent in ((separate, 0), (adaptive.separate, histogram)):
-        vectors = max(entrywise_cost(m, laws.matrix) for m in found) if laws.matrix else 0
-        values = lattice.nuclear(neighbors) / laws.value_noise.scale
-        assert values <= laws.value_epsilon
-        assert spent + vectors + laws.value_epsilon <= epsilon
-
-
-@pytest.mark.parametrize("values", ["rayleigh", "eigenvalues"])
-@each_relation
-@each_shape
-def test_value_noise_covers_every_change_of_the_values(lattice, neighbors, values):
-    laws = SeparateLaplace(values).calibrate(lattice, PureDP(EPSILON), neighbors)
-    generator = np.random.default_rng(4)
-    for change in differences(lattice, neighbors)[:40]:
-        base = differences(lattice, ADD)[0] * 1000
-        if values == "rayleigh":
-            frame = np.linalg.qr(generator.standard_normal((lattice.dimension,) * 2))[0]
-            moved = np.abs(np.diag(frame.T @ change.astype(float) @ frame)).sum()
-        else:
-            before, after = (np.linalg.eigvalsh(m.astype(float)) for m in (base, base + change))
-            moved = np.abs(after - before).sum()
-        assert moved / float(laws.value_noise.scale) <= float(laws.value_epsilon)
 
 
 # Negative controls: each broken law must fail the check that the right one passes.
