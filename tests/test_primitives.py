@@ -22,6 +22,7 @@ from dpcov.mechanisms.primitives.histogram import VOTE, GaussianHistograms, Stab
 from dpcov.mechanisms.primitives.release_test import ReleaseTest
 from dpcov.mechanisms.primitives.stable_average import StableAverage, friends, score_and_weights
 from dpcov.privacy import Neighbors, gaussian_delta
+from dpcov.samplers.scalars import ScalarLaplace
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
 
@@ -276,7 +277,13 @@ def test_the_chance_of_passing_is_that_of_the_sampler():
     passed = sum(test.passes(score, entropy) for _ in range(3000))
     assert stats.binomtest(passed, 3000, passing_chance(test, score)).pvalue > 1e-3
     assert stats.binomtest(passed, 3000, passing_chance(test, score + 2)).pvalue < 1e-9
-    assert not any(test.passes(test.limit, entropy) for _ in range(100))
+
+
+def test_a_score_at_the_limit_is_refused_whatever_the_noise(monkeypatch):
+    test = ReleaseTest(Fraction(1, 2), 1e-3)
+    monkeypatch.setattr(ScalarLaplace, "sample", lambda *_: -(10**9))
+    assert test.passes(test.limit - 1, Entropy.seeded(3))
+    assert not test.passes(test.limit, Entropy.seeded(3))
 
 
 # Stable averages.
@@ -386,6 +393,7 @@ def test_too_few_items_are_refused_from_their_number_alone():
     with pytest.raises(MechanismError, match=str(average.fewest)):
         average.noise(average.fewest - 1, 2)
     average.noise(average.fewest, 2)
+    assert average.fewest == 3 * average.test.limit + 2
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from dpcov.mechanisms.additive_wishart import (
     row_delta,
 )
 from dpcov.moment import Lattice
-from dpcov.privacy import ApproxDP, Neighbors, Unit
+from dpcov.privacy import ApproxDP, Neighbors, Unit, gaussian_delta
 from dpcov.samplers.additive_wishart import CenteredWishart
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
@@ -242,6 +242,20 @@ def test_replacing_a_row_loses_no_more_than_certified(epsilon, angle):
     freedom = float(degrees - d + 1)
     assert found <= replacement_delta(scale, freedom, epsilon)
     assert (found > 1.1 * row_delta(scale, freedom, epsilon)) == (angle > 1.1)
+
+
+@pytest.mark.parametrize(("mu", "epsilon"), [(0.3, 1.0), (0.2, 0.5), (1.0, 4.0)])
+def test_with_many_degrees_the_curves_are_those_of_gaussian_noise(mu, epsilon):
+    freedom = 1e7
+    scale = 1 / (mu * math.sqrt(2 * freedom))
+    single = float(row_delta(scale, freedom, epsilon))
+    assert single == pytest.approx(gaussian_delta(mu, epsilon), rel=0.02)
+    splits = np.linspace(0, epsilon, 33)
+    chained = min(
+        gaussian_delta(mu, e) + math.exp(e) * gaussian_delta(mu, epsilon - e) for e in splits
+    )
+    assert float(replacement_delta(scale, freedom, epsilon)) == pytest.approx(chained, rel=0.02)
+    assert chained > gaussian_delta(math.sqrt(2) * mu, epsilon)
 
 
 # Calibration.

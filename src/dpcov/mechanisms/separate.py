@@ -117,10 +117,11 @@ def separated(
 def errors(norms: Norms, laws: Calibration) -> Vector:
     """(m,) bounds on the Frobenius error of vectors and values released apart, at each radius.
 
-    Turned vectors cost at most 2 ||L||_F and 2 sqrt(tr C ||L||): with M = C + L and E the matrix
-    that has the vectors of M and the eigenvalues of C, ||E - C|| <= ||E - M|| + ||M - C|| <= 2 ||L||
-    in Frobenius norm (Hoffman and Wielandt), and ||E - C||^2 = 2 (<E, E> - <E, M> + <E, L>) <=
-    4 tr C ||L||, where ||L|| is taken for its limit at large d. Rayleigh values are closer still.
+    Turned vectors cost at most 2 ||L||_F and 2 sqrt(tr C ||L||). With M = C + L and E the matrix
+    that has the vectors of M and the eigenvalues of C, ||E - M|| <= ||L|| in Frobenius norm
+    (Hoffman and Wielandt), so ||E - C|| <= 2 ||L||; and ||E - C||^2 =
+    2 (<E, E> - <E, M> + <E, L>) <= 4 tr C ||L||, where ||L|| is taken for its limit at large d.
+    Rayleigh values are closer still.
     """
     steps = norms.squared_steps()
     turned = np.zeros_like(steps)
