@@ -314,15 +314,21 @@ def test_the_choice_sees_counts_with_noise_of_the_stated_law(
     assert stats.kstest(2 * noise, cdf).pvalue < 1e-9
 
 
-@pytest.mark.parametrize("law", [ScalarLaplace(Fraction(10)), ScalarGaussian(Fraction(100))])
-def test_bins_that_noise_alone_would_fill_do_not_count(law):
-    noise = np.random.default_rng(0).laplace(scale=10.0, size=(4000, 21))
-    if isinstance(law, ScalarGaussian):
-        noise = np.random.default_rng(0).normal(scale=10.0, size=(4000, 21))
+@pytest.mark.parametrize(
+    ("law", "draw", "lonely"),
+    [
+        (ScalarLaplace(Fraction(10)), "laplace", 65),
+        (ScalarGaussian(Fraction(100)), "normal", 35),
+    ],
+)
+def test_bins_that_noise_alone_would_fill_do_not_count(law, draw, lonely):
+    noise = getattr(np.random.default_rng(0), draw)(scale=10.0, size=(4000, 21))
     alarms = np.mean([radius.significant(row, law).any() for row in noise])
-    assert 0.03 < alarms < 0.06
-    counts = np.array([40, 500, -30, 40, 1, 90, 30, 26, 0, 30])
-    assert radius.significant(counts, law).tolist() == [40, 500, 0, 40, 0, 90, 30, 26, 0, 0]
+    assert 0.005 < alarms < 0.0125
+    few = int(0.8 * lonely)  # counts beside a bin that counts, and not alone
+    counts = np.array([few, 500, -30, lonely, 1, 90, few, few, 0, few])
+    kept = [few, 500, 0, lonely, 0, 90, few, few, 0, 0]
+    assert radius.significant(counts, law).tolist() == kept
 
 
 @pytest.mark.parametrize("law", [ScalarLaplace(Fraction(30)), ScalarGaussian(Fraction(900))])

@@ -246,7 +246,7 @@ def test_replacing_a_row_loses_no_more_than_certified(epsilon, angle):
 
 @pytest.mark.parametrize(("mu", "epsilon"), [(0.3, 1.0), (0.2, 0.5), (1.0, 4.0)])
 def test_with_many_degrees_the_curves_are_those_of_gaussian_noise(mu, epsilon):
-    freedom = 1e7
+    freedom = 1e8
     scale = 1 / (mu * math.sqrt(2 * freedom))
     single = float(row_delta(scale, freedom, epsilon))
     assert single == pytest.approx(gaussian_delta(mu, epsilon), rel=0.02)

@@ -206,7 +206,7 @@ def correct_bits(law, present, entropy):
     """Lowest published bits of a diagonal that is noise alone, or noise plus one odd row."""
     shift = additive.shift_for(law.spread)
     sums = law.sample(entropy).astype(object) + present
-    return additive._coarse(sums, shift).diagonal() & 1
+    return additive.coarse(sums, shift).diagonal() & 1
 
 
 def rounded_to_even(law, present, entropy):
@@ -264,7 +264,7 @@ def test_what_is_published_is_the_sum_rounded_to_the_coarser_lattice(epsilon):
     shift = additive.shift_for(law.spread)
     assert (shift == 0) == (law.scale < 2**11)
     noise = law.sample(Entropy.seeded(9)).astype(object)
-    published = additive._coarse(noise + 12345, shift)
+    published = additive.coarse(noise + 12345, shift)
     assert published.dtype == np.int64
     np.testing.assert_array_equal(published, published.T)
     away = published.astype(object) * 2**shift - (noise + 12345)

@@ -48,7 +48,7 @@ Radius = Literal["public", "private"]
 
 HALVINGS = 20  # of the squared radius: the smallest radius is about a thousandth of the schema's
 SMALLEST_RADIUS = 1e-99  # release files hold larger ones
-FALSE_ALARM = 0.05  # chance that noise in an empty bin counts; moves the radius alone
+FALSE_ALARM = 0.01  # chance that noise in an empty bin counts; moves the radius alone
 
 
 def check(radius: Radius, share: float) -> None:
