@@ -37,6 +37,11 @@ def papers() -> list[str]:
     return sorted(path.parent.name for path in HERE.glob("*/claims.toml"))
 
 
+def place(paper: str, *, small: bool) -> str:
+    """Folder of a run's figures and tables, in `results`."""
+    return f"reproduce{'-small' if small else ''}/{paper}"
+
+
 def claims_of(paper: str) -> list[dict[str, Any]]:
     document = tomllib.loads((HERE / paper / "claims.toml").read_text(encoding="utf-8"))
     return document["claim"]
@@ -44,7 +49,7 @@ def claims_of(paper: str) -> list[dict[str, Any]]:
 
 def judge(paper: str, *, small: bool) -> list[dict[str, Any]]:
     """One row for each claim; `ok` says whether the stated verdict is what was measured."""
-    folder = RESULTS / "reproduce" / paper
+    folder = RESULTS / place(paper, small=small)
     folder.mkdir(parents=True, exist_ok=True)
     found = importlib.import_module(f"{paper}.run").run(small, folder)
     claims = claims_of(paper)
@@ -77,8 +82,8 @@ def main() -> int:
     for paper in asked.papers or papers():
         judged = judge(paper, small=asked.small)
         show(f"Claims of {paper}", judged)
+        write(f"{place(paper, small=asked.small)}/claims.json", "make reproduce", judged)
         rows += judged
-    write("claims.json", "make reproduce", rows)
     surprises = [f"{row['paper']}: {row['claim']}" for row in rows if not row["ok"]]
     print("claims that came out otherwise than stated: " + ("; ".join(surprises) or "none"))
     return int(bool(surprises))

@@ -16,6 +16,7 @@ import pytest
 import dpcov
 from dpcov import cli
 from dpcov.ledger import Ledger
+from dpcov.mechanisms import MECHANISMS
 from dpcov.privacy import PureDP
 from dpcov.releases import Release
 from dpcov.schema import Schema
@@ -55,6 +56,38 @@ def test_a_release_is_made_shown_and_counted(run) -> None:
         assert fact in shown.out
     assert Ledger.open("l.db").account().spent == {"epsilon": 0.5}
     assert PLANTED not in made.out + shown.out + Path("r.json").read_text()
+
+
+def test_options_of_a_mechanism_are_listed_and_can_be_set(run) -> None:
+    listed = json.loads(run("mechanisms --json").out)
+    assert [row["name"] for row in listed] == list(MECHANISMS)
+    options = {row["name"]: row["options"] for row in listed}["eigenvector-sampling"]
+    assert options["rank"] is None
+    table = run("mechanisms").out
+    assert all(name in table for name in MECHANISMS)
+    made = run(RELEASE + " --mechanism eigenvector-sampling --set rank=2 --set allocation=uniform")
+    assert (made.code, made.err) == (0, "")
+    assert Release.load("r.json").parameters["rank"] == 2
+    made = run(RELEASE + " --mechanism laplace --set radius=private --force")
+    assert Release.load("r.json").parameters["radius"] == "private"
+
+
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        ("--set rank=2", "has no option 'rank'. It has: trace_share"),
+        ("--set trace_share=much", "trace_share must be"),
+        ("--set trace_share", "--set NAME=VALUE, not 'trace_share'"),
+        ("--set epsilon=9", "--set NAME=VALUE, not 'epsilon=9'"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_refused_before_anything_is_spent(
+    run, stated, message
+) -> None:
+    made = run(f"{RELEASE} --mechanism matrix-laplace {stated}")
+    assert made.code == 2
+    assert message in made.err
+    assert Ledger.open("l.db").account().spent == {"epsilon": 0.0}
 
 
 def test_the_command_line_does_what_the_function_does(run) -> None:

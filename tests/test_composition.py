@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 from fractions import Fraction
-from importlib.util import find_spec
 
 import mpmath
 import numpy as np
@@ -43,11 +42,6 @@ from dpcov.privacy import (
     gaussian_mu,
     zcdp_epsilon,
 )
-
-numeric = pytest.mark.skipif(
-    find_spec("dp_accounting") is None, reason="needs dp-accounting, of the extra accounting"
-)
-
 
 mpmath.mp.dps = 50
 
@@ -238,7 +232,6 @@ def test_a_curve_that_ends_is_used_up_to_its_end_and_a_useless_one_is_infinite()
 # Numeric composition, and the oracle for all of the above.
 
 
-@numeric
 @pytest.mark.parametrize(("epsilon", "delta"), [row[:2] for row in TABLE])
 def test_numeric_composition_of_one_gaussian_is_the_exact_curve(epsilon, delta):
     mu = gaussian_mu(epsilon, delta)
@@ -247,14 +240,12 @@ def test_numeric_composition_of_one_gaussian_is_the_exact_curve(epsilon, delta):
     assert numeric_epsilon([GDP(mu)], delta) == pytest.approx(epsilon, rel=1e-6)
 
 
-@numeric
 def test_numeric_composition_of_gaussians_is_that_of_their_mu():
     steps = [GDP(0.1)] * 5 + [GDP(0.2)]
     found = numeric_delta(steps, 1.0)
     assert found == pytest.approx(gaussian_delta(compose_gdp([0.1] * 5 + [0.2]), 1.0), rel=1e-3)
 
 
-@numeric
 def test_numeric_composition_is_the_tightest_and_laplace_noise_beats_its_epsilon():
     pure, laplace = [PureDP(0.1)] * 30, [LaplaceNoise(0.1)] * 30
     tight = numeric_epsilon(pure, 1e-6)
@@ -264,20 +255,17 @@ def test_numeric_composition_is_the_tightest_and_laplace_noise_beats_its_epsilon
     assert tight < compose(pure, 1e-6).epsilon
 
 
-@numeric
 def test_numeric_composition_of_one_stated_budget_is_that_budget():
     assert numeric_delta([ApproxDP(0.5, 1e-5)], 0.5) == pytest.approx(1e-5, rel=1e-9)
     assert numeric_delta([PureDP(0.5)], 0.5) == pytest.approx(0, abs=1e-12)
     assert numeric_delta([LaplaceNoise(0.5)], 0.3) == pytest.approx(-math.expm1(-0.1), rel=1e-6)
 
 
-@numeric
 def test_numeric_composition_of_nothing_is_refused():
     with pytest.raises(BudgetError, match="Nothing"):
         numeric_epsilon([], 1e-6)
 
 
-@numeric
 def test_numeric_composition_without_its_extra_says_what_to_install(monkeypatch):
     for name in [name for name in sys.modules if name.startswith("dp_accounting")]:
         monkeypatch.delitem(sys.modules, name)

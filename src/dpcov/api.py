@@ -115,7 +115,8 @@ def release(
     schema : `Schema` or path of a TOML one. Without it `lower` and `upper` are required: public
         bounds, one number or one for each column, never taken from the data.
     epsilon, delta, rho : the budget: epsilon alone (pure DP), epsilon and delta, or rho (zCDP).
-    mechanism : ``auto``, ``matrix-laplace`` or ``gaussian``; further keywords are its fields.
+    mechanism : ``auto``, which compares the noise of the additive ones, or a name of `MECHANISMS`
+        (``dpcov mechanisms`` lists them); further keywords are its options.
     neighbors : ``add-remove`` (the number of rows is private) or ``replace-one``.
     radius : public bound on the norm of an encoded row; default, the largest that the bounds allow.
         ``private`` chooses a smaller one from noisy counts, for a share of the budget, where few

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+import tomllib
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from dpcov.cli_analysis import app as analysis_app
-from dpcov.errors import DpcovError
+from dpcov.errors import DpcovError, MechanismError
 
 app = typer.Typer(
     help="Release a covariance matrix under differential privacy, and read everything off it.",
@@ -111,8 +112,14 @@ def release(
     delta: Delta = None,
     rho: Rho = None,
     mechanism: Annotated[
-        str, typer.Option(help="auto (the one with least noise), or a name; see the documents.")
+        str, typer.Option(help="auto (the one with least noise), or one of `dpcov mechanisms`.")
     ] = "auto",
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="An option of the mechanism; may be repeated."
+        ),
+    ] = None,
     neighbors: NeighborsOption = "add-remove",
     denoise: Annotated[
         Literal["none", "project", "shrink"],
@@ -147,6 +154,7 @@ def release(
         denoise=denoise,
         threads=threads,
         seed=seed,
+        **dict(map(_option, option or [])),
     )
     opened = None if ledger is None else Ledger.open(ledger)
     inputs = [path for path in (file, schema, ledger) if path is not None]
@@ -159,6 +167,40 @@ def release(
     if ledger is None:
         typer.echo("ledger: none, so nothing keeps count of repeated releases (--ledger)")
     typer.echo(f"written to {out}; next: dpcov show {out}")
+
+
+def _option(stated: str) -> tuple[str, Any]:
+    """Name and value of NAME=VALUE; a value that is no number, true or false is text."""
+    import inspect
+
+    from dpcov.api import prepare
+
+    name, sign, value = stated.partition("=")
+    taken = inspect.signature(prepare).parameters.keys() - {"radius"}
+    if not sign or not name.isidentifier() or name in taken:
+        raise MechanismError(
+            f"An option of a mechanism is set by --set NAME=VALUE, not {stated!r}."
+        )
+    try:
+        return name, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return name, value
+
+
+@app.command()
+def mechanisms(as_json: Json = False) -> None:
+    """List the mechanisms, what they guarantee, and their options (for release --set)."""
+    from dpcov.mechanisms import MECHANISMS, options_of
+    from dpcov.tables import print_mechanisms
+
+    listed = [
+        {"name": name, "what": str(kind.__doc__).splitlines()[0], "options": options_of(name)}
+        for name, kind in MECHANISMS.items()
+    ]
+    if as_json:
+        typer.echo(json.dumps(listed))
+    else:
+        print_mechanisms(listed)
 
 
 @app.command()

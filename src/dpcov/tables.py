@@ -56,6 +56,15 @@ def _print_table(table: Table) -> None:
     console.print(table, crop=False)
 
 
+def print_mechanisms(listed: list[dict[str, Any]]) -> None:
+    """Names, guarantees, and options with their defaults."""
+    table = Table("mechanism", "what it releases, and its guarantee", "options", show_lines=True)
+    for row in listed:
+        options = "\n".join(f"{name}={value}" for name, value in row["options"].items())
+        table.add_row(row["name"], row["what"], options)
+    _console().print(table)
+
+
 def print_summary(release: Release) -> None:
     """What a release is, what it guarantees and what it does not, and how accurate it is."""
     features = len(release.columns)

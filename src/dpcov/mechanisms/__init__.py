@@ -6,6 +6,7 @@ driven by it.
 
 from __future__ import annotations
 
+from dataclasses import fields as fields_of
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from dpcov.errors import MechanismError
@@ -96,12 +97,23 @@ def mechanism_named(name: str, **fields: Any) -> Mechanism:
         raise MechanismError(
             f"There is no mechanism {name!r}. Choose one of: {', '.join(MECHANISMS)}, auto."
         )
+    options = options_of(name)
+    for field in fields.keys() - options.keys():
+        raise MechanismError(
+            f"The mechanism {name!r} has no option {field!r}. It has: {', '.join(options)}."
+        )
     try:
         return MECHANISMS[name](**fields)
     except TypeError:
+        stated = ", ".join(f"{field}={value!r}" for field, value in fields.items())
         raise MechanismError(
-            f"The mechanism {name!r} has no option of that name: {', '.join(fields)}."
+            f"An option of the mechanism {name!r} is of the wrong type: {stated}."
         ) from None
+
+
+def options_of(name: str) -> dict[str, Any]:
+    """The options of a registered mechanism and their defaults."""
+    return {field.name: field.default for field in fields_of(MECHANISMS[name])}  # type: ignore[arg-type]
 
 
 __all__ = [
@@ -121,4 +133,5 @@ __all__ = [
     "SeparateGaussian",
     "SeparateLaplace",
     "mechanism_named",
+    "options_of",
 ]
