@@ -7,7 +7,7 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 # Tests and benchmarks run side by side on all cores, each with one BLAS thread.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-all lint types bench accuracy reproduce engines figures schemas clean
+.PHONY: help demo test test-all lint types bench accuracy reproduce engines frames figures schemas clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -49,6 +49,9 @@ reproduce: .venv/ready-bench ## The papers' experiments, claim by claim
 
 engines: .venv/ready-bench ## CPU and memory of the table engines that were considered
 	$(BIN)/python benchmarks/engines.py
+
+frames: .venv/ready-bench ## Seconds of the direction sampler up to 1000 columns
+	$(BIN)/python benchmarks/frames.py
 
 figures: .venv/ready-bench ## Put measured results into the documents (after accuracy, bench, engines)
 	$(BIN)/python benchmarks/figures.py

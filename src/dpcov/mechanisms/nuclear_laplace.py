@@ -81,8 +81,7 @@ class NuclearLaplace:
     Cost
     ----
     One pass over the data (two with persons), twice as many with a private radius. The noise takes
-    milliseconds to d = 7, then needs the extra `exact`: .2 s at d = 13, 2 s at 30, 10 s at 50,
-    which is the limit (without it, 10).
+    milliseconds to d = 7, .2 s at d = 13, 2 s at 30, 10 s at 50, which is the limit.
 
     Source
     ------
