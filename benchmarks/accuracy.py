@@ -43,14 +43,18 @@ ZCDP_BARS = {
 
 
 class RememberedRows(Rows):
-    """A door that reads the table once, for repeating a mechanism many times."""
+    """A door that reads the table once for each radius, for repeating a mechanism many times."""
 
-    _answer: list[SecondMoment] | None = None
+    def __init__(self, *door: Any) -> None:
+        super().__init__(*door)
+        self.answers: dict[float | None, list[SecondMoment]] = {}
 
-    def second_moments(self, **query: Any) -> list[SecondMoment]:
-        if self._answer is None:
-            self._answer = super().second_moments(**query)
-        return self._answer
+    def second_moments(self, *, radius: float | None = None, **query: Any) -> list[SecondMoment]:
+        if query:
+            return super().second_moments(radius=radius, **query)
+        if radius not in self.answers:
+            self.answers[radius] = super().second_moments(radius=radius)
+        return self.answers[radius]
 
 
 def open_table(name: str) -> RememberedRows:

@@ -58,7 +58,7 @@ def synthetic(name: str, moment: Matrix, n: int) -> Table:
     lattice = rows.lattice()
     units = np.rint(moment / lattice.step**2).astype(np.int64).astype(object)
     names = tuple(f"x{j}" for j in range(len(moment)))
-    rows._answer = [SecondMoment(units, lattice, names, n)]
+    rows.answers[None] = [SecondMoment(units, lattice, names, n)]
     return _held(name, rows)
 
 

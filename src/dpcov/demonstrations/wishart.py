@@ -16,6 +16,7 @@ import importlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,6 +65,7 @@ def add_remove_probability(epsilon: float) -> float:
     return -math.expm1(-1 / (2 * scale(epsilon)))
 
 
+@cache
 def replace_one_probability(epsilon: float) -> float:
     """P(A + W - A' is not PSD) for A' = A - uu' + vv', u and v orthonormal.
 
