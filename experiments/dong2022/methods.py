@@ -1,9 +1,8 @@
 """GaussCov, SeparateCov, AdaptiveCov and the default: replace-one, rho-zCDP.
 
-The paper's algorithms are the library's mechanisms without denoising: half of rho for the vectors,
-noisy eigenvalues; an eighth and an eighth for trace and radius become one histogram. AdaptiveCov
-chooses between two releases; here it is given the better of the two on every table, which is more
-than it could know.
+SeparateCov is the library's `separate-gaussian` with noisy eigenvalues, not denoised; AdaptiveCov
+is `published`. The library's `adaptive-gaussian` has a histogram of norms in place of its trace
+and sparse vector technique.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dong2022.published import adaptive
 from dong2022.tables import Matrix, Table
 from dpcov.denoise import denoise
 from dpcov.entropy import Entropy, simulation_generator
@@ -50,16 +50,13 @@ def unprojected(table: Table, rho: float, seed: int) -> Matrix:
 METHODS: dict[str, Method] = {
     "GaussCov": unprojected,
     "SeparateCov": released(SeparateGaussian("eigenvalues"), "none"),
-    "AdaptiveCov, Gaussian": released(AdaptiveGaussian("gaussian", 0.25), "none"),
-    "AdaptiveCov, separate": released(
-        AdaptiveGaussian("separate-gaussian", 0.25, values="eigenvalues"), "none"
-    ),
-    "AdaptiveCov, Gaussian, denoised": released(AdaptiveGaussian("gaussian"), "shrink"),
+    "AdaptiveCov": adaptive,
+    "adaptive-gaussian": released(AdaptiveGaussian(), "none"),
+    "adaptive-gaussian, denoised": released(AdaptiveGaussian(), "shrink"),
     "separate, Rayleigh values, denoised": released(SeparateGaussian("rayleigh"), "shrink"),
     "ours": default,
-    "ours, private radius": released(Gaussian(radius="private"), "shrink"),
 }
-PAPERS = ("SeparateCov", "AdaptiveCov, Gaussian", "AdaptiveCov, separate")
+PAPERS = ("SeparateCov", "AdaptiveCov")
 
 
 def error(name: str, table: Table, rho: float, repeats: int) -> Mean:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
@@ -23,6 +23,7 @@ class Table:
     rows: RememberedRows
     moment: Matrix
     n: int
+    counts: dict[tuple[float, float], int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rows: RememberedRows) -> Table:
@@ -33,6 +34,18 @@ class Table:
     def trace(self) -> float:
         """Mean squared norm of a row, at most 1."""
         return float(np.trace(self.moment)) / self.n
+
+    def clipped(self, radius: float) -> Matrix:
+        """Second moment of the rows clipped at a radius."""
+        found = self.rows.second_moments(radius=radius)[0]
+        return found.units.astype(float) * found.lattice.step**2
+
+    def between(self, least: float, most: float) -> int:
+        """Number of rows of norm above `least` and at most `most`."""
+        key = (least, most)
+        if key not in self.counts:
+            self.counts[key] = int(self.rows.norm_counts([least, most])[1])
+        return self.counts[key]
 
     def error(self, estimate: Matrix) -> float:
         """||C_hat - C||_F / n."""
