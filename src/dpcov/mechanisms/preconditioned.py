@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from dpcov.sources.rows import Rows
 
     Matrix = NDArray[np.float64]
+    Vector = NDArray[np.float64]
 
 OUTSIDE = 0.01  # share of round Gaussian rows that a step may clip
 SLACK = 0.3  # what a step adds to the spectrum it divides by, in standard errors
 SQUARED_RADII = 2.0 ** (np.arange(-16, 49) / 4)  # candidates for the last radius, over p
-COMPARISONS = 7  # of a binary search among 65
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class Preconditioned:
                 lattice.dimension,
                 lattice.frobenius_squared(neighbors) / (2 * self._rho_of_look(rho)) + extra,
             ),
-            _count_law(lattice, exact(self.count_share) * rho, extra),
+            count_law(lattice, exact(self.count_share) * rho, extra),
         )
 
     def __call__(
@@ -168,7 +168,7 @@ class Preconditioned:
         left, count = rho, None
         if lattice.intercept_units == 0:
             left -= exact(self.count_share) * rho
-            count = max(1.0, float(rows.norm_counts([]).sum()) + laws.count.sample(entropy))
+            count = number_of_rows(rows, laws.count, entropy)
         shape, looked = self._round(rows, laws.step, count, entropy)
         left -= looked * self._rho_of_look(rho)
         return release_mapped(
@@ -191,28 +191,78 @@ class Preconditioned:
     ) -> tuple[LinearMap, int]:
         """The learnt map, and the number of looks that it took."""
         lattice = rows.lattice()
-        p = lattice.features
-        radius = _tail(p, OUTSIDE)
-        shape = LinearMap.rounded(np.eye(p) / lattice.radius)
+        radius = _tail(lattice.features, OUTSIDE)
+        shape = LinearMap.rounded(np.eye(lattice.features) / lattice.radius)
         looked, clear = 0, False
         while looked < self.looks and not clear:
             looked += 1
-            noise = law.sample(entropy)
-            moment = rows.second_moments(radius=radius, transform=shape)[0]
-            noisy = (moment.units + noise).astype(np.float64) * moment.lattice.step**2
-            if count is None:
-                share = (moment.lattice.intercept_units * moment.lattice.step) ** 2
-                n = max(1.0, noisy[-1, -1] / share)
-            else:
-                n = count
-            deviation = law.spread * moment.lattice.step**2 / n
-            values, vectors = np.linalg.eigh(noisy[:p, :p] / n)
-            error = deviation * math.sqrt(2 * p)
-            slack = SLACK * (error + 2 * math.sqrt(p / n))
-            inverse_root = (vectors / np.sqrt(np.maximum(values, 0.0) + slack)) @ vectors.T
-            shape = LinearMap.rounded(inverse_root @ shape.matrix())
-            clear = values[0] > 2 * error
+            seen = look(rows, shape, radius, law, count, entropy)
+            shape = seen.rounder(shape, SLACK * seen.standard_error)
+            clear = seen.clear
         return shape, looked
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a look tells of the mapped rows' second moment, over the noisy `count` of rows.
+
+    `values`, ascending, and `vectors` are those of the noisy matrix, whose noise has the standard
+    deviation `deviation` on its diagonal and a spectral norm of about `error`.
+    """
+
+    values: Vector
+    vectors: Matrix
+    deviation: float
+    count: float
+
+    @property
+    def error(self) -> float:
+        return self.deviation * math.sqrt(2 * len(self.values))
+
+    @property
+    def standard_error(self) -> float:
+        """Spectral error by noise and by sampling, for round normal rows."""
+        return self.error + 2 * math.sqrt(len(self.values) / self.count)
+
+    @property
+    def clear(self) -> bool:
+        """Whether every direction rises above the noise."""
+        return bool(self.values[0] > 2 * self.error)
+
+    def rounder(self, shape: LinearMap, slack: float) -> LinearMap:
+        """The next map (M+ + slack I)^(-1/2) A: the update multiplies from the left."""
+        inverse_root = (self.vectors / np.sqrt(np.maximum(self.values, 0.0) + slack)) @ (
+            self.vectors.T
+        )
+        return LinearMap.rounded(inverse_root @ shape.matrix())
+
+
+def look(
+    rows: Rows,
+    shape: LinearMap,
+    radius: float,
+    law: GaussianOrthogonal,
+    count: float | None,
+    entropy: Entropy,
+) -> Look:
+    """Second moment of the mapped rows, clipped at `radius`, with noise of `law`.
+
+    `count` is the noisy number of rows; None where the intercept tells it.
+    """
+    noise = law.sample(entropy)
+    moment = rows.second_moments(radius=radius, transform=shape)[0]
+    lattice, p = moment.lattice, moment.lattice.features
+    noisy = (moment.units + noise).astype(np.float64) * lattice.step**2
+    if count is None:
+        count = max(1.0, noisy[-1, -1] / (lattice.intercept_units * lattice.step) ** 2)
+    values, vectors = np.linalg.eigh(noisy[:p, :p] / count)
+    return Look(values, vectors, law.spread * lattice.step**2 / count, count)
+
+
+def number_of_rows(rows: Rows, law: ScalarGaussian, entropy: Entropy) -> float:
+    """The number of rows with noise of `law`, at least 1."""
+    noise = law.sample(entropy)
+    return max(1.0, float(rows.norm_counts([]).sum()) + noise)
 
 
 def release_mapped(
@@ -226,15 +276,34 @@ def release_mapped(
     radius_share: float,
     trace_share: float,
     entropy: Entropy,
+    radii: Vector | None = None,
 ) -> Release:
     """Second moment of the mapped rows, clipped at a private radius: costs `rho` in zCDP.
 
-    Variances are larger by `extra`; see `gaussian.concentration`.
+    Variances are larger by `extra`; see `gaussian.concentration`. The radius is one of `radii`,
+    ascending, which must be public or made from earlier looks; default, those of round rows.
     """
     for_radius = exact(radius_share) * rho
     left = rho - for_radius
-    radius = _radius(rows, shape, for_radius, float(left), extra, entropy)
-    final = gaussian.calibration(rows.lattice(), guarantee, left, extra, trace_share)
+    if radii is None:
+        radii = np.sqrt(rows.lattice().features * SQUARED_RADII)
+    radius = _radius(rows, shape, radii, for_radius, float(left), extra, entropy)
+    return release_at(mechanism, rows, shape, radius, guarantee, left, extra, trace_share, entropy)
+
+
+def release_at(
+    mechanism: Mechanism,
+    rows: Rows,
+    shape: LinearMap,
+    radius: float,
+    guarantee: Guarantee,
+    rho: Fraction,
+    extra: int,
+    trace_share: float,
+    entropy: Entropy,
+) -> Release:
+    """Second moment of the mapped rows, clipped at `radius`: costs `rho` in zCDP."""
+    final = gaussian.calibration(rows.lattice(), guarantee, rho, extra, trace_share)
     draws = additive.Draws.of(final, entropy)
     moment = rows.second_moments(radius=radius, transform=shape)[0]
     made = additive.published(mechanism, rows.schema, final, draws, moment)
@@ -247,25 +316,30 @@ def _tail(p: int, share: float) -> float:
     return math.sqrt(p + 2 * math.sqrt(p * log) + 2 * log)
 
 
-def _count_law(lattice: Lattice, rho: Fraction, extra: int) -> ScalarGaussian:
+def count_law(lattice: Lattice, rho: Fraction, extra: int) -> ScalarGaussian:
     """Noise for a count of rows, of which a unit has at most k."""
     return ScalarGaussian(Fraction(lattice.unit.max_rows) ** 2 / (2 * rho) + extra)
 
 
 def _radius(
-    rows: Rows, shape: LinearMap, rho: Fraction, rho_left: float, extra: int, entropy: Entropy
+    rows: Rows,
+    shape: LinearMap,
+    radii: Vector,
+    rho: Fraction,
+    rho_left: float,
+    extra: int,
+    entropy: Entropy,
 ) -> float:
     """Radius beyond which about p^1.5 / sqrt(2 rho_left) mapped rows lie (spec approx 2.3).
 
     There clipping one row less costs as much as the noise it takes. Binary search by noisy counts.
     """
     lattice = rows.lattice()
-    p = lattice.features
-    radii = np.sqrt(p * SQUARED_RADII)
-    law = _count_law(lattice, rho / COMPARISONS, extra)
-    noise = [law.sample(entropy) for _ in range(COMPARISONS)]
+    comparisons = (len(radii) - 1).bit_length()
+    law = count_law(lattice, rho / comparisons, extra)
+    noise = [law.sample(entropy) for _ in range(comparisons)]
     counts = rows.norm_counts(radii[:-1], radius=float(radii[-1]), transform=shape)
-    target = p**1.5 / math.sqrt(2 * rho_left)
+    target = lattice.features**1.5 / math.sqrt(2 * rho_left)
     low, high = 0, len(radii) - 1
     for k in noise:
         if low == high:
