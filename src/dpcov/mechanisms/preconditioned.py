@@ -12,6 +12,7 @@ import numpy as np
 from dpcov.encoder import LinearMap
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, gaussian, spectral
+from dpcov.mechanisms.radius import significant
 from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.samplers.scalars import ScalarGaussian
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 OUTSIDE = 0.01  # share of round Gaussian rows that a step may clip
 SLACK = 0.3  # what a step adds to the spectrum it divides by, in standard errors
 SQUARED_RADII = 2.0 ** (np.arange(-16, 49) / 4)  # candidates for the last radius, over p
+FALSE_ALARM = 0.001  # chance that noise in an empty bin of norms widens the last radius
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +66,14 @@ class Preconditioned:
     -----------
     Every look is a sum of w w' over rows that were mapped by a public map or one made from earlier
     looks, clipped at a radius, and completed by the intercept: it changes by k B^2 add/remove,
-    sqrt(2) k B^2 replace-one in Frobenius norm (`Lattice.frobenius_squared`). A count of rows
-    changes by k under both. All noise is discrete Gaussian, drawn exactly; a look costs
-    sensitivity^2 / (2 variance) in zCDP. These add up to rho, in exact rationals, whatever the
-    number of looks: a budget that is left may be spent later (Feldman and Zrnic 2021), and for
-    (epsilon, delta) the total is that of a single Gaussian mechanism with mu^2 / 2 = rho (Smith and
-    Thakurta 2022), every variance being 8 larger to cover the rounding (see `gaussian`).
+    sqrt(2) k B^2 replace-one in Frobenius norm (`Lattice.frobenius_squared`). The number of rows
+    changes by k under both, the counts of rows by norm, from which the last radius is chosen, by k
+    and sqrt(2) k in l2 (`mechanisms.radius` has the proof). All noise is discrete Gaussian, drawn
+    exactly; a look costs sensitivity^2 / (2 variance) in zCDP. These add up to rho, in exact
+    rationals, whatever the number of looks: a budget that is left may be spent later (Feldman and
+    Zrnic 2021), and for (epsilon, delta) the total is that of a single Gaussian mechanism with
+    mu^2 / 2 = rho (Smith and Thakurta 2022), every variance being 8 larger to cover the rounding
+    (see `gaussian`).
 
     Not protected
     -------------
@@ -287,7 +291,9 @@ def release_mapped(
     left = rho - for_radius
     if radii is None:
         radii = np.sqrt(rows.lattice().features * SQUARED_RADII)
-    radius = _radius(rows, shape, radii, for_radius, float(left), extra, entropy)
+    sides = 2 if guarantee.neighbors == Neighbors.REPLACE_ONE else 1
+    counts = count_law(rows.lattice(), for_radius / sides, extra)
+    radius = _radius(rows, shape, radii, counts, float(left), entropy)
     return release_at(mechanism, rows, shape, radius, guarantee, left, extra, trace_share, entropy)
 
 
@@ -325,28 +331,17 @@ def _radius(
     rows: Rows,
     shape: LinearMap,
     radii: Vector,
-    rho: Fraction,
+    law: ScalarGaussian,
     rho_left: float,
-    extra: int,
     entropy: Entropy,
 ) -> float:
-    """Radius beyond which about p^1.5 / sqrt(2 rho_left) mapped rows lie (spec approx 2.3).
+    """The least radius beyond which no more than p^1.5 / sqrt(2 rho_left) mapped rows show.
 
-    There clipping one row less costs as much as the noise it takes. Binary search by noisy counts.
+    There clipping one row less costs as much as the noise it takes (spec approx 2.3).
     """
-    lattice = rows.lattice()
-    comparisons = (len(radii) - 1).bit_length()
-    law = count_law(lattice, rho / comparisons, extra)
-    noise = [law.sample(entropy) for _ in range(comparisons)]
+    noise = law.samples(len(radii), entropy)
     counts = rows.norm_counts(radii[:-1], radius=float(radii[-1]), transform=shape)
-    target = lattice.features**1.5 / math.sqrt(2 * rho_left)
-    low, high = 0, len(radii) - 1
-    for k in noise:
-        if low == high:
-            break
-        middle = (low + high) // 2
-        if int(counts[middle + 1 :].sum()) + k > target:
-            low = middle + 1
-        else:
-            high = middle
-    return float(radii[low])
+    shown = significant(counts + noise, law, FALSE_ALARM)
+    beyond = shown.sum() - np.cumsum(shown)
+    target = rows.lattice().features ** 1.5 / math.sqrt(2 * rho_left)
+    return float(radii[np.argmax(beyond <= target)])
