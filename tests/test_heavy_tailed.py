@@ -180,7 +180,7 @@ def test_truncation_takes_no_more_than_the_bound_and_that_is_not_far_off(order, 
         assert math.sqrt(D) * moments.bias(D, in_mahalanobis) == pytest.approx(bias)
 
 
-def test_the_error_of_a_look_keeps_its_bound_and_half_of_it_is_exceeded():
+def test_the_error_of_a_look_keeps_its_bound_and_often_exceeds_a_sixth_of_it():
     rows = np.random.default_rng(8).normal(size=(20_000, D))
     moments, rng = Moments(2, 3.0), np.random.default_rng(9)
     n, radius, deviation = 500, 6.0, 0.1
@@ -192,7 +192,7 @@ def test_the_error_of_a_look_keeps_its_bound_and_half_of_it_is_exceeded():
         found.append(np.linalg.norm(some.T @ some / n + (noise + noise.T) / 2 - np.eye(D), 2))
     bound = moments.spectral_error(D, radius, n, deviation, 0.1)
     assert np.mean(np.array(found) > bound) <= 0.1
-    assert np.mean(np.array(found) > bound / 4) > 0.1
+    assert np.mean(np.array(found) > bound / 6) > 0.5
 
 
 def test_the_sample_size_of_theory_suffices_and_is_the_least():
@@ -206,7 +206,7 @@ def test_the_sample_size_of_theory_suffices_and_is_the_least():
         assert (bound <= STEP_ERROR) == enough
     n = max(size)
     errors, rng = [], np.random.default_rng(11)
-    schema = Schema.from_bounds(-10.0, 10.0, ("a", "b"))
+    schema = Schema.from_bounds(-10.0, 10.0, ("a", "b"), intercept=0.0)
     turn = np.array([[0.8, -0.6], [0.6, 0.8]])
     for seed in range(8):
         rows = rng.normal(size=(n, 2)) * [1, 50**-0.5] @ turn.T
@@ -331,6 +331,6 @@ def test_no_row_is_longer_than_what_the_radius_is_limited_to():
     assert norms.max() <= heavy_tailed.longest(shape, lattice)
 
 
-def test_the_moments_of_jensen_and_the_count_of_rows_are_those_of_the_paper():
+def test_fourth_moments_follow_from_higher_ones_and_the_step_is_the_papers():
     assert Moments(4, 105.0).fourth == pytest.approx(math.sqrt(105))
     assert bounded_moments.STEP_ALPHA == 1 / 16
