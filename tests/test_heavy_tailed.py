@@ -15,7 +15,7 @@ from dpcov.mechanisms import HeavyTailed, heavy_tailed, preconditioned
 from dpcov.mechanisms.preconditioned import Look
 from dpcov.mechanisms.primitives import bounded_moments
 from dpcov.mechanisms.primitives.bounded_moments import STEP_ERROR, Moments, after_step, steps
-from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
+from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP, gaussian_mu
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.array import ArraySource
@@ -84,6 +84,17 @@ def test_looks_counts_and_release_add_up_to_rho(
     mechanism(source, budget=ZCDP(0.3), neighbors=neighbors, entropy=Entropy.seeded(2))
     assert sum(costs) <= Fraction(3, 10)
     assert sum(costs) > Fraction(3, 10) * (1 - Fraction(1, 10**9))
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+def test_for_epsilon_and_delta_every_variance_is_8_larger_to_cover_the_rounding(neighbors):
+    lattice = open_rows(np.zeros((1, D)), Schema.from_bounds(0, 1, NAMES, intercept=0.0)).lattice()
+    budget = ApproxDP(1.0, 1e-6)
+    mu = Fraction(gaussian_mu(1 - 1e-12, 1e-6))
+    found = HeavyTailed().calibrate(lattice, budget, neighbors)
+    look = lattice.frobenius_squared(neighbors) / (2 * found.rho_of_look)
+    assert (found.rho, found.step.variance) == (mu**2 / 2, look + 8)
+    assert found.count.variance == 1 / (2 * found.rho_of_count) + 8
 
 
 def test_the_meter_sees_a_look_that_is_not_paid_for(monkeypatch):
@@ -204,6 +215,14 @@ def test_the_sample_size_of_theory_suffices_and_is_the_least():
     for n, enough in ((size.steps, True), (size.steps - 1, False)):
         bound = moments.spectral_error(2, radius, n, deviation / n, 0.1 / (2 * looks))
         assert (bound <= STEP_ERROR) == enough
+    lower, square = 1 / 50, moments.mahalanobis_radius(2, 0.25) ** 2
+    for _ in range(looks):
+        lower = after_step(lower)
+    log = math.log(80)
+    for n, enough in ((size.final, True), (size.final - 1, False)):
+        noise = square / (n * math.sqrt(0.49 * 2.0)) * (math.sqrt(3) + math.sqrt(2 * log))
+        sampling = 2 * math.sqrt(6 * log / n) + 2 / 3 * log * (2 * square / lower) / n
+        assert (0.25 + noise / lower + sampling <= 0.5) == enough
     n = max(size)
     errors, rng = [], np.random.default_rng(11)
     schema = Schema.from_bounds(-10.0, 10.0, ("a", "b"), intercept=0.0)

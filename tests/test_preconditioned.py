@@ -81,6 +81,13 @@ def test_a_map_multiplied_on_the_wrong_side_is_caught(monkeypatch):
     assert found() > 1
 
 
+def test_a_direction_in_which_noise_exceeds_the_rows_counts_as_empty_not_as_large():
+    """|eigenvalues| in place of positive parts: a fault of the published code (peers, fault 6)."""
+    seen = preconditioned.Look(np.array([-5.0, 2.0]), np.eye(2), deviation=1.0, count=10.0)
+    made = seen.rounder(LinearMap.rounded(np.eye(2)), 0.25).matrix()
+    np.testing.assert_allclose(made, np.diag([2.0, 1 / 1.5]), rtol=1e-8)
+
+
 def metered(monkeypatch, lattice, neighbors):
     """List to which the zCDP cost of every draw that is used is added."""
     costs, quiet = [], []
