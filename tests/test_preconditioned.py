@@ -66,18 +66,13 @@ def test_a_map_multiplied_on_the_wrong_side_is_caught(monkeypatch):
         return error(made.second_moment() * BOUND**2 / len(rows), round_map)
 
     assert found() < 0.1
-    rounded = LinearMap.rounded
-    seen = []
+    rounder = preconditioned.Look.rounder
 
-    def wrong_side(matrix):
-        right = rounded(matrix)
-        if seen:
-            step = matrix @ np.linalg.inv(seen[-1].matrix())
-            right = rounded(seen[-1].matrix() @ step)
-        seen.append(right)
-        return right
+    def wrong_side(self, shape, slack):
+        step = rounder(self, LinearMap.rounded(np.eye(D)), slack).matrix()
+        return LinearMap.rounded(shape.matrix() @ step)
 
-    monkeypatch.setattr(preconditioned.LinearMap, "rounded", wrong_side)
+    monkeypatch.setattr(preconditioned.Look, "rounder", wrong_side)
     assert found() > 1
 
 
@@ -102,8 +97,10 @@ def metered(monkeypatch, lattice, neighbors):
 
     def counts(law, number, entropy):
         if not quiet:
-            moved = 2 if neighbors is Neighbors.REPLACE_ONE and number > 1 else 1
-            costs.append(moved * Fraction(lattice.unit.max_rows) ** 2 / (2 * law.variance))
+            balances = number == 6
+            moved = 1 if neighbors is Neighbors.ADD_REMOVE or number == 1 else 2 + 2 * balances
+            cost = moved * Fraction(lattice.unit.max_rows) ** 2 / (2 * law.variance)
+            costs.append(cost * (6 if balances else 1))
         return scalar_samples(law, number, entropy)
 
     def final(calibration, entropy):

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 OUTSIDE = 0.01  # share of round Gaussian rows that a step may clip
 SLACK = 0.3  # what a step adds to the spectrum it divides by, in standard errors
 SQUARED_RADII = 2.0 ** (np.arange(-16, 49) / 4)  # candidates for the last radius, over p
+COMPARISONS = 6  # of a binary search among as many as
+SCALES = 64  # the median norm is sought among R 2^-j, R the schema's radius
+REACH = 256.0  # norm of mapped rows beyond all radii, where features are capped
 FALSE_ALARM = 0.001  # chance that noise in an empty bin of norms widens the last radius
 
 
@@ -43,9 +46,10 @@ class Calibration:
     guarantee: Guarantee
     step: GaussianOrthogonal
     count: ScalarGaussian
+    balance: ScalarGaussian
 
     def __post_init__(self) -> None:
-        for law in (self.step, self.count):
+        for law in (self.step, self.count, self.balance):
             law.require_drawable()
 
 
@@ -54,8 +58,8 @@ class Preconditioned:
     r"""Second moment of rows made round by earlier, rougher looks: rho-zCDP or (epsilon, delta)-DP.
 
     For ill-conditioned rows, whose small directions drown in noise that fits the large ones, and
-    for bounds that are far too wide. The error is small relative to the matrix itself
-    (Mahalanobis), not only in Frobenius norm.
+    for bounds that are as good as none (up to 2^63 times too wide): a private scale comes first.
+    The error is small relative to the matrix itself (Mahalanobis), not only in Frobenius norm.
 
     Guarantee
     ---------
@@ -67,13 +71,14 @@ class Preconditioned:
     Every look is a sum of w w' over rows that were mapped by a public map or one made from earlier
     looks, clipped at a radius, and completed by the intercept: it changes by k B^2 add/remove,
     sqrt(2) k B^2 replace-one in Frobenius norm (`Lattice.frobenius_squared`). The number of rows
-    changes by k under both, the counts of rows by norm, from which the last radius is chosen, by k
-    and sqrt(2) k in l2 (`mechanisms.radius` has the proof). All noise is discrete Gaussian, drawn
-    exactly; a look costs sensitivity^2 / (2 variance) in zCDP. These add up to rho, in exact
-    rationals, whatever the number of looks: a budget that is left may be spent later (Feldman and
-    Zrnic 2021), and for (epsilon, delta) the total is that of a single Gaussian mechanism with
-    mu^2 / 2 = rho (Smith and Thakurta 2022), every variance being 8 larger to cover the rounding
-    (see `gaussian`).
+    changes by k under both; the number of rows beyond a norm less that of the others, whose sign
+    drives a binary search for the median norm, by k and 2 k; the counts of rows by norm, from which
+    the last radius is chosen, by k and sqrt(2) k in l2 (`mechanisms.radius` has the proof). All
+    noise is discrete Gaussian, drawn exactly; a look costs sensitivity^2 / (2 variance) in zCDP.
+    These add up to rho, in exact rationals, whatever the number of looks: a budget that is left may
+    be spent later (Feldman and Zrnic 2021), and for (epsilon, delta) the total is that of a single
+    Gaussian mechanism with mu^2 / 2 = rho (Smith and Thakurta 2022), every variance being 8 larger
+    to cover the rounding (see `gaussian`).
 
     Not protected
     -------------
@@ -89,7 +94,9 @@ class Preconditioned:
     radius_share : float in (0, 1), public
         Share of the rest for the radius of the last clip.
     count_share : float in (0, 1), public
-        Share of the budget for the number of rows, where it is neither public nor in the intercept.
+        Share of the budget for the number of rows, where the intercept does not tell it.
+    scale_share : float in (0, 1), public
+        Share of the budget for the scale with which the looks begin.
     trace_share : float in [0, 1), public
         Share of the last release for the trace under add/remove.
 
@@ -107,7 +114,7 @@ class Preconditioned:
 
     Cost
     ----
-    `looks` + 3 passes over the data at most; d(d+1)/2 exact draws for each.
+    `looks` + 9 passes over the data at most; d(d+1)/2 exact draws for each.
 
     Source
     ------
@@ -132,6 +139,7 @@ class Preconditioned:
     look_share: float = 0.5
     radius_share: float = 0.08
     count_share: float = 0.01
+    scale_share: float = 0.01
     trace_share: float = 0.05
 
     name: ClassVar[str] = "preconditioned"
@@ -139,16 +147,16 @@ class Preconditioned:
     def __post_init__(self) -> None:
         if isinstance(self.looks, bool) or not isinstance(self.looks, int) or self.looks < 1:
             raise MechanismError(f"looks must be at least 1, not {self.looks!r}.")
-        for field in ("look_share", "radius_share", "count_share"):
+        for field in ("look_share", "radius_share", "count_share", "scale_share"):
             spectral.check_share(field, getattr(self, field))
-        if self.look_share + self.count_share >= 1:
-            raise MechanismError("look_share and count_share leave nothing for the release.")
+        if self.look_share + self.count_share + self.scale_share >= 1:
+            raise MechanismError("The shares of looks, count and scale leave nothing to release.")
         additive.check_trace_share(self.trace_share)
 
     @property
     def passes(self) -> int:
-        """The looks, the number of rows, the radius, the release."""
-        return self.looks + 3
+        """The looks, the scale, the number of rows, the radius, the release."""
+        return self.looks + COMPARISONS + 3
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
         rho, extra = gaussian.concentration(self.name, budget)
@@ -160,6 +168,7 @@ class Preconditioned:
                 lattice.frobenius_squared(neighbors) / (2 * self._rho_of_look(rho)) + extra,
             ),
             count_law(lattice, exact(self.count_share) * rho, extra),
+            balance_law(lattice, neighbors, exact(self.scale_share) * rho / COMPARISONS, extra),
         )
 
     def __call__(
@@ -169,11 +178,12 @@ class Preconditioned:
         laws = self.calibrate(rows.lattice(), budget, neighbors)
         rho, extra = gaussian.concentration(self.name, budget)
         lattice, neighbors = rows.lattice(), laws.guarantee.neighbors
-        left, count = rho, None
+        left, count = rho * (1 - exact(self.scale_share)), None
         if lattice.intercept_units == 0:
             left -= exact(self.count_share) * rho
             count = number_of_rows(rows, laws.count, entropy)
-        shape, looked = self._round(rows, laws.step, count, entropy)
+        start = initial(rows, laws.balance, entropy)
+        shape, looked = self._round(rows, start, laws.step, count, entropy)
         left -= looked * self._rho_of_look(rho)
         return release_mapped(
             self,
@@ -191,12 +201,15 @@ class Preconditioned:
         return exact(self.look_share) * rho / self.looks
 
     def _round(
-        self, rows: Rows, law: GaussianOrthogonal, count: float | None, entropy: Entropy
+        self,
+        rows: Rows,
+        shape: LinearMap,
+        law: GaussianOrthogonal,
+        count: float | None,
+        entropy: Entropy,
     ) -> tuple[LinearMap, int]:
         """The learnt map, and the number of looks that it took."""
-        lattice = rows.lattice()
-        radius = _tail(lattice.features, OUTSIDE)
-        shape = LinearMap.rounded(np.eye(lattice.features) / lattice.radius)
+        radius = _tail(rows.lattice().features, OUTSIDE)
         looked, clear = 0, False
         while looked < self.looks and not clear:
             looked += 1
@@ -238,7 +251,7 @@ class Look:
         inverse_root = (self.vectors / np.sqrt(np.maximum(self.values, 0.0) + slack)) @ (
             self.vectors.T
         )
-        return LinearMap.rounded(inverse_root @ shape.matrix())
+        return LinearMap.focused(inverse_root @ shape.matrix(), REACH)
 
 
 def look(
@@ -267,6 +280,21 @@ def number_of_rows(rows: Rows, law: ScalarGaussian, entropy: Entropy) -> float:
     """The number of rows with noise of `law`, at least 1."""
     noise = law.sample(entropy)
     return max(1.0, float(rows.norm_counts([]).sum()) + noise)
+
+
+def initial(rows: Rows, law: ScalarGaussian, entropy: Entropy) -> LinearMap:
+    """The map that brings the rows' median norm, found up to a factor of 2, near sqrt(p) / 2."""
+    lattice = rows.lattice()
+    eye = np.eye(lattice.features)
+    noise = law.samples(COMPARISONS, entropy)
+    low, high = 0, SCALES
+    for k in noise.tolist():
+        middle = (low + high) // 2
+        shape = LinearMap.focused(eye * (2.0**middle / lattice.radius), 2.0)
+        inside, beyond = rows.norm_counts([1.0], radius=2.0, transform=shape)
+        low, high = (low, middle) if beyond - inside + k > 0 else (middle, high)
+    factor = 2.0**low * math.sqrt(lattice.features) / 2
+    return LinearMap.focused(eye * (factor / lattice.radius), REACH)
 
 
 def release_mapped(
@@ -325,6 +353,14 @@ def _tail(p: int, share: float) -> float:
 def count_law(lattice: Lattice, rho: Fraction, extra: int) -> ScalarGaussian:
     """Noise for a count of rows, of which a unit has at most k."""
     return ScalarGaussian(Fraction(lattice.unit.max_rows) ** 2 / (2 * rho) + extra)
+
+
+def balance_law(
+    lattice: Lattice, neighbors: Neighbors, rho: Fraction, extra: int
+) -> ScalarGaussian:
+    """Noise for a number of rows less another: a unit that changes moves k rows."""
+    sides = 2 if neighbors == Neighbors.REPLACE_ONE else 1
+    return ScalarGaussian(Fraction(sides * lattice.unit.max_rows) ** 2 / (2 * rho) + extra)
 
 
 def _radius(
