@@ -165,13 +165,82 @@ def test_a_stream_that_can_be_read_once_is_refused_before_it_is():
         )
 
 
+# No bound.
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+@pytest.mark.parametrize("wider", [1.0, 1e6, 1e12])
+def test_bounds_that_are_as_good_as_none_cost_hardly_anything(wider, neighbors):
+    rows, round_map = gaussian_rows(10_000, 1e10)
+    bound = BOUND * wider
+    schema = Schema.from_bounds(-bound, bound, NAMES, intercept=0.0)
+    found = []
+    for seed in range(3):
+        made = Preconditioned()(
+            open_rows(rows, schema),
+            budget=ApproxDP(1.0, 1e-6),
+            neighbors=neighbors,
+            entropy=Entropy.seeded(seed),
+        )
+        moment = denoise(made, "project").second_moment() * bound**2 / len(rows)
+        found.append(error(moment, round_map))
+    assert np.median(found) < 3 * error(rows.T @ rows / len(rows), round_map)
+
+
+def test_wide_bounds_break_it_without_a_private_scale_and_without_finer_digits(monkeypatch):
+    rows, round_map = gaussian_rows(10_000, 1e10)
+    bound = BOUND * 1e12
+    schema = Schema.from_bounds(-bound, bound, NAMES, intercept=0.0)
+
+    def found():
+        made = Preconditioned()(
+            open_rows(rows, schema),
+            budget=ApproxDP(1.0, 1e-6),
+            neighbors=Neighbors.REPLACE_ONE,
+            entropy=Entropy.seeded(1),
+        )
+        return error(denoise(made, "project").second_moment() * bound**2 / 10_000, round_map)
+
+    assert found() < 0.3
+    with monkeypatch.context() as patch:
+        patch.setattr(LinearMap, "focused", lambda matrix, _: LinearMap.rounded(matrix))
+        assert found() > 2
+    unit = LinearMap.rounded(np.eye(D) / open_rows(rows, schema).lattice().radius)
+    monkeypatch.setattr(preconditioned, "initial", lambda *_: unit)
+    assert found() > 2
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+def test_the_looks_begin_where_half_of_the_rows_are_within_a_factor_of_2(neighbors):
+    generator = np.random.default_rng(5)
+    for exponent in (0, 3, 20, 40, 58):
+        rows = generator.normal(size=(3000, D)) * 2.0**-exponent
+        source = open_rows(rows, Schema.from_bounds(-BOUND, BOUND, NAMES, intercept=0.0))
+        law = Preconditioned().calibrate(source.lattice(), ZCDP(0.03), neighbors).balance
+        shape = preconditioned.initial(source, law, Entropy.seeded(exponent))
+        norms = np.linalg.norm(shape.matrix() @ rows.T / BOUND, axis=0) * 2 / np.sqrt(D)
+        assert 0.49 < np.median(norms) < 1.02
+
+
+def test_a_row_more_or_another_row_moves_the_balance_by_no_more_than_its_law_covers():
+    lattice = open_rows(np.zeros((1, D)), Schema.from_bounds(0, 1, NAMES)).lattice()
+    beyond, inside = 5, 9
+    for neighbors, moved in (
+        (Neighbors.ADD_REMOVE, (beyond + 1 - inside) - (beyond - inside)),
+        (Neighbors.REPLACE_ONE, (beyond + 1 - (inside - 1)) - (beyond - inside)),
+    ):
+        law = preconditioned.balance_law(lattice, neighbors, Fraction(1, 100), 0)
+        assert Fraction(moved) ** 2 / (2 * law.variance) == Fraction(1, 100)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
         lambda: Preconditioned(looks=0),
         lambda: Preconditioned(looks=True),
         lambda: Preconditioned(look_share=1.0),
-        lambda: Preconditioned(look_share=0.995),
+        lambda: Preconditioned(look_share=0.985),
+        lambda: Preconditioned(scale_share=0.0),
         lambda: Preconditioned(radius_share=0.0),
         lambda: Preconditioned().calibrate(
             open_rows(np.zeros((1, D)), Schema.from_bounds(0, 1, NAMES)).lattice(),

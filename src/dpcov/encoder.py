@@ -68,7 +68,8 @@ class LinearMap:
         digits, and of a row that is capped no more is lost than a clip at `reach` takes.
         """
         try:
-            largest = reach * np.linalg.norm(np.linalg.inv(matrix), axis=1)
+            with np.errstate(all="ignore"):
+                largest = reach * np.linalg.norm(np.linalg.inv(matrix), axis=1)
         except np.linalg.LinAlgError:
             largest = np.ones(len(matrix))
         exponents = np.frexp(np.where(np.isfinite(largest), largest, 1.0))[1].astype(np.int64)
