@@ -136,7 +136,7 @@ def conditions(runs: Runs, small: bool, folder: Path) -> dict[str, Finding]:
             min(last["one-shot noise"], last["NaiveHTPCE"]) > 100 and frobenius < 0.2,
         ),
         "one-step": Finding(
-            f"error over that of NaiveHTPCE with one step: "
+            "error over that of NaiveHTPCE with one step: "
             + ", ".join(
                 f"{errors['OneStepHTPPCE, release'][i] / errors['NaiveHTPCE'][i]:.2g} at {c:g}"
                 for i, c in enumerate(sweep)
@@ -182,7 +182,7 @@ def sample_sizes(runs: Runs, small: bool, folder: Path) -> dict[str, Finding]:
             in_goal >= -2.0,
         ),
         "measured-condition": Finding(
-            f"rows for .2 at d = 6: "
+            "rows for .2 at d = 6: "
             + ", ".join(f"{n:.0f} (1e{np.log10(c):.0f})" for c, n in of_condition.items()),
             growth <= 2,
         ),

@@ -40,7 +40,8 @@ def size(
 
 
 def slope(rows: Callable[[float], float], at: Sequence[float]) -> float:
-    return float(np.polyfit(np.log(at), np.log([rows(x) for x in at]), 1)[0])
+    logs = [math.log(rows(x)) for x in at]
+    return float(np.polyfit(np.log(at), logs, 1)[0])
 
 
 def over_orders(

@@ -64,7 +64,7 @@ def radius() -> Finding:
 
 
 def noise() -> dict[str, Finding]:
-    """zCDP of Gaussian orthogonal noise of sigma = g^2 / (n sqrt(rho)); rho = 1, g^2 / n = 1."""
+    """Cost in zCDP of Gaussian orthogonal noise, sigma = g^2 / (n sqrt(rho)); rho = g^2 / n = 1."""
     generator = np.random.default_rng(20210001)
     worst = {"diagonal": 0.0, "triangle": 0.0}
     pairs_of_rows = [np.eye(3)[:2], np.array([[1.0, 0, 0], [0, 0, 0]])]
