@@ -260,10 +260,10 @@ class HeavyTailed:
         )
 
     def _candidates(self, shape: LinearMap, lattice: Lattice) -> Vector | None:
-        """Radii for the last clip; without a look nothing is known but the longest."""
-        if self.looks:
+        """Radii for the last clip; where rows need not be round, up to the longest."""
+        if self.variant == "full":
             return None
-        return longest(shape, lattice) * 2.0 ** (-np.arange(64, -1, -1) / 8)
+        return longest(shape, lattice) * 2.0 ** (-np.arange(64, -1, -1) / 4)
 
     def _round(
         self, rows: Rows, shape: LinearMap, laws: Calibration, entropy: Entropy
