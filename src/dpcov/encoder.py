@@ -7,6 +7,7 @@ and sums in a fixed order; never a BLAS call on inexact values).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -26,37 +27,64 @@ RADIUS_SQUARED = float(UNITS_PER_RADIUS**2)
 _PLAIN_DECIMAL = r"^[+-]?[0-9]{1,300}(\.[0-9]{0,300})?([eE][+-]?[0-9]{1,3})?$"
 _TRUTHS = {b"true": 1.0, b"false": 0.0}  # as columns of truth values are read
 FINE_UNITS = 2**40  # grid of the features under a linear map: two limbs of 20 bits
+LARGEST_HALVINGS = 200  # of a feature's cap and step
 
 
 @dataclass(frozen=True, slots=True)
 class LinearMap:
     """A public linear map on encoded rows, in the integers in which it is applied.
 
-    Row i of the map is ``integers[i] * 2^-shifts[i]``: rounded so that products with 20-bit limbs
-    sum exactly in float64.
+    Feature j is first capped at 2^-halvings[j] and taken in as much finer steps. Row i of the map
+    of features in these units is ``integers[i] * 2^-shifts[i]``: rounded so that products with
+    20-bit limbs sum exactly in float64.
     """
 
     integers: NDArray[np.float64]
     shifts: NDArray[np.int64]
+    halvings: NDArray[np.int64]
 
     @classmethod
-    def rounded(cls, matrix: NDArray[np.float64]) -> LinearMap:
+    def rounded(
+        cls, matrix: NDArray[np.float64], halvings: NDArray[np.int64] | None = None
+    ) -> LinearMap:
         """The nearest map that can be applied exactly; relative error about 2^(log2 d - 32)."""
         matrix = np.asarray(matrix, dtype=np.float64)
         if matrix.ndim != 2 or not np.isfinite(matrix).all():
             raise ValueError("a linear map must be a finite (outputs, features) matrix")
+        if halvings is None:
+            halvings = np.zeros(matrix.shape[1], np.int64)
+        scaled = np.ldexp(matrix, -halvings)
         bits = 53 - 21 - max(1, int(np.ceil(np.log2(matrix.shape[1]))))
-        largest = np.abs(matrix).max(axis=1)
+        largest = np.abs(scaled).max(axis=1)
         exponents = np.where(largest > 0, np.frexp(largest)[1], 0).astype(np.int64)
         shifts = bits - exponents
-        return cls(np.rint(np.ldexp(matrix, shifts[:, None])), shifts)
+        return cls(np.rint(np.ldexp(scaled, shifts[:, None])), shifts, halvings)
+
+    @classmethod
+    def focused(cls, matrix: NDArray[np.float64], reach: float) -> LinearMap:
+        """Square `matrix`, capping features that only rows mapped beyond `reach` have.
+
+        z = A^-1 y has |z_j| <= ||(A^-1)_j|| |y|. So rows far smaller than their bounds keep their
+        digits, and of a row that is capped no more is lost than a clip at `reach` takes.
+        """
+        try:
+            with np.errstate(all="ignore"):
+                largest = reach * np.linalg.norm(np.linalg.inv(matrix), axis=1)
+        except np.linalg.LinAlgError:
+            largest = np.ones(len(matrix))
+        exponents = np.frexp(np.where(np.isfinite(largest), largest, 1.0))[1].astype(np.int64)
+        return cls.rounded(matrix, np.clip(-exponents, 0, LARGEST_HALVINGS))
 
     def matrix(self) -> NDArray[np.float64]:
         """The map that is applied, as floats: (outputs, features)."""
-        return np.ldexp(self.integers, -self.shifts[:, None])
+        whole: NDArray[np.float64] = np.ldexp(self.integers, self.halvings - self.shifts[:, None])
+        return whole
 
     def apply(self, fine: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Image of (d, m) integers |z| <= 2^40, in units of 2^-40: exact sums, one rounding."""
+        """Image of (d, m) integers |z| <= 2^40, in units of 2^-40: exact sums, one rounding.
+
+        Feature j of `fine` is in units of 2^-(40 + halvings[j]).
+        """
         high = np.floor(fine * 2.0**-20)
         low = fine - high * 2.0**20
         image = (self.integers @ high) * 2.0**20 + self.integers @ low
@@ -83,7 +111,12 @@ class Encoder:
         self._lattice = lattice
         self._map = linear_map
         self._inputs = len(schema.features)
-        self._scale = UNITS_PER_RADIUS / lattice.radius if linear_map is None else float(FINE_UNITS)
+        scale = UNITS_PER_RADIUS / lattice.radius
+        self._scales = np.full(self._inputs, scale)
+        self._largest = math.floor(scale)
+        if linear_map is not None:
+            self._scales = np.ldexp(float(FINE_UNITS), linear_map.halvings)
+            self._largest = FINE_UNITS
 
     def blocks(self, batch: pa.RecordBatch) -> Iterator[NDArray[np.float64]]:
         """(d, m) integer-valued blocks of rows (z, t), in order; reuses one buffer."""
@@ -105,7 +138,9 @@ class Encoder:
         """(p, m) integers z, unmapped, in units of radius * 2^-40, clipped so that |z| <= 2^40."""
         rows = np.empty((self._inputs, batch.num_rows))
         with np.errstate(all="ignore"):
-            self._fill(self._values(batch), rows, FINE_UNITS / self._lattice.radius)
+            scale = FINE_UNITS / self._lattice.radius
+            scales = np.full(self._inputs, scale)
+            self._fill(self._values(batch), rows, scales, math.floor(scale))
             rows[np.isnan(rows)] = 0.0
             norms = np.sqrt(_squared_norms(rows, np.empty((2, batch.num_rows))))
             shrink = FINE_UNITS / norms * (1 - 2.0**-50)
@@ -130,7 +165,7 @@ class Encoder:
         features = self._lattice.features
         with np.errstate(all="ignore"):
             target = whole[:features] if self._map is None else unmapped
-            self._fill(values, target, self._scale)
+            self._fill(values, target, self._scales, self._largest)
             if self._map is not None:
                 target[np.isnan(target)] = 0.0
                 factor = UNITS_PER_RADIUS / (self._lattice.radius * FINE_UNITS)
@@ -139,12 +174,18 @@ class Encoder:
         whole[features:] = self._lattice.intercept_units
         return whole
 
-    def _fill(self, values: list[NDArray[Any]], rows: NDArray[np.float64], scale: float) -> None:
-        """Write the encoded features of a block, in units of 1/`scale`, capped at 1 each.
+    def _fill(
+        self,
+        values: list[NDArray[Any]],
+        rows: NDArray[np.float64],
+        scales: NDArray[np.float64],
+        largest: int,
+    ) -> None:
+        """Write the encoded features of a block, in units of 1/`scales`, capped at `largest` each.
 
         A missing number is left as NaN, to become 0 (the midpoint) where its row is certified.
         """
-        at, one = 0, float(np.floor(scale))
+        at, one = 0, float(largest)
         for part, column in zip(values, self._columns.values(), strict=True):
             if isinstance(column, Categorical):
                 width = len(column.labels)
@@ -153,7 +194,7 @@ class Encoder:
                 continue
             row = rows[at]
             np.subtract(part, column.midpoint, out=row)
-            np.multiply(row, scale / column.half_range, out=row)
+            np.multiply(row, scales[at] / column.half_range, out=row)
             np.rint(row, out=row)
             np.clip(row, -one, one, out=row)
             at += 1

@@ -56,11 +56,12 @@ class MeanAndVariance:
 
     def mean_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Interval that holds the population's mean with about this probability."""
-        return _interval(self.mean, self.variance / self.count, self.mean_error, level)
+        sampling = math.sqrt(self.variance / self.count)
+        return _interval(self.mean, sampling, self.mean_error, level)
 
     def variance_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Interval for the population's variance, for normal data."""
-        sampling = 2 * self.variance**2 / self.count
+        sampling = self.variance * math.sqrt(2 / self.count)
         low, high = _interval(self.variance, sampling, self.variance_error, level)
         return max(0.0, low), high
 
@@ -70,7 +71,7 @@ def _interval(centre: float, sampling: float, error: float, level: float) -> tup
 
     if not 0 < level < 1:
         raise MechanismError(f"A level must be between 0 and 1, not {level!r}.")
-    half = float(ndtri((1 + level) / 2)) * math.hypot(math.sqrt(sampling), error)
+    half = float(ndtri((1 + level) / 2)) * math.hypot(sampling, error)
     return centre - half, centre + half
 
 
@@ -246,10 +247,10 @@ def _released(planned: Plan, values: Floats, entropy: Entropy) -> MeanAndVarianc
     error = deviation * math.hypot(1, 2 * first), uncertain * (second - 2 * first**2)
     return MeanAndVariance(
         mean=centre + radius * first,
-        variance=radius**2 * max(0.0, variance),
+        variance=radius * (radius * max(0.0, variance)),  # infinite rather than an overflow
         count=count,
         mean_error=radius * math.hypot(deviation, uncertain * first),
-        variance_error=radius**2 * math.hypot(*error),
+        variance_error=radius * (radius * math.hypot(*error)),
         guarantee=planned.guarantee,
         reproducible=entropy.reproducible,
     )

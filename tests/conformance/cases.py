@@ -72,6 +72,7 @@ BUDGETS = {
     "separate-gaussian": concentrated(),
     "adaptive-gaussian": concentrated(),
     "preconditioned": concentrated(),
+    "heavy-tailed": concentrated(),
     "additive-wishart": Budgets(
         kept={ApproxDP(1.0, 1e-6): (ApproxDP(1.0, 1e-6), ApproxDP(0.5, 1e-6), None)},
         refused=(PureDP(1.0), ZCDP(0.5)),

@@ -16,6 +16,7 @@ from dpcov.mechanisms.additive_wishart import AdditiveWishart
 from dpcov.mechanisms.eigenvector_sampling import EigenvectorSampling
 from dpcov.mechanisms.exponential_pca import ExponentialPCA
 from dpcov.mechanisms.gaussian import Gaussian
+from dpcov.mechanisms.heavy_tailed import HeavyTailed
 from dpcov.mechanisms.kapralov_talwar import KapralovTalwar
 from dpcov.mechanisms.laplace import Laplace
 from dpcov.mechanisms.matrix_laplace import MatrixLaplace
@@ -78,6 +79,7 @@ MECHANISMS: dict[str, type[Mechanism]] = {
         KapralovTalwar,
         ExponentialPCA,
         Preconditioned,
+        HeavyTailed,
         AdditiveWishart,
     )
 }
@@ -124,6 +126,7 @@ __all__ = [
     "EigenvectorSampling",
     "ExponentialPCA",
     "Gaussian",
+    "HeavyTailed",
     "KapralovTalwar",
     "Laplace",
     "MatrixLaplace",

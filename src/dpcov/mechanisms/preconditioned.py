@@ -12,6 +12,7 @@ import numpy as np
 from dpcov.encoder import LinearMap
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, gaussian, spectral
+from dpcov.mechanisms.radius import significant
 from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.samplers.scalars import ScalarGaussian
@@ -27,11 +28,15 @@ if TYPE_CHECKING:
     from dpcov.sources.rows import Rows
 
     Matrix = NDArray[np.float64]
+    Vector = NDArray[np.float64]
 
 OUTSIDE = 0.01  # share of round Gaussian rows that a step may clip
 SLACK = 0.3  # what a step adds to the spectrum it divides by, in standard errors
 SQUARED_RADII = 2.0 ** (np.arange(-16, 49) / 4)  # candidates for the last radius, over p
-COMPARISONS = 7  # of a binary search among 65
+COMPARISONS = 6  # of a binary search among as many as
+SCALES = 64  # the median norm is sought among R 2^-j, R the schema's radius
+REACH = 256.0  # norm of mapped rows beyond all radii, where features are capped
+FALSE_ALARM = 0.001  # chance that noise in an empty bin of norms widens the last radius
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +46,10 @@ class Calibration:
     guarantee: Guarantee
     step: GaussianOrthogonal
     count: ScalarGaussian
+    balance: ScalarGaussian
 
     def __post_init__(self) -> None:
-        for law in (self.step, self.count):
+        for law in (self.step, self.count, self.balance):
             law.require_drawable()
 
 
@@ -52,8 +58,8 @@ class Preconditioned:
     r"""Second moment of rows made round by earlier, rougher looks: rho-zCDP or (epsilon, delta)-DP.
 
     For ill-conditioned rows, whose small directions drown in noise that fits the large ones, and
-    for bounds that are far too wide. The error is small relative to the matrix itself
-    (Mahalanobis), not only in Frobenius norm.
+    for bounds that are as good as none (up to 2^63 times too wide): a private scale comes first.
+    The error is small relative to the matrix itself (Mahalanobis), not only in Frobenius norm.
 
     Guarantee
     ---------
@@ -64,12 +70,15 @@ class Preconditioned:
     -----------
     Every look is a sum of w w' over rows that were mapped by a public map or one made from earlier
     looks, clipped at a radius, and completed by the intercept: it changes by k B^2 add/remove,
-    sqrt(2) k B^2 replace-one in Frobenius norm (`Lattice.frobenius_squared`). A count of rows
-    changes by k under both. All noise is discrete Gaussian, drawn exactly; a look costs
-    sensitivity^2 / (2 variance) in zCDP. These add up to rho, in exact rationals, whatever the
-    number of looks: a budget that is left may be spent later (Feldman and Zrnic 2021), and for
-    (epsilon, delta) the total is that of a single Gaussian mechanism with mu^2 / 2 = rho (Smith and
-    Thakurta 2022), every variance being 8 larger to cover the rounding (see `gaussian`).
+    sqrt(2) k B^2 replace-one in Frobenius norm (`Lattice.frobenius_squared`). The number of rows
+    changes by k under both; the number of rows beyond a norm less that of the others, whose sign
+    drives a binary search for the median norm, by k and 2 k; the counts of rows by norm, from which
+    the last radius is chosen, by k and sqrt(2) k in l2 (`mechanisms.radius` has the proof). All
+    noise is discrete Gaussian, drawn exactly; a look costs sensitivity^2 / (2 variance) in zCDP.
+    These add up to rho, in exact rationals, whatever the number of looks: a budget that is left may
+    be spent later (Feldman and Zrnic 2021), and for (epsilon, delta) the total is that of a single
+    Gaussian mechanism with mu^2 / 2 = rho (Smith and Thakurta 2022), every variance being 8 larger
+    to cover the rounding (see `gaussian`).
 
     Not protected
     -------------
@@ -85,7 +94,9 @@ class Preconditioned:
     radius_share : float in (0, 1), public
         Share of the rest for the radius of the last clip.
     count_share : float in (0, 1), public
-        Share of the budget for the number of rows, where it is neither public nor in the intercept.
+        Share of the budget for the number of rows, where the intercept does not tell it.
+    scale_share : float in (0, 1), public
+        Share of the budget for the scale with which the looks begin.
     trace_share : float in [0, 1), public
         Share of the last release for the trace under add/remove.
 
@@ -103,7 +114,7 @@ class Preconditioned:
 
     Cost
     ----
-    `looks` + 3 passes over the data at most; d(d+1)/2 exact draws for each.
+    `looks` + 9 passes over the data at most; d(d+1)/2 exact draws for each.
 
     Source
     ------
@@ -128,6 +139,7 @@ class Preconditioned:
     look_share: float = 0.5
     radius_share: float = 0.08
     count_share: float = 0.01
+    scale_share: float = 0.01
     trace_share: float = 0.05
 
     name: ClassVar[str] = "preconditioned"
@@ -135,16 +147,16 @@ class Preconditioned:
     def __post_init__(self) -> None:
         if isinstance(self.looks, bool) or not isinstance(self.looks, int) or self.looks < 1:
             raise MechanismError(f"looks must be at least 1, not {self.looks!r}.")
-        for field in ("look_share", "radius_share", "count_share"):
+        for field in ("look_share", "radius_share", "count_share", "scale_share"):
             spectral.check_share(field, getattr(self, field))
-        if self.look_share + self.count_share >= 1:
-            raise MechanismError("look_share and count_share leave nothing for the release.")
+        if self.look_share + self.count_share + self.scale_share >= 1:
+            raise MechanismError("The shares of looks, count and scale leave nothing to release.")
         additive.check_trace_share(self.trace_share)
 
     @property
     def passes(self) -> int:
-        """The looks, the number of rows, the radius, the release."""
-        return self.looks + 3
+        """The looks, the scale, the number of rows, the radius, the release."""
+        return self.looks + COMPARISONS + 3
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
         rho, extra = gaussian.concentration(self.name, budget)
@@ -155,7 +167,8 @@ class Preconditioned:
                 lattice.dimension,
                 lattice.frobenius_squared(neighbors) / (2 * self._rho_of_look(rho)) + extra,
             ),
-            _count_law(lattice, exact(self.count_share) * rho, extra),
+            count_law(lattice, exact(self.count_share) * rho, extra),
+            balance_law(lattice, neighbors, exact(self.scale_share) * rho / COMPARISONS, extra),
         )
 
     def __call__(
@@ -165,11 +178,12 @@ class Preconditioned:
         laws = self.calibrate(rows.lattice(), budget, neighbors)
         rho, extra = gaussian.concentration(self.name, budget)
         lattice, neighbors = rows.lattice(), laws.guarantee.neighbors
-        left, count = rho, None
+        left, count = rho * (1 - exact(self.scale_share)), None
         if lattice.intercept_units == 0:
             left -= exact(self.count_share) * rho
-            count = max(1.0, float(rows.norm_counts([]).sum()) + laws.count.sample(entropy))
-        shape, looked = self._round(rows, laws.step, count, entropy)
+            count = number_of_rows(rows, laws.count, entropy)
+        start = initial(rows, laws.balance, entropy)
+        shape, looked = self._round(rows, start, laws.step, count, entropy)
         left -= looked * self._rho_of_look(rho)
         return release_mapped(
             self,
@@ -187,32 +201,100 @@ class Preconditioned:
         return exact(self.look_share) * rho / self.looks
 
     def _round(
-        self, rows: Rows, law: GaussianOrthogonal, count: float | None, entropy: Entropy
+        self,
+        rows: Rows,
+        shape: LinearMap,
+        law: GaussianOrthogonal,
+        count: float | None,
+        entropy: Entropy,
     ) -> tuple[LinearMap, int]:
         """The learnt map, and the number of looks that it took."""
-        lattice = rows.lattice()
-        p = lattice.features
-        radius = _tail(p, OUTSIDE)
-        shape = LinearMap.rounded(np.eye(p) / lattice.radius)
+        radius = _tail(rows.lattice().features, OUTSIDE)
         looked, clear = 0, False
         while looked < self.looks and not clear:
             looked += 1
-            noise = law.sample(entropy)
-            moment = rows.second_moments(radius=radius, transform=shape)[0]
-            noisy = (moment.units + noise).astype(np.float64) * moment.lattice.step**2
-            if count is None:
-                share = (moment.lattice.intercept_units * moment.lattice.step) ** 2
-                n = max(1.0, noisy[-1, -1] / share)
-            else:
-                n = count
-            deviation = law.spread * moment.lattice.step**2 / n
-            values, vectors = np.linalg.eigh(noisy[:p, :p] / n)
-            error = deviation * math.sqrt(2 * p)
-            slack = SLACK * (error + 2 * math.sqrt(p / n))
-            inverse_root = (vectors / np.sqrt(np.maximum(values, 0.0) + slack)) @ vectors.T
-            shape = LinearMap.rounded(inverse_root @ shape.matrix())
-            clear = values[0] > 2 * error
+            seen = look(rows, shape, radius, law, count, entropy)
+            shape = seen.rounder(shape, SLACK * seen.standard_error)
+            clear = seen.clear
         return shape, looked
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a look tells of the mapped rows' second moment, over the noisy `count` of rows.
+
+    `values`, ascending, and `vectors` are those of the noisy matrix, whose noise has the standard
+    deviation `deviation` on its diagonal and a spectral norm of about `error`.
+    """
+
+    values: Vector
+    vectors: Matrix
+    deviation: float
+    count: float
+
+    @property
+    def error(self) -> float:
+        return self.deviation * math.sqrt(2 * len(self.values))
+
+    @property
+    def standard_error(self) -> float:
+        """Spectral error by noise and by sampling, for round normal rows."""
+        return self.error + 2 * math.sqrt(len(self.values) / self.count)
+
+    @property
+    def clear(self) -> bool:
+        """Whether every direction rises above the noise."""
+        return bool(self.values[0] > 2 * self.error)
+
+    def rounder(self, shape: LinearMap, slack: float) -> LinearMap:
+        """The next map (M+ + slack I)^(-1/2) A: the update multiplies from the left."""
+        inverse_root = (self.vectors / np.sqrt(np.maximum(self.values, 0.0) + slack)) @ (
+            self.vectors.T
+        )
+        return LinearMap.focused(inverse_root @ shape.matrix(), REACH)
+
+
+def look(
+    rows: Rows,
+    shape: LinearMap,
+    radius: float,
+    law: GaussianOrthogonal,
+    count: float | None,
+    entropy: Entropy,
+) -> Look:
+    """Second moment of the mapped rows, clipped at `radius`, with noise of `law`.
+
+    `count` is the noisy number of rows; None where the intercept tells it.
+    """
+    noise = law.sample(entropy)
+    moment = rows.second_moments(radius=radius, transform=shape)[0]
+    lattice, p = moment.lattice, moment.lattice.features
+    noisy = (moment.units + noise).astype(np.float64) * lattice.step**2
+    if count is None:
+        count = max(1.0, noisy[-1, -1] / (lattice.intercept_units * lattice.step) ** 2)
+    values, vectors = np.linalg.eigh(noisy[:p, :p] / count)
+    return Look(values, vectors, law.spread * lattice.step**2 / count, count)
+
+
+def number_of_rows(rows: Rows, law: ScalarGaussian, entropy: Entropy) -> float:
+    """The number of rows with noise of `law`, at least 1."""
+    noise = law.sample(entropy)
+    return max(1.0, float(rows.norm_counts([]).sum()) + noise)
+
+
+def initial(rows: Rows, law: ScalarGaussian, entropy: Entropy) -> LinearMap:
+    """The map that brings the rows' median norm, found up to a factor of 2, near sqrt(p) / 2."""
+    lattice = rows.lattice()
+    eye = np.eye(lattice.features)
+    noise = law.samples(COMPARISONS, entropy)
+    low, high = 0, SCALES
+    for k in noise.tolist():
+        middle = (low + high) // 2
+        shape = LinearMap.focused(eye * (2.0**middle / lattice.radius), 2.0)
+        inside, beyond = rows.norm_counts([1.0], radius=2.0, transform=shape)
+        low, high = (low, middle) if beyond - inside + k > 0 else (middle, high)
+    factor = 2.0**low * math.sqrt(lattice.features) / 2
+    return LinearMap.focused(eye * (factor / lattice.radius), REACH)
 
 
 def release_mapped(
@@ -226,15 +308,36 @@ def release_mapped(
     radius_share: float,
     trace_share: float,
     entropy: Entropy,
+    radii: Vector | None = None,
 ) -> Release:
     """Second moment of the mapped rows, clipped at a private radius: costs `rho` in zCDP.
 
-    Variances are larger by `extra`; see `gaussian.concentration`.
+    Variances are larger by `extra`; see `gaussian.concentration`. The radius is one of `radii`,
+    ascending, which must be public or made from earlier looks; default, those of round rows.
     """
     for_radius = exact(radius_share) * rho
     left = rho - for_radius
-    radius = _radius(rows, shape, for_radius, float(left), extra, entropy)
-    final = gaussian.calibration(rows.lattice(), guarantee, left, extra, trace_share)
+    if radii is None:
+        radii = np.sqrt(rows.lattice().features * SQUARED_RADII)
+    sides = 2 if guarantee.neighbors == Neighbors.REPLACE_ONE else 1
+    counts = count_law(rows.lattice(), for_radius / sides, extra)
+    radius = _radius(rows, shape, radii, counts, float(left), entropy)
+    return release_at(mechanism, rows, shape, radius, guarantee, left, extra, trace_share, entropy)
+
+
+def release_at(
+    mechanism: Mechanism,
+    rows: Rows,
+    shape: LinearMap,
+    radius: float,
+    guarantee: Guarantee,
+    rho: Fraction,
+    extra: int,
+    trace_share: float,
+    entropy: Entropy,
+) -> Release:
+    """Second moment of the mapped rows, clipped at `radius`: costs `rho` in zCDP."""
+    final = gaussian.calibration(rows.lattice(), guarantee, rho, extra, trace_share)
     draws = additive.Draws.of(final, entropy)
     moment = rows.second_moments(radius=radius, transform=shape)[0]
     made = additive.published(mechanism, rows.schema, final, draws, moment)
@@ -247,32 +350,34 @@ def _tail(p: int, share: float) -> float:
     return math.sqrt(p + 2 * math.sqrt(p * log) + 2 * log)
 
 
-def _count_law(lattice: Lattice, rho: Fraction, extra: int) -> ScalarGaussian:
+def count_law(lattice: Lattice, rho: Fraction, extra: int) -> ScalarGaussian:
     """Noise for a count of rows, of which a unit has at most k."""
     return ScalarGaussian(Fraction(lattice.unit.max_rows) ** 2 / (2 * rho) + extra)
 
 
-def _radius(
-    rows: Rows, shape: LinearMap, rho: Fraction, rho_left: float, extra: int, entropy: Entropy
-) -> float:
-    """Radius beyond which about p^1.5 / sqrt(2 rho_left) mapped rows lie (spec approx 2.3).
+def balance_law(
+    lattice: Lattice, neighbors: Neighbors, rho: Fraction, extra: int
+) -> ScalarGaussian:
+    """Noise for a number of rows less another: a unit that changes moves k rows."""
+    sides = 2 if neighbors == Neighbors.REPLACE_ONE else 1
+    return ScalarGaussian(Fraction(sides * lattice.unit.max_rows) ** 2 / (2 * rho) + extra)
 
-    There clipping one row less costs as much as the noise it takes. Binary search by noisy counts.
+
+def _radius(
+    rows: Rows,
+    shape: LinearMap,
+    radii: Vector,
+    law: ScalarGaussian,
+    rho_left: float,
+    entropy: Entropy,
+) -> float:
+    """The least radius beyond which no more than p^1.5 / sqrt(2 rho_left) mapped rows show.
+
+    There clipping one row less costs as much as the noise it takes (spec approx 2.3).
     """
-    lattice = rows.lattice()
-    p = lattice.features
-    radii = np.sqrt(p * SQUARED_RADII)
-    law = _count_law(lattice, rho / COMPARISONS, extra)
-    noise = [law.sample(entropy) for _ in range(COMPARISONS)]
+    noise = law.samples(len(radii), entropy)
     counts = rows.norm_counts(radii[:-1], radius=float(radii[-1]), transform=shape)
-    target = p**1.5 / math.sqrt(2 * rho_left)
-    low, high = 0, len(radii) - 1
-    for k in noise:
-        if low == high:
-            break
-        middle = (low + high) // 2
-        if int(counts[middle + 1 :].sum()) + k > target:
-            low = middle + 1
-        else:
-            high = middle
-    return float(radii[low])
+    shown = significant(counts + noise, law, FALSE_ALARM)
+    beyond = shown.sum() - np.cumsum(shown)
+    target = rows.lattice().features ** 1.5 / math.sqrt(2 * rho_left)
+    return float(radii[np.argmax(beyond <= target)])

@@ -1,0 +1,80 @@
+"""CoinPress's mean and covariance, as the paper has them, and as the authors' code has them.
+
+rho-zCDP, replace-one, floating-point noise: for simulation only.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Matrix = NDArray[np.float64]
+Order = Literal["paper", "code"]
+Negative = Literal["zero", "size"]
+
+MEAN_OUTSIDE, COVARIANCE_OUTSIDE = 0.01, 0.1
+
+
+def tail(d: int, share: float) -> float:
+    """Norm that a standard normal vector exceeds with probability at most `share`."""
+    log = math.log(1 / share)
+    return math.sqrt(d + 2 * math.sqrt(d * log) + 2 * log)
+
+
+def shares(rho: float, t: int) -> list[float]:
+    """A quarter of the budget for all steps but the last."""
+    return [rho] if t == 1 else [rho / (4 * (t - 1))] * (t - 1) + [0.75 * rho]
+
+
+def clipped(rows: Matrix, radius: float) -> Matrix:
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows * np.minimum(1.0, radius / np.maximum(norms, 1e-300))
+
+
+def mean(rows: Matrix, radius: float, rho: float, t: int, generator: np.random.Generator) -> Matrix:
+    """Mean of rows of covariance at most I whose mean is within `radius` of 0."""
+    n, d = rows.shape
+    centre = np.zeros(d)
+    reach = tail(d, MEAN_OUTSIDE)
+    for share in shares(rho, t):
+        clip = min(math.sqrt(radius**2 + 6 * radius + reach**2), radius + reach)
+        deviation = 2 * clip / n / math.sqrt(2 * share)
+        noise = deviation * generator.standard_normal(d)
+        centre = centre + clipped(rows - centre, clip).mean(axis=0) + noise
+        radius = math.sqrt(1 / n + deviation**2) * reach
+    return centre
+
+
+def covariance(
+    rows: Matrix,
+    upper: float,
+    rho: float,
+    t: int,
+    generator: np.random.Generator,
+    *,
+    order: Order = "paper",
+    negative: Negative = "zero",
+) -> Matrix:
+    """Covariance of rows of mean 0 and covariance at most `upper` I.
+
+    `order`: rows are mapped by A, or, in the code, by A', both of them updated as U^(-1/2) A.
+    `negative`: eigenvalues below 0 become 0, or, in the code, their size.
+    """
+    n, d = rows.shape
+    reach = tail(d, COVARIANCE_OUTSIDE)
+    slack = 0.5 * (2 * math.sqrt(d / n) + d / n)
+    shape = np.eye(d) / math.sqrt(upper)
+    for step, share in enumerate(shares(rho, t)):
+        mapped = clipped(rows @ (shape.T if order == "paper" else shape), reach)
+        noise = np.triu(generator.standard_normal((d, d))) * reach**2 / n / math.sqrt(share)
+        noisy = mapped.T @ mapped / n + noise + np.triu(noise, 1).T
+        values, vectors = np.linalg.eigh(noisy)
+        values = np.maximum(values, 0.0) if negative == "zero" else np.abs(values)
+        found = (vectors * values) @ vectors.T
+        if step < t - 1:
+            shape = (vectors / np.sqrt(values + slack)) @ vectors.T @ shape
+    inverse = np.linalg.inv(shape)
+    return inverse @ found @ (inverse.T if order == "paper" else inverse)

@@ -1,0 +1,111 @@
+"""Mean estimation, Figures 3 to 8: d = 50, R = 10 sqrt(d), rho = 0.5 unless varied."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from biswas2020.coinpress import Matrix, mean
+from plots import lines
+from reproduce import Finding
+
+D, RHO = 50, 0.5
+R = 10 * math.sqrt(D)
+STEPS = (1, 2, 3, 4, 10)
+
+
+def normal(generator: np.random.Generator, n: int) -> Matrix:
+    return generator.standard_normal((n, D))
+
+
+def laplace(generator: np.random.Generator, n: int) -> Matrix:
+    return generator.laplace(scale=math.sqrt(0.5), size=(n, D))
+
+
+def student(generator: np.random.Generator, n: int) -> Matrix:
+    return generator.standard_t(3, size=(n, D)) / math.sqrt(3)
+
+
+def error(
+    repeats: int,
+    t: int | None,
+    *,
+    n: int = 2000,
+    radius: float = R,
+    rho: float = RHO,
+    offset: float = 0.0,
+    law: Callable[[np.random.Generator, int], Matrix] = normal,
+) -> float:
+    """Median l2 error of CoinPress with t steps, or of the plain mean (t = None)."""
+    found = []
+    for seed in range(repeats):
+        generator = np.random.default_rng([20200001, seed])
+        truth = np.full(D, offset / math.sqrt(D))
+        rows = law(generator, n) + truth
+        noise = np.random.default_rng([20200002, seed])
+        estimate = rows.mean(axis=0) if t is None else mean(rows, radius, rho, t, noise)
+        found.append(float(np.linalg.norm(estimate - truth)))
+    return float(np.median(found))
+
+
+def findings(small: bool, folder: Path) -> dict[str, Finding]:
+    repeats = 11 if small else 101
+    sizes = (1000, 4000) if small else (500, 1000, 2000, 4000, 8000, 16_000)
+    by_size = {t: [error(repeats, t, n=n) for n in sizes] for t in (None, *STEPS)}
+    radii = [R * 10.0**k for k in ((0, 3, 6) if small else (0, 1, 2, 3, 4, 5, 6))]
+    by_radius = {t: [error(repeats, t, radius=radius) for radius in radii] for t in STEPS}
+    budgets = (0.01, 0.1, 1.0)
+    by_rho = [error(repeats, 2, n=8000, rho=rho) for rho in budgets]
+    edge = [error(repeats, 2, offset=offset) for offset in (0.0, R)]
+    plain = by_size[None]
+    excess = {
+        law.__name__: error(repeats, 2, n=4000, law=law) - error(repeats, None, n=4000, law=law)
+        for law in (normal, laplace, student)
+    }
+    names = {t: "non-private" if t is None else f"t = {t}" for t in by_size}
+    lines(
+        folder / "mean_size.svg",
+        "Mean, d = 50, R = 10 sqrt(d), rho = 0.5",
+        ("rows", "median l2 error"),
+        {names[t]: (sizes, errors, None) for t, errors in by_size.items()},
+    )
+    lines(
+        folder / "mean_radius.svg",
+        "Mean, d = 50, n = 2,000, rho = 0.5",
+        ("R", "median l2 error"),
+        {names[t]: (radii, errors, None) for t, errors in by_radius.items()},
+    )
+    cost = {t: by_size[t][-1] / plain[-1] for t in STEPS}
+    growth = by_radius[1][-1] / by_radius[1][0]
+    many = by_radius[10][-1] / by_radius[10][0]
+    fall = by_rho[0] / by_rho[-1]
+    return {
+        "mean-size": Finding(
+            f"error over the non-private at n = {sizes[-1]}: "
+            + ", ".join(f"{c:.2f} (t = {t})" for t, c in cost.items()),
+            cost[2] < 1.25 < cost[1],
+        ),
+        "mean-radius": Finding(
+            f"R a million times as large: error times {growth:.2g} with t = 1, "
+            f"{by_radius[4][-1] / by_radius[4][0]:.2g} with t = 4, {many:.2f} with t = 10",
+            many < 1.5 and growth > 1e5,
+        ),
+        "mean-edge": Finding(
+            f"t = 2: {edge[0]:.3f} with the mean in the middle of the ball, {edge[1]:.3f} at its "
+            "edge",
+            abs(edge[1] / edge[0] - 1) < 0.15,
+        ),
+        "mean-tails": Finding(
+            "excess over the non-private mean, n = 4,000: "
+            + ", ".join(f"{name} {value:.4f}" for name, value in excess.items()),
+            max(excess.values()) < 2 * excess["normal"],
+        ),
+        "mean-budget": Finding(
+            "n = 8,000, t = 2: "
+            + ", ".join(f"{e:.3f} (rho = {r:g})" for r, e in zip(budgets, by_rho, strict=True)),
+            by_rho[0] > by_rho[1] > by_rho[2] and fall < 11,
+        ),
+    }

@@ -1,0 +1,17 @@
+"""Mouzakis 2021, private covariance estimation of heavy-tailed and unbounded data: every claim."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mouzakis2021 import accuracy, gaussians, sizes, steps
+from reproduce import Finding
+
+
+def run(small: bool, folder: Path) -> dict[str, Finding]:
+    return (
+        sizes.findings()
+        | steps.findings(small)
+        | gaussians.findings()
+        | accuracy.findings(small, folder)
+    )
