@@ -22,6 +22,8 @@ from dpcov.mechanisms.nuclear_laplace import NuclearLaplace
 from dpcov.mechanisms.preconditioned import Preconditioned
 from dpcov.mechanisms.separate_gaussian import SeparateGaussian
 from dpcov.mechanisms.separate_laplace import SeparateLaplace
+from dpcov.mechanisms.stable_covariance import StableCovariance
+from dpcov.mechanisms.whitened import Whitened
 
 if TYPE_CHECKING:
     from dpcov.entropy import Entropy
@@ -78,6 +80,8 @@ MECHANISMS: dict[str, type[Mechanism]] = {
         ExponentialPCA,
         Preconditioned,
         AdditiveWishart,
+        StableCovariance,
+        Whitened,
     )
 }
 
@@ -120,5 +124,7 @@ __all__ = [
     "Preconditioned",
     "SeparateGaussian",
     "SeparateLaplace",
+    "StableCovariance",
+    "Whitened",
     "mechanism_named",
 ]

@@ -19,7 +19,6 @@ from dpcov.mechanisms.primitives.sampled_covariance import (
 from dpcov.mechanisms.primitives.stable_rows import (
     RIDGE,
     StableRows,
-    least_units,
     second_moment,
     usual_leverage,
 )
@@ -27,6 +26,7 @@ from dpcov.mechanisms.spectral import check_share
 from dpcov.privacy import ApproxDP, Guarantee, Neighbors, exact
 from dpcov.releases import Release
 from dpcov.samplers.scalars import ScalarLaplace
+from dpcov.sources.quiet import quiet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,8 +39,14 @@ if TYPE_CHECKING:
     Integers = NDArray[np.object_]
 
 WANTED = "many rows (persons), of which hardly any outweighs many of the others in some direction"
+TOO_SMALL = "The privacy budget is too small. Use a larger one."
+UNWEIGHED = (
+    "The rows could not be weighed against each other (too little memory, perhaps). If a ledger "
+    "was set, the reserved budget stays spent."
+)
 ENTRY_BITS = 62  # of a published entry
 FINE_BITS = 40  # of a squared lattice step, in squared steps of `IntegerRows`
+MOST_UNITS = 2**45
 FALSE_ALARM = 2e-3  # chance of refusing where all rows but `slack` are unremarkable
 
 
@@ -132,9 +138,9 @@ class StableCovariance:
     Parameters
     ----------
     leverage : float above 0 or None, public
-        Number of units times the largest leverage x'G^-1 x that a row should have; more needs
-        more rows and noise, less makes a refusal likely. Default: what one normal row in all
-        exceeds.
+        Number of units times the largest leverage x'G^-1 x that a row (all rows of a person)
+        should have; more needs more rows and noise, less makes a refusal likely. Default: what one
+        normal row in all exceeds, times the largest number of rows of a person.
     slack : int, public
         How many rows may exceed it at least before refusals are likely.
     test_share : float in (0, 1), public
@@ -151,7 +157,7 @@ class StableCovariance:
     Raises
     ------
     MechanismError
-        The budget has no delta. Before anything is read.
+        The budget has no delta, or is too small. Before anything is read.
     MechanismRefused
         Too few rows, or too many outweigh others. The budget is spent.
 
@@ -173,7 +179,7 @@ class StableCovariance:
     >>> from dpcov.moment import Lattice
     >>> budget = ApproxDP(1.0, 1e-6)
     >>> StableCovariance().least_units(Lattice(10, 1.0), budget, Neighbors.ADD_REMOVE)
-    6910
+    10838
 
     """
 
@@ -192,7 +198,10 @@ class StableCovariance:
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
         guarantee = Guarantee(budget, Neighbors(neighbors), lattice.unit)
-        return Calibration.of(self.name, guarantee, self.test_share, self.count_share, self.slack)
+        laws = Calibration.of(self.name, guarantee, self.test_share, self.count_share, self.slack)
+        if self.at(laws, lattice, MOST_UNITS)[0] is None:
+            raise MechanismError(TOO_SMALL)
+        return laws
 
     def __call__(
         self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
@@ -228,7 +237,7 @@ class StableCovariance:
     ) -> tuple[StableRows, SampledCovariance] | tuple[None, None]:
         """What is done with so many units, a released number; nothing where they are too few."""
         k, d = laws.test.limit, lattice.dimension
-        leverage = self.leverage or usual_leverage(d, units)
+        leverage = self.leverage or lattice.unit.max_rows * usual_leverage(d, units)
         ceiling = math.floor(max(0, units) / leverage)
         if ceiling <= 3 * k + 1:
             return None, None
@@ -240,22 +249,15 @@ class StableCovariance:
     def least_units(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> int:
         """How many rows (persons) a release takes at least, from public numbers alone."""
         laws = self.calibrate(lattice, budget, neighbors)
-        low, high = 0, 1
-        while self.at(laws, lattice, high)[0] is None:
-            low, high = high, 2 * high
+        low, high = 0, MOST_UNITS
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (
-                (middle, high)
-                if self.at(laws, lattice, middle)[0] is None
-                else (
-                    low,
-                    middle,
-                )
-            )
+            enough = self.at(laws, lattice, middle)[0] is not None
+            low, high = (low, middle) if enough else (middle, high)
         return high
 
 
+@quiet(UNWEIGHED)
 def stable_sample(
     table: IntegerRows,
     stable: StableRows,
@@ -268,6 +270,7 @@ def stable_sample(
     Raises
     ------
     MechanismRefused : the test did not pass.
+    SourceError : a fault of the machine, in a fixed text.
 
     """
     score, weights = stable(table)
@@ -284,6 +287,3 @@ def with_intercept(table: IntegerRows, lattice: Lattice) -> IntegerRows:
         return table
     constant = np.full((1, table.rows.shape[1]), float(lattice.intercept_units << FINE_BITS // 2))
     return replace(table, rows=np.concatenate([table.rows, constant]))
-
-
-__all__ = ["Calibration", "StableCovariance", "least_units", "stable_sample"]

@@ -11,11 +11,12 @@ import numpy as np
 from dpcov.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp
 from dpcov.encoder import FINE_UNITS, LinearMap
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import additive, stable_covariance
+from dpcov.mechanisms import additive, gaussian, stable_covariance
 from dpcov.mechanisms.preconditioned import release_mapped
 from dpcov.mechanisms.primitives.sampled_covariance import SampledCovariance
 from dpcov.mechanisms.primitives.stable_rows import StableRows, least_units
 from dpcov.mechanisms.spectral import check_share
+from dpcov.mechanisms.stable_covariance import TOO_SMALL
 from dpcov.privacy import Guarantee, Neighbors, exact, zcdp_epsilon
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class Whitened:
     Raises
     ------
     MechanismError
-        The budget has no delta. Before anything is read.
+        The budget has no delta, or is too small. Before anything is read.
     MechanismRefused
         Too few rows, or too many outweigh others. The budget is spent.
     SourceError
@@ -119,7 +120,7 @@ class Whitened:
     >>> from dpcov.moment import Lattice
     >>> from dpcov.privacy import ApproxDP
     >>> Whitened().least_units(Lattice(10, 1.0), ApproxDP(1.0, 1e-6), Neighbors.ADD_REMOVE)
-    31000
+    34247
 
     """
 
@@ -149,6 +150,10 @@ class Whitened:
         )
         epsilon = float(stable.epsilon) * (1 - 1e-12)
         rho = Fraction(_largest_rho(epsilon, stable.delta)) * (1 - exact(self.map_share))
+        if rho == 0:
+            raise MechanismError(TOO_SMALL)
+        last = rho * (1 - exact(self.radius_share))
+        gaussian.calibration(lattice, guarantee, last, 0, self.trace_share)  # refuses if undrawable
         samples = self.samples * lattice.features
         limit = stable.test.limit
 
@@ -165,7 +170,7 @@ class Whitened:
         while not fits(high):
             low, high = high, 2 * high
             if high > LARGEST_CEILING:
-                raise MechanismError("The privacy budget is too small. Use a larger one.")
+                raise MechanismError(TOO_SMALL)
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if fits(middle) else (middle, high)
@@ -198,7 +203,7 @@ class Whitened:
     def least_units(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> int:
         """How many normal rows (persons) a release takes, from public numbers alone."""
         laws = self.calibrate(lattice, budget, neighbors)
-        return least_units(laws.rows.ceiling, lattice.features)
+        return least_units(laws.rows.ceiling * lattice.unit.max_rows, lattice.features)
 
 
 def _rounding_map(covariance: NDArray[np.float64]) -> LinearMap:

@@ -53,7 +53,10 @@ class Factor:
                 best = cls(factor, error)
             if not error > GOOD:
                 return best
-            values, vectors = np.linalg.eigh(image)
+            try:
+                values, vectors = np.linalg.eigh(image)
+            except np.linalg.LinAlgError:
+                return best
             if not values[-1] > 0:
                 return best
             scaled = vectors / np.sqrt(np.maximum(values, 1e-13 * values[-1]))

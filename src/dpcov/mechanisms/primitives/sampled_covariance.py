@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     Integers = NDArray[np.object_]
 
 ROUNDING = 1e-13  # relative margin for float64 in the Renyi curve
-COUPLING = 1e-30  # probability that digits left out show in the rounded result
+LARGEST_RATIO = 0.999  # of (alpha - 1) D: closer to 1 the logarithm magnifies rounding errors
+COUPLING = 1e-27  # probability that digits left out show in the rounded result
+MOST_SAMPLES = 2**50
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +41,14 @@ class SampledCovariance:
     phi(|e|) and phi(e) / e^2 does not fall on e >= 0: sum phi(e_i) <= sum e_i^2 phi(D) / D^2 <=
     phi(D). N independent draws cost N times that, their mean is post-processing.
 
-    Drawn as L B B' L' / N (Bartlett), A = L L', with 120 digits, and rounded to integers: coupled
-    with the ideal law, the result differs with probability below `COUPLING`: entries are below
-    2^160 and have a density, relative errors are below 10^-70 for condition numbers up to 2^160.
+    Drawn as L B B' L' / N (Bartlett), L L' = A, with 120 digits, and rounded to integers. Its law
+    differs from the ideal one by less than `COUPLING` in total variation where A >= 1, tr A < 2^140
+    (10^42.2), N <= 2^50 and d <= 8192. The L that is computed has L L' = A + F, |F| < 10^-115 |A|,
+    so N draws from N(0, A + F) and N(0, A) differ by less than sqrt(N d) 10^-70. B is coupled with
+    an ideal one within 10^-90 of its size, but for a probability of 10^-70 (`samplers.precise`), so
+    the entries, products included, are within 10^-43. Given the rest of a draw each has a unimodal
+    density of at most sqrt(N), so it falls that close to where rounding jumps with probability
+    below 2 10^-43 (1 + sqrt(N)); d^2 times that is below 10^-27.
 
     Source
     ------
@@ -78,10 +85,10 @@ class SampledCovariance:
 
 
 def divergence(closeness: float, alpha: float) -> float:
-    """phi(D) of one draw, rounded up; infinite outside of 2 <= alpha < 1 + 1/D."""
+    """phi(D) of one draw, rounded up; infinite unless 2 <= alpha < 1 + .999/D."""
     excess = alpha - 1
     ratio = excess * closeness
-    if not (excess >= 1 and ratio < 1):
+    if not (excess >= 1 and ratio < LARGEST_RATIO):
         return math.inf
     if ratio < 1e-3:  # the logarithms would cancel: two terms of the series, the rest bounded
         terms = (1 + excess) / 4 + closeness * (excess**2 - 1) / 6
@@ -92,13 +99,13 @@ def divergence(closeness: float, alpha: float) -> float:
 
 
 def most_samples(closeness: float, epsilon: float, delta: float) -> int:
-    """Largest N that alone keeps (epsilon, delta)."""
+    """Largest N, up to `MOST_SAMPLES`, that alone keeps (epsilon, delta)."""
     best = 0
     for excess in EXCESSES.tolist():
         each = divergence(closeness, 1 + excess)
         left = epsilon - renyi_epsilon_at(excess, 0.0, delta)
         if each < math.inf and left > 0:
-            best = max(best, math.floor(left / each * (1 - 1e-12)))
+            best = max(best, math.floor(min(MOST_SAMPLES, left / each * (1 - 1e-12))))
     return best
 
 
