@@ -111,7 +111,7 @@ def most_samples(closeness: float, epsilon: float, delta: float) -> int:
 
 def usable_delta(delta: float, epsilon: float) -> float:
     """Delta less what the rounding of digits may cost; refused if nothing is left."""
-    left = delta - 4 * COUPLING * (1 + math.exp(min(epsilon, 600)))
+    left = math.nextafter(delta - 4 * COUPLING * (1 + math.exp(min(epsilon, 600))), 0)
     if left <= 0.999 * delta:
         raise MechanismError("Delta is too small beside this epsilon for sampled covariances.")
     return left
