@@ -53,7 +53,9 @@ class Whitened:
 
     As `StableCovariance` it uses no bound on the covariance and may refuse, but only a map is made
     of that matrix; what is released is the second moment of the mapped rows with Gaussian noise,
-    which is far less. All rows are held in memory.
+    which is far less. The error is small relative to the second moment about the midpoints of the
+    columns: a mean that is many deviations from them drowns the covariance, in `StableCovariance`
+    it does not. All rows are held in memory.
 
     Guarantee
     ---------
