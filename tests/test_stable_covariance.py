@@ -91,6 +91,17 @@ def test_a_few_rows_far_outside_neither_spoil_nor_stop_a_release(mechanism, neig
 
 
 @BOTH
+def test_columns_that_say_nothing_do_no_harm(mechanism):
+    rows, round_map = normal_rows(20_000, 100.0, d=3)
+    silent = np.column_stack([rows, np.zeros(len(rows)), rows[:, 0]])
+    made = denoise(released(silent, mechanism), "project")
+    moment = made.second_moment() * BOUND**2 / len(rows)
+    assert error(moment[:3, :3], round_map) < 0.1
+    assert np.abs(moment[3]).max() < 1e-9
+    np.testing.assert_allclose(moment[4], moment[0], atol=1e-5)
+
+
+@BOTH
 def test_many_rows_that_outweigh_others_are_refused(mechanism):
     rows, _ = normal_rows(20_000, 1.0)
     rows[::100] *= 1e3

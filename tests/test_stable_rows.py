@@ -305,6 +305,17 @@ def test_weights_without_levels_break_the_bound(monkeypatch):
     assert between(stable, units, units[:-1])[1] > 3 * bound
 
 
+def test_the_closeness_is_what_changes_of_these_leverages_can_reach():
+    """Add: P with tr(G'^-1 P) = 2 L. Replace: besides M, orthogonal, with tr(G^-1 M) = L."""
+    leverage = 1 / 50
+    gram, more = np.diag([1 - 2 * leverage, 1.0]), np.diag([2 * leverage, 0.0])
+    less = np.diag([0.0, leverage])
+    for change, neighbors in ((more, ADD), (more - less, SWAP)):
+        ratios = linalg.eigh(gram + change, gram, eigvals_only=True)
+        attained = np.linalg.norm(ratios - 1)
+        assert attained <= closeness(leverage, neighbors) <= attained * (1 + 1e-9)
+
+
 @pytest.mark.parametrize("neighbors", Neighbors)
 def test_the_leverage_for_a_closeness_is_its_inverse(neighbors):
     for closest in (1e-4, 0.01, 0.5):
