@@ -61,10 +61,11 @@ def concentrated(smaller_variance=None, smaller_approximate=None):
     )
 
 
-def refusing(enough):
+def refusing(enough, epsilon=10.0):
     """Budgets of a mechanism that needs a delta, because it may refuse."""
+    budget = ApproxDP(epsilon, 1e-3)
     return Budgets(
-        kept={ApproxDP(10.0, 1e-3): (ApproxDP(10.0, 1e-3), ApproxDP(5.0, 1e-3), None)},
+        kept={budget: (budget, ApproxDP(epsilon / 2, 1e-3), None)},
         refused=(PureDP(1.0), ZCDP(0.5)),
         enough=enough,
         may_refuse=True,
@@ -91,6 +92,7 @@ BUDGETS = {
     ),
     "stable-covariance": refusing(3000),
     "whitened": refusing(3000),
+    "ashtiani-liaw": refusing(100_000, epsilon=30.0),
 }
 
 

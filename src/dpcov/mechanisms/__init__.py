@@ -12,6 +12,7 @@ from dpcov.errors import MechanismError
 from dpcov.mechanisms.adaptive_gaussian import AdaptiveGaussian
 from dpcov.mechanisms.adaptive_laplace import AdaptiveLaplace
 from dpcov.mechanisms.additive_wishart import AdditiveWishart
+from dpcov.mechanisms.ashtiani_liaw import AshtianiLiaw
 from dpcov.mechanisms.eigenvector_sampling import EigenvectorSampling
 from dpcov.mechanisms.exponential_pca import ExponentialPCA
 from dpcov.mechanisms.gaussian import Gaussian
@@ -82,6 +83,7 @@ MECHANISMS: dict[str, type[Mechanism]] = {
         AdditiveWishart,
         StableCovariance,
         Whitened,
+        AshtianiLiaw,
     )
 }
 
@@ -113,6 +115,7 @@ __all__ = [
     "AdaptiveGaussian",
     "AdaptiveLaplace",
     "AdditiveWishart",
+    "AshtianiLiaw",
     "EigenvectorSampling",
     "ExponentialPCA",
     "Gaussian",

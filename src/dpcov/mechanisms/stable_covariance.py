@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpcov.entropy import Entropy
+    from dpcov.mechanisms import Mechanism
     from dpcov.moment import Lattice
     from dpcov.privacy import Budget
     from dpcov.sources.rows import IntegerRows, Rows
@@ -73,13 +74,8 @@ class Calibration:
         cls, name: str, guarantee: Guarantee, test_share: float, count_share: float, slack: int
     ) -> Calibration:
         """Shares of epsilon for the test and the number of units; the rest for what follows."""
-        budget, add = guarantee.budget, guarantee.neighbors == Neighbors.ADD_REMOVE
-        if not isinstance(budget, ApproxDP):
-            raise MechanismError(
-                f"{name} needs epsilon and delta: it may refuse, and delta is for that. Give both, "
-                "or choose preconditioned for rho, matrix-laplace for epsilon alone."
-            )
-        epsilon, delta = exact(budget.epsilon), usable_delta(budget.delta, budget.epsilon)
+        add = guarantee.neighbors == Neighbors.ADD_REMOVE
+        epsilon, delta = refusing_budget(name, guarantee.budget)
         for_test = exact(test_share) * epsilon
         for_count = exact(count_share) * epsilon if add else Fraction(0)
         test = ReleaseTest(for_test, delta, 1 if add else 2, FALSE_ALARM, slack)
@@ -96,14 +92,29 @@ class Calibration:
         return table.unit_count + (0 if self.units is None else self.units.sample(entropy))
 
 
+def refusing_budget(name: str, budget: Budget) -> tuple[Fraction, float]:
+    """Epsilon and usable delta of a mechanism that may refuse."""
+    if not isinstance(budget, ApproxDP):
+        raise MechanismError(
+            f"{name} needs epsilon and delta: it may refuse, and delta is for that. Give both, "
+            "or choose preconditioned for rho, matrix-laplace for epsilon alone."
+        )
+    return exact(budget.epsilon), usable_delta(budget.delta, budget.epsilon)
+
+
+def check_slack(slack: int) -> None:
+    """Refuse a slack that is no whole number."""
+    if isinstance(slack, bool) or not isinstance(slack, int) or slack < 0:
+        raise MechanismError(f"slack must be a whole number of at least 0, not {slack!r}.")
+
+
 def check_shares(test_share: float, count_share: float, slack: int) -> None:
     """Refuse options that make no sense."""
     check_share("test_share", test_share)
     check_share("count_share", count_share)
     if test_share + count_share >= 1:
         raise MechanismError("test_share and count_share leave nothing for the release.")
-    if isinstance(slack, bool) or not isinstance(slack, int) or slack < 0:
-        raise MechanismError(f"slack must be a whole number of at least 0, not {slack!r}.")
+    check_slack(slack)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,24 +224,8 @@ class StableCovariance:
         if stable is None or release is None:
             raise MechanismRefused(WANTED)
         moment = stable_sample(table, stable, laws.test, release, entropy)
-        largest = max(abs(int(x)) for x in moment.ravel())
-        shift = max(0, largest.bit_length() - FINE_BITS - ENTRY_BITS)
-        down = shift + FINE_BITS
         count = table.unit_count if laws.guarantee.neighbors == Neighbors.REPLACE_ONE else None
-        return Release(
-            schema=rows.schema,
-            lattice=lattice,
-            guarantee=laws.guarantee,
-            mechanism=self.name,
-            parameters=asdict(self),
-            noise=None,
-            trace_noise=None,
-            shift=shift,
-            published=((moment + (1 << down >> 1)) >> down).astype(np.int64),
-            published_trace=None,
-            unit_count=count,
-            reproducible=entropy.reproducible,
-        )
+        return released(self, rows, laws.guarantee, moment, FINE_BITS, count, entropy)
 
     def at(
         self, laws: Calibration, lattice: Lattice, units: int
@@ -255,6 +250,35 @@ class StableCovariance:
             enough = self.at(laws, lattice, middle)[0] is not None
             low, high = (low, middle) if enough else (middle, high)
         return high
+
+
+def released(
+    mechanism: Mechanism,
+    rows: Rows,
+    guarantee: Guarantee,
+    moment: Integers,
+    fine_bits: int,
+    unit_count: int | None,
+    entropy: Entropy,
+) -> Release:
+    """The release of a sampled second moment, in units of 2^-`fine_bits` squared lattice steps."""
+    largest = max(abs(int(x)) for x in moment.ravel())
+    shift = max(0, largest.bit_length() - fine_bits - ENTRY_BITS)
+    down = shift + fine_bits
+    return Release(
+        schema=rows.schema,
+        lattice=rows.lattice(),
+        guarantee=guarantee,
+        mechanism=mechanism.name,
+        parameters=asdict(mechanism),  # type: ignore[call-overload]
+        noise=None,
+        trace_noise=None,
+        shift=shift,
+        published=((moment + (1 << down >> 1)) >> down).astype(np.int64),
+        published_trace=None,
+        unit_count=unit_count,
+        reproducible=entropy.reproducible,
+    )
 
 
 @quiet(UNWEIGHED)
