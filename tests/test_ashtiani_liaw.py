@@ -32,16 +32,19 @@ def integers(matrix):
 # Decisions.
 
 
-@pytest.mark.parametrize("order", [1, 4])
-def test_distances_that_floats_cannot_tell_from_the_radius_are_decided_rightly(order):
-    """A = 5 c and B = 6 c are .2 apart along one direction; one unit more is too far."""
+@pytest.mark.parametrize(("order", "skew"), [(1, 0), (4, 0), (4, 2**25)])
+def test_distances_that_floats_cannot_tell_from_the_radius_are_decided_rightly(order, skew):
+    """A = 5 c and B = 6 c are .2 apart along one direction, in any basis; one more is too far."""
     c = 10**30
-    base = 5 * c * np.eye(order, dtype=int).astype(object)
+    basis = integers(np.eye(order)) + integers(skew * np.tri(order, k=-1))
+    base = 5 * c * integers(np.eye(order))
     edge, outside = base.copy(), base.copy()
     edge[0, 0], outside[0, 0] = 6 * c, 6 * c + 1
-    pairs = close_pairs([base, edge, outside], FIFTH)
-    assert pairs.tolist() == [[True, True, False], [True, True, True], [False, True, True]]
-    assert float(outside[0, 0]) / float(base[0, 0]) - 1 == float(edge[0, 0]) / float(base[0, 0]) - 1
+    matrices = [basis @ matrix @ basis.T for matrix in (base, edge, outside)]
+    expected = np.array([[True, True, False], [True, True, True], [False, True, True]])
+    np.testing.assert_array_equal(close_pairs(matrices, FIFTH), expected)
+    np.testing.assert_array_equal(close_pairs(matrices[::-1], FIFTH), expected[::-1, ::-1])
+    assert float(outside[0, 0]) == float(edge[0, 0])
 
 
 def random_matrices(rng, d, count, spread):
