@@ -32,7 +32,9 @@ def integers(matrix):
 # Decisions.
 
 
-@pytest.mark.parametrize(("order", "skew"), [(1, 0), (4, 0), (4, 2**25)])
+@pytest.mark.parametrize(
+    ("order", "skew"), [(1, 0), (4, 0), (4, 2**18 + 5), (4, 2**20 + 7), (3, 2**25 + 3)]
+)
 def test_distances_that_floats_cannot_tell_from_the_radius_are_decided_rightly(order, skew):
     """A = 5 c and B = 6 c are .2 apart along one direction, in any basis; one more is too far."""
     c = 10**30
