@@ -26,10 +26,13 @@ class Budgets:
     """For one mechanism: budget -> (guarantee it gives, a smaller budget, its noise variance).
 
     The variance is the smaller budget's, over the budget's; None where it follows no simple law.
+    So many rows of `table` are enough for a release; of fewer it is refused if `may_refuse`.
     """
 
     kept: dict
     refused: tuple
+    enough: int = 300
+    may_refuse: bool = False
 
 
 def pure(smaller_variance=None):
@@ -58,6 +61,17 @@ def concentrated(smaller_variance=None, smaller_approximate=None):
     )
 
 
+def refusing(enough, epsilon=10.0):
+    """Budgets of a mechanism that needs a delta, because it may refuse."""
+    budget = ApproxDP(epsilon, 1e-3)
+    return Budgets(
+        kept={budget: (budget, ApproxDP(epsilon / 2, 1e-3), None)},
+        refused=(PureDP(1.0), ZCDP(0.5)),
+        enough=enough,
+        may_refuse=True,
+    )
+
+
 # A new mechanism needs one entry here.
 BUDGETS = {
     "eigenvector-sampling": pure(),
@@ -77,6 +91,9 @@ BUDGETS = {
         kept={ApproxDP(1.0, 1e-6): (ApproxDP(1.0, 1e-6), ApproxDP(0.5, 1e-6), None)},
         refused=(PureDP(1.0), ZCDP(0.5)),
     ),
+    "stable-covariance": refusing(3000),
+    "whitened": refusing(3000),
+    "ashtiani-liaw": refusing(100_000, epsilon=30.0),
 }
 
 
@@ -94,6 +111,14 @@ class Case:
     @property
     def fields(self):
         return MECHANISMS[self.name].__dataclass_fields__
+
+    @property
+    def enough(self):
+        return BUDGETS[self.name].enough
+
+    @property
+    def may_refuse(self):
+        return BUDGETS[self.name].may_refuse
 
     @property
     def mechanism(self):
@@ -117,6 +142,7 @@ CASES += [replace(case, private_radius=True) for case in CASES if "radius" in ca
 NOISE_FIRST = [case for case in CASES if isinstance(case.calibrate(Lattice(3, 1.0)), Calibration)]
 # ... here at the radius of the schema.
 ADDITIVE = [case for case in NOISE_FIRST if case.calibrate(Lattice(3, 1.0)).counts is None]
+MAY_REFUSE = [case for case in CASES if case.may_refuse]
 REFUSED = [
     Case(name, neighbors, budget)
     for name, budgets in BUDGETS.items()

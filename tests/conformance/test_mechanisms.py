@@ -13,6 +13,7 @@ from cases import (
     ADDITIVE,
     BUDGETS,
     CASES,
+    MAY_REFUSE,
     NOISE_FIRST,
     REFUSED,
     SOURCES,
@@ -28,7 +29,7 @@ from dpcov import mechanisms
 from dpcov.cli import app
 from dpcov.denoise import denoise
 from dpcov.entropy import Entropy, simulation_generator
-from dpcov.errors import DpcovError, MechanismError, SourceError
+from dpcov.errors import DpcovError, MechanismError, MechanismRefused, SourceError
 from dpcov.ledger import Ledger
 from dpcov.mechanisms import MECHANISMS, additive, mechanism_named
 from dpcov.privacy import Neighbors, PureDP
@@ -68,6 +69,16 @@ def seeded(case, values, seed=1):
     return case.release(rows_of(values), Entropy.seeded(seed))
 
 
+def seeded_or_refused(case, values):
+    """The release; None where there are so few rows that it may be, and is, refused."""
+    try:
+        return seeded(case, values)
+    except MechanismRefused:
+        assert case.may_refuse
+        assert len(values) < case.enough
+        return None
+
+
 def test_the_table_covers_every_mechanism():
     assert BUDGETS.keys() == MECHANISMS.keys()
 
@@ -75,12 +86,12 @@ def test_the_table_covers_every_mechanism():
 @pytest.mark.parametrize("source", SOURCES)
 @each_case
 def test_any_source_gives_the_stated_guarantee_and_the_same_integers(case, source, tmp_path):
-    values = table(300)
+    values = table(case.enough)
     made = case.release(rows_of(SOURCES[source](values, tmp_path)), Entropy.seeded(1))
     assert made.guarantee.budget == BUDGETS[case.name].kept[case.budget][0]
     assert made.guarantee.neighbors is case.neighbors
     assert made.mechanism == case.name
-    assert made.unit_count == (300 if case.neighbors is Neighbors.REPLACE_ONE else None)
+    assert made.unit_count == (case.enough if case.neighbors is Neighbors.REPLACE_ONE else None)
     reference = seeded(case, values)
     np.testing.assert_array_equal(made.published, reference.published)
     assert made.published_trace == reference.published_trace
@@ -89,7 +100,10 @@ def test_any_source_gives_the_stated_guarantee_and_the_same_integers(case, sourc
 @pytest.mark.parametrize("n", [0, 1, 20, 300, 20_000])
 @each_case
 def test_covariances_are_finite_symmetric_and_psd_for_any_number_of_rows(case, n):
-    made = denoise(seeded(case, table(n)), generator=simulation_generator(2))
+    made = seeded_or_refused(case, table(n))
+    if made is None:
+        return
+    made = denoise(made, generator=simulation_generator(2))
     for matrix in (made.second_moment(), made.covariance(), made.correlation()):
         assert np.isfinite(matrix).all()
         np.testing.assert_array_equal(matrix, matrix.T)
@@ -100,7 +114,7 @@ def test_covariances_are_finite_symmetric_and_psd_for_any_number_of_rows(case, n
 
 @each_case
 def test_a_release_survives_its_file(case, tmp_path):
-    made = denoise(case.release(rows_of(table(300)), Entropy.system()))
+    made = denoise(case.release(rows_of(table(case.enough)), Entropy.system()))
     made.save(tmp_path / "r.json")
     again = Release.load(tmp_path / "r.json")
     assert to_document(again) == to_document(made)
@@ -109,10 +123,14 @@ def test_a_release_survives_its_file(case, tmp_path):
     np.testing.assert_array_equal(again.correlation(), made.correlation())
 
 
-@pytest.mark.parametrize("n", [0, 1, 300])
+@pytest.mark.parametrize("n", [0, 1, 300, None])
 @add_remove
 def test_files_of_n_and_of_n_plus_one_rows_look_alike(case, n):
-    few, more = (to_document(seeded(case, table(k))) for k in (n, n + 1))
+    n = case.enough if n is None else n
+    made = [seeded_or_refused(case, table(k)) for k in (n, n + 1)]
+    if None in made:
+        return
+    few, more = map(to_document, made)
     assert keys(few) == keys(more)
     lengths = [len(json.dumps(document)) for document in (few, more)]
     assert abs(lengths[0] - lengths[1]) < 0.01 * lengths[0]
@@ -165,7 +183,7 @@ def test_all_noise_is_drawn_before_the_first_row_is_read(case):
 
 @each_case
 def test_the_data_is_read_at_most_as_often_as_stated(case):
-    watched = Watched(table(300))
+    watched = Watched(table(case.enough))
     case.release(watched.rows(), watched.entropy())
     assert 1 <= watched.events.count("read") <= case.mechanism.passes
 
@@ -174,7 +192,7 @@ def test_the_data_is_read_at_most_as_often_as_stated(case):
 def test_a_stream_is_read_once_or_refused_before_the_ledger_books_anything(case, tmp_path):
     ledger = Ledger.create(tmp_path / "l", case.budget, neighbors=case.neighbors)
     before = ledger.account().to_json()
-    stream = as_arrow(table(300)).to_reader()
+    stream = as_arrow(table(case.enough)).to_reader()
     asked = {"lower": 0, "upper": 1, "mechanism": case.name, "neighbors": case.neighbors}
     asked |= dataclasses.asdict(case.budget) | (
         {"radius": "private"} if case.private_radius else {}
@@ -186,7 +204,7 @@ def test_a_stream_is_read_once_or_refused_before_the_ledger_books_anything(case,
     with pytest.raises(SourceError, match="twice"):
         dpcov.release(stream, ledger=ledger, **asked)
     assert ledger.account().to_json() == before
-    assert stream.read_all().num_rows == 300
+    assert stream.read_all().num_rows == case.enough
 
 
 @each_case
@@ -282,7 +300,7 @@ def test_a_mechanism_is_frozen_data_with_public_fields(kind):
 def test_a_seeded_release_says_not_private_wherever_it_shows(case, tmp_path):
     path = tmp_path / "r.json"
     for entropy, stamped in ((Entropy.seeded(1), True), (Entropy.system(), False)):
-        made = denoise(case.release(rows_of(table(300)), entropy))
+        made = denoise(case.release(rows_of(table(case.enough)), entropy))
         made.save(path, force=True)
         shown = CliRunner().invoke(app, ["show", str(path)])
         assert shown.exit_code == 0
@@ -300,13 +318,30 @@ def test_a_seeded_release_says_not_private_wherever_it_shows(case, tmp_path):
 
 @each_case
 def test_two_releases_share_no_noise(case):
-    one, other = (case.release(rows_of(table(300)), Entropy.system()) for _ in range(2))
+    values = table(case.enough)
+    one, other = (case.release(rows_of(values), Entropy.system()) for _ in range(2))
     lower = np.tril_indices(len(one.published))
     assert (one.published != other.published)[lower].mean() > 0.5
     if one.published_trace is not None:
         assert one.published_trace != other.published_trace
-    same = [seeded(case, table(300), seed=5).published for _ in range(2)]
+    same = [seeded(case, values, seed=5).published for _ in range(2)]
     np.testing.assert_array_equal(*same)
+
+
+@pytest.mark.parametrize("case", MAY_REFUSE, ids=str)
+def test_a_refusal_is_spent_and_says_the_same_of_every_table(case, tmp_path):
+    texts = set()
+    for i, values in enumerate((table(60), table(60, seed=1), table(100) * 1e-3)):
+        ledger = Ledger.create(tmp_path / str(i), case.budget, neighbors=case.neighbors)
+        asked = {"lower": 0, "upper": 1, "mechanism": case.name, "neighbors": case.neighbors}
+        with pytest.raises(MechanismRefused) as caught:
+            dpcov.release(values, ledger=ledger, **asked, **dataclasses.asdict(case.budget))
+        assert caught.value.__cause__ is None
+        assert caught.value.__context__ is None
+        assert ledger.account().to_json()["spent"] == dataclasses.asdict(case.budget)
+        texts.add(str(caught.value))
+    assert len(texts) == 1
+    assert not any(character.isdigit() for character in texts.pop())
 
 
 def test_an_unknown_name_or_option_is_refused_with_the_choices():

@@ -13,6 +13,7 @@ from dpcov.errors import MechanismError
 from dpcov.mechanisms.adaptive_gaussian import AdaptiveGaussian
 from dpcov.mechanisms.adaptive_laplace import AdaptiveLaplace
 from dpcov.mechanisms.additive_wishart import AdditiveWishart
+from dpcov.mechanisms.ashtiani_liaw import AshtianiLiaw
 from dpcov.mechanisms.eigenvector_sampling import EigenvectorSampling
 from dpcov.mechanisms.exponential_pca import ExponentialPCA
 from dpcov.mechanisms.gaussian import Gaussian
@@ -24,6 +25,8 @@ from dpcov.mechanisms.nuclear_laplace import NuclearLaplace
 from dpcov.mechanisms.preconditioned import Preconditioned
 from dpcov.mechanisms.separate_gaussian import SeparateGaussian
 from dpcov.mechanisms.separate_laplace import SeparateLaplace
+from dpcov.mechanisms.stable_covariance import StableCovariance
+from dpcov.mechanisms.whitened import Whitened
 
 if TYPE_CHECKING:
     from dpcov.entropy import Entropy
@@ -81,6 +84,9 @@ MECHANISMS: dict[str, type[Mechanism]] = {
         Preconditioned,
         HeavyTailed,
         AdditiveWishart,
+        StableCovariance,
+        Whitened,
+        AshtianiLiaw,
     )
 }
 
@@ -123,6 +129,7 @@ __all__ = [
     "AdaptiveGaussian",
     "AdaptiveLaplace",
     "AdditiveWishart",
+    "AshtianiLiaw",
     "EigenvectorSampling",
     "ExponentialPCA",
     "Gaussian",
@@ -135,6 +142,8 @@ __all__ = [
     "Preconditioned",
     "SeparateGaussian",
     "SeparateLaplace",
+    "StableCovariance",
+    "Whitened",
     "mechanism_named",
     "options_of",
 ]

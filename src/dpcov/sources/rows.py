@@ -300,9 +300,10 @@ class _Assignment:
     def _draw(self, count: int) -> NDArray[np.int64]:
         if self.groups == 1 or self._labels is None:
             return np.zeros(count, np.int64)
-        from dpcov.samplers.discrete import uniform_below
-
-        return uniform_below(self.groups, count, self._labels)
+        # One word for each unit, so that batches don't matter. Their remainders are uniform within
+        # 2^-64 groups; privacy asks only that they are independent of the data, and secret.
+        remainders = self._labels.words(count) % np.uint64(self.groups)
+        return remainders.astype(np.int64)
 
     def next(self, batch: pa.RecordBatch) -> NDArray[np.int64] | None:
         """Groups of the next batch's rows, or None if all fall in the only group."""
