@@ -172,22 +172,6 @@ def show(file: ReleasePath) -> None:
     print_accuracy(loaded)
 
 
-@app.command()
-def correlation(
-    file: ReleasePath,
-    csv: Annotated[bool, typer.Option("--csv", help="Print the whole matrix as CSV.")] = False,
-) -> None:
-    """Print the private correlations with the error to expect of each."""
-    from dpcov.releases import Release
-    from dpcov.tables import print_correlations, print_csv
-
-    loaded = Release.load(file)
-    if csv:
-        print_csv(loaded)
-    else:
-        print_correlations(loaded)
-
-
 @ledger_app.command("create")
 def ledger_create(
     file: LedgerPath,

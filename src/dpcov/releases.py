@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -23,12 +23,14 @@ from dpcov.errors import OutputError, ReleaseError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpcov.documents import Library
     from dpcov.moment import Lattice
     from dpcov.privacy import Guarantee
     from dpcov.samplers import MatrixLaw, ScalarLaw
     from dpcov.schema import Schema
 
     Matrix = NDArray[np.float64]
+    Which = Literal["covariance", "correlation", "second_moment"]
 
 NOT_PRIVATE = "reproducible: NOT PRIVATE"
 ROUNDING = 1e-13  # share of a second moment below which a variance is a rounding error
@@ -200,6 +202,26 @@ class Release:
         nothing = np.abs(np.diag(centred)) <= ROUNDING * np.diag(moment)[:-1]
         centred[nothing, :] = centred[:, nothing] = 0.0
         return mean, (centred + centred.T) / (2 * max(self.count(), 1.0))
+
+    def to_frame(self, which: Which = "covariance", library: Library = "pandas") -> Any:
+        """A matrix of the release as a data frame with the features' names.
+
+        Parameters
+        ----------
+        which : ``covariance`` or ``correlation``, or ``second_moment``: the denoised one of the
+            encoded rows, whose last row is that of the intercept, if there is one.
+        library : ``pandas``, ``polars`` or ``pyarrow``; see `dpcov.documents.frame`.
+
+        """
+        from dpcov.documents import frame
+
+        if which not in ("covariance", "correlation", "second_moment"):
+            raise ReleaseError(
+                f"There is no matrix {which!r}. Choose: covariance, correlation, second_moment."
+            )
+        intercept = ["(intercept)"] if which == "second_moment" and self.has_intercept else []
+        matrix: Matrix = getattr(self, which)()
+        return frame([*self.columns, *intercept], matrix, library)
 
     def with_denoised(self, method: str, matrix: Matrix | None) -> Release:
         """The same release with another denoised matrix."""
