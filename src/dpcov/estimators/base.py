@@ -142,7 +142,8 @@ def _pair(value: Any) -> tuple[Any, Any]:
 
 def _each(bound: Any, count: int, parameter: str) -> list[Any]:
     """One bound for each of the columns."""
-    values = [bound] * count if not hasattr(bound, "__len__") else list(bound)
+    single = isinstance(bound, str) or not hasattr(bound, "__len__")
+    values = [bound] * count if single else list(bound)
     if len(values) != count:
         raise EstimatorError(
             f"{parameter} needs one number for all {count} columns, or one for each; not "

@@ -90,11 +90,15 @@ def numbers(data: Any) -> NDArray[np.float64]:
     """An array-like as float64; of objects or texts, each cell that is no number becomes NaN."""
     if hasattr(data, "toarray") and not isinstance(data, np.ndarray):
         raise EstimatorError("Sparse data can't be used; give a dense array, as by toarray().")
+    if isinstance(data, np.ma.MaskedArray):  # masked means missing
+        data = np.ma.filled(data.astype(np.float64), np.nan)
     array = np.asarray(data)
     if array.dtype.kind == "c":
         raise EstimatorError("Complex data not supported: give real numbers.")
     if array.dtype.kind in "biuf":
         return array.astype(np.float64)
+    if array.dtype.kind not in "OSUT":
+        raise EstimatorError(f"An array must hold real numbers, not {array.dtype}.")
     cells = [_number(cell) for cell in array.ravel().tolist()]
     return np.array(cells, np.float64).reshape(array.shape)
 
