@@ -92,8 +92,9 @@ class Release:
 
     @property
     def row_count(self) -> int | None:
-        """Number of rows where it is public: replace-one, and rows as units."""
-        return self.unit_count if self.guarantee.unit.column is None else None
+        """Number of rows where it is public: replace-one, and rows as units without weights."""
+        plain = self.guarantee.unit.column is None and self.schema.weight is None
+        return self.unit_count if plain else None
 
     def noisy(self) -> Matrix:
         """(d, d) second moment as published, in squared units of an encoded row (z, t).
@@ -135,12 +136,20 @@ class Release:
         return self.lattice.intercept_units * self.lattice.step
 
     def count(self) -> float:
-        """Number of rows: exact where it is public, else a private estimate."""
+        """Number of rows: exact where it is public, else a private estimate.
+
+        With survey weights, their sum over the largest: at most as many rows without weights would
+        tell as much (Kish's effective number, (sum w)^2 / sum w^2, is at least that).
+        """
         if self.row_count is not None:
             return float(self.row_count)
         self._need_intercept()
         corner = self.second_moment()[-1, -1] if self.published is None else self.noisy()[-1, -1]
         return max(0.0, float(corner / self.intercept() ** 2))
+
+    def total_weight(self) -> float:
+        """Sum of the survey weights, a private estimate; without weights, the number of rows."""
+        return self.count() * (1.0 if self.schema.weight is None else self.schema.weight.maximum)
 
     def mean(self) -> Matrix:
         """(p,) means of the features, in the data's own units."""

@@ -58,6 +58,10 @@ def print_summary(release: Release) -> None:
     if release.unit_count is not None:
         size = {units: f"{release.unit_count} (public)"}
         not_protected.append(f"the number of {units}")
+    if release.schema.weight is not None and release.has_intercept:
+        total, times = release.total_weight(), release.count()
+        weighed = {"sum of weights": f"about {total:.6g}, {times:.0f} times the largest (private)"}
+        size = weighed if release.unit_count is None else size | weighed
     facts = {
         "columns": f"{len(release.schema.encoded_columns)} ({features} features)",
         **size,
