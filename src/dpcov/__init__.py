@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dpcov.analysis.ridge import ridge, ridge_error_bound, ridge_path
     from dpcov.analysis.synthetic import sample
     from dpcov.api import load, release
+    from dpcov.grouped import release_by
     from dpcov.ledger import Ledger
     from dpcov.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, Unit
     from dpcov.releases import Release
@@ -41,6 +42,7 @@ _HOMES = {
     "partial_correlations": "dpcov.analysis.correlation",
     "pca": "dpcov.analysis.pca",
     "release": "dpcov.api",
+    "release_by": "dpcov.grouped",
     "ridge": "dpcov.analysis.ridge",
     "ridge_error_bound": "dpcov.analysis.ridge",
     "ridge_path": "dpcov.analysis.ridge",
@@ -66,6 +68,7 @@ __all__ = [
     "partial_correlations",
     "pca",
     "release",
+    "release_by",
     "ridge",
     "ridge_error_bound",
     "ridge_path",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -123,6 +123,10 @@ def release(
         typer.Option(help="Ledger to book the spend in; refuses if too little is left."),
     ] = None,
     dataset: Dataset = None,
+    by: Annotated[
+        str | None,
+        typer.Option(help="One release, and file, for each level of this column of the schema."),
+    ] = None,
     threads: Annotated[
         int | None, typer.Option(help="Threads; the result is the same.", min=1, max=256)
     ] = None,
@@ -133,32 +137,41 @@ def release(
 ) -> None:
     """Release the second moment of a table under differential privacy."""
     from dpcov.api import prepare
+    from dpcov.grouped import paths, prepare_by
     from dpcov.ledger import Ledger
     from dpcov.releases import check_writable, largest_file
+    from dpcov.schema import Schema
 
-    request = prepare(
-        file,
-        schema=schema,
-        epsilon=epsilon,
-        delta=delta,
-        rho=rho,
-        mechanism=mechanism,
-        neighbors=neighbors,
-        denoise=denoise,
-        threads=threads,
-        seed=seed,
-    )
+    declared = Schema.load(schema)
+    asked: dict[str, Any] = {
+        "schema": declared,
+        "epsilon": epsilon,
+        "delta": delta,
+        "rho": rho,
+        "mechanism": mechanism,
+        "neighbors": neighbors,
+        "denoise": denoise,
+        "threads": threads,
+        "seed": seed,
+    }
+    grouped = None if by is None and declared.by is None else prepare_by(file, by, **asked)
+    requests = {"": prepare(file, **asked)} if grouped is None else grouped.levels
+    places = {"": out} if grouped is None else paths(out, list(grouped.levels))
+    request = next(iter(requests.values()))
     opened = None if ledger is None else Ledger.open(ledger)
     inputs = [path for path in (file, schema, ledger) if path is not None]
     room = largest_file(request.rows.schema, request.rows.lattice().dimension)
-    check_writable(out, force=force, inputs=inputs, room=room)
+    for place in places.values():
+        check_writable(place, force=force, inputs=inputs, room=room)
     typer.echo(f"mechanism: {request.mechanism.name} ({request.reason})")
-    made = request.run(opened, dataset)
-    made.save(out, force=force)
-    typer.echo(f"guarantee: {made.guarantee_in_words()}")
+    made = {"": request.run(opened, dataset)} if grouped is None else grouped.run(opened, dataset)
+    for level, one in made.items():
+        one.save(places[level], force=force)
+    typer.echo(f"guarantee: {one.guarantee_in_words()}")
     if ledger is None:
         typer.echo("ledger: none, so nothing keeps count of repeated releases (--ledger)")
-    typer.echo(f"written to {out}; next: dpcov show {out}")
+    written = " ".join(map(str, places.values()))
+    typer.echo(f"written to {written}; next: dpcov show {places[level]}")
 
 
 @app.command()

@@ -42,6 +42,18 @@ def _provenance() -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
+class Group:
+    """The level of a column whose levels were released apart.
+
+    `together` is what the releases of all levels guarantee at once.
+    """
+
+    column: str
+    level: str
+    together: Guarantee
+
+
+@dataclass(frozen=True, slots=True)
 class Release:
     """A second moment under differential privacy.
 
@@ -61,6 +73,8 @@ class Release:
         mechanism learnt one; `published` and `lattice` are about mapped rows. None: none.
     denoise : how `denoised` was made from the above: none, project or shrink.
     denoised : (d, d) estimate of S in squared units of an encoded row.
+    group : the level of the rows, where those of each level were released apart, else None. Then
+        `guarantee` is what this release alone would guarantee under add/remove.
 
     """
 
@@ -80,6 +94,7 @@ class Release:
     denoise: str = "none"
     denoised: Matrix | None = None
     provenance: Mapping[str, str] = field(default_factory=_provenance)
+    group: Group | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -240,6 +255,9 @@ class Release:
         """The guarantee as a sentence; says so where there is none."""
         if self.reproducible:
             return f"{NOT_PRIVATE}. A seed was used, so this release protects nobody."
+        if self.group is not None:
+            together = self.group.together.in_words()
+            return f"Of the releases by {self.group.column!r} all together: {together}"
         return self.guarantee.in_words()
 
     def save(self, path: str | Path, *, force: bool = False) -> None:

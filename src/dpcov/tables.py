@@ -62,11 +62,15 @@ def print_summary(release: Release) -> None:
         total, times = release.total_weight(), release.count()
         weighed = {"sum of weights": f"about {total:.6g}, {times:.0f} times the largest (private)"}
         size = weighed if release.unit_count is None else size | weighed
+    stated, group = release.guarantee, {}
+    if release.group is not None:
+        stated = release.group.together
+        group = {"group": f"the rows with {release.group.column} = {release.group.level}"}
     facts = {
+        **group,
         "columns": f"{len(release.schema.encoded_columns)} ({features} features)",
         **size,
-        "guarantee": f"{release.guarantee.budget}, {release.guarantee.neighbors.value}, "
-        f"unit: {release.guarantee.unit}",
+        "guarantee": f"{stated.budget}, {stated.neighbors.value}, unit: {stated.unit}",
         "in words": release.guarantee_in_words(),
         "not protected": f"{', '.join(not_protected[:-1])} and {not_protected[-1]}",
         "mechanism": f"{release.mechanism}, denoised by {release.denoise}",
