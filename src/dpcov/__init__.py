@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from dpcov.analysis.ols import ols
     from dpcov.analysis.pca import pca
     from dpcov.analysis.penalty import choose_alpha
+    from dpcov.analysis.precision import precision
     from dpcov.analysis.ridge import ridge, ridge_error_bound, ridge_path
     from dpcov.analysis.synthetic import sample
     from dpcov.api import load, release
@@ -41,6 +42,7 @@ _HOMES = {
     "ols": "dpcov.analysis.ols",
     "partial_correlations": "dpcov.analysis.correlation",
     "pca": "dpcov.analysis.pca",
+    "precision": "dpcov.analysis.precision",
     "release": "dpcov.api",
     "release_by": "dpcov.grouped",
     "ridge": "dpcov.analysis.ridge",
@@ -67,6 +69,7 @@ __all__ = [
     "ols",
     "partial_correlations",
     "pca",
+    "precision",
     "release",
     "release_by",
     "ridge",
