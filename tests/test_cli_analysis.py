@@ -205,6 +205,8 @@ def wide() -> Release:
     names = [f"measurement_{j}" for j in range(100)]
     frame = pd.DataFrame(correlated(3000, 100), columns=names).assign(sex="m")
     columns = {name: {"kind": "numeric", "lower": -1, "upper": 1} for name in names}
+    frame["measurement_0"] *= 1000  # a small coefficient of a large effect
+    columns["measurement_0"] |= {"lower": -1000, "upper": 1000}
     columns["sex"] = {"kind": "categorical", "levels": ["m", "f"]}
     made = Schema.parse({"columns": columns})
     frame.loc[::3, "sex"] = "f"
@@ -237,6 +239,7 @@ def test_the_strongest_effect_is_shown_first(run, wide) -> None:
     deviations = np.sqrt(np.diag(wide.covariance()))
     at = [wide.columns.index(name) for name in model.columns]
     strongest = model.columns[int(np.argmax(np.abs(model.coefficients * deviations[at])))]
+    assert "measurement_0" in run("ridge r.json --target measurement_3 --alpha 0.1").out
     lines = run("ridge r.json --target measurement_3 --alpha 0.1").out.splitlines()
     assert lines[3].startswith(strongest)
 
