@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
@@ -16,7 +18,9 @@ import pytest
 import dpcov
 from analysis_tables import null_matrix, released, trace_only, without_intercept, without_law
 from dpcov import cli
+from dpcov.analysis.precision import precision
 from dpcov.releases import Release
+from dpcov.schema import Schema
 from tables_for_tests import correlated
 
 
@@ -53,6 +57,8 @@ COMMANDS = [
     "ridge {} --target y --alpha 0.1",
     "ols {} --target y",
     "lda {} --target sex --alpha 0.1",
+    "precision {} --alpha 0.1",
+    "covariance {}",
     "sample {} -n 5",
 ]
 
@@ -104,12 +110,146 @@ def test_a_discriminant_analysis_is_printed_and_exported(run) -> None:
     assert "alpha = 0.1" in shown
 
 
+def test_a_precision_matrix_is_printed_and_exported(run) -> None:
+    found = precision(Release.load("r.json"), 0.1)
+    heads, rows = figures(run("precision r.json --alpha 0.1 --csv").out)
+    assert tuple(heads) == found.columns
+    assert np.array_equal(list(rows.values()), found.precision)
+    shown = run("precision r.json --alpha 0.1").out
+    assert f"{len(found.edges)} of 21 pairs are related" in shown
+    first = found.edges[0]
+    assert f"{first.first} - {first.second}" in shown
+    assert "100%" in run("precision r.json --alpha 0.1 --stability 3").out
+    other = figures(run("precision r.json --alpha 0.01 --features a,b --covariance --csv").out)[1]
+    assert list(other) == ["a", "b"]
+
+
+@pytest.mark.parametrize("which", ["covariance", "correlation"])
+def test_a_matrix_is_printed_and_exported(run, which: str) -> None:
+    made = Release.load("r.json")
+    matrix = getattr(made, which)()
+    heads, rows = figures(run(f"{which} r.json --csv").out)
+    assert tuple(heads) == tuple(rows) == made.columns
+    assert np.array_equal(list(rows.values()), matrix)
+    assert run(f"{which} r.json --out m.csv").out == "9 rows written to m.csv\n"
+    run(f"{which} r.json --out m.parquet")
+    for stored in (pyarrow.csv.read_csv("m.csv"), pyarrow.parquet.read_table("m.parquet")):
+        assert stored["column"].to_pylist() == list(made.columns)
+        assert np.allclose(stored.drop(["column"]).to_pandas(), matrix, rtol=1e-15)
+    assert "--force" in run(f"{which} r.json --out m.csv").err
+    document = json.loads(run(f"{which} r.json --json").out)
+    assert document[which] == matrix.tolist()
+    assert document["mean"] == made.mean().tolist()
+
+
+def test_a_covariance_is_shown_in_the_units_of_the_data(run) -> None:
+    made = Release.load("r.json")
+    shown = run("covariance r.json").out
+    at = made.columns.index("c")
+    assert re.search(
+        rf"c +{made.mean()[at]:.5g} +{made.covariance()[at, at] ** 0.5:.4g} *\n", shown
+    )
+    assert f"{made.covariance()[at, 0]:.4g}" in shown
+
+
+RESULTS = {
+    "pca {}": "components",
+    "ridge {} --target y --alpha 0.1": "coefficients",
+    "ols {} --target y": "standard_errors",
+    "lda {} --target sex --alpha 0.1": "priors",
+    "precision {} --alpha 0.1": "edges",
+    "covariance {}": "covariance",
+    "correlation {}": "correlation",
+    "sample {} -n 5": "rows",
+}
+
+
+@pytest.mark.parametrize("command", RESULTS)
+@pytest.mark.parametrize("seeded", [False, True])
+def test_json_holds_the_result_and_says_what_protects_it(run, command: str, seeded: bool) -> None:
+    if seeded:
+        released().save("r.json", force=True)
+    shown = run(command.format("r.json") + " --json")
+    assert (shown.code, shown.err) == (0, "")
+    document = json.loads(shown.out, parse_constant=pytest.fail)
+    assert document[RESULTS[command]]
+    assert document["status"] == ("reproducible: NOT PRIVATE" if seeded else "private")
+    assert ("any one row" in document["guarantee"]) != seeded
+    assert "schema" not in document
+
+
+def test_json_figures_are_those_of_python(run) -> None:
+    made = Release.load("r.json")
+    line = "ridge r.json --target y --alpha 0.1 --json"
+    model, document = dpcov.ridge(made, "y", 0.1), json.loads(run(line).out)
+    assert document["coefficients"] == model.coefficients.tolist()
+    assert document["columns"] == list(model.columns)
+    found = precision(made, 0.1)
+    edges = json.loads(run("precision r.json --alpha 0.1 --json").out)["edges"]
+    assert [edge["first"] for edge in edges] == [edge.first for edge in found.edges]
+    assert json.loads(run("ols r.json --target y --json").out)["target"] == "y"
+
+
+def test_a_number_that_json_lacks_becomes_null(monkeypatch, run) -> None:
+    flat = private()
+    moment = flat.second_moment().copy()
+    at = flat.columns.index("a")
+    moment[at, :] = moment[:, at] = 0
+    monkeypatch.setattr(Release, "load", lambda path: flat.with_denoised("shrink", moment))
+    shown = run("pca r.json --correlation --json").out
+    assert json.loads(shown, parse_constant=pytest.fail)["deviations"][at] is None
+
+
+@pytest.fixture(scope="module")
+def wide() -> Release:
+    names = [f"measurement_{j}" for j in range(100)]
+    frame = pd.DataFrame(correlated(3000, 100), columns=names).assign(sex="m")
+    columns = {name: {"kind": "numeric", "lower": -1, "upper": 1} for name in names}
+    frame["measurement_0"] *= 1000  # a small coefficient of a large effect
+    columns["measurement_0"] |= {"lower": -1000, "upper": 1000}
+    columns["sex"] = {"kind": "categorical", "levels": ["m", "f"]}
+    made = Schema.parse({"columns": columns})
+    frame.loc[::3, "sex"] = "f"
+    return dpcov.release(frame, schema=made, epsilon=1e6)
+
+
+@pytest.mark.parametrize(
+    ("command", "rest"),
+    [
+        ("pca {}", "82 features with small loadings more"),
+        ("ridge {} --target measurement_3 --alpha 0.1", "81 features with small effects more"),
+        ("lda {} --target sex --alpha 0.1", "80 features that differ less more"),
+        ("precision {} --alpha 0.1", "pairs more"),
+        ("covariance {}", "5131 pairs more"),
+        ("correlation {}", "5131 pairs more"),
+    ],
+)
+def test_tables_of_a_hundred_columns_show_the_strongest(run, wide, command, rest) -> None:
+    wide.save("r.json", force=True)
+    shown = run(command.format("r.json")).out
+    assert rest in shown
+    limit = 135 if command.startswith("covariance") else 40
+    assert shown.count("\n") < limit
+    assert max(map(len, shown.splitlines())) <= 100
+
+
+def test_the_strongest_effect_is_shown_first(run, wide) -> None:
+    wide.save("r.json", force=True)
+    model = dpcov.ridge(wide, "measurement_3", 0.1)
+    deviations = np.sqrt(np.diag(wide.covariance()))
+    at = [wide.columns.index(name) for name in model.columns]
+    strongest = model.columns[int(np.argmax(np.abs(model.coefficients * deviations[at])))]
+    assert "measurement_0" in run("ridge r.json --target measurement_3 --alpha 0.1").out
+    lines = run("ridge r.json --target measurement_3 --alpha 0.1").out.splitlines()
+    assert lines[3].startswith(strongest)
+
+
 def test_synthetic_rows_are_printed_and_written(run) -> None:
     expected = dpcov.sample(Release.load("r.json"), 7, seed=1)
     line = "sample r.json -n 7 --seed 1"
     printed = run(line)
     assert (printed.code, len(printed.out.splitlines())) == (0, 8)
-    assert run(f"{line} --out s.csv").out == "7 synthetic rows written to s.csv\n"
+    assert run(f"{line} --out s.csv").out == "7 rows written to s.csv\n"
     assert Path("s.csv").read_text() == printed.out
     assert np.allclose(pyarrow.csv.read_csv("s.csv")["y"], expected["y"])
     run(f"{line} --out s.parquet")
@@ -135,6 +275,17 @@ def test_synthetic_rows_are_printed_and_written(run) -> None:
         ("sample r.json -n 5 --out r.json", "must end in .csv or .parquet"),
         ("sample r.json -n 5 --out no/s.csv", "can't be written"),
         ("pca nowhere.json", "can't be read"),
+        ("pca r.json -k 10", "between 1 and the number of features, 9"),
+        ("ridge r.json --target grup=u --alpha 1", "Did you mean 'group=u'?"),
+        ("ridge r.json --target Y --alpha 1", "Did you mean 'y'?"),
+        ("lda r.json --target sexx", "Did you mean 'sex'?"),
+        ("lda r.json --target sex --alpha -1", "alpha must be a number of at least 0"),
+        ("lda r.json --target sex --features a,sex=f", "own column 'sex'"),
+        ("precision r.json --alpha -1", "alpha must be above 0; it is -1"),
+        ("precision r.json --features a,grop", "Did you mean 'group'?"),
+        ("precision r.json --stability -1", "--stability"),
+        ("covariance r.json --out c.txt", "must end in .csv or .parquet"),
+        ("precision r.json --out r.csv/p.csv", "can't be written"),
     ],
 )
 def test_bad_input_gets_one_sentence(run, line: str, advice: str) -> None:
@@ -183,8 +334,6 @@ def test_where_nothing_rises_above_the_noise_it_is_said(run, command: str) -> No
 
 
 def test_names_with_markup_and_control_characters_are_harmless(run) -> None:
-    import pandas as pd
-
     names = ["[red]x[/red]", "a\x1b[31m", "[/]"]
     frame = pd.DataFrame(correlated(5000, 3), columns=names)
     dpcov.release(frame, lower=-1, upper=1, epsilon=1e4).save("r.json", force=True)

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import builtins
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import typer
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 import dpcov
 from dpcov.analysis.graphical_lasso import duality_gap, graphical_lasso
 from dpcov.analysis.precision import _Problem, choose_alpha, precision
-from dpcov.cli_precision import precision as command
 from dpcov.denoise import denoise
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
@@ -250,7 +246,7 @@ def test_stability_needs_a_noise_law() -> None:
     assert choose_alpha(replace(chain_release(20_000), noise=None)) > 0
 
 
-# The graph and the command line
+# The graph
 
 
 def test_the_graph_of_networkx_has_the_edges() -> None:
@@ -277,24 +273,3 @@ def test_without_networkx_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(builtins, "__import__", absent)
     with pytest.raises(ReleaseError, match="pip install networkx"):
         found.to_networkx()
-
-
-def test_the_command_prints_edges_csv_and_json(tmp_path: Path) -> None:
-    path = tmp_path / "chain.release.json"
-    chain_release().save(path)
-    app = typer.Typer()
-    app.command()(command)
-    found = precision(Release.load(path), 0.1)
-
-    def output(*arguments: str) -> str:
-        result = CliRunner().invoke(app, [str(path), "--alpha", "0.1", *arguments])
-        assert result.exit_code == 0, result.output
-        return result.output
-
-    assert f"{len(found.edges)} of 28 pairs" in output()
-    assert output("--csv").splitlines()[0] == ",x0,x1,x2,x3,x4,x5,x6,x7"
-    document = json.loads(output("--json"))
-    assert document["alpha"] == 0.1
-    assert np.allclose(document["precision"], found.precision)
-    assert [edge["first"] for edge in document["edges"]] == [edge.first for edge in found.edges]
-    assert "100%" in output("--stability", "3")

@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from dpcov.analysis.ols import ols
     from dpcov.analysis.pca import pca
     from dpcov.analysis.penalty import choose_alpha
+    from dpcov.analysis.precision import precision
     from dpcov.analysis.ridge import ridge, ridge_error_bound, ridge_path
     from dpcov.analysis.synthetic import sample
     from dpcov.api import load, release
+    from dpcov.grouped import release_by
     from dpcov.ledger import Ledger
     from dpcov.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, Unit
     from dpcov.releases import Release
@@ -40,7 +42,9 @@ _HOMES = {
     "ols": "dpcov.analysis.ols",
     "partial_correlations": "dpcov.analysis.correlation",
     "pca": "dpcov.analysis.pca",
+    "precision": "dpcov.analysis.precision",
     "release": "dpcov.api",
+    "release_by": "dpcov.grouped",
     "ridge": "dpcov.analysis.ridge",
     "ridge_error_bound": "dpcov.analysis.ridge",
     "ridge_path": "dpcov.analysis.ridge",
@@ -65,7 +69,9 @@ __all__ = [
     "ols",
     "partial_correlations",
     "pca",
+    "precision",
     "release",
+    "release_by",
     "ridge",
     "ridge_error_bound",
     "ridge_path",

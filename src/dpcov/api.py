@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 from dpcov.denoise import METHODS, Method, denoise
 from dpcov.entropy import Entropy, simulation_generator
-from dpcov.errors import LedgerError, MechanismError, ReleaseError, SchemaError
+from dpcov.errors import LedgerError, ReleaseError, SchemaError
 from dpcov.ledger import Ledger
 from dpcov.mechanisms import Mechanism, mechanism_named
 from dpcov.planning import choose
-from dpcov.privacy import Budget, Guarantee, Neighbors, budget_from
+from dpcov.privacy import Budget, Guarantee, Neighbors, budget_from, neighbors_named
 from dpcov.releases import Release
 from dpcov.schema import FileOptions, Schema
 from dpcov.sources import open_rows, open_source
@@ -37,17 +37,24 @@ class Request:
 
     def run(self, ledger: Ledger | None = None, dataset: str | None = None) -> Release:
         """Reserve the budget, draw the noise, read the data, release, denoise."""
-        if ledger is not None:
-            if self.seed is not None:
-                raise LedgerError(
-                    "A seeded release is not private and can't be booked. "
-                    "Leave out the seed or the ledger."
-                )
-            ledger.reserve(self.guarantee, dataset=dataset, note=self.mechanism.name)
+        self.book(ledger, dataset, self.guarantee, note=self.mechanism.name)
         entropy = Entropy.system() if self.seed is None else Entropy.seeded(self.seed)
         neighbors = self.guarantee.neighbors
         made = self.mechanism(self.rows, budget=self.budget, neighbors=neighbors, entropy=entropy)
         return denoise(made, self.method, generator=simulation_generator(self.seed))
+
+    def book(
+        self, ledger: Ledger | None, dataset: str | None, guarantee: Guarantee, *, note: str
+    ) -> None:
+        """Reserve `guarantee`, if there is a ledger; refuses a seeded release."""
+        if ledger is None:
+            return
+        if self.seed is not None:
+            raise LedgerError(
+                "A seeded release is not private and can't be booked. "
+                "Leave out the seed or the ledger."
+            )
+        ledger.reserve(guarantee, dataset=dataset, note=note)
 
 
 def prepare(
@@ -70,18 +77,17 @@ def prepare(
 ) -> Request:
     """Check a request for a release from public things alone; see `release`."""
     budget = budget_from(epsilon, delta, rho)
-    try:
-        relation = Neighbors(neighbors)
-    except ValueError:
-        raise MechanismError(
-            f"There is no neighbour relation {str(neighbors)!r}. Choose one of: "
-            f"{', '.join(Neighbors)}."
-        ) from None
+    relation = neighbors_named(neighbors)
     if denoise not in METHODS:
         raise ReleaseError(f"There is no denoising {denoise!r}. Choose: {', '.join(METHODS)}.")
     if radius == "private":
         mechanism_fields["radius"], radius = radius, None
     resolved = _schema(data, schema, lower, upper, radius, intercept)
+    if resolved.by is not None:
+        raise SchemaError(
+            f"The schema asks for one release for each level of {resolved.by!r}: use "
+            "dpcov.release_by, or leave out by."
+        )
     rows = open_rows(data, resolved, threads=threads)
     if mechanism == "auto":
         choice = choose(rows.lattice(), budget, relation)

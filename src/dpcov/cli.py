@@ -130,6 +130,10 @@ def release(
         typer.Option(help="Ledger to book the spend in; refuses if too little is left."),
     ] = None,
     dataset: Dataset = None,
+    by: Annotated[
+        str | None,
+        typer.Option(help="One release, and file, for each level of this column of the schema."),
+    ] = None,
     threads: Annotated[
         int | None, typer.Option(help="Threads; the result is the same.", min=1, max=256)
     ] = None,
@@ -140,33 +144,42 @@ def release(
 ) -> None:
     """Release the second moment of a table under differential privacy."""
     from dpcov.api import prepare
+    from dpcov.grouped import paths, prepare_by
     from dpcov.ledger import Ledger
     from dpcov.releases import check_writable, largest_file
+    from dpcov.schema import Schema
 
-    request = prepare(
-        file,
-        schema=schema,
-        epsilon=epsilon,
-        delta=delta,
-        rho=rho,
-        mechanism=mechanism,
-        neighbors=neighbors,
-        denoise=denoise,
-        threads=threads,
-        seed=seed,
+    declared = Schema.load(schema)
+    asked: dict[str, Any] = {
+        "schema": declared,
+        "epsilon": epsilon,
+        "delta": delta,
+        "rho": rho,
+        "mechanism": mechanism,
+        "neighbors": neighbors,
+        "denoise": denoise,
+        "threads": threads,
+        "seed": seed,
         **dict(map(_option, option or [])),
-    )
+    }
+    grouped = None if by is None and declared.by is None else prepare_by(file, by, **asked)
+    requests = {"": prepare(file, **asked)} if grouped is None else grouped.levels
+    places = {"": out} if grouped is None else paths(out, list(grouped.levels))
+    request = next(iter(requests.values()))
     opened = None if ledger is None else Ledger.open(ledger)
     inputs = [path for path in (file, schema, ledger) if path is not None]
     room = largest_file(request.rows.schema, request.rows.lattice().dimension)
-    check_writable(out, force=force, inputs=inputs, room=room)
+    for place in places.values():
+        check_writable(place, force=force, inputs=inputs, room=room)
     typer.echo(f"mechanism: {request.mechanism.name} ({request.reason})")
-    made = request.run(opened, dataset)
-    made.save(out, force=force)
-    typer.echo(f"guarantee: {made.guarantee_in_words()}")
+    made = {"": request.run(opened, dataset)} if grouped is None else grouped.run(opened, dataset)
+    for level, one in made.items():
+        one.save(places[level], force=force)
+    typer.echo(f"guarantee: {one.guarantee_in_words()}")
     if ledger is None:
         typer.echo("ledger: none, so nothing keeps count of repeated releases (--ledger)")
-    typer.echo(f"written to {out}; next: dpcov show {out}")
+    written = " ".join(map(str, places.values()))
+    typer.echo(f"written to {written}; next: dpcov show {places[level]}")
 
 
 def _option(stated: str) -> tuple[str, Any]:
@@ -212,22 +225,6 @@ def show(file: ReleasePath) -> None:
     loaded = Release.load(file)
     print_summary(loaded)
     print_accuracy(loaded)
-
-
-@app.command()
-def correlation(
-    file: ReleasePath,
-    csv: Annotated[bool, typer.Option("--csv", help="Print the whole matrix as CSV.")] = False,
-) -> None:
-    """Print the private correlations with the error to expect of each."""
-    from dpcov.releases import Release
-    from dpcov.tables import print_correlations, print_csv
-
-    loaded = Release.load(file)
-    if csv:
-        print_csv(loaded)
-    else:
-        print_correlations(loaded)
 
 
 @ledger_app.command("create")

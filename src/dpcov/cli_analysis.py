@@ -2,33 +2,71 @@
 
 from __future__ import annotations
 
-import io
-import secrets
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dpcov.errors import OutputError
-
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from dpcov.releases import Release
 
 app = typer.Typer()
 
 ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")]
 Csv = Annotated[bool, typer.Option("--csv", help="Print CSV, in full.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, in full.")]
+Out = Annotated[
+    Path | None, typer.Option("--out", help="Write the matrix to a .csv or .parquet file.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing output.")]
 Target = Annotated[
     str, typer.Option("--target", help="Column to predict; for a level of one, column=level.")
 ]
 Features = Annotated[
     str | None,
-    typer.Option("--features", help="Columns to predict from, separated by commas; default, all."),
+    typer.Option("--features", help="Only these columns, separated by commas; default, all."),
 ]
 Alpha = Annotated[
     float | None,
     typer.Option("--alpha", help="Strength of the penalty; default, chosen from the release."),
 ]
+
+
+@app.command()
+def correlation(
+    file: ReleasePath,
+    csv: Csv = False,
+    as_json: Json = False,
+    out: Out = None,
+    force: Force = False,
+) -> None:
+    """Print the private correlations with the error to expect of each."""
+    from dpcov.releases import Release
+    from dpcov.tables import print_correlations
+
+    loaded = Release.load(file)
+    if not _print_matrix(loaded, "correlation", file, csv, as_json, out, force):
+        print_correlations(loaded)
+
+
+@app.command()
+def covariance(
+    file: ReleasePath,
+    csv: Csv = False,
+    as_json: Json = False,
+    out: Out = None,
+    force: Force = False,
+) -> None:
+    """Print means, standard deviations and covariances, in the units of the data."""
+    from dpcov.analysis.moments import require_matrix
+    from dpcov.releases import Release
+    from dpcov.tables_analysis import print_covariance
+
+    loaded = Release.load(file)
+    require_matrix(loaded)
+    if not _print_matrix(loaded, "covariance", file, csv, as_json, out, force):
+        print_covariance(loaded)
 
 
 @app.command()
@@ -39,15 +77,20 @@ def pca(
         bool, typer.Option("--correlation", help="Divide by standard deviations first.")
     ] = False,
     csv: Csv = False,
+    as_json: Json = False,
 ) -> None:
     """Print principal components, and how many rise above the noise."""
     from dpcov.analysis.pca import pca as components
     from dpcov.releases import Release
-    from dpcov.tables import print_components
+    from dpcov.tables_analysis import print_components
 
     loaded = Release.load(file)
     limit = min(5, len(loaded.columns)) if k is None else k
-    print_components(loaded, components(loaded, limit, correlation=correlation), as_csv=csv)
+    found = components(loaded, limit, correlation=correlation)
+    if as_json:
+        _print_json(loaded, found)
+    else:
+        print_components(loaded, found, as_csv=csv)
 
 
 @app.command()
@@ -61,26 +104,40 @@ def ridge(
         typer.Option(help="Units in which coefficients are penalised."),
     ] = "encoded",
     csv: Csv = False,
+    as_json: Json = False,
 ) -> None:
     """Predict a column from others by ridge regression."""
     from dpcov.analysis.ridge import ridge as fit
     from dpcov.releases import Release
-    from dpcov.tables import print_ridge
+    from dpcov.tables_analysis import print_ridge
 
     loaded = Release.load(file)
     model = fit(loaded, target, alpha, _names(features), penalty=penalty)
-    print_ridge(loaded, model, as_csv=csv)
+    if as_json:
+        _print_json(loaded, model)
+    else:
+        print_ridge(loaded, model, as_csv=csv)
 
 
 @app.command()
-def ols(file: ReleasePath, target: Target, features: Features = None, csv: Csv = False) -> None:
+def ols(
+    file: ReleasePath,
+    target: Target,
+    features: Features = None,
+    csv: Csv = False,
+    as_json: Json = False,
+) -> None:
     """Least squares with standard errors for sampling and privacy noise."""
     from dpcov.analysis.ols import ols as fit
     from dpcov.releases import Release
-    from dpcov.tables import print_ols
+    from dpcov.tables_analysis import print_ols
 
     loaded = Release.load(file)
-    print_ols(loaded, fit(loaded, target, _names(features)), as_csv=csv)
+    found = fit(loaded, target, _names(features))
+    if as_json:
+        _print_json(loaded, found, target=target)
+    else:
+        print_ols(loaded, found, as_csv=csv)
 
 
 @app.command()
@@ -90,14 +147,55 @@ def lda(
     alpha: Alpha = None,
     features: Features = None,
     csv: Csv = False,
+    as_json: Json = False,
 ) -> None:
     """Tell the levels of a column apart by linear discriminant analysis."""
     from dpcov.analysis.discriminant import lda as fit
     from dpcov.releases import Release
-    from dpcov.tables import print_lda
+    from dpcov.tables_analysis import print_lda
 
     loaded = Release.load(file)
-    print_lda(loaded, fit(loaded, target, alpha, _names(features)), as_csv=csv)
+    model = fit(loaded, target, alpha, _names(features))
+    if as_json:
+        _print_json(loaded, model)
+    else:
+        print_lda(loaded, model, as_csv=csv)
+
+
+@app.command()
+def precision(
+    file: ReleasePath,
+    alpha: Alpha = None,
+    features: Features = None,
+    in_covariance: Annotated[
+        bool, typer.Option("--covariance", help="Penalise the covariance, not the correlations.")
+    ] = False,
+    stability: Annotated[
+        int, typer.Option(help="Simulate so many releases for the stability of the edges.", min=0)
+    ] = 0,
+    csv: Annotated[bool, typer.Option("--csv", help="Print the precision matrix as CSV.")] = False,
+    as_json: Json = False,
+    out: Out = None,
+    force: Force = False,
+) -> None:
+    """Which columns are related given all the others (sparse inverse covariance)."""
+    from dpcov.analysis.precision import precision as fit
+    from dpcov.documents import matrix_table
+    from dpcov.releases import Release
+    from dpcov.tables_analysis import print_matrix_csv, print_precision
+
+    loaded = Release.load(file)
+    _check_output(out, file, force)
+    names, relative = _names(features), not in_covariance
+    found = fit(loaded, alpha, features=names, correlation=relative, draws=stability)
+    if out is not None:
+        _write(loaded, matrix_table(found.columns, found.precision), out)
+    elif as_json:
+        _print_json(loaded, found)
+    elif csv:
+        print_matrix_csv(loaded, found.columns, found.precision)
+    else:
+        print_precision(loaded, found)
 
 
 @app.command()
@@ -107,50 +205,77 @@ def sample(
     out: Annotated[
         Path | None, typer.Option("--out", help="A .csv or .parquet file; default, print CSV.")
     ] = None,
+    as_json: Json = False,
     seed: Annotated[int | None, typer.Option(help="For the same rows every time.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing output.")] = False,
+    force: Force = False,
 ) -> None:
     """Draw synthetic rows with the means and covariance of a release."""
     from dpcov.analysis.synthetic import sample as draw
-    from dpcov.releases import Release, check_writable
-    from dpcov.tables import warn_in_csv
+    from dpcov.documents import csv_bytes, document
+    from dpcov.releases import Release
+    from dpcov.tables_analysis import warn_in_csv
 
-    if out is not None and out.suffix.lower() not in (".csv", ".parquet"):
-        raise OutputError(f"{str(out)!r} must end in .csv or .parquet.")
     loaded = Release.load(file)
+    _check_output(out, file, force)
     rows = draw(loaded, n, seed)
-    warn_in_csv(loaded)
-    if out is None:
-        typer.echo(_csv(rows).decode(), nl=False)
-        return
-    check_writable(out, force=force, inputs=[file])
-    _write(rows, out)
-    typer.echo(f"{n} synthetic rows written to {out}")
+    if out is not None:
+        _write(loaded, rows, out)
+    elif as_json:
+        typer.echo(json.dumps(document(loaded, rows=rows.to_pylist())))
+    else:
+        warn_in_csv(loaded)
+        typer.echo(csv_bytes(rows).decode(), nl=False)
 
 
-def _csv(rows: pa.Table) -> bytes:
-    from pyarrow.csv import write_csv
+def _print_matrix(
+    release: Release,
+    which: Literal["correlation", "covariance"],
+    file: Path,
+    csv: bool,
+    as_json: bool,
+    out: Path | None,
+    force: bool,
+) -> bool:
+    """Write or print a matrix of the release as asked; False if a table is wanted."""
+    from dpcov.documents import document, matrix_table
+    from dpcov.tables_analysis import print_matrix_csv
 
-    buffer = io.BytesIO()
-    write_csv(rows, buffer)
-    return buffer.getvalue()
+    _check_output(out, file, force)
+    names, matrix = release.columns, getattr(release, which)()
+    if out is not None:
+        _write(release, matrix_table(names, matrix), out)
+    elif as_json:
+        facts = {"columns": names, "count": release.count(), "mean": release.mean(), which: matrix}
+        typer.echo(json.dumps(document(release, **facts)))
+    elif csv:
+        print_matrix_csv(release, names, matrix)
+    else:
+        return False
+    return True
 
 
-def _write(rows: pa.Table, path: Path) -> None:
-    """Write beside `path`, and rename over it."""
-    from pyarrow.parquet import write_table
+def _print_json(release: Release, found: object, **facts: Any) -> None:
+    from dpcov.documents import document, result
 
-    draft = path.with_name(f".dpcov-{secrets.token_hex(8)}")
-    try:
-        if path.suffix.lower() == ".csv":
-            draft.write_bytes(_csv(rows))
-        else:
-            write_table(rows, draft)
-        draft.replace(path)
-    except OSError as error:
-        raise OutputError(f"{str(path)!r} can't be written: {error.strerror}.") from None
-    finally:
-        draft.unlink(missing_ok=True)
+    typer.echo(json.dumps(document(release, **facts, **result(found))))
+
+
+def _check_output(out: Path | None, file: Path, force: bool) -> None:
+    from dpcov.documents import require_ending
+    from dpcov.releases import check_writable
+
+    if out is not None:
+        require_ending(out)
+        check_writable(out, force=force, inputs=[file])
+
+
+def _write(release: Release, table: Any, out: Path) -> None:
+    from dpcov.documents import write_table
+    from dpcov.tables_analysis import warn_in_csv
+
+    warn_in_csv(release)
+    write_table(table, out)
+    typer.echo(f"{table.num_rows} rows written to {out}")
 
 
 def _names(features: str | None) -> list[str] | None:

@@ -95,6 +95,10 @@ class LinearMap:
 class Encoder:
     """Turns Arrow batches into blocks of certified integer rows for one query.
 
+    A row with a weight is multiplied by the square root of its share of the largest weight, before
+    the clip; its intercept too. The share is at most 1, so a row is as long as without a weight at
+    most, and every sensitivity stays what it is (docs/proofs/weights.md).
+
     Parameters
     ----------
     schema : declared columns.
@@ -108,6 +112,7 @@ class Encoder:
     ) -> None:
         self._columns = schema.encoded_columns
         self._missing = schema.missing
+        self._weight = schema.weight
         self._lattice = lattice
         self._map = linear_map
         self._inputs = len(schema.features)
@@ -120,7 +125,7 @@ class Encoder:
 
     def blocks(self, batch: pa.RecordBatch) -> Iterator[NDArray[np.float64]]:
         """(d, m) integer-valued blocks of rows (z, t), in order; reuses one buffer."""
-        values = self._values(batch)
+        values, shrink = self._values(batch), self._root_weights(batch)
         longest = min(BLOCK_ROWS, batch.num_rows)
         unmapped = np.empty((0 if self._map is None else self._inputs, longest))
         work = np.empty((2, longest))
@@ -129,6 +134,7 @@ class Encoder:
             size = min(BLOCK_ROWS, batch.num_rows - start)
             yield self._block(
                 [part[start : start + size] for part in values],
+                None if shrink is None else shrink[start : start + size],
                 unmapped[:, :size],
                 work[:, :size],
                 whole[:, :size],
@@ -141,6 +147,8 @@ class Encoder:
             scale = FINE_UNITS / self._lattice.radius
             scales = np.full(self._inputs, scale)
             self._fill(self._values(batch), rows, scales, math.floor(scale))
+            if (roots := self._root_weights(batch)) is not None:
+                rows *= roots
             rows[np.isnan(rows)] = 0.0
             norms = np.sqrt(_squared_norms(rows, np.empty((2, batch.num_rows))))
             shrink = FINE_UNITS / norms * (1 - 2.0**-50)
@@ -155,9 +163,19 @@ class Encoder:
             for name, column in self._columns.items()
         ]
 
+    def _root_weights(self, batch: pa.RecordBatch) -> NDArray[np.float64] | None:
+        """(m,) square roots of the weights, as shares of the largest, in [0, 1]; None for none."""
+        if self._weight is None:
+            return None
+        weights = numbers_of(batch.column(self._weight.column), self._missing)
+        with np.errstate(all="ignore"):
+            shares = np.nan_to_num(weights / self._weight.maximum, nan=0.0)
+            return np.sqrt(np.clip(shares, 0.0, 1.0))
+
     def _block(
         self,
         values: list[NDArray[Any]],
+        roots: NDArray[np.float64] | None,
         unmapped: NDArray[np.float64],
         work: NDArray[np.float64],
         whole: NDArray[np.float64],
@@ -166,12 +184,16 @@ class Encoder:
         with np.errstate(all="ignore"):
             target = whole[:features] if self._map is None else unmapped
             self._fill(values, target, self._scales, self._largest)
+            if roots is not None:
+                np.multiply(target, roots, out=target)
+                np.rint(target, out=target)
             if self._map is not None:
                 target[np.isnan(target)] = 0.0
                 factor = UNITS_PER_RADIUS / (self._lattice.radius * FINE_UNITS)
                 np.rint(self._map.apply(target) * factor, out=whole[:features])
             _certify(whole[:features], work)
-        whole[features:] = self._lattice.intercept_units
+        intercept = self._lattice.intercept_units
+        whole[features:] = intercept if roots is None else np.rint(roots * intercept)
         return whole
 
     def _fill(

@@ -41,6 +41,10 @@ class MechanismRefused(DpcovError):  # noqa: N818  an outcome of the mechanism, 
         )
 
 
+class EstimatorError(DpcovError, ValueError):
+    """An estimator got what it can't use; a ValueError too, as scikit-learn's interface asks."""
+
+
 class ReleaseError(DpcovError):
     """A release file cannot be read, or is not what it should be."""
 

@@ -27,10 +27,10 @@ class Lattice:
     """The integer grid on which rows live, and the sensitivities that follow from it.
 
     A row is w = (z, t): z has `features` integers with ||z||^2 <= 2^40 (its radius), t is the
-    constant `intercept_units`. B^2 = `bound` is the certified bound on ||w||^2. Between
-    neighbours the second moment changes by A - A', both positive semidefinite with trace at most
-    k B^2, where k = `unit.max_rows` (1 for rows); one of them is 0 under add/remove. All
-    sensitivities below are exact integers in squared lattice units.
+    constant `intercept_units`, or less in a row with a weight. B^2 = `bound` is the certified bound
+    on ||w||^2. Between neighbours the second moment changes by A - A', both positive semidefinite
+    with trace at most k B^2, where k = `unit.max_rows` (1 for rows); one of them is 0 under
+    add/remove. All sensitivities below are exact integers in squared lattice units.
     """
 
     features: int

@@ -16,7 +16,7 @@ from enum import StrEnum
 from fractions import Fraction
 from numbers import Real
 
-from dpcov.errors import BudgetError
+from dpcov.errors import BudgetError, MechanismError
 
 
 class Neighbors(StrEnum):
@@ -28,6 +28,16 @@ class Neighbors(StrEnum):
 
     ADD_REMOVE = "add-remove"
     REPLACE_ONE = "replace-one"
+
+
+def neighbors_named(name: Neighbors | str) -> Neighbors:
+    """The relation of this name."""
+    try:
+        return Neighbors(name)
+    except ValueError:
+        raise MechanismError(
+            f"There is no neighbour relation {str(name)!r}. Choose one of: {', '.join(Neighbors)}."
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)

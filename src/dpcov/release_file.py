@@ -19,7 +19,7 @@ from pydantic import (
 from dpcov.errors import ReleaseError
 from dpcov.moment import UNITS_PER_RADIUS, Lattice
 from dpcov.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, PureDP
-from dpcov.releases import NOT_PRIVATE, Release
+from dpcov.releases import NOT_PRIVATE, Group, Release
 from dpcov.samplers import matrix_law, scalar_law
 from dpcov.schema import Schema
 
@@ -75,6 +75,17 @@ class GuaranteeDocument(_Model):
     unit: str | None
     max_rows: int = Field(ge=1)
     in_words: str
+
+
+class GroupDocument(_Model):
+    """The level of a column whose levels were released apart; they keep `budget` together."""
+
+    column: str
+    level: str
+    budget: Annotated[
+        PureDocument | ZCDPDocument | ApproxDocument, Field(discriminator="definition")
+    ]
+    neighbors: Neighbors
 
 
 class WishartDifferenceDocument(_Model):
@@ -181,6 +192,7 @@ class ReleaseDocument(_Model):
     denoise: Literal["none", "project", "shrink"]
     denoised: list[FiniteFloat] | None
     provenance: dict[str, str]
+    group: GroupDocument | None = None
     table: Schema = Field(alias="schema")
 
     @model_validator(mode="after")
@@ -210,6 +222,8 @@ class ReleaseDocument(_Model):
                 raise ValueError("the linear map is not one of the features")
             if not 1 / np.linalg.cond(matrix.reshape(len(declared), -1)) > SMALLEST_RATIO:
                 raise ValueError("the linear map can't be undone")
+        if self.group is not None and self.guarantee.unit is not None:
+            raise ValueError("releases by the levels of a column protect rows")
         if (self.guarantee.neighbors == Neighbors.REPLACE_ONE) != (self.unit_count is not None):
             raise ValueError("unit_count is public under replace-one, and only there")
         return self
@@ -246,6 +260,7 @@ def to_document(release: Release) -> dict[str, Any]:
         "denoise": release.denoise,
         "denoised": _lower(release.denoised),
         "provenance": dict(release.provenance),
+        "group": None if release.group is None else _group_document(release.group),
         "schema": release.schema.model_dump(mode="json"),
     }
     ReleaseDocument.model_validate(document, strict=False)
@@ -308,7 +323,22 @@ def _release(document: ReleaseDocument) -> Release:
         denoise=document.denoise,
         denoised=_full(document.denoised, lattice.dimension, np.float64),
         provenance=document.provenance,
+        group=None if document.group is None else _group(document.group),
     )
+
+
+def _group_document(group: Group) -> dict[str, Any]:
+    return {
+        "column": group.column,
+        "level": group.level,
+        "budget": _budget_document(group.together.budget),
+        "neighbors": group.together.neighbors.value,
+    }
+
+
+def _group(document: GroupDocument) -> Group:
+    together = Guarantee(_budget(document.budget), document.neighbors)
+    return Group(document.column, document.level, together)
 
 
 def _budget_document(budget: Budget) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -23,12 +23,14 @@ from dpcov.errors import OutputError, ReleaseError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpcov.documents import Library
     from dpcov.moment import Lattice
     from dpcov.privacy import Guarantee
     from dpcov.samplers import MatrixLaw, ScalarLaw
     from dpcov.schema import Schema
 
     Matrix = NDArray[np.float64]
+    Which = Literal["covariance", "correlation", "second_moment"]
 
 NOT_PRIVATE = "reproducible: NOT PRIVATE"
 ROUNDING = 1e-13  # share of a second moment below which a variance is a rounding error
@@ -37,6 +39,18 @@ SMALLEST_VARIANCE = 1e-12  # of an encoded feature; below it a correlation is se
 
 def _provenance() -> dict[str, str]:
     return {"library": f"dpcov {version('dpcov')}", "date": datetime.now(UTC).date().isoformat()}
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The level of a column whose levels were released apart.
+
+    `together` is what the releases of all levels guarantee at once.
+    """
+
+    column: str
+    level: str
+    together: Guarantee
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +73,8 @@ class Release:
         mechanism learnt one; `published` and `lattice` are about mapped rows. None: none.
     denoise : how `denoised` was made from the above: none, project or shrink.
     denoised : (d, d) estimate of S in squared units of an encoded row.
+    group : the level of the rows, where those of each level were released apart, else None. Then
+        `guarantee` is what this release alone would guarantee under add/remove.
 
     """
 
@@ -78,6 +94,7 @@ class Release:
     denoise: str = "none"
     denoised: Matrix | None = None
     provenance: Mapping[str, str] = field(default_factory=_provenance)
+    group: Group | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -90,8 +107,9 @@ class Release:
 
     @property
     def row_count(self) -> int | None:
-        """Number of rows where it is public: replace-one, and rows as units."""
-        return self.unit_count if self.guarantee.unit.column is None else None
+        """Number of rows where it is public: replace-one, and rows as units without weights."""
+        plain = self.guarantee.unit.column is None and self.schema.weight is None
+        return self.unit_count if plain else None
 
     def noisy(self) -> Matrix:
         """(d, d) second moment as published, in squared units of an encoded row (z, t).
@@ -133,12 +151,20 @@ class Release:
         return self.lattice.intercept_units * self.lattice.step
 
     def count(self) -> float:
-        """Number of rows: exact where it is public, else a private estimate."""
+        """Number of rows: exact where it is public, else a private estimate.
+
+        With survey weights, their sum over the largest: at most as many rows without weights would
+        tell as much (Kish's effective number, (sum w)^2 / sum w^2, is at least that).
+        """
         if self.row_count is not None:
             return float(self.row_count)
         self._need_intercept()
         corner = self.second_moment()[-1, -1] if self.published is None else self.noisy()[-1, -1]
         return max(0.0, float(corner / self.intercept() ** 2))
+
+    def total_weight(self) -> float:
+        """Sum of the survey weights, a private estimate; without weights, the number of rows."""
+        return self.count() * (1.0 if self.schema.weight is None else self.schema.weight.maximum)
 
     def mean(self) -> Matrix:
         """(p,) means of the features, in the data's own units."""
@@ -201,6 +227,26 @@ class Release:
         centred[nothing, :] = centred[:, nothing] = 0.0
         return mean, (centred + centred.T) / (2 * max(self.count(), 1.0))
 
+    def to_frame(self, which: Which = "covariance", library: Library = "pandas") -> Any:
+        """A matrix of the release as a data frame with the features' names.
+
+        Parameters
+        ----------
+        which : ``covariance`` or ``correlation``, or ``second_moment``: the denoised one of the
+            encoded rows, whose last row is that of the intercept, if there is one.
+        library : ``pandas``, ``polars`` or ``pyarrow``; see `dpcov.documents.frame`.
+
+        """
+        from dpcov.documents import frame
+
+        if which not in ("covariance", "correlation", "second_moment"):
+            raise ReleaseError(
+                f"There is no matrix {which!r}. Choose: covariance, correlation, second_moment."
+            )
+        intercept = ["(intercept)"] if which == "second_moment" and self.has_intercept else []
+        matrix: Matrix = getattr(self, which)()
+        return frame([*self.columns, *intercept], matrix, library)
+
     def with_denoised(self, method: str, matrix: Matrix | None) -> Release:
         """The same release with another denoised matrix."""
         return replace(self, denoise=method, denoised=matrix)
@@ -209,6 +255,9 @@ class Release:
         """The guarantee as a sentence; says so where there is none."""
         if self.reproducible:
             return f"{NOT_PRIVATE}. A seed was used, so this release protects nobody."
+        if self.group is not None:
+            together = self.group.together.in_words()
+            return f"Of the releases by {self.group.column!r} all together: {together}"
         return self.guarantee.in_words()
 
     def save(self, path: str | Path, *, force: bool = False) -> None:

@@ -111,6 +111,16 @@ class PersonUnit(_Model):
     max_rows: int = Field(ge=1, le=2**20)
 
 
+class Weight(_Model):
+    """Survey weights: the column that holds them, and the largest that counts.
+
+    Weights above `maximum` are moved to it; those that are missing or below 0 are 0.
+    """
+
+    column: str
+    maximum: float = Field(gt=1e-100, lt=1e100, description="Public; never taken from the data.")
+
+
 class FileOptions(_Model):
     """How to read a text file."""
 
@@ -153,7 +163,8 @@ class Schema(_Model):
 
     `radius` bounds the L2 norm of an encoded row and defaults to the largest norm that the
     columns allow. `intercept` is the weight, as a share of the radius, of the constant that
-    is appended to each row so that one matrix holds moments, sums and the count.
+    is appended to each row so that one matrix holds moments, sums and the count. `by` is a
+    categorical column, for a release for each of its levels.
     """
 
     columns: dict[str, Column] = Field(min_length=1)
@@ -161,6 +172,8 @@ class Schema(_Model):
     intercept: float = Field(0.3, ge=0, le=1)
     missing: tuple[str, ...] = Field(("",), description="Cell texts that mean a missing value.")
     unit: PersonUnit | None = None
+    weight: Weight | None = None
+    by: str | None = Field(None, description="One release for each level of this column.")
     file: FileOptions = FileOptions()
 
     @model_validator(mode="after")
@@ -171,14 +184,18 @@ class Schema(_Model):
             raise ValueError(f"more than {MAX_FEATURES} encoded features")
         if len({feature.name for feature in self.features}) < len(self.features):
             raise ValueError("two encoded features have the same name; rename a column or a level")
-        if self.unit is not None and self.unit.column in self.encoded_columns:
-            raise ValueError(
-                f"column {self.unit.column!r} is the person id and can't be a feature as well"
-            )
-        if self.unit is not None and not self.file.header and self.unit.column not in self.columns:
-            raise ValueError(
-                "a file without a header needs the person id among the columns, as kind = 'ignored'"
-            )
+        for part, role in ((self.unit, "person id"), (self.weight, "weight")):
+            if part is not None and part.column in self.encoded_columns:
+                raise ValueError(
+                    f"column {part.column!r} is the {role} and can't be a feature as well"
+                )
+            if part is not None and not self.file.header and part.column not in self.columns:
+                raise ValueError(
+                    f"a file without a header needs the {role} among the columns, as kind = "
+                    "'ignored'"
+                )
+        if self.by is not None:
+            self.grouped_by(self.by)
         return self
 
     @property
@@ -191,8 +208,22 @@ class Schema(_Model):
     @property
     def needed(self) -> tuple[str, ...]:
         """Names of the columns that must be read."""
-        unit = () if self.unit is None else (self.unit.column,)
-        return (*self.encoded_columns, *unit)
+        others = [part.column for part in (self.unit, self.weight) if part is not None]
+        return tuple(dict.fromkeys([*self.encoded_columns, *others]))
+
+    def grouped_by(self, by: str) -> Categorical:
+        """The categorical column `by`; raises `ValueError` where it can't set apart releases."""
+        column = self.columns.get(by)
+        if not isinstance(column, Categorical):
+            raise ValueError(f"by = {by!r} is not a categorical column of the schema")
+        if self.unit is not None:
+            raise ValueError(
+                "releases by the levels of a column protect rows: a person's rows may have several "
+                "levels, so leave out the unit or by"
+            )
+        if len(self.encoded_columns) == 1:
+            raise ValueError(f"no column is left beside by = {by!r}")
+        return column
 
     @cached_property
     def features(self) -> tuple[Feature, ...]:
@@ -330,6 +361,10 @@ def draft(types: dict[str, Kind], options: FileOptions) -> str:
         "# [unit]              # protect persons instead of rows",
         '# column = "person_id"',
         "# max_rows = 1",
+        "",
+        "# [weight]            # survey weights, and the largest that can occur",
+        '# column = "weight"',
+        "# maximum = 1",
     ]
     changed = options.model_dump(exclude_defaults=True)
     if changed:

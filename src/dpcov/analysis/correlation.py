@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpcov.analysis.features import chosen, names_of
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve
+from dpcov.documents import frame
 from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpcov.documents import Library
     from dpcov.releases import Release
 
     Matrix = NDArray[np.float64]
@@ -39,10 +40,9 @@ class NamedMatrix:
     columns: tuple[str, ...]
     matrix: Matrix
 
-    def to_frame(self) -> Any:
-        """The matrix as a pandas data frame; needs pandas."""
-        pandas: Any = import_module("pandas")
-        return pandas.DataFrame(self.matrix, index=self.columns, columns=self.columns)
+    def to_frame(self, library: Library = "pandas") -> Any:
+        """The matrix as a data frame of pandas, polars or pyarrow; see `dpcov.documents.frame`."""
+        return frame(self.columns, self.matrix, library)
 
 
 def nearest_correlation(release: Release) -> NamedMatrix:

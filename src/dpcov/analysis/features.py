@@ -187,6 +187,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _unknown(what: str, name: str, names: Sequence[str]) -> ReleaseError:
-    near = difflib.get_close_matches(name, names, 1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    folded = {other.casefold(): other for other in reversed(names)}
+    near = difflib.get_close_matches(name.casefold(), list(folded), 1)
+    hint = f" Did you mean {folded[near[0]]!r}?" if near else ""
     return ReleaseError(f"There is no {what} {name!r}.{hint} Choose from: {_listed(names)}.")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.correlation import NamedMatrix
 from dpcov.analysis.expected import _again
 from dpcov.analysis.features import chosen
 from dpcov.analysis.graphical_lasso import Solution, graphical_lasso
 from dpcov.analysis.moments import Moments, require_matrix
+from dpcov.documents import frame
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
 from dpcov.releases import SMALLEST_VARIANCE
@@ -20,6 +20,7 @@ from dpcov.releases import SMALLEST_VARIANCE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpcov.documents import Library
     from dpcov.releases import Release
 
     Vector = NDArray[np.float64]
@@ -107,9 +108,9 @@ class SparsePrecision:
             )
         return graph
 
-    def to_frame(self) -> Any:
-        """The precision matrix as a pandas data frame; needs pandas."""
-        return NamedMatrix(self.columns, self.precision).to_frame()
+    def to_frame(self, library: Library = "pandas") -> Any:
+        """The precision matrix as a data frame of pandas, polars or pyarrow."""
+        return frame(self.columns, self.precision, library)
 
 
 def precision(

@@ -43,6 +43,11 @@ def open_rows(data: Any, schema: Schema, *, threads: int | None = None) -> Rows:
 @quiet("The data can't be opened.")
 def open_source(data: Any, options: FileOptions, declared: tuple[str, ...]) -> Source:
     """Open a data set as a stream of Arrow batches; `declared` names columns that have no name."""
+    from dpcov.sources.level import LevelSource
+    from dpcov.sources.training import TrainingTable
+
+    if isinstance(data, TrainingTable | LevelSource):
+        return data
     if isinstance(data, str | Path):
         return _open_file(Path(data), options, declared)
     if hasattr(data, "iloc") and hasattr(data, "columns"):

@@ -80,7 +80,8 @@ class Rows:
         twice = [name for name in schema.needed if source.names.count(name) > 1]
         if twice:
             raise SourceError(f"The data has more than one column {twice[0]!r}.")
-        unfit = [name for name in schema.encoded_columns if name in source.unfit]
+        read = [*schema.encoded_columns, *([schema.weight.column] if schema.weight else [])]
+        unfit = [name for name in read if name in source.unfit]
         if unfit:
             raise SourceError(
                 f"The column {unfit[0]!r} is of the type {source.unfit[unfit[0]]}, neither numbers "

@@ -1,0 +1,137 @@
+"""Results as plain data: what `--json` prints, and matrices in files and data frames."""
+
+from __future__ import annotations
+
+import io
+import math
+import secrets
+from dataclasses import asdict, fields
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from dpcov.errors import OutputError, ReleaseError
+from dpcov.releases import NOT_PRIVATE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from dpcov.releases import Release
+
+ENDINGS = (".csv", ".parquet")
+NAME = "column"  # heads the names of the rows of a matrix in a file
+Library = Literal["pandas", "polars", "pyarrow"]
+LIBRARIES: tuple[Library, ...] = ("pandas", "polars", "pyarrow")
+_LEFT_OUT = ("schema", "model")  # of a result: the release has the one, the other is code
+
+
+def document(release: Release, **facts: Any) -> dict[str, Any]:
+    """Facts from a release as JSON data, after what the release guarantees."""
+    stated = {
+        "status": NOT_PRIVATE if release.reproducible else "private",
+        "guarantee": release.guarantee_in_words(),
+        "uninformative": release.uninformative,
+    }
+    return stated | {name: _plain(fact) for name, fact in facts.items()}
+
+
+def result(found: Any) -> dict[str, Any]:
+    """The fields of an analysis (a frozen dataclass), for `document`."""
+    named = {field.name: getattr(found, field.name) for field in fields(found)}
+    facts = {name: value for name, value in named.items() if name not in _LEFT_OUT}
+    if edges := getattr(found, "edges", None):
+        facts["edges"] = [asdict(edge) for edge in edges]
+    return facts
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it; a number that is not finite becomes null."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return {k: _plain(part) for k, part in value.items()} if isinstance(value, dict) else value
+
+
+def matrix_table(names: Sequence[str], matrix: NDArray[np.float64]) -> pa.Table:
+    """A named matrix as a table: the names of the rows, then a column for each."""
+    import pyarrow as pa
+
+    parts = [np.ascontiguousarray(column) for column in matrix.T]
+    return pa.table([pa.array(list(names)), *parts], names=[_unlike(names), *names])
+
+
+def frame(names: Sequence[str], matrix: NDArray[np.float64], library: Library = "pandas") -> Any:
+    """A named matrix as a data frame.
+
+    Parameters
+    ----------
+    names : of the rows and columns.
+    matrix : (p, p).
+    library : ``pandas`` (the names are index and columns), ``polars`` or ``pyarrow`` (which have no
+        index: the names are the first column).
+
+    Raises
+    ------
+    ReleaseError : another library, or it is not installed.
+
+    """
+    if library not in LIBRARIES:
+        raise ReleaseError(f"There is no library {library!r}. Choose: {', '.join(LIBRARIES)}.")
+    if library == "pyarrow":
+        return matrix_table(names, matrix)
+    try:
+        frames: Any = import_module(library)
+    except ImportError:
+        raise ReleaseError(f"The data frame needs {library}: pip install {library}.") from None
+    if library == "polars":
+        return frames.from_arrow(matrix_table(names, matrix))
+    return frames.DataFrame(matrix, index=list(names), columns=list(names))
+
+
+def _unlike(names: Sequence[str]) -> str:
+    """A head for the column of names that is none of them."""
+    head = NAME
+    while head in names:
+        head += "_"
+    return head
+
+
+def require_ending(path: Path) -> None:
+    """Refuse a file name that says no format."""
+    if path.suffix.lower() not in ENDINGS:
+        raise OutputError(f"{str(path)!r} must end in .csv or .parquet.")
+
+
+def csv_bytes(table: pa.Table) -> bytes:
+    """A table as CSV."""
+    from pyarrow.csv import write_csv
+
+    buffer = io.BytesIO()
+    write_csv(table, buffer)
+    return buffer.getvalue()
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    """Write CSV or Parquet, by the name's ending, beside `path`, and rename over it."""
+    from pyarrow.parquet import write_table as write_parquet
+
+    require_ending(path)
+    draft = path.with_name(f".dpcov-{secrets.token_hex(8)}")
+    try:
+        if path.suffix.lower() == ".csv":
+            draft.write_bytes(csv_bytes(table))
+        else:
+            write_parquet(table, draft)
+        draft.replace(path)
+    except OSError as error:
+        raise OutputError(f"{str(path)!r} can't be written: {error.strerror}.") from None
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,152 @@
+"""What the estimators have in common: from a table and public bounds to one release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from dpcov.api import release
+from dpcov.entropy import simulation_generator
+from dpcov.errors import EstimatorError
+from dpcov.schema import Schema
+from dpcov.sources.training import training_table
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dpcov.privacy import Guarantee
+    from dpcov.releases import Release
+
+NO_BOUNDS = (
+    "Give {name}: public lower and upper bounds of {what}, from what is known without the data. "
+    "They are never taken from the data, because they would tell about single rows."
+)
+
+
+class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
+    """An estimator whose `fit` makes one release.
+
+    Parameters that all estimators have, all of them public:
+
+    bounds : ``(lower, upper)``, each a number or one for each column; or a dict of such pairs of
+        numbers by column name. Required. Values outside are moved to the nearer bound, and
+        missing ones, or those that are no numbers, to the midpoint.
+    epsilon, delta, rho : the budget of each `fit`: epsilon, epsilon and delta, or rho.
+    neighbors, mechanism, denoise, radius : as in `dpcov.release`.
+    ledger, dataset : where each `fit` is booked before any noise is drawn.
+    random_state : an integer, for tests only: the release is then stamped ``NOT PRIVATE``.
+    """
+
+    release_: Release
+    guarantee_: Guarantee
+    n_features_in_: int
+
+    bounds: Any
+    epsilon: float | None
+    delta: float | None
+    rho: float | None
+    neighbors: str
+    mechanism: str
+    denoise: Any
+    radius: Any
+    ledger: Any
+    dataset: str | None
+    random_state: int | None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True  # a missing value is the midpoint
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+    def _make_release(self, table: Any, *, target: Any = None, target_bounds: Any = None) -> None:
+        """Set `release_` and `guarantee_`; refuses before anything is spent."""
+        seed = self._seed()
+        rows = training_table(table, target)
+        validate_data(self, table, skip_check_array=True)
+        self._check_request(self.n_features_in_)
+        names = rows.names
+        lower, upper = _bounds(self.bounds, names[: self.n_features_in_], "bounds", "the columns")
+        if target is not None:
+            low, high = _bounds(target_bounds, names[-1:], "target_bounds", "the target")
+            lower, upper = [*lower, *low], [*upper, *high]
+        self.release_ = release(
+            rows,
+            schema=Schema.from_bounds(lower, upper, names),
+            radius=self.radius,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            rho=self.rho,
+            neighbors=self.neighbors,
+            mechanism=self.mechanism,
+            denoise=self.denoise,
+            ledger=self.ledger,
+            dataset=self.dataset,
+            seed=seed,
+        )
+        self.guarantee_ = self.release_.guarantee
+
+    def _check_request(self, features: int) -> None:
+        """Refuse parameters that don't fit a table of so many columns."""
+
+    def _seed(self) -> int | None:
+        seed = self.random_state
+        if seed is not None and (isinstance(seed, bool) or not hasattr(seed, "__index__")):
+            raise EstimatorError("random_state must be None, or an integer for tests.")
+        return None if seed is None else int(seed)
+
+    def _simulation(self) -> np.random.Generator:
+        """Generator for simulations of the noise; no part in privacy."""
+        return simulation_generator(self._seed())
+
+    def _new_rows(self, table: Any) -> NDArray[np.float64]:
+        """(m, p) new rows, their names checked; missing values allowed."""
+        rows: NDArray[np.float64] = validate_data(
+            self, table, reset=False, dtype=float, ensure_all_finite=False
+        )
+        return rows
+
+
+def _bounds(
+    bounds: Any, names: tuple[str, ...], parameter: str, what: str
+) -> tuple[list[float], list[float]]:
+    """Lower and upper bounds, one for each name."""
+    if bounds is None:
+        raise EstimatorError(NO_BOUNDS.format(name=parameter, what=what))
+    if isinstance(bounds, Mapping):
+        if lacking := [name for name in names if name not in bounds]:
+            raise EstimatorError(f"{parameter} has no entry for the column {lacking[0]!r}.")
+        pairs = [bounds[name] for name in names]
+    else:
+        pairs = list(
+            zip(*(_each(bound, len(names), parameter) for bound in _pair(bounds)), strict=True)
+        )
+    lows, highs = zip(*map(_pair, pairs), strict=True)
+    try:
+        return [float(low) for low in lows], [float(high) for high in highs]
+    except (TypeError, ValueError):
+        raise EstimatorError(f"{parameter} must be numbers.") from None
+
+
+def _pair(value: Any) -> tuple[Any, Any]:
+    try:
+        lower, upper = value
+    except (TypeError, ValueError):
+        raise EstimatorError("Bounds come in pairs: (lower, upper).") from None
+    return lower, upper
+
+
+def _each(bound: Any, count: int, parameter: str) -> list[Any]:
+    """One bound for each of the columns."""
+    single = isinstance(bound, str) or not hasattr(bound, "__len__")
+    values = [bound] * count if single else list(bound)
+    if len(values) != count:
+        raise EstimatorError(
+            f"{parameter} needs one number for all {count} columns, or one for each; not "
+            f"{len(values)}."
+        )
+    return values

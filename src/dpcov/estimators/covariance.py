@@ -1,0 +1,201 @@
+"""Covariance and sparse precision matrices, for use wherever scikit-learn's are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.covariance import EmpiricalCovariance
+
+from dpcov.analysis.precision import precision as sparse_precision
+from dpcov.errors import EstimatorError
+from dpcov.estimators.base import PrivateEstimator
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from dpcov.analysis.precision import SparsePrecision
+
+
+class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[misc]
+    """Covariance under differential privacy, with the interface of scikit-learn's.
+
+    A drop-in for `sklearn.covariance.EmpiricalCovariance`, of which it is a subclass: `score`,
+    `error_norm`, `mahalanobis` and `get_precision` are inherited. They cost no privacy; what they
+    return about training rows is not protected.
+
+    Parameters
+    ----------
+    bounds : public ``(lower, upper)``, each a number or one for each column; or a dict of pairs by
+        column name. Required; never taken from the data.
+    epsilon, delta, rho, neighbors, mechanism, denoise, radius : as in `dpcov.release`; each `fit`
+        spends this budget.
+    ledger, dataset : where each `fit` is booked before any noise is drawn.
+    random_state : an integer, for tests only: the release is then stamped ``NOT PRIVATE``.
+    store_precision : whether to keep `precision_`.
+
+    Attributes
+    ----------
+    release_, guarantee_ : the release and its guarantee.
+    location_ : (p,) means.
+    covariance_ : (p, p), over the count.
+    precision_ : (p, p) its pseudo-inverse.
+    n_features_in_, feature_names_in_ : as in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> fitted = PrivateCovariance(bounds=(0, 1), epsilon=1.0).fit(table)
+    >>> bool(abs(fitted.covariance_[0, 0] - 1 / 12) < 0.02)
+    True
+
+    """
+
+    location_: Any
+    covariance_: Any
+    precision_: Any
+
+    def __init__(
+        self,
+        bounds: Any = None,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        neighbors: str = "add-remove",
+        mechanism: str = "auto",
+        denoise: Any = "shrink",
+        radius: Any = None,
+        ledger: Any = None,
+        dataset: str | None = None,
+        random_state: int | None = None,
+        store_precision: bool = True,
+    ) -> None:
+        self.bounds = bounds
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rho = rho
+        self.neighbors = neighbors
+        self.mechanism = mechanism
+        self.denoise = denoise
+        self.radius = radius
+        self.ledger = ledger
+        self.dataset = dataset
+        self.random_state = random_state
+        self.store_precision = store_precision
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Make a release of the rows of `X`; spends the budget.
+
+        Parameters
+        ----------
+        X : (n, p) array, or table of pandas, polars or pyarrow with p columns of numbers.
+        y : ignored.
+
+        Raises
+        ------
+        DpcovError : one of its kinds, before anything is spent.
+
+        """
+        self._make_release(X)
+        self.location_ = self.release_.mean()
+        self._set_covariance(self.release_.covariance())
+        return self
+
+
+class PrivateGraphicalLasso(PrivateCovariance):
+    """Sparse inverse covariance under differential privacy, with scikit-learn's interface.
+
+    Parameters
+    ----------
+    bounds, epsilon, delta, rho, neighbors, mechanism, denoise, radius, ledger, dataset, \
+random_state, store_precision : as in `PrivateCovariance`.
+    alpha : strength of the penalty on the inverse of the correlations, above 0; default, chosen
+        from the release. (scikit-learn's penalty is on the inverse of the covariance.)
+
+    Attributes
+    ----------
+    release_, guarantee_, location_, n_features_in_, feature_names_in_ : as in `PrivateCovariance`.
+    precision_ : (p, p) with exact zeros; 0 in the rows of columns without variance.
+    covariance_ : (p, p) its pseudo-inverse: the covariance of the fitted graph.
+    alpha_ : the penalty used.
+    graph_ : `SparsePrecision`: the edges, and `to_networkx`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> fitted = PrivateGraphicalLasso(bounds=(0, 1), epsilon=1.0, alpha=0.1).fit(table)
+    >>> [(edge.first, edge.second) for edge in fitted.graph_.edges]
+    [('x0', 'x1')]
+
+    """
+
+    alpha_: float
+    graph_: SparsePrecision
+
+    def __init__(
+        self,
+        bounds: Any = None,
+        *,
+        alpha: float | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        neighbors: str = "add-remove",
+        mechanism: str = "auto",
+        denoise: Any = "shrink",
+        radius: Any = None,
+        ledger: Any = None,
+        dataset: str | None = None,
+        random_state: int | None = None,
+        store_precision: bool = True,
+    ) -> None:
+        super().__init__(
+            bounds,
+            epsilon=epsilon,
+            delta=delta,
+            rho=rho,
+            neighbors=neighbors,
+            mechanism=mechanism,
+            denoise=denoise,
+            radius=radius,
+            ledger=ledger,
+            dataset=dataset,
+            random_state=random_state,
+            store_precision=store_precision,
+        )
+        self.alpha = alpha
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Make a release of the rows of `X`, and find its graph; spends the budget.
+
+        Parameters
+        ----------
+        X : (n, p) array, or table of pandas, polars or pyarrow with p columns of numbers.
+        y : ignored.
+
+        Raises
+        ------
+        DpcovError : one of its kinds, before anything is spent; or `ReleaseError`, if no column
+            rises above the noise: `release_` is there all the same.
+
+        """
+        self._make_release(X)
+        self.location_ = self.release_.mean()
+        self.graph_ = sparse_precision(self.release_, self.alpha)
+        self.alpha_ = self.graph_.alpha
+        at = [self.release_.columns.index(name) for name in self.graph_.columns]
+        inverse = np.zeros((self.n_features_in_, self.n_features_in_))
+        covariance = np.zeros_like(inverse)
+        inverse[np.ix_(at, at)] = self.graph_.precision
+        fitted = np.linalg.inv(self.graph_.precision)
+        covariance[np.ix_(at, at)] = (fitted + fitted.T) / 2
+        self.covariance_ = covariance
+        self.precision_ = inverse if self.store_precision else None
+        return self
+
+    def _check_request(self, features: int) -> None:
+        if self.alpha is not None and not (np.isfinite(self.alpha) and self.alpha > 0):
+            raise EstimatorError(f"alpha must be above 0; it is {self.alpha:g}.")

@@ -1,0 +1,154 @@
+"""Ridge regression, as a regressor."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.validation import check_is_fitted
+
+from dpcov.analysis.ridge import PENALTIES, ridge
+from dpcov.errors import EstimatorError
+from dpcov.estimators.base import PrivateEstimator
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from numpy.typing import NDArray
+
+    from dpcov.analysis.ridge import Penalty, Ridge
+
+    Vector = NDArray[np.float64]
+
+
+COLUMN = (
+    "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
+    "(n_samples, ), for example using ravel()."
+)
+
+
+class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
+    """Ridge regression under differential privacy, with scikit-learn's interface.
+
+    One release of the columns and the target together, whose rows are what is protected. The model
+    may be published; predictions for training rows, and their `score`, are not protected.
+
+    Parameters
+    ----------
+    bounds : public ``(lower, upper)``, each a number or one for each column; or a dict of pairs by
+        column name. Required; never taken from the data.
+    target_bounds : public ``(lower, upper)`` of the target. Required.
+    alpha : strength of the penalty, at least 0; default, chosen from the release.
+    penalty : ``encoded``, ``standardized`` or ``raw``: in which units coefficients are penalised;
+        see `dpcov.ridge`. (scikit-learn's `Ridge` has the ``raw`` one, its alpha divided by 2 n.)
+    epsilon, delta, rho, neighbors, mechanism, denoise, radius, ledger, dataset, random_state : as
+        in `PrivateCovariance`.
+
+    Attributes
+    ----------
+    release_, guarantee_ : the release (of the columns, then the target) and its guarantee.
+    coef_ : (p,)
+    intercept_ : float
+    alpha_ : the penalty used.
+    n_features_in_, feature_names_in_ : as in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.linspace(0, 1, 5000)
+    >>> model = PrivateRidge(bounds=(0, 1), target_bounds=(0, 2), alpha=1e-4, epsilon=10.0)
+    >>> bool(abs(model.fit(x[:, None], 2 * x).coef_[0] - 2) < 0.1)
+    True
+
+    """
+
+    coef_: Vector
+    intercept_: float
+    alpha_: float
+
+    def __init__(
+        self,
+        bounds: Any = None,
+        target_bounds: Any = None,
+        *,
+        alpha: float | None = None,
+        penalty: Penalty = "encoded",
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        neighbors: str = "add-remove",
+        mechanism: str = "auto",
+        denoise: Any = "shrink",
+        radius: Any = None,
+        ledger: Any = None,
+        dataset: str | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.bounds = bounds
+        self.target_bounds = target_bounds
+        self.alpha = alpha
+        self.penalty = penalty
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rho = rho
+        self.neighbors = neighbors
+        self.mechanism = mechanism
+        self.denoise = denoise
+        self.radius = radius
+        self.ledger = ledger
+        self.dataset = dataset
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Make a release of the rows of `X` and `y` together; spends the budget.
+
+        Parameters
+        ----------
+        X : (n, p) array, or table of pandas, polars or pyarrow with p columns of numbers.
+        y : (n,) target, numbers.
+
+        Raises
+        ------
+        DpcovError : one of its kinds, before anything is spent; or `ReleaseError`, if nothing
+            rises above the noise: `release_` is there all the same.
+
+        """
+        if y is None:
+            raise EstimatorError("PrivateRidge requires y to be passed, but the target y is None.")
+        if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
+            warnings.warn(COLUMN, DataConversionWarning, stacklevel=2)
+            y = np.asarray(y)[:, 0]
+        self._make_release(X, target=y, target_bounds=self.target_bounds)
+        columns = self.release_.columns
+        found = ridge(
+            self.release_,
+            columns[-1],
+            self.alpha,
+            columns[:-1],
+            penalty=self.penalty,
+            generator=self._simulation(),
+        )
+        self._found: Ridge = found
+        self.coef_ = found.coefficients
+        self.intercept_ = found.intercept
+        self.alpha_ = found.alpha
+        return self
+
+    def _check_request(self, features: int) -> None:
+        if self.penalty not in PENALTIES:
+            raise EstimatorError(
+                f"There is no penalty {self.penalty!r}. Choose: {', '.join(PENALTIES)}."
+            )
+        if self.alpha is not None and not (np.isfinite(self.alpha) and self.alpha >= 0):
+            raise EstimatorError(f"alpha must be at least 0; it is {self.alpha:g}.")
+
+    def predict(self, X: Any) -> Vector:
+        """(m,) predictions for new rows; for training rows they are not protected.
+
+        Values outside the bounds are moved to the nearer bound, missing ones to the midpoint.
+        """
+        check_is_fitted(self)
+        return self._found.predict(self._new_rows(X))
