@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Covers = Literal["privacy noise", "privacy noise and sampling"]
 
-# When to trust the intervals of a statistic (measured by `make coverage`).
+# When to trust the intervals of a statistic (measured by `make interval-coverage`).
 MOST_UNDEFINED = 0.01  # share of plausible truths for which it is not defined
 MOST_BIAS = 0.25  # median of its error, in standard deviations
 MOST_BENDING = 0.1  # log2 of how far its spread is from proportional to the size of the error

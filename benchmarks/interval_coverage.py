@@ -2,7 +2,7 @@
 
 Tables are the populations; samples are drawn from them with replacement. Intervals for the privacy
 noise are held against the sample's own statistics, those for sampling too against the table's.
-`make coverage` runs it.
+`make interval-coverage` runs it.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ def main() -> int:
     show("Coverage of 95 % intervals that are trusted", rows)
     totals = pooled(rows)
     show("Coverage over all cells", totals)
-    write("coverage.json", "make coverage", rows)
+    write("interval_coverage.json", "make interval-coverage", rows)
     return int(not all(total["ok"] for total in totals))
 
 
