@@ -208,13 +208,13 @@ def _percentiles(values: Array, level: float, bias: Array | float = 0.0) -> tupl
     count, reach = len(values), ndtri((1 + level) / 2)
     last = np.full(values.shape[1:], np.inf)
     ordered = np.concatenate([-last[None], ordered, last[None]])
-    lowest = np.floor(ndtr(-2 * bias - reach) * (count + 1) + RANK_ROUNDING)
-    highest = np.ceil(ndtr(-2 * bias + reach) * (count + 1) - RANK_ROUNDING)
+    lowest = np.minimum(np.floor(ndtr(-2 * bias - reach) * (count + 1) + RANK_ROUNDING), count)
+    highest = np.maximum(np.ceil(ndtr(-2 * bias + reach) * (count + 1) - RANK_ROUNDING), 1)
     low, high = (
         np.take_along_axis(ordered, np.broadcast_to(rank, last.shape)[None].astype(int), axis=0)[0]
         for rank in (lowest, highest)
     )
-    return low, high
+    return np.where(low == np.inf, -np.inf, low), np.where(high == -np.inf, np.inf, high)
 
 
 __all__ = [

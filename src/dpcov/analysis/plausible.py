@@ -53,9 +53,7 @@ class PlausibleMoments:
         self._release = release
         self._generator = generator
         self._count_known = release.has_intercept and release.row_count is not None
-        self.center = release.noisy()
-        if self._count_known:
-            self.center[-1, -1] = release.count() * release.intercept() ** 2
+        self.center = with_public_count(release, release.noisy())
         self.draws = int(np.clip(DRAWN_NUMBERS // self.center.size, FEW_DRAWS, DRAWS))
         self._sampling = np.zeros((self.draws, 1, 1))
         if sampling:
@@ -74,6 +72,14 @@ class PlausibleMoments:
         if self._count_known:
             noise[-1, -1] = 0.0
         return noise
+
+
+def with_public_count(release: Release, matrix: Matrix) -> Matrix:
+    """The (d, d) second moment with the number of rows in its corner, where this is public."""
+    matrix = matrix.copy()
+    if release.has_intercept and release.row_count is not None:
+        matrix[-1, -1] = release.row_count * release.intercept() ** 2
+    return matrix
 
 
 def _sampling_errors(release: Release, draws: int, generator: np.random.Generator) -> Matrix:
