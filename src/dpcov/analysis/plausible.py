@@ -25,6 +25,7 @@ DRAWN_NUMBERS = 10**7  # entries of all matrices drawn, beyond which there are f
 BATCH_NUMBERS = 2**21  # entries of the matrices held at once
 PSEUDO_NUMBERS = 5 * 10**5
 FEWEST_ROWS, MOST_ROWS = 1000, 5000
+SAFETY = 1.07  # of sampling errors, for tails that columns have in common (measured)
 
 
 class PlausibleMoments:
@@ -87,6 +88,7 @@ def _sampling_errors(release: Release, draws: int, generator: np.random.Generato
     rows = _weighted_rows(release, generator)
     weights = generator.standard_normal((draws, len(rows)))
     weights -= weights.mean(axis=1, keepdims=True)
+    weights *= SAFETY
     d = rows.shape[1]
     errors = np.empty((draws, d, d))
     for j in range(d):
