@@ -146,13 +146,15 @@ def test_intervals_that_can_not_be_trusted_say_so_in_a_sentence() -> None:
 
 def test_the_bias_of_a_drowned_statistic_narrows_nothing() -> None:
     """A correction beyond the draws would leave intervals of no width, or off the truth."""
-    for seed in range(20):
-        release = made(DATA[:200], seed, epsilon=0.2)
-        found = intervals(release, "mean", sampling=False)
+    held, drowned = [], []
+    for seed in range(25):
+        found = intervals(made(DATA[:200], seed, epsilon=0.2), "mean", sampling=False)
         assert np.all(found.low < found.high)
-        drowned = ~found.trusted
-        assert np.all((found.low <= DATA[:200].mean(axis=0))[drowned])
-        assert np.all((DATA[:200].mean(axis=0) <= found.high)[drowned])
+        truth = DATA[:200].mean(axis=0)
+        held.append((found.low <= truth) & (truth <= found.high))
+        drowned.append(~found.trusted)
+    assert np.mean(drowned) > 0.5
+    assert np.mean(np.array(held)[np.array(drowned)]) > 0.93
 
 
 def test_an_eigenvalue_that_may_be_0_is_not_trusted() -> None:
