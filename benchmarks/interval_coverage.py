@@ -240,7 +240,7 @@ def pooled(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
                     "others": float(np.mean(others)) if others else None,
                     "cells judged": len(judged),
                     "cells outside": sum(not row["ok"] for row in judged),
-                    "ok": BAR[0] <= coverage <= BAR[1],
+                    "ok": BAR[0] <= coverage <= BAR[1] if judged else None,
                 }
             )
     return found

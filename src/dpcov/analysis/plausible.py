@@ -25,7 +25,7 @@ DRAWN_NUMBERS = 10**7  # entries of all matrices drawn, beyond which there are f
 BATCH_NUMBERS = 2**21  # entries of the matrices held at once
 PSEUDO_NUMBERS = 5 * 10**5
 FEWEST_ROWS, MOST_ROWS = 1000, 5000
-SAFETY = 1.07  # of sampling errors, for tails that columns have in common (measured)
+SAFETY = 1.1  # of sampling errors, for tails that columns have in common (measured)
 
 
 class PlausibleMoments:
