@@ -43,7 +43,14 @@ class PlausibleMoments:
 
     """
 
-    def __init__(self, release: Release, *, sampling: bool, generator: np.random.Generator) -> None:
+    def __init__(
+        self,
+        release: Release,
+        *,
+        sampling: bool,
+        generator: np.random.Generator,
+        draws: int = DRAWS,
+    ) -> None:
         if release.noise is None:
             release.noisy()  # says so where only the trace was released
             raise ReleaseError(
@@ -55,7 +62,7 @@ class PlausibleMoments:
         self._generator = generator
         self._count_known = release.has_intercept and release.row_count is not None
         self.center = with_public_count(release, release.noisy())
-        self.draws = int(np.clip(DRAWN_NUMBERS // self.center.size, FEW_DRAWS, DRAWS))
+        self.draws = min(max(DRAWN_NUMBERS // self.center.size, FEW_DRAWS), draws)
         self._sampling = np.zeros((self.draws, 1, 1))
         if sampling:
             self._sampling = _sampling_errors(release, self.draws, generator)
