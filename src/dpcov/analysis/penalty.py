@@ -100,11 +100,10 @@ def pull_of_mean(release: Release, target: int, generator: np.random.Generator) 
     """
     moments, t = Moments.of(release), release.intercept()
     away = float(moments.means[target] - moments.centers[target]) / moments.scales[target]
-    draws = PlausibleMoments(release, sampling=False, generator=generator).errors()
-    variance = (
-        np.mean(np.concatenate([e[:, target, -1] - away * e[:, -1, -1] / t for e in draws]) ** 2)
-        / (t * moments.count) ** 2
-    )
+    plausible = PlausibleMoments(release, sampling=False, generator=generator, draws=PULL_DRAWS)
+    errors = np.concatenate(list(plausible.errors()))
+    ratios = (errors[:, target, -1] - away * errors[:, -1, -1] / t) / (t * moments.count)
+    variance = float(np.mean(ratios**2))
     share = variance / max(away**2 + variance, TINY)
     return float(-away * share * moments.scales[target])
 
