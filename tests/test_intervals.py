@@ -10,15 +10,8 @@ import pytest
 from scipy import stats
 
 import dpcov
-from dpcov.analysis.intervals import (
-    _bias,
-    _percentiles,
-    coefficients,
-    eigenvalues,
-    explained_variance,
-    intervals,
-    several_intervals,
-)
+from dpcov import coefficients, eigenvalues, explained_variance, intervals, several_intervals
+from dpcov.analysis.intervals import _bias, _percentiles
 from dpcov.analysis.ols import ols
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.analysis.pseudo_rows import pseudo_rows
@@ -142,6 +135,40 @@ def test_drowned_correlations_are_wide_and_not_trusted() -> None:
     assert not found.trusted[below].any()
     assert np.all(found.low[below] == -1)
     assert np.all(found.high[below] == 1)
+
+
+def test_intervals_that_can_not_be_trusted_say_so_in_a_sentence() -> None:
+    assert intervals(made(epsilon=20.0), "correlation", sampling=False).warning is None
+    warning = intervals(made(DATA[:300], epsilon=0.1), "correlation", sampling=False).warning
+    assert warning is not None
+    assert warning.startswith("Noise drowns 12 of 16 of these figures")
+
+
+def test_the_bias_of_a_drowned_statistic_narrows_nothing() -> None:
+    """A correction beyond the draws would leave intervals of no width, or off the truth."""
+    held, drowned = [], []
+    for seed in range(25):
+        found = intervals(made(DATA[:200], seed, epsilon=0.2), "mean", sampling=False)
+        assert np.all(found.low < found.high)
+        truth = DATA[:200].mean(axis=0)
+        held.append((found.low <= truth) & (truth <= found.high))
+        drowned.append(~found.trusted)
+    assert np.mean(drowned) > 0.5
+    assert np.mean(np.array(held)[np.array(drowned)]) > 0.93
+
+
+def test_an_eigenvalue_that_may_be_0_is_not_trusted() -> None:
+    for seed in range(10):
+        found = intervals(made(DATA[:500], seed, epsilon=0.5), "eigenvalues", sampling=False)
+        assert np.all(found.low[found.trusted] > 0)
+
+
+def test_a_seed_repeats_the_intervals() -> None:
+    first, again, other = (
+        intervals(made(), "correlation", generator=simulation_generator(seed)) for seed in (1, 1, 2)
+    )
+    assert np.array_equal(first.low, again.low)
+    assert not np.array_equal(first.low, other.low)
 
 
 def test_clear_correlations_are_narrow_and_trusted() -> None:

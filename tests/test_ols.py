@@ -111,7 +111,17 @@ def test_the_summary_prints_every_figure_and_what_it_covers() -> None:
     assert np.allclose(printed[:, 0], fit.coefficients, rtol=1e-4)
     assert np.allclose(printed[:, 3], fit.privacy_errors, rtol=1e-3)
     assert np.allclose(printed[:, 6:], np.column_stack([fit.lower, fit.upper]), rtol=1e-4)
-    assert "privacy noise" in lines[-1]
+    assert "privacy noise" in lines[8]
+
+
+def test_the_summary_names_coefficients_that_can_not_be_trusted() -> None:
+    clear, drowned = ols(released(200.0), "y", ["a", "c"]), ols(released(0.5), "y", ["a", "c"])
+    assert clear.trusted.all()
+    assert "trusted" not in clear.summary()
+    names = [name for name, sure in zip(drowned.names, drowned.trusted, strict=True) if not sure]
+    assert names
+    last = drowned.summary().splitlines()[-1]
+    assert last == f"Noise drowns, so that their figures can't be trusted: {', '.join(names)}."
 
 
 def test_without_a_noise_law_errors_cover_sampling_only_and_say_so() -> None:

@@ -9,11 +9,13 @@ if TYPE_CHECKING:
     from dpcov.analysis.correlation import nearest_correlation, partial_correlations
     from dpcov.analysis.discriminant import lda
     from dpcov.analysis.expected import expected_correlation_error
+    from dpcov.analysis.intervals import intervals, several_intervals
     from dpcov.analysis.ols import ols
     from dpcov.analysis.pca import pca
     from dpcov.analysis.penalty import choose_alpha
     from dpcov.analysis.precision import precision
     from dpcov.analysis.ridge import ridge, ridge_error_bound, ridge_path
+    from dpcov.analysis.statistics import coefficients, eigenvalues, explained_variance
     from dpcov.analysis.synthetic import sample
     from dpcov.api import load, release
     from dpcov.grouped import release_by
@@ -35,7 +37,11 @@ _HOMES = {
     "Unit": "dpcov.privacy",
     "ZCDP": "dpcov.privacy",
     "choose_alpha": "dpcov.analysis.penalty",
+    "coefficients": "dpcov.analysis.statistics",
+    "eigenvalues": "dpcov.analysis.statistics",
     "expected_correlation_error": "dpcov.analysis.expected",
+    "explained_variance": "dpcov.analysis.statistics",
+    "intervals": "dpcov.analysis.intervals",
     "lda": "dpcov.analysis.discriminant",
     "load": "dpcov.api",
     "nearest_correlation": "dpcov.analysis.correlation",
@@ -49,6 +55,7 @@ _HOMES = {
     "ridge_error_bound": "dpcov.analysis.ridge",
     "ridge_path": "dpcov.analysis.ridge",
     "sample": "dpcov.analysis.synthetic",
+    "several_intervals": "dpcov.analysis.intervals",
 }
 
 __all__ = [
@@ -62,7 +69,11 @@ __all__ = [
     "Schema",
     "Unit",
     "choose_alpha",
+    "coefficients",
+    "eigenvalues",
     "expected_correlation_error",
+    "explained_variance",
+    "intervals",
     "lda",
     "load",
     "nearest_correlation",
@@ -76,6 +87,7 @@ __all__ = [
     "ridge_error_bound",
     "ridge_path",
     "sample",
+    "several_intervals",
 ]
 
 

@@ -10,31 +10,24 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from dpcov.analysis.plausible import PlausibleMoments
-from dpcov.analysis.statistics import (
-    Name,
-    Statistic,
-    coefficients,
-    eigenvalues,
-    explained_variance,
-    statistic_named,
-)
+from dpcov.analysis.statistics import statistic_named
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.analysis.statistics import Function
+    from dpcov.analysis.statistics import Function, Name, Statistic
     from dpcov.releases import Release
 
     Array = NDArray[np.float64]
 
 Covers = Literal["privacy noise", "privacy noise and sampling"]
 
-# When to trust the intervals of a statistic (measured by `make coverage`).
+# When to trust the intervals of a statistic (measured by `make interval-coverage`).
 MOST_UNDEFINED = 0.01  # share of plausible truths for which it is not defined
-MOST_BIAS = 0.25  # median of its error, in standard deviations
-MOST_BENDING = 0.1  # log2 of how far its spread is from proportional to the size of the error
+MOST_BIAS = 0.1  # median of its error, in standard deviations
+MOST_BENDING = 0.05  # log2 of how far its spread is from proportional to the size of the error
 RANK_ROUNDING = 1e-9
 
 
@@ -50,6 +43,7 @@ class Intervals:
         sampling``: for that of the population that the rows were drawn from.
     trusted : bool, in the same shape. Where it is False the noise drowns the statistic: the
         interval is then a wide one that covers too often rather than too seldom.
+    warning : a sentence where not all of them can be trusted, else None.
 
     """
 
@@ -58,6 +52,17 @@ class Intervals:
     level: float
     covers: Covers
     trusted: NDArray[np.bool_]
+
+    @property
+    def warning(self) -> str | None:
+        drowned = self.trusted.size - int(np.count_nonzero(self.trusted))
+        if not drowned:
+            return None
+        return (
+            f"Noise drowns {drowned} of {self.trusted.size} of these figures (`trusted` is False): "
+            "their intervals are wide and may cover more than asked. Use a larger epsilon, more "
+            "rows or fewer columns."
+        )
 
 
 def intervals(
@@ -77,14 +82,15 @@ def intervals(
     bootstrap confidence intervals, section 2, with acceleration 0). They come from the noisy
     matrix, not from the denoised one, which is nearer to S but biased, so that they need not be
     centred about denoised figures. Where the statistic is not nearly linear over the range of the
-    errors (`Intervals.trusted`), eigenvalues get the interval of Weyl's inequality, and functions
-    of a release an infinite one.
+    errors, or an eigenvalue does not rise above 0 (`Intervals.trusted`), the quantiles are not
+    corrected, eigenvalues get the interval of Weyl's inequality, and functions of a release an
+    infinite one.
 
     Sampling error assumes that rows were drawn independently from a large population, persons
     with several rows not taken into account. Its size depends on fourth moments, which a release
     does not hold: they are those of beta laws within the declared bounds, with the denoised means
     and variances, joined by a Gaussian copula (`pseudo_rows`). Outliers that are common to several
-    columns, or longer tails than the bounds suggest, make it too small.
+    columns, or longer tails than the bounds suggest, make it too small; `SAFETY` allows for some.
 
     Parameters
     ----------
@@ -160,16 +166,18 @@ class _Simulation:
     def intervals(self, level: float, covers: Covers) -> Intervals:
         center, plausible = self._center, np.concatenate(self._plausible)
         bias = _bias(np.concatenate([plausible, *self._mirrored]), center)
+        least, largest = self._statistic.limits(self._release)
         low, high = _percentiles(plausible, level, bias)
+        wide_low, wide_high = _percentiles(plausible, level)
         trusted = (np.abs(bias) <= MOST_BIAS) & (self._bending(level) <= MOST_BENDING)
         trusted &= np.isnan(plausible).mean(axis=0) <= MOST_UNDEFINED
         if self._reaches:
+            trusted &= low > least  # else it was chosen among the noise by its size
             farthest = np.quantile(np.concatenate(self._reaches), level, method="higher")
-            low = np.where(trusted, low, center - farthest)
-            high = np.where(trusted, high, center + farthest)
+            wide_low, wide_high = center - farthest, center + farthest
         defined = ~np.isnan(center)
         trusted &= defined
-        least, largest = self._statistic.limits(self._release)
+        low, high = np.where(trusted, low, wide_low), np.where(trusted, high, wide_high)
         low = np.where(defined, np.clip(low, least, largest), least)
         high = np.where(defined, np.clip(high, least, largest), largest)
         shaped = [self._statistic.shaped(self._release, one) for one in (low, high, trusted)]
@@ -208,20 +216,10 @@ def _percentiles(values: Array, level: float, bias: Array | float = 0.0) -> tupl
     count, reach = len(values), ndtri((1 + level) / 2)
     last = np.full(values.shape[1:], np.inf)
     ordered = np.concatenate([-last[None], ordered, last[None]])
-    lowest = np.floor(ndtr(-2 * bias - reach) * (count + 1) + RANK_ROUNDING)
-    highest = np.ceil(ndtr(-2 * bias + reach) * (count + 1) - RANK_ROUNDING)
+    lowest = np.minimum(np.floor(ndtr(-2 * bias - reach) * (count + 1) + RANK_ROUNDING), count)
+    highest = np.maximum(np.ceil(ndtr(-2 * bias + reach) * (count + 1) - RANK_ROUNDING), 1)
     low, high = (
         np.take_along_axis(ordered, np.broadcast_to(rank, last.shape)[None].astype(int), axis=0)[0]
         for rank in (lowest, highest)
     )
-    return low, high
-
-
-__all__ = [
-    "Intervals",
-    "coefficients",
-    "eigenvalues",
-    "explained_variance",
-    "intervals",
-    "several_intervals",
-]
+    return np.where(low == np.inf, -np.inf, low), np.where(high == -np.inf, np.inf, high)

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
-from dpcov.analysis.expected import _again
 from dpcov.analysis.features import chosen, names_of, position
+from dpcov.analysis.intervals import intervals
 from dpcov.analysis.moments import Moments, require_matrix, solve
+from dpcov.analysis.plausible import with_public_count
 from dpcov.analysis.ridge import Problem, Ridge
-from dpcov.entropy import simulation_generator
+from dpcov.analysis.statistics import Stack
+from dpcov.analysis.statistics import coefficients as coefficients_of
 from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
@@ -24,12 +26,10 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-SIMULATIONS = 200
-RANGE, NORMAL_RANGE = 0.95, 1.96
 INTERCEPT = "(intercept)"
 COVERS = (
     "Std. errors combine two sources: sampling (classical formula: independent rows, equal "
-    "residual variance) and privacy noise (its law, simulated around the released matrix)."
+    "residual variance) and privacy noise (its law, simulated)."
 )
 SAMPLING_ONLY = (
     "Std. errors cover sampling only: the privacy noise of this release has no law to simulate."
@@ -46,12 +46,15 @@ class OLS:
     names : ``(intercept)``, then the features.
     coefficients : in the data's units.
     sampling_errors : classical standard errors: rows independent, residuals of equal variance.
-    privacy_errors : standard errors from the privacy noise, by simulation of its law around the
-        matrix of the fit: 95 % of the simulated errors are within 1.96 of them; None where the
-        release has no noise law.
+    privacy_errors : half the width of the `intervals` for the privacy noise, in normal quantiles;
+        None where the release has no noise law.
     standard_errors : root of the sum of both squares.
-    t, p_values, lower, upper : of the coefficients by these errors and Student's t; `level` is
-        the coverage meant. They are optimistic where noise drowns the signal.
+    t, p_values : of the coefficients by these errors and Student's t.
+    lower, upper : each end lies away from the coefficient by the root of the sum of the squares of
+        how far those of Student's interval and of the privacy noise's do (Zou and Donner 2008,
+        Construction of confidence limits about effect measures), which keeps the skew of the
+        latter; `level` is the coverage meant.
+    trusted : (k + 1,) `Intervals.trusted`, False where noise drowns a coefficient.
     residual_deviation, degrees, count, r_squared, adjusted_r_squared : as usual, estimated from
         the release; `count` may be an estimate.
 
@@ -68,6 +71,7 @@ class OLS:
     lower: Vector
     upper: Vector
     level: float
+    trusted: NDArray[np.bool_]
     residual_deviation: float
     degrees: float
     count: float
@@ -109,7 +113,12 @@ class OLS:
             f"residual std: {self.residual_deviation:.4g}"
         )
         covers = SAMPLING_ONLY if privacy is None else COVERS
-        return "\n".join([facts, rule, lines[0], rule, *lines[1:], rule, covers])
+        notes = [covers] if self.trusted.all() else [covers, self._warning()]
+        return "\n".join([facts, rule, lines[0], rule, *lines[1:], rule, *notes])
+
+    def _warning(self) -> str:
+        drowned = [name for name, sure in zip(self.names, self.trusted, strict=True) if not sure]
+        return f"Noise drowns, so that their figures can't be trusted: {', '.join(drowned)}."
 
 
 def ols(
@@ -140,43 +149,50 @@ def ols(
         coefficients (then use fewer features, or `ridge`).
 
     """
-    if not 0 < level < 1:
-        raise ReleaseError(f"The level must be between 0 and 1; it is {level:g}.")
     to = position(release, target)
     declared = release.schema.features
     at = chosen(release, features, without=declared[to].column, reference=True)
-    denoised = release
-    if release.noise is not None:
-        release = release.with_denoised("none", None)
     require_matrix(release)
-    problem = Problem.of(release, [to], at, "standardized")
-    inverse, rank = solve(problem.gram, np.eye(len(at)))
+    statistic = coefficients_of(target, features)
+    plain = release if release.noise is None else release.with_denoised("none", None)
+    matrix = with_public_count(plain, plain.second_moment())
+    stack = Stack.of(release, matrix[None])
+    gram = stack.covariances[0][np.ix_(at, at)]
+    inverse, rank = solve(np.nan_to_num(gram), np.eye(len(at)))
     if rank < len(at):
         raise ReleaseError(
             f"The noise leaves room for {rank} of these {len(at)} features only, so their "
             "coefficients are not determined. Choose fewer features, or use ridge."
         )
-    count = Moments.of(release).count
+    count = Moments.of(plain).count
     degrees = count - len(at) - 1
     if degrees < 1:
         raise ReleaseError(
             f"A fit of {len(at)} features needs more rows than there are (about {count:.0f})."
         )
-    encoded = problem.solutions(np.zeros(1))[0]
+    coefficients = statistic.values(release, matrix[None])[0]
     scales = np.array([declared[j].scale for j in at])
-    coefficients = _in_units(problem, encoded, declared[to].scale, scales)
     # residuals by the denoised matrix: the noisy one may leave none at all
-    judge = Problem.of(denoised, [to], at, "standardized")
-    loss, power = float(judge.losses(encoded[None])[0, 0]), float(judge.power[0])
+    judge = Problem.of(release, [to], at, "standardized")
+    encoded = coefficients[1:] * scales / declared[to].scale
+    loss, power = float(judge.losses(encoded[None, :, None])[0, 0]), float(judge.power[0])
     residual = loss * count / degrees
-    spread = np.concatenate([[1 + problem.means @ inverse @ problem.means], np.diag(inverse)])
+    offsets = np.array([declared[j].center for j in at]) / scales
+    means = stack.means[0, at] + offsets  # about 0 in the data's units
+    spread = np.concatenate([[1 + means @ inverse @ means], np.diag(inverse)])
     units = declared[to].scale / np.concatenate([[1.0], scales])
     sampling = np.sqrt(residual / count * spread) * units
-    privacy = _privacy_errors(release, to, at, coefficients, generator)
+    below = above = stats.t.ppf((1 + level) / 2, degrees) * sampling
+    privacy, trusted = None, np.ones(len(sampling), bool)
+    if release.noise is not None:
+        noise = intervals(release, statistic, level, False, generator=generator)
+        below = np.hypot(below, np.maximum(coefficients - noise.low, 0.0))
+        above = np.hypot(above, np.maximum(noise.high - coefficients, 0.0))
+        privacy = (noise.high - noise.low) / (2 * stats.norm.ppf((1 + level) / 2))
+        trusted = noise.trusted
     errors = sampling if privacy is None else np.hypot(sampling, privacy)
     with np.errstate(divide="ignore", invalid="ignore"):
         t = coefficients / errors
-    reach = stats.t.ppf((1 + level) / 2, degrees) * errors
     explained = 1 - loss / power if power > 0 else 0.0
     names = names_of(release, at)
     model = Ridge(
@@ -192,45 +208,13 @@ def ols(
         standard_errors=errors,
         t=t,
         p_values=2 * stats.t.sf(np.abs(t), degrees),
-        lower=coefficients - reach,
-        upper=coefficients + reach,
+        lower=coefficients - below,
+        upper=coefficients + above,
         level=level,
+        trusted=trusted,
         residual_deviation=float(np.sqrt(residual)) * declared[to].scale,
         degrees=degrees,
         count=count,
         r_squared=float(explained),
         adjusted_r_squared=float(1 - (1 - explained) * (count - 1) / degrees),
     )
-
-
-def _in_units(problem: Problem, encoded: Matrix, target_scale: float, scales: Vector) -> Vector:
-    """(k + 1,) intercept and coefficients in the data's units."""
-    intercept = problem.target_means - encoded.T @ problem.means
-    joined: Vector = target_scale * np.concatenate([intercept, encoded[:, 0] / scales])
-    return joined
-
-
-def _privacy_errors(
-    release: Release,
-    target: int,
-    features: list[int],
-    coefficients: Vector,
-    generator: np.random.Generator | None,
-) -> Vector | None:
-    """(k + 1,) ranges of the deviations of refits to simulated releases.
-
-    The range of most, not the mean square: where a matrix is nearly singular, few refits run wild.
-    """
-    if release.noise is None:
-        return None
-    draws = simulation_generator() if generator is None else generator
-    declared = release.schema.features
-    scales = np.array([declared[j].scale for j in features])
-    deviations = []
-    for _ in range(SIMULATIONS):
-        problem = Problem.of(_again(release, draws), [target], features, "standardized")
-        refit = problem.solutions(np.zeros(1))[0]
-        again = _in_units(problem, refit, declared[target].scale, scales)
-        deviations.append(np.abs(again - coefficients))
-    errors: Vector = np.quantile(deviations, RANGE, axis=0) / NORMAL_RANGE
-    return errors

@@ -9,7 +9,8 @@ import numpy as np
 
 from dpcov.analysis.expected import _again
 from dpcov.analysis.features import chosen, position
-from dpcov.analysis.moments import require_matrix
+from dpcov.analysis.moments import Moments, require_matrix
+from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.analysis.ridge import Penalty, Problem
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
 
 SIMULATIONS = 20
+PULL_DRAWS = 50
 GRID = np.geomspace(1e-7, 1e3, 41)  # in average variances of a feature
 TINY = 1e-300
 
@@ -88,6 +90,22 @@ def least_risk(
         again = Problem.of(_again(release, draws), targets, features, penalty, intercept=intercept)
         risk += _errors(truth, again, grid) / SIMULATIONS
     return float(grid[int(np.argmin(risk))])
+
+
+def pull_of_mean(release: Release, target: int, generator: np.random.Generator) -> float:
+    """By how much to move a target's mean to the midpoint of its bounds, in its units.
+
+    With m the mean from the midpoint and v the variance that the noise gives it, the share
+    v / (m^2 + v): the least squared error where m^2 is that of the truth.
+    """
+    moments, t = Moments.of(release), release.intercept()
+    away = float(moments.means[target] - moments.centers[target]) / moments.scales[target]
+    plausible = PlausibleMoments(release, sampling=False, generator=generator, draws=PULL_DRAWS)
+    errors = np.concatenate(list(plausible.errors()))
+    ratios = (errors[:, target, -1] - away * errors[:, -1, -1] / t) / (t * moments.count)
+    variance = float(np.mean(ratios**2))
+    share = variance / max(away**2 + variance, TINY)
+    return float(-away * share * moments.scales[target])
 
 
 def _errors(truth: Problem, fitted: Problem, alphas: Vector) -> Vector:

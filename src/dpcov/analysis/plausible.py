@@ -25,6 +25,7 @@ DRAWN_NUMBERS = 10**7  # entries of all matrices drawn, beyond which there are f
 BATCH_NUMBERS = 2**21  # entries of the matrices held at once
 PSEUDO_NUMBERS = 5 * 10**5
 FEWEST_ROWS, MOST_ROWS = 1000, 5000
+SAFETY = 1.1  # of sampling errors, for tails that columns have in common (measured)
 
 
 class PlausibleMoments:
@@ -42,7 +43,14 @@ class PlausibleMoments:
 
     """
 
-    def __init__(self, release: Release, *, sampling: bool, generator: np.random.Generator) -> None:
+    def __init__(
+        self,
+        release: Release,
+        *,
+        sampling: bool,
+        generator: np.random.Generator,
+        draws: int = DRAWS,
+    ) -> None:
         if release.noise is None:
             release.noisy()  # says so where only the trace was released
             raise ReleaseError(
@@ -53,10 +61,8 @@ class PlausibleMoments:
         self._release = release
         self._generator = generator
         self._count_known = release.has_intercept and release.row_count is not None
-        self.center = release.noisy()
-        if self._count_known:
-            self.center[-1, -1] = release.count() * release.intercept() ** 2
-        self.draws = int(np.clip(DRAWN_NUMBERS // self.center.size, FEW_DRAWS, DRAWS))
+        self.center = with_public_count(release, release.noisy())
+        self.draws = min(max(DRAWN_NUMBERS // self.center.size, FEW_DRAWS), draws)
         self._sampling = np.zeros((self.draws, 1, 1))
         if sampling:
             self._sampling = _sampling_errors(release, self.draws, generator)
@@ -76,11 +82,20 @@ class PlausibleMoments:
         return noise
 
 
+def with_public_count(release: Release, matrix: Matrix) -> Matrix:
+    """The (d, d) second moment with the number of rows in its corner, where this is public."""
+    matrix = matrix.copy()
+    if release.has_intercept and release.row_count is not None:
+        matrix[-1, -1] = release.row_count * release.intercept() ** 2
+    return matrix
+
+
 def _sampling_errors(release: Release, draws: int, generator: np.random.Generator) -> Matrix:
     """(draws, d, d) errors sum g w w' over pseudo-rows w, with weights g of mean 0."""
     rows = _weighted_rows(release, generator)
     weights = generator.standard_normal((draws, len(rows)))
     weights -= weights.mean(axis=1, keepdims=True)
+    weights *= SAFETY
     d = rows.shape[1]
     errors = np.empty((draws, d, d))
     for j in range(d):

@@ -10,6 +10,7 @@ import numpy as np
 
 from dpcov.analysis.features import chosen, names_of, new_rows, position
 from dpcov.analysis.moments import NEGLIGIBLE, Moments, require_matrix, uncentred
+from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
@@ -197,7 +198,8 @@ def ridge(
     target : a numeric column, or a level of a categorical one (``sex=f``), as in
         `Release.columns`.
     alpha : strength of the penalty, at least 0; default, chosen from the release by
-        `choose_alpha`.
+        `choose_alpha`; the intercept is then moved to the midpoint of the target's bounds by as
+        much as the noise in the target's mean asks for (`pull_of_mean`).
     features : names of features or columns; default, all but the target's column.
     intercept : whether to fit b.
     penalty : ``encoded``, ``standardized`` or ``raw``.
@@ -209,18 +211,22 @@ def ridge(
         was released, or alpha has to be chosen and the release has no noise law.
 
     """
+    pull = 0.0
     if alpha is None:
-        from dpcov.analysis.penalty import choose_alpha
+        from dpcov.analysis.penalty import choose_alpha, pull_of_mean
 
+        draws = simulation_generator() if generator is None else generator
         alpha = choose_alpha(
-            release, target, features, intercept=intercept, penalty=penalty, generator=generator
+            release, target, features, intercept=intercept, penalty=penalty, generator=draws
         )
+        if intercept:
+            pull = pull_of_mean(release, position(release, target), draws)
     path = ridge_path(release, target, [alpha], features, intercept=intercept, penalty=penalty)
     return Ridge(
         target,
         path.columns,
         path.coefficients[0],
-        float(path.intercepts[0]),
+        float(path.intercepts[0]) + pull,
         float(alpha),
         penalty,
         float(path.r_squared[0]),

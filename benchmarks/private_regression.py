@@ -1,0 +1,79 @@
+"""Private ridge regression of one target, which a release is compared with.
+
+All see the exact second moment of the same encoded rows w = (a, y): a the features with the
+intercept, ||a|| <= `length`, and |y| <= 1. Moments are X = sum a a' and c = sum y a.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from amin2019 import perturbation
+from dpcov.privacy import gaussian_mu
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+FAILURE = 0.05  # rho of AdaSSP
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Exact moments of n encoded rows; `length` bounds ||a||."""
+
+    gram: Matrix
+    cross: Vector
+    count: int
+    length: float
+
+    def ridge(self, penalty: float) -> Vector:
+        return np.linalg.solve(self.gram + penalty * np.eye(len(self.gram)), self.cross)
+
+
+def adassp(
+    moments: Moments, epsilon: float, delta: float, generator: np.random.Generator, *, tight: bool
+) -> Vector:
+    """Wang 2018 (Revisiting differentially private linear regression), Algorithm 2.
+
+    Add/remove. As published, each of three Gaussian mechanisms is given (epsilon, delta) / 3 and
+    the multiplier sqrt(log(6/delta)) / (epsilon/3). `tight`: the same algorithm with the exact
+    curve of all three together.
+    """
+    d = len(moments.gram)
+    log = np.log(6 / delta)
+    multiplier = np.sqrt(log) / (epsilon / 3)
+    slack = log / (epsilon / 3)
+    if tight:
+        multiplier = np.sqrt(3) / gaussian_mu(epsilon, delta)
+        slack = multiplier * np.sqrt(2 * np.log(1 / delta))
+    squared = moments.length**2
+    smallest = np.linalg.eigvalsh(moments.gram)[0] + multiplier * squared * generator.normal()
+    smallest = max(0.0, smallest - slack * squared)
+    noise = np.triu(generator.normal(size=(d, d)))
+    gram = moments.gram + multiplier * squared * (noise + np.triu(noise, 1).T)
+    cross = moments.cross + multiplier * moments.length * generator.normal(size=d)
+    wanted = np.sqrt(d * np.log(2 * d**2 / FAILURE)) * squared * multiplier
+    penalty = max(0.0, wanted - smallest)
+    return np.linalg.solve(gram + penalty * np.eye(d), cross)
+
+
+def output_perturbation(
+    moments: Moments, alpha: float, epsilon: float, generator: np.random.Generator
+) -> Vector:
+    """Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1, with proved constants; replace-one.
+
+    Rows are shortened to norm at most 1 in all, (a, y) / sqrt(length^2 + 1), as the sensitivity
+    (`amin2019.perturbation`) wants; one common factor leaves the model as it is.
+    """
+    n, whole = moments.count, moments.length**2 + 1
+    solved = moments.ridge(2 * alpha * n * whole)
+    direction = generator.normal(size=len(solved))
+    length = generator.gamma(len(solved), perturbation.sensitivity(n, alpha) / epsilon)
+    noisy: Vector = solved + length * direction / np.linalg.norm(direction)
+    return noisy * min(1.0, perturbation.radius(alpha) / np.linalg.norm(noisy))
