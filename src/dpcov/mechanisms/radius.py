@@ -48,7 +48,8 @@ Radius = Literal["public", "private"]
 
 HALVINGS = 20  # of the squared radius: the smallest radius is about a thousandth of the schema's
 SMALLEST_RADIUS = 1e-99  # release files hold larger ones
-FALSE_ALARM = 0.01  # chance that noise in an empty bin counts; moves the radius alone
+FALSE_ALARM = 0.01  # chance that noise in any empty bin counts; moves the radius alone
+LIKELY = 0.2  # the same in a bin beside one that counts
 
 
 def check(radius: Radius, share: float) -> None:
@@ -135,7 +136,7 @@ def significant(
     neighbours that do: beside a bin that counts, only its own noise can give a false alarm.
     """
     kept = counts > law.upper_quantile(false_alarm / len(counts))
-    likely = counts > law.upper_quantile(false_alarm)
+    likely = counts > law.upper_quantile(LIKELY)
     for _ in counts:
         beside = np.append(kept[1:], False) | np.append(False, kept[:-1])
         kept |= likely & beside
