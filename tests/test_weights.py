@@ -18,6 +18,7 @@ from dpcov.errors import SchemaError, SourceError
 from dpcov.moment import UNITS_PER_RADIUS
 from dpcov.releases import Release
 from dpcov.schema import Schema
+from dpcov.sources import open_rows
 from strategies import (
     arrow_columns,
     encode,
@@ -126,6 +127,11 @@ def test_rows_kept_in_memory_are_weighted() -> None:
     (batch,) = table.to_batches()
     rows = encoder.fine_rows(batch)
     assert rows[0] / FINE_UNITS == pytest.approx(np.array([0.5, 1.0]) / np.sqrt(2))
+    held = open_rows(table, weighted()).integer_rows()
+    assert np.array_equal(held.rows, rows)
+    assert held.roots is not None
+    assert held.roots.tolist() == [0.5, 1.0]
+    assert open_rows(table, plain()).integer_rows().roots is None
 
 
 def test_moments_are_weighted() -> None:

@@ -92,7 +92,7 @@ class Encoder:
 
     def blocks(self, batch: pa.RecordBatch) -> Iterator[NDArray[np.float64]]:
         """(d, m) integer-valued blocks of rows (z, t), in order; reuses one buffer."""
-        values, shrink = self._values(batch), self._root_weights(batch)
+        values, shrink = self._values(batch), self.root_weights(batch)
         longest = min(BLOCK_ROWS, batch.num_rows)
         unmapped = np.empty((0 if self._map is None else self._inputs, longest))
         work = np.empty((2, longest))
@@ -112,7 +112,7 @@ class Encoder:
         rows = np.empty((self._inputs, batch.num_rows))
         with np.errstate(all="ignore"):
             self._fill(self._values(batch), rows, FINE_UNITS / self._lattice.radius)
-            if (roots := self._root_weights(batch)) is not None:
+            if (roots := self.root_weights(batch)) is not None:
                 rows *= roots
             rows[np.isnan(rows)] = 0.0
             norms = np.sqrt(_squared_norms(rows, np.empty((2, batch.num_rows))))
@@ -128,7 +128,7 @@ class Encoder:
             for name, column in self._columns.items()
         ]
 
-    def _root_weights(self, batch: pa.RecordBatch) -> NDArray[np.float64] | None:
+    def root_weights(self, batch: pa.RecordBatch) -> NDArray[np.float64] | None:
         """(m,) square roots of the weights, as shares of the largest, in [0, 1]; None for none."""
         if self._weight is None:
             return None
