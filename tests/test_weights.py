@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import dpcov
 from dpcov.encoder import FINE_UNITS, Encoder, LinearMap
-from dpcov.errors import SchemaError, SourceError
+from dpcov.errors import MechanismError, SchemaError, SourceError
+from dpcov.mechanisms import MECHANISMS
 from dpcov.moment import UNITS_PER_RADIUS
 from dpcov.releases import Release
 from dpcov.schema import Schema
@@ -142,6 +143,18 @@ def test_moments_are_weighted() -> None:
     assert not np.allclose(made.mean(), ROWS.mean(axis=0), atol=0.05), "the weights matter here"
     assert made.total_weight() == pytest.approx(WEIGHTS.sum(), rel=1e-4)
     assert made.count() == pytest.approx(WEIGHTS.sum() / MAXIMUM, rel=1e-4)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_every_mechanism_weighs_its_rows(mechanism: str) -> None:
+    try:
+        made = release(mechanism=mechanism, epsilon=1e4)
+    except MechanismError:  # no pure differential privacy
+        made = release(mechanism=mechanism, epsilon=1e3, delta=1e-3)
+    errors = np.abs(made.mean() - np.average(ROWS, axis=0, weights=WEIGHTS))
+    assert np.all(errors < 0.1)
+    assert np.abs(made.mean() - ROWS.mean(axis=0)).max() > 0.2, "without weights it is far off"
+    assert made.total_weight() == pytest.approx(WEIGHTS.sum(), rel=0.02)
 
 
 def test_the_largest_weight_cancels_out() -> None:
