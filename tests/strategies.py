@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from dpcov.encoder import Encoder, LinearMap
+from dpcov.encoder import Encoder
+from dpcov.linear_map import LinearMap
 from dpcov.moment import UNITS_PER_RADIUS, Lattice, SecondMoment
 from dpcov.schema import Schema, level_text
 from dpcov.sources import open_rows

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcov.encoder import FINE_UNITS, LinearMap
+from dpcov.linear_map import FINE_UNITS, LinearMap
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
 

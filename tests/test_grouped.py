@@ -261,6 +261,18 @@ def test_an_existing_file_of_any_level_is_kept(run: Any, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
+    ("column", "message"), [("grop", "did you mean 'group'?"), ("y", "is not a categorical column")]
+)
+def test_a_wrong_column_is_refused_in_one_sentence(
+    run: Any, tmp_path: Path, column: str, message: str
+) -> None:
+    code, out, err = run(f"{LINE} --schema s.toml --by {column}")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert not list(tmp_path.glob("r*"))
+
+
+@pytest.mark.parametrize(
     ("by", "change", "message"),
     [
         ("a", {}, "'a' is not a categorical column"),

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from dpcov.denoise import denoise
-from dpcov.encoder import LinearMap
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError, SourceError
+from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import HeavyTailed, heavy_tailed, preconditioned
 from dpcov.mechanisms.preconditioned import Look
 from dpcov.mechanisms.primitives import bounded_moments

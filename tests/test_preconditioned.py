@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from dpcov.denoise import denoise
-from dpcov.encoder import LinearMap
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError, SourceError
+from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import Gaussian, Preconditioned, additive, preconditioned
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.releases import Release

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpcov.encoder import LinearMap
 from dpcov.entropy import Entropy
 from dpcov.errors import SourceError
+from dpcov.linear_map import LinearMap
 from dpcov.schema import FileOptions, Schema, draft
 from dpcov.sources import base, open_rows, open_source
 from dpcov.sources.rows import _Assignment

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpcov
-from dpcov.encoder import FINE_UNITS, Encoder, LinearMap
-from dpcov.errors import SchemaError, SourceError
+from dpcov.encoder import Encoder
+from dpcov.errors import MechanismError, MechanismRefused, SchemaError, SourceError
+from dpcov.linear_map import FINE_UNITS, LinearMap
+from dpcov.mechanisms import MECHANISMS
 from dpcov.moment import UNITS_PER_RADIUS
 from dpcov.releases import Release
 from dpcov.schema import Schema
+from dpcov.sources import open_rows
 from strategies import (
     arrow_columns,
     encode,
@@ -126,6 +130,11 @@ def test_rows_kept_in_memory_are_weighted() -> None:
     (batch,) = table.to_batches()
     rows = encoder.fine_rows(batch)
     assert rows[0] / FINE_UNITS == pytest.approx(np.array([0.5, 1.0]) / np.sqrt(2))
+    held = open_rows(table, weighted()).integer_rows()
+    assert np.array_equal(held.rows, rows)
+    assert held.roots is not None
+    assert held.roots.tolist() == [0.5, 1.0]
+    assert open_rows(table, plain()).integer_rows().roots is None
 
 
 def test_moments_are_weighted() -> None:
@@ -136,6 +145,32 @@ def test_moments_are_weighted() -> None:
     assert not np.allclose(made.mean(), ROWS.mean(axis=0), atol=0.05), "the weights matter here"
     assert made.total_weight() == pytest.approx(WEIGHTS.sum(), rel=1e-4)
     assert made.count() == pytest.approx(WEIGHTS.sum() / MAXIMUM, rel=1e-4)
+
+
+def released_by(mechanism: str) -> Release:
+    """A release at a budget that the mechanism takes, of as many rows as it needs."""
+    budgets = [
+        {"epsilon": 1e4},
+        {"epsilon": 1e3, "delta": 1e-3},  # no pure differential privacy
+        {"epsilon": 30.0, "delta": 1e-2},  # delta must not be small beside epsilon
+    ]
+    for budget, copies in product(budgets, [1, 20]):
+        try:
+            return release(pd.concat([FRAME] * copies), mechanism=mechanism, **budget)
+        except (MechanismError, MechanismRefused):
+            continue
+    raise AssertionError(f"{mechanism} refuses")
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_every_mechanism_weighs_its_rows(mechanism: str) -> None:
+    made = released_by(mechanism)
+    errors = np.abs(made.mean() - np.average(ROWS, axis=0, weights=WEIGHTS))
+    assert np.all(errors < 0.1)
+    assert np.abs(made.mean() - ROWS.mean(axis=0)).max() > 0.2, "without weights it is far off"
+    copies = 20 if made.total_weight() > 5 * WEIGHTS.sum() else 1
+    assert made.total_weight() == pytest.approx(copies * WEIGHTS.sum(), rel=0.1)
+    assert abs(WEIGHTS.sum() - MAXIMUM * len(WEIGHTS)) > 0.4 * MAXIMUM * len(WEIGHTS)
 
 
 def test_the_largest_weight_cancels_out() -> None:

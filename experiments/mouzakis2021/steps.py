@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcov.encoder import LinearMap
+from dpcov.linear_map import LinearMap
 from dpcov.mechanisms.preconditioned import Look
 from dpcov.privacy import gaussian_mu
 from reproduce import Finding

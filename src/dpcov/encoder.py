@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpcov.linear_map import FINE_UNITS, LinearMap
 from dpcov.moment import BLOCK_ROWS, UNITS_PER_RADIUS, Lattice
 from dpcov.schema import Categorical, Numeric, Schema, level_text
 
@@ -26,70 +26,6 @@ if TYPE_CHECKING:
 RADIUS_SQUARED = float(UNITS_PER_RADIUS**2)
 _PLAIN_DECIMAL = r"^[+-]?[0-9]{1,300}(\.[0-9]{0,300})?([eE][+-]?[0-9]{1,3})?$"
 _TRUTHS = {b"true": 1.0, b"false": 0.0}  # as columns of truth values are read
-FINE_UNITS = 2**40  # grid of the features under a linear map: two limbs of 20 bits
-LARGEST_HALVINGS = 200  # of a feature's cap and step
-
-
-@dataclass(frozen=True, slots=True)
-class LinearMap:
-    """A public linear map on encoded rows, in the integers in which it is applied.
-
-    Feature j is first capped at 2^-halvings[j] and taken in as much finer steps. Row i of the map
-    of features in these units is ``integers[i] * 2^-shifts[i]``: rounded so that products with
-    20-bit limbs sum exactly in float64.
-    """
-
-    integers: NDArray[np.float64]
-    shifts: NDArray[np.int64]
-    halvings: NDArray[np.int64]
-
-    @classmethod
-    def rounded(
-        cls, matrix: NDArray[np.float64], halvings: NDArray[np.int64] | None = None
-    ) -> LinearMap:
-        """The nearest map that can be applied exactly; relative error about 2^(log2 d - 32)."""
-        matrix = np.asarray(matrix, dtype=np.float64)
-        if matrix.ndim != 2 or not np.isfinite(matrix).all():
-            raise ValueError("a linear map must be a finite (outputs, features) matrix")
-        if halvings is None:
-            halvings = np.zeros(matrix.shape[1], np.int64)
-        scaled = np.ldexp(matrix, -halvings)
-        bits = 53 - 21 - max(1, int(np.ceil(np.log2(matrix.shape[1]))))
-        largest = np.abs(scaled).max(axis=1)
-        exponents = np.where(largest > 0, np.frexp(largest)[1], 0).astype(np.int64)
-        shifts = bits - exponents
-        return cls(np.rint(np.ldexp(scaled, shifts[:, None])), shifts, halvings)
-
-    @classmethod
-    def focused(cls, matrix: NDArray[np.float64], reach: float) -> LinearMap:
-        """Square `matrix`, capping features that only rows mapped beyond `reach` have.
-
-        z = A^-1 y has |z_j| <= ||(A^-1)_j|| |y|. So rows far smaller than their bounds keep their
-        digits, and of a row that is capped no more is lost than a clip at `reach` takes.
-        """
-        try:
-            with np.errstate(all="ignore"):
-                largest = reach * np.linalg.norm(np.linalg.inv(matrix), axis=1)
-        except np.linalg.LinAlgError:
-            largest = np.ones(len(matrix))
-        exponents = np.frexp(np.where(np.isfinite(largest), largest, 1.0))[1].astype(np.int64)
-        return cls.rounded(matrix, np.clip(-exponents, 0, LARGEST_HALVINGS))
-
-    def matrix(self) -> NDArray[np.float64]:
-        """The map that is applied, as floats: (outputs, features)."""
-        whole: NDArray[np.float64] = np.ldexp(self.integers, self.halvings - self.shifts[:, None])
-        return whole
-
-    def apply(self, fine: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Image of (d, m) integers |z| <= 2^40, in units of 2^-40: exact sums, one rounding.
-
-        Feature j of `fine` is in units of 2^-(40 + halvings[j]).
-        """
-        high = np.floor(fine * 2.0**-20)
-        low = fine - high * 2.0**20
-        image = (self.integers @ high) * 2.0**20 + self.integers @ low
-        result: NDArray[np.float64] = np.ldexp(image, -self.shifts[:, None])
-        return result
 
 
 class Encoder:
@@ -125,7 +61,7 @@ class Encoder:
 
     def blocks(self, batch: pa.RecordBatch) -> Iterator[NDArray[np.float64]]:
         """(d, m) integer-valued blocks of rows (z, t), in order; reuses one buffer."""
-        values, shrink = self._values(batch), self._root_weights(batch)
+        values, shrink = self._values(batch), self.root_weights(batch)
         longest = min(BLOCK_ROWS, batch.num_rows)
         unmapped = np.empty((0 if self._map is None else self._inputs, longest))
         work = np.empty((2, longest))
@@ -147,7 +83,7 @@ class Encoder:
             scale = FINE_UNITS / self._lattice.radius
             scales = np.full(self._inputs, scale)
             self._fill(self._values(batch), rows, scales, math.floor(scale))
-            if (roots := self._root_weights(batch)) is not None:
+            if (roots := self.root_weights(batch)) is not None:
                 rows *= roots
             rows[np.isnan(rows)] = 0.0
             norms = np.sqrt(_squared_norms(rows, np.empty((2, batch.num_rows))))
@@ -163,7 +99,7 @@ class Encoder:
             for name, column in self._columns.items()
         ]
 
-    def _root_weights(self, batch: pa.RecordBatch) -> NDArray[np.float64] | None:
+    def root_weights(self, batch: pa.RecordBatch) -> NDArray[np.float64] | None:
         """(m,) square roots of the weights, as shares of the largest, in [0, 1]; None for none."""
         if self._weight is None:
             return None

@@ -76,7 +76,8 @@ def prepare_by(
     try:
         column = whole.grouped_by(by)
     except ValueError as error:
-        raise SchemaError(f"{error}.") from None
+        text = str(error)
+        raise SchemaError(text if text.endswith("?") else f"{text}.") from None
     together = Guarantee(budget_from(epsilon, delta, rho), neighbors_named(neighbors))
     source = open_source(data, whole.file, tuple(whole.columns))
     Rows(whole, source).require_rereadable()

@@ -6,6 +6,7 @@ range`` in [-1, 1], a categorical one a 0/1 indicator per level. Nothing here ev
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 import tomllib
@@ -215,7 +216,10 @@ class Schema(_Model):
         """The categorical column `by`; raises `ValueError` where it can't set apart releases."""
         column = self.columns.get(by)
         if not isinstance(column, Categorical):
-            raise ValueError(f"by = {by!r} is not a categorical column of the schema")
+            others = [name for name, c in self.columns.items() if isinstance(c, Categorical)]
+            near = difflib.get_close_matches(by, others, 1) or others[:1]
+            hint = f"; did you mean {near[0]!r}?" if near else ", which has none"
+            raise ValueError(f"by = {by!r} is not a categorical column of the schema{hint}")
         if self.unit is not None:
             raise ValueError(
                 "releases by the levels of a column protect rows: a person's rows may have several "

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from dpcov.encoder import LinearMap
 from dpcov.errors import MechanismError
+from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import additive, gaussian, spectral
 from dpcov.mechanisms.preconditioned import (
     SLACK,

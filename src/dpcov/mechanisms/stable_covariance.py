@@ -310,4 +310,6 @@ def with_intercept(table: IntegerRows, lattice: Lattice) -> IntegerRows:
     if lattice.intercept_units == 0:
         return table
     constant = np.full((1, table.rows.shape[1]), float(lattice.intercept_units << FINE_BITS // 2))
+    if table.roots is not None:
+        constant = np.rint(table.roots * constant)
     return replace(table, rows=np.concatenate([table.rows, constant]))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dpcov.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp
-from dpcov.encoder import FINE_UNITS, LinearMap
 from dpcov.errors import MechanismError
+from dpcov.linear_map import FINE_UNITS, LinearMap
 from dpcov.mechanisms import additive, gaussian, stable_covariance
 from dpcov.mechanisms.preconditioned import release_mapped
 from dpcov.mechanisms.primitives.sampled_covariance import SampledCovariance

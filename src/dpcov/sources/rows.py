@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
-from dpcov.encoder import Encoder, LinearMap
+from dpcov.encoder import Encoder
 from dpcov.errors import SourceError
+from dpcov.linear_map import LinearMap
 from dpcov.moment import Accumulator, Lattice, SecondMoment
 from dpcov.sources.norms import NormCounter, squared_limits
 from dpcov.sources.persons import Persons
@@ -56,12 +57,14 @@ class IntegerRows:
         about 2^40; a function of that row alone.
     owners : (n,) numbers of the units that the rows belong to, from 0 on.
     unit_count : number of units; some may have no row that counts.
+    roots : (n,) by what the weights shrank each row, and must shrink an intercept; None without.
 
     """
 
     rows: NDArray[np.float64]
     owners: NDArray[np.int64]
     unit_count: int
+    roots: NDArray[np.float64] | None = None
 
 
 class Rows:
@@ -198,6 +201,7 @@ class Rows:
             if self.schema.unit is not None:
                 persons = Persons(self.schema, encoder, self._source.batches(self.schema.needed))
             blocks, owners = [np.empty((lattice.features, 0))], [np.empty(0, np.int64)]
+            roots = [np.empty(0)]
             read = 0
             for batch in self._source.batches(self.schema.needed):
                 here = np.arange(read, read + batch.num_rows)
@@ -205,10 +209,17 @@ class Rows:
                 read += batch.num_rows
                 blocks.append(encoder.fine_rows(batch)[:, owner >= 0])
                 owners.append(owner[owner >= 0])
+                weights = encoder.root_weights(batch)
+                roots.append(np.empty(0) if weights is None else weights[owner >= 0])
             if persons is not None:
                 persons.finish()
             count = read if persons is None else persons.count
-            return IntegerRows(np.concatenate(blocks, axis=1), np.concatenate(owners), count)
+            return IntegerRows(
+                np.concatenate(blocks, axis=1),
+                np.concatenate(owners),
+                count,
+                None if self.schema.weight is None else np.concatenate(roots),
+            )
 
     @quiet(UNREADABLE)
     def _sums(

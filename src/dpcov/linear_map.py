@@ -1,0 +1,76 @@
+"""A public linear map on encoded rows, applied exactly in integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FINE_UNITS = 2**40  # grid of the features under a linear map: two limbs of 20 bits
+LARGEST_HALVINGS = 200  # of a feature's cap and step
+
+
+@dataclass(frozen=True, slots=True)
+class LinearMap:
+    """A public linear map on encoded rows, in the integers in which it is applied.
+
+    Feature j is first capped at 2^-halvings[j] and taken in as much finer steps. Row i of the map
+    of features in these units is ``integers[i] * 2^-shifts[i]``: rounded so that products with
+    20-bit limbs sum exactly in float64.
+    """
+
+    integers: NDArray[np.float64]
+    shifts: NDArray[np.int64]
+    halvings: NDArray[np.int64]
+
+    @classmethod
+    def rounded(
+        cls, matrix: NDArray[np.float64], halvings: NDArray[np.int64] | None = None
+    ) -> LinearMap:
+        """The nearest map that can be applied exactly; relative error about 2^(log2 d - 32)."""
+        matrix = np.asarray(matrix, dtype=np.float64)
+        if matrix.ndim != 2 or not np.isfinite(matrix).all():
+            raise ValueError("a linear map must be a finite (outputs, features) matrix")
+        if halvings is None:
+            halvings = np.zeros(matrix.shape[1], np.int64)
+        scaled = np.ldexp(matrix, -halvings)
+        bits = 53 - 21 - max(1, int(np.ceil(np.log2(matrix.shape[1]))))
+        largest = np.abs(scaled).max(axis=1)
+        exponents = np.where(largest > 0, np.frexp(largest)[1], 0).astype(np.int64)
+        shifts = bits - exponents
+        return cls(np.rint(np.ldexp(scaled, shifts[:, None])), shifts, halvings)
+
+    @classmethod
+    def focused(cls, matrix: NDArray[np.float64], reach: float) -> LinearMap:
+        """Square `matrix`, capping features that only rows mapped beyond `reach` have.
+
+        z = A^-1 y has |z_j| <= ||(A^-1)_j|| |y|. So rows far smaller than their bounds keep their
+        digits, and of a row that is capped no more is lost than a clip at `reach` takes.
+        """
+        try:
+            with np.errstate(all="ignore"):
+                largest = reach * np.linalg.norm(np.linalg.inv(matrix), axis=1)
+        except np.linalg.LinAlgError:
+            largest = np.ones(len(matrix))
+        exponents = np.frexp(np.where(np.isfinite(largest), largest, 1.0))[1].astype(np.int64)
+        return cls.rounded(matrix, np.clip(-exponents, 0, LARGEST_HALVINGS))
+
+    def matrix(self) -> NDArray[np.float64]:
+        """The map that is applied, as floats: (outputs, features)."""
+        whole: NDArray[np.float64] = np.ldexp(self.integers, self.halvings - self.shifts[:, None])
+        return whole
+
+    def apply(self, fine: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Image of (d, m) integers |z| <= 2^40, in units of 2^-40: exact sums, one rounding.
+
+        Feature j of `fine` is in units of 2^-(40 + halvings[j]).
+        """
+        high = np.floor(fine * 2.0**-20)
+        low = fine - high * 2.0**20
+        image = (self.integers @ high) * 2.0**20 + self.integers @ low
+        result: NDArray[np.float64] = np.ldexp(image, -self.shifts[:, None])
+        return result
