@@ -7,7 +7,9 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 # Tests and benchmarks run side by side on all cores, each with one BLAS thread.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-all lint types bench accuracy reproduce engines frames figures schemas clean
+.PHONY: help demo test test-slow test-all lint types bench accuracy reproduce engines frames analysis \
+	discriminant precision \
+	ridge-comparison interval-coverage mahalanobis figures schemas clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -27,6 +29,9 @@ demo: .venv/ready-demo ## A real health table through the whole journey
 
 test: .venv/ready-test ## All tests but the slow statistical ones
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "not slow"
+
+test-slow: .venv/ready-test ## The slow statistical tests, and small experiments
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m slow
 
 test-all: .venv/ready-test ## All tests
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto
@@ -52,6 +57,25 @@ engines: .venv/ready-bench ## CPU and memory of the table engines that were cons
 
 frames: .venv/ready-bench ## Seconds of the direction sampler up to 1000 columns
 	$(BIN)/python benchmarks/frames.py
+
+analysis: .venv/ready-bench ## Seconds of analyses of one release with 108 features
+	$(ONE_THREAD) $(BIN)/python benchmarks/analysis.py
+
+discriminant: .venv/ready-bench ## Accuracy of discriminant analysis beside the non-private one
+	$(ONE_THREAD) $(BIN)/python benchmarks/discriminant.py
+
+precision: .venv/ready-bench ## Solvers of the graphical lasso that are installed, beside ours
+	$(ONE_THREAD) $(BIN)/python benchmarks/precision.py
+
+ridge-comparison: .venv/ready-bench ## Ridge from one release against AdaSSP and output perturbation
+	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments $(BIN)/python benchmarks/ridge_comparison.py
+
+interval-coverage: .venv/ready-bench ## Coverage of the intervals
+	$(ONE_THREAD) $(BIN)/python benchmarks/interval_coverage.py
+
+mahalanobis: .venv/ready-bench ## Errors relative to the covariance, without bounds on it
+	$(ONE_THREAD) $(BIN)/python benchmarks/mahalanobis.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/whitened.py
 
 figures: .venv/ready-bench ## Put measured results into the documents (after accuracy, bench, engines)
 	$(BIN)/python benchmarks/figures.py
