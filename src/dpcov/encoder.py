@@ -7,7 +7,6 @@ and sums in a fixed order; never a BLAS call on inexact values).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -32,20 +31,24 @@ LARGEST_HALVINGS = 200  # of a feature's cap and step
 
 @dataclass(frozen=True, slots=True)
 class LinearMap:
-    """A public linear map on encoded rows, in the integers in which it is applied.
+    """A public map z -> A (z - c) on encoded rows, in the integers in which it is applied.
 
-    Feature j is first capped at 2^-halvings[j] and taken in as much finer steps. Row i of the map
-    of features in these units is ``integers[i] * 2^-shifts[i]``: rounded so that products with
-    20-bit limbs sum exactly in float64.
+    Feature j less its `center` is first capped at 2^-halvings[j] and taken in as much finer steps.
+    Row i of the map of features in these units is ``integers[i] * 2^-shifts[i]``: rounded so that
+    products with 20-bit limbs sum exactly in float64.
     """
 
     integers: NDArray[np.float64]
     shifts: NDArray[np.int64]
     halvings: NDArray[np.int64]
+    center: NDArray[np.float64]
 
     @classmethod
     def rounded(
-        cls, matrix: NDArray[np.float64], halvings: NDArray[np.int64] | None = None
+        cls,
+        matrix: NDArray[np.float64],
+        halvings: NDArray[np.int64] | None = None,
+        center: NDArray[np.float64] | None = None,
     ) -> LinearMap:
         """The nearest map that can be applied exactly; relative error about 2^(log2 d - 32)."""
         matrix = np.asarray(matrix, dtype=np.float64)
@@ -53,19 +56,23 @@ class LinearMap:
             raise ValueError("a linear map must be a finite (outputs, features) matrix")
         if halvings is None:
             halvings = np.zeros(matrix.shape[1], np.int64)
+        if center is None:
+            center = np.zeros(matrix.shape[1])
         scaled = np.ldexp(matrix, -halvings)
         bits = 53 - 21 - max(1, int(np.ceil(np.log2(matrix.shape[1]))))
         largest = np.abs(scaled).max(axis=1)
         exponents = np.where(largest > 0, np.frexp(largest)[1], 0).astype(np.int64)
         shifts = bits - exponents
-        return cls(np.rint(np.ldexp(scaled, shifts[:, None])), shifts, halvings)
+        return cls(np.rint(np.ldexp(scaled, shifts[:, None])), shifts, halvings, center)
 
     @classmethod
-    def focused(cls, matrix: NDArray[np.float64], reach: float) -> LinearMap:
+    def focused(
+        cls, matrix: NDArray[np.float64], reach: float, center: NDArray[np.float64] | None = None
+    ) -> LinearMap:
         """Square `matrix`, capping features that only rows mapped beyond `reach` have.
 
-        z = A^-1 y has |z_j| <= ||(A^-1)_j|| |y|. So rows far smaller than their bounds keep their
-        digits, and of a row that is capped no more is lost than a clip at `reach` takes.
+        z - c = A^-1 y has |z_j - c_j| <= ||(A^-1)_j|| |y|. So rows far smaller than their bounds
+        keep their digits, and of a row that is capped no more is lost than a clip at `reach` takes.
         """
         try:
             with np.errstate(all="ignore"):
@@ -73,7 +80,8 @@ class LinearMap:
         except np.linalg.LinAlgError:
             largest = np.ones(len(matrix))
         exponents = np.frexp(np.where(np.isfinite(largest), largest, 1.0))[1].astype(np.int64)
-        return cls.rounded(matrix, np.clip(-exponents, 0, LARGEST_HALVINGS))
+        least = 0 if center is None else -1  # |z_j - c_j| may be 2
+        return cls.rounded(matrix, np.clip(-exponents, least, LARGEST_HALVINGS), center)
 
     def matrix(self) -> NDArray[np.float64]:
         """The map that is applied, as floats: (outputs, features)."""
@@ -111,12 +119,10 @@ class Encoder:
         self._lattice = lattice
         self._map = linear_map
         self._inputs = len(schema.features)
-        scale = UNITS_PER_RADIUS / lattice.radius
-        self._scales = np.full(self._inputs, scale)
-        self._largest = math.floor(scale)
+        self._scales = np.full(self._inputs, UNITS_PER_RADIUS / lattice.radius)
         if linear_map is not None:
             self._scales = np.ldexp(float(FINE_UNITS), linear_map.halvings)
-            self._largest = FINE_UNITS
+            self._offsets = (linear_map.center * self._scales)[:, None]
 
     def blocks(self, batch: pa.RecordBatch) -> Iterator[NDArray[np.float64]]:
         """(d, m) integer-valued blocks of rows (z, t), in order; reuses one buffer."""
@@ -138,9 +144,8 @@ class Encoder:
         """(p, m) integers z, unmapped, in units of radius * 2^-40, clipped so that |z| <= 2^40."""
         rows = np.empty((self._inputs, batch.num_rows))
         with np.errstate(all="ignore"):
-            scale = FINE_UNITS / self._lattice.radius
-            scales = np.full(self._inputs, scale)
-            self._fill(self._values(batch), rows, scales, math.floor(scale))
+            scales = np.full(self._inputs, FINE_UNITS / self._lattice.radius)
+            self._fill(self._values(batch), rows, scales)
             rows[np.isnan(rows)] = 0.0
             norms = np.sqrt(_squared_norms(rows, np.empty((2, batch.num_rows))))
             shrink = FINE_UNITS / norms * (1 - 2.0**-50)
@@ -165,9 +170,12 @@ class Encoder:
         features = self._lattice.features
         with np.errstate(all="ignore"):
             target = whole[:features] if self._map is None else unmapped
-            self._fill(values, target, self._scales, self._largest)
+            self._fill(values, target, self._scales)
             if self._map is not None:
                 target[np.isnan(target)] = 0.0
+                np.subtract(target, self._offsets, out=target)
+                np.rint(target, out=target)
+                np.clip(target, -FINE_UNITS, FINE_UNITS, out=target)
                 factor = UNITS_PER_RADIUS / (self._lattice.radius * FINE_UNITS)
                 np.rint(self._map.apply(target) * factor, out=whole[:features])
             _certify(whole[:features], work)
@@ -179,34 +187,35 @@ class Encoder:
         values: list[NDArray[Any]],
         rows: NDArray[np.float64],
         scales: NDArray[np.float64],
-        largest: int,
     ) -> None:
-        """Write the encoded features of a block, in units of 1/`scales`, capped at `largest` each.
+        """Write the encoded features of a block, in units of 1/`scales`, capped at 1 each.
 
         A missing number is left as NaN, to become 0 (the midpoint) where its row is certified.
         """
-        at, one = 0, float(largest)
+        at, ones = 0, np.floor(scales)
         for part, column in zip(values, self._columns.values(), strict=True):
             if isinstance(column, Categorical):
                 width = len(column.labels)
-                _indicate(part, rows[at : at + width], one)
+                _indicate(part, rows[at : at + width], ones[at : at + width])
                 at += width
                 continue
             row = rows[at]
             np.subtract(part, column.midpoint, out=row)
             np.multiply(row, scales[at] / column.half_range, out=row)
             np.rint(row, out=row)
-            np.clip(row, -one, one, out=row)
+            np.clip(row, -ones[at], ones[at], out=row)
             at += 1
             if column.missing == "level":
-                np.multiply(np.isnan(row), one, out=rows[at])
+                np.multiply(np.isnan(row), ones[at], out=rows[at])
                 at += 1
 
 
-def _indicate(codes: NDArray[np.int64], rows: NDArray[np.float64], one: float) -> None:
+def _indicate(
+    codes: NDArray[np.int64], rows: NDArray[np.float64], ones: NDArray[np.float64]
+) -> None:
     rows[:] = 0.0
     present = np.flatnonzero(codes >= 0)
-    rows[codes[present], present] = one
+    rows[codes[present], present] = ones[codes[present]]
 
 
 def _certify(rows: NDArray[np.float64], work: NDArray[np.float64]) -> None:
