@@ -165,6 +165,34 @@ def test_a_stream_that_can_be_read_once_is_refused_before_it_is():
         )
 
 
+# The last radius.
+
+
+def last_radius(far, seed, rho=1e-3):
+    """Among 10,000 normal rows `far` are 10 times as long; in units of sqrt(D)."""
+    generator = np.random.default_rng(seed)
+    rows = generator.normal(size=(10_000, D))
+    rows[:far] *= 10
+    source = open_rows(rows / 100, Schema.from_bounds(-1, 1, NAMES, intercept=0.0))
+    law = preconditioned.count_law(source.lattice(), Fraction(rho) / 2, 0)
+    radii = np.sqrt(D * preconditioned.SQUARED_RADII)
+    shape = LinearMap.rounded(100 * np.eye(D))
+    entropy = Entropy.seeded(seed)
+    return preconditioned._radius(source, shape, radii, law, 0.01, entropy) / np.sqrt(D)
+
+
+def test_the_last_radius_reaches_rows_that_matter_however_few_bins_tell():
+    assert np.median([last_radius(0, seed) for seed in range(5)]) == pytest.approx(1.6, abs=0.25)
+    assert min(last_radius(700, seed) for seed in range(5)) > 5
+    assert max(last_radius(20, seed) for seed in range(5)) < 2.5
+
+
+@pytest.mark.slow
+def test_noise_in_empty_bins_hardly_ever_widens_the_last_radius():
+    """Binary search by noisy counts goes wrong in 1 of 20 cases."""
+    assert max(last_radius(0, seed) for seed in range(150)) < 2.5
+
+
 # No mean.
 
 

@@ -12,7 +12,6 @@ import numpy as np
 from dpcov.encoder import LinearMap
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, gaussian, spectral
-from dpcov.mechanisms.radius import significant
 from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.samplers.scalars import ScalarGaussian
@@ -120,12 +119,11 @@ class Preconditioned:
 
     Source
     ------
-    Biswas, Dong, Kamath and Ullman, "CoinPress: practical private mean and covariance estimation",
-    NeurIPS 2020, with the multiplication in the right order (their code maps rows by A' where the
-    update is for A, which spherical data hide) and negative eigenvalues set to 0, not to their
-    size. Differences: the number of looks adapts to what they show; the noise enters the step; the
-    ensemble is orthogonal; the last radius is found privately; denoising is done on the mapped
-    rows. Spec approx A5.
+    Biswas, Dong, Kamath and Ullman, "CoinPress", NeurIPS 2020, with the multiplication in the right
+    order (their code maps rows by A' where the update is for A, which spherical data hide) and
+    negative eigenvalues set to 0, not to their size. Differences: a private scale and a center come
+    with the map; the number of looks adapts to what they show; the noise enters the step; the
+    ensemble is orthogonal; the last radius is private. Spec approx A5, A6, B1.
 
     Examples
     --------
@@ -166,10 +164,7 @@ class Preconditioned:
         moved = 2 if neighbors == Neighbors.REPLACE_ONE else 1
         return Calibration(
             Guarantee(budget, neighbors, lattice.unit),
-            GaussianOrthogonal(
-                lattice.dimension,
-                lattice.frobenius_squared(neighbors) / (2 * self._rho_of_look(rho)) + extra,
-            ),
+            gaussian.matrix_noise(lattice, neighbors, self._rho_of_look(rho), extra),
             count_law(lattice, exact(self.count_share) * rho, extra),
             count_law(lattice, exact(self.scale_share) * rho / COMPARISONS / moved**2, extra),
         )
@@ -389,11 +384,16 @@ def _radius(
 ) -> float:
     """The least radius beyond which no more than p^1.5 / sqrt(2 rho_left) mapped rows show.
 
-    There clipping one row less costs as much as the noise it takes (spec approx 2.3).
+    Clipping one row less then costs as much as the noise it takes (spec approx 2.3). Rows show in
+    1, 2, 4, ... bins that together hold more than noise alone would.
     """
     noise = law.samples(len(radii), entropy)
     counts = rows.norm_counts(radii[:-1], radius=float(radii[-1]), transform=shape)
-    shown = significant(counts + noise, law, FALSE_ALARM)
-    beyond = shown.sum() - np.cumsum(shown)
+    sums = np.append(0, np.cumsum(counts + noise))
     target = rows.lattice().features ** 1.5 / math.sqrt(2 * rho_left)
-    return float(radii[np.argmax(beyond <= target)])
+    least = 0
+    for width in 2 ** np.arange(len(radii).bit_length()):
+        noise_alone = law.upper_quantile(FALSE_ALARM / len(radii)) * math.sqrt(width)
+        shows = sums[width:] - sums[:-width] > max(target, noise_alone)
+        least = max(least, int(np.max(np.flatnonzero(shows), initial=0)))
+    return float(radii[least])
