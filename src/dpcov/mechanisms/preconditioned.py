@@ -359,7 +359,7 @@ def release_at(
     draws = additive.Draws.of(final, entropy)
     moment = rows.second_moments(radius=radius, transform=shape)[0]
     made = additive.published(mechanism, rows.schema, final, draws, moment)
-    center = shape.center if rows.lattice().intercept_units else None
+    center = shape.center if shape.center.any() else None
     return replace(made, linear_map=shape.matrix(), center=center)
 
 
