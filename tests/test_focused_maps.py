@@ -77,6 +77,16 @@ def test_a_row_beyond_the_caps_keeps_its_certificate_and_others_their_image():
     np.testing.assert_array_equal(added, sum(moment(row[None], shape) for row in far))
 
 
+def test_a_center_is_taken_from_rows_after_their_bounds_and_missing_values_apply():
+    center = np.array([0.25, -0.5, 0.125])
+    shape = LinearMap.focused(np.eye(3), 4.0, center)
+    rows = np.array([[0.5, 0.5, 0.5], [np.nan, 7.0, -1.0]])
+    inside = np.array([[0.5, 0.5, 0.5], [0.0, 1.0, -1.0]]) - center
+    np.testing.assert_allclose(moment(rows, shape), inside.T @ inside, atol=1e-4)
+    assert (LinearMap.focused(np.eye(3), 4.0).halvings == 0).all()
+    assert (shape.halvings == -1).all()
+
+
 def test_texts_and_levels_go_through_caps_too():
     schema = Schema.parse(
         {

@@ -83,7 +83,7 @@ def triangle_cost() -> float:
 
 
 def findings(small: bool, folder: Path) -> dict[str, Finding]:
-    repeats = 5 if small else 51
+    repeats = 5 if small else 15
     sizes = (2000, 16_000) if small else (1000, 2000, 4000, 8000, 16_000, 32_000)
     methods = (PLAIN, *STEPS, OURS)
     by_size = {m: [error(repeats, m, n=n) for n in sizes] for m in methods}

@@ -52,7 +52,7 @@ def error(
 
 
 def findings(small: bool, folder: Path) -> dict[str, Finding]:
-    repeats = 11 if small else 101
+    repeats = 11 if small else 51
     sizes = (1000, 4000) if small else (500, 1000, 2000, 4000, 8000, 16_000)
     by_size = {t: [error(repeats, t, n=n) for n in sizes] for t in (None, *STEPS)}
     radii = [R * 10.0**k for k in ((0, 3, 6) if small else (0, 1, 2, 3, 4, 5, 6))]

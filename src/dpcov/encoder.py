@@ -7,7 +7,6 @@ and sums in a fixed order; never a BLAS call on inexact values).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -52,12 +51,10 @@ class Encoder:
         self._lattice = lattice
         self._map = linear_map
         self._inputs = len(schema.features)
-        scale = UNITS_PER_RADIUS / lattice.radius
-        self._scales = np.full(self._inputs, scale)
-        self._largest = math.floor(scale)
+        self._scales = np.full(self._inputs, UNITS_PER_RADIUS / lattice.radius)
         if linear_map is not None:
             self._scales = np.ldexp(float(FINE_UNITS), linear_map.halvings)
-            self._largest = FINE_UNITS
+            self._offsets = (linear_map.center * self._scales)[:, None]
 
     def blocks(self, batch: pa.RecordBatch) -> Iterator[NDArray[np.float64]]:
         """(d, m) integer-valued blocks of rows (z, t), in order; reuses one buffer."""
@@ -80,9 +77,8 @@ class Encoder:
         """(p, m) integers z, unmapped, in units of radius * 2^-40, clipped so that |z| <= 2^40."""
         rows = np.empty((self._inputs, batch.num_rows))
         with np.errstate(all="ignore"):
-            scale = FINE_UNITS / self._lattice.radius
-            scales = np.full(self._inputs, scale)
-            self._fill(self._values(batch), rows, scales, math.floor(scale))
+            scales = np.full(self._inputs, FINE_UNITS / self._lattice.radius)
+            self._fill(self._values(batch), rows, scales)
             if (roots := self.root_weights(batch)) is not None:
                 rows *= roots
             rows[np.isnan(rows)] = 0.0
@@ -119,12 +115,16 @@ class Encoder:
         features = self._lattice.features
         with np.errstate(all="ignore"):
             target = whole[:features] if self._map is None else unmapped
-            self._fill(values, target, self._scales, self._largest)
-            if roots is not None:
-                np.multiply(target, roots, out=target)
-                np.rint(target, out=target)
+            self._fill(values, target, self._scales)
             if self._map is not None:
                 target[np.isnan(target)] = 0.0
+                np.subtract(target, self._offsets, out=target)
+            if roots is not None:
+                np.multiply(target, roots, out=target)
+            if roots is not None or self._map is not None:
+                np.rint(target, out=target)
+            if self._map is not None:
+                np.clip(target, -FINE_UNITS, FINE_UNITS, out=target)
                 factor = UNITS_PER_RADIUS / (self._lattice.radius * FINE_UNITS)
                 np.rint(self._map.apply(target) * factor, out=whole[:features])
             _certify(whole[:features], work)
@@ -137,34 +137,35 @@ class Encoder:
         values: list[NDArray[Any]],
         rows: NDArray[np.float64],
         scales: NDArray[np.float64],
-        largest: int,
     ) -> None:
-        """Write the encoded features of a block, in units of 1/`scales`, capped at `largest` each.
+        """Write the encoded features of a block, in units of 1/`scales`, capped at 1 each.
 
         A missing number is left as NaN, to become 0 (the midpoint) where its row is certified.
         """
-        at, one = 0, float(largest)
+        at, ones = 0, np.floor(scales)
         for part, column in zip(values, self._columns.values(), strict=True):
             if isinstance(column, Categorical):
                 width = len(column.labels)
-                _indicate(part, rows[at : at + width], one)
+                _indicate(part, rows[at : at + width], ones[at : at + width])
                 at += width
                 continue
             row = rows[at]
             np.subtract(part, column.midpoint, out=row)
             np.multiply(row, scales[at] / column.half_range, out=row)
             np.rint(row, out=row)
-            np.clip(row, -one, one, out=row)
+            np.clip(row, -ones[at], ones[at], out=row)
             at += 1
             if column.missing == "level":
-                np.multiply(np.isnan(row), one, out=rows[at])
+                np.multiply(np.isnan(row), ones[at], out=rows[at])
                 at += 1
 
 
-def _indicate(codes: NDArray[np.int64], rows: NDArray[np.float64], one: float) -> None:
+def _indicate(
+    codes: NDArray[np.int64], rows: NDArray[np.float64], ones: NDArray[np.float64]
+) -> None:
     rows[:] = 0.0
     present = np.flatnonzero(codes >= 0)
-    rows[codes[present], present] = one
+    rows[codes[present], present] = ones[codes[present]]
 
 
 def _certify(rows: NDArray[np.float64], work: NDArray[np.float64]) -> None:

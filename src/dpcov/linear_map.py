@@ -1,4 +1,4 @@
-"""A public linear map on encoded rows, applied exactly in integers."""
+"""A public affine map on encoded rows, applied exactly in integers."""
 
 from __future__ import annotations
 
@@ -16,20 +16,24 @@ LARGEST_HALVINGS = 200  # of a feature's cap and step
 
 @dataclass(frozen=True, slots=True)
 class LinearMap:
-    """A public linear map on encoded rows, in the integers in which it is applied.
+    """A public map z -> A (z - c) on encoded rows, in the integers in which it is applied.
 
-    Feature j is first capped at 2^-halvings[j] and taken in as much finer steps. Row i of the map
-    of features in these units is ``integers[i] * 2^-shifts[i]``: rounded so that products with
-    20-bit limbs sum exactly in float64.
+    Feature j less its `center` is first capped at 2^-halvings[j] and taken in as much finer steps.
+    Row i of the map of features in these units is ``integers[i] * 2^-shifts[i]``: rounded so that
+    products with 20-bit limbs sum exactly in float64.
     """
 
     integers: NDArray[np.float64]
     shifts: NDArray[np.int64]
     halvings: NDArray[np.int64]
+    center: NDArray[np.float64]
 
     @classmethod
     def rounded(
-        cls, matrix: NDArray[np.float64], halvings: NDArray[np.int64] | None = None
+        cls,
+        matrix: NDArray[np.float64],
+        halvings: NDArray[np.int64] | None = None,
+        center: NDArray[np.float64] | None = None,
     ) -> LinearMap:
         """The nearest map that can be applied exactly; relative error about 2^(log2 d - 32)."""
         matrix = np.asarray(matrix, dtype=np.float64)
@@ -37,19 +41,23 @@ class LinearMap:
             raise ValueError("a linear map must be a finite (outputs, features) matrix")
         if halvings is None:
             halvings = np.zeros(matrix.shape[1], np.int64)
+        if center is None:
+            center = np.zeros(matrix.shape[1])
         scaled = np.ldexp(matrix, -halvings)
         bits = 53 - 21 - max(1, int(np.ceil(np.log2(matrix.shape[1]))))
         largest = np.abs(scaled).max(axis=1)
         exponents = np.where(largest > 0, np.frexp(largest)[1], 0).astype(np.int64)
         shifts = bits - exponents
-        return cls(np.rint(np.ldexp(scaled, shifts[:, None])), shifts, halvings)
+        return cls(np.rint(np.ldexp(scaled, shifts[:, None])), shifts, halvings, center)
 
     @classmethod
-    def focused(cls, matrix: NDArray[np.float64], reach: float) -> LinearMap:
+    def focused(
+        cls, matrix: NDArray[np.float64], reach: float, center: NDArray[np.float64] | None = None
+    ) -> LinearMap:
         """Square `matrix`, capping features that only rows mapped beyond `reach` have.
 
-        z = A^-1 y has |z_j| <= ||(A^-1)_j|| |y|. So rows far smaller than their bounds keep their
-        digits, and of a row that is capped no more is lost than a clip at `reach` takes.
+        z - c = A^-1 y has |z_j - c_j| <= ||(A^-1)_j|| |y|. So rows far smaller than their bounds
+        keep their digits, and of a row that is capped no more is lost than a clip at `reach` takes.
         """
         try:
             with np.errstate(all="ignore"):
@@ -57,7 +65,8 @@ class LinearMap:
         except np.linalg.LinAlgError:
             largest = np.ones(len(matrix))
         exponents = np.frexp(np.where(np.isfinite(largest), largest, 1.0))[1].astype(np.int64)
-        return cls.rounded(matrix, np.clip(-exponents, 0, LARGEST_HALVINGS))
+        least = 0 if center is None else -1  # |z_j - c_j| may be 2
+        return cls.rounded(matrix, np.clip(-exponents, least, LARGEST_HALVINGS), center)
 
     def matrix(self) -> NDArray[np.float64]:
         """The map that is applied, as floats: (outputs, features)."""

@@ -189,6 +189,9 @@ class ReleaseDocument(_Model):
     linear_map: list[FiniteFloat] | None = Field(
         default=None, description="(p, p) map, row by row, applied before the clip, or null."
     )
+    center: list[FiniteFloat] | None = Field(
+        default=None, description="(p,) what is taken from the features before the map, or null."
+    )
     denoise: Literal["none", "project", "shrink"]
     denoised: list[FiniteFloat] | None
     provenance: dict[str, str]
@@ -224,6 +227,11 @@ class ReleaseDocument(_Model):
                 raise ValueError("the linear map can't be undone")
         if self.group is not None and self.guarantee.unit is not None:
             raise ValueError("releases by the levels of a column protect rows")
+        if self.center is not None:
+            if self.linear_map is None or self.lattice.intercept_units == 0:
+                raise ValueError("a center needs a linear map and an intercept")
+            if len(self.center) != len(declared):
+                raise ValueError("the center is not one of the features")
         if (self.guarantee.neighbors == Neighbors.REPLACE_ONE) != (self.unit_count is not None):
             raise ValueError("unit_count is public under replace-one, and only there")
         return self
@@ -257,6 +265,7 @@ def to_document(release: Release) -> dict[str, Any]:
         "published_trace": release.published_trace,
         "unit_count": release.unit_count,
         "linear_map": None if release.linear_map is None else release.linear_map.ravel().tolist(),
+        "center": None if release.center is None else release.center.tolist(),
         "denoise": release.denoise,
         "denoised": _lower(release.denoised),
         "provenance": dict(release.provenance),
@@ -320,6 +329,7 @@ def _release(document: ReleaseDocument) -> Release:
         unit_count=document.unit_count,
         reproducible=document.status == NOT_PRIVATE,
         linear_map=_square(document.linear_map),
+        center=None if document.center is None else np.array(document.center),
         denoise=document.denoise,
         denoised=_full(document.denoised, lattice.dimension, np.float64),
         provenance=document.provenance,

@@ -69,8 +69,9 @@ class Release:
     published_trace : integer, the trace of S plus noise, in squared lattice steps.
     unit_count : number of rows or persons where it is public (replace-one), else None.
     reproducible : True if a seed was used: then the release is NOT PRIVATE.
-    linear_map : (p, p) map that the encoded features went through before the clip, where the
-        mechanism learnt one; `published` and `lattice` are about mapped rows. None: none.
+    linear_map, center : (p, p) map A and (p,) center c such that A (z - c) is what became of the
+        encoded features z before the clip, where the mechanism learnt them; `published` and
+        `lattice` are about mapped rows. None: none.
     denoise : how `denoised` was made from the above: none, project or shrink.
     denoised : (d, d) estimate of S in squared units of an encoded row.
     group : the level of the rows, where those of each level were released apart, else None. Then
@@ -91,6 +92,7 @@ class Release:
     unit_count: int | None
     reproducible: bool
     linear_map: Matrix | None = None
+    center: Matrix | None = None
     denoise: str = "none"
     denoised: Matrix | None = None
     provenance: Mapping[str, str] = field(default_factory=_provenance)
@@ -129,13 +131,17 @@ class Release:
 
     def mapped(self, matrix: Matrix) -> Matrix:
         """(d, d) second moment of the mapped rows, from that of the encoded rows."""
-        return matrix if self.linear_map is None else _congruent(self.linear_map, matrix)
+        if self.linear_map is None:
+            return matrix
+        shift = None if self.center is None else -self.linear_map @ self.center / self.intercept()
+        return _congruent(self.linear_map, shift, matrix)
 
     def unmapped(self, matrix: Matrix) -> Matrix:
         """(d, d) second moment of the encoded rows, from that of the mapped rows."""
         if self.linear_map is None:
             return matrix
-        return _congruent(np.linalg.inv(self.linear_map).astype(np.float64), matrix)
+        shift = None if self.center is None else self.center / self.intercept()
+        return _congruent(np.linalg.inv(self.linear_map).astype(np.float64), shift, matrix)
 
     def second_moment(self) -> Matrix:
         """(d, d) denoised second moment of the encoded rows (z, t).
@@ -297,10 +303,12 @@ class Release:
         return from_text(text, str(path))
 
 
-def _congruent(linear_map: Matrix, matrix: Matrix) -> Matrix:
-    """A M A', A the (p, p) map, which leaves the intercept as it is."""
+def _congruent(linear_map: Matrix, shift: Matrix | None, matrix: Matrix) -> Matrix:
+    """A M A', where A takes (z, t) to (L z + shift t, t), L the (p, p) `linear_map`."""
     whole = np.eye(len(matrix))
     whole[: len(linear_map), : len(linear_map)] = linear_map
+    if shift is not None:
+        whole[: len(linear_map), -1] = shift
     image = whole @ matrix @ whole.T
     return (image + image.T) / 2
 

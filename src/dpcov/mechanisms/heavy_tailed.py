@@ -102,8 +102,9 @@ class HeavyTailed:
     variant : ``naive``, ``one-step`` or ``full``, public
     radii : ``practical`` or ``theory``, public
         ``theory``: radii and slacks with proofs, from `order`, `constant`, `alpha` and `beta`;
-        they need as many rows as `sample_size` tells. ``practical``: looks at 2 sqrt(p) with slacks
-        of .3 standard errors until all directions show, and a last radius from noisy counts.
+        they need zero mean and as many rows as `sample_size` tells. ``practical``: looks at
+        2 sqrt(p) with slacks of .3 standard errors until all directions show, and a last radius
+        from noisy counts; with an intercept, about the mean that it tells.
     order, constant : public
         k and C of E <v, x>^2k <= C (E <v, x>^2)^k.
     alpha, beta : public

@@ -12,7 +12,6 @@ import numpy as np
 from dpcov.errors import MechanismError
 from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import additive, gaussian, spectral
-from dpcov.mechanisms.radius import significant
 from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.samplers.scalars import ScalarGaussian
@@ -36,6 +35,7 @@ SQUARED_RADII = 2.0 ** (np.arange(-16, 49) / 4)  # candidates for the last radiu
 COMPARISONS = 6  # of a binary search among as many as
 SCALES = 64  # the median norm is sought among R 2^-j, R the schema's radius
 REACH = 256.0  # norm of mapped rows beyond all radii, where features are capped
+LARGEST_RATIO = 2.0**28  # of a map's singular values, which a `LinearMap` rounds to 2^-29
 FALSE_ALARM = 0.001  # chance that noise in an empty bin of norms widens the last radius
 
 
@@ -59,7 +59,8 @@ class Preconditioned:
 
     For ill-conditioned rows, whose small directions drown in noise that fits the large ones, and
     for bounds that are as good as none (up to 2^63 times too wide): a private scale comes first.
-    The error is small relative to the matrix itself (Mahalanobis), not only in Frobenius norm.
+    The error is small relative to the matrix itself (Mahalanobis), not only in Frobenius norm. With
+    an intercept each look also tells the mean, about which the next ones and the release are taken.
 
     Guarantee
     ---------
@@ -118,12 +119,11 @@ class Preconditioned:
 
     Source
     ------
-    Biswas, Dong, Kamath and Ullman, "CoinPress: practical private mean and covariance estimation",
-    NeurIPS 2020, with the multiplication in the right order (their code maps rows by A' where the
-    update is for A, which spherical data hide) and negative eigenvalues set to 0, not to their
-    size. Differences: the number of looks adapts to what they show; the noise enters the step; the
-    ensemble is orthogonal; the last radius is found privately; denoising is done on the mapped
-    rows. Spec approx A5.
+    Biswas, Dong, Kamath and Ullman, "CoinPress", NeurIPS 2020, with the multiplication in the right
+    order (their code maps rows by A' where the update is for A, which spherical data hide) and
+    negative eigenvalues set to 0, not to their size. Differences: a private scale and a center come
+    with the map; the number of looks adapts to what they show; the noise enters the step; the
+    ensemble is orthogonal; the last radius is private. Spec approx A5, A6, B1.
 
     Examples
     --------
@@ -161,14 +161,12 @@ class Preconditioned:
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
         rho, extra = gaussian.concentration(self.name, budget)
         neighbors = Neighbors(neighbors)
+        moved = 2 if neighbors == Neighbors.REPLACE_ONE else 1
         return Calibration(
             Guarantee(budget, neighbors, lattice.unit),
-            GaussianOrthogonal(
-                lattice.dimension,
-                lattice.frobenius_squared(neighbors) / (2 * self._rho_of_look(rho)) + extra,
-            ),
+            gaussian.matrix_noise(lattice, neighbors, self._rho_of_look(rho), extra),
             count_law(lattice, exact(self.count_share) * rho, extra),
-            balance_law(lattice, neighbors, exact(self.scale_share) * rho / COMPARISONS, extra),
+            count_law(lattice, exact(self.scale_share) * rho / COMPARISONS / moved**2, extra),
         )
 
     def __call__(
@@ -224,13 +222,15 @@ class Look:
     """What a look tells of the mapped rows' second moment, over the noisy `count` of rows.
 
     `values`, ascending, and `vectors` are those of the noisy matrix, whose noise has the standard
-    deviation `deviation` on its diagonal and a spectral norm of about `error`.
+    deviation `deviation` on its diagonal and a spectral norm of about `error`. Where the intercept
+    tells the `mean` of the mapped rows they are those of the matrix about it.
     """
 
     values: Vector
     vectors: Matrix
     deviation: float
     count: float
+    mean: Vector | None = None
 
     @property
     def error(self) -> float:
@@ -247,11 +247,25 @@ class Look:
         return bool(self.values[0] > 2 * self.error)
 
     def rounder(self, shape: LinearMap, slack: float) -> LinearMap:
-        """The next map (M+ + slack I)^(-1/2) A: the update multiplies from the left."""
+        """The next map (M+ + slack I)^(-1/2) A: the update multiplies from the left.
+
+        The next center is c + A^-1 mean, kept within the bounds of the schema.
+        """
         inverse_root = (self.vectors / np.sqrt(np.maximum(self.values, 0.0) + slack)) @ (
             self.vectors.T
         )
-        return LinearMap.focused(inverse_root @ shape.matrix(), REACH)
+        center = None
+        if self.mean is not None:
+            moved = shape.center + np.linalg.pinv(shape.matrix()) @ self.mean
+            center = np.clip(moved, -1.0, 1.0)
+        return LinearMap.focused(_undoable(inverse_root @ shape.matrix()), REACH, center)
+
+
+def _undoable(matrix: Matrix) -> Matrix:
+    """The map, its singular values at most `LARGEST_RATIO` times the smallest."""
+    left, values, right = np.linalg.svd(matrix)
+    largest = LARGEST_RATIO * values[-1]
+    return matrix if values[0] <= largest else (left * np.minimum(values, largest)) @ right
 
 
 def look(
@@ -270,10 +284,14 @@ def look(
     moment = rows.second_moments(radius=radius, transform=shape)[0]
     lattice, p = moment.lattice, moment.lattice.features
     noisy = (moment.units + noise).astype(np.float64) * lattice.step**2
+    mean = None
     if count is None:
-        count = max(1.0, noisy[-1, -1] / (lattice.intercept_units * lattice.step) ** 2)
-    values, vectors = np.linalg.eigh(noisy[:p, :p] / count)
-    return Look(values, vectors, law.spread * lattice.step**2 / count, count)
+        intercept = lattice.intercept_units * lattice.step
+        count = max(1.0, noisy[-1, -1] / intercept**2)
+        mean = noisy[:p, -1] / (intercept * count)
+    about = np.zeros(p) if mean is None else mean
+    values, vectors = np.linalg.eigh(noisy[:p, :p] / count - np.outer(about, about))
+    return Look(values, vectors, law.spread * lattice.step**2 / count, count, mean)
 
 
 def number_of_rows(rows: Rows, law: ScalarGaussian, entropy: Entropy) -> float:
@@ -341,7 +359,8 @@ def release_at(
     draws = additive.Draws.of(final, entropy)
     moment = rows.second_moments(radius=radius, transform=shape)[0]
     made = additive.published(mechanism, rows.schema, final, draws, moment)
-    return replace(made, linear_map=shape.matrix())
+    center = shape.center if shape.center.any() else None
+    return replace(made, linear_map=shape.matrix(), center=center)
 
 
 def _tail(p: int, share: float) -> float:
@@ -355,14 +374,6 @@ def count_law(lattice: Lattice, rho: Fraction, extra: int) -> ScalarGaussian:
     return ScalarGaussian(Fraction(lattice.unit.max_rows) ** 2 / (2 * rho) + extra)
 
 
-def balance_law(
-    lattice: Lattice, neighbors: Neighbors, rho: Fraction, extra: int
-) -> ScalarGaussian:
-    """Noise for a number of rows less another: a unit that changes moves k rows."""
-    sides = 2 if neighbors == Neighbors.REPLACE_ONE else 1
-    return ScalarGaussian(Fraction(sides * lattice.unit.max_rows) ** 2 / (2 * rho) + extra)
-
-
 def _radius(
     rows: Rows,
     shape: LinearMap,
@@ -373,11 +384,16 @@ def _radius(
 ) -> float:
     """The least radius beyond which no more than p^1.5 / sqrt(2 rho_left) mapped rows show.
 
-    There clipping one row less costs as much as the noise it takes (spec approx 2.3).
+    Clipping one row less then costs as much as the noise it takes (spec approx 2.3). Rows show in
+    1, 2, 4, ... bins that together hold more than noise alone would.
     """
     noise = law.samples(len(radii), entropy)
     counts = rows.norm_counts(radii[:-1], radius=float(radii[-1]), transform=shape)
-    shown = significant(counts + noise, law, FALSE_ALARM)
-    beyond = shown.sum() - np.cumsum(shown)
+    sums = np.append(0, np.cumsum(counts + noise))
     target = rows.lattice().features ** 1.5 / math.sqrt(2 * rho_left)
-    return float(radii[np.argmax(beyond <= target)])
+    least = 0
+    for width in 2 ** np.arange(len(radii).bit_length()):
+        noise_alone = law.upper_quantile(FALSE_ALARM / len(radii)) * math.sqrt(width)
+        shows = sums[width:] - sums[:-width] > max(target, noise_alone)
+        least = max(least, int(np.max(np.flatnonzero(shows), initial=0)))
+    return float(radii[least])

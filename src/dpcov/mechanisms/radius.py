@@ -126,16 +126,14 @@ def candidates(radius: float) -> Vector:
     return fit
 
 
-def significant(
-    counts: NDArray[np.int64], law: ScalarLaw, false_alarm: float = FALSE_ALARM
-) -> Vector:
+def significant(counts: NDArray[np.int64], law: ScalarLaw) -> Vector:
     """Counts that noise of this law alone would hardly reach, else 0.
 
     Most of the largest norms that a schema allows do not occur; noise there must not be taken for
     rows, each of which would weigh as much as thousands of small ones. Norms that occur have
     neighbours that do: beside a bin that counts, only its own noise can give a false alarm.
     """
-    kept = counts > law.upper_quantile(false_alarm / len(counts))
+    kept = counts > law.upper_quantile(FALSE_ALARM / len(counts))
     likely = counts > law.upper_quantile(LIKELY)
     for _ in counts:
         beside = np.append(kept[1:], False) | np.append(False, kept[:-1])
