@@ -93,6 +93,7 @@ BUDGETS = {
     "stable-covariance": refusing(3000),
     "whitened": refusing(3000),
     "ashtiani-liaw": refusing(100_000, epsilon=30.0),
+    "unbounded-gaussian": refusing(40_000, epsilon=30.0),
 }
 
 

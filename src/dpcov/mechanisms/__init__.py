@@ -24,6 +24,7 @@ from dpcov.mechanisms.preconditioned import Preconditioned
 from dpcov.mechanisms.separate_gaussian import SeparateGaussian
 from dpcov.mechanisms.separate_laplace import SeparateLaplace
 from dpcov.mechanisms.stable_covariance import StableCovariance
+from dpcov.mechanisms.unbounded_gaussian import UnboundedGaussian
 from dpcov.mechanisms.whitened import Whitened
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ MECHANISMS: dict[str, type[Mechanism]] = {
         StableCovariance,
         Whitened,
         AshtianiLiaw,
+        UnboundedGaussian,
     )
 }
 
@@ -128,6 +130,7 @@ __all__ = [
     "SeparateGaussian",
     "SeparateLaplace",
     "StableCovariance",
+    "UnboundedGaussian",
     "Whitened",
     "mechanism_named",
 ]
