@@ -18,6 +18,7 @@ from dpcov.mechanisms.preconditioned import release_mapped
 from dpcov.mechanisms.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
 from dpcov.mechanisms.spectral import check_share
 from dpcov.mechanisms.stable_covariance import TOO_SMALL, UNWEIGHED
+from dpcov.moment import UNITS_PER_RADIUS
 from dpcov.privacy import ApproxDP, Guarantee, Neighbors, exact
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.sources.quiet import quiet
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 GAP = 4.0  # ratio of neighbouring eigenvalues from which they are separated
 WIDEST = 1000.0  # ratio of all eigenvalues above which the largest are cut down
-SMALLEST_RATIO = 2.0**-20  # gamma where the eigenvalue below the gap is 0
 REACH = 32.0  # squared norms, over their mean, from which rows are clipped
 MOST_GROUPS = 200_000
 MOST_LOOKS = 64
@@ -232,13 +232,14 @@ class UnboundedGaussian:
         shape, closed = np.eye(p), False
         for look in range(self._looks(lattice) + 1):
             groups = _groups(rows, shape, radius, laws.values.groups, entropy)
-            values, trace = laws.values(*groups, entropy)
+            floor = (radius / UNITS_PER_RADIUS) ** 2
+            values, trace = laws.values(*groups, floor, entropy)
             left -= laws.value_cost
             radius = math.sqrt(REACH * p * trace) if trace > 0 else radius
             rank = first_gap(values, closed=closed)
             if rank is None or look == self._looks(lattice):
                 break
-            ratio = max(math.sqrt(values[rank] / values[rank - 1]), SMALLEST_RATIO)
+            ratio = math.sqrt(max(values[rank], floor) / values[rank - 1])
             covariances, _ = _groups(rows, shape, radius, laws.spaces.groups, entropy)
             basis = laws.spaces(covariances, rank, ratio, entropy)
             left -= laws.space_cost

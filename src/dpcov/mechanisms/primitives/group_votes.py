@@ -65,9 +65,11 @@ class EigenvalueEstimator:
         return math.ceil(3 * (law.threshold + 3 * law.noise.standard_deviation) / VOTE)
 
     def __call__(
-        self, covariances: Matrix, traces: Matrix, entropy: Entropy
+        self, covariances: Matrix, traces: Matrix, floor: float, entropy: Entropy
     ) -> tuple[Matrix, float]:
         """(d,) eigenvalues, descending, and the trace, of (t, d, d) covariances and (t,) traces.
+
+        Eigenvalues up to `floor`, which rounding alone may cause, are 0.
 
         Raises
         ------
@@ -75,7 +77,8 @@ class EigenvalueEstimator:
 
         """
         values = np.linalg.eigvalsh(covariances)
-        values = np.where(values > NOTHING * values.sum(axis=1, keepdims=True), values, 0.0)
+        least = np.maximum(NOTHING * values.sum(axis=1, keepdims=True), floor)
+        values = np.where(values > least, values, 0.0)
         answers = np.concatenate([values, traces[:, None]], axis=1)
         with np.errstate(divide="ignore"):
             buckets = np.where(answers > 0, np.floor(BUCKETS * np.log2(answers)), ZERO)
@@ -160,6 +163,9 @@ class SubspaceRecovery:
         if self.references is not None:
             public = np.random.default_rng(entropy.words(4).tolist())
             items = items @ public.normal(size=(d, self.references))
-        mean = self.average(d, rank, ratio)(items.reshape(t, -1), entropy).reshape(d, -1)
-        basis: Matrix = np.linalg.svd(mean)[0][:, :rank]
+        try:
+            mean = self.average(d, rank, ratio)(items.reshape(t, -1), entropy)
+        except MechanismRefused:
+            raise MechanismRefused(WANTED) from None
+        basis: Matrix = np.linalg.svd(mean.reshape(d, -1))[0][:, :rank]
         return basis
