@@ -95,7 +95,7 @@ BUDGETS = {
     "stable-covariance": refusing(3000, 60),
     "whitened": refusing(3000, 60),
     "ashtiani-liaw": refusing(100_000, 1500, epsilon=30.0),
-    "unbounded-gaussian": refusing(40_000, 3000, epsilon=30.0),
+    "unbounded-gaussian": refusing(40_000, 300, epsilon=30.0),
 }
 
 
