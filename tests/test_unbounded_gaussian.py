@@ -125,13 +125,13 @@ def test_groups_subtract_their_means_where_there_is_an_intercept():
 
 
 def test_persons_are_counted_once_each():
-    rows, round_map = normal_rows(2 * enough(3), 100.0)
+    budget = ApproxDP(20.0, 1e-3)
+    rows, round_map = normal_rows(2 * enough(3, budget), 100.0)
     schema = Schema.parse(schema_of(3).model_dump() | {"unit": {"column": "id", "max_rows": 2}})
     columns = dict(zip(schema_of(3).columns, rows.T, strict=True))
-    table = pa.table(columns | {"id": np.arange(len(rows)) // 2})
     made = UnboundedGaussian()(
-        open_rows(table, schema),
-        budget=BUDGET,
+        open_rows(pa.table(columns | {"id": np.arange(len(rows)) // 2}), schema),
+        budget=budget,
         neighbors=Neighbors.REPLACE_ONE,
         entropy=Entropy.seeded(1),
     )
