@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import stats
 
 from dpcov.accounting import compose_gdp, gdp_of_pure, with_bad_events
 from dpcov.denoise import denoise
@@ -13,7 +14,7 @@ from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError, MechanismRefused
 from dpcov.mechanisms import UnboundedGaussian, unbounded_gaussian
 from dpcov.mechanisms.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
-from dpcov.mechanisms.primitives.histogram import VOTE
+from dpcov.mechanisms.primitives.histogram import VOTE, GaussianHistograms
 from dpcov.mechanisms.primitives.stable_average import StableAverage
 from dpcov.mechanisms.unbounded_gaussian import coarse, fine, first_gap
 from dpcov.moment import Lattice
@@ -232,6 +233,27 @@ def test_the_number_of_groups_clears_the_threshold_and_a_tenth_does_not():
     covariances, traces, _ = groups_like(true, estimator.groups // 10, 300)
     with pytest.raises(MechanismRefused):
         estimator(covariances, traces, 0.0, Entropy.seeded(1))
+
+
+def test_the_noise_of_votes_covers_a_group_that_moves_all_of_them(monkeypatch):
+    estimator, seen = EigenvalueEstimator(3, 0.3, 1e-6), []
+
+    def spy(self, counts, _):
+        seen.append(counts)
+        return {(i, 0): 1.0 for i in range(4)}
+
+    monkeypatch.setattr(GaussianHistograms, "__call__", spy)
+    covariances, traces, _ = groups_like(np.array([4.0, 2.0, 1.0]), 50, 300)
+    for scale in (1.0, 1e6):
+        covariances[7] *= scale
+        estimator(covariances, traces * np.where(np.arange(50) == 7, scale, 1), 0.0, None)
+    change = {key: seen[1][key] - seen[0][key] for key in set(seen[0]) | set(seen[1])}
+    squared = sum(c**2 for c in change.values())
+    assert squared == 2 * 4
+    law = estimator.histograms.noise
+    assert float(law.variance - 8) == pytest.approx(squared * VOTE**2 / 0.3**2)
+    tail = stats.norm.sf((estimator.histograms.threshold - VOTE) / law.standard_deviation)
+    assert 4 * tail <= 1e-6
 
 
 @pytest.mark.parametrize("references", [None, 8])
