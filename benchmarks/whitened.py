@@ -35,17 +35,17 @@ CASES: tuple[tuple[type[Mechanism], int], ...] = (
 )
 
 
-def normal_rows(n: int, condition: float, seed: int) -> tuple[Matrix, Matrix]:
+def normal_rows(n: int, condition: float, seed: int, d: int = D) -> tuple[Matrix, Matrix]:
     """Rows N(0, Q diag Q') with eigenvalues from 1 / `condition` to 1; what makes them round."""
     rng = np.random.default_rng(seed)
-    rotation = np.linalg.qr(rng.normal(size=(D, D)))[0]
-    deviations = np.geomspace(condition**-0.5, 1, D)
-    rows = rng.normal(size=(n, D)) * deviations @ rotation.T
+    rotation = np.linalg.qr(rng.normal(size=(d, d)))[0]
+    deviations = np.geomspace(condition**-0.5, 1, d)
+    rows = rng.normal(size=(n, d)) * deviations @ rotation.T
     return rows, (rotation / deviations).T
 
 
 def mahalanobis(covariance: Matrix, round_map: Matrix) -> float:
-    return float(np.linalg.norm(round_map @ covariance @ round_map.T - np.eye(D)))
+    return float(np.linalg.norm(round_map @ covariance @ round_map.T - np.eye(len(covariance))))
 
 
 def errors(

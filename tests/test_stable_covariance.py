@@ -1,7 +1,5 @@
 """Stable covariance and whitened rows: accuracy without bounds, accounting, refusals."""
 
-from fractions import Fraction
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -10,7 +8,7 @@ from dpcov.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp
 from dpcov.denoise import denoise
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError, MechanismRefused, SourceError
-from dpcov.mechanisms import StableCovariance, Whitened, additive, preconditioned, stable_covariance
+from dpcov.mechanisms import StableCovariance, Whitened, stable_covariance, whitened
 from dpcov.mechanisms.primitives.release_test import ReleaseTest
 from dpcov.moment import Lattice
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP, Unit, exact
@@ -182,31 +180,20 @@ def test_the_parts_of_whitened_add_up_to_the_budget(neighbors):
 
 @pytest.mark.parametrize("intercept", [0.0, 0.3])
 @pytest.mark.parametrize("neighbors", Neighbors)
-def test_what_whitened_draws_after_its_map_costs_the_stated_rho(monkeypatch, neighbors, intercept):
+def test_whitened_releases_mapped_rows_at_the_stated_rho(monkeypatch, neighbors, intercept):
+    given, final = [], whitened.release_mapped
+
+    def last(*arguments, rho, extra, guarantee, **rest):
+        given.append((rho, extra, guarantee.budget))
+        return final(*arguments, rho=rho, extra=extra, guarantee=guarantee, **rest)
+
+    monkeypatch.setattr(whitened, "release_mapped", last)
     rows, _ = normal_rows(20_000, 100.0)
-    schema = Schema.from_bounds(-BOUND, BOUND, NAMES, intercept=intercept)
-    source = open_rows(rows, schema)
-    lattice, costs = source.lattice(), []
-    scalar_sample, draws_of = preconditioned.ScalarGaussian.sample, additive.Draws.of
-
-    def count(law, entropy):
-        costs.append(1 / (2 * law.variance))
-        return scalar_sample(law, entropy)
-
-    def final(calibration, entropy):
-        before = list(costs)
-        made = draws_of(calibration, entropy)
-        trace = Fraction(lattice.unit_bound) ** 2 / (2 * calibration.trace.variance)
-        matrix = lattice.frobenius_squared(neighbors) / (2 * calibration.matrix.variance)
-        costs[:] = [*before, matrix, trace * (neighbors is ADD)]
-        return made
-
-    monkeypatch.setattr(preconditioned.ScalarGaussian, "sample", count)
-    monkeypatch.setattr(additive.Draws, "of", final)
-    entropy = Entropy.seeded(2)
-    Whitened()(source, budget=BUDGET, neighbors=neighbors, entropy=entropy)
-    rho = Whitened().calibrate(lattice, BUDGET, neighbors).rho
-    assert rho * (1 - Fraction(1, 10**9)) < sum(costs) <= rho
+    made = released(rows, Whitened(), neighbors=neighbors, intercept=intercept)
+    rho = Whitened().calibrate(made.lattice, BUDGET, neighbors).rho
+    assert given == [(rho, 0, BUDGET)]
+    matrix_rho = made.lattice.frobenius_squared(neighbors) / (2 * made.noise.variance)
+    assert 0.8 * rho < matrix_rho < rho
 
 
 @BOTH

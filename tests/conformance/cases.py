@@ -26,13 +26,14 @@ class Budgets:
     """For one mechanism: budget -> (guarantee it gives, a smaller budget, its noise variance).
 
     The variance is the smaller budget's, over the budget's; None where it follows no simple law.
-    So many rows of `table` are enough for a release; of fewer it is refused if `may_refuse`.
+    Of a mechanism that `may_refuse`, `too_few` rows are refused; fewer than `enough` may be.
     """
 
     kept: dict
     refused: tuple
     enough: int = 300
     may_refuse: bool = False
+    too_few: int = 0
 
 
 def pure(smaller_variance=None):
@@ -61,7 +62,7 @@ def concentrated(smaller_variance=None, smaller_approximate=None):
     )
 
 
-def refusing(enough, epsilon=10.0):
+def refusing(enough, too_few, epsilon=10.0):
     """Budgets of a mechanism that needs a delta, because it may refuse."""
     budget = ApproxDP(epsilon, 1e-3)
     return Budgets(
@@ -69,6 +70,7 @@ def refusing(enough, epsilon=10.0):
         refused=(PureDP(1.0), ZCDP(0.5)),
         enough=enough,
         may_refuse=True,
+        too_few=too_few,
     )
 
 
@@ -91,9 +93,10 @@ BUDGETS = {
         kept={ApproxDP(1.0, 1e-6): (ApproxDP(1.0, 1e-6), ApproxDP(0.5, 1e-6), None)},
         refused=(PureDP(1.0), ZCDP(0.5)),
     ),
-    "stable-covariance": refusing(3000),
-    "whitened": refusing(3000),
-    "ashtiani-liaw": refusing(100_000, epsilon=30.0),
+    "stable-covariance": refusing(3000, 60),
+    "whitened": refusing(3000, 60),
+    "ashtiani-liaw": refusing(100_000, 1500, epsilon=30.0),
+    "unbounded-gaussian": refusing(40_000, 300, epsilon=30.0),
 }
 
 

@@ -26,6 +26,7 @@ from dpcov.mechanisms.preconditioned import Preconditioned
 from dpcov.mechanisms.separate_gaussian import SeparateGaussian
 from dpcov.mechanisms.separate_laplace import SeparateLaplace
 from dpcov.mechanisms.stable_covariance import StableCovariance
+from dpcov.mechanisms.unbounded_gaussian import UnboundedGaussian
 from dpcov.mechanisms.whitened import Whitened
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ MECHANISMS: dict[str, type[Mechanism]] = {
         StableCovariance,
         Whitened,
         AshtianiLiaw,
+        UnboundedGaussian,
     )
 }
 
@@ -143,6 +145,7 @@ __all__ = [
     "SeparateGaussian",
     "SeparateLaplace",
     "StableCovariance",
+    "UnboundedGaussian",
     "Whitened",
     "mechanism_named",
     "options_of",

@@ -92,13 +92,18 @@ class Calibration:
         return table.unit_count + (0 if self.units is None else self.units.sample(entropy))
 
 
+def needs_delta(name: str) -> str:
+    """What a mechanism that may refuse says of other budgets."""
+    return (
+        f"{name} needs epsilon and delta: it may refuse, and delta is for that. Give both, "
+        "or choose preconditioned for rho, matrix-laplace for epsilon alone."
+    )
+
+
 def refusing_budget(name: str, budget: Budget) -> tuple[Fraction, float]:
     """Epsilon and usable delta of a mechanism that may refuse."""
     if not isinstance(budget, ApproxDP):
-        raise MechanismError(
-            f"{name} needs epsilon and delta: it may refuse, and delta is for that. Give both, "
-            "or choose preconditioned for rho, matrix-laplace for epsilon alone."
-        )
+        raise MechanismError(needs_delta(name))
     return exact(budget.epsilon), usable_delta(budget.delta, budget.epsilon)
 
 

@@ -288,12 +288,11 @@ def _add(
     if groups is None:
         sums[0].add(block)
         return
-    for group, total in enumerate(sums):
-        members = np.flatnonzero(groups == group)
-        if members.size == block.shape[1]:
-            total.add(block)
-        elif members.size:
-            total.add(np.ascontiguousarray(block[:, members]))
+    order = np.argsort(groups, kind="stable")
+    ordered = block[:, order]
+    starts = np.searchsorted(groups[order], np.arange(len(sums) + 1))
+    for group in np.flatnonzero(np.diff(starts)).tolist():
+        sums[group].add(ordered[:, starts[group] : starts[group + 1]])
 
 
 class _Assignment:
