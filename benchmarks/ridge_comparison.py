@@ -277,6 +277,7 @@ def cells_of(name: str, scores: dict[tuple[float, str], list[float]]) -> list[di
                     "se": se,
                     "non-private": float(own["non-private"].mean()),
                     "gap": float(np.mean(own["non-private"] - ours)),
+                    "splits": len(gap),
                     "ok": bool(gap.mean() >= -2 * se),
                 }
             )
