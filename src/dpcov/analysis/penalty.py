@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 SIMULATIONS = 20
 NOISE_DRAWS = 50
-UNSEEN = 0.5  # of the noise in an entry, as the variance of directions without any (measured)
+UNSEEN = 0.25  # of the noise in a direction, as the variance of those without any (measured)
 GRID = np.geomspace(1e-7, 1e3, 41)  # in average variances of a feature
 TINY = 1e-300
 
@@ -45,7 +46,7 @@ def choose_alpha(
     fits each for every alpha, and measures its error on that truth (a parametric bootstrap), plus
     what fitting n rows costs, sigma^2 tr(H^2) / n with H the ridge's hat matrix. Directions in
     which the denoised matrix shows no variance would make errors free, so all get a little more:
-    `UNSEEN` of the standard deviation of the noise in an entry.
+    `UNSEEN` of sqrt(d) standard deviations of the noise in an entry.
 
     Parameters
     ----------
@@ -89,7 +90,8 @@ def least_risk(
     else:
         grid = np.asarray(alphas, np.float64)
     risk = _sampling_risk(truth, grid, max(1.0, release.count()))
-    unseen = UNSEEN * _noise_of_entry(release, features, draws)
+    unseen = UNSEEN * math.sqrt(release.lattice.dimension)
+    unseen *= _noise_of_entry(release, features, draws)
     for _ in range(SIMULATIONS):
         again = Problem.of(_again(release, draws), targets, features, penalty, intercept=intercept)
         lengths = np.sum(again.solutions(grid) ** 2, axis=(1, 2))
