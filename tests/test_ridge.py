@@ -12,7 +12,9 @@ import pytest
 from sklearn import linear_model
 
 import dpcov
+import dpcov.analysis.penalty as choice
 from analysis_tables import (
+    CENTERS,
     HALF_RANGES,
     ROWS,
     null_matrix,
@@ -26,7 +28,7 @@ from analysis_tables import (
     without_law,
 )
 from dpcov import choose_alpha, ridge, ridge_error_bound, ridge_path
-from dpcov.analysis.penalty import _errors
+from dpcov.analysis.penalty import _errors, pull_of_mean
 from dpcov.analysis.ridge import Problem
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
@@ -237,6 +239,55 @@ def test_without_alpha_it_is_chosen_from_the_release() -> None:
     chosen = choose_alpha(made, "y", generator=draws[0])
     assert ridge(made, "y", generator=draws[1]).alpha == chosen
     assert choose_alpha(released(), "y") < 1e-2 * chosen
+
+
+REQUEST = {"rho": 0.01, "mechanism": "gaussian", "neighbors": "replace-one", "denoise": "project"}
+
+
+def mean_errors(factor: float = 1.0) -> tuple[float, float]:
+    """Mean squared errors of a drowned mean as released, and after the pull to the midpoint."""
+    rows = np.clip(np.random.default_rng(0).normal(0.05, 0.3, (300, 4)), -1, 1)
+    plain, pulled = [], []
+    for seed in range(40):
+        made = dpcov.release(rows, lower=-1, upper=1, seed=seed, **REQUEST)
+        if factor != 1.0:
+            made = replace(made, noise=made.noise.rescaled(factor))
+        released_mean = float(made.mean()[3])
+        pull = pull_of_mean(made, 3, simulation_generator(seed))
+        plain.append((released_mean - rows[:, 3].mean()) ** 2)
+        pulled.append((released_mean + pull - rows[:, 3].mean()) ** 2)
+    return float(np.mean(plain)), float(np.mean(pulled))
+
+
+def test_a_drowned_mean_is_better_for_its_pull_to_the_midpoint() -> None:
+    plain, pulled = mean_errors()
+    assert pulled < 0.7 * plain
+
+
+def test_the_pull_is_as_large_as_the_noise_says() -> None:
+    plain, pulled = mean_errors(0.01)
+    assert pulled > 0.95 * plain
+
+
+def test_the_pull_is_to_the_midpoint_and_only_with_a_chosen_alpha() -> None:
+    made = released(0.5)
+    pull = pull_of_mean(made, made.columns.index("y"), simulation_generator(1))
+    away = made.mean()[made.columns.index("y")] - CENTERS["y"]
+    assert 0 < -pull / away < 1
+    model = ridge(made, "y", generator=simulation_generator(2))
+    fixed = ridge(made, "y", model.alpha)
+    assert np.array_equal(model.coefficients, fixed.coefficients)
+    assert 0 < (fixed.intercept - model.intercept) / away < 1
+    assert abs(pull_of_mean(released(), made.columns.index("y"), simulation_generator(1))) < 1e-4
+
+
+def test_directions_without_variance_are_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, chosen = released(0.3), []
+    for unseen in (0.0, choice.UNSEEN, 10.0):
+        monkeypatch.setattr(choice, "UNSEEN", unseen)
+        chosen.append(choose_alpha(made, "y", generator=simulation_generator(1)))
+    assert chosen[0] <= chosen[1] <= chosen[2]
+    assert chosen[0] < chosen[2]
 
 
 @pytest.mark.parametrize(

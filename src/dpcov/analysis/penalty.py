@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
 
 SIMULATIONS = 20
-PULL_DRAWS = 50
+NOISE_DRAWS = 50
+UNSEEN = 0.25  # of the noise in a direction, as the variance of those without any (measured)
 GRID = np.geomspace(1e-7, 1e3, 41)  # in average variances of a feature
 TINY = 1e-300
 
@@ -42,7 +44,9 @@ def choose_alpha(
 
     Takes the denoised matrix for the truth, simulates releases of it from the public noise law,
     fits each for every alpha, and measures its error on that truth (a parametric bootstrap), plus
-    what fitting n rows costs, sigma^2 tr(H^2) / n with H the ridge's hat matrix.
+    what fitting n rows costs, sigma^2 tr(H^2) / n with H the ridge's hat matrix. Directions in
+    which the denoised matrix shows no variance would make errors free, so all get a little more:
+    `UNSEEN` of sqrt(d) standard deviations of the noise in an entry.
 
     Parameters
     ----------
@@ -86,10 +90,24 @@ def least_risk(
     else:
         grid = np.asarray(alphas, np.float64)
     risk = _sampling_risk(truth, grid, max(1.0, release.count()))
+    unseen = UNSEEN * math.sqrt(release.lattice.dimension)
+    unseen *= _noise_of_entry(release, features, draws)
     for _ in range(SIMULATIONS):
         again = Problem.of(_again(release, draws), targets, features, penalty, intercept=intercept)
-        risk += _errors(truth, again, grid) / SIMULATIONS
+        lengths = np.sum(again.solutions(grid) ** 2, axis=(1, 2))
+        risk += (_errors(truth, again, grid) + unseen * lengths) / SIMULATIONS
     return float(grid[int(np.argmin(risk))])
+
+
+def _noise_of_entry(
+    release: Release, features: Sequence[int], generator: np.random.Generator
+) -> float:
+    """Standard deviation of the noise in an entry between features, per row, encoded."""
+    plausible = PlausibleMoments(release, sampling=False, generator=generator, draws=NOISE_DRAWS)
+    at = np.asarray(features)
+    entries = np.concatenate([errors[:, at][:, :, at] for errors in plausible.errors()])
+    apart = entries[:, ~np.eye(len(at), dtype=bool)] if len(at) > 1 else entries.ravel()
+    return float(np.sqrt(np.mean(apart**2))) / max(1.0, release.count())
 
 
 def pull_of_mean(release: Release, target: int, generator: np.random.Generator) -> float:
@@ -100,7 +118,7 @@ def pull_of_mean(release: Release, target: int, generator: np.random.Generator) 
     """
     moments, t = Moments.of(release), release.intercept()
     away = float(moments.means[target] - moments.centers[target]) / moments.scales[target]
-    plausible = PlausibleMoments(release, sampling=False, generator=generator, draws=PULL_DRAWS)
+    plausible = PlausibleMoments(release, sampling=False, generator=generator, draws=NOISE_DRAWS)
     errors = np.concatenate(list(plausible.errors()))
     ratios = (errors[:, target, -1] - away * errors[:, -1, -1] / t) / (t * moments.count)
     variance = float(np.mean(ratios**2))
