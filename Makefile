@@ -76,6 +76,7 @@ interval-coverage: .venv/ready-bench ## Coverage of the intervals
 mahalanobis: .venv/ready-bench ## Errors relative to the covariance, without bounds on it
 	$(ONE_THREAD) $(BIN)/python benchmarks/mahalanobis.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/whitened.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/unbounded.py
 
 figures: .venv/ready-bench ## Put measured results into the documents (after accuracy, bench, engines)
 	$(BIN)/python benchmarks/figures.py

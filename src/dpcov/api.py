@@ -141,7 +141,7 @@ def release(
     Raises
     ------
     DpcovError : one of its kinds, before anything is spent, except `SourceError` for data that
-        can't be read to its end.
+        can't be read to its end, and `MechanismRefused`, an outcome of a mechanism that may refuse.
 
     Examples
     --------

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dpcov.accounting import gdp_beside_bad_events, gdp_of_pure
-from dpcov.encoder import LinearMap
 from dpcov.errors import MechanismError
+from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import additive, gaussian, stable_covariance
 from dpcov.mechanisms.preconditioned import release_mapped
 from dpcov.mechanisms.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
