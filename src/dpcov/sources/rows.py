@@ -47,7 +47,7 @@ class Sum(Protocol[Total]):
     def total(self) -> Total: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)  # its repr would print the data
 class IntegerRows:
     """Rows in memory. SENSITIVE.
 
