@@ -391,9 +391,10 @@ def _radius(
     counts = rows.norm_counts(radii[:-1], radius=float(radii[-1]), transform=shape)
     sums = np.append(0, np.cumsum(counts + noise))
     target = rows.lattice().features ** 1.5 / math.sqrt(2 * rho_left)
-    least = 0
-    for width in 2 ** np.arange(len(radii).bit_length()):
-        noise_alone = law.upper_quantile(FALSE_ALARM / len(radii)) * math.sqrt(width)
+    widths, least = 2 ** np.arange(len(radii).bit_length()), 0
+    quantile = law.upper_quantile(FALSE_ALARM / (len(radii) * len(widths)))
+    for width in widths:
+        noise_alone = quantile * math.sqrt(width)
         shows = sums[width:] - sums[:-width] > max(target, noise_alone)
         least = max(least, int(np.max(np.flatnonzero(shows), initial=0)))
     return float(radii[least])
