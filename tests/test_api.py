@@ -127,7 +127,7 @@ def test_radius_and_intercept_override_the_schema(tmp_path: Path) -> None:
         ({"epsilon": 1, "neighbors": "swap"}, MechanismError, "add-remove, replace-one"),
         ({"epsilon": 1, "denoise": "magic"}, ReleaseError, "none, project, shrink"),
         ({"epsilon": 1, "trace_share": 1.0}, MechanismError, "trace_share"),
-        ({"epsilon": 1, "sigma": 1.0}, MechanismError, "no option of that name: sigma"),
+        ({"epsilon": 1, "sigma": 1.0}, MechanismError, "no option 'sigma'"),
         ({"epsilon": 1e-15}, MechanismError, "too small"),
         ({"rho": 1e-30}, MechanismError, "too small"),
         ({"epsilon": 2.0}, BudgetExceededError, "does not suffice"),
