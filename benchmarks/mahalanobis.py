@@ -22,6 +22,7 @@ from dpcov.privacy import ApproxDP, Neighbors
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
 from results import show, write
+from whitened import mahalanobis
 
 Matrix = NDArray[np.float64]
 
@@ -56,11 +57,6 @@ def table(law: str, n: int, condition: float, seed: int) -> tuple[Matrix, Matrix
     return rows * deviations @ rotation.T, (rotation / deviations).T
 
 
-def error(second_moment: Matrix, round_map: Matrix) -> float:
-    image = round_map @ second_moment @ round_map.T
-    return float(np.linalg.norm(image - np.eye(len(image))))
-
-
 def released(rows: Matrix, bound: float, mechanism: Mechanism, seed: int) -> Matrix:
     """(d, d) denoised second moment of a row."""
     names = [f"x{j}" for j in range(rows.shape[1])]
@@ -82,12 +78,12 @@ def cells(largest: int) -> Iterator[dict[str, Any]]:
             plain = []
             for seed in range(REPEATS):
                 rows, round_map = table(law, n, condition, seed)
-                plain.append(error(rows.T @ rows / n, round_map))
+                plain.append(mahalanobis(rows.T @ rows / n, round_map))
                 for mechanism, bounds in RUNS:
                     bound = BOUNDS[law] * (WIDER if bounds == "none" else 1.0)
                     estimate = released(rows, bound, mechanism, seed)
                     key = (mechanism.name, bounds)
-                    found.setdefault(key, []).append(error(estimate, round_map))
+                    found.setdefault(key, []).append(mahalanobis(estimate, round_map))
             given = float(np.median(found["preconditioned", "given"]))
             for (name, bounds), errors in found.items():
                 median, limit = float(np.median(errors)), None

@@ -114,19 +114,20 @@ class Encoder:
     ) -> NDArray[np.float64]:
         features = self._lattice.features
         with np.errstate(all="ignore"):
-            target = whole[:features] if self._map is None else unmapped
-            self._fill(values, target, self._scales)
-            if self._map is not None:
-                target[np.isnan(target)] = 0.0
-                np.subtract(target, self._offsets, out=target)
-            if roots is not None:
-                np.multiply(target, roots, out=target)
-            if roots is not None or self._map is not None:
-                np.rint(target, out=target)
-            if self._map is not None:
-                np.clip(target, -FINE_UNITS, FINE_UNITS, out=target)
+            if self._map is None:
+                self._fill(values, whole[:features], self._scales)
+                if roots is not None:
+                    np.rint(whole[:features] * roots, out=whole[:features])
+            else:
+                self._fill(values, unmapped, self._scales)
+                unmapped[np.isnan(unmapped)] = 0.0
+                np.subtract(unmapped, self._offsets, out=unmapped)
+                if roots is not None:
+                    np.multiply(unmapped, roots, out=unmapped)
+                np.rint(unmapped, out=unmapped)
+                np.clip(unmapped, -FINE_UNITS, FINE_UNITS, out=unmapped)
                 factor = UNITS_PER_RADIUS / (self._lattice.radius * FINE_UNITS)
-                np.rint(self._map.apply(target) * factor, out=whole[:features])
+                np.rint(self._map.apply(unmapped) * factor, out=whole[:features])
             _certify(whole[:features], work)
         intercept = self._lattice.intercept_units
         whole[features:] = intercept if roots is None else np.rint(roots * intercept)
