@@ -324,3 +324,15 @@ def test_a_level_is_told_by_the_cell_alone() -> None:
     assert sum(counts) == len(table())
     whole = Rows(schema(), open_source(table(), schema().file, ())).second_moments()[0]
     assert whole.unit_count == len(table())
+
+
+def test_an_option_of_a_mechanism_that_is_called_by_reaches_it() -> None:
+    prepared = prepare_by(
+        table(),
+        "group",
+        schema=schema(),
+        epsilon=1.0,
+        mechanism="adaptive-laplace",
+        by="separate-laplace",
+    )
+    assert {request.mechanism.by for request in prepared.levels.values()} == {"separate-laplace"}

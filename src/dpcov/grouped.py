@@ -58,6 +58,7 @@ class GroupedRequest:
 def prepare_by(
     data: Any,
     by: str | None = None,
+    /,  # mechanisms have options of their own called `by`
     *,
     schema: Schema | str | Path,
     epsilon: float | None = None,
