@@ -9,7 +9,7 @@ ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
 .PHONY: help demo test test-slow test-all lint types bench accuracy reproduce engines frames analysis \
 	discriminant precision \
-	ridge-comparison interval-coverage mahalanobis figures schemas clean
+	ridge-comparison interval-coverage mahalanobis trust figures schemas clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -77,6 +77,9 @@ mahalanobis: .venv/ready-bench ## Errors relative to the covariance, without bou
 	$(ONE_THREAD) $(BIN)/python benchmarks/mahalanobis.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/whitened.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/unbounded.py
+
+trust: .venv/ready-test ## Attacks on the library, and the figure that each gives
+	$(ONE_THREAD) PYTHONPATH=benchmarks:trust $(BIN)/python trust/trust.py
 
 figures: .venv/ready-bench ## Put measured results into the documents (after accuracy, bench, engines)
 	$(BIN)/python benchmarks/figures.py
