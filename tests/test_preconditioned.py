@@ -10,9 +10,10 @@ from dpcov.denoise import denoise
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError, SourceError
 from dpcov.linear_map import LinearMap
-from dpcov.mechanisms import Gaussian, Preconditioned, additive, preconditioned
+from dpcov.mechanisms import Gaussian, Preconditioned, additive, mapped, preconditioned
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP, exact
 from dpcov.releases import Release
+from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.array import ArraySource
@@ -86,8 +87,8 @@ def test_a_direction_in_which_noise_exceeds_the_rows_counts_as_empty_not_as_larg
 def metered(monkeypatch, lattice, neighbors):
     """List to which the zCDP cost of every draw that is used is added."""
     costs, quiet = [], []
-    matrix_sample = preconditioned.GaussianOrthogonal.sample
-    scalar_samples = preconditioned.ScalarGaussian.samples
+    matrix_sample = GaussianOrthogonal.sample
+    scalar_samples = mapped.ScalarGaussian.samples
     draws_of = additive.Draws.of
 
     def look(law, entropy):
@@ -110,8 +111,8 @@ def metered(monkeypatch, lattice, neighbors):
         quiet.append(True)
         return draws_of(calibration, entropy)
 
-    monkeypatch.setattr(preconditioned.GaussianOrthogonal, "sample", look)
-    monkeypatch.setattr(preconditioned.ScalarGaussian, "samples", counts)
+    monkeypatch.setattr(GaussianOrthogonal, "sample", look)
+    monkeypatch.setattr(mapped.ScalarGaussian, "samples", counts)
     monkeypatch.setattr(additive.Draws, "of", final)
     return costs
 
@@ -174,11 +175,12 @@ def last_radius(far, seed, rho=1e-3):
     rows = generator.normal(size=(10_000, D))
     rows[:far] *= 10
     source = open_rows(rows / 100, Schema.from_bounds(-1, 1, NAMES, intercept=0.0))
-    law = preconditioned.count_law(source.lattice(), Fraction(rho) / 2, 0)
-    radii = np.sqrt(D * preconditioned.SQUARED_RADII)
+    law = mapped.count_law(source.lattice(), Fraction(rho) / 2, 0)
+    radii = np.sqrt(D * mapped.SQUARED_RADII)
     shape = LinearMap.rounded(100 * np.eye(D))
     entropy = Entropy.seeded(seed)
-    return preconditioned._radius(source, shape, radii, law, 0.01, entropy) / np.sqrt(D)
+    clipped = D**1.5 / np.sqrt(2 * 0.01)
+    return mapped.private_radius(source, shape, radii, law, clipped, entropy) / np.sqrt(D)
 
 
 def test_the_last_radius_reaches_rows_that_matter_however_few_bins_tell():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import AdditiveMechanism, Gaussian, MatrixLaplace, NuclearLaplace
+from dpcov.mechanisms.nuclear_laplace import PATIENCE
 
 if TYPE_CHECKING:
     from dpcov.moment import Lattice
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 
 CANDIDATES: tuple[type[AdditiveMechanism], ...] = (NuclearLaplace, MatrixLaplace, Gaussian)
-PATIENCE = 20  # order up to which drawing nuclear-Laplace noise takes less than a second
 
 
 @dataclass(frozen=True, slots=True)

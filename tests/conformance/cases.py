@@ -88,6 +88,7 @@ BUDGETS = {
     "separate-gaussian": concentrated(),
     "adaptive-gaussian": concentrated(),
     "preconditioned": concentrated(),
+    "standardized": Budgets(kept=pure().kept | concentrated().kept, refused=()),
     "heavy-tailed": concentrated(),
     "additive-wishart": Budgets(
         kept={ApproxDP(1.0, 1e-6): (ApproxDP(1.0, 1e-6), ApproxDP(0.5, 1e-6), None)},
@@ -142,9 +143,11 @@ CASES = [
 ]
 CASES += [replace(case, private_radius=True) for case in CASES if "radius" in case.fields]
 # All noise of these is drawn first, and what they release is a moment with noise ...
-NOISE_FIRST = [case for case in CASES if isinstance(case.calibrate(Lattice(3, 1.0)), Calibration)]
+NOISE_FIRST = [
+    case for case in CASES if isinstance(case.calibrate(Lattice(3, 1.0, 0.3)), Calibration)
+]
 # ... here at the radius of the schema.
-ADDITIVE = [case for case in NOISE_FIRST if case.calibrate(Lattice(3, 1.0)).counts is None]
+ADDITIVE = [case for case in NOISE_FIRST if case.calibrate(SHAPE).counts is None]
 MAY_REFUSE = [case for case in CASES if case.may_refuse]
 REFUSED = [
     Case(name, neighbors, budget)

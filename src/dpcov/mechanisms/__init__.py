@@ -26,6 +26,7 @@ from dpcov.mechanisms.preconditioned import Preconditioned
 from dpcov.mechanisms.separate_gaussian import SeparateGaussian
 from dpcov.mechanisms.separate_laplace import SeparateLaplace
 from dpcov.mechanisms.stable_covariance import StableCovariance
+from dpcov.mechanisms.standardized import Standardized
 from dpcov.mechanisms.unbounded_gaussian import UnboundedGaussian
 from dpcov.mechanisms.whitened import Whitened
 
@@ -74,6 +75,7 @@ MECHANISMS: dict[str, type[Mechanism]] = {
         MatrixLaplace,
         NuclearLaplace,
         Gaussian,
+        Standardized,
         Laplace,
         SeparateLaplace,
         AdaptiveLaplace,
@@ -145,6 +147,7 @@ __all__ = [
     "SeparateGaussian",
     "SeparateLaplace",
     "StableCovariance",
+    "Standardized",
     "UnboundedGaussian",
     "Whitened",
     "mechanism_named",

@@ -12,14 +12,8 @@ import numpy as np
 from dpcov.errors import MechanismError
 from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import additive, gaussian, spectral
-from dpcov.mechanisms.preconditioned import (
-    SLACK,
-    count_law,
-    look,
-    number_of_rows,
-    release_at,
-    release_mapped,
-)
+from dpcov.mechanisms.mapped import count_law, release_at, release_mapped
+from dpcov.mechanisms.preconditioned import SLACK, look, number_of_rows
 from dpcov.mechanisms.primitives.bounded_moments import (
     STEP_ALPHA,
     Moments,
@@ -246,7 +240,8 @@ class HeavyTailed:
         if self.radii == "theory":
             goal = self.moments.mahalanobis_radius(lattice.features, self.alpha / 2)
             radius = min(goal, longest(shape, lattice))
-            return release_at(self, rows, shape, radius, guarantee, left, extra, share, entropy)
+            final = gaussian.calibration(lattice, guarantee, left, extra, share)
+            return release_at(self, rows, shape, radius, final, entropy)
         return release_mapped(
             self,
             rows,

@@ -23,6 +23,7 @@ FORMS: dict[str, type[SymmetricLaw] | type[SquareLaw]] = {
     "symmetric": SymmetricLaw,
     "square": SquareLaw,
 }
+PATIENCE = 20  # order up to which a draw takes less than a second
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -12,18 +11,20 @@ import numpy as np
 from dpcov.errors import MechanismError
 from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import additive, gaussian, spectral
+from dpcov.mechanisms.mapped import count_law, release_mapped
 from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.samplers.orthogonal import GaussianOrthogonal
-from dpcov.samplers.scalars import ScalarGaussian
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from numpy.typing import NDArray
 
     from dpcov.entropy import Entropy
-    from dpcov.mechanisms import Mechanism
     from dpcov.moment import Lattice
     from dpcov.privacy import Budget
     from dpcov.releases import Release
+    from dpcov.samplers.scalars import ScalarGaussian
     from dpcov.sources.rows import Rows
 
     Matrix = NDArray[np.float64]
@@ -31,12 +32,10 @@ if TYPE_CHECKING:
 
 OUTSIDE = 0.01  # share of round Gaussian rows that a step may clip
 SLACK = 0.3  # what a step adds to the spectrum it divides by, in standard errors
-SQUARED_RADII = 2.0 ** (np.arange(-16, 49) / 4)  # candidates for the last radius, over p
 COMPARISONS = 6  # of a binary search among as many as
 SCALES = 64  # the median norm is sought among R 2^-j, R the schema's radius
 REACH = 256.0  # norm of mapped rows beyond all radii, where features are capped
 LARGEST_RATIO = 2.0**28  # of a map's singular values, which a `LinearMap` rounds to 2^-29
-FALSE_ALARM = 0.001  # chance that noise in an empty bin of norms widens the last radius
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,86 +314,7 @@ def initial(rows: Rows, law: ScalarGaussian, entropy: Entropy) -> LinearMap:
     return LinearMap.focused(eye * (factor / lattice.radius), REACH)
 
 
-def release_mapped(
-    mechanism: Mechanism,
-    rows: Rows,
-    shape: LinearMap,
-    *,
-    guarantee: Guarantee,
-    rho: Fraction,
-    extra: int,
-    radius_share: float,
-    trace_share: float,
-    entropy: Entropy,
-    radii: Vector | None = None,
-) -> Release:
-    """Second moment of the mapped rows, clipped at a private radius: costs `rho` in zCDP.
-
-    Variances are larger by `extra`; see `gaussian.concentration`. The radius is one of `radii`,
-    ascending, which must be public or made from earlier looks; default, those of round rows.
-    """
-    for_radius = exact(radius_share) * rho
-    left = rho - for_radius
-    if radii is None:
-        radii = np.sqrt(rows.lattice().features * SQUARED_RADII)
-    sides = 2 if guarantee.neighbors == Neighbors.REPLACE_ONE else 1
-    counts = count_law(rows.lattice(), for_radius / sides, extra)
-    radius = _radius(rows, shape, radii, counts, float(left), entropy)
-    return release_at(mechanism, rows, shape, radius, guarantee, left, extra, trace_share, entropy)
-
-
-def release_at(
-    mechanism: Mechanism,
-    rows: Rows,
-    shape: LinearMap,
-    radius: float,
-    guarantee: Guarantee,
-    rho: Fraction,
-    extra: int,
-    trace_share: float,
-    entropy: Entropy,
-) -> Release:
-    """Second moment of the mapped rows, clipped at `radius`: costs `rho` in zCDP."""
-    final = gaussian.calibration(rows.lattice(), guarantee, rho, extra, trace_share)
-    draws = additive.Draws.of(final, entropy)
-    moment = rows.second_moments(radius=radius, transform=shape)[0]
-    made = additive.published(mechanism, rows.schema, final, draws, moment)
-    center = shape.center if shape.center.any() else None
-    return replace(made, linear_map=shape.matrix(), center=center)
-
-
 def _tail(p: int, share: float) -> float:
     """Norm that a standard normal vector exceeds with probability at most `share`."""
     log = math.log(1 / share)
     return math.sqrt(p + 2 * math.sqrt(p * log) + 2 * log)
-
-
-def count_law(lattice: Lattice, rho: Fraction, extra: int) -> ScalarGaussian:
-    """Noise for a count of rows, of which a unit has at most k."""
-    return ScalarGaussian(Fraction(lattice.unit.max_rows) ** 2 / (2 * rho) + extra)
-
-
-def _radius(
-    rows: Rows,
-    shape: LinearMap,
-    radii: Vector,
-    law: ScalarGaussian,
-    rho_left: float,
-    entropy: Entropy,
-) -> float:
-    """The least radius beyond which no more than p^1.5 / sqrt(2 rho_left) mapped rows show.
-
-    Clipping one row less then costs as much as the noise it takes (spec approx 2.3). Rows show in
-    1, 2, 4, ... bins that together hold more than noise alone would.
-    """
-    noise = law.samples(len(radii), entropy)
-    counts = rows.norm_counts(radii[:-1], radius=float(radii[-1]), transform=shape)
-    sums = np.append(0, np.cumsum(counts + noise))
-    target = rows.lattice().features ** 1.5 / math.sqrt(2 * rho_left)
-    widths, least = 2 ** np.arange(len(radii).bit_length()), 0
-    quantile = law.upper_quantile(FALSE_ALARM / (len(radii) * len(widths)))
-    for width in widths:
-        noise_alone = quantile * math.sqrt(width)
-        shows = sums[width:] - sums[:-width] > max(target, noise_alone)
-        least = max(least, int(np.max(np.flatnonzero(shows), initial=0)))
-    return float(radii[least])

@@ -14,7 +14,7 @@ from dpcov.accounting import gdp_beside_bad_events, gdp_of_pure
 from dpcov.errors import MechanismError
 from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import additive, gaussian, stable_covariance
-from dpcov.mechanisms.preconditioned import release_mapped
+from dpcov.mechanisms.mapped import release_mapped
 from dpcov.mechanisms.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
 from dpcov.mechanisms.spectral import check_share
 from dpcov.mechanisms.stable_covariance import TOO_SMALL, UNWEIGHED

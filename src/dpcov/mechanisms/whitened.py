@@ -12,7 +12,7 @@ from dpcov.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp
 from dpcov.errors import MechanismError
 from dpcov.linear_map import FINE_UNITS, LinearMap
 from dpcov.mechanisms import additive, gaussian, stable_covariance
-from dpcov.mechanisms.preconditioned import release_mapped
+from dpcov.mechanisms.mapped import release_mapped
 from dpcov.mechanisms.primitives.sampled_covariance import SampledCovariance
 from dpcov.mechanisms.primitives.stable_rows import StableRows, least_units
 from dpcov.mechanisms.spectral import check_share

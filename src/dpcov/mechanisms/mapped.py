@@ -1,0 +1,107 @@
+"""The last step of mechanisms that map rows first: a private radius, then their second moment."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpcov.mechanisms import additive, gaussian
+from dpcov.privacy import Guarantee, Neighbors, exact
+from dpcov.samplers.scalars import ScalarGaussian
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.entropy import Entropy
+    from dpcov.linear_map import LinearMap
+    from dpcov.mechanisms import Mechanism
+    from dpcov.moment import Lattice
+    from dpcov.releases import Release
+    from dpcov.samplers import ScalarLaw
+    from dpcov.sources.rows import Rows
+
+    Vector = NDArray[np.float64]
+
+SQUARED_RADII = 2.0 ** (np.arange(-16, 49) / 4)  # candidates for round rows' radius, over p
+FALSE_ALARM = 0.001  # chance that noise in an empty bin of norms widens the radius
+
+
+def count_law(lattice: Lattice, rho: Fraction, extra: int) -> ScalarGaussian:
+    """Noise for a count of rows, of which a unit has at most k."""
+    return ScalarGaussian(Fraction(lattice.unit.max_rows) ** 2 / (2 * rho) + extra)
+
+
+def release_mapped(
+    mechanism: Mechanism,
+    rows: Rows,
+    shape: LinearMap,
+    *,
+    guarantee: Guarantee,
+    rho: Fraction,
+    extra: int,
+    radius_share: float,
+    trace_share: float,
+    entropy: Entropy,
+    radii: Vector | None = None,
+) -> Release:
+    """Second moment of the mapped rows, clipped at a private radius: costs `rho` in zCDP.
+
+    Variances are larger by `extra`; see `gaussian.concentration`. The radius is one of `radii`,
+    ascending, which must be public or made from earlier looks; default, those of round rows.
+    """
+    for_radius = exact(radius_share) * rho
+    left = rho - for_radius
+    if radii is None:
+        radii = np.sqrt(rows.lattice().features * SQUARED_RADII)
+    sides = 2 if guarantee.neighbors == Neighbors.REPLACE_ONE else 1
+    counts = count_law(rows.lattice(), for_radius / sides, extra)
+    clipped = rows.lattice().features ** 1.5 / math.sqrt(2 * float(left))
+    radius = private_radius(rows, shape, radii, counts, clipped, entropy)
+    final = gaussian.calibration(rows.lattice(), guarantee, left, extra, trace_share)
+    return release_at(mechanism, rows, shape, radius, final, entropy)
+
+
+def release_at(
+    mechanism: Mechanism,
+    rows: Rows,
+    shape: LinearMap,
+    radius: float,
+    final: additive.Calibration,
+    entropy: Entropy,
+) -> Release:
+    """Second moment of the mapped rows, clipped at `radius`, with the noise of `final`."""
+    draws = additive.Draws.of(final, entropy)
+    moment = rows.second_moments(radius=radius, transform=shape)[0]
+    made = additive.published(mechanism, rows.schema, final, draws, moment)
+    center = shape.center if shape.center.any() else None
+    return replace(made, linear_map=shape.matrix(), center=center)
+
+
+def private_radius(
+    rows: Rows,
+    shape: LinearMap,
+    radii: Vector,
+    law: ScalarLaw,
+    clipped: float,
+    entropy: Entropy,
+) -> float:
+    """The least of `radii`, ascending, beyond which no more than `clipped` mapped rows show.
+
+    Where clipping one row less costs as much as the noise it takes is the best radius; for Gaussian
+    noise and round rows that is at p^1.5 / sqrt(2 rho) rows (spec approx 2.3). Rows show in 1, 2,
+    4, ... bins that together hold more than noise of `law` alone would.
+    """
+    noise = law.samples(len(radii), entropy)
+    counts = rows.norm_counts(radii[:-1], radius=float(radii[-1]), transform=shape)
+    sums = np.append(0, np.cumsum(counts + noise))
+    widths, least = 2 ** np.arange(len(radii).bit_length()), 0
+    quantile = law.upper_quantile(FALSE_ALARM / (len(radii) * len(widths)))
+    for width in widths:
+        noise_alone = quantile * math.sqrt(width)
+        shows = sums[width:] - sums[:-width] > max(clipped, noise_alone)
+        least = max(least, int(np.max(np.flatnonzero(shows), initial=0)))
+    return float(radii[least])

@@ -1,0 +1,280 @@
+"""Take the features about their means, in units of their spread, then release their moment."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from dpcov.errors import MechanismError
+from dpcov.linear_map import LinearMap
+from dpcov.mechanisms import additive, gaussian, spectral
+from dpcov.mechanisms.mapped import count_law, private_radius, release_at
+from dpcov.mechanisms.nuclear_laplace import PATIENCE
+from dpcov.mechanisms.pure import nuclear_calibration, pure_epsilon
+from dpcov.moment import UNITS_PER_RADIUS
+from dpcov.privacy import Guarantee, Neighbors, PureDP, exact
+from dpcov.samplers.nuclear import NuclearLaplace
+from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
+from dpcov.samplers.wishart import WishartDifference
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.entropy import Entropy
+    from dpcov.moment import Lattice, SecondMoment
+    from dpcov.privacy import Budget
+    from dpcov.releases import Release
+    from dpcov.samplers import MatrixLaw, ScalarLaw
+    from dpcov.sources.rows import Rows
+
+    Vector = NDArray[np.float64]
+
+QUARTERS = np.arange(-8, 25)  # candidates for the squared radius, over its mean, are 2^(k/4)
+LEAST_SPREAD = 2.0**-20  # in units of a feature's half-range
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Public outcome of calibrating `Standardized`.
+
+    `look` is the law of every number of the look, `counts` that of every count of rows by norm,
+    `final` are those of the release.
+    """
+
+    guarantee: Guarantee
+    look: ScalarLaw
+    counts: ScalarLaw
+    final: additive.Calibration
+
+    def __post_init__(self) -> None:
+        for law in (self.look, self.counts):
+            law.require_drawable()
+
+
+@dataclass(frozen=True, slots=True)
+class Standardized:
+    r"""Second moment of features about their means, in units of their spread; for any budget.
+
+    For tables whose values fill a small part of their bounds, or lie far from the midpoints: rows
+    are much shorter about their means, and noise grows with their squared length. Means and
+    spreads come from a first, private look, which takes few numbers and so little of the budget.
+
+    Guarantee
+    ---------
+    Epsilon-DP for a pure budget; rho-zCDP, or (epsilon, delta)-DP by the exact curve of the
+    Gaussian mechanism; for every input, under add/remove or replace-one, for rows or for persons
+    with at most k rows.
+
+    Sensitivity
+    -----------
+    The look takes from sum w w', w = (z, t), its diagonal and last column: sum z_j^2, sum t z_j and
+    sum t^2. In lattice units Q = 2^20, ||z|| <= Q, |z_j| <= u (a feature lies in [-1, 1], and is
+    only shortened after that), t <= T. What a row adds has
+
+        l2^2 <= Q^2 (u^2 + T^2) + T^4,    l1 <= Q^2 + T sqrt(p) Q + T^2;
+
+    what a unit adds is at most k times as long, and two units that are exchanged, twice that
+    (`look_sensitivities`; reached up to the factor for squares, which have one sign). Every number
+    gets its own discrete Gaussian of variance l2^2 / (2 rho), or discrete Laplace of scale
+    l1 / epsilon. Then counts of rows by the norm of their map, for the radius
+    (`mechanisms.radius` has the proof), and the mapped rows' second moment, whose sensitivity is
+    that of any clipped rows (`Gaussian`, `NuclearLaplace`, `MatrixLaplace`): the map depends on the
+    data through the look alone. Costs add up adaptively, in exact rationals: epsilon by basic
+    composition, rho, and for (epsilon, delta) mu^2 / 2 = rho with variances 8 larger (`gaussian`).
+
+    Not protected
+    -------------
+    Schema, budget, order of the matrix, running time; the number of rows (of persons) under
+    replace-one.
+
+    Parameters
+    ----------
+    look_share : float in (0, 1), public
+        Share of the budget for means and spreads.
+    radius_share : float in (0, 1), public
+        Share of the budget for the radius at which mapped rows are clipped.
+    trace_share : float in [0, 1), public
+        Share of the release for the trace under add/remove.
+    power : float in [0, 1], public
+        Features are divided by this power of their standard deviation: 0 leaves their scale, 1
+        gives all the same; between them, errors are smallest where they are largest.
+
+    Returns
+    -------
+    Release
+        (d, d) integers about mapped rows, the map (`Release.linear_map`) and its center, the trace,
+        the noise law: that of nuclear-laplace (from order 21 on of matrix-laplace) for a pure
+        budget, else of gaussian.
+
+    Raises
+    ------
+    MechanismError
+        The schema has no intercept, or the budget is too small for 64-bit noise. Before anything
+        is read.
+    SourceError
+        The data can be read only once. Before anything is read.
+
+    Cost
+    ----
+    Three passes over the data (six with persons); the noise of one release, and 2 p + 34 numbers.
+
+    Source
+    ------
+    dpcov. Biswas, Dong, Kamath and Ullman, "CoinPress", NeurIPS 2020, for rounds of cheap looks
+    that let later ones add less noise; this is one such round, on 2 p + 1 numbers where theirs
+    takes a matrix (`Preconditioned`).
+
+    Examples
+    --------
+    >>> from dpcov.moment import Lattice
+    >>> from dpcov.privacy import ZCDP
+    >>> lattice = Lattice(4, 2.0, intercept=0.3)
+    >>> laws = Standardized().calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)
+    >>> round(math.sqrt(laws.look.variance) * lattice.step**2, 2)
+    8.92
+
+    """
+
+    look_share: float = 0.07
+    radius_share: float = 0.07
+    trace_share: float = 0.05
+    power: float = 0.5
+
+    name: ClassVar[str] = "standardized"
+
+    def __post_init__(self) -> None:
+        for field in ("look_share", "radius_share"):
+            spectral.check_share(field, getattr(self, field))
+        if self.look_share + self.radius_share >= 1:
+            raise MechanismError("look_share and radius_share leave nothing to release.")
+        additive.check_trace_share(self.trace_share)
+        if not isinstance(self.power, int | float) or not 0 <= self.power <= 1:
+            raise MechanismError(f"power must be at least 0 and at most 1, not {self.power!r}.")
+
+    @property
+    def passes(self) -> int:
+        """The look, the radius, the release."""
+        return 3
+
+    def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
+        if lattice.intercept_units == 0:
+            raise MechanismError(
+                "standardized takes features about their means, which only an intercept tells. "
+                "Give the schema an intercept (the default is 0.3), or choose another mechanism."
+            )
+        neighbors = Neighbors(neighbors)
+        guarantee = Guarantee(budget, neighbors, lattice.unit)
+        sides = 2 if neighbors == Neighbors.REPLACE_ONE else 1
+        squared, absolute = look_sensitivities(lattice, neighbors)
+        if isinstance(budget, PureDP):
+            epsilon = pure_epsilon(self.name, budget)
+            looking, counting = self._spent(epsilon)
+            final = nuclear_calibration(
+                lattice,
+                epsilon - looking - counting,
+                neighbors,
+                self.trace_share,
+                _pure_noise,
+                Fraction(0),
+            )
+            look: ScalarLaw = ScalarLaplace(absolute / looking)
+            counts = ScalarLaplace(sides * lattice.unit.max_rows / counting)
+            return Calibration(guarantee, look, counts, replace(final, guarantee=guarantee))
+        rho, extra = gaussian.concentration(self.name, budget)
+        looking, counting = self._spent(rho)
+        left = rho - looking - counting
+        return Calibration(
+            guarantee,
+            ScalarGaussian(squared / (2 * looking) + extra),
+            count_law(lattice, counting / sides, extra),
+            gaussian.calibration(lattice, guarantee, left, extra, self.trace_share),
+        )
+
+    def __call__(
+        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
+    ) -> Release:
+        rows.require_rereadable()
+        laws = self.calibrate(rows.lattice(), budget, neighbors)
+        spread = look(rows, laws.look, entropy)
+        shape, radii = spread.standardizer(self.power)
+        noise = laws.final.matrix
+        # So many rows, all alike, weigh as much as the noise that not clipping them would add.
+        clipped = math.sqrt(noise.frobenius_squared) / rows.lattice().bound
+        radius = private_radius(rows, shape, radii, laws.counts, clipped, entropy)
+        return release_at(self, rows, shape, radius, laws.final, entropy)
+
+    def _spent(self, budget: Fraction) -> tuple[Fraction, Fraction]:
+        return exact(self.look_share) * budget, exact(self.radius_share) * budget
+
+
+def look_sensitivities(lattice: Lattice, neighbors: Neighbors) -> tuple[Fraction, Fraction]:
+    """Squared l2 and l1 sensitivity of the look, in squared lattice units; `Standardized` has why.
+
+    Exchanged units: the squares of features and of the intercept have one sign, so for them l2^2
+    is at most twice that of one unit; products have two, so four times.
+    """
+    k, p, side = lattice.unit.max_rows, lattice.features, UNITS_PER_RADIUS
+    constant = lattice.intercept_units
+    largest = min(side, math.ceil(side / exact(lattice.radius)))
+    squares = side**2 * largest**2 + constant**4
+    products = side**2 * constant**2
+    absolute = side**2 + constant * side * (math.isqrt(p - 1) + 1) + constant**2
+    two = 2 if neighbors == Neighbors.REPLACE_ONE else 1
+    return Fraction(k**2 * (two * squares + two**2 * products)), Fraction(k * two * absolute)
+
+
+def _pure_noise(dimension: int, scale: float) -> MatrixLaw:
+    if dimension <= PATIENCE:
+        return NuclearLaplace(dimension, scale)
+    return WishartDifference(dimension, scale / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """What the look tells: a center and variances about it, (p,), of features in [-1, 1]."""
+
+    center: Vector
+    variances: Vector
+
+    def standardizer(self, power: float) -> tuple[LinearMap, Vector]:
+        """The map of rows, and candidates for the radius of what it makes of them."""
+        units = self.variances ** (power / 2)
+        units = units / units.max()
+        mean_square = float(np.sum(self.variances / units**2))
+        longest = float(np.sqrt(np.sum(((1 + np.abs(self.center)) / units) ** 2)))
+        radii = np.sqrt(mean_square * 2.0 ** (QUARTERS / 4))
+        radii = np.append(radii[radii < longest], longest)
+        return LinearMap.focused(np.diag(1 / units), longest, self.center), radii
+
+
+def look(rows: Rows, law: ScalarLaw, entropy: Entropy) -> Spread:
+    """Means and variances from sums with noise of `law`; cautious where the noise drowns them."""
+    p = rows.lattice().features
+    noise = law.samples(2 * p + 1, entropy)
+    moment = rows.second_moments()[0]
+    step = moment.lattice.step
+    constant = moment.lattice.intercept_units * step
+    squares, products, corner = _sums(moment, noise)
+    deviation = law.standard_deviation * step**2
+    count = max(1.0, corner / constant**2)
+    # As uncertain as with the fewest rows that the noise in their number lets one think of.
+    fewest = max(1.0, count - 2 * deviation / constant**2)
+    of_mean, of_square = deviation / (constant * fewest), deviation / fewest
+    means = products / (constant * count)
+    # The expected mean where, before the look, any value in [-1, 1] is as likely.
+    center = np.clip(means / (1 + 3 * of_mean**2), -1, 1)
+    slack = 0.5 * np.hypot(of_square, 2 * center * of_mean) + of_mean**2
+    variances = np.clip(np.maximum(squares / count - center**2, slack) + slack, LEAST_SPREAD**2, 1)
+    return Spread(center, variances)
+
+
+def _sums(moment: SecondMoment, noise: NDArray[np.int64]) -> tuple[Vector, Vector, float]:
+    """Noisy sums of squares, of products with the intercept, and of the intercept's squares."""
+    units, p = moment.units, moment.lattice.features
+    exactly = np.concatenate([np.diag(units)[:p], units[:p, -1], units[-1:, -1]])
+    noisy = (exactly + noise.astype(object)).astype(np.float64) * moment.lattice.step**2
+    return noisy[:p], noisy[p:-1], float(noisy[-1])

@@ -1,0 +1,239 @@
+"""The mechanism that takes features about their means: what its look costs, and what it gains."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpcov.denoise import denoise
+from dpcov.encoder import Encoder
+from dpcov.entropy import Entropy, simulation_generator
+from dpcov.errors import MechanismError
+from dpcov.mechanisms import Gaussian, NuclearLaplace, Standardized, standardized
+from dpcov.moment import Lattice
+from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP, Unit, exact, gaussian_mu
+from dpcov.schema import Schema
+from dpcov.sources import open_rows
+
+D = 4
+Q = 2**20
+ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
+LATTICES = {
+    "p=1": Lattice(1, 1.0, 0.3),
+    "schema's radius": Lattice(D, 2.0, 0.3),
+    "more features than fill it": Lattice(8, 2.0, 0.3),
+    "small radius": Lattice(D, 0.5, 0.7),
+    "persons": Lattice(D, 2.0, 0.3, Unit("id", 3)),
+}
+each_lattice = pytest.mark.parametrize("lattice", LATTICES.values(), ids=LATTICES)
+each_relation = pytest.mark.parametrize("neighbors", Neighbors)
+
+
+def largest(lattice):
+    return min(Q, math.floor(Q / lattice.radius))
+
+
+def units_of(lattice):
+    """What one unit can add to the look: extreme rows, random ones, none; Python integers."""
+    rng, p, k = np.random.default_rng(1), lattice.features, lattice.unit.max_rows
+    u, t = largest(lattice), lattice.intercept_units
+    few = max(1, int((Q / u) ** 2))  # features at their bound that fill the radius
+    corner = np.array([u if j < few else 0 for j in range(p)])
+    flat = np.full(p, min(u, math.isqrt(Q**2 // p)))
+    rows = [
+        corner,
+        -corner,
+        corner[::-1],
+        corner * (-1) ** np.arange(p),
+        flat,
+        -flat,
+        np.zeros(p, int),
+    ]
+    rows += [np.trunc(flat * rng.uniform(-1, 1, p)).astype(int) for _ in range(10)]
+    found = [np.zeros(2 * p + 1, object)]
+    for row in rows:
+        z = row.astype(object)
+        found.append(k * np.concatenate([z * z, t * z, np.array([t * t], object)]))
+    return found
+
+
+def worst(lattice, neighbors):
+    """Largest squared l2 and l1 change between neighbours, exactly."""
+    units = units_of(lattice)
+    others = units if neighbors == SWAP else units[:1]
+    changes = [a - b for a in units for b in others]
+    return max(sum(c * c) for c in changes), max(sum(abs(c)) for c in changes)
+
+
+@each_lattice
+@each_relation
+def test_neighbours_change_the_look_by_no_more_than_stated(lattice, neighbors):
+    squared, absolute = worst(lattice, neighbors)
+    of_law = standardized.look_sensitivities(lattice, neighbors)
+    assert squared <= of_law[0]
+    assert absolute <= of_law[1]
+    assert squared >= of_law[0] / 3
+    assert absolute >= of_law[1] / 2.5
+
+
+def test_the_sensitivity_of_add_remove_breaks_replace_one_and_rows_break_persons():
+    lattice, persons = LATTICES["more features than fill it"], LATTICES["persons"]
+    squared, absolute = worst(lattice, SWAP)
+    assert squared > standardized.look_sensitivities(lattice, ADD)[0]
+    assert absolute > standardized.look_sensitivities(lattice, ADD)[1]
+    rows = replace(persons, unit=Unit())
+    assert worst(persons, ADD)[0] > standardized.look_sensitivities(rows, ADD)[0]
+
+
+@given(st.lists(st.floats(-3, 3), min_size=D, max_size=D), st.sampled_from([0.3, 0.5, 1.0, 2.0, 7]))
+def test_no_feature_of_a_row_is_longer_than_the_look_counts_on(cells, radius):
+    schema = Schema.from_bounds(-1, 1, list("abcd"), radius=radius)
+    lattice = Lattice(D, radius, 0.3)
+    batch = pa.record_batch({name: [cell] for name, cell in zip("abcd", cells, strict=True)})
+    (block,) = Encoder(schema, lattice).blocks(batch)
+    assert np.abs(block[:D]).max() <= min(Q, math.ceil(Q / exact(radius)))
+
+
+@each_lattice
+@each_relation
+def test_look_radius_and_release_spend_exactly_epsilon(lattice, neighbors):
+    epsilon, sides = Fraction(7, 8), 2 if neighbors == SWAP else 1
+    laws = Standardized(trace_share=0.0).calibrate(lattice, PureDP(0.875), neighbors)
+    _, absolute = standardized.look_sensitivities(lattice, neighbors)
+    spent = absolute / laws.look.scale
+    spent += sides * lattice.unit.max_rows / laws.counts.scale
+    spent += lattice.nuclear(neighbors) / Fraction(laws.final.matrix.scale)
+    assert epsilon * (1 - Fraction(1, 10**12)) <= spent <= epsilon
+
+
+@each_lattice
+@each_relation
+def test_look_radius_and_release_spend_exactly_rho(lattice, neighbors):
+    sides = 2 if neighbors == SWAP else 1
+    laws = Standardized(trace_share=0.0).calibrate(lattice, ZCDP(0.375), neighbors)
+    squared, _ = standardized.look_sensitivities(lattice, neighbors)
+    spent = squared / (2 * laws.look.variance)
+    spent += sides * Fraction(lattice.unit.max_rows) ** 2 / (2 * laws.counts.variance)
+    spent += lattice.frobenius_squared(neighbors) / (2 * laws.final.matrix.variance)
+    assert spent == Fraction(3, 8)
+
+
+def test_with_delta_all_variances_are_larger_by_the_rounding():
+    lattice, budget = LATTICES["persons"], ApproxDP(1.0, 1e-6)
+    laws = Standardized().calibrate(lattice, budget, ADD)
+    rho = Fraction(gaussian_mu(1 - 1e-12, 1e-6)) ** 2 / 2
+    squared, _ = standardized.look_sensitivities(lattice, ADD)
+    assert laws.look.variance - squared / (2 * exact(0.07) * rho) == 8
+    assert laws.counts.variance - Fraction(9) / (2 * exact(0.07) * rho) == 8
+
+
+NARROW = Schema.from_bounds(0, 1, list("abcd"))
+
+
+def narrow(n, seed=0):
+    """Correlated rows that fill a twentieth of their bounds, near one end."""
+    rng = np.random.default_rng(seed)
+    mix = np.array([[1, 0, 0, 0], [0.8, 0.6, 0, 0], [0, 0.5, 0.8, 0], [0.3, 0, 0, 0.9]])
+    return 0.15 + rng.normal(size=(n, D)) @ mix.T * [0.02, 0.03, 0.01, 0.05]
+
+
+def correlation_error(mechanism, budget, neighbors, values, seed):
+    made = mechanism(
+        open_rows(values, NARROW), budget=budget, neighbors=neighbors, entropy=Entropy.seeded(seed)
+    )
+    released = denoise(made, generator=simulation_generator(seed)).correlation()
+    return np.sqrt(np.mean((released - np.corrcoef(values.T)) ** 2))
+
+
+@pytest.mark.parametrize(
+    ("plain", "budget"),
+    [(Gaussian(), ApproxDP(1.0, 1e-6)), (Gaussian(), ZCDP(0.1)), (NuclearLaplace(), PureDP(1.0))],
+)
+@each_relation
+def test_correlations_of_a_narrow_table_are_several_times_as_accurate(plain, budget, neighbors):
+    values = narrow(5000)
+    ours, theirs = (
+        np.mean([correlation_error(m, budget, neighbors, values, seed) for seed in range(6)])
+        for m in (Standardized(), plain)
+    )
+    assert ours < theirs / 2.5
+
+
+def test_the_gain_comes_from_center_and_scale(monkeypatch):
+    """The same release about the midpoints, features as they are, is no better than without."""
+    values, budget = narrow(5000), ZCDP(0.1)
+    blind = standardized.Spread(np.zeros(D), np.ones(D))
+    monkeypatch.setattr(standardized, "look", lambda *_: blind)
+    ours, theirs = (
+        np.mean([correlation_error(m, budget, ADD, values, seed) for seed in range(6)])
+        for m in (Standardized(), Gaussian())
+    )
+    assert ours > theirs / 2.5
+
+
+def test_means_and_covariances_come_back_in_units():
+    values = narrow(50_000)
+    made = Standardized()(
+        open_rows(values, NARROW), budget=ZCDP(0.5), neighbors=ADD, entropy=Entropy.seeded(4)
+    )
+    release = denoise(made, generator=simulation_generator(0))
+    np.testing.assert_allclose(release.mean(), values.mean(axis=0), atol=0.002)
+    spread = np.sqrt(np.outer(values.var(axis=0), values.var(axis=0)))
+    np.testing.assert_allclose(release.covariance() / spread, np.cov(values.T) / spread, atol=0.05)
+    assert np.abs(release.center - (2 * values.mean(axis=0) - 1)).max() < 0.05
+
+
+@each_relation
+@pytest.mark.parametrize("budget", [PureDP(0.01), ZCDP(1e-6), PureDP(2.0), ZCDP(1.0)])
+@pytest.mark.parametrize("n", [0, 1, 7])
+def test_few_rows_and_small_budgets_leave_a_usable_release(neighbors, budget, n):
+    made = Standardized()(
+        open_rows(narrow(n), NARROW), budget=budget, neighbors=neighbors, entropy=Entropy.seeded(n)
+    )
+    covariance = denoise(made, generator=simulation_generator(0)).covariance()
+    assert np.isfinite(covariance).all()
+    assert np.linalg.eigvalsh(covariance)[0] >= -1e-9
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_a_feature_that_never_varies_does_no_harm(power):
+    values = narrow(5000)
+    values[:, 2] = 0.3
+    made = Standardized(power=power)(
+        open_rows(values, NARROW), budget=ZCDP(0.5), neighbors=ADD, entropy=Entropy.seeded(1)
+    )
+    covariance = denoise(made, generator=simulation_generator(0)).covariance()
+    assert np.sqrt(covariance[2, 2]) < 0.03
+    rest = [0, 1, 3]
+    truth = np.cov(values.T)[np.ix_(rest, rest)]
+    assert np.linalg.norm(covariance[np.ix_(rest, rest)] - truth) < 0.1 * np.linalg.norm(truth)
+
+
+def test_a_mean_that_noise_drowns_stays_at_the_midpoint_and_features_keep_their_scale():
+    rows = open_rows(narrow(50), NARROW)
+    laws = Standardized().calibrate(rows.lattice(), PureDP(0.01), ADD)
+    found = [standardized.look(rows, laws.look, Entropy.seeded(seed)) for seed in range(5)]
+    assert max(np.abs(spread.center).max() for spread in found) < 0.02
+    assert min(spread.variances.min() for spread in found) == 1
+    clear = replace(laws.look, scale=Fraction(1))
+    spread = standardized.look(rows, clear, Entropy.seeded(0))
+    np.testing.assert_allclose(spread.center, 2 * narrow(50).mean(axis=0) - 1, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"look_share": 0.0}, {"look_share": 0.6, "radius_share": 0.5}, {"power": 1.5}, {"power": "a"}],
+)
+def test_options_that_make_no_sense_are_refused(wrong):
+    with pytest.raises(MechanismError):
+        Standardized(**wrong)
+
+
+def test_a_schema_without_an_intercept_is_refused_with_the_next_step():
+    with pytest.raises(MechanismError, match="intercept"):
+        Standardized().calibrate(Lattice(3, 1.0), ZCDP(0.5), ADD)
