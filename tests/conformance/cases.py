@@ -142,10 +142,9 @@ CASES = [
     for budget in budgets.kept
 ]
 CASES += [replace(case, private_radius=True) for case in CASES if "radius" in case.fields]
+SHAPE = Lattice(3, 1.0, 0.3)
 # All noise of these is drawn first, and what they release is a moment with noise ...
-NOISE_FIRST = [
-    case for case in CASES if isinstance(case.calibrate(Lattice(3, 1.0, 0.3)), Calibration)
-]
+NOISE_FIRST = [case for case in CASES if isinstance(case.calibrate(SHAPE), Calibration)]
 # ... here at the radius of the schema.
 ADDITIVE = [case for case in NOISE_FIRST if case.calibrate(SHAPE).counts is None]
 MAY_REFUSE = [case for case in CASES if case.may_refuse]
