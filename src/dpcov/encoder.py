@@ -2,7 +2,7 @@
 
 Every function here is total: whatever a cell holds, the row gets an integer image with
 squared norm at most 2^40, and that image depends on this row alone (elementwise IEEE arithmetic
-and sums in a fixed order; never a BLAS call on inexact values).
+and sums in a fixed order; never a BLAS call on inexact values). See docs/proofs/release.md 2, 3.
 """
 
 from __future__ import annotations

@@ -57,7 +57,10 @@ class Entropy:
 
 
 def simulation_generator(seed: int | None = None) -> np.random.Generator:
-    """Generator for simulating public laws; keyed independently of any release's noise."""
+    """Generator for simulating public laws; keyed independently of any release's noise.
+
+    See docs/proofs/release.md 10.
+    """
     if seed is None:
         return np.random.default_rng()
     return np.random.default_rng(int.from_bytes(_derived(b"simulation", seed), "little"))

@@ -1,4 +1,4 @@
-"""A public affine map on encoded rows, applied exactly in integers."""
+"""A public affine map on encoded rows, applied exactly in integers (docs/proofs/release.md 2)."""
 
 from __future__ import annotations
 

@@ -30,7 +30,8 @@ class Lattice:
     constant `intercept_units`, or less in a row with a weight. B^2 = `bound` is the certified bound
     on ||w||^2. Between neighbours the second moment changes by A - A', both positive semidefinite
     with trace at most k B^2, where k = `unit.max_rows` (1 for rows); one of them is 0 under
-    add/remove. All sensitivities below are exact integers in squared lattice units.
+    add/remove. All sensitivities below are exact integers in squared lattice units
+    (docs/proofs/release.md 5).
     """
 
     features: int
@@ -125,7 +126,7 @@ class Accumulator:
 
     A block's Gram matrix is computed by BLAS in float64, where every partial sum is an integer
     below 2^53 and so exact in any order. Blocks are added to two int64 limbs, value = high * 2^32
-    + low: no overflow for fewer than 2^50 rows.
+    + low: no overflow for fewer than 2^50 rows (docs/proofs/release.md 4).
     """
 
     __slots__ = ("_high", "_low", "_pending")

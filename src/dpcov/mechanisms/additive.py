@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from dpcov.schema import Schema
     from dpcov.sources.rows import Rows
 
-KEPT_BITS = 10  # the published lattice is 2^-10 of the noise: costs under 2^-20 of its variance
+# The published lattice is 2^-10 of the noise (docs/proofs/release.md 7): costs under 2^-20 of its
+# variance.
+KEPT_BITS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,8 @@ def trace_share(lattice: Lattice, neighbors: Neighbors, share: float) -> float:
 
     Under replace-one the trace is free: with D the change of S, D = A - A' with A, A' positive
     semidefinite and traces at most k B^2, ||D||_* + |tr D| = 2 max(tr D+, tr D-) <= 2 k B^2 and
-    ||D||_F^2 + (tr D)^2 <= 2 k^2 B^4 (spec denoise 5.1), which is what the matrix alone is
-    calibrated to. Not so under add/remove. For d = 1 the matrix is its trace.
+    ||D||_F^2 + (tr D)^2 <= 2 k^2 B^4 (docs/proofs/release.md 8), which is what the matrix
+    alone is calibrated to. Not so under add/remove. For d = 1 the matrix is its trace.
     """
     return 0.0 if neighbors == Neighbors.REPLACE_ONE or lattice.dimension == 1 else share
 

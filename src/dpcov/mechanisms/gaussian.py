@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
     from dpcov.sources.rows import Rows
 
-# Variance by which a discrete Gaussian must exceed a continuous one that it stands in for.
+# Variance by which a discrete Gaussian must exceed a continuous one that it stands in for
+# (docs/proofs/release.md 6c).
 ROUNDING_VARIANCE = 8
 
 

@@ -5,7 +5,7 @@ others. Rows are counted in bins of norm with noise (`laplace_counts`, `gaussian
 on everything is post-processing: the radius that minimises a bound on what clipping takes away plus
 one on the error of the noise. The moment at that radius is private at any radius fixed in advance,
 and its noise is the same at all of them in lattice units, so the two steps compose adaptively and
-all noise is drawn before the data is read.
+all noise is drawn before the data is read (docs/proofs/release.md 9).
 
 Sensitivity. A unit of at most k rows adds to the counts a vector h of nonnegative integers that sum
 to at most k (`Rows.norm_counts`), whatever bins its rows fall in. Add/remove: the counts change by

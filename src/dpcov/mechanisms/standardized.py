@@ -78,7 +78,7 @@ class Standardized:
         l2^2 <= Q^2 (u^2 + T^2) + T^4,    l1 <= Q^2 + T sqrt(p) Q + T^2;
 
     what a unit adds is at most k times as long, and two units that are exchanged, twice that
-    (`look_sensitivities`; reached up to the factor for squares, which have one sign). Every number
+    (`look_sensitivities`; docs/proofs/release.md 9). Every number
     gets its own discrete Gaussian of variance l2^2 / (2 rho), or discrete Laplace of scale
     l1 / epsilon. Then counts of rows by the norm of their map, for the radius
     (`mechanisms.radius` has the proof), and the mapped rows' second moment, whose sensitivity is

@@ -1,4 +1,4 @@
-"""Nuclear-Laplace noise: density proportional to exp(-||Z||_* / scale) (spec pure 5, paper 003).
+"""Nuclear-Laplace noise: density proportional to exp(-||Z||_* / scale) (docs/proofs/release.md 6b).
 
 Two laws: on symmetric matrices, and the paper's on all square matrices, then symmetrised. Both are
 drawn exactly; neither is ever drawn by a Markov chain for a release.

@@ -1,4 +1,4 @@
-"""Gaussian orthogonal noise on the integers (spec approx 2.2 B, lattice 4.5)."""
+"""Gaussian orthogonal noise on the integers (docs/proofs/release.md 6c)."""
 
 from __future__ import annotations
 
