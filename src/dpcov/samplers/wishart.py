@@ -25,7 +25,7 @@ class WishartDifference:
     """Law of W1 - W2, W ~ Wishart_d(d + 1, c I) independent; for d = 1 it is Laplace(2c).
 
     Moments: mean 0, variance 4 (d+1) c^2 on the diagonal and 2 (d+1) c^2 off it. The density f
-    obeys |log f(Z + D) - log f(Z)| <= ||D||_* / 2c for every symmetric D, so a shift of nuclear norm
+    obeys |log f(Z + D) - log f(Z)| <= ||D||_* / 2c for every symmetric D: a shift of nuclear norm
     at most 2 c epsilon is epsilon-indistinguishable (docs/proofs/release.md 6a).
     """
 
