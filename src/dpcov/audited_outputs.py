@@ -189,7 +189,8 @@ def _discriminant(one: Outputs, other: Outputs) -> Statistic:
 
     def entries(outputs: Outputs) -> Matrix:
         lower = np.tril_indices(outputs.matrices.shape[1])
-        return np.column_stack([outputs.matrices[:, *lower], outputs.traces])
+        columns: Matrix = np.column_stack([outputs.matrices[:, *lower], outputs.traces])
+        return columns
 
     samples = entries(one), entries(other)
     pooled = sum(np.cov(sample, rowvar=False) for sample in samples)
@@ -197,7 +198,12 @@ def _discriminant(one: Outputs, other: Outputs) -> Statistic:
     sizes = np.where(sizes > 0, sizes, np.inf)
     means = (samples[0].mean(axis=0) - samples[1].mean(axis=0)) / sizes
     direction = np.linalg.pinv(pooled / np.outer(sizes, sizes), hermitian=True) @ means / sizes
-    return lambda outputs: entries(outputs) @ direction
+
+    def discriminant(outputs: Outputs) -> Vector:
+        values: Vector = entries(outputs) @ direction
+        return values
+
+    return discriminant
 
 
 def _of_law(
@@ -236,8 +242,8 @@ def _of_law(
 
             def form(outputs: Outputs) -> Vector:
                 whole = outputs.matrices - other + floor
-                inverses: Matrix = np.linalg.pinv(whole, hermitian=True)
-                return _projected(inverses, np.outer(lead, lead))
+                inverses = np.linalg.pinv(whole, hermitian=True)
+                return _projected(inverses.astype(np.float64), np.outer(lead, lead))
 
             return {"least eigenvalue": _least_eigenvalue(one), "inverse form": form}
         case NuclearLaplace() | SquareNuclearLaplace():
@@ -253,8 +259,7 @@ def _least_eigenvalue(known: Matrix) -> Statistic:
 
 
 def _spectra(matrices: Matrix) -> Matrix:
-    values: Matrix = np.linalg.eigvalsh(matrices)
-    return values
+    return np.linalg.eigvalsh(matrices).astype(np.float64)
 
 
 def _leading(difference: Matrix) -> Vector:
