@@ -200,8 +200,7 @@ def _discriminant(one: Outputs, other: Outputs) -> Statistic:
     direction = np.linalg.pinv(pooled / np.outer(sizes, sizes), hermitian=True) @ means / sizes
 
     def discriminant(outputs: Outputs) -> Vector:
-        values: Vector = entries(outputs) @ direction
-        return values
+        return np.asarray(entries(outputs) @ direction, np.float64)
 
     return discriminant
 
@@ -222,7 +221,7 @@ def _of_law(
         if not isinstance(trace, ScalarLaplace):
             return np.zeros(len(outputs))
         gaps = np.abs(outputs.traces - np.trace(other)) - np.abs(outputs.traces - np.trace(one))
-        return gaps / (float(trace.scale) * unit)
+        return np.asarray(gaps / (float(trace.scale) * unit), np.float64)
 
     def ratio(size: Callable[[Matrix], Vector]) -> Statistic:
         return lambda o: size(o.matrices - other) - size(o.matrices - one) + of_trace(o)
