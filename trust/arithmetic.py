@@ -253,7 +253,7 @@ def _bingham(draws: int) -> Figure:
 
 
 SUSPECT = re.compile(r"bound|norm|range|clip|limit|infer|auto|max|scale")
-DATA_MODES = ("auto", "data", "infer", "max", "private", True)
+DATA_MODES = ("auto", "data", "infer", "max", "private")
 
 
 def bounds() -> list[Figure]:
@@ -277,7 +277,17 @@ def bounds() -> list[Figure]:
         for mode in (None, *DATA_MODES)
         if not (name == "radius" and mode in (None, "private")) and _accepted(name, mode)
     ]
+    kinds = [getattr(estimators, name) for name in estimators.__all__]
+    fitted = [kind.__name__ for kind in kinds if _fits(kind)]
+    able = [kind for kind in kinds if _fits(kind, bounds=(0, 1))]
     return [
+        Figure(
+            BOUNDS,
+            "estimators that fit without public bounds; control: with them",
+            f"0; {len(kinds)}",
+            f"{len(fitted)}; {len(able)}",
+            not fitted and len(able) == len(kinds),
+        ),
         Figure(
             BOUNDS,
             f"parameters of {len(signatures)} public signatures that could take a bound from data",
@@ -296,7 +306,24 @@ def bounds() -> list[Figure]:
 
 
 # Parameters whose name is like that of a bound, and what they are.
-EXPLAINED: dict[str, str] = {}
+EXPLAINED: dict[str, str] = {
+    "boundary": "of the enumeration Neighbors",
+    "scale_share": "a share of the budget",
+    "max_rows": "declared rows of a person",
+    "bounds": "public bounds of the columns, required",
+    "target_bounds": "public bounds of the target, required",
+}
+
+
+def _fits(estimator: Any, **bounds: Any) -> bool:
+    values = np.random.default_rng(0).random((50, 2))
+    if bounds and "target_bounds" in inspect.signature(estimator).parameters:
+        bounds["target_bounds"] = (0, 1)
+    try:
+        estimator(epsilon=1.0, **bounds).fit(values, values[:, 0])
+    except (DpcovError, TypeError, ValueError):
+        return False
+    return True
 
 
 def _accepted(name: str, mode: Any) -> bool:

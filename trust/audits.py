@@ -211,9 +211,9 @@ def wrong_bingham(quick: bool) -> Figure:
     with mock.patch.object(bingham, "log_acceptance", published):
         found = _audit(
             ExponentialPCA(value_share=0.01),
-            PureDP(1.5),
+            PURE,
             ADD,
-            3_000 if quick else 10_000,
+            2_000 if quick else 5_000,
             columns=5,
         )
     return _caught("exponential-pca, Bingham with the wrong sign", found)

@@ -16,7 +16,11 @@ import sys
 from figure import Figure
 from results import show, write
 
-MODULES: tuple[str, ...] = ()
+MODULES: tuple[str, ...] = (
+    "arithmetic",
+    "randomness",
+    "audits",
+)
 
 
 def main() -> int:
