@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -51,15 +52,15 @@ ASKED: dict[str, Asked] = {
     "gaussian": Asked((CONCENTRATED, ApproxDP(1.0, 1e-6)), 500_000, 20_000),
     "laplace": Asked((PURE,), 500_000, 20_000),
     "nuclear-laplace": Asked((PURE,), 200_000, 20_000),
-    "matrix-laplace": Asked((PURE,), 50_000, 3_000),
+    "matrix-laplace": Asked((PURE,), 30_000, 3_000),
     "additive-wishart": Asked((APPROXIMATE,), 10_000, 500),
-    "separate-laplace": Asked((PURE,), 2_000, 100),
-    "separate-gaussian": Asked((CONCENTRATED,), 2_000, 100),
-    "adaptive-laplace": Asked((PURE,), 2_000, 100),
-    "adaptive-gaussian": Asked((CONCENTRATED,), 2_000, 100),
-    "eigenvector-sampling": Asked((PURE,), 2_000, 100),
-    "kapralov-talwar": Asked((PURE,), 2_000, 100),
-    "exponential-pca": Asked((PURE,), 2_000, 100),
+    "separate-laplace": Asked((PURE,), 1_000, 100),
+    "separate-gaussian": Asked((CONCENTRATED,), 1_000, 100),
+    "adaptive-laplace": Asked((PURE,), 1_000, 100),
+    "adaptive-gaussian": Asked((CONCENTRATED,), 1_000, 100),
+    "eigenvector-sampling": Asked((PURE,), 1_000, 100),
+    "kapralov-talwar": Asked((PURE,), 1_000, 100),
+    "exponential-pca": Asked((PURE,), 1_000, 100),
     "stable-covariance": Asked((APPROXIMATE,), 1_000, 100),
 }
 # Tenths of a second for one run, and thousands of rows before they release anything: an audit that
@@ -77,7 +78,7 @@ def measure(quick: bool) -> list[Figure]:
         for neighbors in Neighbors
     ]
     jobs += [partial(control, quick) for control in CONTROLS]
-    with ProcessPoolExecutor(WORKERS) as pool:
+    with ProcessPoolExecutor(WORKERS, multiprocessing.get_context("spawn")) as pool:
         figures = list(pool.map(_run, jobs))
     skipped = ", ".join(NOT_AUDITED)
     return [

@@ -134,24 +134,27 @@ class _Remembered(Rows):
     def __init__(self, rows: Rows) -> None:
         self.schema = rows.schema
         self._rows = rows
-        self._answers: dict[str, Any] = {}
+        self._answers: dict[Any, Any] = {}
 
     def require_rereadable(self) -> None:
         self._rows.require_rereadable()
 
     def second_moments(self, **asked: Any) -> list[SecondMoment]:
-        if asked.get("labels") is not None:
+        if asked.get("labels") is not None or asked.get("transform") is not None:
             return self._rows.second_moments(**asked)
         return cast("list[SecondMoment]", self._answer("second_moments", asked))
 
-    def norm_counts(self, *edges: Any, **asked: Any) -> NDArray[np.int64]:
-        return cast("NDArray[np.int64]", self._answer("norm_counts", asked, *edges)).copy()
+    def norm_counts(self, edges: Any, **asked: Any) -> NDArray[np.int64]:
+        if asked.get("transform") is not None:
+            return self._rows.norm_counts(edges, **asked)
+        exact = tuple(np.asarray(edges).tolist())
+        return cast("NDArray[np.int64]", self._answer("norm_counts", asked, exact)).copy()
 
     def integer_rows(self) -> Any:
         return self._answer("integer_rows", {})
 
     def _answer(self, question: str, asked: dict[str, Any], *more: Any) -> Any:
-        key = repr((question, asked, more))
+        key = (question, tuple(sorted(asked.items())), more)
         if key not in self._answers:
             self._answers[key] = getattr(self._rows, question)(*more, **asked)
         return self._answers[key]
