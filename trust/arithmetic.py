@@ -316,11 +316,11 @@ EXPLAINED: dict[str, str] = {
 
 
 def _fits(estimator: Any, **bounds: Any) -> bool:
-    values = np.random.default_rng(0).random((50, 2))
+    values = np.random.default_rng(0).random((5000, 2))
     if bounds and "target_bounds" in inspect.signature(estimator).parameters:
         bounds["target_bounds"] = (0, 1)
     try:
-        estimator(epsilon=1.0, **bounds).fit(values, values[:, 0])
+        estimator(epsilon=10.0, **bounds).fit(values, values[:, 0])
     except (DpcovError, TypeError, ValueError):
         return False
     return True
