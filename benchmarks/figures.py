@@ -1,7 +1,7 @@
 """Write measured results into the documents that cite them.
 
-`make figures` copies `results/*.json` to `docs/results/` and renders them into README.md and
-docs/dependencies.md, between the markers `<!-- NAME -->` and `<!-- /NAME -->`.
+`make figures` copies `results/*.json` to `docs/results/` and renders them into the pages of
+`FIGURES`, between the markers `<!-- NAME -->` and `<!-- /NAME -->`. With names, only those.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -49,10 +50,22 @@ def engines(cells: Cells) -> str:
     return _table(lines)
 
 
+def trust(cells: Cells) -> str:
+    """Every attack and its figures."""
+    lines = [["attack", "measured", "must be", "is", "ok"]]
+    for i, cell in enumerate(cells):
+        repeated = i > 0 and cells[i - 1]["attack"] == cell["attack"]
+        attack = "" if repeated else cell["attack"]
+        figures = [cell[name].replace("|", "\\|") for name in ("measured", "wanted", "found")]
+        lines.append([attack, *figures, "yes" if cell["ok"] else "**NO**"])
+    return _table(lines)
+
+
 FIGURES: dict[str, tuple[str, Callable[[Cells], str]]] = {
     "accuracy": ("README.md", accuracy),
     "bench": ("README.md", bench),
     "engines": ("docs/dependencies.md", engines),
+    "trust": ("docs/trust.md", trust),
 }
 
 
@@ -67,9 +80,10 @@ def _table(lines: list[list[str]]) -> str:
     return "\n".join([rows[0], "|" + "---|" * len(lines[0]), *rows[1:]])
 
 
-def main() -> None:
+def main(names: list[str]) -> None:
     SNAPSHOTS.mkdir(exist_ok=True)
-    for name, (page, _) in FIGURES.items():
+    for name in names or FIGURES:
+        page, _ = FIGURES[name]
         shutil.copy(ROOT / "results" / f"{name}.json", SNAPSHOTS)
         path = ROOT / page
         marked = re.compile(f"<!-- {name} -->.*<!-- /{name} -->", re.DOTALL)
@@ -80,4 +94,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

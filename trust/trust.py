@@ -16,7 +16,11 @@ import sys
 from figure import Figure
 from results import show, write
 
-MODULES: tuple[str, ...] = ()
+MODULES: tuple[str, ...] = (
+    "arithmetic",
+    "randomness",
+    "audits",
+)
 
 
 def main() -> int:
@@ -33,7 +37,8 @@ def main() -> int:
     rows = [vars(figure) for figure in figures]
     show("Trust", rows)
     if not asked.modules:
-        write("trust-quick.json" if asked.quick else "trust.json", "make trust", rows)
+        command = "make trust" + (" (quick)" if asked.quick else "")
+        write("trust-quick.json" if asked.quick else "trust.json", command, rows)
     return int(not all(figure.ok for figure in figures))
 
 

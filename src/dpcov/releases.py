@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -38,7 +39,12 @@ SMALLEST_VARIANCE = 1e-12  # of an encoded feature; below it a correlation is se
 
 
 def _provenance() -> dict[str, str]:
-    return {"library": f"dpcov {version('dpcov')}", "date": datetime.now(UTC).date().isoformat()}
+    return {"library": _library(), "date": datetime.now(UTC).date().isoformat()}
+
+
+@cache  # looking it up takes longer than many a release
+def _library() -> str:
+    return f"dpcov {version('dpcov')}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,13 @@ from dataclasses import fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+import numpy as np
+
 from dpcov.errors import MechanismError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from dpcov.entropy import Entropy
@@ -54,6 +55,9 @@ class MatrixLaw(Protocol):
     def sample(self, entropy: Entropy) -> NDArray[np.int64]:
         """(d, d) integer noise for a release."""
 
+    def samples(self, count: int, entropy: Entropy) -> NDArray[np.int64]:
+        """(count, d, d) independent draws, as `sample` makes them."""
+
     def simulate(self, generator: np.random.Generator) -> NDArray[np.float64]:
         """(d, d) noise for simulation, not for a release."""
 
@@ -91,6 +95,24 @@ def require_within(value: Fraction | float, low: Fraction | int, high: Fraction 
         raise MechanismError("The privacy budget is too small for 64-bit noise. Use a larger one.")
     if value < low:
         raise MechanismError("The privacy budget is too large for the noise. Use a smaller one.")
+
+
+def symmetric(diagonals: NDArray[np.int64], below: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(n, d, d) symmetric matrices from (n, d) diagonals and the (n, d(d-1)/2) entries below."""
+    d = diagonals.shape[1]
+    noise = np.zeros((len(diagonals), d, d), np.int64)
+    noise[:, range(d), range(d)] = diagonals
+    rows, columns = np.tril_indices(d, -1)
+    noise[:, rows, columns] = noise[:, columns, rows] = below
+    return noise
+
+
+def repeated(law: MatrixLaw, count: int, entropy: Entropy) -> NDArray[np.int64]:
+    """(count, d, d) draws of `law`, one after the other."""
+    draws = np.empty((count, law.dimension, law.dimension), np.int64)
+    for i in range(count):
+        draws[i] = law.sample(entropy)
+    return draws
 
 
 def matrix_law(document: dict[str, Any]) -> MatrixLaw:

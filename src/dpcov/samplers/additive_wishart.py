@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.special import chdtri, gammaincinv
 
-from dpcov.samplers import require_within
+from dpcov.samplers import repeated, require_within
 from dpcov.samplers.normal import LARGEST, standard_normals
 
 if TYPE_CHECKING:
@@ -86,6 +86,9 @@ class CenteredWishart:
         factor[np.tril_indices(d, -1)] = standard_normals(d * (d - 1) // 2, entropy)
         factor[np.diag_indices(d)] = np.sqrt(_chi_squares(self._freedoms(), entropy))
         return np.floor(self._centered(factor) + 0.5).astype(np.int64)
+
+    def samples(self, count: int, entropy: Entropy) -> NDArray[np.int64]:
+        return repeated(self, count, entropy)
 
     def simulate(self, generator: np.random.Generator) -> NDArray[np.float64]:
         d = self.dimension

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dpcov.samplers import require_within
+from dpcov.samplers import require_within, symmetric
 from dpcov.samplers.discrete import LARGEST_SCALE, SMALLEST_SCALE, discrete_laplace
 
 if TYPE_CHECKING:
@@ -63,12 +63,14 @@ class EntrywiseLaplace:
             require_within(scale, SMALLEST_SCALE, LARGEST_SCALE)
 
     def sample(self, entropy: Entropy) -> NDArray[np.int64]:
+        noise: NDArray[np.int64] = self.samples(1, entropy)[0]
+        return noise
+
+    def samples(self, count: int, entropy: Entropy) -> NDArray[np.int64]:
         d = self.dimension
-        noise = np.zeros((d, d), np.int64)
-        noise[np.diag_indices(d)] = discrete_laplace(self.diagonal, d, entropy)
-        below = np.tril_indices(d, -1)
-        noise[below] = discrete_laplace(self.off_diagonal, len(below[0]), entropy)
-        return noise + np.tril(noise, -1).T
+        diagonal = discrete_laplace(self.diagonal, count * d, entropy)
+        below = discrete_laplace(self.off_diagonal, count * (d * (d - 1) // 2), entropy)
+        return symmetric(diagonal.reshape(count, d), below.reshape(count, -1))
 
     def simulate(self, generator: np.random.Generator) -> NDArray[np.float64]:
         d = self.dimension

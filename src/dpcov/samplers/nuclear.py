@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dpcov.errors import MechanismError
-from dpcov.samplers import require_within
+from dpcov.samplers import repeated, require_within
 from dpcov.samplers.log_gas import simulated_eigenvalues, simulated_singular_values
 from dpcov.samplers.normal import standard_normals
 from dpcov.samplers.pfaffian import HalfLineEnsemble, LineEnsemble, largest_first
@@ -89,6 +89,17 @@ class NuclearLaplace:
         """floor(Z + 1/2), never half-to-even, so that rounding commutes with integer shifts."""
         self.require_drawable()
         return _rounded(self.scale * self._unit(entropy))
+
+    def samples(self, count: int, entropy: Entropy) -> NDArray[np.int64]:
+        if self.dimension > FAST_REJECTION:
+            return repeated(self, count, entropy)
+        self.require_drawable()
+        draws, filled = np.empty((count, self.dimension, self.dimension)), 0
+        while filled < count:
+            accepted = _accepted(self.dimension, LARGEST_BATCH, entropy)[: count - filled]
+            draws[filled : filled + len(accepted)] = accepted
+            filled += len(accepted)
+        return _rounded(self.scale * draws)
 
     def _unit(self, entropy: Entropy) -> Matrix:
         d = self.dimension
@@ -170,6 +181,9 @@ class SquareNuclearLaplace:
         values = np.array(largest_first(HalfLineEnsemble(self.dimension), entropy))
         left, right = (_haar(_square_normals(self.dimension, entropy)) for _ in range(2))
         return _rounded(self.scale * _composed(left, values, right))
+
+    def samples(self, count: int, entropy: Entropy) -> NDArray[np.int64]:
+        return repeated(self, count, entropy)
 
     def simulate(self, generator: np.random.Generator) -> Matrix:
         """Metropolis singular values, which fit the exact law to a fraction of a percent."""

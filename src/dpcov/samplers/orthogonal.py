@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dpcov.samplers import require_within
+from dpcov.samplers import require_within, symmetric
 from dpcov.samplers.discrete import LARGEST_VARIANCE, SMALLEST_VARIANCE, discrete_gaussian
 
 if TYPE_CHECKING:
@@ -59,12 +59,14 @@ class GaussianOrthogonal:
         require_within(self.variance, 2 * SMALLEST_VARIANCE, LARGEST_VARIANCE)
 
     def sample(self, entropy: Entropy) -> NDArray[np.int64]:
+        noise: NDArray[np.int64] = self.samples(1, entropy)[0]
+        return noise
+
+    def samples(self, count: int, entropy: Entropy) -> NDArray[np.int64]:
         d = self.dimension
-        noise = np.zeros((d, d), np.int64)
-        noise[np.diag_indices(d)] = discrete_gaussian(self.variance, d, entropy)
-        below = np.tril_indices(d, -1)
-        noise[below] = discrete_gaussian(self.variance / 2, len(below[0]), entropy)
-        return noise + np.tril(noise, -1).T
+        diagonal = discrete_gaussian(self.variance, count * d, entropy)
+        below = discrete_gaussian(self.variance / 2, count * (d * (d - 1) // 2), entropy)
+        return symmetric(diagonal.reshape(count, d), below.reshape(count, -1))
 
     def simulate(self, generator: np.random.Generator) -> NDArray[np.float64]:
         normals = generator.standard_normal((self.dimension, self.dimension))

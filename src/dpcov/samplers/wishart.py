@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dpcov.samplers import require_within
+from dpcov.samplers import repeated, require_within
 from dpcov.samplers.normal import LARGEST, standard_normals
 
 if TYPE_CHECKING:
@@ -82,6 +82,9 @@ class WishartDifference:
         normals = standard_normals(2 * size, entropy)
         first, second = normals.reshape(2, self.dimension, self.degrees)
         return np.floor(self._difference(first, second) + 0.5).astype(np.int64)
+
+    def samples(self, count: int, entropy: Entropy) -> NDArray[np.int64]:
+        return repeated(self, count, entropy)
 
     def simulate(self, generator: np.random.Generator) -> NDArray[np.float64]:
         first, second = generator.standard_normal((2, self.dimension, self.degrees))

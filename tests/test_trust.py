@@ -1,0 +1,37 @@
+"""`make trust`, smaller: every attack gives the figure that it must."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT / "trust"), str(ROOT / "benchmarks"), str(ROOT / "tests" / "conformance")]
+from dpcov.mechanisms import MECHANISMS  # noqa: E402
+from trust import MODULES  # noqa: E402 (no package)
+
+QUICK = [name for name in MODULES if name in ("arithmetic", "randomness", "audits")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", QUICK)
+def test_every_attack_gives_the_figure_that_it_must(name):
+    figures = importlib.import_module(name).measure(True)
+    assert figures
+    assert [figure for figure in figures if not figure.ok] == []
+    assert all(isinstance(figure.ok, bool) for figure in figures)
+
+
+def test_every_mechanism_is_audited_or_named_as_too_slow():
+    audits = importlib.import_module("audits")
+    assert audits.ASKED.keys() | set(audits.NOT_AUDITED) == MECHANISMS.keys()
+    assert not audits.ASKED.keys() & set(audits.NOT_AUDITED)
+
+
+def test_the_page_names_every_mechanism_that_is_not_audited():
+    audits = importlib.import_module("audits")
+    page = (ROOT / "docs" / "trust.md").read_text()
+    assert [name for name in audits.NOT_AUDITED if name not in page] == []
+    assert re.search(r"^## What is not protected$", page, re.MULTILINE)
