@@ -81,7 +81,7 @@ mahalanobis: .venv/ready-bench ## Errors relative to the covariance, without bou
 trust: .venv/ready-test ## Attacks on the library, and the figure that each gives
 	$(ONE_THREAD) PYTHONPATH=benchmarks:trust $(BIN)/python trust/trust.py
 
-figures: .venv/ready-bench ## Put measured results into the documents (after accuracy, bench, engines)
+figures: .venv/ready-bench ## Put measured results into the documents (after accuracy, bench, engines, trust)
 	$(BIN)/python benchmarks/figures.py
 
 schemas: .venv/ready-test ## The published JSON Schemas
