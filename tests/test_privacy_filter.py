@@ -108,7 +108,7 @@ STEP = 0.1  # every step answers by randomised response, some after a leak of pr
 STEPS: tuple[Budget, ...] = (
     ZCDP(STEP * math.tanh(STEP / 2)),
     PureDP(2 * STEP),
-    ApproxDP(STEP, 0.004),
+    ApproxDP(STEP, 0.0045),
 )
 JUMPS = (1, 2, 1)
 LONGEST = 12
@@ -129,7 +129,7 @@ def best_excess(admits) -> float:
             if not allowed(longer):
                 continue
             likely = 1 / (1 + math.exp(-jump * STEP))
-            leak = 0.004 if i == 2 else 0.0
+            leak = 0.0045 if i == 2 else 0.0
             honest = (1 - likely) * value(longer, loss + jump) + likely * value(longer, loss - jump)
             found = max(found, leak * math.exp(loss * STEP) + (1 - leak) * honest)
         return found

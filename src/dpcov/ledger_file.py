@@ -115,6 +115,8 @@ def transaction(path: Path, *, write: bool, create: bool = False) -> Iterator[sq
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
         text = _FAILURES.get(code & 0xFF, _FAILURES[sqlite3.SQLITE_IOERR])
         raise LedgerError(f"Ledger {path}: {text}") from None
+    except UnicodeDecodeError:  # sqlite3 fails to quote a damaged definition or text
+        raise LedgerError(f"Ledger {path}: {DAMAGED}") from None
 
 
 def _initialise(db: sqlite3.Connection) -> None:
@@ -178,9 +180,8 @@ def chain(db: sqlite3.Connection) -> Chain | None:
     digests = [""]
     for link in links:
         row: list[int | str] = next(unlinked.get(link["source"], iter(())), [0])
-        if link["row"] != str(row[0]) or link["digest"] != _digest(
-            digests[-1], link["source"], row
-        ):
+        found = [link["id"], link["row"], link["digest"]]
+        if found != [len(digests), str(row[0]), _digest(digests[-1], link["source"], row)]:
             return None
         digests.append(link["digest"])
     # SQLite keeps the largest number that was ever given, so that rows cut off the end are missed.
