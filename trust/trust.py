@@ -16,7 +16,7 @@ import sys
 from figure import Figure
 from results import show, write
 
-MODULES: tuple[str, ...] = ()
+MODULES: tuple[str, ...] = ("ledger_attacks", "power_loss", "malformed")
 
 
 def main() -> int:
