@@ -1,4 +1,4 @@
-"""Attacks on the ledger: kills, races, full and read-only disks, damage, clocks, mixes of budgets."""
+"""Attacks on the ledger: kills, races, bad disks, damage, clocks, mixes of budgets."""
 
 from __future__ import annotations
 

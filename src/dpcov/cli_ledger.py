@@ -24,8 +24,8 @@ def verify(
     chain = Ledger.open(file).verify()
     if head is not None and not chain.holds(head):
         raise LedgerError(
-            f"Ledger {file}: whole, but it does not continue the one with that head: an older copy, "
-            "another ledger, or written anew. Use the one that holds the last release."
+            f"Ledger {file}: whole, but it does not continue the one with that head: an older "
+            "copy, another ledger, or written anew. Use the one that holds the last release."
         )
     if as_json:
         typer.echo(json.dumps({"records": len(chain.digests), "head": chain.head}))
