@@ -1,6 +1,7 @@
 """Hand malformed files to the command line, one after the other, in a process with little memory.
 
     python readers_at_work.py KIND FIRST LAST STEP
+    python readers_at_work.py bomb NAME
 
 Prints a line of JSON for each file: exit code, and what is wrong with the output, if anything.
 The caller sees which file ended the process, if one did.
@@ -15,6 +16,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import bombs
 from dpcov import cli
 from mutants import PERSONS, SCHEMA, SECRET_NUMBER, SECRET_TEXT, mutant
 
@@ -39,9 +41,11 @@ def lines(kind: str, number: int) -> list[str]:
         case _:
             names["data"] = NAMES[kind]
             names["schema"] = ["s.toml", "p.toml"][number % 2]
-    options = ["", " --threads 2", " --delta 1e-6", " --neighbors replace-one --epsilon 2"]
-    names["ledger"] = "y.ledger" if number % 4 == 3 else names["ledger"]
-    return [RELEASE.format(**names) + " --denoise none" + options[number % 4]]
+    line = RELEASE.format(**names)
+    if number % 8 != 0:  # an entry of the ledger takes as long as all the rest
+        line = line.replace(" --ledger x.ledger", "")
+    options = ["", " --threads 2", " --delta 1e-6", " --neighbors replace-one"]
+    return [line + " --denoise none" + options[number // 2 % 4]]
 
 
 def run(line: str, output: Path) -> tuple[int, str]:
@@ -82,13 +86,44 @@ def faults(line: str, code: int, text: str, planted: bool) -> list[str]:
     return [f"{line}: {fault}" for fault in found]
 
 
-def new_ledgers() -> None:
-    """Ledgers that were not filled yet."""
-    for name in ("x.ledger", "y.ledger"):
-        Path(name).unlink(missing_ok=True)
-        neighbors = "replace-one" if name == "y.ledger" else "add-remove"
-        line = f"ledger create {name} --epsilon 1e6 --delta 0.1 --neighbors {neighbors}"
-        assert run(line, Path("output"))[0] == 0, Path("output").read_text()
+def new_ledger() -> None:
+    """A ledger that was not filled yet."""
+    Path("x.ledger").unlink(missing_ok=True)
+    code, text = run("ledger create x.ledger --epsilon 1e6 --delta 0.1", Path("output"))
+    assert code == 0, text
+
+
+def peak_memory() -> int:
+    """Bytes that the process ever held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def limit_memory() -> int:
+    """Refuse the process more than MEMORY from now on; returns what it held at most so far."""
+    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
+    return peak_memory()
+
+
+def explode(name: str) -> None:
+    """Hand over one bomb, made by a process of its own."""
+    Path("n.toml").write_text(bombs.NUMERIC)
+    Path("c.toml").write_text(bombs.CATEGORICAL)
+    Path("t.csv").write_text("a\n0\n")
+    child = os.fork()
+    if not child:
+        bombs.BOMBS[name](Path(name))
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    output = Path("output")
+    warm = bombs.line("x.csv").replace("x.csv", "t.csv")
+    assert run(warm, output)[0] == 0, output.read_text()
+    run("show r.json", output)
+    before = limit_memory()
+    code, text = run(bombs.line(name), output)
+    found = faults(bombs.line(name), code, text, planted=False)
+    told = {"number": 0, "codes": [code], "faults": found, "peak": peak_memory() - before}
+    print(json.dumps(told), flush=True)
 
 
 def main(kind: str, first: int, last: int, step: int) -> None:
@@ -96,20 +131,18 @@ def main(kind: str, first: int, last: int, step: int) -> None:
     Path("s.toml").write_text(SCHEMA)
     Path("p.toml").write_text(PERSONS)
     Path("t.csv").write_text(TABLE)
-    new_ledgers()
+    new_ledger()
     output = Path("output")
-    line = RELEASE.format(data="t.csv", schema="p.toml", ledger="x.ledger")
+    line = RELEASE.format(data="t.csv", schema="s.toml", ledger="x.ledger")
     assert run(line, output)[0] == 0, output.read_text()
     Path("m").write_bytes(Path("r.json").read_bytes())
     for warm in READERS:
         run(warm, output)
-    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = limit_memory()
     name = Path(NAMES.get(kind, "m"))
     for done, number in enumerate(range(first, last, step)):
         if done % 100 == 99:
-            new_ledgers()
+            new_ledger()
         name.write_bytes(mutant(kind, number))
         found, codes = [], []
         for command in lines(kind, number):
@@ -117,7 +150,7 @@ def main(kind: str, first: int, last: int, step: int) -> None:
             code, text = run(command, output)
             codes.append(code)
             found += faults(command, code, text, planted=kind != "release")
-        peak = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+        peak = peak_memory() - before
         print(
             json.dumps(
                 {
@@ -135,4 +168,7 @@ def main(kind: str, first: int, last: int, step: int) -> None:
 if __name__ == "__main__":
     with TemporaryDirectory() as place:
         os.chdir(place)
-        main(sys.argv[1], *map(int, sys.argv[2:5]))
+        if sys.argv[1] == "bomb":
+            explode(sys.argv[2])
+        else:
+            main(sys.argv[1], *map(int, sys.argv[2:5]))
