@@ -195,5 +195,5 @@ def measure(quick: bool) -> list[Figure]:
         *mutants(500 if quick else 10_000),
         *exploded(quick),
         rows(10_000 if quick else 100_000),
-        *coverage_guided(5_000 if quick else 200_000),
+        *coverage_guided(200 if quick else 5_000),
     ]
