@@ -127,6 +127,13 @@ def test_a_dropped_trigger_is_found(path: Path) -> None:
     assert_refused(path)
 
 
+def test_pages_that_do_not_add_up_are_found(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.seek(36)  # of the header: how many pages are free
+        file.write((5).to_bytes(4, "big"))
+    assert_refused(path)
+
+
 @pytest.mark.parametrize("count", [150, pytest.param(3000, marks=pytest.mark.slow)])
 def test_no_overwritten_byte_makes_a_spend_vanish(path: Path, count: int) -> None:
     """Some bytes of a database file mean nothing; where they do, the ledger is refused."""

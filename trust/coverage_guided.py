@@ -86,7 +86,16 @@ def main(target: str, runs: str) -> None:
             except DpcovError:
                 pass
 
-        atheris.Setup([sys.argv[0], f"-runs={runs}", "-max_len=20000", str(seeds)], read)
+        atheris.Setup(
+            [
+                sys.argv[0],
+                f"-runs={runs}",
+                "-max_len=20000",
+                f"-artifact_prefix={place}/",
+                str(seeds),
+            ],
+            read,
+        )
         atheris.Fuzz()
 
 

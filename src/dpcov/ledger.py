@@ -225,5 +225,5 @@ def _account(db: sqlite3.Connection, dataset: str | None) -> Account:
         rest = {name: max(0.0, round_down(amount)) for name, amount in state.left.items()}
         unit = entries[0].guarantee.unit if entries else None
         return Account(dataset, budget, shown, rest, Neighbors(names[dataset]), unit, entries)
-    except (BudgetError, ArithmeticError, IndexError, TypeError, ValueError):
+    except (BudgetError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
         raise LedgerError(f"Data set {dataset!r}: its ledger is {DAMAGED}") from None
