@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpcov import cli
 from dpcov.encoder import codes_of, numbers_of
 from dpcov.errors import ReleaseError, SchemaError, SourceError
 from dpcov.releases import Release
@@ -180,3 +181,26 @@ def test_parquet_is_read_alike_by_any_way_of_decoding(
     monkeypatch.setattr(arrow, "SMALL_COLUMN", 0)
     monkeypatch.setattr(arrow, "DECODED_BYTES", 100)
     assert np.array_equal(moment(path, PERSONS).units, expected)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [(MemoryError(PLANTED), 2, "not enough memory"), (ValueError(PLANTED), 1, "ValueError")],
+)
+def test_an_error_without_a_sentence_of_its_own_tells_nothing(
+    error: Exception,
+    code: int,
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(cli, "app", fail)
+    with pytest.raises(SystemExit) as ended:
+        cli.main([])
+    message = capsys.readouterr().err
+    assert ended.value.code == code
+    assert told in message
+    assert PLANTED not in message

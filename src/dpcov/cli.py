@@ -295,6 +295,8 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(2)  # the help was shown already
     except typer.Abort:
         sys.exit(130)
+    except MemoryError:
+        _fail("There is not enough memory. Check the ledger, if one was set: it counts the try.", 2)
     except Exception as error:
         _fail(
             f"Unexpected {type(error).__name__}; its text is held back, since it may quote data. "
