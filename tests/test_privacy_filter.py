@@ -79,6 +79,17 @@ def test_what_fits_a_budget_fits_a_larger_one(
         assert all(amount >= -1e-4 * exact(larger.epsilon) for amount in state.left.values())
 
 
+@pytest.mark.parametrize("sums", [0.5, 2.0, 2.9])
+def test_after_sums_the_rest_takes_as_much_rho_as_a_budget_of_its_size(sums: float) -> None:
+    rest = ApproxDP(round(3.0 - sums, 1), 1e-6)
+    sizes = (1.01**-k for k in range(2000))
+    largest = next(rho for rho in sizes if admitted(rest, [ZCDP(rho)]))
+    assert zcdp_epsilon(largest, 9e-7) > 0.98 * rest.epsilon
+    after: list[Budget] = [PureDP(sums), ZCDP(largest)]
+    assert admitted(ApproxDP(3.0, 1e-6), after)
+    assert not admitted(ApproxDP(3.0, 1e-6), [PureDP(sums), ZCDP(largest * 1.01)])
+
+
 MIXES: list[list[Budget]] = [
     [ZCDP(0.01)] * 40,
     [PureDP(0.3), *[ZCDP(0.004), ApproxDP(0.1, 5e-9), PureDP(0.1)] * 20],

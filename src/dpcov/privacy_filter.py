@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -96,6 +97,7 @@ def _concentrated(before: Balance, spends: Sequence[Budget]) -> Balance:
     )
 
 
+@lru_cache(maxsize=64)
 def settled_excess(epsilon: Fraction, delta: float) -> float:
     """Order less 1 at which most rho fits (epsilon, delta); a function of these two alone."""
 
