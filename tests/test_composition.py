@@ -111,9 +111,23 @@ def test_randomised_response_is_no_easier_to_tell_than_its_gaussian(epsilon):
     assert excess(0.97 * gdp_of_pure(epsilon)) > 1e-3
 
 
-def test_pure_epsilon_is_half_its_square_in_zcdp():
-    assert zcdp_of_pure(0.1) == 0.005
-    assert zcdp_of_pure(3.0) == 4.5
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-3, 0.1, 1.0, 3.0, 40.0, 1e9])
+def test_the_rho_of_a_pure_epsilon_covers_randomised_response_at_every_order(epsilon):
+    e = mpmath.mpf(repr(epsilon))
+
+    def per_order(order):
+        log = mpmath.log(mpmath.cosh((2 * order - 1) * e / 2) / mpmath.cosh(e / 2))
+        return log / (order - 1) / order
+
+    stated = mpmath.mpf(repr(zcdp_of_pure(epsilon)))
+    orders = [1 + mpmath.mpf(10) ** x for x in (-12, -9, -3, -1, 0, 1, 3, 9)]
+    assert all(per_order(order) <= stated for order in orders)
+    assert max(map(per_order, orders)) > stated * (1 - mpmath.mpf(10) ** -9)  # and no smaller does
+
+
+def test_a_small_pure_epsilon_is_never_more_than_half_its_square_in_zcdp():
+    assert zcdp_of_pure(1e-9) == 5e-19
+    assert zcdp_of_pure(0.1) < 0.005
 
 
 # Bad events.
@@ -302,11 +316,11 @@ def test_pure_spends_add_up_rounded_up(spends) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(spends=st.lists(PURE | RHO, min_size=2, max_size=6))
-def test_pure_spends_count_half_their_square_beside_zcdp(spends) -> None:
-    squares = sum((exact(s.epsilon) ** 2 / 2 for s in spends if isinstance(s, PureDP)), Fraction(0))
+def test_pure_spends_count_by_their_rho_beside_zcdp(spends) -> None:
+    pure = [exact(zcdp_of_pure(s.epsilon)) for s in spends if isinstance(s, PureDP)]
     found = compose(spends)
     if isinstance(found, ZCDP):
-        assert 0 <= exact(found.rho) - total(spends, "rho") - squares <= Fraction(1, 10**14)
+        assert 0 <= exact(found.rho) - total(spends, "rho") - sum(pure) <= Fraction(1, 10**14)
     else:
         assert total(spends, "rho") == 0
 
@@ -341,9 +355,9 @@ def test_a_delta_that_does_not_suffice_is_refused() -> None:
         [PureDP(1.7e308)] * 2,
         [ZCDP(1.7e308)] * 2,
         [ApproxDP(1.7e308, 1e-9)] * 2,
-        [PureDP(1e200), ZCDP(1.0)],
+        [PureDP(1.7e308), ZCDP(1.7e308)],
     ],
-    ids=["none", "pure", "zcdp", "approx", "square"],
+    ids=["none", "pure", "zcdp", "approx", "mixed"],
 )
 def test_a_composition_that_is_no_number_is_refused(spends) -> None:
     with pytest.raises(BudgetError):

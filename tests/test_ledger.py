@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
@@ -13,7 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcov.accounting import compose
+from dpcov.accounting import (
+    compose_renyi,
+    renyi_epsilon,
+    renyi_of_pure,
+    renyi_of_zcdp,
+    zcdp_of_pure,
+)
 from dpcov.errors import BudgetError, BudgetExceededError, LedgerError
 from dpcov.ledger import Ledger
 from dpcov.privacy import (
@@ -123,9 +130,9 @@ def test_every_entry_is_read_back_in_order(path: Path) -> None:
     assert [entry.id for entry in entries] == [1, 2, 3]
 
 
-def test_a_zcdp_budget_counts_a_pure_epsilon_as_half_its_square(path: Path) -> None:
+def test_a_zcdp_budget_counts_a_pure_epsilon_by_its_tight_rho(path: Path) -> None:
     account = spend(Ledger.create(path, ZCDP(0.6)), PureDP(1.0), ZCDP(0.1))
-    assert account.spent == {"rho": 0.6}
+    assert account.spent == {"rho": pytest.approx(0.1 + math.tanh(0.5), rel=1e-14)}
 
 
 def test_an_approximate_budget_adds_pure_and_approximate_spends(path: Path) -> None:
@@ -136,23 +143,36 @@ def test_an_approximate_budget_adds_pure_and_approximate_spends(path: Path) -> N
 def test_an_approximate_budget_converts_from_the_first_zcdp_spend_on(path: Path) -> None:
     spends: list[Budget] = [PureDP(0.1), ZCDP(0.001), PureDP(0.1), ZCDP(0.002)]
     account = spend(Ledger.create(path, ApproxDP(3.0, 1e-6)), *spends)
-    expected = 0.1 + zcdp_epsilon(0.001 + 0.1**2 / 2 + 0.002, 1e-6)
-    assert account.spent == {"epsilon": pytest.approx(expected, rel=1e-12), "delta": 1e-6}
+    expected = 0.1 + zcdp_epsilon(0.001 + zcdp_of_pure(0.1) + 0.002, 9e-7)
+    assert account.spent == {"epsilon": pytest.approx(expected, rel=1e-12), "delta": 9e-7}
+    assert account.left["delta"] == pytest.approx(1e-7, rel=1e-12)
 
 
 @pytest.mark.parametrize(
-    ("first", "second"),
-    [(ZCDP(0.001), ApproxDP(0.1, 1e-9)), (ApproxDP(0.1, 1e-9), ZCDP(0.001))],
-    ids=str,
+    ("spends", "sums", "rho", "left"),
+    [
+        ([ZCDP(0.001), ApproxDP(0.1, 1e-9)], 0.1, 0.001 + zcdp_of_pure(0.1), 1e-6),
+        ([ApproxDP(0.1, 1e-9), ZCDP(0.001)], 0.2, 0.001, 1e-6 - 1e-9),
+    ],
+    ids=["rho first", "delta first"],
 )
-def test_rho_and_epsilon_with_delta_are_not_mixed(
-    path: Path, first: Budget, second: Budget
+def test_rho_and_epsilon_with_delta_are_counted_together(
+    path: Path, spends: list[Budget], sums: float, rho: float, left: float
 ) -> None:
+    account = spend(Ledger.create(path, ApproxDP(3.0, 1e-6)), PureDP(0.1), *spends)
+    assert [entry.guarantee.budget for entry in account.entries] == [PureDP(0.1), *spends]
+    expected = sums + zcdp_epsilon(rho, 0.9 * left)
+    assert account.spent["epsilon"] == pytest.approx(expected, rel=1e-9)
+    assert account.spent["delta"] == pytest.approx(0.9 * left + 1e-9, rel=1e-9)
+
+
+def test_what_is_left_can_be_asked_for_by_epsilon_and_by_delta(path: Path) -> None:
     ledger = Ledger.create(path, ApproxDP(3.0, 1e-6))
-    account = spend(ledger, PureDP(0.1), first)
-    with pytest.raises(LedgerError, match=r"rho beside .* or by its epsilon alone"):
-        ledger.reserve(of(second))
-    assert ledger.account() == account
+    left = spend(ledger, PureDP(0.1), ZCDP(0.01)).left
+    with pytest.raises(BudgetExceededError):
+        ledger.reserve(of(ApproxDP(0.1, left["delta"] * 1.001)))
+    ledger.reserve(of(ApproxDP(left["epsilon"], left["delta"])))
+    assert ledger.account().left["delta"] == 0
 
 
 @pytest.mark.parametrize("spend_", [ApproxDP(0.1, 2e-6), ZCDP(5.0), PureDP(1e300)], ids=str)
@@ -260,7 +280,7 @@ def cost(budget: Budget, spend_: Budget) -> Fraction:
         case (PureDP(), PureDP(amount)) | (ZCDP(), ZCDP(amount)):
             return exact(amount)
         case ZCDP(), PureDP(epsilon):
-            return exact(epsilon) ** 2 / 2
+            return exact(zcdp_of_pure(epsilon))
     raise AssertionError("a kind that cannot be counted")
 
 
@@ -270,8 +290,19 @@ def fits(budget: Budget, spends: Sequence[Budget]) -> bool:
         case PureDP(whole) | ZCDP(whole):
             return sum((cost(budget, s) for s in spends), Fraction(0)) <= exact(whole)
         case ApproxDP(epsilon, delta):
-            total = compose(spends, delta) if spends else budget  # the best reading of them
-            return isinstance(total, ApproxDP) and total.epsilon <= epsilon * (1 + 1e-12)
+            start = next((i for i, s in enumerate(spends) if isinstance(s, ZCDP)), len(spends))
+            deltas = sum(exact(s.delta) for s in spends if isinstance(s, ApproxDP))
+            before = sum(exact(s.epsilon) for s in spends[:start])
+            if start == len(spends):
+                return before <= exact(epsilon) and deltas <= exact(delta)
+            curve = compose_renyi(
+                [
+                    renyi_of_zcdp(s.rho) if isinstance(s, ZCDP) else renyi_of_pure(s.epsilon)
+                    for s in spends[start:]
+                ]
+            )
+            rest = renyi_epsilon(curve, float(exact(delta) - deltas))
+            return float(before) + rest <= epsilon * (1 + 1e-12)
 
 
 @settings(max_examples=60, deadline=None)
@@ -291,7 +322,7 @@ def test_no_sequence_of_spends_exceeds_the_budget(budget: Budget, spends: list[B
                 if isinstance(budget, PureDP | ZCDP):
                     assert not fits(budget, [*accepted, asked])
             except LedgerError:
-                assert not isinstance(asked, type(budget)) or ZCDP in map(type, accepted)
+                assert not isinstance(asked, type(budget))
         account = ledger.account()
     assert fits(budget, accepted)
     assert [entry.guarantee.budget for entry in account.entries] == accepted

@@ -11,8 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 from dpcov import ledger as ledger_module
+from dpcov import ledger_file
 from dpcov.errors import LedgerError
-from dpcov.ledger import Ledger, file_system
+from dpcov.ledger import Ledger
+from dpcov.ledger_file import file_system
 from dpcov.privacy import PureDP
 from tables_for_tests import of, spend
 
@@ -41,7 +43,7 @@ def test_a_ledger_is_one_file(path: Path) -> None:
 
 def test_every_commit_is_synced_with_its_folder(path: Path) -> None:
     Ledger.create(path, PureDP(1.0))
-    with ledger_module._transaction(path, write=False) as db:
+    with ledger_file.transaction(path, write=False) as db:
         assert tuple(db.execute("PRAGMA synchronous").fetchone()) == (3,)
         assert tuple(db.execute("PRAGMA journal_mode").fetchone()) == ("delete",)
 
@@ -93,7 +95,7 @@ def another_database(path: Path) -> None:
 def another_version(path: Path) -> None:
     Ledger.create(path, PureDP(1.0))
     db = sqlite3.connect(path)
-    db.execute("PRAGMA user_version = 2")
+    db.execute("PRAGMA user_version = 3")
     db.close()
 
 
@@ -165,7 +167,7 @@ def test_a_locked_ledger_is_refused_after_the_wait(
         sqlite3, "connect", lambda place, **o: connect(place, **{**o, "timeout": 0.05})
     )
     with (
-        ledger_module._transaction(path, write=True),
+        ledger_file.transaction(path, write=True),
         pytest.raises(LedgerError, match="another process kept it locked"),
     ):
         ledger.reserve(of(PureDP(0.1)))
@@ -202,7 +204,7 @@ def test_a_network_file_system_is_refused(
     path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = Ledger.create(path, PureDP(1.0))
-    monkeypatch.setattr(ledger_module, "file_system", lambda *_: kind)
+    monkeypatch.setattr(ledger_file, "file_system", lambda *_: kind)
     for action in (lambda: Ledger.create(path, PureDP(1.0)), lambda: Ledger.open(ledger.path)):
         with pytest.raises(LedgerError, match=f"network file system .{kind}."):
             action()
@@ -212,5 +214,5 @@ def test_a_network_file_system_is_refused(
 def test_a_local_file_system_is_accepted(
     path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger_module, "file_system", lambda *_: kind)
+    monkeypatch.setattr(ledger_file, "file_system", lambda *_: kind)
     assert Ledger.create(path, PureDP(1.0)).datasets() == ["default"]

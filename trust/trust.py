@@ -20,6 +20,9 @@ MODULES: tuple[str, ...] = (
     "arithmetic",
     "randomness",
     "audits",
+    "ledger_attacks",
+    "power_loss",
+    "malformed",
 )
 
 

@@ -93,8 +93,9 @@ def gdp_of_pure(epsilon: float) -> float:
 
 
 def zcdp_of_pure(epsilon: float) -> float:
-    """Rho that epsilon-DP implies: epsilon^2 / 2 (Bun and Steinke 2016, Prop. 1.4)."""
-    return round_up(exact(epsilon) ** 2 / 2)
+    """Rho that epsilon-DP implies: epsilon tanh(epsilon / 2), tight (docs/proofs/ledger.md, 3)."""
+    tight = Fraction(epsilon * math.tanh(epsilon / 2) * (1 + ROUNDING))
+    return round_up(min(exact(epsilon) ** 2 / 2, tight))
 
 
 # Bad events.
@@ -217,20 +218,20 @@ def compose(spends: Sequence[Budget], delta: float = 0.0) -> Budget:
     """One budget that releases with these `spends`, fixed in advance, are sure to keep together.
 
     What a release asks may depend on earlier ones; how much it spends may not (the ledger counts
-    spends that do, by rules that allow it). Pure budgets add in epsilon, zCDP in rho (a pure
-    epsilon is epsilon^2/2-zCDP: Bun and Steinke 2016, Prop. 1.4 and Lemma 1.7), (epsilon, delta)
-    in both. Where kinds are mixed the result is (epsilon, delta)-DP with the given total `delta`,
-    by the better of the two readings of the pure part. Any `delta` left over by (epsilon, delta)
-    spends serves the zCDP part.
+    spends that do, by rules that allow it). Pure budgets add in epsilon, zCDP in rho (Bun and
+    Steinke 2016, Lemma 1.7; a pure epsilon by `zcdp_of_pure`), (epsilon, delta) in both. Where
+    kinds are mixed the result is (epsilon, delta)-DP with the given total `delta`, by the better of
+    the two readings of the pure part. Any `delta` left over by (epsilon, delta) spends serves the
+    zCDP part.
     """
     if not spends:
         raise BudgetError("Nothing to compose.")
     approx = [s for s in spends if isinstance(s, ApproxDP)]
     pure = _sum(exact(s.epsilon) for s in spends if isinstance(s, PureDP))
-    squares = _sum(exact(s.epsilon) ** 2 / 2 for s in spends if isinstance(s, PureDP))
+    as_rho = _sum(exact(zcdp_of_pure(s.epsilon)) for s in spends if isinstance(s, PureDP))
     rho = _sum(exact(s.rho) for s in spends if isinstance(s, ZCDP))
     if not approx and delta == 0:
-        return ZCDP(round_up(rho + squares)) if rho else PureDP(round_up(pure))
+        return ZCDP(round_up(rho + as_rho)) if rho else PureDP(round_up(pure))
     if delta:
         ApproxDP(1.0, delta)  # refuses what is no delta
     epsilon = _sum(exact(s.epsilon) for s in approx)
@@ -240,7 +241,7 @@ def compose(spends: Sequence[Budget], delta: float = 0.0) -> Budget:
         raise BudgetError("The deltas of these releases add up to more than the total delta.")
     options = [] if rho else [epsilon + pure]
     if left > 0:
-        conversions = [(pure, rho), (Fraction(0), rho + squares)]
+        conversions = [(pure, rho), (Fraction(0), rho + as_rho)]
         converted = [(p, zcdp_epsilon(round_up(r), left)) for p, r in conversions if r]
         options += [epsilon + p + exact(e) for p, e in converted if e < math.inf]
     if not options:

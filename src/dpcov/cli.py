@@ -12,6 +12,7 @@ import typer
 
 from dpcov.cli_analysis import app as analysis_app
 from dpcov.cli_audit import app as audit_app
+from dpcov.cli_ledger import verify
 from dpcov.errors import DpcovError, MechanismError
 
 app = typer.Typer(
@@ -23,6 +24,7 @@ app = typer.Typer(
 )
 ledger_app = typer.Typer(help="Keep account of the privacy budget.", no_args_is_help=True)
 app.add_typer(ledger_app, name="ledger")
+ledger_app.command("verify")(verify)
 app.add_typer(analysis_app)
 app.add_typer(audit_app)
 
@@ -295,6 +297,8 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(2)  # the help was shown already
     except typer.Abort:
         sys.exit(130)
+    except MemoryError:
+        _fail("There is not enough memory. Check the ledger, if one was set: it counts the try.", 2)
     except Exception as error:
         _fail(
             f"Unexpected {type(error).__name__}; its text is held back, since it may quote data. "

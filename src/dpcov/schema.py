@@ -271,6 +271,8 @@ class Schema(_Model):
             return cls.parse(tomllib.loads(text))
         except tomllib.TOMLDecodeError as error:
             raise SchemaError(f"The schema {str(path)!r} is not valid TOML: {error}.") from None
+        except RecursionError:
+            raise SchemaError(f"The schema {str(path)!r} is nested too deeply.") from None
         except SchemaError as error:
             raise SchemaError(f"The schema {str(path)!r} has a fault. {error}") from None
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpcov.encoder import Encoder, cells, is_missing
+from dpcov.encoder import Encoder, cells, distinct, is_missing
 from dpcov.errors import SourceError
 from dpcov.schema import Schema
 
@@ -70,8 +70,16 @@ class Persons:
             raise SourceError(CHANGED)
 
     def _numbered(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
-        """Number of each row's person, in order of first appearance; -1 for a missing id."""
-        ids = cells(batch.column(self._column), self._missing)
+        """Number of each row's person; -1 for a missing id."""
+        column = batch.column(self._column)
+        if (parts := distinct(column)) is not None:
+            here: NDArray[np.int64] = np.append(self._numbers_of(parts[0]), -1)[parts[1]]
+            return here
+        return self._numbers_of(column)
+
+    def _numbers_of(self, column: pa.Array) -> NDArray[np.int64]:
+        """Numbers of these ids, new ones in order of first appearance."""
+        ids = cells(column, self._missing)
         absent = is_missing(ids, self._missing)
         if pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type):
             ids = ids.cast(pa.large_binary())  # texts from a file may be no valid UTF-8

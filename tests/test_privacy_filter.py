@@ -1,0 +1,170 @@
+"""The ledger's rule: whatever is asked after whatever was seen, all that is admitted fits."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpcov import privacy_filter
+from dpcov.accounting import GDP, numeric_delta
+from dpcov.errors import BudgetError
+from dpcov.privacy import ZCDP, ApproxDP, Budget, PureDP, exact, zcdp_epsilon
+from dpcov.privacy_filter import balance, settled_excess
+
+BUDGET = ApproxDP(1.5, 1e-6)
+EPSILON = st.floats(0.01, 1.0)
+SPEND = (
+    st.builds(PureDP, EPSILON)
+    | st.builds(ZCDP, st.floats(1e-4, 0.02))
+    | st.builds(ApproxDP, EPSILON, st.floats(1e-12, 1e-7))
+)
+
+
+def admitted(budget: Budget, spends: list[Budget]) -> bool:
+    try:
+        return balance(budget, spends).admitted
+    except BudgetError:
+        return False
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.3, 1.5, 20.0])
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-2])
+def test_the_settled_order_takes_as_much_rho_as_any_order(epsilon: float, delta: float) -> None:
+    excess = settled_excess(exact(epsilon), delta)
+    room = float(
+        (exact(epsilon) - privacy_filter._conversion(excess, delta)) / (1 + Fraction(excess))
+    )
+    assert zcdp_epsilon(room, delta) == pytest.approx(epsilon, rel=1e-5)
+
+
+@settings(max_examples=100)
+@given(spends=st.lists(SPEND, max_size=6), rho=st.floats(1e-4, 0.02))
+def test_the_filter_admits_what_plain_zcdp_with_bad_events_would(
+    spends: list[Budget], rho: float
+) -> None:
+    spends = [ZCDP(rho), *spends]
+    deltas = sum(s.delta for s in spends if isinstance(s, ApproxDP))
+    total = float(privacy_filter._rho(spends))
+    if zcdp_epsilon(total, 9e-7) <= 1.5 * (1 - 1e-4) and deltas < 1e-7:
+        assert admitted(BUDGET, spends)
+
+
+@settings(max_examples=100)
+@given(spends=st.lists(SPEND, max_size=6), more=SPEND)
+def test_nothing_is_ever_given_back(spends: list[Budget], more: Budget) -> None:
+    if admitted(BUDGET, spends) and admitted(BUDGET, [*spends, more]):
+        before, after = balance(BUDGET, spends), balance(BUDGET, [*spends, more])
+        for name in ("epsilon", "delta"):
+            assert after.left[name] <= before.left[name]
+            assert after.spent[name] + after.left[name] <= exact(getattr(BUDGET, name))
+
+
+@settings(max_examples=100)
+@given(
+    spends=st.lists(SPEND, max_size=6),
+    epsilon=st.floats(0.0, 2.0),
+    factor=st.floats(1.0, 10.0),
+)
+def test_what_fits_a_budget_fits_a_larger_one(
+    spends: list[Budget], epsilon: float, factor: float
+) -> None:
+    if admitted(BUDGET, spends):
+        larger = ApproxDP(BUDGET.epsilon + epsilon, BUDGET.delta * factor)
+        state = balance(larger, spends)
+        assert all(amount >= -1e-4 * exact(larger.epsilon) for amount in state.left.values())
+
+
+@pytest.mark.parametrize("sums", [0.5, 2.0, 2.9])
+def test_after_sums_the_rest_takes_as_much_rho_as_a_budget_of_its_size(sums: float) -> None:
+    rest = ApproxDP(round(3.0 - sums, 1), 1e-6)
+    sizes = (1.01**-k for k in range(2000))
+    largest = next(rho for rho in sizes if admitted(rest, [ZCDP(rho)]))
+    assert zcdp_epsilon(largest, 9e-7) > 0.98 * rest.epsilon
+    after: list[Budget] = [PureDP(sums), ZCDP(largest)]
+    assert admitted(ApproxDP(3.0, 1e-6), after)
+    assert not admitted(ApproxDP(3.0, 1e-6), [PureDP(sums), ZCDP(largest * 1.01)])
+
+
+MIXES: list[list[Budget]] = [
+    [ZCDP(0.01)] * 40,
+    [PureDP(0.3), *[ZCDP(0.004), ApproxDP(0.1, 5e-9), PureDP(0.1)] * 20],
+    [ApproxDP(0.2, 1e-7), ZCDP(0.005), *[ApproxDP(0.05, 1e-8)] * 30],
+    [ZCDP(0.001), PureDP(0.5), *[PureDP(0.05)] * 60],
+]
+
+
+@pytest.mark.parametrize("mix", MIXES, ids=["rho", "all", "deltas", "pure"])
+def test_what_is_admitted_keeps_the_budget_by_dp_accounting(mix: list[Budget]) -> None:
+    taken: list[Budget] = []
+    for spend in mix:
+        if admitted(BUDGET, [*taken, spend]):
+            taken.append(spend)
+    assert len(taken) < len(mix), "the budget was not used up"
+    steps = [GDP(math.sqrt(2 * s.rho)) if isinstance(s, ZCDP) else s for s in taken]
+    assert numeric_delta(steps, BUDGET.epsilon, grid=1e-3) <= BUDGET.delta
+    assert (
+        numeric_delta(steps * 4, BUDGET.epsilon, grid=1e-3) > BUDGET.delta
+    )  # the oracle can refuse
+
+
+# An adaptive adversary, computed exactly.
+
+COARSE = ApproxDP(1.0, 0.05)
+STEP = 0.1  # every step answers by randomised response, some after a leak of probability delta
+STEPS: tuple[Budget, ...] = (
+    ZCDP(STEP * math.tanh(STEP / 2)),
+    PureDP(2 * STEP),
+    ApproxDP(STEP, 0.0045),
+)
+JUMPS = (1, 2, 1)
+LONGEST = 12
+
+
+def best_excess(admits) -> float:
+    """Largest P(E) - e^epsilon Q(E) of whoever picks each step after all answers before it."""
+    allowed = cache(lambda history: admits([STEPS[i] for i in history]))
+
+    @cache
+    def value(history: tuple[int, ...], loss: int) -> float:
+        """Per unit of Q, the loss so far being `loss` steps."""
+        found = max(0.0, math.exp(loss * STEP) - math.exp(COARSE.epsilon))
+        if len(history) == LONGEST:
+            return found
+        for i, jump in enumerate(JUMPS):
+            longer = canonical((*history, i))
+            if not allowed(longer):
+                continue
+            likely = 1 / (1 + math.exp(-jump * STEP))
+            leak = 0.0045 if i == 2 else 0.0
+            honest = (1 - likely) * value(longer, loss + jump) + likely * value(longer, loss - jump)
+            found = max(found, leak * math.exp(loss * STEP) + (1 - leak) * honest)
+        return found
+
+    return value((), 0)
+
+
+def canonical(history: tuple[int, ...]) -> tuple[int, ...]:
+    """The filter does not care for the order before the first rho, nor after it."""
+    start = history.index(0) if 0 in history else len(history)
+    return (*sorted(history[:start]), *history[start : start + 1], *sorted(history[start + 1 :]))
+
+
+@pytest.mark.slow
+def test_no_adaptive_adversary_gets_more_than_delta() -> None:
+    found = best_excess(lambda spends: admitted(COARSE, spends))
+    assert 0.2 * COARSE.delta < found <= COARSE.delta
+
+
+@pytest.mark.slow
+def test_control_the_adversary_beats_a_rule_that_forgets_the_bad_events() -> None:
+    def forgetful(spends: list[Budget]) -> bool:
+        start = next((i for i, s in enumerate(spends) if isinstance(s, ZCDP)), len(spends))
+        kept = [PureDP(s.epsilon) if isinstance(s, ApproxDP) else s for s in spends[start:]]
+        return admitted(COARSE, [*spends[:start], *kept])
+
+    assert best_excess(forgetful) > COARSE.delta

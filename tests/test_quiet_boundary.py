@@ -1,0 +1,133 @@
+"""The quiet boundary is one place: nowhere else are foreign errors caught wholesale or quoted."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import dpcov
+
+ROOT = Path(dpcov.__file__).parent
+BOUNDARY = "sources/quiet.py"
+BROAD = {"Exception", "BaseException", "MemoryError", "Warning"}
+# Who else may catch any error, and why it tells nothing.
+WHOLESALE = {
+    ("cli.py", "main"): "the last place: tells the type alone",
+    ("releases.py", "write_atomically"): "removes its draft and raises on",
+    ("sources/frame.py", "_text"): "one cell, which becomes missing",
+    ("sources/training.py", "_number"): "one cell, which becomes missing",
+}
+# Who may look into an error: it is the library's own, or about a public file or argument.
+QUOTING = {
+    ("cli.py", "main"): "own errors, and usage errors about the command line",
+    ("documents.py", "write_table"): "the system's word on an output",
+    ("grouped.py", "prepare_by"): "own error about the schema",
+    ("ledger_file.py", "transaction"): "the code of SQLite, not its text",
+    ("release_file.py", "from_text"): "where a release file is wrong",
+    ("releases.py", "check_writable"): "the system's word on an output",
+    ("releases.py", "load"): "the system's word on a release file",
+    ("releases.py", "save"): "the system's word on an output",
+    ("schema.py", "_validated"): "where a schema is wrong",
+    ("schema.py", "load"): "where a schema is wrong",
+}
+# Modules that hold data print and log nothing at all.
+HOLDS_DATA = ("sources/", "encoder.py", "moment.py", "linear_map.py", "mechanisms/", "samplers/")
+TELLING = {"print", "logging", "traceback", "warnings", "stderr", "stdout", "echo", "format_exc"}
+
+
+def handlers(tree: ast.Module) -> Iterator[tuple[str, ast.ExceptHandler]]:
+    """Each handler, with the function it is in."""
+
+    def visit(node: ast.AST, function: str) -> Iterator[tuple[str, ast.ExceptHandler]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.ExceptHandler):
+                yield function, child
+            inner = child.name if isinstance(child, ast.FunctionDef) else function
+            yield from visit(child, inner)
+
+    return visit(tree, "")
+
+
+def caught(handler: ast.ExceptHandler) -> set[str]:
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return {"BaseException" if kind is None else ast.unparse(kind).split(".")[-1] for kind in kinds}
+
+
+def faults(text: str, place: str) -> list[str]:
+    """What a module does that only the boundary may do."""
+    tree, found = ast.parse(text), []
+    for function, handler in handlers(tree):
+        where = (place, function)
+        if caught(handler) & BROAD and where not in WHOLESALE:
+            found.append(f"{place}, {function}: catches any error")
+        if handler.name and where not in QUOTING:
+            found.append(f"{place}, {function}: looks into an error")
+        for node in ast.walk(handler):
+            if isinstance(node, ast.Raise) and node.exc is not None:
+                cause = node.cause
+                if not (isinstance(cause, ast.Constant) and cause.value is None):
+                    found.append(f"{place}, {function}: raises with a context")
+    words = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} | {
+        part
+        for node in ast.walk(tree)
+        for part in (
+            [node.attr]
+            if isinstance(node, ast.Attribute)
+            else [alias.name for alias in node.names]
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            else []
+        )
+    }
+    if place.startswith(HOLDS_DATA):
+        found += [f"{place}: uses {word}" for word in sorted(words & TELLING)]
+    if words & {"catch_warnings", "simplefilter", "print_exc", "excepthook"}:
+        found.append(f"{place}: handles warnings or tracebacks")
+    return found
+
+
+MODULES = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py"))
+
+
+@pytest.mark.parametrize("place", [module for module in MODULES if module != BOUNDARY])
+def test_only_the_boundary_handles_foreign_errors(place: str) -> None:
+    assert faults((ROOT / place).read_text(), place) == []
+
+
+def test_control_the_boundary_itself_would_be_found() -> None:
+    found = " ".join(faults((ROOT / BOUNDARY).read_text(), BOUNDARY))
+    for fault in ("catches any error", "looks into an error", "handles warnings"):
+        assert fault in found
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "try:\n    f()\nexcept Exception:\n    pass",
+        "try:\n    f()\nexcept (ValueError, Exception):\n    pass",
+        "try:\n    f()\nexcept:\n    pass",
+        "try:\n    f()\nexcept ValueError as error:\n    g(error)",
+        "try:\n    f()\nexcept ValueError:\n    raise SourceError('x')",
+        "try:\n    f()\nexcept ValueError as error:\n    raise SourceError('x') from error",
+        "print(f())",
+        "import logging",
+        "import sys\nsys.stderr.write(f())",
+        "from traceback import format_exc",
+        "import warnings\nwarnings.warn(f())",
+    ],
+)
+def test_control_another_boundary_would_be_found(body: str) -> None:
+    lines = "\n".join("    " + line for line in body.splitlines())
+    assert faults(f"def read():\n{lines}\n", "sources/new.py")
+
+
+@pytest.mark.parametrize("table", [WHOLESALE, QUOTING], ids=["wholesale", "quoting"])
+def test_every_exemption_is_used(table: dict[tuple[str, str], str]) -> None:
+    used = set()
+    for place in {place for place, _ in table}:
+        for function, handler in handlers(ast.parse((ROOT / place).read_text())):
+            if (caught(handler) & BROAD) if table is WHOLESALE else handler.name:
+                used.add((place, function))
+    assert set(table) <= used
