@@ -19,7 +19,6 @@ from accuracy import RememberedRows
 from datasets import (
     ADULT_COLUMNS,
     ADULT_NUMERIC,
-    DATA,
     adult_levels,
     adult_lines,
     airfoil,
@@ -40,7 +39,6 @@ from results import show, write
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 REPEATS, FEW_REPEATS = 20, 6
-__all__ = ["DATA", "WINE", "compared", "numeric", "wine"]  # what its test takes
 FACTOR = 1.3
 FIGURES = ("noise", "entry", "correlation", "eigenvalue", "prediction")
 

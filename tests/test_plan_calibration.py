@@ -14,7 +14,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 def test_a_plan_from_two_guessed_numbers_is_within_a_third_of_what_wine_shows(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     calibration = importlib.import_module("plan_calibration")
-    if not (calibration.DATA / "wine").exists():
+    if not (importlib.import_module("datasets").DATA / "wine").exists():
         pytest.skip("the public tables are not here")
     rows = calibration.numeric(calibration.wine(), calibration.WINE)
     for epsilon in (1.0, 10.0):

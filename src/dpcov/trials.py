@@ -47,7 +47,7 @@ class Errors:
     entry : the same once denoised.
     correlation : mean absolute error of a correlation; None without an intercept or a pair.
     eigenvalue : mean relative error of the leading eigenvalues (at most 3) of the covariance of the
-        encoded columns.
+        encoded columns; the median over releases, as a noisy count has no mean to speak of.
     prediction : root mean square change of what ridge regression predicts, in standard deviations
         of the target; None where there is nothing to predict.
 
@@ -157,7 +157,7 @@ def _correlation_error(truth: Release, releases: Sequence[Release]) -> float:
 def _eigenvalue_error(truth: Release, releases: Sequence[Release]) -> float:
     leading = _leading(truth)
     found = [_leading(release) for release in releases]
-    return float(np.mean(np.abs(np.array(found) / leading - 1)))
+    return float(np.median(np.mean(np.abs(np.array(found) / leading - 1), axis=1)))
 
 
 def _leading(release: Release) -> Matrix:

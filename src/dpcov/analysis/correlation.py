@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-10
 NEGLIGIBLE = 1e-12  # size of a negative eigenvalue that is a rounding error
 MOST_ITERATIONS = 20_000
+MOST_TURNED = 400  # features up to which the leaves of a tree are put in the best order
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,3 +132,24 @@ def partial_correlations(release: Release, features: Sequence[str] | None = None
     partial = -_unit_diagonal((inverse + inverse.T) / 2)
     np.fill_diagonal(partial, 1.0)
     return NamedMatrix(names_of(release, at), np.clip(partial, -1.0, 1.0))
+
+
+def clustered_order(matrix: Matrix) -> list[int]:
+    """An order of the features that puts those with strong correlations of any sign together.
+
+    Average linkage on 1 - |r|, its leaves turned so that neighbours are as near as possible (Bar-
+    Joseph, Gifford and Jaakkola 2001).
+
+    Parameters
+    ----------
+    matrix : (p, p) correlations, or partial ones.
+
+    """
+    from scipy.cluster.hierarchy import leaves_list, linkage
+
+    p = len(matrix)
+    if p < 3:
+        return list(range(p))
+    apart = 1 - np.abs(matrix[np.triu_indices(p, 1)])
+    tree = linkage(np.clip(apart, 0.0, None), "average", optimal_ordering=p <= MOST_TURNED)
+    return [int(j) for j in leaves_list(tree)]

@@ -1,0 +1,371 @@
+"""What a page says of a release: the facts, figures and pictures that its template lays out."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpcov import plot
+from dpcov.analysis.expected import expected_correlation_error
+from dpcov.analysis.intervals import intervals
+from dpcov.analysis.ols import INTERCEPT, ols
+from dpcov.analysis.precision import precision
+from dpcov.analysis.ridge import ridge
+from dpcov.analysis.spectrum import noisy_spectrum
+from dpcov.entropy import simulation_generator
+from dpcov.errors import ReleaseError
+from dpcov.privacy import Unit
+from dpcov.releases import NOT_PRIVATE
+from dpcov.report import words
+from dpcov.report.figures import svg
+from dpcov.tables import NO_LAW, NOTHING_SHOWS
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+    from dpcov.analysis.ols import OLS
+    from dpcov.analysis.ridge import Ridge
+    from dpcov.ledger import Account
+    from dpcov.releases import Release
+
+PAIRS = 20
+DRAWN_PAIRS = 15
+WHOLE_MATRIX = 30  # features up to which all correlations are in a table
+STABLE = 20  # features up to which the stability of edges is simulated, and how many releases
+COEFFICIENTS = 20
+EDGES = 20
+LEVEL = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the page: a picture and a table, or the reason why there is none."""
+
+    figure: Markup | None = None
+    heads: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    notes: tuple[str, ...] = ()
+    missing: str | None = None
+    wide: bool = False
+
+
+def content(
+    release: Release,
+    *,
+    target: str | None,
+    features: Sequence[str] | None,
+    account: Account | None,
+    title: str | None,
+    file: str,
+    generator: np.random.Generator | None,
+) -> dict[str, Any]:
+    """Everything that the template shows."""
+    draws = simulation_generator() if generator is None else generator
+    regression = None
+    if target is not None:
+        regression = _attempt(partial(_regression, release, target, features, draws))
+    return {
+        "title": title or "Private covariance release",
+        "file": file,
+        "not_private": NOT_PRIVATE if release.reproducible else None,
+        "summary": release.guarantee_in_words(),
+        "glance": _glance(release, draws),
+        "facts": _facts(release),
+        "everybody": words.for_everybody(release),
+        "officer": words.for_the_officer(release),
+        "statistician": words.for_the_statistician(release),
+        "heatmap": _attempt(partial(_heatmap, release)),
+        "pairs": _attempt(partial(_pairs, release, draws)),
+        "spectrum": _attempt(partial(_spectrum, release, draws)),
+        "graph": _attempt(partial(_graph, release, draws)),
+        "target": target,
+        "regression": regression,
+        "account": None if account is None else _account(account),
+        "features": list(release.columns),
+        "example": target or release.columns[-1],
+        "has_intercept": release.has_intercept,
+        "dimension": release.lattice.dimension,
+        "r_field": "published" if release.denoised is None else "denoised",
+        "made_by": ", ".join(release.provenance.values()),
+        "python_text": quoted,
+    }
+
+
+def quoted(text: str) -> str:
+    """A string as Python and R write it; the template escapes it for HTML."""
+    return json.dumps(text)
+
+
+def _attempt(section: Callable[[], Section]) -> Section:
+    """A section, or why the release can't have it."""
+    try:
+        return section()
+    except ReleaseError as error:
+        return Section(missing=str(error))
+
+
+def _glance(release: Release, draws: np.random.Generator) -> list[tuple[str, str, str]]:
+    """Figures to see at once: name, value, what it is."""
+    guarantee = words.stated(release)
+    epsilon = words.epsilon_of(guarantee)
+    note = "" if hasattr(guarantee.budget, "epsilon") else ", read at a delta of 1e-06"
+    cards = [("privacy loss ε", f"{epsilon:.3g}", f"{words.strength(guarantee)}{note}")]
+    if release.reproducible:
+        cards = [("privacy", "none", "made with a seed, for tests only")]
+    cards.append(_rows(release))
+    columns = len(release.schema.encoded_columns)
+    count = len(release.columns)
+    cards.append(("columns", str(columns), f"{count} feature{'s' * (count > 1)}, levels included"))
+    if release.has_intercept and count > 1:
+        error = expected_correlation_error(release, generator=draws)
+        if error is not None:
+            typical = error[np.tril_indices(count, -1)].mean()
+            what = "mean error of a correlation, from the privacy noise"
+            cards.append(("accuracy", f"± {typical:.2g}", what))
+    return cards
+
+
+def _rows(release: Release) -> tuple[str, str, str]:
+    if release.unit_count is not None:
+        units = "rows" if release.guarantee.unit.column is None else "persons"
+        return units, f"{release.unit_count:,}".replace(",", "\u202f"), "public"
+    if not release.has_intercept:
+        return "rows", "?", "private, not released"
+    about = f"{release.count():,.0f}".replace(",", "\u202f")
+    if release.noise is None:
+        return "rows", f"≈ {about}", "private: with noise"
+    deviation = math.sqrt(release.noise.diagonal_variance) / release.lattice.intercept_units**2
+    return "rows", f"≈ {about}", f"± {deviation:.2g}, since their number is private too"
+
+
+def _facts(release: Release) -> list[tuple[str, str]]:
+    guarantee = words.stated(release)
+    facts = [
+        ("What", "second moments of a table, from which means, covariances and all else follow"),
+        ("Guarantee", f"{guarantee.budget}, {guarantee.neighbors.value}, unit: {guarantee.unit}"),
+        ("Mechanism", f"{release.mechanism}, denoised by {release.denoise}"),
+        ("Made by", ", ".join(release.provenance.values())),
+    ]
+    if release.reproducible:
+        facts[1] = ("Guarantee", "none: made with a seed, for tests only")
+    return facts
+
+
+def _require_signal(release: Release) -> None:
+    if release.has_intercept and len(release.columns) > 1 and release.uninformative:
+        raise ReleaseError(NOTHING_SHOWS)
+
+
+def _heatmap(release: Release) -> Section:
+    matrix, names, p = release.correlation(), release.columns, len(release.columns)
+    if p > 1:
+        _require_signal(release)
+    small = p <= plot.WRITTEN_CELLS
+    size = (0.55 * p + 2.6, 0.5 * p + 1.6) if small else (8.6, 7.6 if p <= 40 else 8.4)
+    figure = svg(
+        "heatmap",
+        lambda ax: plot.heatmap(release, ax=ax),
+        size,
+        title=f"Correlations of {p} features",
+        description="A square for each pair of features, blue where they rise together, orange "
+        "where one falls as the other rises, the deeper the stronger. The strongest pairs are in "
+        "the table of the next section.",
+    )
+    heads: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    notes = [
+        "Features stand next to those that they are correlated with, whatever the sign, so that "
+        "groups show as blocks along the diagonal."
+    ]
+    if p <= WHOLE_MATRIX:
+        heads = ("", *(str(j + 1) for j in range(p)))
+        rows = tuple(
+            (f"{i + 1} {names[i]}", *(f"{matrix[i, j]:.2f}" for j in range(p))) for i in range(p)
+        )
+    else:
+        notes.append("All figures: `dpcov correlation --csv` prints them.")
+    return Section(figure, heads, rows, tuple(notes), wide=p > plot.WRITTEN_CELLS)
+
+
+def _pairs(release: Release, draws: np.random.Generator) -> Section:
+    matrix, features = release.correlation(), release.schema.features
+    _require_signal(release)
+    i, j = np.tril_indices(len(matrix), -1)
+    columns = np.array([feature.column for feature in features])
+    apart = columns[i] != columns[j]  # two levels of a column exclude each other: no news
+    i, j = i[apart], j[apart]
+    if not len(i):
+        raise ReleaseError("There are no two columns to compare.")
+    order = np.argsort(-np.abs(matrix[i, j]), kind="stable")[:PAIRS]
+    i, j = i[order], j[order]
+    names = [f"{features[b].name} – {features[a].name}" for a, b in zip(i, j, strict=True)]
+    values = matrix[i, j]
+    heads: tuple[str, ...] = ("pair", "correlation")
+    low = high = values
+    notes: list[str] = []
+    cells = [["{:+.3f}".format(value)] for value in values]
+    if release.noise is None:
+        notes.append(NO_LAW)
+    else:
+        found = intervals(release, "correlation", LEVEL, generator=draws)
+        low, high = found.low[i, j], found.high[i, j]
+        heads = (*heads, "95 % interval", "")
+        for cell, a, b, sure in zip(cells, low, high, found.trusted[i, j], strict=True):
+            cell += [f"{a:+.3f} to {b:+.3f}", "" if sure else "drowned by noise"]
+        notes.append(
+            "Intervals cover the privacy noise and sampling error. They start from the matrix as "
+            "published, so that they need not be centred about the denoised estimate."
+        )
+    shown = slice(0, DRAWN_PAIRS)
+    figure = svg(
+        "pairs",
+        lambda ax: plot.pairs(names[shown], values[shown], low[shown], high[shown], ax=ax),
+        (7.4, 0.27 * len(names[shown]) + 0.8),
+        title="The strongest correlations",
+        description="A dot for each correlation, with a line for its interval. The same figures "
+        "are in the table below.",
+    )
+    rows = tuple((name, *cell) for name, cell in zip(names, cells, strict=True))
+    return Section(figure, heads, rows, tuple(notes))
+
+
+def _spectrum(release: Release, draws: np.random.Generator) -> Section:
+    found = noisy_spectrum(release, generator=draws)
+    figure = svg(
+        "spectrum",
+        lambda ax: plot.spectrum(found, ax=ax),
+        (7.4, 3.3),
+        title="Eigenvalues of the covariance",
+        description="Bars fall from left to right: the variance along each principal direction. A "
+        "dashed line marks what noise alone may reach.",
+    )
+    total = max(float(found.denoised.sum()), 1e-300)
+    rows = tuple(
+        (str(at + 1), f"{value:.4g}", f"{value / total:.1%}", f"{noisy:.4g}")
+        for at, (value, noisy) in enumerate(
+            zip(found.denoised[:PAIRS], found.published[:PAIRS], strict=True)
+        )
+    )
+    notes = ["Features are encoded: half the width of a column's bounds is 1, a level is 0 or 1."]
+    if found.floor is None:
+        notes.append(NO_LAW)
+    else:
+        notes.append(
+            f"{found.above} of {len(found.denoised)} directions rise above the noise floor, "
+            f"{found.floor:.3g}, which noise alone exceeds with a chance of 5 %."
+        )
+    return Section(figure, ("", "denoised", "share", "as published"), rows, tuple(notes))
+
+
+def _graph(release: Release, draws: np.random.Generator) -> Section:
+    _require_signal(release)
+    stable = release.noise is not None and len(release.columns) <= STABLE
+    found = precision(release, draws=STABLE if stable else 0, generator=draws)
+    edges, p = found.edges, len(found.columns)
+    share = f"{len(edges)} of {p * (p - 1) // 2} pairs are related given all the others."
+    if not edges:
+        raise ReleaseError(share)
+    figure = svg(
+        "graph",
+        lambda ax: plot.graph(found, ax=ax),
+        (7.4, 6.6),
+        title="Features that are related given all the others",
+        description="Features on a circle, with a line between two that are related given all the "
+        "others: full and blue where positive, dashed and orange where negative, the thicker the "
+        "stronger. The strongest are in the table below.",
+    )
+    notes = [f"{share} Sparse inverse covariance (graphical lasso), alpha = {found.alpha:.3g}."]
+    if len(edges) > plot.MOST_EDGES:
+        notes.append(f"The {plot.MOST_EDGES} strongest are drawn.")
+    heads: tuple[str, ...] = ("pair", "partial correlation")
+    if stable:
+        heads = (*heads, "stability")
+        notes.append("Stability: share of simulated releases that have the line as well.")
+    rows = tuple(
+        (
+            f"{edge.first} – {edge.second}",
+            f"{edge.partial_correlation:+.3f}",
+            *([] if edge.stability is None else [f"{edge.stability:.0%}"]),
+        )
+        for edge in edges[:EDGES]
+    )
+    return Section(figure, heads, rows, tuple(notes))
+
+
+def _regression(
+    release: Release, target: str, features: Sequence[str] | None, draws: np.random.Generator
+) -> Section:
+    _require_signal(release)
+    notes: list[str] = []
+    found: OLS | Ridge
+    try:
+        found = ols(release, target, features, level=LEVEL, generator=draws)
+    except ReleaseError as error:
+        found = ridge(release, target, None, features, generator=draws)
+        notes.append(f"Least squares is not possible here, so this is ridge regression. {error}")
+        heads: tuple[str, ...] = ("feature", "coefficient")
+        order = np.argsort(-np.abs(_effects(release, found)), kind="stable")[:COEFFICIENTS]
+        rows = [(INTERCEPT, f"{found.intercept:.5g}")]
+        rows += [(found.columns[j], f"{found.coefficients[j]:.5g}") for j in order]
+        table: list[tuple[str, ...]] = list(rows)
+    else:
+        heads = ("feature", "coefficient", "std. error", "95 % interval", "")
+        order = np.argsort(-np.abs(_effects(release, found)), kind="stable")[:COEFFICIENTS]
+        table = [
+            (
+                found.names[j],
+                f"{found.coefficients[j]:.5g}",
+                f"{found.standard_errors[j]:.3g}",
+                f"{found.lower[j]:.4g} to {found.upper[j]:.4g}",
+                "" if found.trusted[j] else "drowned by noise",
+            )
+            for j in [0, *(order + 1)]
+        ]
+        notes.append(
+            "Ordinary least squares. Intervals combine sampling error and the privacy noise."
+        )
+    count = len(found.coefficients) - ("standard_errors" in type(found).__dataclass_fields__)
+    notes.insert(0, f"R² = {found.r_squared:.3f}, as estimated; {count} features.")
+    if count > COEFFICIENTS:
+        notes.append(f"The {COEFFICIENTS} with the largest effects are shown.")
+    figure = svg(
+        "coefficients",
+        lambda ax: plot.coefficients(found, release=release, ax=ax),
+        (7.4, 0.27 * min(count, plot.MOST_BARS) + 0.8),
+        title=f"Regression of {plot.shortened(target)}",
+        description="A dot for the effect of one standard deviation of each feature, with a line "
+        "for its interval. Coefficients are in the table below.",
+    )
+    return Section(figure, heads, tuple(table), tuple(notes))
+
+
+def _effects(release: Release, found: OLS | Ridge) -> Any:
+    """Changes of the target by a standard deviation of each feature."""
+    model = getattr(found, "model", found)
+    deviations = dict(zip(release.columns, np.sqrt(np.diag(release.covariance())), strict=True))
+    return model.coefficients * [deviations[name] for name in model.columns]
+
+
+def _account(account: Account) -> dict[str, Any]:
+    """Budget, spent and left of a data set, as text."""
+    budget = account.to_json()["budget"]
+    unit = str(Unit()) if account.unit is None else str(account.unit)
+    return {
+        "dataset": account.dataset,
+        "rows": [
+            tuple(
+                f"{part.get(name, 0.0):.6g}" if at else name
+                for at, part in enumerate(({}, budget, account.spent, account.left))
+            )
+            for name in budget
+        ],
+        "unit": unit,
+        "neighbors": account.neighbors.value,
+        "releases": len(account.entries),
+    }
