@@ -50,9 +50,7 @@ class Browser:
         self._session: str | None = None
         targets = self._call("Target.getTargets")["targetInfos"]
         page = next(target for target in targets if target["type"] == "page")
-        attached = self._call(
-            "Target.attachToTarget", targetId=page["targetId"], flatten=True
-        )
+        attached = self._call("Target.attachToTarget", targetId=page["targetId"], flatten=True)
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self._call(f"{domain}.enable")

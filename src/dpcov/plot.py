@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.correlation import clustered_order
+from dpcov.analysis.correlation import clustered_order, clusters
 from dpcov.analysis.ols import OLS
 from dpcov.analysis.spectrum import NoisySpectrum, noisy_spectrum
 from dpcov.errors import ReleaseError
@@ -44,37 +44,56 @@ def heatmap(
     Parameters
     ----------
     release : a release, or `nearest_correlation` or `partial_correlations` of one.
-    cluster : put features next to those that they are correlated with, instead of in order.
+    cluster : put features next to those that they are correlated with (`clusters`), instead of in
+        order. Where there are more than a dozen, groups are framed and numbered.
 
     """
-    named = isinstance(release, Release)
     matrix = release.correlation() if isinstance(release, Release) else release.matrix
     names, p = release.columns, len(matrix)
-    if named and p < 2:
+    if p < 2:
         raise ReleaseError("One feature alone has no correlations to show.")
-    order = clustered_order(matrix) if cluster else list(range(p))
+    groups = clusters(matrix) if cluster else [[at] for at in range(p)]
+    order = [at for group in groups for at in group]
     shown = matrix[np.ix_(order, order)]
+    np.fill_diagonal(shown, 0.0)
     axes = _axes(ax, (0.42 * p + 3, 0.42 * p + 2) if p <= WRITTEN_CELLS else (9, 8))
     image = axes.imshow(shown, cmap=colours(), vmin=-1, vmax=1, interpolation="none")
-    labels = [shortened(names[j]) for j in order]
-    size = 9.0 if p <= 20 else max(2.6, 440 / p * 0.72)
-    at = np.arange(p)
-    axes.set_yticks(at, labels=labels, parse_math=False, fontsize=size)
     if p <= NAMED_CELLS:
+        labels = [shortened(names[j]) for j in order]
+        size = 9.0 if p <= MOST_BARS else 180 / p + 1.5
         turn: dict[str, Any] = {"rotation": 55, "ha": "right", "rotation_mode": "anchor"}
-        axes.set_xticks(at, labels=labels, parse_math=False, fontsize=size, **turn)
+        axes.set_yticks(range(p), labels=labels, parse_math=False, fontsize=size)
+        axes.set_xticks(range(p), labels=labels, parse_math=False, fontsize=size, **turn)
     else:
+        axes.set_yticks([])
         axes.set_xticks([])
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     if p <= WRITTEN_CELLS:
         for i, j in np.ndindex(shown.shape):
             if i != j:
-                axes.text(j, i, f"{shown[i, j]:.2f}", ha="center", va="center", fontsize=8)
+                text = f"{shown[i, j]:.2f}".replace("-0.00", "0.00").replace("-", "\N{MINUS SIGN}")
+                axes.text(j, i, text, ha="center", va="center", fontsize=8)
+    else:
+        _outline(axes, groups)
     bar = axes.figure.colorbar(image, ax=axes, shrink=0.6, aspect=24, pad=0.02)
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=0, labelsize=9)
     return axes
+
+
+def _outline(axes: Axes, groups: list[list[int]]) -> None:
+    """A frame with a number around the block of each group, in the order that they are in."""
+    from matplotlib.patches import Rectangle
+
+    start, edge = -0.5, axes.spines["left"].get_edgecolor()
+    axes.add_patch(Rectangle((-0.5, -0.5), *(2 * [sum(map(len, groups))]), fill=False, ec="0.6"))
+    for at, group in enumerate(groups):
+        if len(group) > 1:
+            size = len(group)
+            axes.add_patch(Rectangle((start, start), size, size, fill=False, ec=edge, lw=0.9))
+            axes.text(start + size + 0.4, start + size / 2, str(at + 1), fontsize=7.5, va="center")
+        start += len(group)
 
 
 def colours() -> Any:
@@ -158,8 +177,9 @@ def graph(found: SparsePrecision, *, ax: Axes | None = None, most: int = MOST_ED
             rotation=float(turn), rotation_mode="anchor", ha="right" if left else "left",
             va="center",
         )  # fmt: skip
-    axes.set_xlim(-1.75, 1.75)
-    axes.set_ylim(-1.75, 1.75)
+    reach = 1.15 + 0.052 * max((len(shortened(name)) for name in names), default=0)
+    axes.set_xlim(-reach, reach)
+    axes.set_ylim(-reach, reach)
     return axes
 
 
@@ -255,7 +275,7 @@ def _dots(
         if np.isfinite(low[j]) and np.isfinite(high[j]):
             axes.plot([low[j], high[j]], [row, row], color=colour, lw=2, solid_capstyle="round")
         axes.plot(values[j], row, "o", ms=5.5, color=colour)
-    labels = [shortened(names[j], 2 * LONGEST_NAME) for j in order]
+    labels = [shortened(names[j], 2 * LONGEST_NAME + 3) for j in order]
     axes.set_yticks(range(len(order)), labels=labels, parse_math=False)
     axes.set_ylim(len(order) - 0.4, -0.6)
     axes.set_xlabel(label)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-10
 NEGLIGIBLE = 1e-12  # size of a negative eigenvalue that is a rounding error
 MOST_ITERATIONS = 20_000
+RELATED = 0.25  # average size of a correlation in a group of features
 MOST_TURNED = 400  # features up to which the leaves of a tree are put in the best order
 
 
@@ -134,22 +135,32 @@ def partial_correlations(release: Release, features: Sequence[str] | None = None
     return NamedMatrix(names_of(release, at), np.clip(partial, -1.0, 1.0))
 
 
-def clustered_order(matrix: Matrix) -> list[int]:
-    """An order of the features that puts those with strong correlations of any sign together.
+def clusters(matrix: Matrix, least: float = RELATED) -> list[list[int]]:
+    """Groups of features with strong correlations of any sign, then each other feature by itself.
 
     Average linkage on 1 - |r|, its leaves turned so that neighbours are as near as possible (Bar-
-    Joseph, Gifford and Jaakkola 2001).
+    Joseph, Gifford and Jaakkola 2001), cut where the average |r| falls below `least`.
 
     Parameters
     ----------
     matrix : (p, p) correlations, or partial ones.
+    least : average size of a correlation in a group.
 
     """
-    from scipy.cluster.hierarchy import leaves_list, linkage
+    from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
 
     p = len(matrix)
-    if p < 3:
-        return list(range(p))
-    apart = 1 - np.abs(matrix[np.triu_indices(p, 1)])
-    tree = linkage(np.clip(apart, 0.0, None), "average", optimal_ordering=p <= MOST_TURNED)
-    return [int(j) for j in leaves_list(tree)]
+    if p < 2:
+        return [[at] for at in range(p)]
+    apart = np.clip(1 - np.abs(matrix[np.triu_indices(p, 1)]), 0.0, None)
+    tree = linkage(apart, "average", optimal_ordering=p <= MOST_TURNED)
+    labels = fcluster(tree, 1 - least, "distance")
+    groups: dict[int, list[int]] = {}
+    for leaf in leaves_list(tree):
+        groups.setdefault(int(labels[leaf]), []).append(int(leaf))
+    return sorted(groups.values(), key=lambda group: len(group) == 1)
+
+
+def clustered_order(matrix: Matrix) -> list[int]:
+    """The features in the order of `clusters`."""
+    return [at for group in clusters(matrix) for at in group]

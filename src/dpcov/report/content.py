@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcov import plot
+from dpcov.analysis.correlation import clusters
 from dpcov.analysis.expected import expected_correlation_error
+from dpcov.analysis.features import chosen
 from dpcov.analysis.intervals import intervals
-from dpcov.analysis.ols import INTERCEPT, ols
+from dpcov.analysis.moments import Moments
+from dpcov.analysis.ols import INTERCEPT, OLS, ols
 from dpcov.analysis.precision import precision
 from dpcov.analysis.ridge import ridge
 from dpcov.analysis.spectrum import noisy_spectrum
@@ -29,7 +32,6 @@ from dpcov.tables import NO_LAW, NOTHING_SHOWS
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-    from dpcov.analysis.ols import OLS
     from dpcov.analysis.ridge import Ridge
     from dpcov.ledger import Account
     from dpcov.releases import Release
@@ -41,6 +43,7 @@ STABLE = 20  # features up to which the stability of edges is simulated, and how
 COEFFICIENTS = 20
 EDGES = 20
 LEVEL = 0.95
+CLEAR = 10.0  # variance of a feature in the graph, over the noise of an entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class Section:
     notes: tuple[str, ...] = ()
     missing: str | None = None
     wide: bool = False
+    words: bool = False  # its cells hold text that may be folded, and matters
 
 
 def content(
@@ -115,7 +119,7 @@ def _glance(release: Release, draws: np.random.Generator) -> list[tuple[str, str
     guarantee = words.stated(release)
     epsilon = words.epsilon_of(guarantee)
     note = "" if hasattr(guarantee.budget, "epsilon") else ", read at a delta of 1e-06"
-    cards = [("privacy loss ε", f"{epsilon:.3g}", f"{words.strength(guarantee)}{note}")]
+    cards = [("privacy loss epsilon", f"{epsilon:.3g}", f"{words.strength(guarantee)}{note}")]
     if release.reproducible:
         cards = [("privacy", "none", "made with a seed, for tests only")]
     cards.append(_rows(release))
@@ -141,20 +145,29 @@ def _rows(release: Release) -> tuple[str, str, str]:
     if release.noise is None:
         return "rows", f"≈ {about}", "private: with noise"
     deviation = math.sqrt(release.noise.diagonal_variance) / release.lattice.intercept_units**2
-    return "rows", f"≈ {about}", f"± {deviation:.2g}, since their number is private too"
+    rounded = f"{float(f'{deviation:.2g}'):,g}".replace(",", "\u202f")
+    return "rows", f"≈ {about}", f"± {rounded}, since their number is private too"
 
 
 def _facts(release: Release) -> list[tuple[str, str]]:
     guarantee = words.stated(release)
+    whom = f"{guarantee.neighbors.value} neighbours, unit: {guarantee.unit}"
     facts = [
-        ("What", "second moments of a table, from which means, covariances and all else follow"),
-        ("Guarantee", f"{guarantee.budget}, {guarantee.neighbors.value}, unit: {guarantee.unit}"),
-        ("Mechanism", f"{release.mechanism}, denoised by {release.denoise}"),
+        ("What", "Second moments of a table, from which means, covariances and all else follow"),
+        (
+            "Guarantee",
+            f"{_capital(str(guarantee.budget))}; {guarantee.neighbors.value} neighbours; unit: {guarantee.unit}",
+        ),
+        ("Mechanism", f"{_capital(release.mechanism)}, denoised by {release.denoise}"),
         ("Made by", ", ".join(release.provenance.values())),
     ]
     if release.reproducible:
-        facts[1] = ("Guarantee", "none: made with a seed, for tests only")
+        facts[1] = ("Guarantee", "None: made with a seed, for tests only")
     return facts
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _require_signal(release: Release) -> None:
@@ -167,7 +180,7 @@ def _heatmap(release: Release) -> Section:
     if p > 1:
         _require_signal(release)
     small = p <= plot.WRITTEN_CELLS
-    size = (0.55 * p + 2.6, 0.5 * p + 1.6) if small else (8.6, 7.6 if p <= 40 else 8.4)
+    size = (0.55 * p + 2.6, 0.5 * p + 1.6) if small else (8.6, 7.4)
     figure = svg(
         "heatmap",
         lambda ax: plot.heatmap(release, ax=ax),
@@ -183,14 +196,22 @@ def _heatmap(release: Release) -> Section:
         "Features stand next to those that they are correlated with, whatever the sign, so that "
         "groups show as blocks along the diagonal."
     ]
+    groups = [group for group in clusters(matrix) if len(group) > 1]
     if p <= WHOLE_MATRIX:
         heads = ("", *(str(j + 1) for j in range(p)))
         rows = tuple(
             (f"{i + 1} {names[i]}", *(f"{matrix[i, j]:.2f}" for j in range(p))) for i in range(p)
         )
-    else:
-        notes.append("All figures: `dpcov correlation --csv` prints them.")
-    return Section(figure, heads, rows, tuple(notes), wide=p > plot.WRITTEN_CELLS)
+    elif groups:
+        heads = ("group", "features")
+        rows = tuple(
+            (str(at + 1), ", ".join(names[j] for j in group)) for at, group in enumerate(groups)
+        )
+        notes.append(
+            "The numbered groups are listed below; the other features stand alone. All figures: "
+            "dpcov correlation --csv."
+        )
+    return Section(figure, heads, rows, tuple(notes), wide=not small, words=p > WHOLE_MATRIX)
 
 
 def _pairs(release: Release, draws: np.random.Generator) -> Section:
@@ -204,12 +225,12 @@ def _pairs(release: Release, draws: np.random.Generator) -> Section:
         raise ReleaseError("There are no two columns to compare.")
     order = np.argsort(-np.abs(matrix[i, j]), kind="stable")[:PAIRS]
     i, j = i[order], j[order]
-    names = [f"{features[b].name} – {features[a].name}" for a, b in zip(i, j, strict=True)]
+    names = [f"{features[b].name} - {features[a].name}" for a, b in zip(i, j, strict=True)]
     values = matrix[i, j]
     heads: tuple[str, ...] = ("pair", "correlation")
     low = high = values
     notes: list[str] = []
-    cells = [["{:+.3f}".format(value)] for value in values]
+    cells = [[f"{value:+.3f}"] for value in values]
     if release.noise is None:
         notes.append(NO_LAW)
     else:
@@ -223,9 +244,13 @@ def _pairs(release: Release, draws: np.random.Generator) -> Section:
             "published, so that they need not be centred about the denoised estimate."
         )
     shown = slice(0, DRAWN_PAIRS)
+    labels = [
+        f"{plot.shortened(features[b].name)} - {plot.shortened(features[a].name)}"
+        for a, b in zip(i[shown], j[shown], strict=True)
+    ]
     figure = svg(
         "pairs",
-        lambda ax: plot.pairs(names[shown], values[shown], low[shown], high[shown], ax=ax),
+        lambda ax: plot.pairs(labels, values[shown], low[shown], high[shown], ax=ax),
         (7.4, 0.27 * len(names[shown]) + 0.8),
         title="The strongest correlations",
         description="A dot for each correlation, with a line for its interval. The same figures "
@@ -265,8 +290,11 @@ def _spectrum(release: Release, draws: np.random.Generator) -> Section:
 
 def _graph(release: Release, draws: np.random.Generator) -> Section:
     _require_signal(release)
-    stable = release.noise is not None and len(release.columns) <= STABLE
-    found = precision(release, draws=STABLE if stable else 0, generator=draws)
+    features = _clear(release)
+    if len(features) < 2:
+        raise ReleaseError("Too few features vary clearly more than the noise for a graph of them.")
+    stable = release.noise is not None and len(features) <= STABLE
+    found = precision(release, features=features, draws=STABLE if stable else 0, generator=draws)
     edges, p = found.edges, len(found.columns)
     share = f"{len(edges)} of {p * (p - 1) // 2} pairs are related given all the others."
     if not edges:
@@ -281,6 +309,12 @@ def _graph(release: Release, draws: np.random.Generator) -> Section:
         "stronger. The strongest are in the table below.",
     )
     notes = [f"{share} Sparse inverse covariance (graphical lasso), alpha = {found.alpha:.3g}."]
+    left_out = len(release.columns) - p
+    if left_out:
+        notes.append(
+            f"{left_out} features are left out: their variance does not rise clearly above the "
+            "noise, or they follow from the others (a level of each column of categories)."
+        )
     if len(edges) > plot.MOST_EDGES:
         notes.append(f"The {plot.MOST_EDGES} strongest are drawn.")
     heads: tuple[str, ...] = ("pair", "partial correlation")
@@ -289,13 +323,25 @@ def _graph(release: Release, draws: np.random.Generator) -> Section:
         notes.append("Stability: share of simulated releases that have the line as well.")
     rows = tuple(
         (
-            f"{edge.first} – {edge.second}",
+            f"{edge.first} - {edge.second}",
             f"{edge.partial_correlation:+.3f}",
             *([] if edge.stability is None else [f"{edge.stability:.0%}"]),
         )
         for edge in edges[:EDGES]
     )
     return Section(figure, heads, rows, tuple(notes))
+
+
+def _clear(release: Release) -> list[str]:
+    """Features whose variance is many times the noise of an entry, without reference levels."""
+    at = chosen(release, None, reference=True)
+    if release.noise is None:
+        return [release.columns[j] for j in at]
+    d = release.noise.dimension
+    noise = math.sqrt(release.noise.frobenius_squared) / d * release.lattice.step**2
+    variances = np.diag(Moments.of(release).covariance)
+    least = CLEAR * noise / max(release.count(), 1.0)
+    return [release.columns[j] for j in at if variances[j] >= least]
 
 
 def _regression(
@@ -330,7 +376,7 @@ def _regression(
         notes.append(
             "Ordinary least squares. Intervals combine sampling error and the privacy noise."
         )
-    count = len(found.coefficients) - ("standard_errors" in type(found).__dataclass_fields__)
+    count = len(_effects(release, found))
     notes.insert(0, f"R² = {found.r_squared:.3f}, as estimated; {count} features.")
     if count > COEFFICIENTS:
         notes.append(f"The {COEFFICIENTS} with the largest effects are shown.")
@@ -347,7 +393,7 @@ def _regression(
 
 def _effects(release: Release, found: OLS | Ridge) -> Any:
     """Changes of the target by a standard deviation of each feature."""
-    model = getattr(found, "model", found)
+    model = found.model if isinstance(found, OLS) else found
     deviations = dict(zip(release.columns, np.sqrt(np.diag(release.covariance())), strict=True))
     return model.coefficients * [deviations[name] for name in model.columns]
 

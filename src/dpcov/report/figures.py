@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SVG = "http://www.w3.org/2000/svg"
 LINK = "http://www.w3.org/1999/xlink"
 INK = "#123456"  # stands for the text colour of the page, whatever its theme
-STYLE: dict[str, Any] = {
+STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "dpcov",
     "font.family": "sans-serif",

@@ -40,11 +40,11 @@ def strength(guarantee: Guarantee) -> str:
 def for_everybody(release: Release) -> list[str]:
     """What the guarantee means for somebody whose data may be in the table."""
     guarantee = stated(release)
-    one = "one row" if guarantee.unit.column is None else "one person"
+    one = "one row (often one person)" if guarantee.unit.column is None else "one person"
     subject = (
-        f"whether the data of any {one} were used at all"
+        f"whether any {one} is in the table at all"
         if guarantee.neighbors == Neighbors.ADD_REMOVE
-        else f"what the data of any {one} say"
+        else f"what the table holds of any {one}"
     )
     words = [
         "The figures on this page are not exact. Random noise was added to them on purpose, so "
@@ -70,6 +70,11 @@ def percent(share: float) -> str:
     return f"{min(math.ceil(share * 1000) / 10, 99.9):g} %" if share < 1 else "100 %"
 
 
+def sentence(text: str) -> str:
+    """Text with a capital at the front and a full stop at the end."""
+    return f"{text[:1].upper()}{text[1:]}."
+
+
 def for_the_officer(release: Release) -> list[tuple[str, str]]:
     """Facts that a record of processing or an impact assessment asks for."""
     guarantee = stated(release)
@@ -79,10 +84,13 @@ def for_the_officer(release: Release) -> list[tuple[str, str]]:
     if release.unit_count is not None:
         public.append(f"the number of {rows} ({release.unit_count})")
     facts = [
-        ("Definition", f"{guarantee.budget}."),
-        ("Who is protected", f"{guarantee.unit}."),
+        ("Definition", sentence(str(guarantee.budget))),
+        ("Who is protected", sentence(f"any {guarantee.unit}")),
         ("In one sentence", release.guarantee_in_words()),
-        ("Not protected", f"{', '.join(public[:-1])} and {public[-1]}. They are public."),
+        (
+            "Not protected",
+            sentence(f"{', '.join(public[:-1])} and {public[-1]}") + " They are public.",
+        ),
         (
             "Other releases",
             "Every further release from the same data adds to what is spent, for the same people. "
@@ -115,14 +123,14 @@ def for_the_statistician(release: Release) -> list[str]:
     if release.noise is not None:
         deviation = math.sqrt(release.noise.diagonal_variance) * release.lattice.step**2
         words.append(
-            "As published it is unbiased: S + Z, where the law of Z is known and does not depend on "
-            f"the data. An entry on the diagonal of Z has a standard deviation of {deviation:.4g}; "
+            "As published it is unbiased: S + Z, where the law of Z is known and does not depend "
+            f"on the data. An entry on the diagonal of Z has a standard deviation of {deviation:.4g}; "
             "half the width of a column's bounds is 1, and values outside them were moved to the "
             "nearer bound."
         )
         words.append(
-            "Intervals on this page come from simulating Z, and cover sampling error too where they "
-            "say so. They are about single figures: of 20 intervals at 95 % one may miss."
+            "Intervals on this page come from simulating Z, and cover sampling error too where "
+            "they say so. They are about single figures: of 20 intervals at 95 % one may miss."
         )
     else:
         words.append(
