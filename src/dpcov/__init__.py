@@ -97,11 +97,16 @@ __all__ = [
 ]
 
 
+_MODULES = ("plot", "report")  # that `import dpcov` makes reachable by itself
+
+
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"dpcov.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'dpcov' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted([*globals(), *_HOMES, *_MODULES])

@@ -32,12 +32,17 @@ NAMED_CELLS = 60  # up to so many features all are named on both sides of a heat
 WRITTEN_CELLS = 12  # up to so many the figures are written into the cells
 LONGEST_NAME = 26
 MOST_EDGES = 60
+LETTER = 0.0055  # width of a letter, over the radius of the graph and the size of the font
 MOST_BARS = 20
 MOST_VALUES = 40
 
 
 def heatmap(
-    release: Release | NamedMatrix, *, ax: Axes | None = None, cluster: bool = True
+    release: Release | NamedMatrix,
+    *,
+    ax: Axes | None = None,
+    cluster: bool = True,
+    noise: NDArray[np.float64] | None = None,
 ) -> Axes:
     """Correlations as colours: blue where positive, orange where negative, pale where weak.
 
@@ -46,13 +51,15 @@ def heatmap(
     release : a release, or `nearest_correlation` or `partial_correlations` of one.
     cluster : put features next to those that they are correlated with (`clusters`), instead of in
         order. Where there are more than a dozen, groups are framed and numbered.
+    noise : (p, p) errors to expect, as of `expected_correlation_error`: correlations that are not
+        clearly larger make no groups.
 
     """
     matrix = release.correlation() if isinstance(release, Release) else release.matrix
     names, p = release.columns, len(matrix)
     if p < 2:
         raise ReleaseError("One feature alone has no correlations to show.")
-    groups = clusters(matrix) if cluster else [[at] for at in range(p)]
+    groups = clusters(matrix, noise=noise) if cluster else [[at] for at in range(p)]
     order = [at for group in groups for at in group]
     shown = matrix[np.ix_(order, order)]
     np.fill_diagonal(shown, 0.0)
@@ -177,7 +184,8 @@ def graph(found: SparsePrecision, *, ax: Axes | None = None, most: int = MOST_ED
             rotation=float(turn), rotation_mode="anchor", ha="right" if left else "left",
             va="center",
         )  # fmt: skip
-    reach = 1.15 + 0.052 * max((len(shortened(name)) for name in names), default=0)
+    longest = max((len(shortened(name)) for name in names), default=0)
+    reach = 1.15 + LETTER * size * longest
     axes.set_xlim(-reach, reach)
     axes.set_ylim(-reach, reach)
     return axes

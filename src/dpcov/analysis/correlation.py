@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-10
 NEGLIGIBLE = 1e-12  # size of a negative eigenvalue that is a rounding error
 MOST_ITERATIONS = 20_000
+CLEAR = 3.0  # correlation over its mean error from which it is hardly noise
 RELATED = 0.25  # average size of a correlation in a group of features
 MOST_TURNED = 400  # features up to which the leaves of a tree are put in the best order
 
@@ -135,7 +136,9 @@ def partial_correlations(release: Release, features: Sequence[str] | None = None
     return NamedMatrix(names_of(release, at), np.clip(partial, -1.0, 1.0))
 
 
-def clusters(matrix: Matrix, least: float = RELATED) -> list[list[int]]:
+def clusters(
+    matrix: Matrix, least: float = RELATED, noise: Matrix | None = None
+) -> list[list[int]]:
     """Groups of features with strong correlations of any sign, then each other feature by itself.
 
     Average linkage on 1 - |r|, its leaves turned so that neighbours are as near as possible (Bar-
@@ -145,6 +148,7 @@ def clusters(matrix: Matrix, least: float = RELATED) -> list[list[int]]:
     ----------
     matrix : (p, p) correlations, or partial ones.
     least : average size of a correlation in a group.
+    noise : (p, p) errors to expect; correlations below `CLEAR` times as much count as 0.
 
     """
     from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
@@ -152,7 +156,10 @@ def clusters(matrix: Matrix, least: float = RELATED) -> list[list[int]]:
     p = len(matrix)
     if p < 2:
         return [[at] for at in range(p)]
-    apart = np.clip(1 - np.abs(matrix[np.triu_indices(p, 1)]), 0.0, None)
+    sizes = np.abs(matrix)
+    if noise is not None:
+        sizes = np.where(sizes > CLEAR * noise, sizes, 0.0)
+    apart = np.clip(1 - sizes[np.triu_indices(p, 1)], 0.0, None)
     tree = linkage(apart, "average", optimal_ordering=p <= MOST_TURNED)
     labels = fcluster(tree, 1 - least, "distance")
     groups: dict[int, list[int]] = {}

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from dpcov.ledger import Account
 
+KEPT = "\n\N{NARROW NO-BREAK SPACE}"
 LACKING = "The report needs jinja2 and matplotlib. Install them with: pip install 'dpcov[report]'"
 
 
@@ -60,6 +61,7 @@ def render(
         loader=jinja2.PackageLoader("dpcov.report", "."),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=printable,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -73,6 +75,13 @@ def render(
         generator=generator,
     )
     return environment.get_template("page.html").render(facts)
+
+
+def printable(value: Any) -> Any:
+    """A value of the template; what is no printable character in a text becomes a question mark."""
+    if not isinstance(value, str) or hasattr(value, "__html__"):
+        return value
+    return "".join(c if c.isprintable() or c in KEPT else "?" for c in value)
 
 
 def write(release: Release, out: str | Path, *, force: bool = False, **options: Any) -> Path:

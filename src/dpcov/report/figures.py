@@ -9,9 +9,8 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
-
 if TYPE_CHECKING:
+    from markupsafe import Markup
     from matplotlib.axes import Axes
 
 SVG = "http://www.w3.org/2000/svg"
@@ -48,6 +47,7 @@ def svg(
     size : (width, height) in inches; only the ratio and the size of the letters depend on it.
 
     """
+    from markupsafe import Markup
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 

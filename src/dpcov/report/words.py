@@ -124,9 +124,9 @@ def for_the_statistician(release: Release) -> list[str]:
         deviation = math.sqrt(release.noise.diagonal_variance) * release.lattice.step**2
         words.append(
             "As published it is unbiased: S + Z, where the law of Z is known and does not depend "
-            f"on the data. An entry on the diagonal of Z has a standard deviation of {deviation:.4g}; "
-            "half the width of a column's bounds is 1, and values outside them were moved to the "
-            "nearer bound."
+            "on the data. An entry on the diagonal of Z has a standard deviation of "
+            f"{deviation:.4g}; half the width of a column's bounds is 1, and values outside "
+            "them were moved to the nearer bound."
         )
         words.append(
             "Intervals on this page come from simulating Z, and cover sampling error too where "
