@@ -219,7 +219,10 @@ def test_an_unknown_target_or_feature_is_refused(private, asked):
 def test_the_bet_is_the_bound_of_the_guarantee():
     words = " ".join(for_everybody(numeric(2, epsilon=1.0)))
     assert "73.2 %" in words  # e / (1 + e) = .7311, rounded up
-    assert percent(0.99999) == "99.9 %"
+    assert percent(0.99999) == "almost 100 %"
+    assert percent(0.9982) == "99.9 %"
+    assert "strong protection" in words
+    assert "hardly any protection" in " ".join(for_everybody(numeric(2, epsilon=20.0)))
     assert "As a bet" not in " ".join(for_everybody(numeric(2, delta=1e-6, mechanism="gaussian")))
 
 

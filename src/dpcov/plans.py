@@ -103,6 +103,11 @@ class Plan:
             raise ReleaseError("Without an intercept, or with one feature, nothing is correlated.")
         return found
 
+    def _repr_html_(self) -> str:
+        from dpcov.notebook import plan_html
+
+        return plan_html(self)
+
 
 @dataclass(frozen=True, slots=True)
 class _Planner:

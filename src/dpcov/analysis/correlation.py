@@ -47,6 +47,11 @@ class NamedMatrix:
         """The matrix as a data frame of pandas, polars or pyarrow; see `dpcov.documents.frame`."""
         return frame(self.columns, self.matrix, library)
 
+    def _repr_html_(self) -> str:
+        from dpcov.notebook import matrix_html
+
+        return matrix_html(self)
+
 
 def nearest_correlation(release: Release) -> NamedMatrix:
     """The correlation matrix nearest to the released correlations.

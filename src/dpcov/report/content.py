@@ -14,6 +14,7 @@ from dpcov.analysis.expected import expected_correlation_error
 from dpcov.analysis.features import chosen, position
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
+from dpcov.plot import shortened
 from dpcov.privacy import Unit
 from dpcov.releases import NOT_PRIVATE
 from dpcov.report import sections, words
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
 
     Matrix = NDArray[np.float64]
+
+LONGEST_HEADING = 60
 
 
 def content(
@@ -62,7 +65,8 @@ def content(
         "pairs": _attempt(partial(sections.pairs, release, draws)),
         "spectrum": _attempt(partial(sections.spectrum, release, draws)),
         "graph": _attempt(partial(sections.graph, release, draws)),
-        "target": target,
+        "target": None if target is None else shortened(target, LONGEST_HEADING),
+        "kind": "Test release" if release.reproducible else "Differentially private release",
         "regression": regression,
         "account": None if account is None else _account(account),
         "features": list(release.columns),

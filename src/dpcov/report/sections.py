@@ -207,8 +207,8 @@ def graph(release: Release, draws: np.random.Generator) -> Section:
     left_out = len(release.columns) - p
     if left_out:
         notes.append(
-            f"{left_out} features are left out: their variance does not rise clearly above the "
-            "noise, or they follow from the others (a level of each column of categories)."
+            f"Left out: {left_out} of the features, whose variance does not rise clearly above the "
+            "noise, or which follow from the others (a level of each column of categories)."
         )
     if len(edges) > plot.MOST_EDGES:
         notes.append(f"The {plot.MOST_EDGES} strongest are drawn.")

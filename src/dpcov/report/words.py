@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from dpcov.privacy import Guarantee
     from dpcov.releases import Release
 
-EVEN = 0.5  # chance of a bet before the release
+ALMOST = 0.999
 STRONG, USUAL, WEAK = 1.0, 3.0, 10.0
 READ_AT = 1e-6  # delta at which rho is read as an epsilon
 
@@ -47,27 +47,30 @@ def for_everybody(release: Release) -> list[str]:
         else f"what the table holds of any {one}"
     )
     words = [
-        "The figures on this page are not exact. Random noise was added to them on purpose, so "
-        f"that nobody can tell from them {subject}, or at least not with much confidence.",
-        "This holds whatever else somebody knows, and whatever is computed from these figures "
-        "later. It does not keep anybody from learning facts about the group as a whole: that is "
-        "what the figures are for.",
+        "The figures on this page are not exact. Random noise was added to them on purpose, to "
+        f"hide {subject}. How well it hides that is a number, epsilon = "
+        f"{epsilon_of(guarantee):.3g}: the smaller, the better. By common judgement this is "
+        f"{strength(guarantee)}.",
+        "The guarantee holds whatever else somebody knows, and whatever is computed from these "
+        "figures later. It does not keep anybody from learning facts about the group as a whole: "
+        "that is what the figures are for.",
     ]
-    if isinstance(guarantee.budget, PureDP):
-        after = 1 / (1 + math.exp(-min(guarantee.budget.epsilon, 700)))
+    budget = guarantee.budget
+    if isinstance(budget, PureDP):
+        after = 1 / (1 + math.exp(-min(budget.epsilon, 700)))
         words.append(
             "As a bet: somebody who thinks that two such possibilities are equally likely (50 %) "
-            f"can be at most {percent(after)} sure of one of them after reading this page. By "
-            f"common judgement that is {strength(guarantee)}."
+            f"can be at most {percent(after)} sure of one of them after reading this page."
         )
     else:
-        words.append(f"By common judgement this is {strength(guarantee)}.")
+        rare = budget.delta if isinstance(budget, ApproxDP) else READ_AT
+        words.append(f"There is a small chance, {rare:g}, that it protects less than that.")
     return words
 
 
 def percent(share: float) -> str:
-    """A share in per cent, never rounded up to certainty."""
-    return f"{min(math.ceil(share * 1000) / 10, 99.9):g} %" if share < 1 else "100 %"
+    """A share in per cent, rounded up."""
+    return f"{math.ceil(share * 1000) / 10:g} %" if share <= ALMOST else "almost 100 %"
 
 
 def sentence(text: str) -> str:
