@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import betaincinv
 
+from dpcov.analysis.pseudo_rows import MOST_OF_THE_VARIANCE
 from dpcov.errors import SchemaError
 from dpcov.moment import UNITS_PER_RADIUS, Lattice, SecondMoment
 from dpcov.schema import Categorical, Schema
@@ -30,6 +32,7 @@ FEWEST = 4_000
 NUMBERS = 2 * 10**6
 SEED = 20_250_101  # of the imagined table: the same public numbers give the same plan
 STEEPEST = 12.0
+ROOM = 0.7  # share of what the bounds allow a mean, beside its spread
 RARER = 2.0  # power by which the shares of levels fall
 
 
@@ -45,9 +48,10 @@ class Guess:
     spreads : the same for single columns.
     correlation : typical size (root mean square) of the correlation of two columns, in [0, 1).
 
-    Levels of a categorical column are supposed to be the rarer the later they are declared (shares
-    in proportion to 1, 1/4, 1/9, ...), and the means of numeric columns to lie off their midpoints
-    by a spread.
+    Where columns differ much in their spread, give those of the narrow ones, which have the largest
+    errors. Numeric columns are supposed to have beta laws with means a spread off their midpoints,
+    and levels of a categorical column to be the rarer the later they are declared (shares in
+    proportion to 1, 1/4, 1/9, ...).
     """
 
     spread: float = SPREAD
@@ -96,25 +100,46 @@ def imagined_rows(schema: Schema, guess: Guess) -> Matrix:
     count = max(FEWEST, min(SAMPLE, NUMBERS // len(schema.features)))
     root = np.linalg.cholesky(typical_correlation(len(columns), guess.correlation, generator))
     scores = generator.standard_normal((count, len(columns))) @ root.T
+    laws: dict[float, Matrix] = {}
     parts = []
     for at, (name, column) in enumerate(columns.items()):
         if isinstance(column, Categorical):
             parts.append(_indicators(scores[:, at], len(column.labels)))
             continue
         spread = guess.spreads.get(name, guess.spread)
-        offset = spread if at % 2 else -spread
-        parts.append(np.clip(offset + spread * scores[:, [at]], -1.0, 1.0))
+        if spread not in laws:
+            laws[spread] = _bounded(spread, count)
+        values = laws[spread][_ranks(scores[:, at])]
+        parts.append((values if at % 2 else -values)[:, None])
         if column.missing == "level":
             parts.append((generator.random((count, 1)) < ABSENT).astype(np.float64))
     return np.hstack(parts)
+
+
+def _bounded(spread: float, count: int) -> Matrix:
+    """(count,) ascending quantiles of a beta law on [-1, 1] with this standard deviation.
+
+    Its mean lies a spread above the midpoint, or as far as the bounds allow.
+    """
+    mean = min(spread, ROOM * math.sqrt(1 - spread**2))
+    share = (1 + mean) / 2
+    possible = share * (1 - share)
+    weight = possible / min(spread**2 / 4, MOST_OF_THE_VARIANCE * possible) - 1
+    chances = (np.arange(count) + 0.5) / count
+    quantiles = betaincinv(share * weight, (1 - share) * weight, chances)
+    return np.asarray(2 * quantiles - 1, np.float64)
+
+
+def _ranks(scores: Matrix) -> NDArray[np.intp]:
+    """(m,) place of each score in ascending order."""
+    return scores.argsort().argsort()
 
 
 def _indicators(scores: Matrix, count: int) -> Matrix:
     """(m, count) indicators of levels with shares in proportion to 1, 1/4, 1/9, ..."""
     shares = np.arange(1.0, count + 1) ** -RARER
     ends = np.cumsum(shares / shares.sum())[:-1]
-    ranks = (scores.argsort().argsort() + 0.5) / len(scores)
-    return np.eye(count)[np.searchsorted(ends, ranks)]
+    return np.eye(count)[np.searchsorted(ends, (_ranks(scores) + 0.5) / len(scores))]
 
 
 def typical_correlation(p: int, size: float, generator: np.random.Generator) -> Matrix:
