@@ -20,7 +20,9 @@ def plan(
     rows: Annotated[
         int, typer.Option("--rows", help="Rows that the table may have: a public guess.", min=1)
     ],
-    epsilon: Annotated[float | None, typer.Option(help="Privacy budget, as for release.")] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Privacy budget, as for release; default 1.")
+    ] = None,
     delta: Annotated[float | None, typer.Option(help="With epsilon, as for release.")] = None,
     rho: Annotated[float | None, typer.Option(help="Budget in zCDP, instead of epsilon.")] = None,
     error: Annotated[

@@ -32,7 +32,7 @@ STRIDE = 4.0
 CLOSE = 0.05  # log of the factor by which a found budget may be off
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal
 MOST_ROWS = 10**12
-SPARES_DATA = "its error depends on the data in ways that no public number tells"
+DATA_DEPENDENT = "its error depends on the data in ways that no public number tells"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,8 @@ class Plan:
     predictions : of each mechanism whose error can be predicted, least correlation error first.
     not_predicted : name and reason of each of the others.
     recommended : the mechanism that ``auto`` takes at this budget.
-    curve : of ``auto`` (or the one mechanism asked for) at multiples of the budget's epsilon.
+    mechanism, method : the mechanism asked for, or ``auto``, and how releases are denoised.
+    curve : of that mechanism at multiples of the budget's epsilon.
     sampling : mean absolute error of a correlation that sampling alone leaves, whatever the
         privacy: what the noise may be compared with.
 
@@ -151,7 +152,7 @@ class _Planner:
             raise MechanismError(f"drawing its noise is slow with more than {PATIENCE} features")
         calibration = mechanism.calibrate(self.lattice, budget, self.neighbors)
         if not isinstance(calibration, Calibration) or calibration.counts is not None:
-            raise MechanismError(SPARES_DATA)
+            raise MechanismError(DATA_DEPENDENT)
         return calibration
 
 
