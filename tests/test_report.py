@@ -84,6 +84,10 @@ def test_a_page_has_every_section_and_well_formed_markup(page):
     assert links - {"main"} == found
 
 
+def test_the_same_release_gives_the_same_page(page, private):
+    assert render(private, target="column 1", file="people.release.json") == page
+
+
 def test_a_page_runs_no_script_and_loads_nothing(page, bad_page):
     for text in (page, bad_page):
         outline = Outline(text)

@@ -42,7 +42,7 @@ def render(
     account : of a ledger: what is left of the budget.
     title : of the page.
     file : name of the release file in the instructions.
-    generator : for the simulations behind intervals.
+    generator : for the simulations behind intervals; default, the same for every page.
 
     Raises
     ------
