@@ -16,7 +16,7 @@ from dpcov.imagined import Guess
 from dpcov.mechanisms import MECHANISMS, mechanism_named
 from dpcov.mechanisms.additive import Calibration
 from dpcov.moment import Lattice
-from dpcov.planning import PATIENCE, choose
+from dpcov.planning import choose
 from dpcov.privacy import ZCDP, ApproxDP, Budget, Neighbors, PureDP, budget_from, neighbors_named
 from dpcov.schema import Schema
 from dpcov.trials import Errors, Trials
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 FACTORS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)  # of epsilon, along the curve
 REPEATS, FEW_REPEATS = 10, 4
 MANY_FEATURES = 40
+SLOW_TO_DRAW = 20  # order above which many draws of nuclear-Laplace noise take long
 FARTHEST = 1e4  # factor to which a wanted error is sought
 STRIDE = 4.0
 CLOSE = 0.05  # log of the factor by which a found budget may be off
@@ -148,8 +149,10 @@ class _Planner:
 
     def calibration(self, mechanism: Mechanism, budget: Budget) -> Calibration:
         """Its noise laws; refuses a mechanism whose error they do not tell."""
-        if mechanism.name == "nuclear-laplace" and self.lattice.dimension > PATIENCE:
-            raise MechanismError(f"drawing its noise is slow with more than {PATIENCE} features")
+        if mechanism.name == "nuclear-laplace" and self.lattice.dimension > SLOW_TO_DRAW:
+            raise MechanismError(
+                "its noise is slow to draw for so many features, and auto skips it"
+            )
         calibration = mechanism.calibrate(self.lattice, budget, self.neighbors)
         if not isinstance(calibration, Calibration) or calibration.counts is not None:
             raise MechanismError(DATA_DEPENDENT)
