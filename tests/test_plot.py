@@ -78,6 +78,15 @@ def test_a_heatmap_of_partial_correlations_is_drawn_on_the_axes_given(release):
     assert plot.heatmap(dpcov.partial_correlations(release), ax=axes) is axes
 
 
+def test_figures_in_deep_colours_are_black():
+    matrix = np.array([[1.0, 0.95, 0.3], [0.95, 1.0, 0.2], [0.3, 0.2, 1.0]])
+    named = dpcov.analysis.correlation.NamedMatrix(("a", "b", "c"), matrix)
+    with plt.rc_context({"text.color": "white"}):
+        axes = plot.heatmap(named)
+    colours = {text.get_text(): text.get_color() for text in axes.texts}
+    assert colours == {"0.95": "black", "0.30": "white", "0.20": "white"}
+
+
 def test_colours_fade_to_nothing_at_zero_and_differ_by_sign():
     colours = plot.colours()
     assert colours(0.5)[3] < 0.01

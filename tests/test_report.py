@@ -138,6 +138,7 @@ def test_everything_that_scrolls_can_be_reached_by_keyboard(page):
 def test_figures_take_the_colours_of_the_page(page):
     assert "currentColor" in page
     assert "#123456" not in page
+    assert "font-family" not in page[page.index("<main") :]
     assert "prefers-color-scheme: dark" in page
 
 

@@ -32,6 +32,8 @@ OVERLAPPING = """
   at && part.getBoundingClientRect().top < all[at - 1].getBoundingClientRect().bottom - 1
 ).map(part => part.id)
 """
+# Least contrast with the page; texts with a background of their own (the stamp, and figures in the
+# deepest colours of a heatmap, which are black) are left out.
 CONTRAST = """
 (() => {
   const light = colour => {
@@ -41,7 +43,8 @@ CONTRAST = """
   };
   const paper = light(getComputedStyle(document.body).backgroundColor);
   return Math.min(...[...document.querySelectorAll("p, h1, h2, td, th, dt, dd, a, summary, text")]
-    .filter(e => !e.closest(".stamp")).map(element => {
+    .filter(e => !e.closest(".stamp") && (e.tagName !== "text" || e.outerHTML.includes("fill:")))
+    .map(element => {
       const style = getComputedStyle(element);
       const ink = light(element.tagName === "text" ? style.fill : style.color);
       return (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05);

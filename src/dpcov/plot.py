@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 POSITIVE, NEGATIVE = "#3b76d6", "#d9722b"  # told apart by the colour-blind, on white and on black
 FAINT = 0.35
+DEEP = 0.9  # correlation from which black is readable on its colour, on any background
 NAMED_CELLS = 60  # up to so many features all are named on both sides of a heatmap
 WRITTEN_CELLS = 12  # up to so many the figures are written into the cells
 LONGEST_NAME = 26
@@ -80,7 +81,9 @@ def heatmap(
         for i, j in np.ndindex(shown.shape):
             if i != j:
                 text = f"{shown[i, j]:.2f}".replace("-0.00", "0.00").replace("-", "\N{MINUS SIGN}")
-                axes.text(j, i, text, ha="center", va="center", fontsize=8)
+                written = axes.text(j, i, text, ha="center", va="center", fontsize=8)
+                if abs(shown[i, j]) > DEEP:
+                    written.set_color("black")
     else:
         _outline(axes, groups)
     bar = axes.figure.colorbar(image, ax=axes, shrink=0.6, aspect=24, pad=0.02)

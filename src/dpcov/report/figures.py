@@ -83,4 +83,4 @@ def _adapt(element: ET.Element, name: str) -> None:
             element.set(key, f"#{name}-{value[1:]}")
         elif key in ("style", "clip-path", "fill", "stroke"):
             adapted = value.replace("url(#", f"url(#{name}-").replace(INK, "currentColor")
-            element.set(key, re.sub(r"font: ([\d.]+px)[^;]*", r"font-size: \1", adapted))
+            element.set(key, re.sub(r"font-family: [^;]*; ?", "", adapted))
