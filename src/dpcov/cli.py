@@ -13,6 +13,8 @@ import typer
 from dpcov.cli_analysis import app as analysis_app
 from dpcov.cli_audit import app as audit_app
 from dpcov.cli_ledger import verify
+from dpcov.cli_plan import app as plan_app
+from dpcov.cli_report import app as report_app
 from dpcov.errors import DpcovError, MechanismError
 
 app = typer.Typer(
@@ -25,7 +27,9 @@ app = typer.Typer(
 ledger_app = typer.Typer(help="Keep account of the privacy budget.", no_args_is_help=True)
 app.add_typer(ledger_app, name="ledger")
 ledger_app.command("verify")(verify)
+app.add_typer(plan_app)
 app.add_typer(analysis_app)
+app.add_typer(report_app)
 app.add_typer(audit_app)
 
 Epsilon = Annotated[
