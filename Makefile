@@ -9,7 +9,7 @@ ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
 .PHONY: help demo test test-slow test-all lint types bench accuracy reproduce engines frames analysis \
 	discriminant precision \
-	plan-calibration ridge-comparison interval-coverage mahalanobis trust figures schemas clean
+	pictures plan-calibration ridge-comparison interval-coverage mahalanobis trust figures schemas clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -66,6 +66,9 @@ discriminant: .venv/ready-bench ## Accuracy of discriminant analysis beside the 
 
 precision: .venv/ready-bench ## Solvers of the graphical lasso that are installed, beside ours
 	$(ONE_THREAD) $(BIN)/python benchmarks/precision.py
+
+pictures: .venv/ready-bench ## Components and a graph from releases, beside those of the tables
+	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments $(BIN)/python benchmarks/pictures.py
 
 plan-calibration: .venv/ready-bench ## Predicted errors beside measured ones
 	$(ONE_THREAD) $(BIN)/python benchmarks/plan_calibration.py

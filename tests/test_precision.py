@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import importlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 import dpcov
 from dpcov.analysis.graphical_lasso import duality_gap, graphical_lasso
-from dpcov.analysis.precision import _Problem, choose_alpha, precision
+from dpcov.analysis.precision import _Problem, choose_alpha, noise_of_entries, precision
 from dpcov.denoise import denoise
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
@@ -209,6 +210,47 @@ def test_features_without_variance_are_left_out() -> None:
     found = precision(replace(made, denoised=units), 0.05)
     assert found.left_out == ("x3",)
     assert len(found.columns) == len(found.precision) == 7
+
+
+def mapped_release(seed: int = 0, **request: Any) -> Release:
+    """Of rows that were taken about their means, in units of their spread, before the noise."""
+    narrow = 2.0 + chain_rows(20_000) * np.array([0.2, 0.4] * 4)
+    settings = {"lower": -4, "upper": 4, "epsilon": 1.0, "delta": 1e-6, **request}
+    return dpcov.release(narrow, mechanism="standardized", seed=seed, **settings)
+
+
+def test_noise_comes_back_through_the_map() -> None:
+    made = [mapped_release(seed, denoise="none") for seed in range(60)]
+    below = np.tril_indices(8, -1)
+    spread = np.std([release.covariance()[below] for release in made], axis=0) / 16
+    expected = [noise_of_entries(release) for release in made]
+    entries = np.mean([np.sqrt(np.outer(n, n)) for n in expected], axis=0)[below]
+    assert np.mean(spread / entries) == pytest.approx(1, abs=0.1)
+
+
+def test_the_graph_of_a_mapped_release_is_found() -> None:
+    strongest = precision(mapped_release()).edges[:7]
+    assert {(edge.first, edge.second) for edge in strongest} == {
+        (f"x{j}", f"x{j + 1}") for j in range(7)
+    }
+
+
+def test_noise_taken_as_if_no_map_had_been_would_hide_the_graph(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    release = mapped_release()
+    module = importlib.import_module("dpcov.analysis.precision")
+    right = noise_of_entries(release)
+    monkeypatch.setattr(module, "noise_of_entries", lambda _: np.full(8, right.max() * 64))
+    assert not precision(release, features=release.columns).edges
+
+
+def test_features_that_noise_drowns_are_left_out_unless_they_are_named() -> None:
+    values = chain_rows(20_000)
+    values[:, 3] *= 0.001
+    release = dpcov.release(values, lower=-4, upper=4, epsilon=1.0, seed=1)
+    assert precision(release).left_out == ("x3",)
+    assert "x3" in precision(release, features=release.columns).columns
 
 
 def test_levels_that_add_up_to_one_have_their_first_left_out(tmp_path: Path) -> None:

@@ -208,7 +208,8 @@ def print_precision(release: Release, found: SparsePrecision) -> None:
         f"(alpha = {found.alpha:.3g})."
     )
     if found.left_out:
-        print(f"Left out, since they show no variance: {', '.join(map(plain, found.left_out))}.")
+        hidden = ", ".join(map(plain, found.left_out))
+        print(f"Left out, since their variance does not rise clearly above the noise: {hidden}.")
 
 
 def _strongest(sizes: Matrix) -> list[int]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 PATH_LENGTH = 25
 PATH_END = 0.5  # smallest alpha of the path, over sqrt(log p / n)
 GAMMA = 0.5  # of the extended BIC
+CLEAR = 10.0  # a feature has its place in a graph from this ratio of variance to noise on
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,8 @@ class SparsePrecision:
     Attributes
     ----------
     columns : names of the p features.
-    left_out : features without variance in the release, which have no place in a graph.
+    left_out : features that have no place in a graph: without variance in the release or, if none
+        were named, with a variance below `CLEAR` times the noise of an entry.
     precision : (p, p) in one over the data's units.
     partial_correlations : (p, p) -P_ij / sqrt(P_ii P_jj), 1 on the diagonal.
     alpha : strength of the penalty.
@@ -228,7 +230,7 @@ class _Problem:
     matrix : (p, p), of average diagonal 1.
     size : what it was divided by for that.
     correlation : whether it holds correlations.
-    variances : (p,) of the encoded features.
+    noise : (p,) shares of the noise in the features' variances; see `noise_of_entries`.
 
     """
 
@@ -238,7 +240,7 @@ class _Problem:
     matrix: Matrix
     size: float
     correlation: bool
-    variances: Vector
+    noise: Vector
 
     @classmethod
     def of(
@@ -249,13 +251,20 @@ class _Problem:
         correlation: bool,
         flat: Sequence[int] | None = None,
     ) -> _Problem:
-        """From a release; `flat` are left out, by default those without variance."""
+        """From a release; `flat` are left out, by default those without variance.
+
+        Where the caller names no features, those that noise drowns are left out as well.
+        """
         require_matrix(release)
         wanted = chosen(release, features, reference=True)
         moments = Moments.of(release)
         every = np.diag(moments.covariance)
+        noise = noise_of_entries(release)
         if flat is None:
             flat = [j for j in wanted if every[j] <= SMALLEST_VARIANCE]
+            drowned = [j for j in wanted if every[j] < CLEAR * noise[j]]
+            if features is None and len(wanted) - len(drowned) >= 2:
+                flat = drowned
         at = [j for j in wanted if j not in flat]
         if not at:
             raise ReleaseError("None of these features varies in the release.")
@@ -264,7 +273,8 @@ class _Problem:
         matrix = moments.covariance[np.ix_(at, at)] / np.outer(deviations, deviations)
         size = float(np.trace(matrix)) / len(at)
         units = moments.scales[at] * deviations * np.sqrt(size)
-        return cls(at, list(flat), units, matrix / size, size, correlation, variances)
+        shares = noise[at] / variances
+        return cls(at, list(flat), units, matrix / size, size, correlation, shares)
 
     def solution(self, alpha: float, start: Solution | None = None) -> _Fit:
         return _Fit(alpha, graphical_lasso(self.matrix, alpha / self.size, start=start))
@@ -276,15 +286,31 @@ class _Problem:
     def effective_count(self, release: Release) -> float:
         """Rows whose sampling error in a correlation is what sampling and privacy add together."""
         count = max(release.count(), 2.0)
-        law, p = release.noise, len(self.at)
-        if law is None or p < 2:
+        p = len(self.at)
+        if p < 2:
             return count
-        d = law.dimension
-        entry = (law.frobenius_squared - d * law.diagonal_variance) / (d * (d - 1))
-        weights = 1 / self.variances
-        pairs = (weights.sum() ** 2 - np.sum(weights**2)) / (p * (p - 1))
-        privacy = entry * release.lattice.step**4 * pairs / count**2
+        privacy = (self.noise.sum() ** 2 - np.sum(self.noise**2)) / (p * (p - 1))
         return max(2.0, 1 / (1 / count + float(privacy)))
+
+
+def noise_of_entries(release: Release) -> Vector:
+    """(p,) n with sqrt(n_i n_j) the noise's standard deviation in the moment of i and j.
+
+    Of encoded features, over the number of rows, apart from the diagonal; 0 without a noise law.
+    Noise on rows that were mapped by A comes back through A^-1, whose rows make it larger.
+    """
+    p, law = len(release.columns), release.noise
+    if law is None:
+        return np.zeros(p)
+    d = law.dimension
+    variance = law.diagonal_variance
+    if d > 1:
+        variance = (law.frobenius_squared - d * variance) / (d * (d - 1))
+    deviation = np.sqrt(variance) * release.lattice.step**2 / max(release.count(), 2.0)
+    if release.linear_map is None:
+        return np.full(p, deviation)
+    noise: Vector = deviation * np.sum(np.linalg.inv(release.linear_map) ** 2, axis=1)
+    return noise
 
 
 def _along_path(problem: _Problem, release: Release) -> _Fit:

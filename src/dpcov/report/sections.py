@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,9 +10,7 @@ import numpy as np
 
 from dpcov import plot
 from dpcov.analysis.correlation import clusters
-from dpcov.analysis.features import chosen
 from dpcov.analysis.intervals import intervals
-from dpcov.analysis.moments import Moments
 from dpcov.analysis.ols import INTERCEPT, OLS, ols
 from dpcov.analysis.precision import precision
 from dpcov.analysis.ridge import ridge
@@ -42,7 +39,6 @@ DROWNED = (
     "Nothing on this page rises clearly above the privacy noise: take its figures for guesses. A "
     "larger epsilon, more rows or fewer columns would help."
 )
-CLEAR = 10.0  # variance of a feature in the graph, over the noise of an entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +181,10 @@ def spectrum(release: Release, draws: np.random.Generator) -> Section:
 def graph(release: Release, draws: np.random.Generator) -> Section:
     """The graph of related features, of those that vary clearly more than the noise."""
     _require_signal(release)
-    features = _clear(release)
-    if len(features) < 2:
-        raise ReleaseError("Too few features vary clearly more than the noise for a graph of them.")
-    stable = release.noise is not None and len(features) <= STABLE
-    found = precision(release, features=features, draws=STABLE if stable else 0, generator=draws)
+    found = precision(release)
+    stable = release.noise is not None and len(found.columns) <= STABLE
+    if stable:
+        found = precision(release, draws=STABLE, generator=draws)
     edges, p = found.edges, len(found.columns)
     share = f"{len(edges)} of {p * (p - 1) // 2} pairs are related given all the others."
     if not edges:
@@ -225,18 +220,6 @@ def graph(release: Release, draws: np.random.Generator) -> Section:
         for edge in edges[:EDGES]
     )
     return Section(figure, heads, rows, tuple(notes))
-
-
-def _clear(release: Release) -> list[str]:
-    """Features whose variance is many times the noise of an entry, without reference levels."""
-    at = chosen(release, None, reference=True)
-    if release.noise is None:
-        return [release.columns[j] for j in at]
-    d = release.noise.dimension
-    noise = math.sqrt(release.noise.frobenius_squared) / d * release.lattice.step**2
-    variances = np.diag(Moments.of(release).covariance)
-    least = CLEAR * noise / max(release.count(), 1.0)
-    return [release.columns[j] for j in at if variances[j] >= least]
 
 
 def regression(

@@ -1,0 +1,142 @@
+"""What releases of two public tables show, beside the tables themselves: `make pictures`.
+
+Wine's first two principal components and the graph of the Parkinson's voice measures, each from one
+release by `standardized` at (epsilon, 1e-6), add/remove, and without privacy.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+
+from dpcov import plot, precision
+from dpcov.analysis.pca import pca
+from dpcov.denoise import denoise
+from dpcov.entropy import Entropy, simulation_generator
+from dpcov.mechanisms import Standardized
+from dpcov.privacy import ApproxDP, Neighbors
+from dpcov.sources import open_rows
+from results import show, write
+from ridge_comparison import Task, parkinsons, wine
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from dpcov.releases import Release
+
+    Matrix = NDArray[np.float64]
+
+FIGURES = Path(__file__).parents[1] / "docs" / "figures"
+EPSILONS = (8.0, 2.0)
+DELTA = 1e-6
+REPEATS = 20
+NO_NOISE = 1e6  # epsilon of what stands for the table itself
+WINE_COLUMNS = (
+    *("alcohol", "malic acid", "ash", "alcalinity", "magnesium", "phenols", "flavanoids"),
+    *("other phenols", "proanthocyanins", "colour", "hue", "dilution", "proline"),
+)
+
+
+def released(task: Task, epsilon: float, seed: int) -> Release:
+    made = Standardized()(
+        open_rows(task.frame, task.schema),
+        budget=ApproxDP(epsilon, DELTA),
+        neighbors=Neighbors.ADD_REMOVE,
+        entropy=Entropy.seeded(seed),
+    )
+    return denoise(made, generator=simulation_generator(seed))
+
+
+def plane(release: Release) -> Matrix:
+    """(2, p) first two components of the correlations."""
+    return pca(release, 2, correlation=True).components
+
+
+def affinity(first: Matrix, second: Matrix) -> float:
+    """Mean squared cosine of the angles between two planes: 1 if they are the same."""
+    return float(np.mean(np.linalg.svd(first @ second.T, compute_uv=False) ** 2))
+
+
+def turned(components: Matrix, onto: Matrix) -> Matrix:
+    """The same plane, its axes turned to those of another."""
+    left, _, right = np.linalg.svd(onto @ components.T)
+    result: Matrix = left @ right @ components
+    return result
+
+
+def arrows(axes: Axes, components: Matrix, title: str) -> None:
+    for name, (x, y) in zip(WINE_COLUMNS, components.T, strict=True):
+        axes.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "->", "color": plot.POSITIVE})
+        axes.text(1.08 * x, 1.08 * y, name, fontsize=7, ha="center", va="center")
+    axes.set(xlim=(-0.62, 0.62), ylim=(-0.72, 0.72), title=title, xticks=[], yticks=[])
+    axes.set_aspect("equal")
+
+
+def wine_figure() -> list[dict[str, Any]]:
+    task, rows = wine(), []
+    exact = plane(released(task, NO_NOISE, 0))
+    figure = Figure((12, 4.6), layout="constrained")
+    panels = figure.subplots(1, 1 + len(EPSILONS))
+    arrows(panels[0], exact, "178 wines, no privacy")
+    for axes, epsilon in zip(panels[1:], EPSILONS, strict=True):
+        planes = [plane(released(task, epsilon, seed)) for seed in range(REPEATS)]
+        found = [affinity(exact, components) for components in planes]
+        middle = int(np.argsort(found)[len(found) // 2])
+        arrows(axes, turned(planes[middle], exact), f"({epsilon:g}, 1e-6)-DP: the median of 20")
+        rows.append(_row("wine: affinity of the first two components' planes", epsilon, found))
+    _save(figure, "wine-pca.svg")
+    return rows
+
+
+def graph_figure() -> list[dict[str, Any]]:
+    task, rows = parkinsons(), []
+    exact = precision(released(task, NO_NOISE, 0))
+    figure = Figure((16, 5.6), layout="constrained")
+    panels = figure.subplots(1, 1 + len(EPSILONS))
+    plot.graph(exact, ax=panels[0]).set_title("5,875 recordings, no privacy")
+    for axes, epsilon in zip(panels[1:], EPSILONS, strict=True):
+        graphs = [precision(released(task, epsilon, seed)) for seed in range(REPEATS)]
+        found = [agreement(exact, graph) for graph in graphs]
+        middle = int(np.argsort(found)[len(found) // 2])
+        plot.graph(graphs[middle], ax=axes).set_title(f"({epsilon:g}, 1e-6)-DP: the median of 20")
+        rows.append(_row("parkinsons: correlation of partial correlations", epsilon, found))
+    _save(figure, "parkinsons-graph.svg")
+    return rows
+
+
+def agreement(first: Any, second: Any) -> float:
+    """Correlation of the partial correlations of all pairs of features."""
+    matrices = []
+    for found in (first, second):
+        wanted = [found.columns.index(name) for name in first.columns if name in found.columns]
+        matrices.append(found.partial_correlations[np.ix_(wanted, wanted)])
+    above = np.triu_indices(len(matrices[0]), 1)
+    return float(np.corrcoef(*(matrix[above] for matrix in matrices))[0, 1])
+
+
+def _row(what: str, epsilon: float, found: list[float]) -> dict[str, Any]:
+    low, middle, high = np.quantile(found, [0.1, 0.5, 0.9])
+    return {"figure": what, "epsilon": epsilon, "10 %": low, "median": middle, "90 %": high}
+
+
+def _save(figure: Figure, name: str) -> None:
+    FIGURES.mkdir(exist_ok=True)
+    with mpl.rc_context({"svg.hashsalt": name}):
+        figure.savefig(FIGURES / name, metadata={"Date": None})
+
+
+def main() -> int:
+    rows = wine_figure() + graph_figure()
+    write("pictures.json", "make pictures", rows)
+    show("Agreement with the table itself", rows)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
