@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ from dpcov.releases import Release
 from dpcov.schema import FileOptions, Schema
 from dpcov.sources import open_rows, open_source
 from dpcov.sources.rows import Rows
+from dpcov.sources.sql import refuse_conditions, table_of
 
 Bounds = float | Sequence[float]
 
@@ -34,6 +35,7 @@ class Request:
     guarantee: Guarantee
     method: Method
     seed: int | None
+    where: tuple[str, ...] = ()
 
     def run(self, ledger: Ledger | None = None, dataset: str | None = None) -> Release:
         """Reserve the budget, draw the noise, read the data, release, denoise."""
@@ -41,6 +43,9 @@ class Request:
         entropy = Entropy.system() if self.seed is None else Entropy.seeded(self.seed)
         neighbors = self.guarantee.neighbors
         made = self.mechanism(self.rows, budget=self.budget, neighbors=neighbors, entropy=entropy)
+        if self.where:
+            rows = f"rows where {' and '.join(self.where)}"
+            made = replace(made, provenance={**made.provenance, "rows": rows})
         return denoise(made, self.method, generator=simulation_generator(self.seed))
 
     def book(
@@ -61,6 +66,8 @@ def prepare(
     data: Any,
     *,
     schema: Schema | str | Path | None = None,
+    table: str | None = None,
+    where: Sequence[str] = (),
     lower: Bounds | None = None,
     upper: Bounds | None = None,
     epsilon: float | None = None,
@@ -80,6 +87,8 @@ def prepare(
     relation = neighbors_named(neighbors)
     if denoise not in METHODS:
         raise ReleaseError(f"There is no denoising {denoise!r}. Choose: {', '.join(METHODS)}.")
+    data = table_of(data, table, where)
+    refuse_conditions(data, relation)
     if radius == "private":
         mechanism_fields["radius"], radius = radius, None
     resolved = _schema(data, schema, lower, upper, radius, intercept)
@@ -100,7 +109,7 @@ def prepare(
     guarantee = chosen.calibrate(rows.lattice(), budget, relation).guarantee
     if chosen.passes > 1:
         rows.require_rereadable()
-    return Request(rows, chosen, reason, budget, guarantee, denoise, seed)
+    return Request(rows, chosen, reason, budget, guarantee, denoise, seed, tuple(where))
 
 
 def release(
@@ -115,11 +124,14 @@ def release(
     Parameters
     ----------
     data : path of a CSV, TSV (.gz) or Parquet file, (n, d) array, or a pandas, polars, pyarrow or
-        DuckDB table.
+        DuckDB table; with `table`, a database: ``postgresql://user@host/database`` or the path of
+        a SQLite or DuckDB file.
     ledger : budget ledger (or its path) in which the spend is booked before any noise is drawn.
     dataset : which data set of the ledger; needed if it has several.
     schema : `Schema` or path of a TOML one. Without it `lower` and `upper` are required: public
         bounds, one number or one for each column, never taken from the data.
+    table, where : table of a database, and which of its rows: ``["age >= 18"]``, all to be met.
+        The conditions are public, are told with the release, and need ``add-remove``.
     epsilon, delta, rho : the budget: epsilon alone (pure DP), epsilon and delta, or rho (zCDP).
     mechanism : ``auto``, which compares the noise of the additive ones, or a name of `MECHANISMS`
         (``dpcov mechanisms`` lists them); further keywords are its options.
