@@ -141,7 +141,8 @@ def release(
         rows are nearly that long (not every mechanism can).
     intercept : weight of the constant, as a share of the radius (default 0.3; 0 for none).
     denoise : ``shrink``, ``project`` or ``none``.
-    threads : threads that encode and sum.
+    threads : threads that read, encode and sum; default, one for each core. The release is the same
+        with any number.
     seed : for tests only; the release is then stamped ``NOT PRIVATE``.
 
     Returns

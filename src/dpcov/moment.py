@@ -161,7 +161,7 @@ class Accumulator:
 
     def total(self) -> NDArray[np.object_]:
         """The sum as Python integers."""
-        high: NDArray[np.object_] = self._high.astype(object)
-        low: NDArray[np.object_] = self._low.astype(object)
-        total: NDArray[np.object_] = high * 2**32 + low
+        total = np.empty(self._low.shape, object)
+        for row, high, low in zip(total, self._high, self._low, strict=True):
+            row[:] = high.astype(object) * 2**32 + low
         return total

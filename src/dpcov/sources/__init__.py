@@ -29,7 +29,8 @@ def open_rows(data: Any, schema: Schema, *, threads: int | None = None) -> Rows:
     data : path of a CSV, TSV (also .gz) or Parquet file, (n, d) NumPy array, an object with
         ``__arrow_c_stream__`` (pandas, polars, pyarrow, DuckDB), or a `DatabaseTable`.
     schema : what the columns may hold.
-    threads : how many threads encode and sum; the result does not depend on it.
+    threads : how many threads read, encode and sum; default, one for each core that may be used.
+        The result does not depend on it, memory does: each holds a row group of a Parquet file.
 
     Raises
     ------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ class ParquetSource:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self.share = 0.0
         try:
             with self._open() as file:
                 self._schema = file.schema_arrow
@@ -42,15 +44,46 @@ class ParquetSource:
         return {field.name: kind_of(field.type) for field in self._schema}
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        names, size = list(columns), batch_rows(len(columns))
         with self._open() as file:
             for group in range(file.num_row_groups):
-                if file.metadata.row_group(group).num_rows <= SMALL_GROUP:
-                    yield from _by_column(file, group, names).to_batches(max_chunksize=size)
-                else:
-                    yield from file.iter_batches(
-                        batch_size=size, row_groups=[group], columns=names, use_threads=False
-                    )
+                yield from _decoded(file, group, columns)
+                self.share = (group + 1) / file.num_row_groups
+
+    def parts(self, columns: Sequence[str]) -> list[RowGroup]:
+        with self._open() as file:
+            sizes = [
+                8 * len(columns) * min(SMALL_GROUP, file.metadata.row_group(group).num_rows)
+                for group in range(file.num_row_groups)
+            ]
+        return [RowGroup(self, tuple(columns), group, size) for group, size in enumerate(sizes)]
+
+    def group(self, group: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The batches of one row group, through a handle of its own."""
+        with self._open() as file:
+            yield from _decoded(file, group, columns)
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """A row group of a Parquet file, of which `size` bytes are decoded at once."""
+
+    source: ParquetSource
+    columns: tuple[str, ...]
+    number: int
+    size: int
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        return self.source.group(self.number, self.columns)
+
+
+def _decoded(file: pq.ParquetFile, group: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    names, size = list(columns), batch_rows(len(columns))
+    if file.metadata.row_group(group).num_rows <= SMALL_GROUP:
+        yield from _by_column(file, group, names).to_batches(max_chunksize=size)
+    else:
+        yield from file.iter_batches(
+            batch_size=size, row_groups=[group], columns=names, use_threads=False
+        )
 
 
 def _by_column(file: pq.ParquetFile, group: int, names: list[str]) -> pa.Table:
