@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpcov.errors import SourceError
 from dpcov.schema import Kind
 from dpcov.sources.base import batch_rows, kind_of, unfit_columns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 READ_BUFFER = 2**16
 SMALL_GROUP = 2**18  # rows: 2 MiB of float64 in each column
@@ -90,17 +94,34 @@ def _by_column(file: pq.ParquetFile, group: int, names: list[str]) -> pa.Table:
     """A row group decoded one column after the other.
 
     Streaming keeps a dictionary, a compressed and a decoded page of every column at once, about
-    3 MiB each; a small group's decoded columns are less than that.
+    3 MiB each; a small group's decoded columns are less than that. They are copied, since decoders
+    grow their buffers by doubling and keep the rest: floats into one large array, whose pages the
+    operating system can hand out by the two megabytes.
     """
+    rows = file.metadata.row_group(group).num_rows
+    of_floats = [name for name in names if file.schema_arrow.field(name).type == pa.float64()]
+    room = dict(zip(of_floats, np.empty((len(of_floats), rows)), strict=True))
     columns = []
     for name in names:
         decoded = file.read_row_group(group, columns=[name], use_threads=False).column(0)
-        columns.append(_compact(decoded))
+        if name in room:
+            columns.append(_copied(decoded, room[name]))
+        else:
+            columns.append(_compact(decoded))
     return pa.Table.from_arrays(columns, names=names)
 
 
+def _copied(column: pa.ChunkedArray, room: NDArray[np.float64]) -> pa.Array:
+    """The same floats in `room`; null as NaN, which is missing too."""
+    at = 0
+    for chunk in column.chunks:
+        room[at : at + len(chunk)] = chunk.to_numpy(zero_copy_only=False)
+        at += len(chunk)
+    return pa.Array.from_buffers(pa.float64(), len(room), [None, pa.py_buffer(room)])
+
+
 def _compact(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A copy that fits: decoders grow their buffers by doubling, and keep the rest."""
+    """A copy that fits."""
     halves = [half for chunk in column.chunks for half in (chunk[:1], chunk[1:])]
     return pa.concat_arrays(halves) if halves else column
 
