@@ -167,6 +167,7 @@ def release(
 ) -> None:
     """Release the second moment of a table under differential privacy."""
     from dpcov.api import prepare
+    from dpcov.cli_progress import reading_bar
     from dpcov.grouped import paths, prepare_by
     from dpcov.ledger import Ledger
     from dpcov.releases import check_writable, largest_file
@@ -197,7 +198,11 @@ def release(
     for place in places.values():
         check_writable(place, force=force, inputs=inputs, room=room)
     typer.echo(f"mechanism: {request.mechanism.name} ({request.reason})")
-    made = {"": request.run(opened, dataset)} if grouped is None else grouped.run(opened, dataset)
+    with reading_bar(one.rows for one in requests.values()):
+        if grouped is None:
+            made = {"": request.run(opened, dataset)}
+        else:
+            made = grouped.run(opened, dataset)
     for level, one in made.items():
         one.save(places[level], force=force)
     typer.echo(f"guarantee: {one.guarantee_in_words()}")
