@@ -217,6 +217,20 @@ def is_missing(values: pa.Array, missing: tuple[str, ...]) -> NDArray[np.bool_]:
     return null | (_positions(values, declared) >= 0)
 
 
+def distinct(values: pa.Array) -> tuple[pa.Array, NDArray[np.int64]] | None:
+    """Of a dictionary, its values that occur and where each cell's is among them, -1 for null."""
+    if isinstance(values.type, pa.BaseExtensionType):
+        return distinct(values.storage)
+    if not pa.types.is_dictionary(values.type):
+        return None
+    indices = values.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    used = np.zeros(len(values.dictionary) + 1, bool)
+    used[indices] = True
+    used[-1] = False
+    places = np.append(np.cumsum(used[:-1]) - 1, -1)
+    return _plain(values.dictionary).take(pa.array(np.flatnonzero(used))), places[indices]
+
+
 def _plain(values: pa.Array) -> pa.Array:
     kind = values.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -232,6 +246,9 @@ def _plain(values: pa.Array) -> pa.Array:
 
 def numbers_of(values: pa.Array, missing: tuple[str, ...]) -> NDArray[np.float64]:
     """Numbers of a column; NaN where a cell is null, not a number, or declared missing."""
+    if (parts := distinct(values)) is not None:
+        known: NDArray[np.float64] = np.append(numbers_of(parts[0], missing), np.nan)[parts[1]]
+        return known
     values = cells(values, missing)
     if is_text(values.type):
         values = _parsed(values)
@@ -250,10 +267,13 @@ def numbers_of(values: pa.Array, missing: tuple[str, ...]) -> NDArray[np.float64
 
 def codes_of(values: pa.Array, column: Categorical, missing: tuple[str, ...]) -> NDArray[np.int64]:
     """Index of each cell's indicator among `column.labels`, or -1 for none."""
+    absent = len(column.labels) - 1 if column.missing == "level" else -1
+    if (parts := distinct(values)) is not None:
+        known: NDArray[np.int64] = np.append(codes_of(parts[0], column, missing), absent)[parts[1]]
+        return known
     values = cells(values, missing)
     codes = _positions(values, column.levels)
     codes[codes < 0] = len(column.levels) if column.other else -1
-    absent = len(column.labels) - 1 if column.missing == "level" else -1
     codes[is_missing(values, missing)] = absent
     return codes
 

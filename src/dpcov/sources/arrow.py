@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dpcov.encoder import is_text
 from dpcov.errors import SourceError
 from dpcov.schema import Kind
 from dpcov.sources.base import batch_rows, kind_of, unfit_columns
@@ -20,15 +21,21 @@ if TYPE_CHECKING:
 
 READ_BUFFER = 2**16
 SMALL_GROUP = 2**18  # rows: 2 MiB of float64 in each column
+SMALL_COLUMN = 2**22  # bytes, uncompressed
+DECODED_BYTES = 2**25  # uncompressed bytes, all columns together, that are decoded at once
 
 
 class ParquetSource:
-    """A Parquet file, decoded in batches through small buffers."""
+    """A Parquet file, decoded in batches through small buffers.
+
+    Texts are read as dictionaries: a kilobyte of Parquet may hold a long text a million times.
+    """
 
     rereadable = True
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._texts: list[str] = []
         self.share = 0.0
         try:
             with self._open() as file:
@@ -38,11 +45,14 @@ class ParquetSource:
                 f"{str(path)!r} is not a complete Parquet file (cut off, or of another format). "
                 "Nothing was spent."
             ) from None
+        self._texts = [field.name for field in self._schema if is_text(field.type)]
         self.names = tuple(self._schema.names)
         self.unfit = unfit_columns(self._schema)
 
     def _open(self) -> pq.ParquetFile:
-        return pq.ParquetFile(self._path, buffer_size=READ_BUFFER, pre_buffer=False)
+        return pq.ParquetFile(
+            self._path, buffer_size=READ_BUFFER, pre_buffer=False, read_dictionary=self._texts
+        )
 
     def kinds(self) -> dict[str, Kind]:
         return {field.name: kind_of(field.type) for field in self._schema}
@@ -82,12 +92,21 @@ class RowGroup:
 
 def _decoded(file: pq.ParquetFile, group: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     names, size = list(columns), batch_rows(len(columns))
-    if file.metadata.row_group(group).num_rows <= SMALL_GROUP:
+    about = file.metadata.row_group(group)
+    claimed = _claimed(about, names)
+    if about.num_rows <= SMALL_GROUP and claimed <= SMALL_COLUMN * len(names):
         yield from _by_column(file, group, names).to_batches(max_chunksize=size)
     else:
+        fitting = max(1, DECODED_BYTES * about.num_rows // max(1, claimed))
         yield from file.iter_batches(
-            batch_size=size, row_groups=[group], columns=names, use_threads=False
+            batch_size=min(size, fitting), row_groups=[group], columns=names, use_threads=False
         )
+
+
+def _claimed(about: pq.RowGroupMetaData, names: Sequence[str]) -> int:
+    """Bytes that these columns of a row group are said to have, uncompressed."""
+    chunks = (about.column(j) for j in range(about.num_columns))
+    return sum(c.total_uncompressed_size for c in chunks if c.path_in_schema in set(names))
 
 
 def _by_column(file: pq.ParquetFile, group: int, names: list[str]) -> pa.Table:

@@ -267,7 +267,9 @@ class _Assignment:
         self._labels = labels
         self._persons = persons
         self._counts = np.zeros(groups, np.int64)
-        if persons is not None:
+        if persons is not None and groups == 1:
+            self._counts[0] = persons.count
+        elif persons is not None:
             # One entry more than the persons: where rows that do not count look.
             self._of_person = np.append(self._draw(persons.count), -1)
             self._counts = np.bincount(self._of_person[:-1], minlength=groups)
@@ -283,8 +285,8 @@ class _Assignment:
     def next(self, batch: pa.RecordBatch) -> NDArray[np.int64] | None:
         """Groups of the next batch's rows, or None if all fall in the only group."""
         if self._persons is not None:
-            groups: NDArray[np.int64] = self._of_person[self._persons.next(batch)]
-            return groups
+            persons = self._persons.next(batch)
+            return np.minimum(persons, 0) if self.groups == 1 else self._of_person[persons]
         drawn = self._draw(batch.num_rows)
         self._counts += np.bincount(drawn, minlength=self.groups)
         return None if self.groups == 1 else drawn
