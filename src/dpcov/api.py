@@ -13,11 +13,13 @@ from dpcov.entropy import Entropy, simulation_generator
 from dpcov.errors import LedgerError, ReleaseError, SchemaError
 from dpcov.ledger import Ledger
 from dpcov.mechanisms import Mechanism, mechanism_named
+from dpcov.partial import PartialMoment, SummedRows
 from dpcov.planning import choose
 from dpcov.privacy import Budget, Guarantee, Neighbors, budget_from, neighbors_named
 from dpcov.releases import Release
 from dpcov.schema import FileOptions, Schema
 from dpcov.sources import open_rows, open_source
+from dpcov.sources.base import holds_sums
 from dpcov.sources.rows import Rows
 from dpcov.sources.sql import refuse_conditions, table_of
 
@@ -97,7 +99,8 @@ def prepare(
             f"The schema asks for one release for each level of {resolved.by!r}: use "
             "dpcov.release_by, or leave out by."
         )
-    rows = open_rows(data, resolved, threads=threads)
+    summed = PartialMoment.load(Path(data)) if holds_sums(data) else None
+    rows = open_rows(data, resolved, threads=threads) if summed is None else summed.seen(resolved)
     if mechanism == "auto":
         choice = choose(rows.lattice(), budget, relation)
         reason = choice.reason
@@ -106,6 +109,8 @@ def prepare(
             chosen = mechanism_named(chosen.name, **mechanism_fields)
     else:
         chosen, reason = mechanism_named(mechanism, **mechanism_fields), "asked for"
+    if isinstance(rows, SummedRows):
+        rows.require_answerable(chosen)
     guarantee = chosen.calibrate(rows.lattice(), budget, relation).guarantee
     if chosen.passes > 1:
         rows.require_rereadable()
@@ -125,7 +130,7 @@ def release(
     ----------
     data : path of a CSV, TSV (.gz) or Parquet file, (n, d) array, or a pandas, polars, pyarrow or
         DuckDB table; with `table`, a database: ``postgresql://user@host/database`` or the path of
-        a SQLite or DuckDB file.
+        a SQLite or DuckDB file. Or a file of sums (``dpcov moments``).
     ledger : budget ledger (or its path) in which the spend is booked before any noise is drawn.
     dataset : which data set of the ledger; needed if it has several.
     schema : `Schema` or path of a TOML one. Without it `lower` and `upper` are required: public

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from dpcov.cli_analysis import app as analysis_app
+from dpcov.cli_moments import app as moments_app
 from dpcov.errors import DpcovError, MechanismError
 
 app = typer.Typer(
@@ -23,6 +24,7 @@ app = typer.Typer(
 ledger_app = typer.Typer(help="Keep account of the privacy budget.", no_args_is_help=True)
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(analysis_app)
+app.add_typer(moments_app)
 
 Epsilon = Annotated[
     float | None,

@@ -71,6 +71,7 @@ def open_source(data: Any, options: FileOptions, declared: tuple[str, ...]) -> S
 
 
 def _open_file(path: Path, options: FileOptions, declared: tuple[str, ...]) -> Source:
+    from dpcov.sources.base import holds_sums
     from dpcov.sources.sql import NO_TABLE, database_kind, hidden
 
     if not path.exists():
@@ -86,6 +87,10 @@ def _open_file(path: Path, options: FileOptions, declared: tuple[str, ...]) -> S
         return ParquetSource(path)
     if path.is_file() and database_kind(path):
         raise SourceError(NO_TABLE)
+    if holds_sums(path):
+        raise SourceError(
+            f"{str(path)!r} holds sums of rows (dpcov moments), where rows are needed."
+        )
     from dpcov.sources.text import TextSource
 
     return TextSource(path, options, declared)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -55,6 +56,20 @@ class MeasuredSource(Protocol):
 
     @property
     def share(self) -> float: ...
+
+
+SUMS_START = '{"format": "dpcov.moments/1", '  # of a file of sums (dpcov.partial)
+
+
+def holds_sums(data: object) -> bool:
+    """Whether `data` is the path of a file of exact sums: private data, but no rows."""
+    if not isinstance(data, str | Path):
+        return False
+    try:
+        with Path(data).open("rb") as file:
+            return file.read(len(SUMS_START)) == SUMS_START.encode()
+    except (OSError, ValueError):
+        return False
 
 
 def batch_rows(columns: int) -> int:
