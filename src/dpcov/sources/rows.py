@@ -16,6 +16,7 @@ from dpcov.errors import SourceError
 from dpcov.linear_map import LinearMap
 from dpcov.moment import Accumulator, Lattice, SecondMoment
 from dpcov.sources.base import MeasuredSource, PartedSource
+from dpcov.sources.cached import cached
 from dpcov.sources.folding import Folder, Sum, Total, available_cores, fit_together
 from dpcov.sources.norms import NormCounter, squared_limits
 from dpcov.sources.persons import Persons
@@ -90,7 +91,7 @@ class Rows:
                 "only once. Give a table or a file."
             )
         self.schema = schema
-        self._source = source
+        self._source = source if schema.unit is None else cached(source, schema)
         self._threads = threads or available_cores()
         self.progress: Callable[[float], None] | None = None
 
@@ -104,12 +105,13 @@ class Rows:
         )
 
     def require_rereadable(self) -> None:
-        """Refuse, before anything is read, a source that can't be read twice."""
+        """Refuse, before anything is read, a source that can't be read twice; else expect that."""
         if not self._source.rereadable:
             raise SourceError(
                 "This mechanism reads the data twice, and this stream can be read only once. "
                 "Give a table or a file."
             )
+        self._source = cached(self._source, self.schema)
 
     def second_moments(
         self,
