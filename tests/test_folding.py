@@ -12,7 +12,7 @@ import pytest
 from dpcov.entropy import Entropy
 from dpcov.errors import SourceError
 from dpcov.sources import base, folding, open_rows
-from dpcov.sources.arrow import ParquetSource, RowGroup
+from dpcov.sources.arrow import ParquetSource, RowGroup, _copied
 from dpcov.sources.folding import Folder, available_cores
 from strategies import moment, same, schema_of
 
@@ -25,6 +25,12 @@ TABLE = pa.table(list(np.random.default_rng(1).normal(size=(3, ROWS))), NAMES)
 def parquet(folder, table=TABLE, **options):
     pq.write_table(table, path := folder / "t.parquet", **{"row_group_size": 1000} | options)
     return path
+
+
+def test_floats_in_several_chunks_are_copied_one_after_the_other():
+    column = pa.chunked_array([[1.0, None], [], [3.0, float("nan")]], pa.float64())
+    found = _copied(column, np.empty(4))
+    assert np.array_equal(found.to_numpy(), [1, np.nan, 3, np.nan], equal_nan=True)
 
 
 @pytest.fixture
