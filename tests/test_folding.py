@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import dpcov.sources.rows
 from dpcov.entropy import Entropy
 from dpcov.errors import SourceError
 from dpcov.sources import base, folding, open_rows
@@ -50,7 +51,7 @@ def readers(monkeypatch) -> list[str]:
 
 @pytest.mark.parametrize("threads", [2, 3, 7, None])
 def test_threads_that_read_row_groups_give_the_integers_of_one(tmp_path, monkeypatch, threads):
-    monkeypatch.setattr(folding, "available_cores", lambda: 4)
+    monkeypatch.setattr(dpcov.sources.rows, "available_cores", lambda: 4)
     whole = moment(TABLE, SCHEMA)
     assert same(moment(parquet(tmp_path), SCHEMA, threads=threads), whole)
     monkeypatch.setattr(base, "BATCH_CELLS", 300)
