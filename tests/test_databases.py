@@ -21,7 +21,7 @@ from dpcov.schema import FileOptions, Schema
 from dpcov.sources import base, open_rows, open_source, sqlite
 from dpcov.sources.duckdb import DuckdbSource
 from dpcov.sources.postgres import PostgresSource
-from dpcov.sources.sql import DatabaseTable
+from dpcov.sources.sql import DatabaseTable, hidden
 from postgres_server import PASSWORD
 from strategies import categorical, moment, numeric, same, schema_of
 
@@ -325,6 +325,21 @@ def test_a_database_without_a_table_asks_for_one(request, name):
     path = request.getfixturevalue(f"{name.split('.')[1]}_file")
     with pytest.raises(SourceError, match="needs the name of a table"):
         open_rows(path, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("no postgresql://u:p@h/d here", "no (link) here"),
+        ("postgresql:/u:p@h/d", "(link)"),
+        ("host=h password = 'a b' port=1", "host=h password = (hidden) port=1"),
+        ("PASSWORD=ab", "PASSWORD=(hidden)"),
+        ("C:/people.csv", "C:/people.csv"),
+        ("folder/people:1.csv", "folder/people:1.csv"),
+    ],
+)
+def test_links_and_passwords_are_hidden_and_paths_are_not(text, shown):
+    assert hidden(text) == shown
 
 
 HIDDEN = (PASSWORD, SECRET)

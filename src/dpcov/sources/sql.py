@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 POSTGRES = ("postgresql://", "postgres://")
 SQLITE_START = b"SQLite format 3\0"
 DUCKDB_MARK = (8, b"DUCK")  # where it stands in a file's header
-LINK = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+LINK = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 NO_LINK = (
     "This database can't be read: give a link postgresql://user@host/database, or the path of a "
     "SQLite or DuckDB file. (The link is not shown: it may hold a password.)"
@@ -139,7 +139,7 @@ def quoted(name: str) -> str:
 
 def hidden(text: str) -> str:
     """A text without links, and without anything that looks like a password."""
-    text = re.sub(r"(?i)\b[a-z][a-z0-9+.-]*:/\S*", "(link)", text)
+    text = re.sub(r"(?i)\b[a-z][a-z0-9+.-]+:/\S*", "(link)", text)
     return re.sub(r"(?i)(password\s*=\s*)('[^']*'|\S+)", r"\1(hidden)", text)
 
 
