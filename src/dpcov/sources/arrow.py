@@ -105,8 +105,9 @@ def _decoded(file: pq.ParquetFile, group: int, columns: Sequence[str]) -> Iterat
 
 def _claimed(about: pq.RowGroupMetaData, names: Sequence[str]) -> int:
     """Bytes that these columns of a row group are said to have, uncompressed."""
+    wanted = set(names)
     chunks = (about.column(j) for j in range(about.num_columns))
-    return sum(c.total_uncompressed_size for c in chunks if c.path_in_schema in set(names))
+    return sum(c.total_uncompressed_size for c in chunks if c.path_in_schema in wanted)
 
 
 def _by_column(file: pq.ParquetFile, group: int, names: list[str]) -> pa.Table:
@@ -118,7 +119,8 @@ def _by_column(file: pq.ParquetFile, group: int, names: list[str]) -> pa.Table:
     operating system can hand out by the two megabytes.
     """
     rows = file.metadata.row_group(group).num_rows
-    of_floats = [name for name in names if file.schema_arrow.field(name).type == pa.float64()]
+    fields = file.schema_arrow  # made anew at each access
+    of_floats = [name for name in names if fields.field(name).type == pa.float64()]
     room = dict(zip(of_floats, np.empty((len(of_floats), rows)), strict=True))
     columns = []
     for name in names:
