@@ -7,7 +7,7 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 # Tests and benchmarks run side by side on all cores, each with one BLAS thread.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow test-all lint types bench accuracy reproduce engines frames analysis \
+.PHONY: help demo test test-slow test-all lint types bench bench-scaling persons accuracy reproduce engines frames analysis \
 	discriminant precision \
 	pictures plan-calibration ridge-comparison interval-coverage mahalanobis trust figures schemas clean
 
@@ -45,6 +45,12 @@ types: .venv/ready-lint ## Types of src, strictly
 
 bench: .venv/ready-bench ## Speed and memory against plain loops and peers
 	$(BIN)/python benchmarks/bench.py
+
+bench-scaling: .venv/ready-bench ## Time and memory against rows, columns and workers
+	$(BIN)/python benchmarks/scaling.py
+
+persons: .venv/ready-bench ## Person-level privacy: memory at millions of persons, and what it costs
+	$(ONE_THREAD) $(BIN)/python benchmarks/persons.py
 
 accuracy: .venv/ready-bench ## Error of releases against the figures of the design
 	$(ONE_THREAD) $(BIN)/python benchmarks/accuracy.py

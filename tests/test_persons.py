@@ -196,3 +196,10 @@ def test_a_query_that_repeats_itself_is_read_twice():
 def test_ids_in_a_mixed_pandas_column_are_told_apart():
     frame = pd.DataFrame({"id": [1, "1", "q", None], "a": 1.0, "b": 2.0})
     assert moment(frame, SCHEMA).unit_count == 2
+
+
+@pytest.mark.parametrize("kind", [TEXT, pa.binary(), pa.dictionary(pa.int32(), TEXT)], ids=str)
+def test_long_ids_that_differ_in_one_byte_are_told_apart(kind):
+    words = ["x" * n + end for n in (30, 31, 32, 33, 5000) for end in "ab"]
+    found = moment(table([(word, 1.0, 2.0) for word in [*words, *words]], kind), unit_schema(1))
+    assert found.unit_count == len(words)

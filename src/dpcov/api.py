@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,12 +13,15 @@ from dpcov.entropy import Entropy, simulation_generator
 from dpcov.errors import LedgerError, ReleaseError, SchemaError
 from dpcov.ledger import Ledger
 from dpcov.mechanisms import Mechanism, mechanism_named
+from dpcov.partial import PartialMoment, SummedRows
 from dpcov.planning import choose
 from dpcov.privacy import Budget, Guarantee, Neighbors, budget_from, neighbors_named
 from dpcov.releases import Release
 from dpcov.schema import FileOptions, Schema
 from dpcov.sources import open_rows, open_source
+from dpcov.sources.base import holds_sums
 from dpcov.sources.rows import Rows
+from dpcov.sources.sql import refuse_conditions, table_of
 
 Bounds = float | Sequence[float]
 
@@ -34,6 +37,7 @@ class Request:
     guarantee: Guarantee
     method: Method
     seed: int | None
+    where: tuple[str, ...] = ()
 
     def run(self, ledger: Ledger | None = None, dataset: str | None = None) -> Release:
         """Reserve the budget, draw the noise, read the data, release, denoise."""
@@ -41,6 +45,9 @@ class Request:
         entropy = Entropy.system() if self.seed is None else Entropy.seeded(self.seed)
         neighbors = self.guarantee.neighbors
         made = self.mechanism(self.rows, budget=self.budget, neighbors=neighbors, entropy=entropy)
+        if self.where:
+            rows = f"rows where {' and '.join(self.where)}"
+            made = replace(made, provenance={**made.provenance, "rows": rows})
         return denoise(made, self.method, generator=simulation_generator(self.seed))
 
     def book(
@@ -61,6 +68,8 @@ def prepare(
     data: Any,
     *,
     schema: Schema | str | Path | None = None,
+    table: str | None = None,
+    where: Sequence[str] = (),
     lower: Bounds | None = None,
     upper: Bounds | None = None,
     epsilon: float | None = None,
@@ -80,6 +89,8 @@ def prepare(
     relation = neighbors_named(neighbors)
     if denoise not in METHODS:
         raise ReleaseError(f"There is no denoising {denoise!r}. Choose: {', '.join(METHODS)}.")
+    data = table_of(data, table, where)
+    refuse_conditions(data, relation)
     if radius == "private":
         mechanism_fields["radius"], radius = radius, None
     resolved = _schema(data, schema, lower, upper, radius, intercept)
@@ -88,7 +99,8 @@ def prepare(
             f"The schema asks for one release for each level of {resolved.by!r}: use "
             "dpcov.release_by, or leave out by."
         )
-    rows = open_rows(data, resolved, threads=threads)
+    summed = PartialMoment.load(Path(data)) if holds_sums(data) else None
+    rows = open_rows(data, resolved, threads=threads) if summed is None else summed.seen(resolved)
     if mechanism == "auto":
         choice = choose(rows.lattice(), budget, relation)
         reason = choice.reason
@@ -97,10 +109,12 @@ def prepare(
             chosen = mechanism_named(chosen.name, **mechanism_fields)
     else:
         chosen, reason = mechanism_named(mechanism, **mechanism_fields), "asked for"
+    if isinstance(rows, SummedRows):
+        rows.require_answerable(chosen)
     guarantee = chosen.calibrate(rows.lattice(), budget, relation).guarantee
     if chosen.passes > 1:
         rows.require_rereadable()
-    return Request(rows, chosen, reason, budget, guarantee, denoise, seed)
+    return Request(rows, chosen, reason, budget, guarantee, denoise, seed, tuple(where))
 
 
 def release(
@@ -115,11 +129,14 @@ def release(
     Parameters
     ----------
     data : path of a CSV, TSV (.gz) or Parquet file, (n, d) array, or a pandas, polars, pyarrow or
-        DuckDB table.
+        DuckDB table; with `table`, a database: ``postgresql://user@host/database`` or the path of
+        a SQLite or DuckDB file. Or a file of sums (``dpcov moments``).
     ledger : budget ledger (or its path) in which the spend is booked before any noise is drawn.
     dataset : which data set of the ledger; needed if it has several.
     schema : `Schema` or path of a TOML one. Without it `lower` and `upper` are required: public
         bounds, one number or one for each column, never taken from the data.
+    table, where : table of a database, and which of its rows: ``["age >= 18"]``, all to be met.
+        The conditions are public, are told with the release, and need ``add-remove``.
     epsilon, delta, rho : the budget: epsilon alone (pure DP), epsilon and delta, or rho (zCDP).
     mechanism : ``auto``, which compares the noise of the additive ones, or a name of `MECHANISMS`
         (``dpcov mechanisms`` lists them); further keywords are its options.
@@ -129,7 +146,8 @@ def release(
         rows are nearly that long (not every mechanism can).
     intercept : weight of the constant, as a share of the radius (default 0.3; 0 for none).
     denoise : ``shrink``, ``project`` or ``none``.
-    threads : threads that encode and sum.
+    threads : threads that read, encode and sum; default, one for each core. The release is the same
+        with any number.
     seed : for tests only; the release is then stamped ``NOT PRIVATE``.
 
     Returns

@@ -13,6 +13,7 @@ import typer
 from dpcov.cli_analysis import app as analysis_app
 from dpcov.cli_audit import app as audit_app
 from dpcov.cli_ledger import verify
+from dpcov.cli_moments import app as moments_app
 from dpcov.cli_plan import app as plan_app
 from dpcov.cli_report import app as report_app
 from dpcov.errors import DpcovError, MechanismError
@@ -31,6 +32,7 @@ app.add_typer(plan_app)
 app.add_typer(analysis_app)
 app.add_typer(report_app)
 app.add_typer(audit_app)
+app.add_typer(moments_app)
 
 Epsilon = Annotated[
     float | None,
@@ -50,6 +52,19 @@ NeighborsOption = Annotated[
 ]
 Dataset = Annotated[
     str | None, typer.Option(help="Data set of the ledger; needed if it has several.")
+]
+DataPath = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA", help="CSV, TSV (.gz) or Parquet file; with --table, a database."
+    ),
+]
+Table = Annotated[
+    str | None,
+    typer.Option(
+        help="Table of a database: DATA is postgresql://user@host/database (password in "
+        "PGPASSWORD) or a SQLite or DuckDB file."
+    ),
 ]
 ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")]
 LedgerPath = Annotated[Path, typer.Argument(metavar="LEDGER", help="A ledger file.")]
@@ -90,7 +105,8 @@ def demo(
 
 @app.command()
 def schema(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, TSV (.gz) or Parquet.")],
+    data: DataPath,
+    table: Table = None,
     header: Annotated[bool, typer.Option(help="Whether the first line names the columns.")] = True,
     separator: Annotated[str | None, typer.Option(help="Separator of a text file.")] = None,
     skip_lines: Annotated[int, typer.Option(help="Lines to skip at the top.", min=0)] = 0,
@@ -99,8 +115,9 @@ def schema(
     """Draft a schema from column names and types; bounds and levels are left for a person."""
     from dpcov.schema import FileOptions, draft
     from dpcov.sources import open_source
+    from dpcov.sources.sql import table_of
 
-    names = [part for part in file.name.lower().split(".") if part != "gz"]
+    names = [part for part in Path(data).name.lower().split(".") if part != "gz"]
     guessed = "\t" if names[-1] in ("tsv", "tab") else ","
     options = FileOptions.checked(
         header=header,
@@ -108,14 +125,22 @@ def schema(
         skip_lines=skip_lines,
         comment=comment,
     )
-    typer.echo(draft(open_source(file, options, ()).kinds(), options), nl=False)
+    typer.echo(draft(open_source(table_of(data, table), options, ()).kinds(), options), nl=False)
 
 
 @app.command()
 def release(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, TSV (.gz) or Parquet.")],
+    data: DataPath,
     out: Annotated[Path, typer.Option("--out", help="Where to write the release.")],
-    schema: Annotated[Path, typer.Option("--schema", help="TOML schema of the file.")],
+    schema: Annotated[Path, typer.Option("--schema", help="TOML schema of the data.")],
+    table: Table = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CONDITION",
+            help='Only rows of the table that meet it, as in "age >= 18"; may be repeated.',
+        ),
+    ] = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     rho: Rho = None,
@@ -152,6 +177,7 @@ def release(
 ) -> None:
     """Release the second moment of a table under differential privacy."""
     from dpcov.api import prepare
+    from dpcov.cli_progress import reading_bar
     from dpcov.grouped import paths, prepare_by
     from dpcov.ledger import Ledger
     from dpcov.releases import check_writable, largest_file
@@ -160,6 +186,8 @@ def release(
     declared = Schema.load(schema)
     asked: dict[str, Any] = {
         "schema": declared,
+        "table": table,
+        "where": where or (),
         "epsilon": epsilon,
         "delta": delta,
         "rho": rho,
@@ -170,17 +198,21 @@ def release(
         "seed": seed,
         **dict(map(_option, option or [])),
     }
-    grouped = None if by is None and declared.by is None else prepare_by(file, by, **asked)
-    requests = {"": prepare(file, **asked)} if grouped is None else grouped.levels
+    grouped = None if by is None and declared.by is None else prepare_by(data, by, **asked)
+    requests = {"": prepare(data, **asked)} if grouped is None else grouped.levels
     places = {"": out} if grouped is None else paths(out, list(grouped.levels))
     request = next(iter(requests.values()))
     opened = None if ledger is None else Ledger.open(ledger)
-    inputs = [path for path in (file, schema, ledger) if path is not None]
+    inputs = [path for path in (Path(data), schema, ledger) if path is not None]
     room = largest_file(request.rows.schema, request.rows.lattice().dimension)
     for place in places.values():
         check_writable(place, force=force, inputs=inputs, room=room)
     typer.echo(f"mechanism: {request.mechanism.name} ({request.reason})")
-    made = {"": request.run(opened, dataset)} if grouped is None else grouped.run(opened, dataset)
+    with reading_bar(one.rows for one in requests.values()):
+        if grouped is None:
+            made = {"": request.run(opened, dataset)}
+        else:
+            made = grouped.run(opened, dataset)
     for level, one in made.items():
         one.save(places[level], force=force)
     typer.echo(f"guarantee: {one.guarantee_in_words()}")
@@ -291,13 +323,15 @@ _UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # typer's or cli
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; the last place where an error can be made quiet."""
+    from dpcov.sources.sql import hidden
+
     try:
         sys.exit(app(arguments, prog_name="dpcov", standalone_mode=False) or 0)
     except DpcovError as error:
         _fail(str(error), 2)
     except _UsageError as error:
         if text := error.format_message().replace("Value error, ", ""):  # type: ignore[attr-defined]
-            _fail(f"{text.rstrip('.')}. See: {error.ctx.command_path} --help", 2)  # type: ignore[attr-defined]
+            _fail(f"{hidden(text).rstrip('.')}. See: {error.ctx.command_path} --help", 2)  # type: ignore[attr-defined]
         sys.exit(2)  # the help was shown already
     except typer.Abort:
         sys.exit(130)

@@ -29,9 +29,10 @@ from dpcov.schema import Ignored, Schema
 from dpcov.sources import open_source
 from dpcov.sources.level import LevelSource
 from dpcov.sources.rows import Rows
+from dpcov.sources.sql import refuse_conditions, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,8 @@ def prepare_by(
     /,  # mechanisms have options of their own called `by`
     *,
     schema: Schema | str | Path,
+    table: str | None = None,
+    where: Sequence[str] = (),
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
@@ -80,6 +83,8 @@ def prepare_by(
         text = str(error)
         raise SchemaError(text if text.endswith("?") else f"{text}.") from None
     together = Guarantee(budget_from(epsilon, delta, rho), neighbors_named(neighbors))
+    data = table_of(data, table, where)
+    refuse_conditions(data, together.neighbors)
     source = open_source(data, whole.file, tuple(whole.columns))
     Rows(whole, source).require_rereadable()
     parts = {**whole.columns, by: Ignored()}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 UNITS_PER_RADIUS = 2**20
 LIMB_BITS = 20
+_CONVERTED_ROWS = 64  # of a Gram matrix at a time, so that the copy stays small
 BLOCK_ROWS = 4096  # rows of one BLAS call: BLOCK_ROWS * 2 * 2^40 <= 2^53
 
 
@@ -129,20 +130,24 @@ class Accumulator:
     + low: no overflow for fewer than 2^50 rows (docs/proofs/release.md 4).
     """
 
-    __slots__ = ("_high", "_low", "_pending")
+    __slots__ = ("_gram", "_high", "_low", "_pending")
 
     _FLUSHES = 512  # 512 * 2^53 + 2^32 < 2^63
 
     def __init__(self, dimension: int) -> None:
         self._low: NDArray[np.int64] = np.zeros((dimension, dimension), np.int64)
         self._high: NDArray[np.int64] = np.zeros((dimension, dimension), np.int64)
+        self._gram: NDArray[np.float64] = np.empty((dimension, dimension))
         self._pending = 0
 
     def add(self, block: NDArray[np.float64]) -> None:
         """Add the rows of a (d, m) block of integer-valued floats, m <= `BLOCK_ROWS`."""
         if block.shape[1] > BLOCK_ROWS:
             raise ValueError("a block has too many rows for an exact float64 Gram matrix")
-        self._low += (block @ block.T).astype(np.int64)
+        np.matmul(block, block.T, out=self._gram)
+        for start in range(0, len(self._low), _CONVERTED_ROWS):
+            here = slice(start, start + _CONVERTED_ROWS)
+            self._low[here] += self._gram[here].astype(np.int64)
         self._pending += 1
         if self._pending >= self._FLUSHES:
             self._carry()
@@ -162,7 +167,7 @@ class Accumulator:
 
     def total(self) -> NDArray[np.object_]:
         """The sum as Python integers."""
-        high: NDArray[np.object_] = self._high.astype(object)
-        low: NDArray[np.object_] = self._low.astype(object)
-        total: NDArray[np.object_] = high * 2**32 + low
+        total = np.empty(self._low.shape, object)
+        for row, high, low in zip(total, self._high, self._low, strict=True):
+            row[:] = high.astype(object) * 2**32 + low
         return total

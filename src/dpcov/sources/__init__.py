@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 PARQUET_ENDINGS = (".parquet", ".pq")
 UNKNOWN = (
     "This kind of data can't be read. Give a path to a CSV, TSV or Parquet file, a NumPy array, "
-    "or a table that offers the Arrow C stream (pandas, polars, pyarrow, DuckDB)."
+    "a table that offers the Arrow C stream (pandas, polars, pyarrow, DuckDB), or a database and "
+    "the name of a table."
 )
 
 
@@ -25,10 +26,11 @@ def open_rows(data: Any, schema: Schema, *, threads: int | None = None) -> Rows:
 
     Parameters
     ----------
-    data : path of a CSV, TSV (also .gz) or Parquet file, (n, d) NumPy array, or an object with
-        ``__arrow_c_stream__`` (pandas, polars, pyarrow, DuckDB).
+    data : path of a CSV, TSV (also .gz) or Parquet file, (n, d) NumPy array, an object with
+        ``__arrow_c_stream__`` (pandas, polars, pyarrow, DuckDB), or a `DatabaseTable`.
     schema : what the columns may hold.
-    threads : how many threads encode and sum; the result does not depend on it.
+    threads : how many threads read, encode and sum; default, one for each core that may be used.
+        The result does not depend on it, memory does: each holds a row group of a Parquet file.
 
     Raises
     ------
@@ -44,10 +46,13 @@ def open_rows(data: Any, schema: Schema, *, threads: int | None = None) -> Rows:
 def open_source(data: Any, options: FileOptions, declared: tuple[str, ...]) -> Source:
     """Open a data set as a stream of Arrow batches; `declared` names columns that have no name."""
     from dpcov.sources.level import LevelSource
+    from dpcov.sources.sql import DatabaseTable, open_table
     from dpcov.sources.training import TrainingTable
 
     if isinstance(data, TrainingTable | LevelSource):
         return data
+    if isinstance(data, DatabaseTable):
+        return open_table(data)
     if isinstance(data, str | Path):
         return _open_file(Path(data), options, declared)
     if hasattr(data, "iloc") and hasattr(data, "columns"):
@@ -66,14 +71,26 @@ def open_source(data: Any, options: FileOptions, declared: tuple[str, ...]) -> S
 
 
 def _open_file(path: Path, options: FileOptions, declared: tuple[str, ...]) -> Source:
+    from dpcov.sources.base import holds_sums
+    from dpcov.sources.sql import NO_TABLE, database_kind, hidden
+
     if not path.exists():
-        raise SourceError(f"There is no file {str(path)!r}.")
+        shown = hidden(str(path))
+        if shown != str(path):
+            raise SourceError(NO_TABLE)
+        raise SourceError(f"There is no file {shown!r}.")
     if path.is_dir():
         raise SourceError(f"{str(path)!r} is a folder; give one file.")
     if path.name.lower().endswith(PARQUET_ENDINGS):
         from dpcov.sources.arrow import ParquetSource
 
         return ParquetSource(path)
+    if path.is_file() and database_kind(path):
+        raise SourceError(NO_TABLE)
+    if holds_sums(path):
+        raise SourceError(
+            f"{str(path)!r} holds sums of rows (dpcov moments), where rows are needed."
+        )
     from dpcov.sources.text import TextSource
 
     return TextSource(path, options, declared)

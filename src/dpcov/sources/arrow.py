@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -13,6 +15,9 @@ from dpcov.encoder import is_text
 from dpcov.errors import SourceError
 from dpcov.schema import Kind
 from dpcov.sources.base import batch_rows, kind_of, unfit_columns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 READ_BUFFER = 2**16
 SMALL_GROUP = 2**18  # rows: 2 MiB of float64 in each column
@@ -31,6 +36,7 @@ class ParquetSource:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._texts: list[str] = []
+        self.share = 0.0
         try:
             with self._open() as file:
                 self._schema = file.schema_arrow
@@ -55,6 +61,33 @@ class ParquetSource:
         with self._open() as file:
             for group in range(file.num_row_groups):
                 yield from _decoded(file, group, columns)
+                self.share = (group + 1) / file.num_row_groups
+
+    def parts(self, columns: Sequence[str]) -> list[RowGroup]:
+        with self._open() as file:
+            sizes = [
+                8 * len(columns) * min(SMALL_GROUP, file.metadata.row_group(group).num_rows)
+                for group in range(file.num_row_groups)
+            ]
+        return [RowGroup(self, tuple(columns), group, size) for group, size in enumerate(sizes)]
+
+    def group(self, group: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The batches of one row group, through a handle of its own."""
+        with self._open() as file:
+            yield from _decoded(file, group, columns)
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """A row group of a Parquet file, of which `size` bytes are decoded at once."""
+
+    source: ParquetSource
+    columns: tuple[str, ...]
+    number: int
+    size: int
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        return self.source.group(self.number, self.columns)
 
 
 def _decoded(file: pq.ParquetFile, group: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -74,17 +107,35 @@ def _by_column(file: pq.ParquetFile, group: int, names: list[str]) -> pa.Table:
     """A row group decoded one column after the other.
 
     Streaming keeps a dictionary, a compressed and a decoded page of every column at once, about
-    3 MiB each; a small group's decoded columns are less than that.
+    3 MiB each; a small group's decoded columns are less than that. They are copied, since decoders
+    grow their buffers by doubling and keep the rest: floats into one large array, whose pages the
+    operating system can hand out by the two megabytes.
     """
+    rows = file.metadata.row_group(group).num_rows
+    fields = file.schema_arrow  # made anew at each access
+    of_floats = [name for name in names if fields.field(name).type == pa.float64()]
+    room = dict(zip(of_floats, np.empty((len(of_floats), rows)), strict=True))
     columns = []
     for name in names:
         decoded = file.read_row_group(group, columns=[name], use_threads=False).column(0)
-        columns.append(_compact(decoded))
+        if name in room:
+            columns.append(_copied(decoded, room[name]))
+        else:
+            columns.append(_compact(decoded))
     return pa.Table.from_arrays(columns, names=names)
 
 
+def _copied(column: pa.ChunkedArray, room: NDArray[np.float64]) -> pa.Array:
+    """The same floats in `room`; null as NaN, which is missing too."""
+    at = 0
+    for chunk in column.chunks:
+        room[at : at + len(chunk)] = chunk.to_numpy(zero_copy_only=False)
+        at += len(chunk)
+    return pa.Array.from_buffers(pa.float64(), len(room), [None, pa.py_buffer(room)])
+
+
 def _compact(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A copy that fits: decoders grow their buffers by doubling, and keep the rest."""
+    """A copy that fits."""
     halves = [half for chunk in column.chunks for half in (chunk[:1], chunk[1:])]
     return pa.concat_arrays(halves) if halves else column
 

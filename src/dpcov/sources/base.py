@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -28,6 +29,47 @@ class Source(Protocol):
     def kinds(self) -> dict[str, Kind]: ...
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]: ...
+
+
+class Part(Protocol):
+    """A part of a table that can be read beside others; `size` is its bytes in memory, about."""
+
+    @property
+    def size(self) -> int: ...
+
+    def batches(self) -> Iterator[pa.RecordBatch]: ...
+
+
+@runtime_checkable
+class PartedSource(Protocol):
+    """A source whose parts can be read at the same time."""
+
+    def parts(self, columns: Sequence[str]) -> Sequence[Part]: ...
+
+
+@runtime_checkable
+class MeasuredSource(Protocol):
+    """A source that knows which share of its bytes or row groups the present reading has reached.
+
+    Never one of its rows: how many there are may be private, and their share at a time would tell.
+    """
+
+    @property
+    def share(self) -> float: ...
+
+
+SUMS_START = '{"format": "dpcov.moments/1", '  # of a file of sums (dpcov.partial)
+
+
+def holds_sums(data: object) -> bool:
+    """Whether `data` is the path of a file of exact sums: private data, but no rows."""
+    if not isinstance(data, str | Path):
+        return False
+    try:
+        with Path(data).open("rb") as file:
+            return file.read(len(SUMS_START)) == SUMS_START.encode()
+    except (OSError, ValueError):
+        return False
 
 
 def batch_rows(columns: int) -> int:

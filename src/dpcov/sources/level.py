@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from dpcov.encoder import codes_of
 from dpcov.schema import Categorical, Kind
+from dpcov.sources.base import MeasuredSource
 
 if TYPE_CHECKING:
     from dpcov.sources.base import Source
@@ -32,6 +33,10 @@ class LevelSource:
         self.names = source.names
         self.rereadable = source.rereadable
         self.unfit = source.unfit
+
+    @property
+    def share(self) -> float:
+        return self._source.share if isinstance(self._source, MeasuredSource) else 0.0
 
     def kinds(self) -> dict[str, Kind]:
         return self._source.kinds()

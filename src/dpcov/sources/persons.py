@@ -1,12 +1,16 @@
 """Which rows of each person count, decided from that person's rows alone.
 
 Of a person with more than `max_rows` rows those with the smallest hash of their integer
-image count: a rule that does not depend on the order of the file nor on anybody else. Memory is one
-number per row and one entry per person.
+image count: a rule that does not depend on the order of the file nor on anybody else.
+
+Persons are told apart part by part, a person's rows being in one part, so that memory does not grow
+with their number: beyond a fixed size the parts, and two numbers for each row, are on disk.
 """
 
 from __future__ import annotations
 
+import hashlib
+import tempfile
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -17,6 +21,7 @@ import pyarrow.compute as pc
 from dpcov.encoder import Encoder, cells, distinct, is_missing
 from dpcov.errors import SourceError
 from dpcov.schema import Schema
+from dpcov.sources.spill import IN_MEMORY, Spill, private_array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,6 +30,10 @@ CHANGED = (
     "The data changed between its two readings, which a person unit needs. Give a file or a table "
     "in memory. If a ledger was set, the reserved budget stays spent."
 )
+
+
+PARTS = 64
+_STORED = pa.schema([("id", pa.large_binary()), ("hash", pa.uint64()), ("row", pa.int64())])
 
 
 class Persons:
@@ -41,16 +50,26 @@ class Persons:
             raise ValueError("the schema has no person unit")
         self._column = schema.unit.column
         self._missing = schema.missing
-        self._numbers: dict[object, int] = {}
-        persons, hashes = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
+        self._marks = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115  closed with self
+        stored, rows = Spill(_STORED, PARTS), 0
         for batch in batches:
-            persons.append(self._numbered(batch))
-            hashes += [_content_hash(block) for block in encoder.blocks(batch)]
-        self.count = len(self._numbers)
-        self._persons = np.concatenate(persons)
-        self._counts = self._persons >= 0
-        self._counts[_surplus(self._persons, np.concatenate(hashes), schema.unit.max_rows)] = False
+            ids, marks = self._identified(batch)
+            self._marks.write(marks.tobytes())
+            hashes = [np.empty(0, np.uint64), *map(_content_hash, encoder.blocks(batch))]
+            numbers = np.arange(rows, rows + batch.num_rows)
+            rows += batch.num_rows
+            columns = [ids, pa.array(np.concatenate(hashes)), pa.array(numbers)]
+            stored.add(pa.RecordBatch.from_arrays(columns, schema=_STORED), marks % PARTS)
+        self._marks.seek(0)
+        self._persons = private_array((rows,), np.int64)
+        self.count = 0
+        for table in stored.tables():
+            self._number(table, schema.unit.max_rows)
         self._at = 0
+
+    def __del__(self) -> None:
+        if hasattr(self, "_marks"):
+            self._marks.close()
 
     def next(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
         """Person of each row of the second pass's next batch, or -1 where it does not count.
@@ -60,39 +79,55 @@ class Persons:
         """
         here = slice(self._at, self._at + batch.num_rows)
         self._at += batch.num_rows
-        if not np.array_equal(self._numbered(batch), self._persons[here]):
+        _, marks = self._identified(batch)
+        if self._marks.read(marks.nbytes) != marks.tobytes():
             raise SourceError(CHANGED)
-        return np.where(self._counts[here], self._persons[here], -1)
+        return np.array(self._persons[here])
 
     def finish(self) -> None:
         """Check that the second pass was as long as the first."""
         if self._at != len(self._persons):
             raise SourceError(CHANGED)
 
-    def _numbered(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
-        """Number of each row's person; -1 for a missing id."""
+    def _identified(self, batch: pa.RecordBatch) -> tuple[pa.Array, NDArray[np.int64]]:
+        """Each row's id as bytes, null where it is missing, and a keyed hash of it."""
         column = batch.column(self._column)
-        if (parts := distinct(column)) is not None:
-            here: NDArray[np.int64] = np.append(self._numbers_of(parts[0]), -1)[parts[1]]
-            return here
-        return self._numbers_of(column)
-
-    def _numbers_of(self, column: pa.Array) -> NDArray[np.int64]:
-        """Numbers of these ids, new ones in order of first appearance."""
-        ids = cells(column, self._missing)
+        parts = distinct(column)
+        ids, at = (column, None) if parts is None else parts
+        ids = cells(ids, self._missing)
         absent = is_missing(ids, self._missing)
-        if pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type):
-            ids = ids.cast(pa.large_binary())  # texts from a file may be no valid UTF-8
         encoded = pc.if_else(pa.array(absent), None, ids).dictionary_encode()
-        known = encoded.dictionary.to_pylist()
-        numbers = [
-            -1 if value is None else self._numbers.setdefault(value, len(self._numbers))
-            for value in known
-        ]
-        order = np.array([*numbers, -1], np.int64)
-        at = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        found: NDArray[np.int64] = order[at]
-        return found
+        known = [*map(_bytes, _values(encoded.dictionary)), None]
+        here = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        if at is not None:
+            here = np.append(here, -1)[at]
+        here = here % len(known)
+        marks = np.array([0 if word is None else hash(word) for word in known], np.int64)
+        return pa.array(known, pa.large_binary()).take(pa.array(here)), marks[here]
+
+    def _number(self, table: pa.Table, max_rows: int) -> None:
+        """Number the persons of a part, and mark their rows that do not count."""
+        encoded = table["id"].combine_chunks().dictionary_encode()
+        persons = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        counts = persons >= 0
+        counts[_surplus(persons, table["hash"].to_numpy(), max_rows)] = False
+        self._persons[table["row"].to_numpy()] = np.where(counts, persons + self.count, -1)
+        self.count += len(encoded.dictionary)
+
+
+def _values(ids: pa.Array) -> list[object]:
+    if pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type):
+        ids = ids.cast(pa.large_binary())  # texts from a file may be no valid UTF-8
+    values: list[object] = ids.to_pylist()
+    return values
+
+
+def _bytes(value: object) -> bytes:
+    """An id of at most 33 bytes for each value: itself, or of a long one a hash and a mark."""
+    if isinstance(value, float):
+        value += 0.0  # -0.0 is 0.0
+    word = value if isinstance(value, bytes) else str(value).encode()
+    return word if len(word) <= 32 else hashlib.sha256(word).digest() + b"+"
 
 
 def _content_hash(block: NDArray[np.float64]) -> NDArray[np.uint64]:

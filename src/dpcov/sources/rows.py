@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +15,9 @@ from dpcov.encoder import Encoder
 from dpcov.errors import SourceError
 from dpcov.linear_map import LinearMap
 from dpcov.moment import Accumulator, Lattice, SecondMoment
+from dpcov.sources.base import MeasuredSource, PartedSource
+from dpcov.sources.cached import cached
+from dpcov.sources.folding import Folder, Sum, Total, available_cores, fit_together
 from dpcov.sources.norms import NormCounter, squared_limits
 from dpcov.sources.persons import Persons
 from dpcov.sources.quiet import quiet
@@ -26,25 +27,13 @@ if TYPE_CHECKING:
 
     from dpcov.entropy import Entropy
     from dpcov.schema import Schema
-    from dpcov.sources.base import Source
+    from dpcov.sources.base import Part, Source
+    from dpcov.sources.folding import Labelled
 
 UNREADABLE = (
     "The data could not be read to its end (a damaged file, a lost disk, or a type that does not "
     "fit its column). If a ledger was set, the reserved budget stays spent."
 )
-
-
-Total = TypeVar("Total", covariant=True)
-
-
-class Sum(Protocol[Total]):
-    """An exact sum over rows, whatever their order; (d, m) blocks of rows are added."""
-
-    def add(self, block: NDArray[np.float64]) -> None: ...
-
-    def merge(self, other: Self) -> None: ...
-
-    def total(self) -> Total: ...
 
 
 @dataclass(frozen=True, slots=True, repr=False)  # its repr would print the data
@@ -71,6 +60,12 @@ class Rows:
     """A data set seen through its schema; answers with exact integer sums over rows only.
 
     Every answer is SENSITIVE: only a mechanism may hold it.
+
+    Attributes
+    ----------
+    schema : what the columns may hold.
+    progress : called with the share of the file's bytes or row groups that a reading has reached.
+
     """
 
     def __init__(self, schema: Schema, source: Source, *, threads: int | None = None) -> None:
@@ -96,8 +91,9 @@ class Rows:
                 "only once. Give a table or a file."
             )
         self.schema = schema
-        self._source = source
-        self._threads = threads or 1
+        self._source = source if schema.unit is None else cached(source, schema)
+        self._threads = threads or available_cores()
+        self.progress: Callable[[float], None] | None = None
 
     def lattice(self, *, radius: float | None = None, features: int | None = None) -> Lattice:
         """Public shape of a query: what sensitivities depend on."""
@@ -109,12 +105,13 @@ class Rows:
         )
 
     def require_rereadable(self) -> None:
-        """Refuse, before anything is read, a source that can't be read twice."""
+        """Refuse, before anything is read, a source that can't be read twice; else expect that."""
         if not self._source.rereadable:
             raise SourceError(
                 "This mechanism reads the data twice, and this stream can be read only once. "
                 "Give a table or a file."
             )
+        self._source = cached(self._source, self.schema)
 
     def second_moments(
         self,
@@ -235,64 +232,33 @@ class Rows:
             if self.schema.unit is not None:
                 persons = Persons(self.schema, encoder, self._source.batches(self.schema.needed))
             assigned = _Assignment(groups, labels, persons)
-            sums = self._fold(encoder, empty, assigned)
-            return [
-                (found.total(), count)
-                for found, count in zip(sums, assigned.unit_counts(), strict=True)
-            ]
+            folder = Folder(encoder, empty, groups, self._threads)
+            parts = [] if persons is not None or groups > 1 else self._parts()
+            if parts:
+                counts = [folder.apart(parts, self._tell_part)]
+            else:
+                folder.in_order(self._labelled(assigned))
+                counts = assigned.unit_counts()
+            sums = folder.totals()
+            return [(found.total(), count) for found, count in zip(sums, counts, strict=True)]
 
-    def _fold(
-        self, encoder: Encoder, empty: Callable[[], Sum[Total]], assigned: _Assignment
-    ) -> list[Sum[Total]]:
-        """Fold the batches; reading and group labels stay in order, the rest in any order."""
-        idle = [[empty() for _ in range(assigned.groups)] for _ in range(self._threads)]
-        sums = list(idle)
+    def _parts(self) -> Sequence[Part]:
+        """Parts of the source that several threads can read at once, if there are such."""
+        if self._threads == 1 or not isinstance(self._source, PartedSource):
+            return ()
+        parts = self._source.parts(self.schema.needed)
+        return parts if fit_together(parts, self._threads) else ()
 
-        def work(batch: pa.RecordBatch, groups: NDArray[np.int64] | None) -> None:
-            own = idle.pop()
-            at = 0
-            for block in encoder.blocks(batch):
-                size = block.shape[1]
-                _add(own, block, None if groups is None else groups[at : at + size])
-                at += size
-            idle.append(own)
-
-        if self._threads == 1:
-            for batch, groups in self._labelled(assigned):
-                work(batch, groups)
-        else:
-            with ThreadPoolExecutor(self._threads) as pool:
-                waiting: deque[Future[None]] = deque()
-                for batch, groups in self._labelled(assigned):
-                    waiting.append(pool.submit(work, batch, groups))
-                    if len(waiting) > self._threads:
-                        waiting.popleft().result()
-                for future in waiting:
-                    future.result()
-        for other in sums[1:]:
-            for mine, theirs in zip(sums[0], other, strict=True):
-                mine.merge(theirs)
-        return sums[0]
-
-    def _labelled(
-        self, assigned: _Assignment
-    ) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64] | None]]:
+    def _labelled(self, assigned: _Assignment) -> Iterator[Labelled]:
         for batch in self._source.batches(self.schema.needed):
             yield batch, assigned.next(batch)
+            if self.progress is not None and isinstance(self._source, MeasuredSource):
+                self.progress(self._source.share)
         assigned.finish()
 
-
-def _add(
-    sums: list[Sum[Total]], block: NDArray[np.float64], groups: NDArray[np.int64] | None
-) -> None:
-    if groups is None:
-        sums[0].add(block)
-        return
-    order = np.argsort(groups, kind="stable")
-    ordered = block[:, order]
-    starts = np.searchsorted(groups[order], np.arange(len(sums) + 1))
-    for group in np.flatnonzero(np.diff(starts)).tolist():
-        sums[group].add(ordered[:, starts[group] : starts[group + 1]])
+    def _tell_part(self, done: int, parts: int) -> None:
+        if self.progress is not None:
+            self.progress(done / parts)
 
 
 class _Assignment:
@@ -303,7 +269,9 @@ class _Assignment:
         self._labels = labels
         self._persons = persons
         self._counts = np.zeros(groups, np.int64)
-        if persons is not None:
+        if persons is not None and groups == 1:
+            self._counts[0] = persons.count
+        elif persons is not None:
             # One entry more than the persons: where rows that do not count look.
             self._of_person = np.append(self._draw(persons.count), -1)
             self._counts = np.bincount(self._of_person[:-1], minlength=groups)
@@ -319,8 +287,8 @@ class _Assignment:
     def next(self, batch: pa.RecordBatch) -> NDArray[np.int64] | None:
         """Groups of the next batch's rows, or None if all fall in the only group."""
         if self._persons is not None:
-            groups: NDArray[np.int64] = self._of_person[self._persons.next(batch)]
-            return groups
+            persons = self._persons.next(batch)
+            return np.minimum(persons, 0) if self.groups == 1 else self._of_person[persons]
         drawn = self._draw(batch.num_rows)
         self._counts += np.bincount(drawn, minlength=self.groups)
         return None if self.groups == 1 else drawn

@@ -72,7 +72,8 @@ class TextSource:
         gzip = self._options.compression == "gzip" or (
             self._options.compression == "auto" and self._path.name.lower().endswith(".gz")
         )
-        stream = pa.input_stream(str(self._path), compression="gzip" if gzip else None)
+        self._file = pa.OSFile(str(self._path))
+        stream = pa.CompressedInputStream(self._file, "gzip") if gzip else self._file
         lines = _Lines(stream, self._options)
         for _ in range(self._options.skip_lines):
             lines.raw_line()
@@ -90,6 +91,13 @@ class TextSource:
             except pa.ArrowInvalid:
                 return dict.fromkeys(self.names, "categorical")
         return {field.name: kind_of(field.type) for field in table.schema}
+
+    @property
+    def share(self) -> float:
+        """Of the file's bytes."""
+        if self._file.closed:
+            return 1.0
+        return float(self._file.tell() / max(1, self._file.size()))
 
     def _data_lines(self) -> _Lines:
         lines = self._lines()

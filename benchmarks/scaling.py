@@ -1,0 +1,94 @@
+"""How time and memory grow with rows, columns and workers: `make bench-scaling`.
+
+Exponents are fitted to the larger sizes, beside what the arithmetic says: reading is linear
+in rows and columns, the Gram matrix linear in rows and quadratic in columns, memory flat in rows.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench import row, write_numeric
+from results import show, write
+from workloads import measure
+
+ROWS = (10_000, 100_000, 1_000_000, 10_000_000)
+COLUMNS = (10, 20, 50, 100, 200, 500, 1000, 2000)
+ROUNDS = 3
+WORKERS_BAR = 0.65  # wall time of two workers as a share of one's
+
+
+def best(job: str, path: Path, key: str) -> dict[str, float]:
+    """The round that took least, since other programs only ever add."""
+    return min((measure(job, path) for _ in range(ROUNDS)), key=lambda figures: figures[key])
+
+
+def exponent(sizes: list[int], figures: list[float]) -> float:
+    """Slope of a line through the logarithms."""
+    return float(np.polyfit(np.log(sizes), np.log(figures), 1)[0])
+
+
+def growth(
+    folder: Path, shapes: list[tuple[int, int]], rows: list[Any]
+) -> list[tuple[int, int, dict[str, float]]]:
+    """Measure each shape; a row of the results each."""
+    found = []
+    for n, d in shapes:
+        path = folder / f"numeric-{n}-{d}.parquet"
+        write_numeric(path, n, d)
+        figures = best("exact", path, "cpu")
+        case = f"{n:,} x {d}"
+        floor = best("floor", path, "cpu")["cpu"]
+        rows.append(row(case, "CPU seconds; reference: floor", figures["cpu"], floor, 0, True))
+        rows.append(row(case, "peak MiB", figures["peak_mib"], 0, 0, True))
+        if n >= 1_000_000 or d >= 1000:
+            ratios = [
+                measure("exact_by_two", path)["wall"] / measure("exact", path)["wall"]
+                for _ in range(ROUNDS)
+            ]
+            ok = min(ratios) <= WORKERS_BAR
+            rows.append(row(case, "wall, two workers to one", min(ratios), 1, WORKERS_BAR, ok))
+        path.unlink()
+        found.append((n, d, figures))
+    return found
+
+
+def fitted(
+    name: str, sizes: list[int], figures: list[float], expected: float, within: float
+) -> Any:
+    slope = exponent(sizes, figures)
+    metric = f"exponent; expected {expected:g} within {within:g}"
+    return row(name, metric, slope, expected, expected + within, abs(slope - expected) <= within)
+
+
+def main() -> int:
+    rows: list[Any] = []
+    folder = Path(tempfile.mkdtemp(prefix="dpcov-scaling-"))
+    try:
+        by_rows = growth(folder, [(n, 50) for n in ROWS], rows)
+        by_columns = growth(folder, [(100_000, d) for d in COLUMNS], rows)
+    finally:
+        shutil.rmtree(folder)
+    large = [(n, figures) for n, _, figures in by_rows if n >= 100_000]
+    many = [n for n, _ in large]
+    rows.append(fitted("CPU against n, d = 50", many, [f["cpu"] for _, f in large], 1, 0.15))
+    peaks = [f["peak_mib"] for _, f in large]
+    rows.append(fitted("memory against n, d = 50", many, peaks, 0, 0.15))
+    narrow = [(d, f["cpu"]) for _, d, f in by_columns if 50 <= d <= 200]
+    wide = [(d, f["cpu"]) for _, d, f in by_columns if d >= 500]
+    for words, part, expected in (("50 to 200", narrow, 1.0), ("500 to 2000", wide, 1.5)):
+        sizes, figures = [d for d, _ in part], [cpu for _, cpu in part]
+        rows.append(fitted(f"CPU against d = {words}, n = 1e5", sizes, figures, expected, 0.5))
+    show("Growth", rows)
+    write("bench-scaling.json", "make bench-scaling", rows)
+    return int(not all(entry["ok"] for entry in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

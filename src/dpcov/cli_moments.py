@@ -1,0 +1,56 @@
+"""Commands for tables in parts, inside one trust domain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer()
+
+Out = Annotated[Path, typer.Option("--out", help="Where to write the sums, for you alone.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing output.")]
+PRIVATE = "PRIVATE DATA, no release: keep it as you keep the rows. Next: dpcov merge, or release"
+
+
+@app.command()
+def moments(
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="One part: CSV, TSV (.gz) or Parquet.")
+    ],
+    out: Out,
+    schema: Annotated[Path, typer.Option("--schema", help="TOML schema, the same for all parts.")],
+    table: Annotated[str | None, typer.Option(help="Table, if DATA is a database.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="Threads; the result is the same.", min=1, max=256)
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Sum the rows of one part of a table exactly; the file is PRIVATE, not a release."""
+    from dpcov.partial import PartialMoment
+    from dpcov.releases import check_writable
+    from dpcov.schema import Schema
+    from dpcov.sources.sql import table_of
+
+    inputs = [Path(data), schema]
+    check_writable(out, force=force, inputs=inputs)
+    part = PartialMoment.of(table_of(data, table), Schema.load(schema), threads=threads)
+    part.save(out, force=force, inputs=inputs)
+    typer.echo(f"written to {out}: {PRIVATE}")
+
+
+@app.command()
+def merge(
+    files: Annotated[list[Path], typer.Argument(metavar="SUMS...", help="Files of sums.")],
+    out: Out,
+    force: Force = False,
+) -> None:
+    """Add sums of parts that share no row; the file is PRIVATE, not a release."""
+    from functools import reduce
+
+    from dpcov.partial import PartialMoment
+
+    whole = reduce(PartialMoment.merged, map(PartialMoment.load, files))
+    whole.save(out, force=force, inputs=files)
+    typer.echo(f"written to {out}: {PRIVATE}")

@@ -1,0 +1,434 @@
+"""Tables of databases: the same integers as from a file, and nothing of them in a message."""
+
+import sqlite3
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import postgres_server
+from dpcov.api import prepare
+from dpcov.cli import main
+from dpcov.errors import DpcovError, SourceError
+from dpcov.grouped import release_by
+from dpcov.schema import FileOptions, Schema
+from dpcov.sources import base, open_rows, open_source, sqlite
+from dpcov.sources.duckdb import DuckdbSource
+from dpcov.sources.postgres import PostgresSource
+from dpcov.sources.sql import DatabaseTable, hidden
+from postgres_server import PASSWORD
+from strategies import categorical, moment, numeric, same, schema_of
+
+SECRET = "S3CRET"  # noqa: S105, no password but a cell to look for
+ROWS = 3000
+
+
+def people() -> pa.Table:
+    rng = np.random.default_rng(6)
+    weights = rng.normal(70, 20, ROWS)
+    return pa.table(
+        {
+            "id": rng.integers(2**60, 2**60 + 400, ROWS),
+            "weight": pa.array(weights, mask=np.arange(ROWS) % 7 == 0),
+            "visits": rng.integers(0, 9, ROWS, dtype=np.int32),
+            "smokes": pa.array(
+                rng.integers(0, 2, ROWS).astype(bool), mask=np.arange(ROWS) % 5 == 0
+            ),
+            "Town": rng.choice(["Aix", "St 'John'", " é", "1"], ROWS),
+            "unused": rng.choice(["a", SECRET], ROWS),
+        }
+    )
+
+
+TABLE = people()
+COLUMNS = {
+    "visits": categorical(0, 1, 2, 3, other=True),
+    "weight": numeric(30, 110, missing="level"),
+    "smokes": categorical(True, False, missing="level"),
+    "Town": categorical("Aix", "St 'John'", "é", 1),
+}
+SCHEMA = Schema.parse({"columns": COLUMNS, "radius": 1.5})
+PERSONS = Schema.parse({"columns": COLUMNS, "unit": {"column": "id", "max_rows": 3}})
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    pytest.importorskip("adbc_driver_postgresql", reason="PostgreSQL's driver is not installed")
+    if postgres_server.binaries() is None:
+        pytest.skip("no PostgreSQL server is installed")
+    with postgres_server.server() as link:
+        with postgres_connection(link) as connection, connection.cursor() as cursor:
+            cursor.adbc_ingest("people", TABLE)
+            cursor.execute("CREATE SCHEMA clinic")
+            cursor.execute('CREATE TABLE clinic."Odd.""Name" AS SELECT * FROM people')
+            cursor.execute(
+                "CREATE VIEW failing AS SELECT id, weight, visits, smokes, "
+                'CAST(CAST(unused AS int) AS text) AS "Town" FROM people'
+            )
+            connection.commit()
+        yield link
+
+
+def postgres_connection(link: str):
+    from adbc_driver_postgresql import dbapi
+
+    return dbapi.connect(link)
+
+
+@pytest.fixture(scope="session")
+def sqlite_file(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("sqlite") / "people 50%?.sqlite"
+    with sqlite3.connect(path) as db:
+        db.execute(
+            "CREATE TABLE people (id INTEGER, weight REAL, visits INT, smokes BOOLEAN,"
+            ' "Town" TEXT, unused TEXT)'
+        )
+        rows = zip(*(column.to_pylist() for column in TABLE.columns), strict=True)
+        db.executemany("INSERT INTO people VALUES (?, ?, ?, ?, ?, ?)", rows)
+        db.execute('CREATE TABLE "Odd.""Name" AS SELECT * FROM people')
+        db.execute(
+            "CREATE VIEW failing AS SELECT id, weight, visits, smokes, "
+            "json_extract(unused, '$') AS \"Town\" FROM people"
+        )
+    db.close()
+    return path
+
+
+@pytest.fixture(scope="session")
+def duckdb_file(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("duckdb") / "people.duckdb"
+    with duckdb.connect(path) as db:
+        db.register("given", TABLE)
+        db.execute("CREATE TABLE people AS SELECT * FROM given")
+        db.execute("CREATE SCHEMA clinic")
+        db.execute('CREATE TABLE clinic."Odd.""Name" AS SELECT * FROM people')
+        db.execute(
+            "CREATE VIEW failing AS SELECT id, weight, visits, smokes, "
+            'CAST(CAST(unused AS int) AS text) AS "Town" FROM people'
+        )
+    return path
+
+
+KINDS = ("postgres", "sqlite_file", "duckdb_file")
+
+
+@pytest.fixture(params=KINDS)
+def database(request) -> str | Path:
+    return request.getfixturevalue(request.param)
+
+
+def test_every_database_gives_the_integers_of_the_table(database, monkeypatch):
+    whole = moment(TABLE, SCHEMA)
+    assert same(moment(DatabaseTable(database, "people"), SCHEMA), whole)
+    monkeypatch.setattr(base, "BATCH_CELLS", 400)
+    assert same(moment(DatabaseTable(database, "people"), SCHEMA, threads=3), whole)
+
+
+def test_the_rows_of_each_person_that_count_are_the_same_from_every_database(database):
+    assert max(pc.value_counts(TABLE["id"]).field("counts").to_pylist()) > 3
+    assert same(moment(DatabaseTable(database, "people"), PERSONS), moment(TABLE, PERSONS))
+
+
+def test_a_release_can_be_made_for_each_level_from_a_database(database):
+    made = release_by(
+        database, "Town", schema=SCHEMA, table="people", epsilon=1e4, denoise="none", radius=2.0
+    )
+    expected = pc.value_counts(pc.utf8_trim_whitespace(TABLE["Town"])).to_pylist()
+    counts = {row["values"]: row["counts"] for row in expected}
+    assert {town: round(one.count()) for town, one in made.items()} == counts
+
+
+def test_a_name_may_have_a_schema_dots_and_quotes(database):
+    space = "main" if str(database).endswith(".sqlite") else "clinic"
+    odd = DatabaseTable(database, f'{space}."Odd.""Name"')
+    assert odd.parts == [space, 'Odd."Name']
+    schema = schema_of("weight", "visits")
+    assert same(moment(odd, schema), moment(TABLE, schema))
+
+
+@pytest.mark.parametrize("name", ["", ".", "a.", ".a", 'a"b', '"a', "a\0b", '"a"b'])
+def test_what_is_no_name_of_a_table_is_refused(sqlite_file, name):
+    with pytest.raises(SourceError, match="is no name of a table"):
+        open_rows(DatabaseTable(sqlite_file, name), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("condition", "kept"),
+    [
+        ("visits >= 4", lambda t: pc.greater_equal(t["visits"], 4)),
+        ("visits != 4", lambda t: pc.not_equal(t["visits"], 4)),
+        ("weight<70.5", lambda t: pc.less(t["weight"], 70.5)),
+        ("\"Town\" = 'St ''John'''", None),
+        ("Town = \"St 'John'\"", lambda t: pc.equal(t["Town"], "St 'John'")),
+        ("smokes = true", lambda t: pc.equal(t["smokes"], True)),
+    ],
+)
+def test_conditions_choose_rows(database, condition, kept):
+    chosen = DatabaseTable(database, "people", (condition, "visits < 7"))
+    if kept is None:  # TOML's texts know no doubled quote
+        with pytest.raises(SourceError, match="The condition"):
+            open_rows(chosen, SCHEMA)
+        return
+    left = TABLE.filter(kept(TABLE)).filter(pc.less(TABLE.filter(kept(TABLE))["visits"], 7))
+    assert 0 < len(left) < ROWS
+    assert same(moment(chosen, SCHEMA), moment(left, SCHEMA))
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "1 = 1",
+        "visits",
+        "visits > 1 OR 1 = 1",
+        "visits > (SELECT avg(visits) FROM people)",
+        "random() < 0.5",
+        "visits = [1]",
+        "visits = nan",
+        "unused = 'a\\'",
+        "unused = 'a'; DROP TABLE people",
+        "unused LIKE 'a'",
+        "absent = 1",
+    ],
+)
+def test_a_condition_is_on_one_row_alone_and_nothing_else(database, condition):
+    with pytest.raises(SourceError, match=r"The condition|no column"):
+        open_rows(DatabaseTable(database, "people", (condition,)), SCHEMA)
+
+
+def test_conditions_need_a_private_number_of_rows(sqlite_file):
+    asked = {"schema": SCHEMA, "table": "people", "where": ["visits > 2"], "epsilon": 1.0}
+    made = prepare(sqlite_file, **asked).run()
+    assert made.provenance["rows"] == "rows where visits > 2"
+    for ask in (prepare, lambda data, **k: release_by(data, "Town", **k)):
+        with pytest.raises(SourceError, match="use add-remove"):
+            ask(sqlite_file, neighbors="replace-one", **asked)
+    with pytest.raises(SourceError, match="need a table"):
+        prepare(TABLE, schema=SCHEMA, where=["visits > 2"], epsilon=1.0)
+
+
+def test_kinds_come_from_declared_types(database):
+    kinds = open_source(DatabaseTable(database, "people"), FileOptions(), ()).kinds()
+    assert [name for name, kind in kinds.items() if kind == "numeric"] == ["id", "weight", "visits"]
+    assert list(kinds) == TABLE.column_names
+
+
+def test_columns_that_were_not_asked_for_are_not_read(database):
+    """`Town` can't be read in this view."""
+    view = DatabaseTable(database, "failing")
+    schema = schema_of("weight", "visits")
+    assert same(moment(view, schema), moment(TABLE, schema))
+    with pytest.raises(SourceError, match="could not be read to its end"):
+        moment(view, SCHEMA)
+
+
+def test_types_of_postgres_are_read_as_their_texts(postgres):
+    cells = ["3.14", "NaN", "Infinity", "1e400", "-1e-400", None, "99999999999999999999.5"]
+    with postgres_connection(postgres) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE TYPE mood AS ENUM ('low', 'high')")
+        cursor.execute(
+            "CREATE TABLE kinds (n numeric, e mood, d date, u uuid, b bytea, m money, a int[])"
+        )
+        cursor.executemany(
+            "INSERT INTO kinds (n) VALUES (CAST($1 AS numeric))", [(c,) for c in cells]
+        )
+        cursor.execute("UPDATE kinds SET e = 'low', d = 'infinity' WHERE n < 1e5")
+        connection.commit()
+    table = DatabaseTable(postgres, "kinds")
+    source = open_source(table, FileOptions(), ())
+    assert source.kinds() == dict.fromkeys("dubma", "ignored") | {
+        "n": "numeric",
+        "e": "categorical",
+    }
+    schema = Schema.parse({"columns": {"n": numeric(0, 10), "e": categorical("low", "high")}})
+    texts = pa.table({"n": cells, "e": ["low", None, None, None, "low", None, None]})
+    assert same(moment(table, schema), moment(texts, schema))
+    with pytest.raises(SourceError, match="'d' is of the type date"):
+        open_rows(table, schema_of("d"))
+    dates = Schema.parse({"columns": {"n": numeric(0, 10)}, "unit": {"column": "d", "max_rows": 1}})
+    assert moment(table, dates).unit_count == 1
+
+
+def test_all_readings_of_postgres_see_one_snapshot(postgres):
+    with postgres_connection(postgres) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE growing AS SELECT * FROM people")
+        connection.commit()
+        rows = open_rows(DatabaseTable(postgres, "growing"), PERSONS)
+        cursor.execute("INSERT INTO growing SELECT * FROM people")
+        connection.commit()
+    assert same(rows.second_moments()[0], moment(TABLE, PERSONS))
+
+
+ODD_NUMBERS = [1, 2.5, 3.0, 2**60, 1e300, float("inf"), -0.0]
+ODD_CELLS = [*ODD_NUMBERS, "4", "4.0", " 5", "x", b"6", b"\xff", None]
+DECLARED = ["", "TEXT", "INTEGER", "REAL", "BOOLEAN", "DECIMAL(9, 2)", "DATE"]
+LEVELS = categorical(1, 2.5, "x", "4.0", missing="level")
+
+
+@pytest.mark.parametrize("declared", DECLARED)
+@pytest.mark.parametrize("column", [numeric(-10, 10), LEVELS])
+def test_each_cell_of_sqlite_is_read_by_itself(tmp_path, declared, column):
+    def stored(name: str, cells: list) -> DatabaseTable:
+        with sqlite3.connect(tmp_path / name) as db:
+            db.execute(f"CREATE TABLE odd (a {declared})")
+            db.executemany("INSERT INTO odd VALUES (?)", [(cell,) for cell in cells])
+            db.execute("INSERT INTO odd VALUES (CAST(X'ff78' AS TEXT))")
+        db.close()
+        return DatabaseTable(tmp_path / name, "odd")
+
+    schema = Schema.parse({"columns": {"a": column}})
+    nothing = moment(stored("none.sqlite", []), schema).units
+    alone = [
+        moment(stored(f"{i}.sqlite", [cell]), schema).units - nothing
+        for i, cell in enumerate(ODD_CELLS)
+    ]
+    whole = moment(stored("all.sqlite", ODD_CELLS), schema)
+    assert (whole.units - nothing == sum(alone)).all()
+    assert len({tuple(m.ravel()) for m in alone}) > 1
+    blob, null = (alone[ODD_CELLS.index(cell)] for cell in (b"6", None))
+    assert (blob == null).all()
+
+
+def test_ids_beyond_53_bits_are_told_apart(sqlite_file, duckdb_file):
+    schema = Schema.parse({"columns": COLUMNS, "unit": {"column": "id", "max_rows": 1}})
+    count = len(set(TABLE["id"].to_pylist()))
+    for path in (sqlite_file, duckdb_file):
+        assert moment(DatabaseTable(path, "people"), schema).unit_count == count
+
+
+def test_a_table_of_duckdb_is_never_a_variable(duckdb_file, monkeypatch):
+    monkeypatch.setattr("dpcov.sources.duckdb.nearby", TABLE, raising=False)
+    with pytest.raises(SourceError, match="no table 'nearby'"):
+        open_rows(DatabaseTable(duckdb_file, "nearby"), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("module", "extra", "kind"),
+    [
+        ("duckdb", "duckdb", DuckdbSource),
+        ("adbc_driver_postgresql.dbapi", "postgres", PostgresSource),
+    ],
+)
+def test_a_missing_driver_says_what_to_install(monkeypatch, module, extra, kind):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(SourceError, match=rf"dpcov\[{extra}\]"):
+        kind(DatabaseTable("postgresql://x", "t"))
+
+
+@pytest.mark.parametrize("name", ["people.sqlite", "people.duckdb"])
+def test_a_database_without_a_table_asks_for_one(request, name):
+    path = request.getfixturevalue(f"{name.split('.')[1]}_file")
+    with pytest.raises(SourceError, match="needs the name of a table"):
+        open_rows(path, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("no postgresql://u:p@h/d here", "no (link) here"),
+        ("postgresql:/u:p@h/d", "(link)"),
+        ("host=h password = 'a b' port=1", "host=h password = (hidden) port=1"),
+        ("PASSWORD=ab", "PASSWORD=(hidden)"),
+        ("C:/people.csv", "C:/people.csv"),
+        ("folder/people:1.csv", "folder/people:1.csv"),
+    ],
+)
+def test_links_and_passwords_are_hidden_and_paths_are_not(text, shown):
+    assert hidden(text) == shown
+
+
+HIDDEN = (PASSWORD, SECRET)
+FAILURES: dict[str, Callable[[str], tuple[str, str, list[str]]]] = {
+    "wrong port": lambda link: (link.replace("127.0.0.1:", "127.0.0.1:1"), "people", []),
+    "wrong host": lambda link: (link.replace("127.0.0.1", "nowhere.invalid"), "people", []),
+    "wrong password": lambda link: (link.replace(PASSWORD, SECRET), "people", []),
+    "wrong user": lambda link: (link.replace("tester", PASSWORD), "people", []),
+    "wrong database": lambda link: (f"{link}{SECRET}", "people", []),
+    "malformed link": lambda link: (link.replace("@", "@@ "), "people", []),
+    "another system": lambda link: (link.replace("postgresql", "mysql"), "people", []),
+    "no table named": lambda link: (link, "", []),
+    "missing table": lambda link: (link, "absent", []),
+    "missing column": lambda link: (link, "pg_catalog.pg_authid", []),
+    "condition on a missing column": lambda link: (link, "people", ["--where", "absent = 1"]),
+    "condition of another type": lambda link: (link, "people", ["--where", "id = 'x'"]),
+    "failing view": lambda link: (link, "failing", []),
+    "argument too many": lambda link: (link, "people", [link]),
+    "link as a condition": lambda link: (link, "people", ["--where", link]),
+    "password words": lambda _: (f"host=127.0.0.1 password={PASSWORD}", "people", []),
+    "password words, no table": lambda _: (f"host=127.0.0.1 password='{PASSWORD}'", "", []),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_no_failure_shows_the_password_or_a_cell(postgres, name, tmp_path, capfd, caplog):
+    link, table, more = FAILURES[name](postgres)
+    (tmp_path / "s.toml").write_text(TOML)
+    command = ["release", link, "--schema", str(tmp_path / "s.toml"), "--epsilon", "1"]
+    command += ["--table", table] if table else []
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        with pytest.raises(SystemExit) as ended:
+            main([*command, "--out", str(tmp_path / "out.json"), *more])
+    assert ended.value.code == 2
+    shown = "\n".join([*capfd.readouterr(), caplog.text, *(str(w.message) for w in heard)])
+    assert "dpcov: " in shown
+    assert not any(word in shown for word in HIDDEN)
+    assert not (tmp_path / "out.json").exists()
+
+
+TOML = """
+columns.visits = { kind = "numeric", lower = 0, upper = 9 }
+columns.Town = { kind = "categorical", levels = ["Aix"] }
+"""
+
+
+def test_control_the_driver_does_tell(postgres):
+    from adbc_driver_postgresql import dbapi
+
+    with pytest.raises(dbapi.Error) as caught:
+        dbapi.connect(f"{postgres}{SECRET}")
+    assert SECRET in str(caught.value)
+
+
+def test_neither_the_link_nor_its_password_is_in_an_error_or_a_repr(postgres):
+    table = DatabaseTable(postgres, "absent")
+    assert PASSWORD not in repr(table)
+    with pytest.raises(DpcovError) as caught:
+        open_rows(table, SCHEMA)
+    assert caught.value.__context__ is None
+    assert caught.value.__cause__ is None
+
+
+def test_the_command_line_releases_from_every_database(database, tmp_path, capfd):
+    (tmp_path / "s.toml").write_text(TOML)
+    main_args = ["release", str(database), "--table", "people", "--epsilon", "5"]
+    main_args += ["--schema", str(tmp_path / "s.toml"), "--out", str(tmp_path / "out.json")]
+    with pytest.raises(SystemExit) as ended:
+        main([*main_args, "--where", "visits >= 3"])
+    assert ended.value.code == 0
+    with pytest.raises(SystemExit):
+        main(["schema", str(database), "--table", "people"])
+    shown = capfd.readouterr()
+    assert "[columns.visits]" in shown.out
+    assert not any(word in shown.out + shown.err for word in HIDDEN)
+
+
+@pytest.mark.parametrize("at", [0.02, 0.3, 0.6])
+@pytest.mark.parametrize("kind", ["sqlite_file", "duckdb_file"])
+def test_a_damaged_file_is_refused_without_a_word_of_it(tmp_path, request, kind, at):
+    content = request.getfixturevalue(kind).read_bytes()
+    damaged = content[: int(at * len(content))] + SECRET.encode() * 3000
+    (tmp_path / "d.db").write_bytes(damaged)
+    with pytest.raises(SourceError) as caught:
+        moment(DatabaseTable(tmp_path / "d.db", "people"), SCHEMA)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_batch_of_sqlite_is_bounded(sqlite_file):
+    source = open_source(DatabaseTable(sqlite_file, "people"), FileOptions(), ())
+    assert max(batch.num_rows for batch in source.batches(["visits"])) <= sqlite.BATCH_ROWS

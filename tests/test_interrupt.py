@@ -1,0 +1,103 @@
+"""Ctrl-C while data is read, in a real process: the ledger is right, and nothing is half done."""
+
+import gzip
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dpcov.ledger import Ledger
+from dpcov.privacy import PureDP
+from tables_for_tests import PLANTED, SCHEMA_TEXT, people
+
+DPCOV = [sys.executable, "-c", "from dpcov.cli import main; main()"]
+LINES = people(10_000).splitlines(keepends=True)
+
+
+def endless_csv(folder: Path) -> Path:
+    """A few megabytes that take minutes to read: one compressed piece again and again."""
+    head, piece = (gzip.compress("".join(part).encode()) for part in (LINES[:1], LINES[1:] * 5))
+    (path := folder / "people.csv.gz").write_bytes(head + piece * 2000)
+    return path
+
+
+def endless_parquet(folder: Path) -> Path:
+    cells = {"age": 1.0, "sex": PLANTED, "income": 2.0}
+    table = pa.table({name: np.full(2**18, cell) for name, cell in cells.items()})
+    with pq.ParquetWriter(path := folder / "people.parquet", table.schema) as writer:
+        for _ in range(400):
+            writer.write_table(table)
+    return path
+
+
+def start(folder: Path, data: Path, *options: str, **process) -> subprocess.Popen:
+    (folder / "people.toml").write_text(SCHEMA_TEXT)
+    command = ["release", str(data), "--schema", str(folder / "people.toml"), "--epsilon", "1"]
+    command += ["--out", str(folder / "out.json"), "--ledger", str(folder / "l.ledger"), *options]
+    Ledger.create(folder / "l.ledger", PureDP(3.0))
+    return subprocess.Popen([*DPCOV, *command], cwd=folder, **process)
+
+
+def wait_for_entry(ledger: Ledger, process: subprocess.Popen) -> None:
+    deadline = time.monotonic() + 60
+    while not ledger.account().entries:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", ["1", "2"])
+@pytest.mark.parametrize("data", [endless_csv, endless_parquet])
+@pytest.mark.parametrize("wait", [0.0, 1.0])
+def test_an_interrupt_leaves_the_ledger_right_and_no_half_file(tmp_path, data, threads, wait):
+    path = data(tmp_path)
+    given = {path.name, "people.toml", "l.ledger"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = start(tmp_path, path, "--threads", threads, **pipes)
+    ledger = Ledger.open(tmp_path / "l.ledger")
+    wait_for_entry(ledger, process)
+    time.sleep(wait)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert not err.strip()
+    assert PLANTED not in out
+    assert "Traceback" not in out + err
+    assert {file.name for file in tmp_path.iterdir()} == given
+    account = ledger.account()
+    assert account.spent == {"epsilon": 1.0}
+    assert len(account.entries) == 1
+
+
+@pytest.mark.slow
+def test_a_terminal_sees_a_bar_and_no_number_of_rows(tmp_path):
+    rows, groups = 4321, 37
+    table = pa.table({"age": np.ones(rows), "sex": ["m"] * rows, "income": np.ones(rows)})
+    pq.write_table(table, path := tmp_path / "p.parquet", row_group_size=-(-rows // groups))
+    screen, terminal = pty.openpty()
+    process = start(tmp_path, path, stdout=subprocess.DEVNULL, stderr=terminal)
+    assert process.wait(timeout=60) == 0
+    os.close(terminal)
+    shown = b""
+    while True:
+        try:
+            part = os.read(screen, 4096)
+        except OSError:  # what Linux says where others return nothing
+            break
+        if not part:
+            break
+        shown += part
+    os.close(screen)
+    assert b"reading" in shown
+    assert b"%" in shown
+    assert str(rows).encode() not in shown
+    assert b"4,321" not in shown
