@@ -17,6 +17,7 @@ BROAD = {"Exception", "BaseException", "MemoryError", "Warning"}
 WHOLESALE = {
     ("cli.py", "main"): "the last place: tells the type alone",
     ("releases.py", "write_atomically"): "removes its draft and raises on",
+    ("sources/folding.py", "apart"): "stops the parts that wait and raises on",
     ("sources/frame.py", "_text"): "one cell, which becomes missing",
     ("sources/training.py", "_number"): "one cell, which becomes missing",
 }
@@ -26,13 +27,20 @@ QUOTING = {
     ("documents.py", "write_table"): "the system's word on an output",
     ("grouped.py", "prepare_by"): "own error about the schema",
     ("ledger_file.py", "transaction"): "the code of SQLite, not its text",
+    ("partial.py", "save"): "the system's word on an output",
+    ("plans.py", "plan"): "own error about public numbers",
     ("release_file.py", "from_text"): "where a release file is wrong",
     ("releases.py", "check_writable"): "the system's word on an output",
     ("releases.py", "load"): "the system's word on a release file",
     ("releases.py", "save"): "the system's word on an output",
+    ("report/__init__.py", "write"): "the system's word on an output",
+    ("report/content.py", "_attempt"): "own error about a release",
+    ("report/sections.py", "regression"): "own error about a release",
     ("schema.py", "_validated"): "where a schema is wrong",
     ("schema.py", "load"): "where a schema is wrong",
 }
+# Who may silence warnings, and of what.
+WARNINGS = {"report/figures.py": "letters that a font lacks, in a figure of a release"}
 # Modules that hold data print and log nothing at all.
 HOLDS_DATA = ("sources/", "encoder.py", "moment.py", "linear_map.py", "mechanisms/", "samplers/")
 TELLING = {"print", "logging", "traceback", "warnings", "stderr", "stdout", "echo", "format_exc"}
@@ -83,7 +91,12 @@ def faults(text: str, place: str) -> list[str]:
     }
     if place.startswith(HOLDS_DATA):
         found += [f"{place}: uses {word}" for word in sorted(words & TELLING)]
-    if words & {"catch_warnings", "simplefilter", "print_exc", "excepthook"}:
+    if place not in WARNINGS and words & {
+        "catch_warnings",
+        "simplefilter",
+        "print_exc",
+        "excepthook",
+    }:
         found.append(f"{place}: handles warnings or tracebacks")
     return found
 

@@ -38,14 +38,14 @@ class DuckdbSource:
             self._connection: Any = duckdb.connect(
                 str(data.database), read_only=True, config=_SETTINGS
             )
-        except Exception:
+        except duckdb.Error:
             raise SourceError(
                 "The DuckDB file can't be opened: damaged, of a newer version, or another process "
                 "has it open for writing."
             ) from None
         try:
             self._schema = self._connection.sql(data.select([])).limit(0).to_arrow_table().schema
-        except Exception:
+        except duckdb.Error:
             self._connection.close()
             raise SourceError(
                 f"The database has no table {data.table!r}, or no column of these conditions or "

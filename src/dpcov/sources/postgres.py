@@ -58,14 +58,14 @@ class PostgresSource:
         self._data = data
         try:
             self._connection: Any = driver.connect(str(data.database))
-        except Exception:
+        except driver.Error:
             raise SourceError(UNREACHABLE) from None
         try:
             with self._connection.cursor() as cursor:
                 for setting in _SNAPSHOT:
                     cursor.execute(setting)
                 described = cursor.adbc_execute_schema(data.select([]))
-        except Exception:
+        except driver.Error:
             self._connection.close()
             raise SourceError(
                 f"The database has no table {data.table!r}, no right to read it, or no column of "
