@@ -1,15 +1,13 @@
 # Every target sets up what it needs: a virtual environment in .venv with pinned dependencies.
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-export PIP_CONSTRAINT := constraints.txt
-export PIP_BUILD_CONSTRAINT := constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Tests and benchmarks run side by side on all cores, each with one BLAS thread.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
 .PHONY: help demo test test-slow test-all lint types bench bench-scaling persons accuracy reproduce engines frames analysis \
 	discriminant precision \
-	pictures plan-calibration ridge-comparison interval-coverage mahalanobis trust figures schemas clean
+	pictures plan-calibration ridge-comparison interval-coverage mahalanobis trust figures locks schemas clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -20,8 +18,9 @@ help: ## List the targets
 	@$(PYTHON) -m venv .venv || { rm -rf .venv; echo "Python's own venv module is needed: on \
 	Debian and Ubuntu, apt install python3-venv"; exit 1; }
 
-.venv/ready-%: .venv/bin/python constraints.txt pyproject.toml
-	$(PIP) --editable ".[$*]"
+.venv/ready-%: .venv/bin/python requirements/%.txt pyproject.toml
+	$(PIP) --require-hashes --requirement requirements/$*.txt
+	$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 demo: .venv/ready-demo ## A real health table through the whole journey
@@ -95,6 +94,12 @@ trust: .venv/ready-test ## Attacks on the library, and the figure that each give
 
 figures: .venv/ready-bench ## Put measured results into the documents (after accuracy, bench, engines, trust)
 	$(BIN)/python benchmarks/figures.py
+
+locks: ## Pin what is installed, with hashes, from constraints.txt (needs uv)
+	for extra in demo test bench lint; do uv pip compile --quiet pyproject.toml requirements/build.in \
+		--extra $$extra --constraint constraints.txt --generate-hashes --universal \
+		--python-version 3.11 --no-header --no-annotate --no-emit-index-url \
+		--output-file requirements/$$extra.txt || exit 1; done
 
 schemas: .venv/ready-test ## The published JSON Schemas
 	$(BIN)/python -m dpcov.json_schemas docs/json-schema
