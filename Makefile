@@ -7,7 +7,7 @@ ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
 .PHONY: help demo test test-slow test-all lint types bench bench-scaling persons accuracy reproduce engines frames analysis \
 	discriminant precision \
-	pictures plan-calibration ridge-comparison interval-coverage mahalanobis trust figures locks schemas clean
+	denoising pictures plan-calibration ridge-comparison interval-coverage mahalanobis trust figures locks schemas clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -71,6 +71,9 @@ discriminant: .venv/ready-bench ## Accuracy of discriminant analysis beside the 
 
 precision: .venv/ready-bench ## Solvers of the graphical lasso that are installed, beside ours
 	$(ONE_THREAD) $(BIN)/python benchmarks/precision.py
+
+denoising: .venv/ready-bench ## Errors of releases before and after denoising
+	$(ONE_THREAD) $(BIN)/python benchmarks/denoising.py
 
 pictures: .venv/ready-bench ## Components and a graph from releases, beside those of the tables
 	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments $(BIN)/python benchmarks/pictures.py

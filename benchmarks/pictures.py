@@ -111,11 +111,16 @@ def graph_figure() -> list[dict[str, Any]]:
 
 
 def agreement(first: Any, second: Any) -> float:
-    """Correlation of the partial correlations of all pairs of features."""
+    """Correlation of the partial correlations of all pairs of features; 0 without any edge."""
+    if not first.edges or not second.edges:
+        return 0.0
     matrices = []
     for found in (first, second):
-        wanted = [found.columns.index(name) for name in first.columns if name in found.columns]
-        matrices.append(found.partial_correlations[np.ix_(wanted, wanted)])
+        # A feature that was left out has no edge.
+        whole = np.zeros((len(first.columns), len(first.columns)))
+        at = [first.columns.index(name) for name in found.columns]
+        whole[np.ix_(at, at)] = found.partial_correlations
+        matrices.append(whole)
     above = np.triu_indices(len(matrices[0]), 1)
     return float(np.corrcoef(*(matrix[above] for matrix in matrices))[0, 1])
 
