@@ -18,7 +18,9 @@ from dpcov.ledger import Ledger
 from dpcov.privacy import PureDP
 from tables_for_tests import PLANTED, SCHEMA_TEXT, people
 
-DPCOV = [sys.executable, "-c", "from dpcov.cli import main; main()"]
+# A shell's background jobs, and so what they start, ignore interrupts unless they say otherwise.
+LISTEN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+DPCOV = [sys.executable, "-c", f"{LISTEN}; from dpcov.cli import main; main()"]
 LINES = people(10_000).splitlines(keepends=True)
 
 
