@@ -111,7 +111,7 @@ print(open_rows(sys.argv[1], schema).second_moments()[0].unit_count)
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux's /proc")
 @pytest.mark.parametrize(
     ("write", "rows"),
-    [(write_repeated, 2**18), pytest.param(write_long, 8000, marks=pytest.mark.slow)],
+    [(write_repeated, 2**18), pytest.param(write_long, 16_000, marks=pytest.mark.slow)],
 )
 @pytest.mark.parametrize("kind", ["categorical", "numeric"])
 def test_a_bomb_is_read_in_half_a_gigabyte(
