@@ -87,7 +87,7 @@ def write_repeated(path: Path) -> None:
 
 
 def write_long(path: Path) -> None:
-    """75 kB that say 0.8 GB."""
+    """0.15 MB that say 1.6 GB."""
     table = pa.table({"a": pa.array(["x" * 10**5] * 16000)})
     pq.write_table(table, path, compression="zstd", use_dictionary=False)
 
