@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from dpcov.analysis.synthetic import sample
     from dpcov.api import load, release
     from dpcov.grouped import release_by
+    from dpcov.imagined import Guess
     from dpcov.ledger import Ledger
+    from dpcov.plans import plan
     from dpcov.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, Unit
     from dpcov.releases import Release
     from dpcov.schema import Schema
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "ApproxDP": "dpcov.privacy",
     "Guarantee": "dpcov.privacy",
+    "Guess": "dpcov.imagined",
     "Ledger": "dpcov.ledger",
     "Neighbors": "dpcov.privacy",
     "PureDP": "dpcov.privacy",
@@ -48,6 +51,7 @@ _HOMES = {
     "ols": "dpcov.analysis.ols",
     "partial_correlations": "dpcov.analysis.correlation",
     "pca": "dpcov.analysis.pca",
+    "plan": "dpcov.plans",
     "precision": "dpcov.analysis.precision",
     "release": "dpcov.api",
     "release_by": "dpcov.grouped",
@@ -62,6 +66,7 @@ __all__ = [
     "ZCDP",
     "ApproxDP",
     "Guarantee",
+    "Guess",
     "Ledger",
     "Neighbors",
     "PureDP",
@@ -80,6 +85,7 @@ __all__ = [
     "ols",
     "partial_correlations",
     "pca",
+    "plan",
     "precision",
     "release",
     "release_by",
@@ -91,11 +97,16 @@ __all__ = [
 ]
 
 
+_MODULES = ("plot", "report")  # that `import dpcov` makes reachable by itself
+
+
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"dpcov.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'dpcov' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted([*globals(), *_HOMES, *_MODULES])

@@ -12,6 +12,8 @@ import typer
 
 from dpcov.cli_analysis import app as analysis_app
 from dpcov.cli_audit import app as audit_app
+from dpcov.cli_plan import app as plan_app
+from dpcov.cli_report import app as report_app
 from dpcov.errors import DpcovError, MechanismError
 
 app = typer.Typer(
@@ -23,8 +25,10 @@ app = typer.Typer(
 )
 ledger_app = typer.Typer(help="Keep account of the privacy budget.", no_args_is_help=True)
 app.add_typer(ledger_app, name="ledger")
+app.add_typer(plan_app)
 app.add_typer(analysis_app)
 app.add_typer(audit_app)
+app.add_typer(report_app)
 
 Epsilon = Annotated[
     float | None,

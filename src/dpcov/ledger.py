@@ -104,6 +104,11 @@ class Account:
         plain["releases"] = list(plain.pop("entries"))
         return plain
 
+    def _repr_html_(self) -> str:
+        from dpcov.notebook import account_html
+
+        return account_html(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Ledger:

@@ -308,6 +308,11 @@ class Release:
             raise ReleaseError(f"The release {str(path)!r} can't be read: {reason}.") from None
         return from_text(text, str(path))
 
+    def _repr_html_(self) -> str:
+        from dpcov.notebook import release_html
+
+        return release_html(self)
+
 
 def _congruent(linear_map: Matrix, shift: Matrix | None, matrix: Matrix) -> Matrix:
     """A M A', where A takes (z, t) to (L z + shift t, t), L the (p, p) `linear_map`."""

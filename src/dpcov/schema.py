@@ -297,6 +297,11 @@ class Schema(_Model):
         }
         return cls.parse({"columns": columns, **fields})
 
+    def _repr_html_(self) -> str:
+        from dpcov.notebook import schema_html
+
+        return schema_html(self)
+
 
 def _validated(model: type[_Declared], document: dict[str, Any]) -> _Declared:
     try:

@@ -73,6 +73,11 @@ class LDA:
         names: NDArray[np.str_] = np.array(self.classes)[best]
         return names
 
+    def _repr_html_(self) -> str:
+        from dpcov.notebook import lda_html
+
+        return lda_html(self)
+
 
 def lda(
     release: Release,

@@ -64,6 +64,11 @@ class Intervals:
             "rows or fewer columns."
         )
 
+    def _repr_html_(self) -> str:
+        from dpcov.notebook import intervals_html
+
+        return intervals_html(self)
+
 
 def intervals(
     release: Release,

@@ -120,6 +120,11 @@ class OLS:
         drowned = [name for name, sure in zip(self.names, self.trusted, strict=True) if not sure]
         return f"Noise drowns, so that their figures can't be trusted: {', '.join(drowned)}."
 
+    def _repr_html_(self) -> str:
+        from dpcov.notebook import ols_html
+
+        return ols_html(self)
+
 
 def ols(
     release: Release,

@@ -71,6 +71,11 @@ class PCA:
         scores: Matrix = (values - self.means) / self.deviations @ self.components.T
         return scores
 
+    def _repr_html_(self) -> str:
+        from dpcov.notebook import pca_html
+
+        return pca_html(self)
+
 
 def pca(
     release: Release,

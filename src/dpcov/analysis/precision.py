@@ -112,6 +112,11 @@ class SparsePrecision:
         """The precision matrix as a data frame of pandas, polars or pyarrow."""
         return frame(self.columns, self.precision, library)
 
+    def _repr_html_(self) -> str:
+        from dpcov.notebook import precision_html
+
+        return precision_html(self)
+
 
 def precision(
     release: Release,

@@ -64,6 +64,11 @@ class Ridge:
         prediction: Vector = values @ self.coefficients + self.intercept
         return prediction
 
+    def _repr_html_(self) -> str:
+        from dpcov.notebook import ridge_html
+
+        return ridge_html(self)
+
 
 @dataclass(frozen=True, slots=True)
 class RidgePath:

@@ -1,0 +1,98 @@
+"""The eigenvalues of a release beside those that privacy noise alone would show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpcov.analysis.moments import Moments, require_matrix
+from dpcov.analysis.plausible import with_public_count
+from dpcov.entropy import simulation_generator
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.releases import Release
+
+    Vector = NDArray[np.float64]
+
+DRAWS, FEW_DRAWS = 199, 59
+MANY_FEATURES = 60
+LEVEL = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class NoisySpectrum:
+    """Eigenvalues, largest first, of the covariance of encoded features.
+
+    Half the width of a column's bounds is 1; the indicator of a level is 0 or 1.
+
+    Attributes
+    ----------
+    denoised : (p,) of the denoised covariance.
+    published : (p,) of the covariance as published, some below 0 where noise is all there is.
+    floor : the largest eigenvalue of noise alone exceeds it with probability 5 %; None where the
+        release has no noise law. What rises above it is hardly noise.
+
+    """
+
+    denoised: Vector
+    published: Vector
+    floor: float | None
+
+    @property
+    def above(self) -> int | None:
+        """How many published eigenvalues rise above the floor."""
+        return None if self.floor is None else int(np.count_nonzero(self.published > self.floor))
+
+
+def noisy_spectrum(
+    release: Release, *, generator: np.random.Generator | None = None
+) -> NoisySpectrum:
+    """The spectrum of a release with the floor of its noise.
+
+    For a picture: `pca` has a test of how many dimensions rise above the noise that counts in
+    every source of error. The floor takes the mean and the number of rows as released.
+
+    Raises
+    ------
+    ReleaseError : no intercept, nothing but the trace was released, or the denoised matrix is null.
+
+    """
+    require_matrix(release)
+    moments = Moments.of(release)
+    noisy = with_public_count(release, release.noisy())
+    corner, sums = noisy[-1, -1], noisy[:-1, -1]
+    centred = noisy[:-1, :-1]
+    if corner > 0:
+        centred = centred - np.outer(sums, sums) / corner
+    return NoisySpectrum(
+        _eigenvalues(moments.covariance),
+        _eigenvalues(centred / moments.count),
+        _floor(release, moments, generator),
+    )
+
+
+def _eigenvalues(matrix: NDArray[np.float64]) -> Vector:
+    values = np.linalg.eigvalsh(matrix)
+    return np.asarray(values[::-1], np.float64)
+
+
+def _floor(
+    release: Release, moments: Moments, generator: np.random.Generator | None
+) -> float | None:
+    if release.noise is None:
+        return None
+    draws = simulation_generator() if generator is None else generator
+    law = release.noise.rescaled(release.lattice.step**2)
+    p = len(moments.means)
+    away = (moments.means - moments.centers) / moments.scales / release.intercept()
+    centring = np.column_stack([np.eye(p), -away])
+    count = FEW_DRAWS if p > MANY_FEATURES else DRAWS
+    tops = [
+        float(np.linalg.eigvalsh(centring @ release.unmapped(law.simulate(draws)) @ centring.T)[-1])
+        for _ in range(count)
+    ]
+    return float(np.quantile(tops, LEVEL, method="higher")) / moments.count

@@ -1,0 +1,100 @@
+"""The command that predicts errors before anything is spent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from dpcov.imagined import Guess
+
+app = typer.Typer()
+
+
+@app.command()
+def plan(
+    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="TOML schema of the table.")],
+    rows: Annotated[
+        int, typer.Option("--rows", help="Rows that the table may have: a public guess.", min=1)
+    ],
+    epsilon: Annotated[
+        float | None, typer.Option(help="Privacy budget, as for release; default 1.")
+    ] = None,
+    delta: Annotated[float | None, typer.Option(help="With epsilon, as for release.")] = None,
+    rho: Annotated[float | None, typer.Option(help="Budget in zCDP, instead of epsilon.")] = None,
+    error: Annotated[
+        float | None,
+        typer.Option(
+            help="Wanted mean absolute error of a correlation, such as 0.05: says which epsilon, "
+            "and how many rows, would do."
+        ),
+    ] = None,
+    neighbors: Annotated[
+        Literal["add-remove", "replace-one"], typer.Option(help="As for release.")
+    ] = "add-remove",
+    mechanism: Annotated[str, typer.Option(help="auto, or only this one.")] = "auto",
+    denoise: Annotated[
+        Literal["none", "project", "shrink"], typer.Option(help="As for release.")
+    ] = "shrink",
+    target: Annotated[
+        str | None, typer.Option(help="Column to regress on the others; default, several.")
+    ] = None,
+    spread: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[COLUMN=]SHARE",
+            help="Guessed standard deviation of numeric columns, as a share of half the width of "
+            "the bounds; for one column, COLUMN=SHARE; may be repeated. Default 0.35.",
+        ),
+    ] = None,
+    correlation: Annotated[
+        float | None, typer.Option(help="Guessed typical size of a correlation; default 0.25.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Predict the error of a release from public numbers alone; reads no data, spends nothing."""
+    from dpcov.plans import check_wanted
+    from dpcov.plans import plan as predict
+    from dpcov.tables_plan import document, print_plan
+
+    if error is not None:
+        check_wanted(error)
+    found = predict(
+        schema,
+        rows,
+        epsilon=1.0 if epsilon is None and rho is None else epsilon,
+        delta=delta,
+        rho=rho,
+        neighbors=neighbors,
+        mechanism=mechanism,
+        denoise=denoise,
+        target=target,
+        guess=_guess(spread or [], correlation),
+    )
+    needed = None if error is None else (found.budget_for(error), found.rows_for(error))
+    if as_json:
+        typer.echo(json.dumps(document(found, error, needed)))
+    else:
+        print_plan(found, error, needed)
+
+
+def _guess(stated: list[str], correlation: float | None) -> Guess:
+    """The guess that ``--spread`` and ``--correlation`` state."""
+    from dpcov.errors import SchemaError
+    from dpcov.imagined import CORRELATION, SPREAD, Guess
+
+    spread, spreads = SPREAD, {}
+    for text in stated:
+        name, sign, share = text.rpartition("=")
+        try:
+            number = float(share)
+        except ValueError:
+            raise SchemaError(f"A spread is SHARE or COLUMN=SHARE, not {text!r}.") from None
+        if sign:
+            spreads[name] = number
+        else:
+            spread = number
+    return Guess(spread, spreads, CORRELATION if correlation is None else correlation)

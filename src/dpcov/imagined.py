@@ -1,0 +1,168 @@
+"""A table that might be: made from public numbers, so that releases can be tried before any is.
+
+What a release loses depends on how much the columns vary within their bounds and on how correlated
+they are, which the schema does not say. A `Guess` says it: one of a person, never of the data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import betaincinv
+
+from dpcov.analysis.pseudo_rows import MOST_OF_THE_VARIANCE
+from dpcov.errors import SchemaError
+from dpcov.moment import UNITS_PER_RADIUS, Lattice, SecondMoment
+from dpcov.schema import Categorical, Schema
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Matrix = NDArray[np.float64]
+
+SPREAD = 0.35
+CORRELATION = 0.25
+ABSENT = 0.05  # share of missing values where they have an indicator
+SAMPLE = 20_000  # rows that are drawn; their moments stand for those of any number of rows
+FEWEST = 4_000
+NUMBERS = 2 * 10**6
+SEED = 20_250_101  # of the imagined table: the same public numbers give the same plan
+STEEPEST = 12.0
+ROOM = 0.7  # share of what the bounds allow a mean, beside its spread
+RARER = 2.0  # power by which the shares of levels fall
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """What a person supposes about a table, from public knowledge.
+
+    Attributes
+    ----------
+    spread : typical standard deviation of a numeric column, as a share of half the width of its
+        bounds. 0.58 is a column that fills its bounds evenly; the default is 0.35, bounds nearly
+        three standard deviations from their midpoint.
+    spreads : the same for single columns.
+    correlation : typical size (root mean square) of the correlation of two columns, in [0, 1).
+
+    Where columns differ much in their spread, give those of the narrow ones, which have the largest
+    errors. Numeric columns are supposed to have beta laws with means a spread off their midpoints,
+    and levels of a categorical column to be the rarer the later they are declared (shares in
+    proportion to 1, 1/4, 1/9, ...).
+    """
+
+    spread: float = SPREAD
+    spreads: Mapping[str, float] = field(default_factory=dict)
+    correlation: float = CORRELATION
+
+    def __post_init__(self) -> None:
+        for name, value in {"spread": self.spread, **self.spreads}.items():
+            if not 0 < value <= 1:
+                raise SchemaError(
+                    f"The spread of a column is a share of half the width of its bounds, above 0 "
+                    f"and at most 1; {name} = {value:g} is not."
+                )
+        if not 0 <= self.correlation < 1:
+            raise SchemaError(
+                f"The typical correlation is at least 0 and below 1, not {self.correlation:g}."
+            )
+
+    def check(self, schema: Schema) -> None:
+        """Refuse spreads of columns that the schema has not, or that are not numeric."""
+        for name in self.spreads:
+            column = schema.encoded_columns.get(name)
+            if column is None or isinstance(column, Categorical):
+                raise SchemaError(f"There is no numeric column {name!r} to have a spread.")
+
+
+def imagined_moment(schema: Schema, lattice: Lattice, rows: int, guess: Guess) -> SecondMoment:
+    """The second moment of `rows` rows of the imagined table, on the lattice of a release."""
+    guess.check(schema)
+    features = imagined_rows(schema, guess)
+    step = lattice.step
+    lengths = np.linalg.norm(features, axis=1) / (step * UNITS_PER_RADIUS)
+    units = features / np.maximum(lengths, 1.0)[:, None] / step
+    if lattice.intercept_units:
+        units = np.column_stack([units, np.full(len(units), float(lattice.intercept_units))])
+    mean = units.T @ units / len(units)
+    whole = np.array([[round(float(x) * rows) for x in row] for row in mean], dtype=object)
+    names = tuple(feature.name for feature in schema.features)
+    return SecondMoment(whole, lattice, names, -(-rows // lattice.unit.max_rows))
+
+
+def imagined_rows(schema: Schema, guess: Guess) -> Matrix:
+    """(m, p) encoded rows of the imagined table: a Gaussian copula of its columns."""
+    generator = np.random.default_rng(SEED)
+    columns = schema.encoded_columns
+    count = max(FEWEST, min(SAMPLE, NUMBERS // len(schema.features)))
+    root = np.linalg.cholesky(typical_correlation(len(columns), guess.correlation, generator))
+    scores = generator.standard_normal((count, len(columns))) @ root.T
+    laws: dict[float, Matrix] = {}
+    parts = []
+    for at, (name, column) in enumerate(columns.items()):
+        if isinstance(column, Categorical):
+            parts.append(_indicators(scores[:, at], len(column.labels)))
+            continue
+        spread = guess.spreads.get(name, guess.spread)
+        if spread not in laws:
+            laws[spread] = _bounded(spread, count)
+        values = laws[spread][_ranks(scores[:, at])]
+        parts.append((values if at % 2 else -values)[:, None])
+        if column.missing == "level":
+            parts.append((generator.random((count, 1)) < ABSENT).astype(np.float64))
+    return np.hstack(parts)
+
+
+def _bounded(spread: float, count: int) -> Matrix:
+    """(count,) ascending quantiles of a beta law on [-1, 1] with this standard deviation.
+
+    Its mean lies a spread above the midpoint, or as far as the bounds allow.
+    """
+    mean = min(spread, ROOM * math.sqrt(1 - spread**2))
+    share = (1 + mean) / 2
+    possible = share * (1 - share)
+    weight = possible / min(spread**2 / 4, MOST_OF_THE_VARIANCE * possible) - 1
+    chances = (np.arange(count) + 0.5) / count
+    quantiles = betaincinv(share * weight, (1 - share) * weight, chances)
+    return np.asarray(2 * quantiles - 1, np.float64)
+
+
+def _ranks(scores: Matrix) -> NDArray[np.intp]:
+    """(m,) place of each score in ascending order."""
+    return scores.argsort().argsort()
+
+
+def _indicators(scores: Matrix, count: int) -> Matrix:
+    """(m, count) indicators of levels with shares in proportion to 1, 1/4, 1/9, ..."""
+    shares = np.arange(1.0, count + 1) ** -RARER
+    ends = np.cumsum(shares / shares.sum())[:-1]
+    return np.eye(count)[np.searchsorted(ends, (_ranks(scores) + 0.5) / len(scores))]
+
+
+def typical_correlation(p: int, size: float, generator: np.random.Generator) -> Matrix:
+    """(p, p) random correlation matrix whose entries off the diagonal have root mean square `size`.
+
+    Its eigenvalues fall by a power law, as those of real tables mostly do; the power is the one
+    that gives the wanted size.
+    """
+    if p == 1 or size == 0:
+        return np.eye(p)
+    turned = np.linalg.qr(generator.standard_normal((p, p)))[0]
+
+    def at(power: float) -> Matrix:
+        root = turned * np.arange(1.0, p + 1) ** (-power / 2)
+        matrix = root @ root.T
+        deviations = np.sqrt(np.diag(matrix))
+        correlation: Matrix = matrix / np.outer(deviations, deviations)
+        return correlation
+
+    low, high = 0.0, STEEPEST
+    for _ in range(40):
+        middle = (low + high) / 2
+        squares = float(np.sum(at(middle) ** 2)) - p
+        low, high = (middle, high) if squares < p * (p - 1) * size**2 else (low, middle)
+    jitter = 1e-9
+    return (at(math.fsum((low, high)) / 2) + jitter * np.eye(p)) / (1 + jitter)

@@ -1,0 +1,289 @@
+"""Plans: the error to expect for a budget, and the budget or rows that a wanted error needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpcov.denoise import METHODS, Method
+from dpcov.errors import BudgetError, MechanismError, ReleaseError
+from dpcov.imagined import Guess
+from dpcov.mechanisms import MECHANISMS, mechanism_named
+from dpcov.mechanisms.additive import Calibration
+from dpcov.moment import Lattice
+from dpcov.planning import choose
+from dpcov.privacy import ZCDP, ApproxDP, Budget, Neighbors, PureDP, budget_from, neighbors_named
+from dpcov.schema import Schema
+from dpcov.trials import Errors, Trials
+
+if TYPE_CHECKING:
+    from dpcov.mechanisms import Mechanism
+
+FACTORS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)  # of epsilon, along the curve
+REPEATS, FEW_REPEATS = 10, 4
+MANY_FEATURES = 40
+SLOW_TO_DRAW = 20  # order above which many draws of nuclear-Laplace noise take long
+FARTHEST = 1e4  # factor to which a wanted error is sought
+STRIDE = 4.0
+CLOSE = 0.05  # log of the factor by which a found budget may be off
+MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal
+MOST_ROWS = 10**12
+DATA_DEPENDENT = "its error depends on the data in ways that no public number tells"
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What to expect of one mechanism at one budget.
+
+    Attributes
+    ----------
+    mechanism : its name.
+    budget : what it would spend.
+    errors : averages over releases of the imagined table, for the privacy noise alone.
+
+    """
+
+    mechanism: str
+    budget: Budget
+    errors: Errors
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Errors to expect, from public numbers alone.
+
+    Attributes
+    ----------
+    schema, rows, budget, neighbors, guess, target : what was asked.
+    predictions : of each mechanism whose error can be predicted, least correlation error first.
+    not_predicted : name and reason of each of the others.
+    recommended : the mechanism that ``auto`` takes at this budget.
+    mechanism, method : the mechanism asked for, or ``auto``, and how releases are denoised.
+    curve : of that mechanism at multiples of the budget's epsilon.
+    sampling : mean absolute error of a correlation that sampling alone leaves, whatever the
+        privacy: what the noise may be compared with.
+
+    """
+
+    schema: Schema
+    rows: int
+    budget: Budget
+    neighbors: Neighbors
+    guess: Guess
+    target: str | None
+    method: Method
+    predictions: tuple[Prediction, ...]
+    not_predicted: tuple[tuple[str, str], ...]
+    recommended: str
+    mechanism: str
+    curve: tuple[Prediction, ...]
+    sampling: float
+
+    def budget_for(self, error: float) -> Budget | None:
+        """The least budget whose correlations have this mean absolute error; None if none has."""
+        factor = _crossing(lambda factor: self._error(scaled(self.budget, factor)), error)
+        return None if factor is None else scaled(self.budget, factor)
+
+    def rows_for(self, error: float) -> int | None:
+        """The least number of rows whose correlations have this error at this budget."""
+
+        def at(factor: float) -> float:
+            return self._error(self.budget, max(1, round(self.rows * factor)))
+
+        factor = _crossing(at, error)
+        return None if factor is None else max(1, math.ceil(self.rows * factor))
+
+    def _error(self, budget: Budget, rows: int | None = None) -> float:
+        planner = _Planner(self.schema, self.neighbors, self.guess, self.target, self.method)
+        found = planner.predicted(self.mechanism, budget, rows or self.rows).errors.correlation
+        if found is None:
+            raise ReleaseError("Without an intercept, or with one feature, nothing is correlated.")
+        return found
+
+    def _repr_html_(self) -> str:
+        from dpcov.notebook import plan_html
+
+        return plan_html(self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Planner:
+    """Predicts for any mechanism, budget and number of rows."""
+
+    schema: Schema
+    neighbors: Neighbors
+    guess: Guess
+    target: str | None
+    method: Method
+
+    @property
+    def lattice(self) -> Lattice:
+        schema = self.schema
+        radius = schema.effective_radius
+        return Lattice(len(schema.features), radius, schema.intercept, schema.privacy_unit)
+
+    def trials(self, rows: int) -> Trials:
+        return Trials.imagined(
+            self.schema, self.lattice, rows, self.guess, self.target, self.method
+        )
+
+    def predicted(
+        self, name: str, budget: Budget, rows: int, trials: Trials | None = None
+    ) -> Prediction:
+        """Errors to expect of the mechanism `name`, or of the one that ``auto`` takes."""
+        mechanism: Mechanism
+        if name == "auto":
+            mechanism = choose(self.lattice, budget, self.neighbors).mechanism
+        else:
+            mechanism = mechanism_named(name)
+        calibration = self.calibration(mechanism, budget)
+        many = self.lattice.dimension > MANY_FEATURES
+        tried = self.trials(rows) if trials is None else trials
+        errors = tried.errors(mechanism, calibration, FEW_REPEATS if many else REPEATS)
+        return Prediction(mechanism.name, budget, errors)
+
+    def calibration(self, mechanism: Mechanism, budget: Budget) -> Calibration:
+        """Its noise laws; refuses a mechanism whose error they do not tell."""
+        if mechanism.name == "nuclear-laplace" and self.lattice.dimension > SLOW_TO_DRAW:
+            raise MechanismError(
+                "its noise is slow to draw for so many features, and auto skips it"
+            )
+        calibration = mechanism.calibrate(self.lattice, budget, self.neighbors)
+        if not isinstance(calibration, Calibration) or calibration.counts is not None:
+            raise MechanismError(DATA_DEPENDENT)
+        return calibration
+
+
+def plan(
+    schema: Schema | str | Path,
+    rows: int,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rho: float | None = None,
+    neighbors: Neighbors | str = Neighbors.ADD_REMOVE,
+    mechanism: str = "auto",
+    denoise: Method = "shrink",
+    target: str | None = None,
+    guess: Guess | None = None,
+    factors: Sequence[float] = FACTORS,
+) -> Plan:
+    """Errors to expect of a release, before anything is read or spent.
+
+    A table is imagined from public numbers alone: the schema, a guess of the number of rows, and a
+    `Guess` of how much columns vary and how correlated they are. Releases of it are simulated by
+    the public noise laws, denoised as real ones are, and compared with it. The noise before
+    denoising (`Errors.noise`) is exact; everything else is about the imagined table, and as good as
+    the guess. `make plan-calibration` compares it with five public tables: with the spread of each
+    column to one digit, correlations were predicted within a factor of 1.3 in 88 % of cases and 1.4
+    in all; with the defaults, within 2.
+
+    Parameters
+    ----------
+    schema : `Schema` or path of a TOML one.
+    rows : a public guess of how many there are; with weights, of their sum over the largest one.
+    epsilon, delta, rho : the budget, as in `release`.
+    neighbors, mechanism, denoise : as in `release`; the curve is about this mechanism.
+    target : feature that is regressed on the others; default, the average over some numeric ones.
+    guess : default, `Guess()`.
+    factors : multiples of epsilon along the curve.
+
+    Raises
+    ------
+    DpcovError : one of its kinds: a budget, schema, mechanism or guess that makes no sense.
+
+    Examples
+    --------
+    >>> schema = Schema.from_bounds(0, 100, ["age", "score", "weight"])
+    >>> found = plan(schema, 20_000, epsilon=1.0, mechanism="matrix-laplace", factors=())
+    >>> found.recommended, bool(found.predictions[0].errors.correlation < 0.05)
+    ('nuclear-laplace', True)
+
+    """
+    declared = schema if isinstance(schema, Schema) else Schema.load(schema)
+    if isinstance(rows, bool) or not 1 <= rows <= MOST_ROWS or rows != int(rows):
+        raise ReleaseError("The number of rows must be a whole number of at least 1.")
+    if denoise not in METHODS:
+        raise ReleaseError(f"There is no denoising {denoise!r}. Choose: {', '.join(METHODS)}.")
+    budget, relation = budget_from(epsilon, delta, rho), neighbors_named(neighbors)
+    planner = _Planner(declared, relation, guess or Guess(), target, denoise)
+    if mechanism != "auto":
+        planner.calibration(mechanism_named(mechanism), budget)
+    trials = planner.trials(int(rows))
+    predictions, others = [], []
+    for name in MECHANISMS if mechanism == "auto" else [mechanism]:
+        try:
+            predictions.append(planner.predicted(name, budget, int(rows), trials))
+        except MechanismError as error:
+            others.append((name, str(error)))
+    predictions.sort(key=lambda p: p.errors.correlation or p.errors.entry)
+    curve = []
+    for factor in factors:
+        try:
+            curve.append(planner.predicted(mechanism, scaled(budget, factor), int(rows), trials))
+        except (MechanismError, BudgetError):
+            continue  # beyond 64-bit noise
+    return Plan(
+        schema=declared,
+        rows=int(rows),
+        budget=budget,
+        neighbors=relation,
+        guess=planner.guess,
+        target=target,
+        method=denoise,
+        predictions=tuple(predictions),
+        not_predicted=tuple(others),
+        recommended=choose(planner.lattice, budget, relation).mechanism.name,
+        mechanism=mechanism,
+        curve=tuple(curve),
+        sampling=MEAN_ABSOLUTE * (1 - planner.guess.correlation**2) / math.sqrt(rows),
+    )
+
+
+def scaled(budget: Budget, factor: float) -> Budget:
+    """The budget with `factor` times the epsilon, the same delta; rho goes with its square."""
+    match budget:
+        case PureDP(epsilon):
+            return PureDP(_rounded(epsilon * factor))
+        case ApproxDP(epsilon, delta):
+            return ApproxDP(_rounded(epsilon * factor), delta)
+        case ZCDP(rho):
+            return ZCDP(_rounded(rho * factor**2))
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.3g}")
+
+
+def check_wanted(error: float) -> None:
+    """Refuse an error that no correlation can be meant to have."""
+    if not 0 < error < 1:
+        raise ReleaseError(f"A wanted error of a correlation lies between 0 and 1, not {error:g}.")
+
+
+def _crossing(error: Callable[[float], float], wanted: float) -> float | None:
+    """Least factor at which a falling `error` is at most `wanted`; None beyond `FARTHEST`."""
+    check_wanted(wanted)
+    low = high = 1.0
+    if error(1.0) > wanted:
+        while error(high) > wanted:
+            low, high = high, high * STRIDE
+            if high > FARTHEST:
+                return None
+    else:
+        while error(low) <= wanted:
+            low, high = low / STRIDE, low
+            if low < 1 / FARTHEST:
+                return high
+    while math.log(high / low) > CLOSE:
+        middle = float(np.sqrt(low * high))
+        try:
+            low, high = (middle, high) if error(middle) > wanted else (low, middle)
+        except MechanismError:
+            low = middle
+    return high

@@ -1,0 +1,86 @@
+"""Matplotlib figures as SVG that is part of a page: its fonts, its colours, its identifiers."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+    from matplotlib.axes import Axes
+
+SVG = "http://www.w3.org/2000/svg"
+LINK = "http://www.w3.org/1999/xlink"
+INK = "#123456"  # stands for the text colour of the page, whatever its theme
+STYLE: Any = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "dpcov",
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "axes.linewidth": 0.6,
+    "text.parse_math": False,
+} | {
+    f"{part}": INK
+    for part in ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
+}
+ET.register_namespace("", SVG)
+ET.register_namespace("xlink", LINK)
+
+
+def svg(
+    name: str,
+    draw: Callable[[Axes], object],
+    size: tuple[float, float],
+    *,
+    title: str,
+    description: str,
+) -> Markup:
+    """What `draw` puts on new axes, as an SVG element with a title and a description.
+
+    Parameters
+    ----------
+    name : goes before every identifier, so that several figures fit in a page.
+    size : (width, height) in inches; only the ratio and the size of the letters depend on it.
+
+    """
+    from markupsafe import Markup
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    buffer = io.BytesIO()
+    with rc_context(STYLE), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # letters that its own font lacks
+        figure = Figure(figsize=size, layout="constrained")
+        draw(figure.add_subplot())
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    root = ET.fromstring(buffer.getvalue())  # noqa: S314  just made by matplotlib
+    for metadata in root.findall(f"{{{SVG}}}metadata"):
+        root.remove(metadata)
+    for element in root.iter():
+        _adapt(element, name)
+    for size_in_points in ("width", "height"):
+        root.attrib.pop(size_in_points, None)
+    root.set("role", "img")
+    root.set("aria-labelledby", f"{name}-title {name}-description")
+    for at, (kind, text) in enumerate((("title", title), ("desc", description))):
+        part = ET.Element(f"{{{SVG}}}{kind}")
+        part.text = text
+        part.set("id", f"{name}-{'title' if kind == 'title' else 'description'}")
+        root.insert(at, part)
+    return Markup(ET.tostring(root, encoding="unicode"))  # noqa: S704  escaped by ElementTree
+
+
+def _adapt(element: ET.Element, name: str) -> None:
+    """Prefix identifiers, take the page's font and text colour."""
+    for key, value in list(element.attrib.items()):
+        if key == "id":
+            element.set(key, f"{name}-{value}")
+        elif key == f"{{{LINK}}}href" and value.startswith("#"):
+            element.set(key, f"#{name}-{value[1:]}")
+        elif key in ("style", "clip-path", "fill", "stroke"):
+            adapted = value.replace("url(#", f"url(#{name}-").replace(INK, "currentColor")
+            element.set(key, re.sub(r"font-family: [^;]*; ?", "", adapted))

@@ -1,0 +1,185 @@
+"""Errors to expect of a release, before anything is spent: trials on an imagined table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpcov.analysis.features import chosen
+from dpcov.analysis.moments import Moments
+from dpcov.analysis.penalty import GRID, _errors
+from dpcov.analysis.ridge import Problem
+from dpcov.denoise import Method, denoise
+from dpcov.entropy import simulation_generator
+from dpcov.errors import SchemaError
+from dpcov.imagined import Guess, imagined_moment
+from dpcov.mechanisms import additive
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.mechanisms import Mechanism
+    from dpcov.mechanisms.additive import Calibration
+    from dpcov.moment import Lattice, SecondMoment
+    from dpcov.releases import Release
+    from dpcov.samplers import MatrixLaw
+    from dpcov.schema import Schema
+
+    Matrix = NDArray[np.float64]
+
+LEADING = 3  # eigenvalues that count as leading
+TARGETS = 6  # columns that are regressed on the others, where none is asked for
+SEED = 20_250_102
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """What separates releases from the table they were made of, by the privacy noise alone.
+
+    Attributes
+    ----------
+    noise : root mean square error of an entry of the second moment per row, as published. Encoded
+        rows: half the width of a column's bounds is 1. Exact: the law of the noise is public.
+    entry : the same once denoised.
+    correlation : mean absolute error of a correlation; None without an intercept or a pair.
+    eigenvalue : mean relative error of the leading eigenvalues (at most 3) of the covariance of the
+        encoded columns; the median over releases, as a noisy count has no mean to speak of.
+    prediction : root mean square change of what ridge regression predicts, in standard deviations
+        of the target; None where there is nothing to predict.
+
+    """
+
+    noise: float
+    entry: float
+    correlation: float | None
+    eigenvalue: float | None
+    prediction: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """A table's exact second moment, and what to ask of releases of it.
+
+    Attributes
+    ----------
+    moment : of `rows` rows; exact.
+    targets : positions of the features that are regressed on the others.
+    method : how releases are denoised.
+
+    """
+
+    schema: Schema
+    moment: SecondMoment
+    rows: int
+    targets: tuple[int, ...]
+    method: Method = "shrink"
+
+    @classmethod
+    def imagined(
+        cls,
+        schema: Schema,
+        lattice: Lattice,
+        rows: int,
+        guess: Guess,
+        target: str | None = None,
+        method: Method = "shrink",
+    ) -> Trials:
+        """Trials on the imagined table with so many rows."""
+        moment = imagined_moment(schema, lattice, rows, guess)
+        return cls(schema, moment, rows, targets_of(schema, target), method)
+
+    def errors(self, mechanism: Mechanism, calibration: Calibration, repeats: int) -> Errors:
+        """Average errors of `repeats` simulated releases; the same draws every time."""
+        generator = simulation_generator(SEED)
+        releases = [self._release(mechanism, calibration, generator) for _ in range(repeats)]
+        return self.measured(releases, calibration.matrix)
+
+    def measured(self, releases: Sequence[Release], law: MatrixLaw) -> Errors:
+        """Average errors of releases of this table, whose noise has this law."""
+        truth, lattice = self._truth(releases[0]), self.moment.lattice
+        exact = truth.second_moment()
+        squares = [np.mean((release.second_moment() - exact) ** 2) for release in releases]
+        related = truth.has_intercept and len(truth.columns) > 1
+        return Errors(
+            noise=math.sqrt(law.frobenius_squared)
+            / lattice.dimension
+            * lattice.step**2
+            / self.rows,
+            entry=math.sqrt(float(np.mean(squares))) / self.rows,
+            correlation=_correlation_error(truth, releases) if related else None,
+            eigenvalue=_eigenvalue_error(truth, releases) if related else None,
+            prediction=_prediction_error(truth, releases, self.targets) if related else None,
+        )
+
+    def _release(
+        self, mechanism: Mechanism, calibration: Calibration, generator: np.random.Generator
+    ) -> Release:
+        trace = calibration.trace
+        draws = additive.Draws(
+            np.rint(calibration.matrix.simulate(generator)).astype(np.int64),
+            None if trace is None else round(trace.simulate(generator)),
+            round(calibration.trace_alone.simulate(generator)),
+            reproducible=True,
+        )
+        made = additive.published(mechanism, self.schema, calibration, draws, self.moment)
+        return denoise(made, self.method, generator=generator)
+
+    def _truth(self, release: Release) -> Release:
+        """A release that holds the exact matrix."""
+        exact = self.moment.units.astype(np.float64) * self.moment.lattice.step**2
+        published = additive.coarse(self.moment.units, release.shift)
+        return replace(release, published=published, denoise="exact", denoised=exact)
+
+
+def targets_of(schema: Schema, target: str | None) -> tuple[int, ...]:
+    """Positions of the regression targets: the one asked for, or some numeric columns."""
+    names = [feature.name for feature in schema.features]
+    if target is not None:
+        if target not in names:
+            raise SchemaError(f"There is no feature {target!r} in the schema to predict.")
+        return (names.index(target),)
+    numeric = [at for at, feature in enumerate(schema.features) if feature.name == feature.column]
+    places = np.linspace(0, len(numeric) - 1, min(TARGETS, len(numeric))).astype(int)
+    return tuple(numeric[at] for at in dict.fromkeys(places.tolist()))
+
+
+def _correlation_error(truth: Release, releases: Sequence[Release]) -> float:
+    below = np.tril_indices(len(truth.columns), -1)
+    exact = truth.correlation()
+    errors = [np.abs(release.correlation() - exact)[below].mean() for release in releases]
+    return float(np.mean(errors))
+
+
+def _eigenvalue_error(truth: Release, releases: Sequence[Release]) -> float:
+    leading = _leading(truth)
+    found = [_leading(release) for release in releases]
+    return float(np.median(np.mean(np.abs(np.array(found) / leading - 1), axis=1)))
+
+
+def _leading(release: Release) -> Matrix:
+    values = np.linalg.eigvalsh(Moments.of(release).covariance)
+    return np.asarray(values[::-1][:LEADING], np.float64)
+
+
+def _prediction_error(
+    truth: Release, releases: Sequence[Release], targets: Sequence[int]
+) -> float | None:
+    """By how much predictions differ from those without noise, in deviations of the target.
+
+    Ridge regression on all other columns, each target with the penalty that is best on average;
+    several targets count by their variance in encoded rows.
+    """
+    excess = total = 0.0
+    for to in targets:
+        at = chosen(truth, None, without=truth.schema.features[to].column)
+        exact = Problem.of(truth, [to], at, "encoded")
+        least = float(exact.losses(exact.solutions(np.zeros(1)))[0, 0])
+        grid = GRID * float(np.trace(exact.gram)) / len(at)
+        risks = [_errors(exact, Problem.of(r, [to], at, "encoded"), grid) for r in releases]
+        excess += max(float(np.min(np.mean(risks, axis=0))) - least, 0.0)
+        total += float(exact.power[0])
+    return math.sqrt(excess / total) if total > 0 else None

@@ -1,0 +1,28 @@
+"""Plans against releases of a public table: the small form of `make plan-calibration`."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.mark.slow
+def test_a_plan_from_guessed_spreads_is_within_a_factor_of_what_wine_shows(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    calibration = importlib.import_module("plan_calibration")
+    if not (importlib.import_module("datasets").DATA / "wine").exists():
+        pytest.skip("the public tables are not here")
+    rows = calibration.numeric(calibration.wine(), calibration.WINE)
+    for epsilon in (1.0, 10.0):
+        cells = {
+            (cell["guess"], cell["figure"]): cell["ratio"]
+            for cell in calibration.compared("wine", rows, epsilon)
+        }
+        for figure in ("noise", "entry", "correlation"):
+            assert 1 / 1.3 <= cells["each column", figure] <= 1.3, (epsilon, figure)
+        assert abs(cells["defaults", "noise"] - 1) < 0.1
+        assert cells["defaults", "correlation"] < 1 / 1.3  # a poor guess is told from it

@@ -1,0 +1,264 @@
+"""Plans: what they predict from public numbers, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dpcov
+from dpcov import cli
+from dpcov.errors import BudgetError, DpcovError, MechanismError, ReleaseError, SchemaError
+from dpcov.imagined import Guess, imagined_moment, imagined_rows, typical_correlation
+from dpcov.mechanisms import MECHANISMS
+from dpcov.moment import UNITS_PER_RADIUS, Lattice
+from dpcov.plans import plan, scaled
+from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
+from dpcov.schema import Schema
+from tables_for_tests import SCHEMA_TEXT, correlated
+
+NUMERIC = Schema.from_bounds(-1, 1, [f"x{j}" for j in range(6)])
+MIXED = Schema.parse(
+    {
+        "columns": {
+            "age": {"kind": "numeric", "lower": 0, "upper": 100, "missing": "level"},
+            "job": {"kind": "categorical", "levels": ["a", "b", "c"], "other": True},
+            "pay": {"kind": "numeric", "lower": 0, "upper": 9},
+        }
+    }
+)
+
+
+def moments_of(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return rows.mean(axis=0), np.cov(rows, rowvar=False)
+
+
+def lattice_of(schema: Schema) -> Lattice:
+    return Lattice(len(schema.features), schema.effective_radius, schema.intercept)
+
+
+@pytest.mark.parametrize("size", [0.0, 0.1, 0.4, 0.8])
+@pytest.mark.parametrize("p", [2, 7, 60])
+def test_imagined_correlations_have_the_size_that_was_guessed(p, size):
+    made = typical_correlation(p, size, np.random.default_rng(1))
+    apart = made[np.tril_indices(p, -1)]
+    assert np.sqrt(np.mean(apart**2)) == pytest.approx(size, abs=2e-3)
+    assert np.linalg.eigvalsh(made)[0] > 0
+    assert np.allclose(np.diag(made), 1)
+
+
+def test_imagined_columns_have_the_spreads_that_were_guessed():
+    rows = imagined_rows(NUMERIC, Guess(0.2, {"x3": 0.1}))
+    deviations = rows.std(axis=0)
+    assert deviations == pytest.approx([0.2, 0.2, 0.2, 0.1, 0.2, 0.2], rel=0.03)
+
+
+def test_an_imagined_categorical_column_has_one_level_in_each_row():
+    rows = imagined_rows(MIXED, Guess())
+    names = [feature.name for feature in MIXED.features]
+    levels = rows[:, [names.index(name) for name in names if name.startswith("job=")]]
+    assert np.array_equal(levels.sum(axis=1), np.ones(len(rows)))
+    shares = levels.mean(axis=0)
+    assert all(first > second for first, second in pairwise(shares))
+
+
+def test_no_imagined_row_is_longer_than_the_radius_allows():
+    tight = Schema.parse(NUMERIC.model_dump() | {"radius": 0.3})
+    lattice = lattice_of(tight)
+    moment = imagined_moment(tight, lattice, 1000, Guess(0.9))
+    without = np.trace(moment.units[:-1, :-1])
+    assert without <= 1000 * UNITS_PER_RADIUS**2 * (1 + 1e-9)
+    assert without > 900 * UNITS_PER_RADIUS**2
+    assert moment.units[-1, -1] == pytest.approx(1000 * lattice.intercept_units**2)
+
+
+def test_the_same_public_numbers_give_the_same_plan():
+    first, second = (plan(NUMERIC, 5000, epsilon=1.0, mechanism="matrix-laplace") for _ in "ab")
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    "budget", [{"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}, {"rho": 0.1}], ids=str
+)
+@pytest.mark.parametrize("neighbors", Neighbors)
+def test_the_noise_before_denoising_is_what_releases_then_show(budget, neighbors):
+    table = correlated(1000, 6)
+    expected = plan(NUMERIC, 1000, **budget, neighbors=neighbors, factors=())
+    best = next(p for p in expected.predictions if p.mechanism == expected.recommended)
+    truth = dpcov.release(table, lower=-1, upper=1, epsilon=1e5, seed=1).second_moment()
+    squares = []
+    for seed in range(25):
+        made = dpcov.release(
+            table, lower=-1, upper=1, **budget, neighbors=neighbors, denoise="none", seed=seed
+        )
+        assert made.mechanism == best.mechanism
+        squares.append(np.mean((made.noisy() - truth) ** 2))
+    found = np.sqrt(np.mean(squares)) / 1000
+    assert found == pytest.approx(best.errors.noise, rel=0.14)
+    assert found != pytest.approx(1.3 * best.errors.noise, rel=0.14)
+
+
+def test_a_prediction_is_what_releases_of_a_table_like_the_imagined_one_lose():
+    generator = np.random.default_rng(3)
+    rows = imagined_rows(NUMERIC, Guess(0.3, correlation=0.3))
+    table = rows[generator.choice(len(rows), 4000, replace=False)]
+    exact = np.corrcoef(table, rowvar=False)[np.tril_indices(6, -1)]
+    errors = []
+    for seed in range(8):
+        made = dpcov.release(table, lower=-1, upper=1, epsilon=1.0, seed=seed)
+        errors.append(np.abs(made.correlation()[np.tril_indices(6, -1)] - exact).mean())
+    guess = Guess(0.3, correlation=0.3)
+    right = plan(NUMERIC, 4000, epsilon=1.0, guess=guess, factors=()).predictions[0]
+    wrong = plan(NUMERIC, 4000, epsilon=1.0, guess=Guess(0.6), factors=()).predictions[0]
+    assert right.errors.correlation == pytest.approx(np.mean(errors), rel=0.25)
+    assert wrong.errors.correlation != pytest.approx(np.mean(errors), rel=0.25)
+
+
+def test_errors_fall_along_the_curve():
+    curve = plan(NUMERIC, 20_000, epsilon=1.0, mechanism="matrix-laplace").curve
+    assert len(curve) == 7
+    for figure in ("noise", "entry", "correlation", "eigenvalue", "prediction"):
+        values = [getattr(point.errors, figure) for point in curve]
+        assert values == sorted(values, reverse=True), figure
+
+
+@pytest.mark.slow
+def test_a_wanted_error_is_met_by_the_budget_and_by_the_rows_found():
+    found = plan(NUMERIC, 10_000, epsilon=1.0, mechanism="matrix-laplace", factors=())
+    now = found.predictions[0].errors.correlation
+    wanted = now / 3
+    budget, rows = found.budget_for(wanted), found.rows_for(wanted)
+    assert budget.epsilon == pytest.approx(3.0, rel=0.25)
+    assert rows == pytest.approx(30_000, rel=0.25)
+    again = plan(
+        NUMERIC, 10_000, epsilon=budget.epsilon, mechanism="matrix-laplace", factors=()
+    ).predictions[0]
+    assert 0.85 * wanted < again.errors.correlation <= 1.02 * wanted
+    larger = found.budget_for(3 * now)
+    assert larger.epsilon < 0.5
+
+
+def test_a_wanted_error_out_of_reach_is_said_to_be_so():
+    found = plan(NUMERIC, 3, epsilon=0.001, mechanism="matrix-laplace", factors=())
+    assert found.budget_for(1e-6) is None
+
+
+def test_what_can_be_predicted_is_predicted_and_all_the_rest_is_named():
+    found = plan(NUMERIC, 5000, epsilon=1.0, delta=1e-6, factors=())
+    predicted = {p.mechanism for p in found.predictions}
+    assert {"matrix-laplace", "nuclear-laplace", "gaussian", "laplace"} <= predicted
+    others = dict(found.not_predicted)
+    assert predicted.isdisjoint(others)
+    assert "depends on the data" in others["adaptive-gaussian"]
+    assert predicted | set(others) == set(MECHANISMS)
+    errors = [p.errors.correlation for p in found.predictions]
+    assert errors == sorted(errors)
+
+
+def test_a_schema_without_an_intercept_has_no_correlations_to_predict():
+    bare = Schema.parse(NUMERIC.model_dump() | {"intercept": 0.0})
+    found = plan(bare, 5000, epsilon=1.0, mechanism="matrix-laplace", factors=())
+    errors = found.predictions[0].errors
+    assert errors.entry > 0
+    assert errors.correlation is errors.eigenvalue is errors.prediction is None
+    with pytest.raises(ReleaseError, match="intercept"):
+        found.budget_for(0.1)
+
+
+def test_mixed_columns_persons_and_a_target_are_planned():
+    persons = Schema.parse(MIXED.model_dump() | {"unit": {"column": "who", "max_rows": 4}})
+    ours = plan(MIXED, 9000, epsilon=1.0, target="pay", mechanism="matrix-laplace", factors=())
+    theirs = plan(persons, 9000, epsilon=1.0, mechanism="matrix-laplace", factors=())
+    assert ours.predictions[0].errors.prediction is not None
+    ratio = theirs.predictions[0].errors.noise / ours.predictions[0].errors.noise
+    assert ratio == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "text"),
+    [
+        ({"rows": 0}, ReleaseError, "at least 1"),
+        ({"rows": 2.5}, ReleaseError, "whole"),
+        ({"epsilon": -1.0}, BudgetError, "above 0"),
+        ({"denoise": "much"}, ReleaseError, "much"),
+        ({"mechanism": "magic"}, MechanismError, "magic"),
+        ({"mechanism": "gaussian"}, MechanismError, "pure"),
+        ({"mechanism": "eigenvector-sampling"}, MechanismError, "depends on the data"),
+        ({"target": "y"}, SchemaError, "'y'"),
+        ({"guess": Guess(spreads={"y": 0.1})}, SchemaError, "'y'"),
+    ],
+    ids=str,
+)
+def test_what_makes_no_sense_is_refused(asked, error, text):
+    with pytest.raises(error, match=text):
+        plan(NUMERIC, **{"rows": 100, "epsilon": 1.0} | asked)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"spread": 0.0}, {"spread": 1.5}, {"correlation": 1.0}, {"spreads": {"a": -1}},
+     {"spread": float("nan")}],
+    ids=str,
+)  # fmt: skip
+def test_a_guess_out_of_range_is_refused(fields):
+    with pytest.raises(SchemaError):
+        Guess(**fields)
+
+
+@pytest.mark.parametrize("budget", [PureDP(1.0), ApproxDP(1.0, 1e-6), ZCDP(0.5)], ids=str)
+def test_a_scaled_budget_scales_epsilon(budget):
+    twice = scaled(budget, 2.0)
+    assert type(twice) is type(budget)
+    assert twice in (PureDP(2.0), ApproxDP(2.0, 1e-6), ZCDP(2.0))
+
+
+@pytest.fixture
+def run(capsys, tmp_path: Path, monkeypatch):
+    """Run `dpcov plan` in a folder that holds a schema and no data."""
+    monkeypatch.chdir(tmp_path)
+    Path("s.toml").write_text(SCHEMA_TEXT)
+
+    def run(line: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["plan", "s.toml", *line.split()])
+        out, err = capsys.readouterr()
+        return ended.value.code, out, err
+
+    return run
+
+
+def test_the_command_prints_tables_assumptions_and_answers(run):
+    code, out, err = run("--rows 4000 --epsilon 1 --error 0.05 --mechanism matrix-laplace")
+    assert (code, err) == (0, "")
+    for part in ("No data was read", "matrix-laplace", "epsilon 10", "privacy noise alone"):
+        assert part in out
+    assert "needs about epsilon" in out
+    assert "rows at epsilon 1" in out
+
+
+def test_the_command_prints_what_the_function_returns(run):
+    line = "--rows 4000 --rho 0.1 --mechanism gaussian --spread 0.2 --spread age=0.1 --json"
+    code, out, _ = run(line)
+    guess = Guess(0.2, {"age": 0.1})
+    found = plan(Schema.load("s.toml"), 4000, rho=0.1, mechanism="gaussian", guess=guess)
+    printed = json.loads(out)
+    assert code == 0
+    assert printed["mechanisms"][0]["correlation"] == found.predictions[0].errors.correlation
+    assert printed["guess"] == {"spread": 0.2, "spreads": {"age": 0.1}, "correlation": 0.25}
+    assert len(printed["curve"]) == len(found.curve)
+
+
+@pytest.mark.parametrize("line", ["--rows 100 --spread much", "--rows 100 --error 2", "--rows 0"])
+def test_the_command_refuses_in_one_sentence(run, line):
+    code, out, err = run(line)
+    assert (code, out) == (2, "")
+    assert err.startswith("dpcov: ")
+    assert "Traceback" not in err
+
+
+def test_every_refusal_is_an_error_of_dpcov():
+    with pytest.raises(DpcovError):
+        plan("nowhere.toml", 100, epsilon=1.0)
