@@ -13,6 +13,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "dpcov
 exclude_patterns = ["_build", "_ext"]
 default_role = "py:obj"
 needs_sphinx = "8.0"
+smartquotes = False
 
 html_theme = "furo"  # all it needs is in the folder that is built: no network, no fonts from elsewhere
 html_title = "dpcov"

@@ -9,6 +9,8 @@ from typing import Any
 from pages import blocks, outputs, with_outputs
 from tables import generated
 
+COLON = "\ue000"
+ENTRY = re.compile(r"^(\w+(?:, \w+)*) : (.*(?:\n    (?![A-Z]).*|\n(?!    )|\Z))", re.MULTILINE)
 LITERAL = re.compile(r"(``.*?``|`[^`]*`)", re.DOTALL)
 
 
@@ -21,14 +23,26 @@ def read(app: Any, name: str, source: list[str]) -> None:
 
 
 def plain(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
-    """Docstrings are plain text with code in backquotes: bars and stars mean themselves."""
+    """Make a docstring what napoleon understands.
+
+    Outside backquotes bars and stars mean themselves. An entry of a list of parameters whose text
+    begins beside its name has no type.
+    """
     parts = LITERAL.split("\n".join(lines))
     for at in range(0, len(parts), 2):
         parts[at] = re.sub(r"(?<!\\)([*|]|_(?=\W|$))", r"\\\1", parts[at])
-    lines[:] = "".join(parts).split("\n")
+    text = ENTRY.sub(r"\1\n    \2", "".join(parts))
+    if what == "property":
+        text = text.replace(":", COLON)  # what stands before a colon would be its type
+    lines[:] = text.split("\n")
+
+
+def restored(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
+    lines[:] = [line.replace(COLON, ":") for line in lines]
 
 
 def setup(app: Any) -> dict[str, bool]:
     app.connect("source-read", read)
     app.connect("autodoc-process-docstring", plain, priority=400)  # before napoleon
+    app.connect("autodoc-process-docstring", restored, priority=600)  # after it
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -135,16 +135,13 @@ def _walk(name: str, command: Any) -> Iterator[list[str]]:
 
 
 def _module(name: str) -> str:
-    """Public functions and classes that a module itself defines."""
+    """A module's public functions and classes."""
     from importlib import import_module
 
     module = import_module(name)
-    own = [
-        (f"{name}.{key}", value)
-        for key, value in vars(module).items()
-        if not key.startswith("_") and getattr(value, "__module__", None) == name
-    ]
-    return _documented([(key, value) for key, value in own if callable(value)])
+    own = [key for key, value in vars(module).items() if getattr(value, "__module__", "") == name]
+    names = getattr(module, "__all__", [key for key in own if not key.startswith("_")])
+    return _documented([(f"{name}.{key}", getattr(module, key)) for key in names])
 
 
 def _documented(named: list[tuple[str, Any]], *, members: bool = True) -> str:
