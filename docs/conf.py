@@ -15,7 +15,9 @@ default_role = "py:obj"
 needs_sphinx = "8.0"
 smartquotes = False
 
-html_theme = "furo"  # all it needs is in the folder that is built: no network, no fonts from elsewhere
+html_theme = (
+    "furo"  # all it needs is in the folder that is built: no network, no fonts from elsewhere
+)
 html_title = "dpcov"
 html_copy_source = False
 html_show_sphinx = False

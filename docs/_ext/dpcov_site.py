@@ -38,10 +38,12 @@ def plain(app: Any, what: str, name: str, value: Any, options: Any, lines: list[
 
 
 def restored(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
+    """Colons are colons again."""
     lines[:] = [line.replace(COLON, ":") for line in lines]
 
 
 def setup(app: Any) -> dict[str, bool]:
+    """Register with Sphinx."""
     app.connect("source-read", read)
     app.connect("autodoc-process-docstring", plain, priority=400)  # before napoleon
     app.connect("autodoc-process-docstring", restored, priority=600)  # after it

@@ -1,13 +1,13 @@
 """Run the code of a documentation page word for word: for the tests and for the site.
 
-A page is run in a folder of its own, where `dpcov demo` was run if it speaks of ``demo/``. In order:
+A page is run in a folder of its own, after `dpcov demo` if it speaks of ``demo/``. In order:
 
 - a ``console`` block is commands, each after ``$ `` and with the lines that follow it;
 - the ``python`` blocks are one program;
 - a block after ``<!-- file: NAME -->`` is a file that the reader is asked to save;
-- a line ``<!-- run: ... -->`` before a block says what is special about it: ``raises=NAME``, an error
-  of `dpcov.errors` that it ends with; ``needs=MODULE``, without which it isn't run; ``once``, for
-  commands that only a new clone needs; ``lines=N`` of output to show; ``quiet``, none.
+- a line ``<!-- run: ... -->`` before a block says what is special about it: ``raises=NAME``, an
+  error of `dpcov.errors` that it ends with; ``needs=MODULE``, without which it isn't run;
+  ``once``, for commands that only a new clone needs; ``lines=N`` of output to show.
 
 ``python docs/_ext/pages.py PAGE`` runs one and prints its outputs as JSON.
 """
@@ -84,7 +84,7 @@ def pages() -> list[Path]:
 
 def outputs(page: Path) -> list[list[str]]:
     """Run a page in a process of its own; for each of its blocks the outputs, one for a command."""
-    done = subprocess.run(
+    done = subprocess.run(  # noqa: S603 (our own page)
         [sys.executable, "-W", "error", str(Path(__file__).resolve()), str(page.resolve())],
         env=_environment(),
         capture_output=True,
@@ -113,7 +113,7 @@ def _block(found: re.Match[str]) -> Block:
 def _shown(match: re.Match[str], found: list[str]) -> str:
     block = _block(match)
     caption = f"{block.file}:\n\n" if block.file else ""
-    if not any(found) or "quiet" in block.options:
+    if not any(found):
         return f"{caption}```{block.language}\n{block.code}```"
     most = int(block.options.get("lines", 10**6))
     texts = [_cut(text, most) for text in found]
@@ -184,7 +184,7 @@ def _command(command: str, raises: str | None = None) -> str:
         raise AssertionError(f"exit code {done.returncode} of: {command}\n{done.stdout}")
     if raises and (found := _error_of(command)) != raises:
         raise AssertionError(f"{found} instead of {raises}: {command}\n{done.stdout}")
-    return done.stdout
+    return done.stdout.replace(f"{Path.cwd()}/", "")
 
 
 def _error_of(command: str) -> str:
@@ -204,6 +204,7 @@ def _error_of(command: str) -> str:
 
 
 def main(page: str) -> None:
+    """Run a page in a folder that is thrown away, and print its outputs."""
     text = Path(page).read_text(encoding="utf-8")
     with TemporaryDirectory() as folder, contextlib.chdir(folder):
         found = _run(text)

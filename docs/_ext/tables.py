@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+SNAPSHOTS = ROOT / "docs" / "results"
 MARK = re.compile(r"^<!-- generate: ([a-z-]+) -->$", re.MULTILINE)
 
 
@@ -45,11 +48,46 @@ def commands() -> str:
     return "\n".join(line for part in _walk("dpcov", get_command(app)) for line in part)
 
 
+def ridge_comparison() -> str:
+    """Out-of-sample R^2 of ridge regression from a release, beside methods made for one."""
+    cells = json.loads((SNAPSHOTS / "ridge_comparison.json").read_text())["rows"]
+    peers = list(dict.fromkeys(cell["peer"] for cell in cells))
+    lines = [["task", "epsilon", "without privacy", *(f"{p}: dpcov / theirs" for p in peers)]]
+    for task, epsilon in dict.fromkeys((cell["task"], cell["epsilon"]) for cell in cells):
+        own = {c["peer"]: c for c in cells if (c["task"], c["epsilon"]) == (task, epsilon)}
+        pairs = [f"{own[peer]['ours']:.3f} / {own[peer]['theirs']:.3f}" for peer in peers]
+        lines.append([task, f"{epsilon:g}", f"{own[peers[0]]['non-private']:.3f}", *pairs])
+    return _table(lines)
+
+
+def bench_against_numpy() -> str:
+    """What a release costs beside the covariance without privacy."""
+    lines = [["table", "metric", "dpcov", "pandas and numpy.cov"]]
+    for cell in json.loads((SNAPSHOTS / "bench.json").read_text())["rows"]:
+        if "numpy.cov" in cell["metric"]:
+            metric = cell["metric"].split(" against ")[0]
+            lines.append([cell["case"], metric, f"{cell['ours']:.3g}", f"{cell['reference']:,.0f}"])
+    return _table(lines)
+
+
 def public_names() -> str:
     """The public functions and classes of dpcov."""
     import dpcov
 
     return _documented([(f"dpcov.{name}", getattr(dpcov, name)) for name in sorted(dpcov.__all__)])
+
+
+def mechanisms() -> str:
+    """The registry: what each accepts is found by asking it."""
+    from dpcov.mechanisms import MECHANISMS
+
+    lines = [["mechanism", "budget", "neighbours", "unit", "passes", "choose it for", "source"]]
+    for name, kind in MECHANISMS.items():
+        accepted = list(_accepted(kind))
+        cells = [", ".join(dict.fromkeys(column)) for column in zip(*accepted, strict=True)]
+        passes = str(kind().passes)
+        lines.append([f"`{name}`", *cells, passes, _plain(kind.use), _plain(kind.source)])
+    return _table(lines)
 
 
 def mechanism_classes() -> str:
@@ -77,10 +115,35 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "verdicts": verdicts,
     "commands": commands,
     "public-names": public_names,
+    "mechanisms": mechanisms,
+    "bench-against-numpy": bench_against_numpy,
+    "ridge-comparison": ridge_comparison,
     "mechanism-classes": mechanism_classes,
     "estimators": estimators,
     "plots": plots,
 }
+
+
+def _accepted(kind: Any) -> Iterator[tuple[str, str, str]]:
+    """Budgets, relations and units that a mechanism of the registry does not refuse."""
+    from dpcov.errors import MechanismError
+    from dpcov.moment import Lattice
+    from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP, Unit
+
+    budgets = {
+        "epsilon": PureDP(1.0),
+        "rho": ZCDP(0.5),
+        "epsilon and delta": ApproxDP(1.0, 1e-6),
+    }
+    units = {"rows": Unit(), "persons": Unit("person", 2)}
+    for choice in product(budgets, Neighbors, units):
+        budget, neighbors, unit = choice
+        lattice = Lattice(3, 1.0, 0.3, units[unit])
+        try:
+            kind().calibrate(lattice, budgets[budget], neighbors)
+        except MechanismError:
+            continue
+        yield budget, neighbors.value, unit
 
 
 def _papers() -> list[Path]:
@@ -111,7 +174,7 @@ def _plain(text: str) -> str:
     """Text of which Markdown makes nothing else; the verdict's own stars stay."""
     if text.startswith("**"):
         return text
-    return re.sub(r"([\\|*_<>$\[\]`])", r"\\\1", text)
+    return re.sub(r"([\\|*_<>$\[\]`])", r"\\\1", " ".join(text.split()))
 
 
 def _walk(name: str, command: Any) -> Iterator[list[str]]:

@@ -1,0 +1,169 @@
+"""Every block of code of the documentation runs, and what is generated is whole."""
+
+import inspect
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from dpcov import errors
+from dpcov.mechanisms import MECHANISMS
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+sys.path.insert(0, str(DOCS / "_ext"))
+import pages  # noqa: E402 (the site's own code is no package)
+import tables  # noqa: E402
+
+ALL = sorted(DOCS.rglob("*.md"))
+ERRORS = [name for name, kind in vars(errors).items() if inspect.isclass(kind)]
+CELL = re.compile(r"(?<!\\)\|")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", pages.pages(), ids=lambda page: str(page.relative_to(DOCS)))
+def test_a_page_runs_word_for_word(page):
+    found = pages.outputs(page)
+    text = page.read_text()
+    assert len(found) == len(pages.blocks(text))
+    shown = pages.with_outputs(text, found)
+    printed = [line for output in found for part in output for line in part.splitlines()[:1]]
+    assert all(line.rstrip() in shown for line in printed)
+
+
+def test_the_pages_that_run_are_the_ones_we_think():
+    names = {str(page.relative_to(DOCS)) for page in pages.pages()}
+    guides = {str(page.relative_to(DOCS)) for page in (DOCS / "how-to").glob("*.md")}
+    assert len(guides) >= 8
+    assert guides | {"tutorial.md", "reference/errors.md", "hand-over.md"} <= names
+
+
+def test_only_a_database_server_excuses_a_shell_block_from_running():
+    shells = {
+        str(page.relative_to(DOCS))
+        for page in ALL
+        for block in pages.blocks(page.read_text())
+        if block.language in ("sh", "bash", "shell")
+    }
+    assert shells == {"how-to/databases.md"}
+
+
+def run(text, folder):
+    page = folder / "page.md"
+    page.write_text(text)
+    return pages.outputs(page)
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.setattr(pages, "DOCS", tmp_path)
+    return tmp_path
+
+
+def test_outputs_are_shown_below_what_printed_them(elsewhere):
+    text = (
+        "<!-- file: a.txt -->\n```toml\na = 1\n```\n\n"
+        "```console\n$ cat a.txt\n$ echo two\\\n  more\n```\n\n"
+        "```python\nx = 2\n```\n\n"
+        '<!-- run: lines=1 -->\n```python\nprint(x, "\\nthree")\n```\n'
+    )
+    found = run(text, elsewhere)
+    assert found == [[], ["a = 1\n", "two more\n"], [""], ["2 \nthree\n"]]
+    shown = pages.with_outputs(text, found)
+    assert "$ cat a.txt\na = 1\n$ echo two\\\n  more\ntwo more\n```" in shown
+    assert "```text\n2\n...\n```" in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```console\n$ false\n```\n",
+        "```console\n$ cat absent\n$ true\n```\n",
+        "```python\n1 / 0\n```\n",
+        "```console\necho no prompt\n```\n",
+        "<!-- run: raises=BudgetError -->\n```console\n$ dpcov --version\n```\n",
+        "<!-- run: raises=BudgetError -->\n```console\n$ dpcov show absent.json\n```\n",
+        "<!-- run: raises=BudgetError -->\n```python\nx = 1\n```\n",
+        '<!-- run: raises=BudgetError -->\n```python\nimport dpcov\ndpcov.load("absent")\n```\n',
+        "```python\nimport warnings\nwarnings.warn('old')\n```\n",
+    ],
+)
+def test_control_a_page_that_does_not_do_what_it_says_is_rejected(text, elsewhere):
+    with pytest.raises(RuntimeError, match=r"page\.md does not run"):
+        run(text, elsewhere)
+
+
+def test_what_needs_an_absent_module_or_a_new_clone_is_shown_but_not_run(elsewhere):
+    text = (
+        "<!-- run: needs=dpcov.nothing.at_all -->\n```console\n$ false\n```\n\n"
+        "<!-- run: once -->\n```console\n$ false\n```\n"
+    )
+    assert run(text, elsewhere) == [[], []]
+    assert pages.with_outputs(text, [[], []]).count("$ false\n```") == 2
+
+
+def test_every_error_is_shown_with_its_remedy():
+    text = (DOCS / "reference" / "errors.md").read_text()
+    sections = dict(part.split("\n", 1) for part in text.split("\n## ")[1:])
+    assert sorted(sections) == sorted(ERRORS)
+    for name, section in sections.items():
+        raised = [block.options.get("raises") for block in pages.blocks(section) if block.runs]
+        if name == "DpcovError":
+            assert "except dpcov.errors.DpcovError" in section
+        else:
+            assert name in raised
+            assert "**Remedy**: " in section
+
+
+def rows(table):
+    return [[cell.strip() for cell in CELL.split(line)[1:-1]] for line in table.splitlines()]
+
+
+def test_the_table_of_mechanisms_is_the_registry():
+    head, _, *found = rows(tables.mechanisms())
+    assert [row[0].strip("`") for row in found] == list(MECHANISMS)
+    assert all(len(row) == len(head) and all(row) for row in found)
+    asked = {row[0].strip("`"): row for row in found}
+    assert asked["matrix-laplace"][1:5] == [
+        "epsilon, epsilon and delta",
+        "add-remove, replace-one",
+        "rows, persons",
+        "1",
+    ]
+    assert asked["gaussian"][1] == "rho, epsilon and delta"
+    assert asked["standardized"][1] == "epsilon, rho, epsilon and delta"
+    assert asked["whitened"][1] == "epsilon and delta"
+
+
+def test_every_claim_of_every_paper_is_on_the_papers_page():
+    text = tables.papers()
+    files = sorted((ROOT / "experiments").glob("*/claims.toml"))
+    claims = [claim for file in files for claim in tomllib.loads(file.read_text())["claim"]]
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    assert len(lines) == len(claims) + len(files)
+    assert all(len(row) == 5 for row in rows("\n".join(lines)))
+    refuted = sum(claim["verdict"] == "refuted" for claim in claims)
+    assert text.count("| **refuted** |") == refuted > 0
+    totals = rows(tables.verdicts())[2:]
+    assert sum(int(row[3]) for row in totals) == refuted
+    assert sum(int(cell) for row in totals for cell in row[1:]) == len(claims)
+
+
+def test_everything_generated_is_on_a_page_and_known():
+    marks = [mark for page in ALL for mark in tables.MARK.findall(page.read_text())]
+    assert sorted(marks) == sorted(tables.GENERATORS)
+
+
+def test_every_command_is_in_the_reference():
+    text = tables.commands()
+    for name in ("release", "plan", "report", "ledger create", "sample", "audit"):
+        assert f"\n## dpcov {name}\n" in text
+    assert "| `--epsilon` | Privacy budget" in text
+
+
+@pytest.mark.parametrize("page", ALL, ids=lambda page: str(page.relative_to(DOCS)))
+def test_links_between_pages_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+        assert (page.parent / target).exists(), target
