@@ -16,6 +16,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 SNAPSHOTS = ROOT / "docs" / "results"
+FOREIGN = "set_fit_request, set_predict_request, set_score_request"  # scikit-learn's own
 MARK = re.compile(r"^<!-- generate: ([a-z-]+) -->$", re.MULTILINE)
 
 
@@ -211,7 +212,8 @@ def _documented(named: list[tuple[str, Any]], *, members: bool = True) -> str:
     lines = ["```{eval-rst}"]
     for name, value in named:
         if inspect.isclass(value):
-            lines += [f".. autoclass:: {name}", *(["   :members:"] if members else []), ""]
+            options = ["   :members:", f"   :exclude-members: {FOREIGN}"] if members else []
+            lines += [f".. autoclass:: {name}", *options, ""]
         else:
             lines += [f".. autofunction:: {name}", ""]
     return "\n".join([*lines, "```"])
