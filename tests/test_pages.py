@@ -14,7 +14,8 @@ from dpcov.mechanisms import MECHANISMS
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(DOCS / "_ext"))
-import pages  # noqa: E402 (the site's own code is no package)
+import dpcov_site  # noqa: E402 (the site's own code is no package)
+import pages  # noqa: E402
 import tables  # noqa: E402
 
 ALL = sorted(DOCS.rglob("*.md"))
@@ -167,3 +168,38 @@ def test_every_command_is_in_the_reference():
 def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
         assert (page.parent / target).exists(), target
+
+
+DOCSTRING = """Of |x| and ||Z||_* and `a*b`.
+
+Parameters
+----------
+first, second_ : what they are, on
+    two lines.
+form : ``a`` or ``b``, public
+    A choice.
+
+Examples
+--------
+>>> 2 * 3_
+6
+
+"""
+
+
+def test_docstrings_are_plain_text_with_names_examples_and_code_left_alone():
+    lines = DOCSTRING.splitlines()
+    dpcov_site.plain(None, "function", "f", None, None, lines)
+    text = "\n".join(lines)
+    assert text.startswith(r"Of \|x\| and \|\|Z\|\|\_\* and `a*b`.")
+    assert "\nfirst, second_\n    what they are, on\n    two lines.\n" in text
+    assert "\nform : ``a`` or ``b``, public\n    A choice.\n" in text
+    assert ">>> 2 * 3_\n6" in text
+
+
+def test_what_stands_before_a_colon_is_not_the_type_of_a_property():
+    lines = ["Number of rows: exact."]
+    dpcov_site.plain(None, "property", "f", None, None, lines)
+    assert ":" not in lines[0]
+    dpcov_site.restored(None, "property", "f", None, None, lines)
+    assert lines == ["Number of rows: exact."]

@@ -11,7 +11,9 @@ from tables import generated
 
 COLON = "\ue000"
 ENTRY = re.compile(r"^(\w+(?:, \w+)*) : (.*(?:\n    (?![A-Z]).*|\n(?!    )|\Z))", re.MULTILINE)
-LITERAL = re.compile(r"(``.*?``|`[^`]*`)", re.DOTALL)
+NAMES = r"^\w+(?:, \w+)*$"  # of parameters, on a line of their own
+EXAMPLE = r"^ *>>> .*?(?:\n\n|\Z)"
+LITERAL = re.compile(rf"(``.*?``|`[^`]*`|{EXAMPLE}|{NAMES})", re.DOTALL | re.MULTILINE)
 
 
 def read(app: Any, name: str, source: list[str]) -> None:
@@ -28,10 +30,11 @@ def plain(app: Any, what: str, name: str, value: Any, options: Any, lines: list[
     Outside backquotes bars and stars mean themselves. An entry of a list of parameters whose text
     begins beside its name has no type.
     """
-    parts = LITERAL.split("\n".join(lines))
+    text = ENTRY.sub(r"\1\n    \2", "\n".join(lines))
+    parts = LITERAL.split(text)
     for at in range(0, len(parts), 2):
         parts[at] = re.sub(r"(?<!\\)([*|]|_(?=\W|$))", r"\\\1", parts[at])
-    text = ENTRY.sub(r"\1\n    \2", "".join(parts))
+    text = "".join(parts)
     if what == "property":
         text = text.replace(":", COLON)  # what stands before a colon would be its type
     lines[:] = text.split("\n")
