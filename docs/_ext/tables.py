@@ -10,7 +10,8 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator
-from itertools import product
+from itertools import compress, product
+from operator import not_
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,55 @@ def commands() -> str:
     from dpcov.cli import app
 
     return "\n".join(line for part in _walk("dpcov", get_command(app)) for line in part)
+
+
+def ridge_comparison() -> str:
+    """Out-of-sample R^2 of ridge regression from a release, beside methods made for one."""
+    cells = json.loads((SNAPSHOTS / "ridge_comparison.json").read_text())["rows"]
+    peers = list(dict.fromkeys(cell["peer"] for cell in cells))
+    lines = [["task", "epsilon", "without privacy", *(f"{p}: dpcov / theirs" for p in peers)]]
+    for task, epsilon in dict.fromkeys((cell["task"], cell["epsilon"]) for cell in cells):
+        own = {c["peer"]: c for c in cells if (c["task"], c["epsilon"]) == (task, epsilon)}
+        pairs = [f"{own[peer]['ours']:.3f} / {own[peer]['theirs']:.3f}" for peer in peers]
+        lines.append([task, f"{epsilon:g}", f"{own[peers[0]]['non-private']:.3f}", *pairs])
+    return _table(lines)
+
+
+def bench_against_numpy() -> str:
+    """What a release costs beside the covariance without privacy."""
+    lines = [["table", "metric", "dpcov", "pandas and numpy.cov"]]
+    for cell in json.loads((SNAPSHOTS / "bench.json").read_text())["rows"]:
+        if "numpy.cov" in cell["metric"]:
+            metric = cell["metric"].split(" against ")[0]
+            lines.append([cell["case"], metric, f"{cell['ours']:.3g}", f"{cell['reference']:,.0f}"])
+    return _table(lines)
+
+
+def public_names() -> str:
+    """The public functions and classes of dpcov."""
+    import dpcov
+
+    return _documented([(f"dpcov.{name}", getattr(dpcov, name)) for name in sorted(dpcov.__all__)])
+
+
+def mechanisms() -> str:
+    """The registry: what each accepts is found by asking it; what all accept is said once."""
+    from dpcov.mechanisms import MECHANISMS
+
+    heads = ["budget", "neighbours", "unit", "passes"]
+    found = {}
+    for name, kind in MECHANISMS.items():
+        accepted = zip(*_accepted(kind), strict=True)
+        found[name] = [", ".join(dict.fromkeys(column)) for column in accepted]
+        found[name].append(str(kind().passes))
+    shared = [len({cells[at] for cells in found.values()}) == 1 for at in range(len(heads))]
+    first = next(iter(found.values()))
+    said = [f"{heads[at]}: {first[at]}" for at in range(len(heads)) if shared[at]]
+    lines = [["mechanism", *compress(heads, map(not_, shared)), "choose it for", "source"]]
+    for name, kind in MECHANISMS.items():
+        own = compress(found[name], map(not_, shared))
+        lines.append([f"`{name}`", *own, _plain(kind.use), _plain(kind.source)])
+    return f"All of them: {'; '.join(said) or 'nothing in common'}.\n\n{_table(lines)}"
 
 
 def ridge_comparison() -> str:
