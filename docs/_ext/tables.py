@@ -99,48 +99,6 @@ def mechanisms() -> str:
     return f"All of them: {'; '.join(said) or 'nothing in common'}.\n\n{_table(lines)}"
 
 
-def ridge_comparison() -> str:
-    """Out-of-sample R^2 of ridge regression from a release, beside methods made for one."""
-    cells = json.loads((SNAPSHOTS / "ridge_comparison.json").read_text())["rows"]
-    peers = list(dict.fromkeys(cell["peer"] for cell in cells))
-    lines = [["task", "epsilon", "without privacy", *(f"{p}: dpcov / theirs" for p in peers)]]
-    for task, epsilon in dict.fromkeys((cell["task"], cell["epsilon"]) for cell in cells):
-        own = {c["peer"]: c for c in cells if (c["task"], c["epsilon"]) == (task, epsilon)}
-        pairs = [f"{own[peer]['ours']:.3f} / {own[peer]['theirs']:.3f}" for peer in peers]
-        lines.append([task, f"{epsilon:g}", f"{own[peers[0]]['non-private']:.3f}", *pairs])
-    return _table(lines)
-
-
-def bench_against_numpy() -> str:
-    """What a release costs beside the covariance without privacy."""
-    lines = [["table", "metric", "dpcov", "pandas and numpy.cov"]]
-    for cell in json.loads((SNAPSHOTS / "bench.json").read_text())["rows"]:
-        if "numpy.cov" in cell["metric"]:
-            metric = cell["metric"].split(" against ")[0]
-            lines.append([cell["case"], metric, f"{cell['ours']:.3g}", f"{cell['reference']:,.0f}"])
-    return _table(lines)
-
-
-def public_names() -> str:
-    """The public functions and classes of dpcov."""
-    import dpcov
-
-    return _documented([(f"dpcov.{name}", getattr(dpcov, name)) for name in sorted(dpcov.__all__)])
-
-
-def mechanisms() -> str:
-    """The registry: what each accepts is found by asking it."""
-    from dpcov.mechanisms import MECHANISMS
-
-    lines = [["mechanism", "budget", "neighbours", "unit", "passes", "choose it for", "source"]]
-    for name, kind in MECHANISMS.items():
-        accepted = list(_accepted(kind))
-        cells = [", ".join(dict.fromkeys(column)) for column in zip(*accepted, strict=True)]
-        passes = str(kind().passes)
-        lines.append([f"`{name}`", *cells, passes, _plain(kind.use), _plain(kind.source)])
-    return _table(lines)
-
-
 def mechanism_classes() -> str:
     """The mechanisms, in the order of the registry."""
     from dpcov.mechanisms import MECHANISMS
