@@ -41,14 +41,18 @@ def test_the_pages_that_run_are_the_ones_we_think():
     assert guides | {"tutorial.md", "reference/errors.md", "hand-over.md"} <= names
 
 
-def test_only_a_database_server_excuses_a_shell_block_from_running():
-    shells = {
-        str(page.relative_to(DOCS))
+def test_only_a_database_server_excuses_code_from_running():
+    found = [
+        (str(page.relative_to(DOCS)), block)
         for page in ALL
         for block in pages.blocks(page.read_text())
-        if block.language in ("sh", "bash", "shell")
-    }
-    assert shells == {"how-to/databases.md"}
+    ]
+    assert not [page for page, block in found if block.language in ("sh", "bash", "shell")]
+    excused = {page for page, block in found if "server" in block.options}
+    assert "how-to/databases.md" in excused <= {"how-to/databases.md", "notes/databases.md"}
+    assert {page for page, block in found if "once" in block.options} == {"tutorial.md"}
+    needed = {block.options["needs"] for _, block in found if "needs" in block.options}
+    assert needed == {"dpcov.sources.sql"}
 
 
 def run(text, folder):
@@ -99,10 +103,11 @@ def test_control_a_page_that_does_not_do_what_it_says_is_rejected(text, elsewher
 def test_what_needs_an_absent_module_or_a_new_clone_is_shown_but_not_run(elsewhere):
     text = (
         "<!-- run: needs=dpcov.nothing.at_all -->\n```console\n$ false\n```\n\n"
-        "<!-- run: once -->\n```console\n$ false\n```\n"
+        "<!-- run: once -->\n```console\n$ false\n```\n\n"
+        "<!-- run: server -->\n```console\n$ false\n```\n"
     )
-    assert run(text, elsewhere) == [[], []]
-    assert pages.with_outputs(text, [[], []]).count("$ false\n```") == 2
+    assert run(text, elsewhere) == [[], [], []]
+    assert pages.with_outputs(text, [[], [], []]).count("$ false\n```") == 3
 
 
 def test_every_error_is_shown_with_its_remedy():

@@ -7,7 +7,8 @@ A page is run in a folder of its own, after `dpcov demo` if it speaks of ``demo/
 - a block after ``<!-- file: NAME -->`` is a file that the reader is asked to save;
 - a line ``<!-- run: ... -->`` before a block says what is special about it: ``raises=NAME``, an
   error of `dpcov.errors` that it ends with; ``needs=MODULE``, without which it isn't run;
-  ``once``, for commands that only a new clone needs; ``lines=N`` of output to show.
+  ``once``, for commands that only a new clone needs; ``server``, for what needs a database server;
+  ``lines=N`` of output to show.
 
 ``python docs/_ext/pages.py PAGE`` runs one and prints its outputs as JSON.
 """
@@ -53,6 +54,8 @@ class Block:
     @property
     def lacks(self) -> bool:
         """Whether it needs what is not there."""
+        if not {"once", "server"}.isdisjoint(self.options):
+            return True
         needed = self.options.get("needs")
         if needed is None:
             return False
@@ -144,7 +147,7 @@ def _run(text: str) -> list[list[str]]:
         found.append([])
         if block.file:
             Path(block.file).write_text(block.code, encoding="utf-8")
-        elif not block.runs or block.lacks or "once" in block.options:
+        elif not block.runs or block.lacks:
             continue
         elif block.language == "python":
             found[-1].append(_python(block, scope))
