@@ -85,6 +85,7 @@ def test_outputs_are_shown_below_what_printed_them(elsewhere):
     "text",
     [
         "```console\n$ false\n```\n",
+        "```console\n$ dpcov show absent.json\n```\n",
         "```console\n$ cat absent\n$ true\n```\n",
         "```python\n1 / 0\n```\n",
         "```console\necho no prompt\n```\n",
