@@ -7,7 +7,7 @@ ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
 .PHONY: help demo test test-slow test-all lint types bench bench-scaling persons accuracy reproduce engines frames analysis \
 	discriminant precision \
-	denoising pictures plan-calibration ridge-comparison interval-coverage mahalanobis trust figures locks sbom schemas clean
+	denoising pictures plan-calibration ridge-comparison interval-coverage mahalanobis trust figures docs locks sbom schemas clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -98,12 +98,15 @@ trust: .venv/ready-test ## Attacks on the library, and the figure that each give
 figures: .venv/ready-bench ## Put measured results into the documents (after accuracy, bench, engines, trust)
 	$(BIN)/python benchmarks/figures.py
 
+docs: .venv/ready-docs ## The documentation site, in docs/_build; runs every page
+	$(ONE_THREAD) $(BIN)/python -m sphinx -W --keep-going --quiet --jobs auto docs docs/_build
+
 LOCK := uv pip compile --quiet pyproject.toml requirements/build.in --constraint constraints.txt \
 	--generate-hashes --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url
 
 locks: ## Pin what is installed, with hashes, from constraints.txt (needs uv)
 	$(LOCK) --output-file requirements/core.txt
-	for extra in demo test bench lint sbom; do \
+	for extra in demo test bench lint docs sbom; do \
 		$(LOCK) --extra $$extra --output-file requirements/$$extra.txt || exit 1; done
 
 sbom: .venv/ready-sbom ## The software bill of materials of a plain installation
@@ -116,4 +119,4 @@ schemas: .venv/ready-test ## The published JSON Schemas
 	$(BIN)/python -m dpcov.json_schemas docs/json-schema
 
 clean: ## Remove the environment and everything generated
-	rm -rf .venv demo results
+	rm -rf .venv demo results docs/_build

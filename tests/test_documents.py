@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from dpcov.mechanisms import MECHANISMS
-
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -52,11 +50,6 @@ def test_the_readmes_make_targets_exist():
     targets = re.findall(r"^([\w-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE)
     named = set(re.findall(r"`?make ([a-z-]+)", README))
     assert {"demo", "test"} <= named <= set(targets)
-
-
-def test_every_mechanism_is_in_the_table_of_mechanisms():
-    table = (ROOT / "docs" / "mechanisms.md").read_text()
-    assert [name for name in MECHANISMS if f"`{name}`" not in table] == []
 
 
 @pytest.mark.parametrize("name", figures.FIGURES)

@@ -50,6 +50,8 @@ class Mechanism(Protocol):
     """A frozen dataclass whose fields are public; the arguments of a call are sensitive."""
 
     name: ClassVar[str]
+    use: ClassVar[str]  # when to choose it
+    source: ClassVar[str]  # whose idea it is
 
     @property
     def passes(self) -> int:

@@ -98,6 +98,8 @@ class AdaptiveGaussian:
     vector_share: float = 0.5
 
     name: ClassVar[str] = "adaptive-gaussian"
+    use: ClassVar[str] = "reference: a radius chosen privately"
+    source: ClassVar[str] = "Dong, Liang and Yi 2022"
     passes: ClassVar[int] = 2
 
     def __post_init__(self) -> None:

@@ -110,6 +110,8 @@ class AdditiveWishart:
     degrees: int | None = None
 
     name: ClassVar[str] = "additive-wishart"
+    use: ClassVar[str] = "reference: one Wishart matrix, by its exact curve"
+    source: ClassVar[str] = "Sheffet 2019"
     passes: ClassVar[int] = 1
 
     def __post_init__(self) -> None:

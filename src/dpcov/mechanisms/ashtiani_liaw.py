@@ -128,6 +128,8 @@ class AshtianiLiaw:
     test_share: float = 0.3
 
     name: ClassVar[str] = "ashtiani-liaw"
+    use: ClassVar[str] = "reference: groups of rows that agree; may refuse"
+    source: ClassVar[str] = "Ashtiani and Liaw 2022"
     passes: ClassVar[int] = 1
 
     def __post_init__(self) -> None:

@@ -109,6 +109,8 @@ class EigenvectorSampling:
     paper_constants: bool = False
 
     name: ClassVar[str] = "eigenvector-sampling"
+    use: ClassVar[str] = "reference: eigenvectors drawn one by one (IT-U, AD, IT-R)"
+    source: ClassVar[str] = "Amin et al. 2019"
     passes: ClassVar[int] = 1
 
     def __post_init__(self) -> None:

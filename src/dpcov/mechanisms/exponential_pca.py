@@ -87,6 +87,8 @@ class ExponentialPCA:
     value_share: float = 0.2
 
     name: ClassVar[str] = "exponential-pca"
+    use: ClassVar[str] = "the leading directions and nothing else"
+    source: ClassVar[str] = "Chaudhuri et al. 2012"
     passes: ClassVar[int] = 1
 
     def __post_init__(self) -> None:

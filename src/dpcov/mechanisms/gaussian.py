@@ -104,6 +104,8 @@ class Gaussian:
     radius_share: float = 0.1
 
     name: ClassVar[str] = "gaussian"
+    use: ClassVar[str] = "zCDP and approximate privacy at any number of columns; drawn exactly"
+    source: ClassVar[str] = "Dwork et al. 2014; exact curve and discrete noise"
 
     def __post_init__(self) -> None:
         additive.check_trace_share(self.trace_share)

@@ -160,6 +160,8 @@ class HeavyTailed:
     trace_share: float = 0.05
 
     name: ClassVar[str] = "heavy-tailed"
+    use: ClassVar[str] = "rows whose moments are bounded, not their size; radii with proofs"
+    source: ClassVar[str] = "Kamath and Mouzakis 2021, the step repaired"
 
     def __post_init__(self) -> None:
         if self.variant not in ("naive", "one-step", "full"):

@@ -87,6 +87,8 @@ class KapralovTalwar:
     paper_constants: bool = False
 
     name: ClassVar[str] = "kapralov-talwar"
+    use: ClassVar[str] = "reference: rank-one pieces"
+    source: ClassVar[str] = "Kapralov and Talwar 2013"
     passes: ClassVar[int] = 1
 
     def __post_init__(self) -> None:

@@ -121,6 +121,11 @@ class Laplace:
     radius_share: float = 0.1
 
     name: ClassVar[str] = "laplace"
+    use: ClassVar[str] = "reference: independent noise in every entry; drawn exactly"
+    source: ClassVar[str] = (
+        "Amin et al. 2019, Jiang et al. 2016, Wang, Huai and Xu 2018 (option "
+        "paper_constants); tight scales"
+    )
 
     def __post_init__(self) -> None:
         additive.check_trace_share(self.trace_share)

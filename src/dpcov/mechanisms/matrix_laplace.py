@@ -98,6 +98,8 @@ class MatrixLaplace:
     radius_share: float = 0.1
 
     name: ClassVar[str] = "matrix-laplace"
+    use: ClassVar[str] = "pure privacy at any number of columns; the default beyond 20 features"
+    source: ClassVar[str] = "dpcov"
 
     def __post_init__(self) -> None:
         additive.check_trace_share(self.trace_share)

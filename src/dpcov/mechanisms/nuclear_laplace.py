@@ -109,6 +109,12 @@ class NuclearLaplace:
     radius_share: float = 0.1
 
     name: ClassVar[str] = "nuclear-laplace"
+    use: ClassVar[str] = (
+        "least noise for pure privacy; the default up to 20 features, possible up to 50"
+    )
+    source: ClassVar[str] = (
+        "d'Orsi et al. 2025, Algorithm 1; symmetric form and exact samplers: dpcov"
+    )
 
     def __post_init__(self) -> None:
         if self.form not in FORMS:

@@ -142,6 +142,8 @@ class Preconditioned:
     trace_share: float = 0.05
 
     name: ClassVar[str] = "preconditioned"
+    use: ClassVar[str] = "ill-conditioned columns, bounds that are far too wide"
+    source: ClassVar[str] = "Biswas et al. 2020, corrected"
 
     def __post_init__(self) -> None:
         if isinstance(self.looks, bool) or not isinstance(self.looks, int) or self.looks < 1:

@@ -133,6 +133,8 @@ class SeparateGaussian:
     radius_share: float = 0.1
 
     name: ClassVar[str] = "separate-gaussian"
+    use: ClassVar[str] = "reference: eigenvectors and eigenvalues apart"
+    source: ClassVar[str] = "Dong, Liang and Yi 2022"
 
     def __post_init__(self) -> None:
         separate.check_values(self.values)

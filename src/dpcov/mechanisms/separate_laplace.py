@@ -116,6 +116,8 @@ class SeparateLaplace:
     radius_share: float = 0.1
 
     name: ClassVar[str] = "separate-laplace"
+    use: ClassVar[str] = "reference: eigenvectors and eigenvalues apart"
+    source: ClassVar[str] = "Dong, Liang and Yi 2022"
 
     def __post_init__(self) -> None:
         separate.check_values(self.values)

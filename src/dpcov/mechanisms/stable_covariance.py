@@ -205,6 +205,8 @@ class StableCovariance:
     count_share: float = 0.02
 
     name: ClassVar[str] = "stable-covariance"
+    use: ClassVar[str] = "no bound on the covariance at all; may refuse; rows in memory"
+    source: ClassVar[str] = "Brown, Hopkins and Smith 2023, repaired"
     passes: ClassVar[int] = 1
 
     def __post_init__(self) -> None:

@@ -145,6 +145,10 @@ class Standardized:
     power: float = 0.5
 
     name: ClassVar[str] = "standardized"
+    use: ClassVar[str] = (
+        "tables that fill a small part of their bounds or lie far from the midpoints"
+    )
+    source: ClassVar[str] = "dpcov"
 
     def __post_init__(self) -> None:
         for field in ("look_share", "radius_share"):

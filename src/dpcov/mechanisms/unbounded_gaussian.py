@@ -155,6 +155,8 @@ class UnboundedGaussian:
     trace_share: float = 0.05
 
     name: ClassVar[str] = "unbounded-gaussian"
+    use: ClassVar[str] = "reference: normal rows without bounds, at very many rows; may refuse"
+    source: ClassVar[str] = "Kamath, Mouzakis, Singhal, Steinke and Ullman 2022"
 
     def __post_init__(self) -> None:
         for field in ("value_share", "space_share", "fine_share", "radius_share"):

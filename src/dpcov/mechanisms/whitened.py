@@ -135,6 +135,11 @@ class Whitened:
     trace_share: float = 0.05
 
     name: ClassVar[str] = "whitened"
+    use: ClassVar[str] = (
+        "no bound on the covariance, and far less noise than stable-covariance; may refuse; "
+        "rows in memory"
+    )
+    source: ClassVar[str] = "dpcov, after Brown, Hopkins and Smith 2023"
     passes: ClassVar[int] = 3
 
     def __post_init__(self) -> None:

@@ -1,0 +1,232 @@
+"""What pages are generated from: the registry, the claims, the commands, the public names.
+
+``<!-- generate: NAME -->`` in a page stands for the Markdown that `GENERATORS[NAME]` gives.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from itertools import compress, product
+from operator import not_
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+SNAPSHOTS = ROOT / "docs" / "results"
+FOREIGN = "set_fit_request, set_predict_request, set_score_request"  # scikit-learn's own
+MARK = re.compile(r"^<!-- generate: ([a-z-]+) -->$", re.MULTILINE)
+
+
+def generated(text: str) -> str:
+    """A page's text with everything that is generated in its place."""
+    return MARK.sub(lambda found: GENERATORS[found[1]](), text)
+
+
+def papers() -> str:
+    """Every claim of every paper, with its verdict."""
+    return "\n".join(line for folder in _papers() for line in _paper(folder))
+
+
+def verdicts() -> str:
+    """How many claims of each paper got which verdict."""
+    kinds = ["reproduced", "not reproduced", "refuted"]
+    lines = [["paper", *kinds]]
+    for folder in _papers():
+        found = [claim["verdict"] for claim in _claims(folder)]
+        lines.append([_title(folder), *(str(found.count(kind)) for kind in kinds)])
+    return _table(lines)
+
+
+def commands() -> str:
+    """Every command with its arguments and options."""
+    from typer.main import get_command
+
+    from dpcov.cli import app
+
+    return "\n".join(line for part in _walk("dpcov", get_command(app)) for line in part)
+
+
+def ridge_comparison() -> str:
+    """Out-of-sample R^2 of ridge regression from a release, beside methods made for one."""
+    cells = json.loads((SNAPSHOTS / "ridge_comparison.json").read_text())["rows"]
+    peers = list(dict.fromkeys(cell["peer"] for cell in cells))
+    lines = [["task", "epsilon", "without privacy", *(f"{p}: dpcov / theirs" for p in peers)]]
+    for task, epsilon in dict.fromkeys((cell["task"], cell["epsilon"]) for cell in cells):
+        own = {c["peer"]: c for c in cells if (c["task"], c["epsilon"]) == (task, epsilon)}
+        pairs = [f"{own[peer]['ours']:.3f} / {own[peer]['theirs']:.3f}" for peer in peers]
+        lines.append([task, f"{epsilon:g}", f"{own[peers[0]]['non-private']:.3f}", *pairs])
+    return _table(lines)
+
+
+def bench_against_numpy() -> str:
+    """What a release costs beside the covariance without privacy."""
+    lines = [["table", "metric", "dpcov", "pandas and numpy.cov"]]
+    for cell in json.loads((SNAPSHOTS / "bench.json").read_text())["rows"]:
+        if "numpy.cov" in cell["metric"]:
+            metric = cell["metric"].split(" against ")[0]
+            lines.append([cell["case"], metric, f"{cell['ours']:.3g}", f"{cell['reference']:,.0f}"])
+    return _table(lines)
+
+
+def public_names() -> str:
+    """The public functions and classes of dpcov."""
+    import dpcov
+
+    return _documented([(f"dpcov.{name}", getattr(dpcov, name)) for name in sorted(dpcov.__all__)])
+
+
+def mechanisms() -> str:
+    """The registry: what each accepts is found by asking it; what all accept is said once."""
+    from dpcov.mechanisms import MECHANISMS
+
+    heads = ["budget", "neighbours", "unit", "passes"]
+    found = {}
+    for name, kind in MECHANISMS.items():
+        accepted = zip(*_accepted(kind), strict=True)
+        found[name] = [", ".join(dict.fromkeys(column)) for column in accepted]
+        found[name].append(str(kind().passes))
+    shared = [len({cells[at] for cells in found.values()}) == 1 for at in range(len(heads))]
+    first = next(iter(found.values()))
+    said = [f"{heads[at]}: {first[at]}" for at in range(len(heads)) if shared[at]]
+    lines = [["mechanism", *compress(heads, map(not_, shared)), "choose it for", "source"]]
+    for name, kind in MECHANISMS.items():
+        own = compress(found[name], map(not_, shared))
+        lines.append([f"`{name}`", *own, _plain(kind.use), _plain(kind.source)])
+    return f"All of them: {'; '.join(said) or 'nothing in common'}.\n\n{_table(lines)}"
+
+
+def mechanism_classes() -> str:
+    """The mechanisms, in the order of the registry."""
+    from dpcov.mechanisms import MECHANISMS
+
+    return _documented(
+        [(f"{kind.__module__}.{kind.__name__}", kind) for kind in MECHANISMS.values()],
+        members=False,
+    )
+
+
+def estimators() -> str:
+    """The classes with scikit-learn's interfaces."""
+    return _module("dpcov.estimators")
+
+
+def plots() -> str:
+    """The functions that draw."""
+    return _module("dpcov.plot")
+
+
+GENERATORS: dict[str, Callable[[], str]] = {
+    "papers": papers,
+    "verdicts": verdicts,
+    "commands": commands,
+    "public-names": public_names,
+    "mechanisms": mechanisms,
+    "bench-against-numpy": bench_against_numpy,
+    "ridge-comparison": ridge_comparison,
+    "mechanism-classes": mechanism_classes,
+    "estimators": estimators,
+    "plots": plots,
+}
+
+
+def _accepted(kind: Any) -> Iterator[tuple[str, str, str]]:
+    """Budgets, relations and units that a mechanism of the registry does not refuse."""
+    from dpcov.errors import MechanismError
+    from dpcov.moment import Lattice
+    from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP, Unit
+
+    budgets = {
+        "epsilon": PureDP(1.0),
+        "rho": ZCDP(0.5),
+        "epsilon and delta": ApproxDP(1.0, 1e-6),
+    }
+    units = {"rows": Unit(), "persons": Unit("person", 2)}
+    for choice in product(budgets, Neighbors, units):
+        budget, neighbors, unit = choice
+        lattice = Lattice(3, 1.0, 0.3, units[unit])
+        try:
+            kind().calibrate(lattice, budgets[budget], neighbors)
+        except MechanismError:
+            continue
+        yield budget, neighbors.value, unit
+
+
+def _papers() -> list[Path]:
+    return sorted(path.parent for path in (ROOT / "experiments").glob("*/claims.toml"))
+
+
+def _claims(folder: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = tomllib.loads((folder / "claims.toml").read_text())["claim"]
+    return found
+
+
+def _title(folder: Path) -> str:
+    return (folder / "README.md").read_text().splitlines()[0].lstrip("# ")
+
+
+def _paper(folder: Path) -> Iterator[str]:
+    yield f"\n## {_title(folder)}\n"
+    yield f"`experiments/{folder.name}`\n"
+    lines = [["claim", "where", "expected", "verdict", "why"]]
+    for claim in _claims(folder):
+        verdict = f"**{claim['verdict']}**" if claim["verdict"] != "reproduced" else "reproduced"
+        cells = [claim["claim"], claim["where"], claim["expected"], verdict, claim["why"]]
+        lines.append([_plain(cell) for cell in cells])
+    yield _table(lines)
+
+
+def _plain(text: str) -> str:
+    """Text of which Markdown makes nothing else; the verdict's own stars stay."""
+    if text.startswith("**"):
+        return text
+    return re.sub(r"([\\|*_<>$\[\]`])", r"\\\1", " ".join(text.split()))
+
+
+def _walk(name: str, command: Any) -> Iterator[list[str]]:
+    """A section for each command that does something."""
+    if hasattr(command, "commands"):
+        for own, inner in command.commands.items():
+            yield from _walk(f"{name} {own}", inner)
+        return
+    lines = [f"\n## {name}\n", f"{inspect.cleandoc(command.help or '')}\n"]
+    rows = [["option", "meaning"]]
+    for parameter in command.params:
+        if parameter.name == "help":
+            continue
+        stated = parameter.param_type_name == "option"
+        spelt = [*parameter.opts, *parameter.secondary_opts]
+        first = ", ".join(spelt) if stated else parameter.metavar or parameter.name.upper()
+        needed = " Required." if parameter.required and stated else ""
+        text = " ".join((getattr(parameter, "help", None) or "").split())
+        rows.append([f"`{first}`", _plain(text) + needed])
+    yield [*lines, _table(rows) if len(rows) > 1 else ""]
+
+
+def _module(name: str) -> str:
+    """A module's public functions and classes."""
+    from importlib import import_module
+
+    module = import_module(name)
+    own = [key for key, value in vars(module).items() if getattr(value, "__module__", "") == name]
+    names = getattr(module, "__all__", [key for key in own if not key.startswith("_")])
+    return _documented([(f"{name}.{key}", getattr(module, key)) for key in names])
+
+
+def _documented(named: list[tuple[str, Any]], *, members: bool = True) -> str:
+    lines = ["```{eval-rst}"]
+    for name, value in named:
+        if inspect.isclass(value):
+            options = ["   :members:", f"   :exclude-members: {FOREIGN}"] if members else []
+            lines += [f".. autoclass:: {name}", *options, ""]
+        else:
+            lines += [f".. autofunction:: {name}", ""]
+    return "\n".join([*lines, "```"])
+
+
+def _table(lines: list[list[str]]) -> str:
+    rows = ["| " + " | ".join(line) + " |" for line in lines]
+    return "\n".join([rows[0], "|" + "---|" * len(lines[0]), *rows[1:]])

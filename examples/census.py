@@ -1,0 +1,116 @@
+"""Census: 48,842 people and over a hundred features; who works how long.
+
+Uses the public Adult table (US census, 1994) from the folder that the environment variable
+DPCOV_DATA names, or ../shared/data, and made-up people of the same kind where it is not there:
+``python examples/census.py census``.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import dpcov
+
+DATA = Path(os.environ.get("DPCOV_DATA", Path(__file__).parents[2] / "shared" / "data")) / "adult"
+NUMBERS: dict[str, tuple[float, float]] = {  # what each can hold, or beyond which it is cut
+    "age": (0, 100),
+    "fnlwgt": (0, 1_500_000),
+    "education-num": (1, 16),
+    "capital-gain": (0, 20_000),
+    "capital-loss": (0, 5_000),
+    "hours-per-week": (1, 99),
+}
+MADE_UP = {
+    "workclass": ["Private", "Government", "Self-employed"],
+    "education": ["School", "College", "University"],
+    "sex": ["Female", "Male"],
+}
+
+
+def documented_levels() -> dict[str, list[str]]:
+    """Categories as the table's documentation lists them, never as they occur in it."""
+    lines = (DATA / "adult.names").read_text().splitlines()
+    stated = [line.partition(":") for line in lines if not line.startswith("|") and ":" in line]
+    return {
+        name: [level.strip(" .") for level in levels.split(",")]
+        for name, _, levels in stated
+        if "continuous" not in levels
+    }
+
+
+def adult() -> pd.DataFrame:
+    """The people of both files."""
+    names = (DATA / "adult.names").read_text().splitlines()
+    columns = [line.partition(":")[0] for line in names if ":" in line and line[0] != "|"]
+    rows = []
+    for file in ("adult.data.gz", "adult.test.gz"):
+        with gzip.open(DATA / file, "rt") as lines:
+            cells = [line.strip().split(", ") for line in lines]
+        rows += [row[:-1] for row in cells if len(row) == len(columns) + 1]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def made_up(count: int = 48_842) -> pd.DataFrame:
+    """People of the same kind."""
+    rng = np.random.default_rng(1)
+    education = rng.integers(1, 17, count)
+    male = rng.random(count) < 0.6
+    return pd.DataFrame(
+        {
+            "age": rng.integers(17, 90, count),
+            "fnlwgt": rng.gamma(3, 60_000, count),
+            "education-num": education,
+            "capital-gain": np.where(rng.random(count) < 0.08, rng.gamma(1, 8_000, count), 0),
+            "capital-loss": np.where(rng.random(count) < 0.05, rng.gamma(9, 200, count), 0),
+            "hours-per-week": (30 + 0.5 * education + 6 * male + rng.normal(0, 11, count)).clip(1),
+            "workclass": rng.choice(MADE_UP["workclass"], count, p=[0.75, 0.15, 0.1]),
+            "education": np.array(MADE_UP["education"])[(education - 1) * 3 // 16],
+            "sex": np.where(male, "Male", "Female"),
+        }
+    )
+
+
+def main(folder: Path) -> None:
+    """One release; regressions, components and made-up rows from it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    present = DATA.is_dir()
+    people, levels = (adult(), documented_levels()) if present else (made_up(), MADE_UP)
+    print(f"{len(people):,} people, {'the Adult table' if present else 'made up'}")
+    columns: dict[str, dict[str, Any]] = {
+        name: {"kind": "numeric", "lower": low, "upper": high}
+        for name, (low, high) in NUMBERS.items()
+    }
+    columns |= {name: {"kind": "categorical", "levels": own} for name, own in levels.items()}
+    schema = dpcov.Schema.parse({"missing": ["?"], "columns": columns})
+
+    table = folder / "census.parquet"
+    people.astype(dict.fromkeys(NUMBERS, float)).to_parquet(table)
+    release = dpcov.release(table, schema=schema, epsilon=1.0)
+    release.save(folder / "census.release.json", force=True)
+    print(f"{len(release.columns)} features; mechanism {release.mechanism}")
+    print(release.guarantee_in_words())
+
+    model = dpcov.ridge(release, "hours-per-week")
+    strongest = np.argsort(-np.abs(model.coefficients))[:5]
+    print("Hours of work a week, strongest coefficients of a ridge regression:")
+    for place in strongest:
+        print(f"  {model.coefficients[place]:8.2f}  {model.columns[place]}")
+
+    share = dict(zip(release.columns, release.mean(), strict=True))
+    error = abs(share["sex=Female"] - np.mean(people["sex"] == "Female"))
+    print(f"share of women {share['sex=Female']:.3f}, off by {error:.4f}")
+
+    rows = dpcov.sample(release, 1000)
+    print(f"{rows.num_rows:,} made-up rows with the same means and covariances, for testing code")
+    print("Next: dpcov report census.release.json --out census.html")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "census"))

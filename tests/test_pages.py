@@ -1,0 +1,227 @@
+"""Every block of code of the documentation runs, and what is generated is whole."""
+
+import inspect
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis_tables import released
+from dpcov import errors
+from dpcov.mechanisms import MECHANISMS
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+sys.path.insert(0, str(DOCS / "_ext"))
+import dpcov_site  # noqa: E402 (the site's own code is no package)
+import pages  # noqa: E402
+import tables  # noqa: E402
+
+ALL = sorted(DOCS.rglob("*.md"))
+ERRORS = [name for name, kind in vars(errors).items() if inspect.isclass(kind)]
+CELL = re.compile(r"(?<!\\)\|")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", pages.pages(), ids=lambda page: str(page.relative_to(DOCS)))
+def test_a_page_runs_word_for_word(page):
+    found = pages.outputs(page)
+    text = page.read_text()
+    assert len(found) == len(pages.blocks(text))
+    shown = pages.with_outputs(text, found)
+    printed = [line for output in found for part in output for line in part.splitlines()[:1]]
+    assert all(line.rstrip() in shown for line in printed)
+
+
+def test_the_pages_that_run_are_the_ones_we_think():
+    names = {str(page.relative_to(DOCS)) for page in pages.pages()}
+    guides = {str(page.relative_to(DOCS)) for page in (DOCS / "how-to").glob("*.md")}
+    assert len(guides) >= 8
+    assert guides | {"tutorial.md", "reference/errors.md", "hand-over.md"} <= names
+
+
+def test_only_a_database_server_excuses_code_from_running():
+    found = [
+        (str(page.relative_to(DOCS)), block)
+        for page in ALL
+        for block in pages.blocks(page.read_text())
+    ]
+    assert not [page for page, block in found if block.language in ("sh", "bash", "shell")]
+    excused = {page for page, block in found if "server" in block.options}
+    assert "how-to/databases.md" in excused <= {"how-to/databases.md", "notes/databases.md"}
+    assert {page for page, block in found if "once" in block.options} == {"tutorial.md"}
+    needed = {block.options["needs"] for _, block in found if "needs" in block.options}
+    assert needed == {"dpcov.sources.sql"}
+
+
+def run(text, folder):
+    page = folder / "page.md"
+    page.write_text(text)
+    return pages.outputs(page)
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.setattr(pages, "DOCS", tmp_path)
+    return tmp_path
+
+
+def test_outputs_are_shown_below_what_printed_them(elsewhere):
+    text = (
+        "<!-- file: a.txt -->\n```toml\na = 1\n```\n\n"
+        "```console\n$ cat a.txt\n$ echo two\\\n  more\n```\n\n"
+        "```python\nx = 2\n```\n\n"
+        '<!-- run: lines=1 -->\n```python\nprint(x, "\\nthree")\n```\n'
+    )
+    found = run(text, elsewhere)
+    assert found == [[], ["a = 1\n", "two more\n"], [""], ["2 \nthree\n"]]
+    shown = pages.with_outputs(text, found)
+    assert "$ cat a.txt\na = 1\n$ echo two\\\n  more\ntwo more\n```" in shown
+    assert "```text\n2\n...\n```" in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```console\n$ false\n```\n",
+        "```console\n$ dpcov show absent.json\n```\n",
+        "```console\n$ cat absent\n$ true\n```\n",
+        "```python\n1 / 0\n```\n",
+        "```console\necho no prompt\n```\n",
+        "<!-- run: raises=BudgetError -->\n```console\n$ dpcov --version\n```\n",
+        "<!-- run: raises=BudgetError -->\n```console\n$ dpcov show absent.json\n```\n",
+        "<!-- run: raises=BudgetError -->\n```python\nx = 1\n```\n",
+        '<!-- run: raises=BudgetError -->\n```python\nimport dpcov\ndpcov.load("absent")\n```\n',
+        "```python\nimport warnings\nwarnings.warn('old')\n```\n",
+    ],
+)
+def test_control_a_page_that_does_not_do_what_it_says_is_rejected(text, elsewhere):
+    with pytest.raises(RuntimeError, match=r"page\.md does not run"):
+        run(text, elsewhere)
+
+
+def test_what_needs_an_absent_module_or_a_new_clone_is_shown_but_not_run(elsewhere):
+    text = (
+        "<!-- run: needs=dpcov.nothing.at_all -->\n```console\n$ false\n```\n\n"
+        "<!-- run: once -->\n```console\n$ false\n```\n\n"
+        "<!-- run: server -->\n```console\n$ false\n```\n"
+    )
+    assert run(text, elsewhere) == [[], [], []]
+    assert pages.with_outputs(text, [[], [], []]).count("$ false\n```") == 3
+
+
+def test_every_error_is_shown_with_its_remedy():
+    text = (DOCS / "reference" / "errors.md").read_text()
+    sections = dict(part.split("\n", 1) for part in text.split("\n## ")[1:])
+    assert sorted(sections) == sorted(ERRORS)
+    for name, section in sections.items():
+        raised = [block.options.get("raises") for block in pages.blocks(section) if block.runs]
+        if name == "DpcovError":
+            assert "except dpcov.errors.DpcovError" in section
+        else:
+            assert name in raised
+            assert "**Remedy**: " in section
+
+
+def test_what_the_page_on_r_reads_is_there_and_is_the_release(tmp_path):
+    text = (DOCS / "how-to" / "r.md").read_text()
+    made = released()
+    made.save(tmp_path / "a.json")
+    command = ["-c", "from dpcov.cli import main; main()", "covariance", "a.json", "--json"]
+    printed = subprocess.check_output([sys.executable, *command], cwd=tmp_path)
+    found = json.loads(printed)
+    assert set(re.findall(r"found\$(\w+)", text)) == {"columns", "covariance"} <= set(found)
+    assert found["columns"] == list(made.columns)
+    covariance = np.array(found["covariance"])
+    deviations = np.sqrt(np.diag(covariance))
+    correlation = covariance / np.outer(deviations, deviations)
+    assert np.allclose(correlation, made.correlation(), atol=1e-12)
+
+
+def rows(table):
+    return [[cell.strip() for cell in CELL.split(line)[1:-1]] for line in table.splitlines()]
+
+
+def test_the_table_of_mechanisms_is_the_registry():
+    said, table = tables.mechanisms().split("\n\n")
+    assert said == "All of them: neighbours: add-remove, replace-one; unit: rows, persons."
+    head, _, *found = rows(table)
+    assert [row[0].strip("`") for row in found] == list(MECHANISMS)
+    assert all(len(row) == len(head) and all(row) for row in found)
+    asked = {row[0].strip("`"): row[1:3] for row in found}
+    assert asked["matrix-laplace"] == ["epsilon, epsilon and delta", "1"]
+    assert asked["gaussian"] == ["rho, epsilon and delta", "1"]
+    assert asked["standardized"] == ["epsilon, rho, epsilon and delta", "3"]
+    assert asked["whitened"][0] == "epsilon and delta"
+
+
+def test_every_claim_of_every_paper_is_on_the_papers_page():
+    text = tables.papers()
+    files = sorted((ROOT / "experiments").glob("*/claims.toml"))
+    claims = [claim for file in files for claim in tomllib.loads(file.read_text())["claim"]]
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    assert len(lines) == len(claims) + len(files)
+    assert all(len(row) == 5 for row in rows("\n".join(lines)))
+    refuted = sum(claim["verdict"] == "refuted" for claim in claims)
+    assert text.count("| **refuted** |") == refuted > 0
+    totals = rows(tables.verdicts())[2:]
+    assert sum(int(row[3]) for row in totals) == refuted
+    assert sum(int(cell) for row in totals for cell in row[1:]) == len(claims)
+
+
+def test_everything_generated_is_on_a_page_and_known():
+    marks = [mark for page in ALL for mark in tables.MARK.findall(page.read_text())]
+    assert sorted(marks) == sorted(tables.GENERATORS)
+
+
+def test_every_command_is_in_the_reference():
+    text = tables.commands()
+    for name in ("release", "plan", "report", "ledger create", "sample", "audit"):
+        assert f"\n## dpcov {name}\n" in text
+    assert "| `--epsilon` | Privacy budget" in text
+
+
+@pytest.mark.parametrize("page", ALL, ids=lambda page: str(page.relative_to(DOCS)))
+def test_links_between_pages_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+DOCSTRING = """Of |x| and ||Z||_* and `a*b`.
+
+Parameters
+----------
+first, second_ : what they are, on
+    two lines.
+form : ``a`` or ``b``, public
+    A choice.
+
+Examples
+--------
+>>> 2 * 3_
+6
+
+"""
+
+
+def test_docstrings_are_plain_text_with_names_examples_and_code_left_alone():
+    lines = DOCSTRING.splitlines()
+    dpcov_site.plain(None, "function", "f", None, None, lines)
+    text = "\n".join(lines)
+    assert text.startswith(r"Of \|x\| and \|\|Z\|\|\_\* and `a*b`.")
+    assert "\nfirst, second_\n    what they are, on\n    two lines.\n" in text
+    assert "\nform : ``a`` or ``b``, public\n    A choice.\n" in text
+    assert ">>> 2 * 3_\n6" in text
+
+
+def test_what_stands_before_a_colon_is_not_the_type_of_a_property():
+    lines = ["Number of rows: exact."]
+    dpcov_site.plain(None, "property", "f", None, None, lines)
+    assert ":" not in lines[0]
+    dpcov_site.restored(None, "property", "f", None, None, lines)
+    assert lines == ["Number of rows: exact."]
