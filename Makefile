@@ -30,7 +30,7 @@ test: .venv/ready-test ## All tests but the slow statistical ones
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "not slow"
 
 test-slow: .venv/ready-test ## The slow statistical tests, and small experiments
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m slow
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "slow and not pages"
 
 test-all: .venv/ready-test ## All tests
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto

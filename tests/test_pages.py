@@ -27,6 +27,7 @@ ERRORS = [name for name, kind in vars(errors).items() if inspect.isclass(kind)]
 CELL = re.compile(r"(?<!\\)\|")
 
 
+@pytest.mark.pages
 @pytest.mark.slow
 @pytest.mark.parametrize("page", pages.pages(), ids=lambda page: str(page.relative_to(DOCS)))
 def test_a_page_runs_word_for_word(page):
