@@ -113,8 +113,8 @@ def _noise_of_entry(
 def pull_of_mean(release: Release, target: int, generator: np.random.Generator) -> float:
     """By how much to move a target's mean to the midpoint of its bounds, in its units.
 
-    With m the mean from the midpoint and v the variance that the noise gives it, the share
-    v / (m^2 + v): the least squared error where m^2 is that of the truth.
+    With m the mean from the midpoint and v the variance that the noise gives it, the share v / m^2,
+    at most 1 (James and Stein): m^2 - v is what the truth is expected to be.
     """
     moments, t = Moments.of(release), release.intercept()
     away = float(moments.means[target] - moments.centers[target]) / moments.scales[target]
@@ -122,7 +122,7 @@ def pull_of_mean(release: Release, target: int, generator: np.random.Generator) 
     errors = np.concatenate(list(plausible.errors()))
     ratios = (errors[:, target, -1] - away * errors[:, -1, -1] / t) / (t * moments.count)
     variance = float(np.mean(ratios**2))
-    share = variance / max(away**2 + variance, TINY)
+    share = min(1.0, variance / max(away**2, TINY))
     return float(-away * share * moments.scales[target])
 
 
