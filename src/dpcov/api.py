@@ -13,7 +13,7 @@ from dpcov.entropy import Entropy, simulation_generator
 from dpcov.errors import LedgerError, ReleaseError, SchemaError
 from dpcov.ledger import Ledger
 from dpcov.mechanisms import Mechanism, mechanism_named
-from dpcov.partial import PartialMoment, SummedRows
+from dpcov.partial import PartialMoment
 from dpcov.planning import choose
 from dpcov.privacy import Budget, Guarantee, Neighbors, budget_from, neighbors_named
 from dpcov.releases import Release
@@ -109,8 +109,7 @@ def prepare(
             chosen = mechanism_named(chosen.name, **mechanism_fields)
     else:
         chosen, reason = mechanism_named(mechanism, **mechanism_fields), "asked for"
-    if isinstance(rows, SummedRows):
-        rows.require_answerable(chosen)
+    rows.require_answerable(chosen)
     guarantee = chosen.calibrate(rows.lattice(), budget, relation).guarantee
     if chosen.passes > 1:
         rows.require_rereadable()

@@ -206,6 +206,7 @@ class StableCovariance:
 
     name: ClassVar[str] = "stable-covariance"
     passes: ClassVar[int] = 1
+    holds_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_shares(self.test_share, self.count_share, self.slack)

@@ -136,6 +136,7 @@ class Whitened:
 
     name: ClassVar[str] = "whitened"
     passes: ClassVar[int] = 3
+    holds_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         stable_covariance.check_shares(self.test_share, self.count_share, self.slack)
