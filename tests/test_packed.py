@@ -1,8 +1,9 @@
-"""What a cluster's tasks do, without a cluster: packed sums that add up, errors that stay inside."""
+"""What a cluster's tasks do: packed sums that add up, errors that stay inside."""
 
 import ast
 import pickle
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +57,7 @@ def tasks_of(query: Query, table: pa.Table, cuts: list[int]) -> list[list[pa.Rec
     ends = [0, *sorted(cuts), table.num_rows]
     return [
         list(pickle.loads(pickle.dumps(partial(packed.sums_of_rows, query)))(part.to_batches(77)))
-        for part in (table.slice(a, b - a) for a, b in zip(ends, ends[1:], strict=False))
+        for part in (table.slice(a, b - a) for a, b in pairwise(ends))
     ]
 
 
@@ -129,7 +130,7 @@ def test_persons_keep_the_rows_that_they_keep_in_one_table(seed):
 
 
 def test_rows_without_id_have_no_image():
-    table = pa.table({"id": ["x", None, " ", "x "], "a": [1.0] * 4, "b": [2.0] * 4})
+    table = pa.table({"a": [1.0] * 4, "b": [2.0] * 4, "id": ["x", None, " ", "x "]})
     schema = PERSONS.model_copy(update={"missing": ("",)})
     (found,) = packed.images(query_of(schema), table.to_batches())
     assert found["id"].to_pylist() == [b"x", b"x"]

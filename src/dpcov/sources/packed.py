@@ -7,10 +7,11 @@ none leaves it: in its place comes a batch whose `part` is `FAILED`.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +41,33 @@ _FAILED_SUM = pa.record_batch([[FAILED], [0], [b""]], schema=SUMS)
 _FAILED_IMAGE = pa.record_batch([[None], [0], [None]], schema=IMAGES)
 
 Batches = Iterator[pa.RecordBatch]
+P = ParamSpec("P")
+
+
+def _told(failed: pa.RecordBatch) -> Callable[[Callable[P, Batches]], Callable[P, Batches]]:
+    """Decorate a task: in place of an error, `failed` is the last of its batches."""
+
+    def decorate(task: Callable[P, Batches]) -> Callable[P, Batches]:
+        @functools.wraps(task)
+        def guarded(*args: P.args, **kwargs: P.kwargs) -> Batches:
+            def started() -> Batches:
+                yield from task(*args, **kwargs)
+
+            batches = started()
+            step = quiet(UNREADABLE)(lambda: next(batches, None))
+            while True:
+                try:
+                    batch = step()
+                except DpcovError:
+                    yield failed
+                    return
+                if batch is None:
+                    return
+                yield batch
+
+        return guarded
+
+    return decorate
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +102,9 @@ class Query:
             yield whole if self.level is None else self.level.rows(whole, needed)
 
 
+@_told(_FAILED_SUM)
 def sums_of_rows(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     """The sums over the rows of a task; each group's rows are drawn here, with fresh randomness."""
-    return _told(_sums_of_rows(query, batches), _FAILED_SUM)
-
-
-def _sums_of_rows(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     folder = Folder(query.encoder, query.empty, query.groups, 1)
     assigned = Assignment(query.groups, Entropy.system(), None)
     with threadpool_limits(1, user_api="blas"):
@@ -87,15 +112,12 @@ def _sums_of_rows(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     return _packed(folder, assigned.unit_counts())
 
 
+@_told(_FAILED_IMAGE)
 def images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     """The integer image of each row that has an id, with the id and the row's rank among the id's.
 
     Ranks order rows as `Persons` does: by the hash of their image.
     """
-    return _told(_images(query, batches), _FAILED_IMAGE)
-
-
-def _images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     unit, missing = query.schema.unit, query.schema.missing
     if unit is None:
         raise ValueError("the schema has no person unit")
@@ -110,12 +132,9 @@ def _images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
             yield pa.RecordBatch.from_arrays(columns, schema=IMAGES).filter(here.is_valid())
 
 
+@_told(_FAILED_SUM)
 def sums_of_images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     """The sums over `images` that count, each with its `place` among its person's, from 1 on."""
-    return _told(_sums_of_images(query, batches), _FAILED_SUM)
-
-
-def _sums_of_images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     folder = Folder(_Images(), query.empty, query.groups, 1)
     counts = np.zeros(query.groups, np.int64)
 
@@ -133,12 +152,9 @@ def _sums_of_images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     return _packed(folder, counts.tolist())
 
 
+@_told(_FAILED_SUM)
 def merged(batches: Iterable[pa.RecordBatch]) -> Batches:
     """The sums of packed sums, part by part."""
-    return _told(_merged(batches), _FAILED_SUM)
-
-
-def _merged(batches: Iterable[pa.RecordBatch]) -> Batches:
     found: dict[int, tuple[int, NDArray[np.int64]]] = {}
     for batch in batches:
         for part, units, content in zip(*(column.to_pylist() for column in batch), strict=True):
@@ -217,17 +233,3 @@ def _joined(block: NDArray[np.float64]) -> pa.Array:
     offsets = pa.py_buffer(np.arange(count + 1, dtype=np.int32) * np.int32(4 * width))
     content = pa.py_buffer(np.ascontiguousarray(block.T, "<i4"))
     return pa.Array.from_buffers(pa.binary(), count, [None, offsets, content])
-
-
-def _told(batches: Batches, failed: pa.RecordBatch) -> Batches:
-    """The batches; in place of an error, `failed` as the last."""
-    step = quiet(UNREADABLE)(lambda: next(batches, None))
-    while True:
-        try:
-            batch = step()
-        except DpcovError:
-            yield failed
-            return
-        if batch is None:
-            return
-        yield batch
