@@ -131,20 +131,28 @@ class SparkRows(Rows):
         by = [] if self._level is None else [self._level.name]
         columns = tuple(dict.fromkeys([*self.schema.needed, *by]))
         query = Query(self.schema, columns, encoder, empty, groups, self._level, key)
-        rows = self._table.columns(columns)
-        if self.schema.unit is None:
-            sums = _mapped(rows, functools.partial(sums_of_rows, query), SUMS)
-        else:
-            ranked = _mapped(rows, functools.partial(images, query), IMAGES)
-            # An image that is null tells of a task that failed.
-            counting = f"place <= {self.schema.unit.max_rows} OR image IS NULL"
-            chosen = ranked.selectExpr("id", "image", PLACED).where(counting)
-            sums = _mapped(chosen, functools.partial(sums_of_images, query), SUMS)
+        sums = packed_sums(query, self._table.columns(columns))
         found: dict[int, Any] = {}
-        # Each part is summed in the cluster, so that here arrives one moment, however many tasks.
-        for row in _mapped(sums.repartition("part"), merged, SUMS).collect():
+        for row in merged_sums(sums).collect():
             add_part(found, row.part, row.units, row.integers)
         return [(total.total(), count) for total, count in unpacked(query, found)]
+
+
+def packed_sums(query: Query, frame: Any) -> Any:
+    """A frame of the packed sums of each task that has rows of `frame`. SENSITIVE."""
+    unit = query.schema.unit
+    if unit is None:
+        return _mapped(frame, functools.partial(sums_of_rows, query), SUMS)
+    ranked = _mapped(frame, functools.partial(images, query), IMAGES)
+    # An image that is null tells of a task that failed.
+    counting = f"place <= {unit.max_rows} OR image IS NULL"
+    chosen = ranked.selectExpr("id", "image", PLACED).where(counting)
+    return _mapped(chosen, functools.partial(sums_of_images, query), SUMS)
+
+
+def merged_sums(sums: Any) -> Any:
+    """Each part of the `packed_sums` added up, so that one moment is left of however many tasks."""
+    return _mapped(sums.repartition("part"), merged, SUMS)
 
 
 def spark_source(source: Source) -> SparkSource:
