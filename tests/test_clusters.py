@@ -47,7 +47,5 @@ def test_the_recipe_for_dask_gives_the_release_of_the_whole_table(tmp_path, monk
     assert seeded != RECIPE
     variables = {"frame": frames.from_pandas(table.to_pandas(), npartitions=20)}
     exec(seeded, variables)  # noqa: S102  the text of our own documentation
-    asked = {"epsilon": 1.0, "mechanism": "matrix-laplace", "seed": 3}
-    assert_same(
-        variables["release"], dpcov.release(table, schema=Schema.load("people.toml"), **asked)
-    )
+    asked = {"schema": "people.toml", "epsilon": 1.0, "mechanism": "matrix-laplace", "seed": 3}
+    assert_same(variables["release"], dpcov.release(table, **asked))
