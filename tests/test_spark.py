@@ -165,6 +165,28 @@ def test_groups_share_the_units_and_add_up(cluster, schema):
     assert min(group.unit_count for group in groups) > whole.unit_count / 5
 
 
+def test_all_that_a_task_sent_is_added_by_one_other(cluster):
+    """So that a task that runs again, and draws other groups, replaces all of it or nothing."""
+    sums = cluster.session.range(0, 60, 1, 6).selectExpr(
+        "id AS part", "cast(spark_partition_id() AS bigint) AS units", "binary('') AS integers"
+    )
+
+    def senders(batches):
+        found = {sender for batch in batches for sender in batch.column("units").to_pylist()}
+        yield pa.record_batch([sorted(found)], names=["sender"])
+
+    received = []
+    original = spark_module._mapped
+    try:
+        spark_module._mapped = lambda frame, *_: received.append(frame) or frame
+        spark_module.merged_sums(sums)
+    finally:
+        spark_module._mapped = original
+    found = [row.sender for row in received[0].mapInArrow(senders, "sender bigint").collect()]
+    assert sorted(found) == list(range(6))
+    assert received[0].columns == sums.columns
+
+
 def test_a_release_for_each_level_is_that_of_one_table(cluster):
     table = table_for(MIXED)
     asked = {"schema": MIXED, "epsilon": 1.0, "seed": 2}

@@ -40,6 +40,7 @@ TEXTS = ("string", "char", "varchar", "boolean", "void")
 SUMS = "part bigint, units bigint, integers binary"
 IMAGES = "id binary, rank bigint, image binary"
 PLACED = "row_number() OVER (PARTITION BY id ORDER BY rank, image) AS place"
+MERGERS = 8  # as many sums reach the driver at most
 STREAM = "A streaming data frame never ends. Give one that is read from stored data."
 NO_WORKERS = (
     "The Python workers of this Spark cluster can't run this version of dpcov: install it, and the "
@@ -151,8 +152,15 @@ def packed_sums(query: Query, frame: Any) -> Any:
 
 
 def merged_sums(sums: Any) -> Any:
-    """Each part of the `packed_sums` added up, so that one moment is left of however many tasks."""
-    return _mapped(sums.repartition("part"), merged, SUMS)
+    """The `packed_sums` of all tasks, added up by `MERGERS` tasks. SENSITIVE.
+
+    All that a task sent goes to one of them. Spark runs a task again where a machine is lost, and
+    what comes out then may differ (groups are drawn afresh; the frame's own query may depend on the
+    order of rows): it replaces the whole sum of that task, never a part of it. Else what a row adds
+    might not be one w w^T to one group, which the sensitivities are for.
+    """
+    by_task = sums.selectExpr("*", "spark_partition_id() AS task").repartition(MERGERS, "task")
+    return _mapped(by_task.drop("task"), merged, SUMS)
 
 
 def spark_source(source: Source) -> SparkSource:
