@@ -88,7 +88,8 @@ def test_a_sum_wider_than_one_part_is_put_together_again():
     query = query_of(schema)
     assert len(query.empty().packed()) > packed.PART_INTEGERS
     table = pa.table(np.random.default_rng(0).uniform(0, 10, (60, 500)).tolist(), schema.needed)
-    ((units, _),) = answered(query, tasks_of(query, table, [100, 101, 400]))
+    ((units, count),) = answered(query, tasks_of(query, table, [100, 101, 400]))
+    assert count == 500
     assert (units == open_rows(table, schema).second_moments()[0].units).all()
 
 

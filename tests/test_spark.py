@@ -6,6 +6,7 @@ One local session for the whole file; each job costs a second, so that all is ma
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -26,13 +28,13 @@ from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError, SchemaError, SourceError
 from dpcov.ledger import Ledger
 from dpcov.moment import Accumulator
-from dpcov.privacy import ApproxDP
+from dpcov.privacy import ApproxDP, PureDP
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources import spark as spark_module
 from dpcov.sources.rows import UNREADABLE
 from strategies import categorical, lattice_of, numeric, same, schema_of
-from tables_for_tests import PLANTED, assert_same, mixed_table
+from tables_for_tests import PLANTED, assert_same, mixed_table, write_people
 
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
 pytestmark = [
@@ -137,6 +139,25 @@ def test_a_release_is_that_of_the_same_rows_in_one_table(cluster, case, partitio
     assert_same(found, dpcov.release(table, schema=schema, seed=5, **asked))
 
 
+def test_the_worked_example_runs(cluster, tmp_path, monkeypatch):
+    notes = Path(__file__).parents[1] / "docs" / "notes" / "spark.md"
+    (example,) = re.findall(r"```python\n(.*?)```", notes.read_text(), re.DOTALL)
+    link = 'SparkSession.builder.remote("sc://cluster.example").getOrCreate()'
+    assert link in example
+    assert "s3://clinic/people" in example
+    monkeypatch.chdir(tmp_path)
+    table, _ = write_people(tmp_path)
+    pq.write_table(csv.read_csv(table), "people.parquet")
+    ledger = Ledger.create("clinic.ledger", PureDP(1.0), dataset="people")
+    variables = {"SPARK": cluster.session}
+    local = example.replace(link, "SPARK").replace(
+        "s3://clinic/people", f"{tmp_path}/people.parquet"
+    )
+    exec(local, variables)  # noqa: S102  the text of our own documentation
+    assert abs(variables["release"].count() - 400) < 200
+    assert len(ledger.account().entries) == 1
+
+
 def test_maps_norms_and_noisy_looks_are_those_of_one_table(cluster):
     table = table_for(PLAIN)
     asked = {"schema": PLAIN, "rho": 1.0, "mechanism": "heavy-tailed", "seed": 4}
@@ -165,7 +186,7 @@ def test_groups_share_the_units_and_add_up(cluster, schema):
     assert min(group.unit_count for group in groups) > whole.unit_count / 5
 
 
-def test_all_that_a_task_sent_is_added_by_one_other(cluster):
+def test_all_that_a_task_sent_is_added_by_one_other(cluster, monkeypatch):
     """So that a task that runs again, and draws other groups, replaces all of it or nothing."""
     sums = cluster.session.range(0, 60, 1, 6).selectExpr(
         "id AS part", "cast(spark_partition_id() AS bigint) AS units", "binary('') AS integers"
@@ -176,12 +197,9 @@ def test_all_that_a_task_sent_is_added_by_one_other(cluster):
         yield pa.record_batch([sorted(found)], names=["sender"])
 
     received = []
-    original = spark_module._mapped
-    try:
-        spark_module._mapped = lambda frame, *_: received.append(frame) or frame
-        spark_module.merged_sums(sums)
-    finally:
-        spark_module._mapped = original
+    monkeypatch.setattr(spark_module, "_mapped", lambda frame, *_: received.append(frame))
+    spark_module.merged_sums(sums)
+    monkeypatch.undo()
     found = [row.sender for row in received[0].mapInArrow(senders, "sender bigint").collect()]
     assert sorted(found) == list(range(6))
     assert received[0].columns == sums.columns
