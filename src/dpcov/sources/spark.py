@@ -145,9 +145,8 @@ def packed_sums(query: Query, frame: Any) -> Any:
     if unit is None:
         return _mapped(frame, functools.partial(sums_of_rows, query), SUMS)
     ranked = _mapped(frame, functools.partial(images, query), IMAGES)
-    # An image that is null tells of a task that failed.
-    counting = f"place <= {unit.max_rows} OR image IS NULL"
-    chosen = ranked.selectExpr("id", "image", PLACED).where(counting)
+    # What failed tasks sent in place of images has no id, hence a place of its own, and is kept.
+    chosen = ranked.selectExpr("id", "image", PLACED).where(f"place <= {unit.max_rows}")
     return _mapped(chosen, functools.partial(sums_of_images, query), SUMS)
 
 
