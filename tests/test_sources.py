@@ -16,7 +16,7 @@ from dpcov.errors import SourceError
 from dpcov.linear_map import LinearMap
 from dpcov.schema import FileOptions, Schema, draft
 from dpcov.sources import base, open_rows, open_source
-from dpcov.sources.rows import _Assignment
+from dpcov.sources.rows import Assignment
 from strategies import categorical, encode, gram, invalid_utf8, moment, numeric, same, schema_of
 
 ROWS = 5000  # more than one block
@@ -218,7 +218,7 @@ def test_groups_without_fresh_randomness_are_refused():
 
 def test_labels_are_fresh_for_each_row_of_each_query():
     batch = TABLE.to_batches()[0]
-    first, second = (_Assignment(2, Entropy.system(), None).next(batch) for _ in range(2))
+    first, second = (Assignment(2, Entropy.system(), None).next(batch) for _ in range(2))
     assert (first != second).any()
 
 

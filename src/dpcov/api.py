@@ -13,7 +13,7 @@ from dpcov.entropy import Entropy, simulation_generator
 from dpcov.errors import LedgerError, ReleaseError, SchemaError
 from dpcov.ledger import Ledger
 from dpcov.mechanisms import Mechanism, mechanism_named
-from dpcov.partial import PartialMoment, SummedRows
+from dpcov.partial import PartialMoment
 from dpcov.planning import choose
 from dpcov.privacy import Budget, Guarantee, Neighbors, budget_from, neighbors_named
 from dpcov.releases import Release
@@ -99,8 +99,11 @@ def prepare(
             f"The schema asks for one release for each level of {resolved.by!r}: use "
             "dpcov.release_by, or leave out by."
         )
-    summed = PartialMoment.load(Path(data)) if holds_sums(data) else None
-    rows = open_rows(data, resolved, threads=threads) if summed is None else summed.seen(resolved)
+    summed = PartialMoment.load(Path(data)) if holds_sums(data) else data
+    if isinstance(summed, PartialMoment):
+        rows: Rows = summed.seen(resolved)
+    else:
+        rows = open_rows(data, resolved, threads=threads)
     if mechanism == "auto":
         choice = choose(rows.lattice(), budget, relation)
         reason = choice.reason
@@ -109,8 +112,7 @@ def prepare(
             chosen = mechanism_named(chosen.name, **mechanism_fields)
     else:
         chosen, reason = mechanism_named(mechanism, **mechanism_fields), "asked for"
-    if isinstance(rows, SummedRows):
-        rows.require_answerable(chosen)
+    rows.require_answerable(chosen)
     guarantee = chosen.calibrate(rows.lattice(), budget, relation).guarantee
     if chosen.passes > 1:
         rows.require_rereadable()
@@ -130,7 +132,8 @@ def release(
     ----------
     data : path of a CSV, TSV (.gz) or Parquet file, (n, d) array, or a pandas, polars, pyarrow or
         DuckDB table; with `table`, a database: ``postgresql://user@host/database`` or the path of
-        a SQLite or DuckDB file. Or a file of sums (``dpcov moments``).
+        a SQLite or DuckDB file. A Spark data frame. Or sums, in a file (``dpcov moments``) or as a
+        `PartialMoment`.
     ledger : budget ledger (or its path) in which the spend is booked before any noise is drawn.
     dataset : which data set of the ledger; needed if it has several.
     schema : `Schema` or path of a TOML one. Without it `lower` and `upper` are required: public

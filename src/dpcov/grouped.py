@@ -27,7 +27,7 @@ from dpcov.privacy import (
 from dpcov.releases import Group, Release
 from dpcov.schema import Ignored, Schema
 from dpcov.sources import open_source
-from dpcov.sources.level import LevelSource
+from dpcov.sources.level import Level, LevelSource
 from dpcov.sources.rows import Rows
 from dpcov.sources.sql import refuse_conditions, table_of
 
@@ -95,7 +95,7 @@ def prepare_by(
     }
     levels = {
         label: prepare(
-            LevelSource(source, by, column, code, whole.missing),
+            LevelSource(source, Level(by, column, code, whole.missing)),
             schema=level_schema,
             neighbors=Neighbors.ADD_REMOVE,
             seed=None if seed is None else seed + code,

@@ -160,6 +160,22 @@ class Accumulator:
         self._high += other._high
         self._carry()
 
+    def packed(self) -> NDArray[np.int64]:
+        """(d (d + 1),) limbs of the lower triangle, to be added to those of up to 2^30 others."""
+        self._carry()
+        below = np.tril_indices(len(self._low))
+        return np.concatenate([self._high[below], self._low[below]])
+
+    def add_packed(self, limbs: NDArray[np.int64]) -> None:
+        """Add a sum of `packed` limbs to this one."""
+        self._carry()
+        below = np.tril_indices(len(self._low))
+        for whole, part in zip((self._high, self._low), np.split(limbs, 2), strict=True):
+            added = np.zeros_like(whole)
+            added[below] = part
+            whole += added + np.tril(added, -1).T
+        self._carry()
+
     def _carry(self) -> None:
         self._high += self._low >> 32
         self._low &= 2**32 - 1

@@ -208,6 +208,7 @@ class StableCovariance:
     use: ClassVar[str] = "no bound on the covariance at all; may refuse; rows in memory"
     source: ClassVar[str] = "Brown, Hopkins and Smith 2023, repaired"
     passes: ClassVar[int] = 1
+    holds_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_shares(self.test_share, self.count_share, self.slack)

@@ -141,6 +141,7 @@ class Whitened:
     )
     source: ClassVar[str] = "dpcov, after Brown, Hopkins and Smith 2023"
     passes: ClassVar[int] = 3
+    holds_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         stable_covariance.check_shares(self.test_share, self.count_share, self.slack)

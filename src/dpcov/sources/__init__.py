@@ -27,7 +27,8 @@ def open_rows(data: Any, schema: Schema, *, threads: int | None = None) -> Rows:
     Parameters
     ----------
     data : path of a CSV, TSV (also .gz) or Parquet file, (n, d) NumPy array, an object with
-        ``__arrow_c_stream__`` (pandas, polars, pyarrow, DuckDB), or a `DatabaseTable`.
+        ``__arrow_c_stream__`` (pandas, polars, pyarrow, DuckDB), a `DatabaseTable`, or a Spark data
+        frame, whose rows stay in its cluster.
     schema : what the columns may hold.
     threads : how many threads read, encode and sum; default, one for each core that may be used.
         The result does not depend on it, memory does: each holds a row group of a Parquet file.
@@ -38,14 +39,19 @@ def open_rows(data: Any, schema: Schema, *, threads: int | None = None) -> Rows:
 
     """
     from dpcov.sources.rows import Rows
+    from dpcov.sources.spark import SparkRows, is_spark
 
-    return Rows(schema, open_source(data, schema.file, tuple(schema.columns)), threads=threads)
+    source = open_source(data, schema.file, tuple(schema.columns))
+    if is_spark(source):
+        return SparkRows(schema, source)
+    return Rows(schema, source, threads=threads)
 
 
 @quiet("The data can't be opened.")
 def open_source(data: Any, options: FileOptions, declared: tuple[str, ...]) -> Source:
     """Open a data set as a stream of Arrow batches; `declared` names columns that have no name."""
     from dpcov.sources.level import LevelSource
+    from dpcov.sources.spark import SparkSource, is_frame
     from dpcov.sources.sql import DatabaseTable, open_table
     from dpcov.sources.training import TrainingTable
 
@@ -53,6 +59,8 @@ def open_source(data: Any, options: FileOptions, declared: tuple[str, ...]) -> S
         return data
     if isinstance(data, DatabaseTable):
         return open_table(data)
+    if is_frame(data):
+        return SparkSource(data)
     if isinstance(data, str | Path):
         return _open_file(Path(data), options, declared)
     if hasattr(data, "iloc") and hasattr(data, "columns"):

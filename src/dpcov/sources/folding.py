@@ -15,7 +15,6 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.encoder import Encoder
     from dpcov.sources.base import Part
 
 Total = TypeVar("Total", covariant=True)
@@ -24,13 +23,26 @@ MOST_DECODED = 2**31  # bytes of the parts that are decoded at the same time
 
 
 class Sum(Protocol[Total]):
-    """An exact sum over rows, whatever their order; (d, m) blocks of rows are added."""
+    """An exact sum over rows, whatever their order; (d, m) blocks of rows are added.
+
+    `packed` integers of several sums, added one by one, are taken by `add_packed`.
+    """
 
     def add(self, block: NDArray[np.float64]) -> None: ...
 
     def merge(self, other: Self) -> None: ...
 
+    def packed(self) -> NDArray[np.int64]: ...
+
+    def add_packed(self, integers: NDArray[np.int64]) -> None: ...
+
     def total(self) -> Total: ...
+
+
+class Blocks(Protocol):
+    """Turns a batch into (d, m) blocks of integer rows, in order."""
+
+    def blocks(self, batch: pa.RecordBatch) -> Iterator[NDArray[np.float64]]: ...
 
 
 class Folder(Generic[Total]):
@@ -46,7 +58,7 @@ class Folder(Generic[Total]):
     """
 
     def __init__(
-        self, encoder: Encoder, empty: Callable[[], Sum[Total]], groups: int, threads: int
+        self, encoder: Blocks, empty: Callable[[], Sum[Total]], groups: int, threads: int
     ) -> None:
         self._encoder = encoder
         self._threads = threads

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,34 +16,43 @@ if TYPE_CHECKING:
     from dpcov.sources.base import Source
 
 
-class LevelSource:
-    """Rows whose cell in the column `name` is the level number `code` of `column.labels`.
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The level number `code` of `column.labels`, in the column `name`.
 
-    Whether a row is among them is told by that cell alone. Rows with a value that was not declared
-    are in no level, unless `column` has one for them.
+    Whether a row has it is told by that cell alone. Rows with a value that was not declared have
+    none, unless `column` has a level for them.
     """
 
-    def __init__(
-        self, source: Source, name: str, column: Categorical, code: int, missing: tuple[str, ...]
-    ) -> None:
-        self._source = source
-        self._name = name
-        self._column = column
-        self._code = code
-        self._missing = missing
+    name: str
+    column: Categorical
+    code: int
+    missing: tuple[str, ...]
+
+    def rows(self, batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+        """These columns of the rows that have it."""
+        codes = codes_of(batch.column(self.name), self.column, self.missing)
+        return batch.filter(pa.array(codes == self.code)).select(list(columns))
+
+
+class LevelSource:
+    """The rows of `source` that have `level`."""
+
+    def __init__(self, source: Source, level: Level) -> None:
+        self.source = source
+        self.level = level
         self.names = source.names
         self.rereadable = source.rereadable
         self.unfit = source.unfit
 
     @property
     def share(self) -> float:
-        return self._source.share if isinstance(self._source, MeasuredSource) else 0.0
+        return self.source.share if isinstance(self.source, MeasuredSource) else 0.0
 
     def kinds(self) -> dict[str, Kind]:
-        return self._source.kinds()
+        return self.source.kinds()
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        read = list(dict.fromkeys([*columns, self._name]))
-        for batch in self._source.batches(read):
-            codes = codes_of(batch.column(self._name), self._column, self._missing)
-            yield batch.filter(pa.array(codes == self._code)).select(list(columns))
+        read = list(dict.fromkeys([*columns, self.level.name]))
+        for batch in self.source.batches(read):
+            yield self.level.rows(batch, columns)

@@ -40,6 +40,14 @@ class NormCounter:
         """Add another counter's counts to this one."""
         self._counts += other._counts
 
+    def packed(self) -> NDArray[np.int64]:
+        """(m + 1,) counts, to be added to those of others."""
+        return self._counts
+
+    def add_packed(self, counts: NDArray[np.int64]) -> None:
+        """Add a sum of `packed` counts to this one."""
+        self._counts += counts
+
     def total(self) -> NDArray[np.int64]:
         """(m + 1,) counts; bin i holds limits[i-1] < ||z||^2 <= limits[i]."""
         return self._counts

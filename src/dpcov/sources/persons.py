@@ -53,9 +53,9 @@ class Persons:
         self._marks = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115  closed with self
         stored, rows = Spill(_STORED, PARTS), 0
         for batch in batches:
-            ids, marks = self._identified(batch)
+            ids, marks = identified(batch.column(self._column), self._missing)
             self._marks.write(marks.tobytes())
-            hashes = [np.empty(0, np.uint64), *map(_content_hash, encoder.blocks(batch))]
+            hashes = [np.empty(0, np.uint64), *map(content_hash, encoder.blocks(batch))]
             numbers = np.arange(rows, rows + batch.num_rows)
             rows += batch.num_rows
             columns = [ids, pa.array(np.concatenate(hashes)), pa.array(numbers)]
@@ -79,7 +79,7 @@ class Persons:
         """
         here = slice(self._at, self._at + batch.num_rows)
         self._at += batch.num_rows
-        _, marks = self._identified(batch)
+        _, marks = identified(batch.column(self._column), self._missing)
         if self._marks.read(marks.nbytes) != marks.tobytes():
             raise SourceError(CHANGED)
         return np.array(self._persons[here])
@@ -89,22 +89,6 @@ class Persons:
         if self._at != len(self._persons):
             raise SourceError(CHANGED)
 
-    def _identified(self, batch: pa.RecordBatch) -> tuple[pa.Array, NDArray[np.int64]]:
-        """Each row's id as bytes, null where it is missing, and a keyed hash of it."""
-        column = batch.column(self._column)
-        parts = distinct(column)
-        ids, at = (column, None) if parts is None else parts
-        ids = cells(ids, self._missing)
-        absent = is_missing(ids, self._missing)
-        encoded = pc.if_else(pa.array(absent), None, ids).dictionary_encode()
-        known = [*map(_bytes, _values(encoded.dictionary)), None]
-        here = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        if at is not None:
-            here = np.append(here, -1)[at]
-        here = here % len(known)
-        marks = np.array([0 if word is None else hash(word) for word in known], np.int64)
-        return pa.array(known, pa.large_binary()).take(pa.array(here)), marks[here]
-
     def _number(self, table: pa.Table, max_rows: int) -> None:
         """Number the persons of a part, and mark their rows that do not count."""
         encoded = table["id"].combine_chunks().dictionary_encode()
@@ -113,6 +97,22 @@ class Persons:
         counts[_surplus(persons, table["hash"].to_numpy(), max_rows)] = False
         self._persons[table["row"].to_numpy()] = np.where(counts, persons + self.count, -1)
         self.count += len(encoded.dictionary)
+
+
+def identified(column: pa.Array, missing: tuple[str, ...]) -> tuple[pa.Array, NDArray[np.int64]]:
+    """Each row's id as bytes, null where it is missing, and a keyed hash of it."""
+    parts = distinct(column)
+    ids, at = (column, None) if parts is None else parts
+    ids = cells(ids, missing)
+    absent = is_missing(ids, missing)
+    encoded = pc.if_else(pa.array(absent), None, ids).dictionary_encode()
+    known = [*map(_bytes, _values(encoded.dictionary)), None]
+    here = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    if at is not None:
+        here = np.append(here, -1)[at]
+    here = here % len(known)
+    marks = np.array([0 if word is None else hash(word) for word in known], np.int64)
+    return pa.array(known, pa.large_binary()).take(pa.array(here)), marks[here]
 
 
 def _values(ids: pa.Array) -> list[object]:
@@ -130,7 +130,7 @@ def _bytes(value: object) -> bytes:
     return word if len(word) <= 32 else hashlib.sha256(word).digest() + b"+"
 
 
-def _content_hash(block: NDArray[np.float64]) -> NDArray[np.uint64]:
+def content_hash(block: NDArray[np.float64]) -> NDArray[np.uint64]:
     """64-bit hash of each integer row (a column of the block)."""
     total = np.zeros(block.shape[1], np.uint64)
     for row in block:

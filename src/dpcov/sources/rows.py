@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpcov.entropy import Entropy
+    from dpcov.mechanisms import Mechanism
     from dpcov.schema import Schema
     from dpcov.sources.base import Part, Source
     from dpcov.sources.folding import Labelled
@@ -113,6 +115,9 @@ class Rows:
             )
         self._source = cached(self._source, self.schema)
 
+    def require_answerable(self, mechanism: Mechanism) -> None:
+        """Refuse, before anything is spent, a mechanism that asks for what can't be told here."""
+
     def second_moments(
         self,
         *,
@@ -145,7 +150,7 @@ class Rows:
             if features is None
             else tuple(f"y{i}" for i in range(features))
         )
-        sums = self._sums(encoder, lambda: Accumulator(lattice.dimension), groups, labels)
+        sums = self._sums(encoder, partial(Accumulator, lattice.dimension), groups, labels)
         return [SecondMoment(total, lattice, columns, count) for total, count in sums]
 
     def norm_counts(
@@ -177,7 +182,7 @@ class Rows:
         lattice = self.lattice(radius=radius, features=features)
         limits = squared_limits(edges, lattice)
         encoder = Encoder(self.schema, lattice, transform)
-        counts = self._sums(encoder, lambda: NormCounter(limits, lattice.features))
+        counts = self._sums(encoder, partial(NormCounter, limits, lattice.features))
         return counts[0][0]
 
     @quiet(UNREADABLE)
@@ -231,7 +236,7 @@ class Rows:
             persons = None
             if self.schema.unit is not None:
                 persons = Persons(self.schema, encoder, self._source.batches(self.schema.needed))
-            assigned = _Assignment(groups, labels, persons)
+            assigned = Assignment(groups, labels, persons)
             folder = Folder(encoder, empty, groups, self._threads)
             parts = [] if persons is not None or groups > 1 else self._parts()
             if parts:
@@ -249,7 +254,7 @@ class Rows:
         parts = self._source.parts(self.schema.needed)
         return parts if fit_together(parts, self._threads) else ()
 
-    def _labelled(self, assigned: _Assignment) -> Iterator[Labelled]:
+    def _labelled(self, assigned: Assignment) -> Iterator[Labelled]:
         for batch in self._source.batches(self.schema.needed):
             yield batch, assigned.next(batch)
             if self.progress is not None and isinstance(self._source, MeasuredSource):
@@ -261,7 +266,7 @@ class Rows:
             self.progress(done / parts)
 
 
-class _Assignment:
+class Assignment:
     """Which group each row falls in, -1 for a row that does not count; in reading order."""
 
     def __init__(self, groups: int, labels: Entropy | None, persons: Persons | None) -> None:

@@ -1,0 +1,180 @@
+"""Spark: bytes, tasks and CPU of one pass at three sizes, beside the cost model of the notes.
+
+`make spark`. A local session with two cores; docs/notes/spark.md has the model.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import dpcov
+from dpcov.encoder import Encoder
+from dpcov.moment import Accumulator
+from dpcov.schema import Schema
+from dpcov.sources import open_rows, open_source
+from dpcov.sources.packed import Query
+from dpcov.sources.spark import MERGERS, SparkRows, SparkSource, merged_sums, packed_sums
+from results import show, write
+from workloads import peak_mib
+
+COLUMNS = 200
+NAMES = tuple(f"x{j}" for j in range(COLUMNS))
+SIZES = (20_000, 60_000, 180_000)
+GROUP = 5_000  # rows of a row group: 8 MB
+SPLIT = 2**24  # bytes of a task's share of the files
+LARGE = 1e10  # rows for which the model is told
+LARGE_SPLIT = 2**27  # Spark's default
+
+
+def session() -> Any:
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = str(Path(dpcov.__file__).parents[1])
+    os.environ["OMP_NUM_THREADS"] = "1"
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.files.maxPartitionBytes": str(SPLIT),
+        "spark.sql.files.openCostInBytes": "0",
+        "spark.sql.files.minPartitionNum": "1",
+    }.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and all that it started: Spark and its workers."""
+    parents, spent = {}, {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        parents[int(folder.name)] = int(fields[1])
+        spent[int(folder.name)] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    mine = {os.getpid()}
+    while more := {process for process, parent in parents.items() if parent in mine} - mine:
+        mine |= more
+    return sum(spent[process] for process in mine)
+
+
+def table(path: Path, rows: int) -> None:
+    """Numbers that Parquet can't compress, as in the model."""
+    generator = np.random.default_rng(rows)
+    fields = pa.schema([(name, pa.float64()) for name in NAMES])
+    with pq.ParquetWriter(path, fields, compression="none", use_dictionary=False) as writer:
+        for _ in range(rows // GROUP):
+            writer.write_table(pa.table(generator.random((COLUMNS, GROUP)).tolist(), fields))
+
+
+def sum_bytes(columns: int) -> int:
+    """Bytes of a packed sum: two limbs of 8 bytes for each pair of the columns and intercept."""
+    return 8 * (columns + 1) * (columns + 2)
+
+
+def measured(spark: Any, path: Path, rows: int, schema: Schema) -> dict[str, Any]:
+    frame = spark.read.parquet(str(path))
+    seen = open_rows(frame, schema)
+    assert isinstance(seen, SparkRows)
+    started, before = time.perf_counter(), cpu_seconds()
+    moment = seen.second_moments()[0]
+    wall, cpu = time.perf_counter() - started, cpu_seconds() - before
+    local = open_rows(path, schema, threads=1)
+    before_local = time.process_time()
+    same = bool((moment.units == local.second_moments()[0].units).all())
+    local_cpu = time.process_time() - before_local
+
+    lattice = seen.lattice()
+    sums = partial(Accumulator, lattice.dimension)
+    query = Query(schema, schema.needed, Encoder(schema, lattice), sums)
+    source = open_source(frame, schema.file, ())
+    assert isinstance(source, SparkSource)
+    sent = packed_sums(query, source.columns(schema.needed)).persist()
+    (shuffled,) = sent.selectExpr(
+        "sum(length(integers)) AS bytes", "count_if(units > 0) AS tasks"
+    ).collect()
+    (driven,) = merged_sums(sent).selectExpr("sum(length(integers)) AS bytes").collect()
+    sent.unpersist()
+    return {
+        "rows": rows,
+        "input_mb": path.stat().st_size / 1e6,
+        "tasks": shuffled.tasks,
+        "sums_mb": shuffled.bytes / 1e6,
+        "sums_mb_expected": shuffled.tasks * sum_bytes(COLUMNS) / 1e6,
+        "to_driver_mb": driven.bytes / 1e6,
+        "to_driver_mb_at_most": min(MERGERS, shuffled.tasks) * sum_bytes(COLUMNS) / 1e6,
+        "wall_s": wall,
+        "cpu_s": cpu,
+        "cpu_us_per_row": cpu / rows * 1e6,
+        "local_cpu_s": local_cpu,
+        "driver_peak_mib": peak_mib(),
+        "same_as_local": same,
+    }
+
+
+def fits(row: dict[str, Any]) -> bool:
+    """Whether the sums are the local ones, and as large as the model says."""
+    bytes_fit = row["sums_mb"] == row["sums_mb_expected"]
+    return row["same_as_local"] and bytes_fit and row["to_driver_mb"] <= row["to_driver_mb_at_most"]
+
+
+def at_large(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The model's figures for many rows, with the CPU of the two largest sizes' difference."""
+    *_, fewer, more = rows
+    per_row = (more["cpu_s"] - fewer["cpu_s"]) / (more["rows"] - fewer["rows"])
+    size = LARGE * 8 * COLUMNS
+    tasks = size / LARGE_SPLIT
+    return [
+        {
+            "rows": LARGE,
+            "columns": COLUMNS,
+            "input_tb": size / 1e12,
+            "tasks": tasks,
+            "sums_gb": tasks * sum_bytes(COLUMNS) / 1e9,
+            "sums_share_of_input": sum_bytes(COLUMNS) / LARGE_SPLIT,
+            "to_driver_mb": MERGERS * sum_bytes(COLUMNS) / 1e6,
+            "cpu_us_per_row": per_row * 1e6,
+            "core_hours": per_row * LARGE / 3600,
+        }
+    ]
+
+
+def main() -> None:
+    schema = Schema.from_bounds(0, 1, NAMES)
+    spark = session()
+    spark.sparkContext.setLogLevel("ERROR")
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="dpcov-spark-") as folder:
+        for warm_up, size in ((True, SIZES[0]), *((False, size) for size in SIZES)):
+            path = Path(folder) / f"{size}.parquet"
+            if not path.exists():
+                table(path, size)
+            found = measured(spark, path, size, schema)
+            rows += [] if warm_up else [found]
+    spark.stop()
+    show(f"One pass over {COLUMNS} columns in local Spark, two cores", rows)
+    model = at_large(rows)
+    show("The cost model", model)
+    write("spark.json", "make spark", [*rows, *model])
+    if not all(fits(row) for row in rows):
+        sys.exit("the sums differ from the local ones, or the bytes from the model")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""Spark data frames: every task sums its rows, and the sums are added exactly.
+
+Only calls of the DataFrame API are used, so that Spark Connect serves as well. dpcov must be
+installed, in the same version, where Spark's Python workers run. See docs/notes/spark.md.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from dpcov.errors import MechanismError, SourceError
+from dpcov.sources.folding import Sum, Total
+from dpcov.sources.level import LevelSource
+from dpcov.sources.packed import (
+    Query,
+    add_part,
+    images,
+    merged,
+    sums_of_images,
+    sums_of_rows,
+    unpacked,
+)
+from dpcov.sources.quiet import quiet
+from dpcov.sources.rows import UNREADABLE, IntegerRows, Rows
+
+if TYPE_CHECKING:
+    from dpcov.encoder import Encoder
+    from dpcov.entropy import Entropy
+    from dpcov.mechanisms import Mechanism
+    from dpcov.schema import Kind, Schema
+    from dpcov.sources.base import Source
+
+NUMBERS = ("byte", "short", "integer", "long", "float", "double", "decimal")
+TEXTS = ("string", "char", "varchar", "boolean", "void")
+SUMS = "part bigint, units bigint, integers binary"
+IMAGES = "id binary, rank bigint, image binary"
+PLACED = "row_number() OVER (PARTITION BY id ORDER BY rank, image) AS place"
+MERGERS = 8  # as many sums reach the driver at most
+STREAM = "A streaming data frame never ends. Give one that is read from stored data."
+NO_WORKERS = (
+    "The Python workers of this Spark cluster can't run this version of dpcov: install it, and the "
+    "same Python, where they run. Nothing was spent."
+)
+IN_MEMORY = (
+    "This mechanism holds all rows in memory, which a cluster's table may not fit. Choose another "
+    "one, or give the rows as a local table."
+)
+
+
+def is_frame(data: object) -> bool:
+    """Whether `data` is a Spark data frame, of a classic session or of Spark Connect."""
+    return any(
+        kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
+        for kind in type(data).__mro__
+    )
+
+
+class SparkSource:
+    """A Spark data frame; its rows stay in the cluster."""
+
+    rereadable = True
+
+    def __init__(self, frame: Any) -> None:
+        if frame.isStreaming:
+            raise SourceError(STREAM)
+        self._frame = frame
+        self._types = [(field.name, field.dataType) for field in frame.schema.fields]
+        self._workers_run = False
+        self.names = tuple(name for name, _ in self._types)
+        self.unfit = {
+            name: str(kind.simpleString()) for name, kind in self._types if _kind(kind) == "ignored"
+        }
+
+    def kinds(self) -> dict[str, Kind]:
+        return {name: _kind(kind) for name, kind in self._types}
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        raise SourceError("The rows of a Spark data frame are read where they are.")
+
+    @quiet(NO_WORKERS)
+    def require_workers(self) -> None:
+        """Refuse, before anything is spent, a cluster whose workers have another dpcov, or none."""
+        if self._workers_run:
+            return
+        one = self._frame.sparkSession.range(0, 1, 1, 1)
+        versions = [row.version for row in one.mapInArrow(_version, "version string").collect()]
+        if versions != [version("dpcov")]:
+            raise SourceError(NO_WORKERS)
+        self._workers_run = True
+
+    def columns(self, names: Sequence[str]) -> Any:
+        """A frame of these columns in this order, found by their place, whatever their names."""
+        plain = self._frame.toDF(*(f"c{at}" for at in range(len(self.names))))
+        return plain.select(*(f"c{self.names.index(name)}" for name in names))
+
+
+class SparkRows(Rows):
+    """The rows of a Spark data frame, seen through its schema.
+
+    Moments and counts are those of the same rows in one file, to the last bit; groups are drawn by
+    the tasks, hence with the same law.
+    """
+
+    def __init__(self, schema: Schema, source: Source) -> None:
+        super().__init__(schema, source, threads=1)
+        self._level = source.level if isinstance(source, LevelSource) else None
+        self._table = spark_source(source)
+        self._table.require_workers()
+
+    def require_answerable(self, mechanism: Mechanism) -> None:
+        if getattr(mechanism, "holds_rows", False):
+            raise MechanismError(IN_MEMORY)
+
+    def integer_rows(self) -> IntegerRows:
+        """Can't be told: they may not fit in memory."""
+        raise MechanismError(IN_MEMORY)
+
+    @quiet(UNREADABLE)
+    def _sums(
+        self,
+        encoder: Encoder,
+        empty: Callable[[], Sum[Total]],
+        groups: int = 1,
+        labels: Entropy | None = None,
+    ) -> list[tuple[Total, int]]:
+        key = b"" if labels is None else labels.words(4).tobytes()
+        by = [] if self._level is None else [self._level.name]
+        columns = tuple(dict.fromkeys([*self.schema.needed, *by]))
+        query = Query(self.schema, columns, encoder, empty, groups, self._level, key)
+        sums = packed_sums(query, self._table.columns(columns))
+        found: dict[int, Any] = {}
+        for row in merged_sums(sums).collect():
+            add_part(found, row.part, row.units, row.integers)
+        return [(total.total(), count) for total, count in unpacked(query, found)]
+
+
+def packed_sums(query: Query, frame: Any) -> Any:
+    """A frame of the packed sums of each task that has rows of `frame`. SENSITIVE."""
+    unit = query.schema.unit
+    if unit is None:
+        return _mapped(frame, functools.partial(sums_of_rows, query), SUMS)
+    ranked = _mapped(frame, functools.partial(images, query), IMAGES)
+    # What failed tasks sent in place of images has no id, hence a place of its own, and is kept.
+    chosen = ranked.selectExpr("id", "image", PLACED).where(f"place <= {unit.max_rows}")
+    return _mapped(chosen, functools.partial(sums_of_images, query), SUMS)
+
+
+def merged_sums(sums: Any) -> Any:
+    """The `packed_sums` of all tasks, added up by `MERGERS` tasks. SENSITIVE.
+
+    All that a task sent goes to one of them. Spark runs a task again where a machine is lost, and
+    what comes out then may differ (groups are drawn afresh; the frame's own query may depend on the
+    order of rows): it replaces the whole sum of that task, never a part of it. Else what a row adds
+    might not be one w w^T to one group, which the sensitivities are for.
+    """
+    by_task = sums.selectExpr("*", "spark_partition_id() AS task").repartition(MERGERS, "task")
+    return _mapped(by_task.drop("task"), merged, SUMS)
+
+
+def spark_source(source: Source) -> SparkSource:
+    """The frame behind a source of Spark rows."""
+    found = source.source if isinstance(source, LevelSource) else source
+    if not isinstance(found, SparkSource):
+        raise TypeError("not a Spark data frame")
+    return found
+
+
+def is_spark(source: Source) -> bool:
+    """Whether the rows of a source are in a Spark cluster."""
+    return isinstance(source.source if isinstance(source, LevelSource) else source, SparkSource)
+
+
+def _kind(kind: Any) -> Kind:
+    name = kind.typeName()
+    return "numeric" if name in NUMBERS else "categorical" if name in TEXTS else "ignored"
+
+
+def _mapped(
+    frame: Any, task: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], columns: str
+) -> Any:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return task(batches)
+
+    return frame.mapInArrow(run, columns)
+
+
+def _version(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The version of dpcov that a worker has."""
+    for _ in batches:
+        yield pa.record_batch([[version("dpcov")]], names=["version"])
