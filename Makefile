@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Tests and benchmarks run side by side on all cores, each with one BLAS thread.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow test-all lint types bench bench-scaling persons accuracy reproduce engines frames analysis \
+.PHONY: help demo test test-slow test-all lint types bench bench-scaling persons spark accuracy reproduce engines frames analysis \
 	discriminant precision \
 	denoising pictures plan-calibration ridge-comparison interval-coverage mahalanobis trust figures docs locks sbom schemas clean
 
@@ -50,6 +50,9 @@ bench-scaling: .venv/ready-bench ## Time and memory against rows, columns and wo
 
 persons: .venv/ready-bench ## Person-level privacy: memory at millions of persons, and what it costs
 	$(ONE_THREAD) $(BIN)/python benchmarks/persons.py
+
+spark: .venv/ready-bench ## Spark: bytes, tasks and CPU beside the cost model (needs pyspark and Java)
+	$(ONE_THREAD) $(BIN)/python benchmarks/spark.py
 
 accuracy: .venv/ready-bench ## Error of releases against the figures of the design
 	$(ONE_THREAD) $(BIN)/python benchmarks/accuracy.py
