@@ -1,0 +1,71 @@
+"""Which tests judge the mutants of a module, beside its own doctests: those that are fast."""
+
+from __future__ import annotations
+
+ADDITIVE = (
+    "tests/conformance/test_accounting.py",
+    "tests/conformance/test_radius_accounting.py",
+    "tests/test_private_radius.py",
+    "tests/test_release_units.py",
+)
+NOISE = ("tests/test_primitives.py", "tests/statistical/test_gaussian_noise.py")
+
+TESTS: dict[str, tuple[str, ...]] = {
+    "src/dpcov/privacy.py": (
+        "tests/test_privacy.py",
+        "tests/test_composition.py",
+        "tests/test_cli_refusals.py",
+    ),
+    "src/dpcov/moment.py": (
+        "tests/test_moment.py",
+        "tests/test_quadratic_forms.py",
+        "tests/conformance/test_radius_accounting.py",
+    ),
+    "src/dpcov/schema.py": ("tests/test_schema.py", "tests/test_persons.py", "tests/test_weights.py"),
+    "src/dpcov/mechanisms/additive.py": (
+        *ADDITIVE,
+        "tests/statistical/test_matrix_laplace.py",
+        "tests/conformance/test_mechanisms.py::"
+        "test_what_is_published_is_the_sum_plus_draws_of_the_stated_laws",
+        "tests/conformance/test_mechanisms.py::"
+        "test_a_sum_beyond_64_bits_is_published_as_the_largest_number",
+    ),
+    "src/dpcov/mechanisms/gaussian.py": ADDITIVE,
+    "src/dpcov/mechanisms/pure.py": (*ADDITIVE, "tests/test_composition.py"),
+    "src/dpcov/mechanisms/matrix_laplace.py": ADDITIVE,
+    "src/dpcov/mechanisms/radius.py": (*ADDITIVE, "tests/test_norm_counts.py"),
+    "src/dpcov/mechanisms/mapped.py": (
+        "tests/test_standardized.py",
+        "tests/test_focused_maps.py",
+        "tests/conformance/test_radius_accounting.py",
+    ),
+    "src/dpcov/mechanisms/standardized.py": ("tests/test_standardized.py",),
+    "src/dpcov/samplers/discrete.py": ("tests/test_discrete.py", *NOISE),
+    "src/dpcov/samplers/scalars.py": (
+        *NOISE,
+        "tests/test_private_radius.py",
+        "tests/conformance/test_accounting.py",
+    ),
+    "src/dpcov/samplers/orthogonal.py": (
+        *NOISE,
+        "tests/conformance/test_accounting.py",
+        "tests/test_denoise.py",
+    ),
+    "src/dpcov/samplers/wishart.py": (
+        "tests/statistical/test_matrix_laplace.py",
+        "tests/conformance/test_accounting.py",
+        "tests/test_denoise.py",
+    ),
+    "src/dpcov/samplers/normal.py": ("tests/test_normal.py", *NOISE),
+    "src/dpcov/samplers/__init__.py": (
+        *NOISE,
+        "tests/conformance/test_accounting.py",
+        "tests/test_releases.py",
+    ),
+    "src/dpcov/encoder.py": ("tests/test_encoder.py", "tests/test_weights.py"),
+    "src/dpcov/linear_map.py": (
+        "tests/test_focused_maps.py",
+        "tests/test_norm_counts.py",
+        "tests/test_encoder.py",
+    ),
+}
