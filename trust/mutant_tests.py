@@ -21,7 +21,11 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_quadratic_forms.py",
         "tests/conformance/test_radius_accounting.py",
     ),
-    "src/dpcov/schema.py": ("tests/test_schema.py", "tests/test_persons.py", "tests/test_weights.py"),
+    "src/dpcov/schema.py": (
+        "tests/test_schema.py",
+        "tests/test_persons.py",
+        "tests/test_weights.py",
+    ),
     "src/dpcov/mechanisms/additive.py": (
         *ADDITIVE,
         "tests/statistical/test_matrix_laplace.py",

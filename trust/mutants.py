@@ -7,8 +7,8 @@ nothing but texts, speed or accuracy; else the run fails. It fails as well where
 about a fault that a test notices, or that is not planted. An import of the library costs more than
 most tests, so tests are collected once, and each fault is planted in a fork, which runs the tests
 that reach its lines. Faults in what runs on import, and those that survive in lines that an import
-reaches, get a fresh import and all tests of their module. (mutmut 3 leaves alone what is outside of functions, and so constants,
-defaults and decorated methods; cosmic-ray starts an interpreter for every fault.)
+reaches, get a fresh import and all tests of their module. (mutmut 3 leaves alone what is outside of
+functions, and so constants and defaults; cosmic-ray starts an interpreter for every fault.)
 """
 
 from __future__ import annotations
@@ -35,16 +35,22 @@ from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
+
 from mutant_tests import TESTS
 from mutations import Mutant, mutants
 from results import show, write
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTES = ROOT / "docs/notes/equivalent-mutants.md"
-LINE = re.compile(r"- (?:`(?P<function>[^`]*)`, )?`(?P<line>[^`]*)`: (?P<changes>.+?): (?P<why>.+)")
+CODE = "`[^`]*`"
+LINE = re.compile(
+    rf"- (?:`(?P<function>[^`]*)`, )?`(?P<line>[^`]*)`: (?P<changes>{CODE}(, {CODE})*): (?P<why>.+)"
+)
 HEAVY = ("numpy", "scipy.optimize", "scipy.special", "scipy.linalg", "scipy.stats", "pyarrow")
 HEAVY += ("pyarrow.csv", "pyarrow.parquet", "pyarrow.compute", "pydantic", "hypothesis", "flint")
 HEAVY += ("cryptography.hazmat.primitives.ciphers", "typer", "rich.console", "sklearn.base")
+OVERDUE = signal.SIGXCPU, signal.SIGPROF, signal.SIGKILL
+MEMORY = 3 * 2**30  # more than the tests need
 SURVIVED, KILLED, TIMED_OUT = "survived", "killed", "timed out"
 Argued = dict[str, set[tuple[str, str, str]]]
 
@@ -75,7 +81,8 @@ def key(mutant: Mutant) -> tuple[str, str, str]:
 def _argument(key: tuple[str, str, str]) -> str:
     """A line of the notes, but for the reason."""
     function, line, change = key
-    return f"- `{function}`, `{line}`: `{change}`: "
+    place = f"`{function}`, " if function else ""
+    return f"- {place}`{line}`: `{change}`: "
 
 
 class Forks:
@@ -109,10 +116,7 @@ class Forks:
                     os.kill(child, signal.SIGKILL)
                 continue
             del self.running[child]
-            died = os.WIFSIGNALED(status) and os.WTERMSIG(status) in (
-                signal.SIGXCPU,
-                signal.SIGKILL,
-            )
+            died = os.WIFSIGNALED(status) and os.WTERMSIG(status) in OVERDUE
             survived = os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0
             self.verdicts[mutant] = TIMED_OUT if died else SURVIVED if survived else KILLED
             if self.verdicts[mutant] == SURVIVED:
@@ -126,7 +130,9 @@ def _quietly(notices: Callable[[], bool], seconds: float) -> None:
     try:
         limit = int(time.process_time() + seconds) + 1
         resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
-        signal.signal(signal.SIGXCPU, signal.SIG_DFL)
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        memory = pages * resource.getpagesize() + MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         nowhere = os.open(os.devnull, os.O_RDWR)
         os.dup2(nowhere, 1)
         os.dup2(nowhere, 2)
@@ -169,9 +175,7 @@ class Collected:
         if session.testsfailed:
             raise SystemExit(f"{self.path.name}: tests can't be collected")
         reached = _from_fork(lambda: self._reach(session.items))
-        failed = [
-            item.nodeid for item, r in zip(session.items, reached, strict=True) if r.failed
-        ]
+        failed = [item.nodeid for item, r in zip(session.items, reached, strict=True) if r.failed]
         if failed:
             raise SystemExit(f"{self.path.name}: fail without a mutant: {', '.join(failed)}")
         self.seconds = sum(r.seconds for r in reached)
@@ -184,9 +188,7 @@ class Collected:
         forks = Forks(self.jobs)
         noticed = mmap.mmap(-1, len(reached))  # shared with the forks: how often each test did
         for mutant in self.planted:
-            those = [
-                at for at, r in enumerate(reached) if not r.lines.isdisjoint(mutant.lines)
-            ]
+            those = [at for at, r in enumerate(reached) if not r.lines.isdisjoint(mutant.lines)]
             if not those:
                 self.verdicts[mutant] = SURVIVED
                 print(f"  not reached: {_argument(key(mutant))}", flush=True)
@@ -194,15 +196,17 @@ class Collected:
             those.sort(key=lambda at: reached[at].seconds / (1 + noticed[at]))
 
             def notices(mutant: Mutant = mutant, those: list[int] = those) -> bool:
-                return _patch(functions, mutant.code) and self._run(session, those, noticed)
+                order = [(at, session.items[at], reached[at].seconds) for at in those]
+                return _patch(functions, mutant.code) and self._run(order, noticed)
 
-            forks.judge(mutant, notices, 5 + 5 * sum(reached[at].seconds for at in those))
+            forks.judge(mutant, notices, 10 + 5 * sum(reached[at].seconds for at in those))
         self.verdicts |= forks.finish()
         return True
 
-    def _run(self, session: pytest.Session, those: list[int], noticed: mmap.mmap) -> bool:
-        items = [session.items[at] for at in those]
-        for at, item, after in zip(those, items, [*items[1:], None], strict=True):
+    def _run(self, order: list[tuple[int, pytest.Item, float]], noticed: mmap.mmap) -> bool:
+        following = [*(item for _, item, _ in order[1:]), None]
+        for (at, item, seconds), after in zip(order, following, strict=True):
+            signal.setitimer(signal.ITIMER_PROF, 3 + 5 * seconds)
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
             if self.failures:
                 noticed[at] = min(255, noticed[at] + 1)
@@ -336,7 +340,16 @@ class _Plain:
 
 def _pytest(path: Path, plugin: object) -> int:
     options = ["-x", "-s", "-p", "no:terminal", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    options += ["-o", "addopts=", "--assert=plain", "--doctest-modules", "-m", "not slow", "--rootdir", str(ROOT)]
+    options += [
+        "-o",
+        "addopts=",
+        "--assert=plain",
+        "--doctest-modules",
+        "-m",
+        "not slow",
+        "--rootdir",
+        str(ROOT),
+    ]
     chosen = [str(ROOT / test) for test in TESTS[str(path.relative_to(ROOT))]]
     return int(pytest.main([*options, str(path), *chosen], plugins=[plugin]))
 
