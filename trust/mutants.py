@@ -85,6 +85,15 @@ def _argument(key: tuple[str, str, str]) -> str:
     return f"- {place}`{line}`: `{change}`: "
 
 
+NO_MUTANT = Mutant("", "", "nothing", range(0), True, compile("", "", "exec"))
+
+
+def _require_survival(control: Forks) -> None:
+    """Tests that fail without a mutant would notice any."""
+    if control.finish()[NO_MUTANT] != SURVIVED:
+        raise SystemExit("tests fail in a fork without a mutant")
+
+
 class Forks:
     """Children that each judge one mutant, `jobs` at a time."""
 
@@ -119,8 +128,8 @@ class Forks:
             died = os.WIFSIGNALED(status) and os.WTERMSIG(status) in OVERDUE
             survived = os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0
             self.verdicts[mutant] = TIMED_OUT if died else SURVIVED if survived else KILLED
-            if self.verdicts[mutant] == SURVIVED:
-                print(f"  survives: {_argument(key(mutant))}", flush=True)
+            if self.verdicts[mutant] == SURVIVED and mutant is not NO_MUTANT:
+                print(f"  {SURVIVED}: {_argument(key(mutant))}", flush=True)
             return
         time.sleep(0.005)
 
@@ -150,7 +159,7 @@ class Reached:
     lines: set[int]
 
 
-@dataclass
+@dataclass(eq=False)
 class Collected:
     """A pytest plugin: in place of running the tests, run those that reach each mutant."""
 
@@ -185,6 +194,10 @@ class Collected:
             for found in gc.get_objects()
             if isinstance(found, FunctionType) and found.__code__.co_filename == str(self.path)
         ]
+        control = Forks(1)
+        order = [(at, session.items[at], r.seconds) for at, r in enumerate(reached)]
+        control.judge(NO_MUTANT, lambda: self._run(order, None), 10 + 5 * self.seconds)
+        _require_survival(control)
         forks = Forks(self.jobs)
         noticed = mmap.mmap(-1, len(reached))  # shared with the forks: how often each test did
         for mutant in self.planted:
@@ -203,13 +216,14 @@ class Collected:
         self.verdicts |= forks.finish()
         return True
 
-    def _run(self, order: list[tuple[int, pytest.Item, float]], noticed: mmap.mmap) -> bool:
+    def _run(self, order: list[tuple[int, pytest.Item, float]], noticed: mmap.mmap | None) -> bool:
         following = [*(item for _, item, _ in order[1:]), None]
         for (at, item, seconds), after in zip(order, following, strict=True):
             signal.setitimer(signal.ITIMER_PROF, 3 + 5 * seconds)
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
-            if self.failures:
+            if self.failures and noticed is not None:
                 noticed[at] = min(255, noticed[at] + 1)
+            if self.failures:
                 return True
         return False
 
@@ -374,7 +388,9 @@ def judged(path: Path, jobs: int) -> dict[Mutant, str]:
     within = [mutant for mutant in planted if not mutant.on_import]
     verdicts, on_import, seconds = _from_fork(serve)
     known = dict(zip(within, verdicts, strict=True))
-    forks = Forks(jobs)
+    control, forks = Forks(1), Forks(jobs)
+    control.judge(NO_MUTANT, lambda: _pytest(path, _Plain()) != 0, 30 + 5 * seconds)
+    _require_survival(control)
     for mutant in planted:
         reached = mutant.on_import or not on_import.isdisjoint(mutant.lines)
         if reached and known.get(mutant, SURVIVED) == SURVIVED:
