@@ -46,6 +46,8 @@ FUNCTIONS = {
 NOT_CODE = {"annotation", "returns", "decorator_list", "exc", "cause", "msg", "bases", "keywords"}
 TEXTS = {"description"}
 
+Key = tuple[str, str, str]  # function, line and change tell a mutant from all others
+
 
 @dataclass(frozen=True)
 class Mutant:
@@ -57,6 +59,17 @@ class Mutant:
     lines: range  # of the statement
     on_import: bool
     code: CodeType
+
+    @property
+    def key(self) -> Key:
+        return self.function, self.line, self.change
+
+
+def argument(key: Key) -> str:
+    """A line of the notes, but for the reason."""
+    function, line, change = key
+    place = f"`{function}`, " if function else ""
+    return f"- {place}`{line}`: `{change}`: "
 
 
 def mutants(source: str, filename: str) -> Iterator[Mutant]:
