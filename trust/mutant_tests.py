@@ -25,6 +25,11 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_schema.py",
         "tests/test_persons.py",
         "tests/test_weights.py",
+        "tests/test_grouped.py::test_a_wrong_column_is_refused_in_one_sentence",
+        "tests/test_grouped.py::test_what_can_not_set_levels_apart_is_refused",
+        "tests/test_grouped.py::test_a_schema_says_where_its_by_is_wrong",
+        "tests/test_grouped.py::test_one_release_is_not_made_of_a_schema_that_asks_for_many",
+        "tests/test_grouped.py::test_a_level_has_the_moments_of_its_rows",
     ),
     "src/dpcov/mechanisms/additive.py": (
         *ADDITIVE,
