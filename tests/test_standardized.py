@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from dpcov.denoise import denoise
 from dpcov.encoder import Encoder
 from dpcov.entropy import Entropy, simulation_generator
-from dpcov.errors import MechanismError
+from dpcov.errors import MechanismError, SourceError
 from dpcov.mechanisms import Gaussian, NuclearLaplace, Standardized, standardized
 from dpcov.moment import Lattice
-from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP, Unit, exact, gaussian_mu
+from dpcov.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, Unit, exact, gaussian_mu
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
 
@@ -28,6 +28,7 @@ LATTICES = {
     "schema's radius": Lattice(D, 2.0, 0.3),
     "more features than fill it": Lattice(8, 2.0, 0.3),
     "small radius": Lattice(D, 0.5, 0.7),
+    "radius off the lattice": Lattice(3, 1.7, 0.3),
     "persons": Lattice(D, 2.0, 0.3, Unit("id", 3)),
 }
 each_lattice = pytest.mark.parametrize("lattice", LATTICES.values(), ids=LATTICES)
@@ -79,6 +80,20 @@ def test_neighbours_change_the_look_by_no_more_than_stated(lattice, neighbors):
     assert absolute <= of_law[1]
     assert squared >= of_law[0] / 3
     assert absolute >= of_law[1] / 2.5
+
+
+@each_lattice
+@each_relation
+def test_the_sensitivities_of_the_look_are_those_of_the_proof(lattice, neighbors):
+    p, k, t = lattice.features, lattice.unit.max_rows, lattice.intercept_units
+    u = min(Q, math.ceil(Q / exact(lattice.radius)))
+    squares, products = Q**2 * u**2 + t**4, Q**2 * t**2
+    root = math.isqrt(p) + (math.isqrt(p) ** 2 < p)  # sqrt(p), rounded up
+    two = 2 if neighbors == SWAP else 1
+    assert standardized.look_sensitivities(lattice, neighbors) == (
+        k**2 * (two * squares + two**2 * products),
+        k * two * (Q**2 + t * Q * root + t**2),
+    )
 
 
 def test_the_sensitivity_of_add_remove_breaks_replace_one_and_rows_break_persons():
@@ -227,11 +242,60 @@ def test_a_mean_that_noise_drowns_stays_at_the_midpoint_and_features_keep_their_
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"look_share": 0.0}, {"look_share": 0.6, "radius_share": 0.5}, {"power": 1.5}, {"power": "a"}],
+    [
+        {"look_share": 0.0},
+        {"look_share": 1.0},
+        {"radius_share": 0.0},
+        {"look_share": 0.6, "radius_share": 0.5},
+        {"look_share": 0.5, "radius_share": 0.5},
+        {"trace_share": 1.0},
+        {"power": 1.5},
+        {"power": -0.1},
+        {"power": "a"},
+    ],
+    ids=str,
 )
 def test_options_that_make_no_sense_are_refused(wrong):
     with pytest.raises(MechanismError):
         Standardized(**wrong)
+
+
+@pytest.mark.parametrize("budget", [PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 1e-6)], ids=str)
+@pytest.mark.parametrize("field", ["look_share", "radius_share"])
+def test_a_share_too_small_for_64_bits_is_refused_when_calibrating(field, budget):
+    with pytest.raises(MechanismError, match="budget is too small"):
+        Standardized(**{field: 1e-40}).calibrate(LATTICES["schema's radius"], budget, ADD)
+
+
+@each_relation
+@pytest.mark.parametrize("budget", [PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 1e-6)], ids=str)
+def test_the_guarantee_is_the_whole_budget_for_the_relation_and_the_unit(budget, neighbors):
+    lattice = LATTICES["persons"]
+    laws = Standardized().calibrate(lattice, budget, str(neighbors))
+    assert laws == Standardized().calibrate(lattice, budget, neighbors)
+    assert laws.guarantee == laws.final.guarantee == Guarantee(budget, neighbors, lattice.unit)
+    assert laws.guarantee.neighbors is neighbors
+    assert laws.final.counts is None  # the radius has its own counts, of mapped rows
+
+
+def test_a_stream_that_is_read_once_is_refused_before_anything_is_read():
+    reader = pa.table(dict(zip("abcd", narrow(9).T, strict=True))).to_reader()
+    with pytest.raises(SourceError, match="twice"):
+        Standardized()(
+            open_rows(reader, NARROW), budget=ZCDP(0.5), neighbors=ADD, entropy=Entropy.seeded(1)
+        )
+    assert reader.read_all().num_rows == 9
+
+
+def test_the_data_is_read_three_times(monkeypatch):
+    rows, reads = open_rows(narrow(50), NARROW), []
+    for method in ("second_moments", "norm_counts"):
+        ask = getattr(type(rows), method)
+        monkeypatch.setattr(
+            type(rows), method, lambda *a, ask=ask, **k: (reads.append(1), ask(*a, **k))[1]
+        )
+    Standardized()(rows, budget=ZCDP(0.5), neighbors=ADD, entropy=Entropy.seeded(1))
+    assert len(reads) == Standardized().passes == 3
 
 
 def test_a_schema_without_an_intercept_is_refused_with_the_next_step():
