@@ -14,9 +14,12 @@ from dpcov.denoise import denoise
 from dpcov.encoder import Encoder
 from dpcov.entropy import Entropy, simulation_generator
 from dpcov.errors import MechanismError, SourceError
-from dpcov.mechanisms import Gaussian, NuclearLaplace, Standardized, standardized
+from dpcov.mechanisms import Gaussian, Standardized, standardized
+from dpcov.mechanisms import NuclearLaplace as NuclearLaplaceMechanism
 from dpcov.moment import Lattice
 from dpcov.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, Unit, exact, gaussian_mu
+from dpcov.samplers.nuclear import NuclearLaplace
+from dpcov.samplers.wishart import WishartDifference
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
 
@@ -138,6 +141,36 @@ def test_look_radius_and_release_spend_exactly_rho(lattice, neighbors):
     assert spent == Fraction(3, 8)
 
 
+@each_relation
+@pytest.mark.parametrize("features", [19, 20, 40])
+def test_wide_tables_get_noise_of_matrix_laplace_that_spends_as_much(features, neighbors):
+    lattice = Lattice(features, 2.0, 0.3)
+    laws = Standardized(trace_share=0.0).calibrate(lattice, PureDP(0.875), neighbors)
+    noise = laws.final.matrix
+    assert isinstance(noise, NuclearLaplace if features < 20 else WishartDifference)
+    of_norm = noise.scale if features < 20 else 2 * noise.scale  # ||D||_* / this is its loss
+    left = Fraction(7, 8) * (1 - 2 * exact(0.07))
+    spent = lattice.nuclear(neighbors) / Fraction(of_norm)
+    assert left * (1 - Fraction(1, 10**12)) <= spent <= left
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_features_are_divided_by_the_stated_power_of_their_spread(power):
+    variances, center = np.array([1e-4, 1e-2, 0.04]), np.array([0.5, -0.25, 0.0])
+    shape, radii = standardized.Spread(center, variances).standardizer(power)
+    units = (variances / 0.04) ** (power / 2)
+    np.testing.assert_allclose(shape.matrix(), np.diag(1 / units), rtol=1e-6)
+    assert shape.center.tolist() == center.tolist()
+    longest = np.linalg.norm((1 + np.abs(center)) / units)
+    mean_square = (variances / units**2).sum()
+    assert radii[-1] == pytest.approx(longest)
+    np.testing.assert_allclose(
+        radii[:-1] ** 2, mean_square * 2.0 ** (np.arange(-8, len(radii) - 9) / 4)
+    )
+    assert (np.diff(radii) > 0).all()
+    assert len(radii) == 34 or radii[-1] < radii[-2] * 2**0.125
+
+
 def test_with_delta_all_variances_are_larger_by_the_rounding():
     lattice, budget = LATTICES["persons"], ApproxDP(1.0, 1e-6)
     laws = Standardized().calibrate(lattice, budget, ADD)
@@ -167,7 +200,11 @@ def correlation_error(mechanism, budget, neighbors, values, seed):
 
 @pytest.mark.parametrize(
     ("plain", "budget"),
-    [(Gaussian(), ApproxDP(1.0, 1e-6)), (Gaussian(), ZCDP(0.1)), (NuclearLaplace(), PureDP(1.0))],
+    [
+        (Gaussian(), ApproxDP(1.0, 1e-6)),
+        (Gaussian(), ZCDP(0.1)),
+        (NuclearLaplaceMechanism(), PureDP(1.0)),
+    ],
 )
 @each_relation
 def test_correlations_of_a_narrow_table_are_several_times_as_accurate(plain, budget, neighbors):
