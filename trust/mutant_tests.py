@@ -8,7 +8,6 @@ ADDITIVE = (
     "tests/test_private_radius.py",
     "tests/test_release_units.py",
 )
-NOISE = ("tests/test_primitives.py", "tests/statistical/test_gaussian_noise.py")
 
 TESTS: dict[str, tuple[str, ...]] = {
     "src/dpcov/privacy.py": (
@@ -51,32 +50,33 @@ TESTS: dict[str, tuple[str, ...]] = {
     "src/dpcov/mechanisms/gaussian.py": ADDITIVE,
     "src/dpcov/mechanisms/pure.py": ADDITIVE,
     "src/dpcov/mechanisms/matrix_laplace.py": ADDITIVE,
-    "src/dpcov/mechanisms/radius.py": (*ADDITIVE, "tests/test_norm_counts.py"),
+    "src/dpcov/mechanisms/radius.py": (
+        "tests/test_private_radius.py",
+        "tests/conformance/test_radius_accounting.py",
+    ),
     "src/dpcov/mechanisms/mapped.py": (
         "tests/test_standardized.py",
         "tests/test_focused_maps.py",
         "tests/conformance/test_radius_accounting.py",
     ),
     "src/dpcov/mechanisms/standardized.py": ("tests/test_standardized.py",),
-    "src/dpcov/samplers/discrete.py": ("tests/test_discrete.py", *NOISE),
+    "src/dpcov/samplers/discrete.py": ("tests/test_discrete.py",),
     "src/dpcov/samplers/scalars.py": (
-        *NOISE,
-        "tests/test_private_radius.py",
+        "tests/test_noise_laws.py",
         "tests/conformance/test_accounting.py",
     ),
     "src/dpcov/samplers/orthogonal.py": (
-        *NOISE,
+        "tests/test_noise_laws.py",
         "tests/conformance/test_accounting.py",
-        "tests/test_denoise.py",
     ),
     "src/dpcov/samplers/wishart.py": (
+        "tests/test_noise_laws.py",
         "tests/statistical/test_matrix_laplace.py",
         "tests/conformance/test_accounting.py",
-        "tests/test_denoise.py",
     ),
-    "src/dpcov/samplers/normal.py": ("tests/test_normal.py", *NOISE),
+    "src/dpcov/samplers/normal.py": ("tests/test_normal.py",),
     "src/dpcov/samplers/__init__.py": (
-        *NOISE,
+        "tests/test_noise_laws.py",
         "tests/conformance/test_accounting.py",
         "tests/test_releases.py",
     ),
