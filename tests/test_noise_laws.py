@@ -106,10 +106,10 @@ MARGIN = Fraction(1, 10**9)
         (ScalarLaplace, SMALLEST_SCALE, LARGEST_SCALE),
         (ScalarGaussian, SMALLEST_VARIANCE, LARGEST_VARIANCE),
         (lambda v: GaussianOrthogonal(3, v), 2 * SMALLEST_VARIANCE, LARGEST_VARIANCE),
-        (lambda c: WishartDifference(3, float(c)), None, Fraction(2**62) / (4 * Fraction(LARGEST) ** 2)),
+        (lambda c: WishartDifference(3, float(c)), None, 2**60 / Fraction(LARGEST) ** 2),
     ],
     ids=["laplace", "gaussian", "orthogonal", "wishart"],
-)  # fmt: skip
+)
 def test_the_range_that_can_be_drawn_has_these_ends(make, least, most):
     make(most * (1 - MARGIN)).require_drawable()
     with pytest.raises(MechanismError, match="budget is too small"):
