@@ -160,6 +160,10 @@ def test_float_probabilities_stay_inside_the_slack(cases):
 
 
 @pytest.mark.parametrize("cases", [laplace_cases, gaussian_cases])
+def test_the_slack_covers_the_proved_error():
+    assert 27 * 2.0**-53 < discrete.SLACK <= 32 * 2.0**-53
+
+
 def test_slack_would_not_cover_single_precision(cases):
     for exponents in cases():
         exponents.floats[:] = exponents.floats.astype(np.float32)
