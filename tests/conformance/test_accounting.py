@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import Gaussian, MatrixLaplace
+from dpcov.mechanisms import Gaussian, MatrixLaplace, additive
 from dpcov.moment import Lattice
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP, Unit, exact, gaussian_mu
 from dpcov.samplers.orthogonal import GaussianOrthogonal
@@ -214,6 +214,13 @@ def test_a_relation_by_name_is_guaranteed_as_the_relation(neighbors):
         named = kind().calibrate(lattice, budget, str(neighbors))
         assert named == kind().calibrate(lattice, budget, neighbors)
         assert named.guarantee.neighbors is neighbors
+
+
+@pytest.mark.parametrize(
+    ("spread", "shift"), [(1.0, 0), (2.0**10, 0), (2.0**11 - 1, 0), (2.0**11, 1), (2.0**40, 30)]
+)
+def test_the_published_lattice_is_2_to_the_minus_10_of_the_noise(spread, shift):
+    assert additive.shift_for(spread) == shift
 
 
 @each_relation
