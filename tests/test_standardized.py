@@ -277,6 +277,16 @@ def test_a_mean_that_noise_drowns_stays_at_the_midpoint_and_features_keep_their_
     np.testing.assert_allclose(spread.center, 2 * narrow(50).mean(axis=0) - 1, atol=1e-4)
 
 
+@pytest.mark.parametrize("end", [0.0, 1.0])
+def test_no_center_is_beyond_the_bounds(end):
+    rows = open_rows(np.full((200, D), end), NARROW)
+    law = Standardized().calibrate(rows.lattice(), ZCDP(2.0), ADD).look
+    centers = [standardized.look(rows, law, Entropy.seeded(seed)).center for seed in range(20)]
+    found = np.concatenate(centers) * (1 if end else -1)
+    assert found.max() == 1  # where noise would take it further
+    assert found.min() < 1
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
