@@ -134,6 +134,18 @@ def test_a_wishart_law_that_64_bits_cannot_hold_draws_nothing():
         WishartDifference(3, 2.0**60).sample(Entropy.seeded(1))
 
 
+def test_wishart_noise_is_rounded_to_the_nearest_integer_halves_up(monkeypatch):
+    drawn = np.array([[0.49, 0.5], [-0.5, -0.51]])
+    monkeypatch.setattr(WishartDifference, "_difference", lambda *_: drawn)
+    assert WishartDifference(2, 1.0).sample(Entropy.seeded(1)).tolist() == [[0, 1], [0, -1]]
+
+
+def test_wishart_noise_may_be_as_small_as_one_likes():
+    law = WishartDifference(3, 1e-9)
+    law.require_drawable()
+    assert not law.sample(Entropy.seeded(1)).any()
+
+
 def test_matrices_are_put_together_from_diagonals_and_what_is_below():
     made = symmetric(np.array([[1, 2, 3], [7, 8, 9]]), np.array([[4, 5, 6], [10, 11, 12]]))
     assert made[0].tolist() == [[1, 4, 5], [4, 2, 6], [5, 6, 3]]
