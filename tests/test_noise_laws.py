@@ -47,6 +47,14 @@ def test_draws_have_the_moments_that_the_law_states(law, how):
 
 
 @each_law
+def test_invariant_noise_has_half_the_variance_off_the_diagonal(law):
+    assert law.rotation_invariant
+    draws = law.samples(2000, Entropy.seeded(6)).astype(float)
+    off = (draws[:, *np.triu_indices(D, 1)] ** 2).mean()
+    assert off == pytest.approx(law.diagonal_variance / 2, rel=0.05)
+
+
+@each_law
 def test_the_spectrum_ends_at_the_least_of_one_over_g_and_the_r_transform(law):
     def at(g):
         return 1 / g + law.r_transform(np.array([g + 0j])).real[0]
