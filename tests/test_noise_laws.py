@@ -70,11 +70,11 @@ def test_the_spectrum_ends_at_the_least_of_one_over_g_and_the_r_transform(law):
 
 @each_law
 def test_a_rescaled_law_is_that_of_the_multiple(law):
-    twice = law.rescaled(2.0)
-    assert twice.dimension == D
-    assert twice.diagonal_variance == pytest.approx(4 * law.diagonal_variance)
-    assert twice.spread == pytest.approx(2 * law.spread)
-    assert twice.edge == pytest.approx(2 * law.edge)
+    thrice = law.rescaled(3.0)
+    assert thrice.dimension == D
+    assert thrice.diagonal_variance == pytest.approx(9 * law.diagonal_variance)
+    assert thrice.spread == pytest.approx(3 * law.spread)
+    assert thrice.edge == pytest.approx(3 * law.edge)
 
 
 SCALARS = [ScalarLaplace(Fraction(700, 3)), ScalarGaussian(Fraction(70000, 3))]
