@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpcov.encoder import Encoder
 from dpcov.linear_map import FINE_UNITS, LinearMap
 from dpcov.moment import UNITS_PER_RADIUS
 from dpcov.schema import Schema
@@ -254,3 +255,63 @@ def test_undeclared_and_missing_levels_follow_their_policies(policy, undeclared,
 )
 def test_numbers_are_scaled_to_their_bounds_and_moved_inside(value, expected):
     assert column(numeric(0, 10), pa.array([float(value)])) == [[expected * UNIT]]
+
+
+def test_a_map_is_only_ever_applied_to_integers_that_it_is_exact_for(monkeypatch):
+    applied = []
+    apply = LinearMap.apply
+
+    def spied(self, fine):
+        applied.append(fine.copy())
+        return apply(self, fine)
+
+    monkeypatch.setattr(LinearMap, "apply", spied)
+    rng = np.random.default_rng(3)
+    cells = np.where(rng.uniform(size=(200, 3)) < 0.1, np.nan, rng.uniform(-1.2, 1.2, (200, 3)))
+    table = pa.table(list(cells.T), ["a", "b", "c"])
+    schema = schema_of("a", "b", "c", lower=-1, upper=1, radius=50.0, intercept=0)
+    center = np.array([0.9, -1.0, 1 / 3])
+    encoded = encode(table, schema, LinearMap.focused(np.eye(3), 50.0, center))
+    fine = np.concatenate(applied, axis=1)
+    assert (fine == np.rint(fine)).all()
+    assert np.abs(fine).max() <= FINE_UNITS
+    whole = np.nan_to_num(np.clip(cells, -1, 1)) - center
+    assert np.abs(encoded - whole * UNIT / 50).max() < 0.51
+
+
+def test_weighted_rows_are_mapped_by_the_root_of_their_share():
+    columns = {"a": numeric(-1, 1), "b": numeric(-1, 1)}
+    schema = Schema.parse(
+        {"columns": columns, "radius": 8.0, "weight": {"column": "w", "maximum": 4.0}}
+    )
+    table = pa.table({"a": [0.5, 0.5], "b": [-1.0, -1.0], "w": [1.0, 4.0]})
+    shape = LinearMap.rounded(np.array([[2.0, 0.0], [1.0, 1.0]]))
+    half, whole = encode(table, schema, shape)
+    np.testing.assert_allclose(whole[:2], np.array([1.0, -0.5]) * UNIT / 8, atol=1)
+    np.testing.assert_allclose(half, whole / 2, atol=1)
+
+
+@pytest.mark.parametrize("radius", [3.0, 7.0])
+def test_a_feature_at_its_bound_is_rounded_down(radius):
+    schema = schema_of("a", "b", lower=-1, upper=1, radius=radius, intercept=0)
+    encoded = encode(pa.table({"a": [1.0, 9.0], "b": [-1.0, -9.0]}), schema)
+    most = UNIT // int(radius)
+    assert encoded.tolist() == [[most, -most], [most, -most]]
+
+
+@pytest.mark.parametrize("radius", [0.4, 1.7, 5.0])
+def test_fine_rows_are_the_encoded_rows_within_the_radius(radius):
+    rng = np.random.default_rng(4)
+    cells = np.where(rng.uniform(size=(300, 4)) < 0.1, np.nan, rng.uniform(-1.2, 1.2, (300, 4)))
+    cells[:5] = [[1, 0, 0, 0], [1, 1, 1, 1], [0, 0, 0, 0], [-1, 0, 0, 0], [np.nan] * 4]
+    names = list("abcd")
+    schema = schema_of(*names, lower=-1, upper=1, radius=radius, intercept=0)
+    (batch,) = pa.table(list(cells.T), names).to_batches()
+    fine = Encoder(schema, lattice_of(schema)).fine_rows(batch)
+    assert (fine == np.trunc(fine)).all()
+    squared = [sum(int(x) ** 2 for x in row) for row in fine.T]
+    assert max(squared) <= FINE_UNITS**2
+    whole = np.nan_to_num(np.clip(cells, -1, 1))
+    norms = np.linalg.norm(whole, axis=1, keepdims=True)
+    clipped = whole * np.minimum(1, radius / np.maximum(norms, 1e-9))
+    np.testing.assert_allclose(fine.T, clipped * (FINE_UNITS / radius), atol=2)

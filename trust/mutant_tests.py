@@ -92,6 +92,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_weights.py::test_a_row_counts_with_its_share_of_the_largest_weight",
         "tests/test_weights.py::test_a_weight_that_is_none_counts_nothing",
         "tests/test_weights.py::test_the_clip_comes_after_the_weight",
+        "tests/test_weights.py::test_rows_kept_in_memory_are_weighted",
         "tests/test_focused_maps.py",
     ),
     "src/dpcov/linear_map.py": (
