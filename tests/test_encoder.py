@@ -138,6 +138,17 @@ def test_a_map_that_is_no_finite_matrix_is_refused(matrix):
         LinearMap.rounded(np.array(matrix))
 
 
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_a_map_with_one_entry_that_is_not_finite_is_refused(wrong):
+    with pytest.raises(ValueError, match="finite"):
+        LinearMap.rounded(np.array([[1.0, 2.0], [3.0, wrong]]))
+
+
+def test_nested_lists_of_integers_are_a_map():
+    shape = LinearMap.rounded([[1, 2], [0, -4]])
+    assert shape.matrix().tolist() == [[1.0, 2.0], [0.0, -4.0]]
+
+
 def rows_at_the_radius(width: int = 5) -> np.ndarray:
     rows = np.random.default_rng(3).standard_normal((500, width))
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
