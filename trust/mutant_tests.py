@@ -59,8 +59,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/conformance/test_radius_accounting.py",
     ),
     "src/dpcov/mechanisms/mapped.py": (
+        "tests/test_mapped.py",
         "tests/test_standardized.py",
-        "tests/conformance/test_radius_accounting.py",
     ),
     "src/dpcov/mechanisms/standardized.py": ("tests/test_standardized.py",),
     "src/dpcov/samplers/discrete.py": ("tests/test_discrete.py",),
