@@ -207,6 +207,11 @@ def test_a_share_for_the_radius_outside_of_0_to_1_is_refused(kind, share):
         kind(radius="secret")
 
 
+@pytest.mark.parametrize("kind", [Gaussian, MatrixLaplace])
+def test_a_private_radius_takes_a_second_pass(kind):
+    assert (kind().passes, kind(radius="private").passes) == (1, 2)
+
+
 @each_relation
 def test_a_relation_by_name_is_guaranteed_as_the_relation(neighbors):
     lattice = SHAPES["d=2"]
