@@ -56,6 +56,18 @@ def test_radius_and_release_spend_rho_after_the_rounding(neighbors, given, monke
     np.testing.assert_allclose(seen["radii"], expected)
 
 
+@pytest.mark.parametrize("center", [[0.5, 0.0, 0.0], [0.0, 0.0, 0.0]], ids=str)
+def test_a_center_is_stated_wherever_a_feature_has_one(center):
+    rows = open_rows(np.full((9, P), 0.5), SCHEMA)
+    shape = LinearMap.rounded(np.eye(P), center=np.array(center))
+    final = Gaussian().calibrate(rows.lattice(), ZCDP(0.5), Neighbors.ADD_REMOVE)
+    made = mapped.release_at(Gaussian(), rows, shape, 2.0, final, Entropy.seeded(1))
+    assert (made.center is None) == (not any(center))
+    assert made.center is None or made.center.tolist() == center
+    assert made.linear_map.tolist() == np.eye(P).tolist()
+    assert made.lattice.radius == 2.0
+
+
 @pytest.mark.parametrize("k", [1, 3])
 def test_counts_have_the_noise_of_as_many_rows_as_a_unit_has(k):
     lattice = open_rows(np.zeros((1, P)), SCHEMA).lattice()

@@ -10,11 +10,7 @@ ADDITIVE = (
 )
 
 TESTS: dict[str, tuple[str, ...]] = {
-    "src/dpcov/privacy.py": (
-        "tests/test_privacy.py",
-        "tests/test_composition.py",
-        "tests/test_cli_refusals.py",
-    ),
+    "src/dpcov/privacy.py": ("tests/test_privacy.py", "tests/test_composition.py"),
     "src/dpcov/moment.py": (
         "tests/test_moment.py",
         "tests/test_quadratic_forms.py",
