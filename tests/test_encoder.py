@@ -268,7 +268,8 @@ def test_numbers_are_scaled_to_their_bounds_and_moved_inside(value, expected):
     assert column(numeric(0, 10), pa.array([float(value)])) == [[expected * UNIT]]
 
 
-def test_a_map_is_only_ever_applied_to_integers_that_it_is_exact_for(monkeypatch):
+@pytest.mark.parametrize(("make", "cap"), [(LinearMap.focused, 2), (LinearMap.rounded, 1)])
+def test_a_map_is_only_ever_applied_to_integers_that_it_is_exact_for(make, cap, monkeypatch):
     applied = []
     apply = LinearMap.apply
 
@@ -282,11 +283,12 @@ def test_a_map_is_only_ever_applied_to_integers_that_it_is_exact_for(monkeypatch
     table = pa.table(list(cells.T), ["a", "b", "c"])
     schema = schema_of("a", "b", "c", lower=-1, upper=1, radius=50.0, intercept=0)
     center = np.array([0.9, -1.0, 1 / 3])
-    encoded = encode(table, schema, LinearMap.focused(np.eye(3), 50.0, center))
+    reach = [50.0] if cap == 2 else []
+    encoded = encode(table, schema, make(np.eye(3), *reach, center=center))
     fine = np.concatenate(applied, axis=1)
     assert (fine == np.rint(fine)).all()
     assert np.abs(fine).max() <= FINE_UNITS
-    whole = np.nan_to_num(np.clip(cells, -1, 1)) - center
+    whole = np.clip(np.nan_to_num(np.clip(cells, -1, 1)) - center, -cap, cap)
     assert np.abs(encoded - whole * UNIT / 50).max() < 0.51
 
 

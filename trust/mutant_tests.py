@@ -1,4 +1,7 @@
-"""Which tests judge the mutants of a module, beside its own doctests: those that are fast."""
+"""Which tests judge the mutants of a module, beside its own doctests: those that are fast.
+
+Modules that are not in the table have not been tested in this way.
+"""
 
 from __future__ import annotations
 
