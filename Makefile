@@ -7,7 +7,7 @@ ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
 .PHONY: help demo test test-slow test-all lint types bench bench-scaling persons spark accuracy reproduce engines frames analysis \
 	discriminant precision \
-	denoising pictures plan-calibration ridge-comparison interval-coverage mahalanobis trust figures docs locks sbom schemas clean
+	denoising pictures plan-calibration ridge-comparison interval-coverage mahalanobis trust mutants figures docs locks sbom schemas clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -97,6 +97,9 @@ mahalanobis: .venv/ready-bench ## Errors relative to the covariance, without bou
 
 trust: .venv/ready-test ## Attacks on the library, and the figure that each gives
 	$(ONE_THREAD) PYTHONPATH=benchmarks:trust $(BIN)/python trust/trust.py
+
+mutants: .venv/ready-test ## Small faults in the modules that carry the guarantee; tests must notice
+	$(ONE_THREAD) PYTHONPATH=benchmarks:trust $(BIN)/python trust/mutants.py
 
 figures: .venv/ready-bench ## Put measured results into the documents (after accuracy, bench, engines, trust)
 	$(BIN)/python benchmarks/figures.py

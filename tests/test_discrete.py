@@ -159,6 +159,10 @@ def test_float_probabilities_stay_inside_the_slack(cases):
     assert worst <= 26 * 2.0**-53  # the proof; the 64 bits of U take one more
 
 
+def test_the_slack_covers_the_proved_error():
+    assert 27 * 2.0**-53 < discrete.SLACK <= 32 * 2.0**-53
+
+
 @pytest.mark.parametrize("cases", [laplace_cases, gaussian_cases])
 def test_slack_would_not_cover_single_precision(cases):
     for exponents in cases():

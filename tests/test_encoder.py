@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpcov.encoder import Encoder
 from dpcov.linear_map import FINE_UNITS, LinearMap
 from dpcov.moment import UNITS_PER_RADIUS
 from dpcov.schema import Schema
@@ -137,6 +138,17 @@ def test_a_map_that_is_no_finite_matrix_is_refused(matrix):
         LinearMap.rounded(np.array(matrix))
 
 
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_a_map_with_one_entry_that_is_not_finite_is_refused(wrong):
+    with pytest.raises(ValueError, match="finite"):
+        LinearMap.rounded(np.array([[1.0, 2.0], [3.0, wrong]]))
+
+
+def test_nested_lists_of_integers_are_a_map():
+    shape = LinearMap.rounded([[1, 2], [0, -4]])
+    assert shape.matrix().tolist() == [[1.0, 2.0], [0.0, -4.0]]
+
+
 def rows_at_the_radius(width: int = 5) -> np.ndarray:
     rows = np.random.default_rng(3).standard_normal((500, width))
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
@@ -254,3 +266,65 @@ def test_undeclared_and_missing_levels_follow_their_policies(policy, undeclared,
 )
 def test_numbers_are_scaled_to_their_bounds_and_moved_inside(value, expected):
     assert column(numeric(0, 10), pa.array([float(value)])) == [[expected * UNIT]]
+
+
+@pytest.mark.parametrize(("make", "cap"), [(LinearMap.focused, 2), (LinearMap.rounded, 1)])
+def test_a_map_is_only_ever_applied_to_integers_that_it_is_exact_for(make, cap, monkeypatch):
+    applied = []
+    apply = LinearMap.apply
+
+    def spied(self, fine):
+        applied.append(fine.copy())
+        return apply(self, fine)
+
+    monkeypatch.setattr(LinearMap, "apply", spied)
+    rng = np.random.default_rng(3)
+    cells = np.where(rng.uniform(size=(200, 3)) < 0.1, np.nan, rng.uniform(-1.2, 1.2, (200, 3)))
+    table = pa.table(list(cells.T), ["a", "b", "c"])
+    schema = schema_of("a", "b", "c", lower=-1, upper=1, radius=50.0, intercept=0)
+    center = np.array([0.9, -1.0, 1 / 3])
+    reach = [50.0] if cap == 2 else []
+    encoded = encode(table, schema, make(np.eye(3), *reach, center=center))
+    fine = np.concatenate(applied, axis=1)
+    assert (fine == np.rint(fine)).all()
+    assert np.abs(fine).max() <= FINE_UNITS
+    whole = np.clip(np.nan_to_num(np.clip(cells, -1, 1)) - center, -cap, cap)
+    assert np.abs(encoded - whole * UNIT / 50).max() < 0.51
+
+
+def test_weighted_rows_are_mapped_by_the_root_of_their_share():
+    columns = {"a": numeric(-1, 1), "b": numeric(-1, 1)}
+    schema = Schema.parse(
+        {"columns": columns, "radius": 8.0, "weight": {"column": "w", "maximum": 4.0}}
+    )
+    table = pa.table({"a": [0.5, 0.5], "b": [-1.0, -1.0], "w": [1.0, 4.0]})
+    shape = LinearMap.rounded(np.array([[2.0, 0.0], [1.0, 1.0]]))
+    half, whole = encode(table, schema, shape)
+    np.testing.assert_allclose(whole[:2], np.array([1.0, -0.5]) * UNIT / 8, atol=1)
+    np.testing.assert_allclose(half, whole / 2, atol=1)
+
+
+@pytest.mark.parametrize("radius", [3.0, 7.0])
+def test_a_feature_at_its_bound_is_rounded_down(radius):
+    schema = schema_of("a", "b", lower=-1, upper=1, radius=radius, intercept=0)
+    encoded = encode(pa.table({"a": [1.0, 9.0], "b": [-1.0, -9.0]}), schema)
+    most = UNIT // int(radius)
+    assert encoded.tolist() == [[most, -most], [most, -most]]
+
+
+@pytest.mark.parametrize("radius", [0.4, 1.7, 5.0])
+def test_fine_rows_are_the_encoded_rows_within_the_radius(radius):
+    rng = np.random.default_rng(4)
+    cells = np.where(rng.uniform(size=(300, 4)) < 0.1, np.nan, rng.uniform(-1.2, 1.2, (300, 4)))
+    cells[:5] = [[1, 0, 0, 0], [1, 1, 1, 1], [0, 0, 0, 0], [-1, 0, 0, 0], [np.nan] * 4]
+    names = list("abcd")
+    schema = schema_of(*names, lower=-1, upper=1, radius=radius, intercept=0)
+    (batch,) = pa.table(list(cells.T), names).to_batches()
+    fine = Encoder(schema, lattice_of(schema)).fine_rows(batch)
+    assert (fine == np.trunc(fine)).all()
+    squared = [sum(int(x) ** 2 for x in row) for row in fine.T]
+    assert max(squared) <= FINE_UNITS**2
+    whole = np.nan_to_num(np.clip(cells, -1, 1))
+    norms = np.linalg.norm(whole, axis=1, keepdims=True)
+    clipped = whole * np.minimum(1, radius / np.maximum(norms, 1e-9))
+    np.testing.assert_allclose(fine.T, clipped * (FINE_UNITS / radius), atol=2)

@@ -102,6 +102,12 @@ def test_the_intercept_is_rounded_up_from_its_decimal():
     assert [Lattice(3, 1.0, tau).dimension for tau in (0.0, 1e-9, 1.0)] == [3, 4, 4]
 
 
+def test_a_radius_is_2_to_the_20_steps_and_no_intercept_is_the_default():
+    assert Lattice(1, 3.0).step == 3.0 * 2.0**-20
+    assert Lattice(1, 3.0) == Lattice(1, 3.0, 0.0, Unit(None, 1))
+    assert Lattice(1, 3.0).bound == 2**40
+
+
 @pytest.mark.parametrize("k", [1, 3])
 @pytest.mark.parametrize(
     ("features", "intercept", "two_sided"),

@@ -6,7 +6,7 @@ from scipy import stats
 from scipy.special import ndtr
 
 from dpcov.entropy import Entropy
-from dpcov.samplers.normal import LARGEST, standard_normals
+from dpcov.samplers.normal import LARGEST, standard_exponentials, standard_normals
 
 COUNT = 500_000
 PASSES, REJECTED = 1e-3, 1e-9
@@ -67,7 +67,7 @@ def test_extreme_words_stay_within_the_stated_bound():
     smallest, largest = normals_of(0, 1)
     assert (smallest, largest) == (-largest, largest)
     assert largest == pytest.approx(-stats.norm.ppf(2.0**-65), rel=1e-12)
-    assert 9.1 < largest < LARGEST
+    assert largest < LARGEST < largest + 0.1
     assert np.abs(normals_of(2**64 - 1, 2**64 - 2)).max() < 1e-9
 
 
@@ -83,3 +83,17 @@ def test_every_word_near_the_tail_gives_its_own_value():
     assert (np.diff(far) < 0).all()
     tails = (np.arange(1000) + 0.5) * 2.0**-64
     np.testing.assert_allclose(ndtr(-far), tails, rtol=1e-11)
+
+
+def test_exponentials_are_standard_and_of_no_other_scale():
+    values = standard_exponentials(50_000, Entropy.seeded(2))
+    assert stats.kstest(values, "expon").pvalue > PASSES
+    for wrong in (0.95, 1.05):
+        assert stats.kstest(values * wrong, "expon").pvalue < REJECTED
+
+
+def test_exponentials_of_extreme_words_are_within_the_stated_range():
+    least, most = standard_exponentials(2, Fixed(2**64 - 1, 0))
+    assert least == 0
+    assert most == pytest.approx(64 * np.log(2), rel=1e-12)
+    assert most < 44.4

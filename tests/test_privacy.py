@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from fractions import Fraction
 
 import mpmath
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcov.errors import BudgetError
+from dpcov.errors import BudgetError, MechanismError
 from dpcov.privacy import (
     ZCDP,
     ApproxDP,
@@ -24,6 +25,8 @@ from dpcov.privacy import (
     exact,
     gaussian_delta,
     gaussian_mu,
+    neighbors_named,
+    renyi_epsilon_at,
     round_down,
     round_up,
     upper_float,
@@ -112,6 +115,16 @@ def test_gaussian_delta_is_rounded_up(mu, epsilon) -> None:
     assert true_delta(mu, epsilon) <= gaussian_delta(mu, epsilon) <= 1
 
 
+@pytest.mark.parametrize("mu", [1.0, 2.0, 4.0])
+def test_the_delta_of_a_mu_gives_back_less_than_that_mu(mu) -> None:
+    delta = gaussian_delta(mu, 1.0)
+    assert mu * (1 - 1e-8) < gaussian_mu(1.0, delta) < mu * (1 - 1e-10)
+
+
+def test_delta_is_next_to_nothing_where_epsilon_over_mu_overflows() -> None:
+    assert 0 < gaussian_delta(1e-10, 1e300) < 1e-299
+
+
 @pytest.mark.parametrize(("epsilon", "delta"), [(1e-5, 1e-320), (1e-200, 1e-299), (1e308, 1e-305)])
 def test_a_budget_beyond_float64_is_refused_not_rounded(epsilon, delta) -> None:
     with pytest.raises(BudgetError, match="Use a larger delta"):
@@ -166,8 +179,30 @@ def test_the_epsilon_of_any_rho_is_a_number(rho, delta) -> None:
     ("rho", "delta"), [(0.0, 0.1), (1.0, 0.0), (math.nan, 0.1), (1.0, math.nan)]
 )
 def test_the_epsilon_of_nonsense_is_refused(rho, delta) -> None:
-    with pytest.raises(BudgetError):
+    with pytest.raises(BudgetError, match=r"^(rho|delta) must be"):
         zcdp_epsilon(rho, delta)
+    with pytest.raises(BudgetError, match=r"^(epsilon|delta) must be"):
+        gaussian_mu(rho, delta)
+
+
+def test_the_largest_rho_that_has_an_epsilon_has_one() -> None:
+    assert zcdp_epsilon(1e290, 0.1) < math.inf
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    excess=st.floats(-6, 6).map(lambda x: 10.0**x),
+    divergence=st.floats(-6, 3).map(lambda x: 10.0**x),
+    delta=st.floats(-12, -0.1).map(lambda x: 10.0**x),
+)
+def test_the_epsilon_of_an_order_is_rounded_up_by_next_to_nothing(
+    excess, divergence, delta
+) -> None:
+    x = mpmath.mpf(excess)
+    logs = -mpmath.log1p(1 / x), -mpmath.log(delta) / x, -mpmath.log1p(x) / x
+    exactly = divergence + sum(logs)
+    slack = 5e-15 * (divergence + sum(map(abs, logs)))
+    assert exactly <= renyi_epsilon_at(excess, divergence, delta) <= exactly + slack
 
 
 @settings(max_examples=100)
@@ -181,6 +216,28 @@ def test_rounding_goes_the_stated_way_by_one_step_at_most(value) -> None:
         >= value
         > Fraction(math.nextafter(upper_float(value), -math.inf))
     )
+
+
+def test_the_largest_float_is_not_too_large_to_round() -> None:
+    largest = sys.float_info.max
+    assert (round_up(exact(largest)), round_down(exact(-largest))) == (largest, -largest)
+    with pytest.raises(BudgetError, match="more than a number can hold"):
+        round_up(2 * exact(largest))
+
+
+def test_a_relation_goes_by_its_name_alone() -> None:
+    assert [neighbors_named(str(each)) for each in Neighbors] == list(Neighbors)
+    with pytest.raises(MechanismError, match="Choose one of: add-remove, replace-one"):
+        neighbors_named("swap")
+
+
+def test_units_and_budgets_say_what_they_are() -> None:
+    assert Unit() == Unit(None, 1)
+    assert str(Unit()) == "one row"
+    assert str(Unit("id", 3)) == "one person (column 'id'), up to 3 rows"
+    assert str(PureDP(0.5)) == "pure differential privacy, epsilon = 0.5"
+    assert str(ZCDP(0.5)) == "zero-concentrated differential privacy, rho = 0.5"
+    assert str(ApproxDP(0.5, 1e-9)) == "(epsilon, delta)-differential privacy, (0.5, 1e-09)"
 
 
 def words(

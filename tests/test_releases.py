@@ -277,6 +277,23 @@ def test_too_few_rows_give_the_trace_alone() -> None:
         made.noisy()
 
 
+@pytest.mark.parametrize("mechanism", ["matrix-laplace", "gaussian"])
+@pytest.mark.parametrize("neighbors", Neighbors)
+@pytest.mark.parametrize("columns", [1, 2])
+def test_the_gate_is_for_more_than_one_column_and_a_public_number_of_rows(
+    columns, neighbors, mechanism
+) -> None:
+    table = np.zeros((1, columns))
+    budget = {"epsilon": 1e-3} if mechanism == "matrix-laplace" else {"rho": 1e-6}
+    made = dpcov.release(
+        table, lower=-1, upper=1, intercept=0.0, neighbors=neighbors, mechanism=mechanism, **budget
+    )
+    shut = columns > 1 and neighbors == Neighbors.REPLACE_ONE
+    assert (made.published is None) == shut
+    assert (made.noise is None) == shut
+    assert (made.published_trace is None) == (columns == 1)
+
+
 @pytest.mark.parametrize("columns", [1, 30, 200])
 @pytest.mark.parametrize("epsilon", [1e-2, 100.0])
 def test_no_file_is_larger_than_the_room_that_is_asked_for(tmp_path, columns, epsilon) -> None:

@@ -7,9 +7,10 @@ import tomllib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from dpcov.errors import SchemaError
-from dpcov.schema import MAX_FEATURES, FileOptions, Schema, draft, level_text
+from dpcov.schema import MAX_FEATURES, FileOptions, Numeric, Schema, draft, level_text
 from strategies import categorical, numeric, schema_of
 
 TOML = """
@@ -112,6 +113,18 @@ def test_the_default_radius_is_the_largest_norm_and_the_default_unit_a_row():
         ({"columns": {"c": numeric()}, "file": {"separator": ";;"}}, "file.separator"),
         ({"columns": {"c": numeric()}, "file": {"separator": '"'}}, "one ASCII character"),
         ({"columns": {"c": numeric()}, "file": {"comment": "\n"}}, "one ASCII character"),
+        ({"columns": {"c": numeric()}, "file": {"comment": "##"}}, "file.comment"),
+        ({"columns": {"c": numeric()}, "file": {"comment": ""}}, "file.comment"),
+        ({"columns": {"c": numeric()}, "file": {"separator": ""}}, "file.separator"),
+        ({"columns": {"c": numeric()}, "radius": 1e-100}, "radius"),
+        ({"columns": {"c": numeric()}, "radius": 1e100}, "radius"),
+        ({"columns": {"c": numeric()}, "weight": {"column": "w", "maximum": 1e-100}}, "maximum"),
+        ({"columns": {"c": numeric()}, "weight": {"column": "w", "maximum": 1e100}}, "maximum"),
+        ({"columns": {"c": numeric()}, "intercept": -1e-9}, "intercept"),
+        (
+            {"columns": {"c": numeric()}, "unit": {"column": "p", "max_rows": 2**20 + 1}},
+            "max_rows",
+        ),
         ({"columns": {"c": numeric()}, "file": {"skip_lines": -1}}, "file.skip_lines"),
     ],
 )
@@ -121,6 +134,55 @@ def test_a_fault_is_named_in_one_sentence(document, words):
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
     assert "pydantic" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"radius": 1.5e-100},
+        {"radius": 0.9e100},
+        {"intercept": 0.0},
+        {"intercept": 1.0},
+        {"weight": {"column": "w", "maximum": 1.5e-100}},
+        {"weight": {"column": "w", "maximum": 0.9e100}},
+        {"unit": {"column": "p", "max_rows": 1}},
+        {"unit": {"column": "p", "max_rows": 2**20}},
+        {"file": {"skip_lines": 0, "separator": ";", "comment": "#"}},
+    ],
+    ids=str,
+)
+def test_what_is_just_within_its_range_is_accepted(fields):
+    assert isinstance(one(numeric(), **fields), Schema)
+
+
+def test_as_many_features_as_integers_are_exact_for_are_accepted():
+    assert MAX_FEATURES * 2**40 < 2**53 <= (MAX_FEATURES + 1) * 2**40
+    assert len(one(categorical(*range(MAX_FEATURES))).features) == MAX_FEATURES
+
+
+def test_a_coordinate_is_the_value_about_the_midpoint_over_the_half_range():
+    feature = one(numeric(2.0, 10.0)).features[0]
+    assert (feature.center, feature.scale) == (6.0, 4.0)
+    indicator = one({"kind": "categorical", "levels": ["x"]}).features
+    assert [(f.name, f.center, f.scale) for f in indicator] == [("c=x", 0.0, 1.0)]
+
+
+def test_what_is_left_out_is_the_safe_choice():
+    schema = one(numeric())
+    assert (schema.intercept, schema.missing, schema.file) == (0.3, ("",), FileOptions())
+    options = FileOptions()
+    assert (options.header, options.separator, options.skip_lines) == (True, ",", 0)
+    assert (options.comment, options.quote, options.compression) == (None, True, "auto")
+
+
+def test_a_schema_is_frozen_and_its_errors_hide_their_input():
+    schema = one(numeric())
+    for part in (schema, schema.columns["c"], schema.file):
+        with pytest.raises(ValidationError, match="frozen"):
+            setattr(part, next(iter(type(part).model_fields)), 1)
+    with pytest.raises(ValidationError) as caught:
+        Numeric.model_validate({"lower": "planted-secret", "upper": 1})
+    assert "planted-secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 from dpcov.denoise import denoise
 from dpcov.encoder import Encoder
 from dpcov.entropy import Entropy, simulation_generator
-from dpcov.errors import MechanismError
-from dpcov.mechanisms import Gaussian, NuclearLaplace, Standardized, standardized
+from dpcov.errors import MechanismError, SourceError
+from dpcov.mechanisms import Gaussian, Standardized, standardized
+from dpcov.mechanisms import NuclearLaplace as NuclearLaplaceMechanism
 from dpcov.moment import Lattice
-from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP, Unit, exact, gaussian_mu
+from dpcov.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, Unit, exact, gaussian_mu
+from dpcov.samplers.nuclear import NuclearLaplace
+from dpcov.samplers.wishart import WishartDifference
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
 
@@ -28,6 +31,7 @@ LATTICES = {
     "schema's radius": Lattice(D, 2.0, 0.3),
     "more features than fill it": Lattice(8, 2.0, 0.3),
     "small radius": Lattice(D, 0.5, 0.7),
+    "radius off the lattice": Lattice(3, 1.7, 0.3),
     "persons": Lattice(D, 2.0, 0.3, Unit("id", 3)),
 }
 each_lattice = pytest.mark.parametrize("lattice", LATTICES.values(), ids=LATTICES)
@@ -81,6 +85,20 @@ def test_neighbours_change_the_look_by_no_more_than_stated(lattice, neighbors):
     assert absolute >= of_law[1] / 2.5
 
 
+@each_lattice
+@each_relation
+def test_the_sensitivities_of_the_look_are_those_of_the_proof(lattice, neighbors):
+    p, k, t = lattice.features, lattice.unit.max_rows, lattice.intercept_units
+    u = min(Q, math.ceil(Q / exact(lattice.radius)))
+    squares, products = Q**2 * u**2 + t**4, Q**2 * t**2
+    root = math.isqrt(p) + (math.isqrt(p) ** 2 < p)  # sqrt(p), rounded up
+    two = 2 if neighbors == SWAP else 1
+    assert standardized.look_sensitivities(lattice, neighbors) == (
+        k**2 * (two * squares + two**2 * products),
+        k * two * (Q**2 + t * Q * root + t**2),
+    )
+
+
 def test_the_sensitivity_of_add_remove_breaks_replace_one_and_rows_break_persons():
     lattice, persons = LATTICES["more features than fill it"], LATTICES["persons"]
     squared, absolute = worst(lattice, SWAP)
@@ -123,6 +141,36 @@ def test_look_radius_and_release_spend_exactly_rho(lattice, neighbors):
     assert spent == Fraction(3, 8)
 
 
+@each_relation
+@pytest.mark.parametrize("features", [19, 20, 40])
+def test_wide_tables_get_noise_of_matrix_laplace_that_spends_as_much(features, neighbors):
+    lattice = Lattice(features, 2.0, 0.3)
+    laws = Standardized(trace_share=0.0).calibrate(lattice, PureDP(0.875), neighbors)
+    noise = laws.final.matrix
+    assert isinstance(noise, NuclearLaplace if features < 20 else WishartDifference)
+    of_norm = noise.scale if features < 20 else 2 * noise.scale  # ||D||_* / this is its loss
+    left = Fraction(7, 8) * (1 - 2 * exact(0.07))
+    spent = lattice.nuclear(neighbors) / Fraction(of_norm)
+    assert left * (1 - Fraction(1, 10**12)) <= spent <= left
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_features_are_divided_by_the_stated_power_of_their_spread(power):
+    variances, center = np.array([1e-4, 1e-2, 0.04]), np.array([0.5, -0.25, 0.0])
+    shape, radii = standardized.Spread(center, variances).standardizer(power)
+    units = (variances / 0.04) ** (power / 2)
+    np.testing.assert_allclose(shape.matrix(), np.diag(1 / units), rtol=1e-6)
+    assert shape.center.tolist() == center.tolist()
+    longest = np.linalg.norm((1 + np.abs(center)) / units)
+    mean_square = (variances / units**2).sum()
+    assert radii[-1] == pytest.approx(longest)
+    np.testing.assert_allclose(
+        radii[:-1] ** 2, mean_square * 2.0 ** (np.arange(-8, len(radii) - 9) / 4)
+    )
+    assert (np.diff(radii) > 0).all()
+    assert len(radii) == 34 or radii[-1] < radii[-2] * 2**0.125
+
+
 def test_with_delta_all_variances_are_larger_by_the_rounding():
     lattice, budget = LATTICES["persons"], ApproxDP(1.0, 1e-6)
     laws = Standardized().calibrate(lattice, budget, ADD)
@@ -152,7 +200,11 @@ def correlation_error(mechanism, budget, neighbors, values, seed):
 
 @pytest.mark.parametrize(
     ("plain", "budget"),
-    [(Gaussian(), ApproxDP(1.0, 1e-6)), (Gaussian(), ZCDP(0.1)), (NuclearLaplace(), PureDP(1.0))],
+    [
+        (Gaussian(), ApproxDP(1.0, 1e-6)),
+        (Gaussian(), ZCDP(0.1)),
+        (NuclearLaplaceMechanism(), PureDP(1.0)),
+    ],
 )
 @each_relation
 def test_correlations_of_a_narrow_table_are_several_times_as_accurate(plain, budget, neighbors):
@@ -225,13 +277,72 @@ def test_a_mean_that_noise_drowns_stays_at_the_midpoint_and_features_keep_their_
     np.testing.assert_allclose(spread.center, 2 * narrow(50).mean(axis=0) - 1, atol=1e-4)
 
 
+@pytest.mark.parametrize("end", [0.0, 1.0])
+def test_no_center_is_beyond_the_bounds(end):
+    rows = open_rows(np.full((200, D), end), NARROW)
+    law = Standardized().calibrate(rows.lattice(), ZCDP(2.0), ADD).look
+    centers = [standardized.look(rows, law, Entropy.seeded(seed)).center for seed in range(20)]
+    found = np.concatenate(centers) * (1 if end else -1)
+    assert found.max() == 1  # where noise would take it further
+    assert found.min() < 1
+
+
 @pytest.mark.parametrize(
     "wrong",
-    [{"look_share": 0.0}, {"look_share": 0.6, "radius_share": 0.5}, {"power": 1.5}, {"power": "a"}],
+    [
+        {"look_share": 0.0},
+        {"look_share": 1.0},
+        {"radius_share": 0.0},
+        {"look_share": 0.6, "radius_share": 0.5},
+        {"look_share": 0.5, "radius_share": 0.5},
+        {"trace_share": 1.0},
+        {"power": 1.5},
+        {"power": -0.1},
+        {"power": "a"},
+    ],
+    ids=str,
 )
 def test_options_that_make_no_sense_are_refused(wrong):
     with pytest.raises(MechanismError):
         Standardized(**wrong)
+
+
+@pytest.mark.parametrize("budget", [PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 1e-6)], ids=str)
+@pytest.mark.parametrize("field", ["look_share", "radius_share"])
+def test_a_share_too_small_for_64_bits_is_refused_when_calibrating(field, budget):
+    with pytest.raises(MechanismError, match="budget is too small"):
+        Standardized(**{field: 1e-40}).calibrate(LATTICES["schema's radius"], budget, ADD)
+
+
+@each_relation
+@pytest.mark.parametrize("budget", [PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 1e-6)], ids=str)
+def test_the_guarantee_is_the_whole_budget_for_the_relation_and_the_unit(budget, neighbors):
+    lattice = LATTICES["persons"]
+    laws = Standardized().calibrate(lattice, budget, str(neighbors))
+    assert laws == Standardized().calibrate(lattice, budget, neighbors)
+    assert laws.guarantee == laws.final.guarantee == Guarantee(budget, neighbors, lattice.unit)
+    assert laws.guarantee.neighbors is neighbors
+    assert laws.final.counts is None  # the radius has its own counts, of mapped rows
+
+
+def test_a_stream_that_is_read_once_is_refused_before_anything_is_read():
+    reader = pa.table(dict(zip("abcd", narrow(9).T, strict=True))).to_reader()
+    with pytest.raises(SourceError, match="twice"):
+        Standardized()(
+            open_rows(reader, NARROW), budget=ZCDP(0.5), neighbors=ADD, entropy=Entropy.seeded(1)
+        )
+    assert reader.read_all().num_rows == 9
+
+
+def test_the_data_is_read_three_times(monkeypatch):
+    rows, reads = open_rows(narrow(50), NARROW), []
+    for method in ("second_moments", "norm_counts"):
+        ask = getattr(type(rows), method)
+        monkeypatch.setattr(
+            type(rows), method, lambda *a, ask=ask, **k: (reads.append(1), ask(*a, **k))[1]
+        )
+    Standardized()(rows, budget=ZCDP(0.5), neighbors=ADD, entropy=Entropy.seeded(1))
+    assert len(reads) == Standardized().passes == 3
 
 
 def test_a_schema_without_an_intercept_is_refused_with_the_next_step():

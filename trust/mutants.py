@@ -1,3 +1,4 @@
+<<<<<<< HEAD
 """Malformed and hostile files, each made from its kind and number alone."""
 
 from __future__ import annotations
@@ -241,3 +242,116 @@ MUTATORS: dict[str, Callable[[random.Random], bytes]] = {
     "release": _release,
     "ledger": _ledger,
 }
+=======
+"""Plant small faults in the modules that carry the guarantee: `make mutants`.
+
+    python trust/mutants.py [--jobs 2] [src/dpcov/privacy.py ...]
+
+Every fault must be noticed by a test, or be argued in `docs/notes/equivalent-mutants.md` to change
+nothing but texts, speed or accuracy; else the run fails. It fails as well where an argument is
+about a fault that a test notices, or that is not planted.
+
+mutmut 3 leaves alone what is outside of functions, and so constants and defaults; cosmic-ray starts
+an interpreter for every fault: hence `planting.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+import sys
+from collections import Counter
+from dataclasses import dataclass
+
+from forks import KILLED, SURVIVED, TIMED_OUT
+from mutant_tests import TESTS
+from mutations import Key, Mutant, argument
+from planting import ROOT, judged
+from results import show, write
+
+NOTES = ROOT / "docs/notes/equivalent-mutants.md"
+CODE = "`[^`]*`"
+LINE = re.compile(
+    rf"- (?:`(?P<function>[^`]*)`, )?`(?P<line>[^`]*)`: (?P<changes>{CODE}(, {CODE})*): (?P<why>.+)"
+)
+HEAVY = ("numpy", "scipy.optimize", "scipy.special", "scipy.linalg", "scipy.stats", "pyarrow")
+HEAVY += ("pyarrow.csv", "pyarrow.parquet", "pyarrow.compute", "pydantic", "hypothesis", "flint")
+HEAVY += ("cryptography.hazmat.primitives.ciphers", "typer", "rich.console", "sklearn.base")
+
+
+def argued() -> dict[str, set[Key]]:
+    """The mutants of each module that the notes call equivalent."""
+    found: dict[str, set[Key]] = {}
+    module = ""
+    if not NOTES.exists():
+        return found
+    for line in NOTES.read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            module = line.removeprefix("## ").strip("`")
+        elif line.startswith("- "):
+            read = LINE.fullmatch(line)
+            if read is None:
+                raise SystemExit(f"not an argument for an equivalent mutant: {line}")
+            for change in re.findall(r"`([^`]*)`", read["changes"]):
+                key = read["function"] or "", read["line"], change
+                found.setdefault(module, set()).add(key)
+    return found
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Mutants of a module, by what became of them."""
+
+    module: str
+    mutants: int
+    killed: int
+    timed_out: int
+    equivalent: int
+    survived: int
+    stale: int
+
+
+def _counts(module: str, verdicts: dict[Mutant, str], argued: set[Key]) -> Counts:
+    """Count and print; what is wrong with the survivors and their arguments."""
+    counts = Counter(verdicts.values())
+    survivors = {mutant.key for mutant, verdict in verdicts.items() if verdict == SURVIVED}
+    found = Counts(
+        module=module,
+        mutants=len(verdicts),
+        killed=counts[KILLED],
+        timed_out=counts[TIMED_OUT],
+        equivalent=len(survivors & argued),
+        survived=len(survivors - argued),
+        stale=len(argued - survivors),
+    )
+    for name, keys in (("survived", survivors - argued), ("stale argument", argued - survivors)):
+        for found_key in sorted(keys):
+            print(f"{name}: {argument(found_key)}")
+    print(" ".join(f"{name}={value}" for name, value in vars(found).items()), flush=True)
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("modules", nargs="*", help="paths of modules; default, all")
+    parser.add_argument("--jobs", type=int, default=2, help="mutants that run at a time")
+    asked = parser.parse_args()
+    if unknown := set(asked.modules) - set(TESTS):
+        parser.error(f"no tests are chosen for {sorted(unknown)} in trust/mutant_tests.py")
+    for name in HEAVY:
+        importlib.import_module(name)
+    notes = argued()
+    rows = []
+    for module in asked.modules or TESTS:
+        known = notes.get(module, set())
+        rows.append(_counts(module, judged(ROOT / module, asked.jobs), known))
+    if not asked.modules:
+        write("mutants.json", "make mutants", [vars(row) for row in rows])
+        show("Mutants", [vars(row) for row in rows])
+    return int(any(row.survived or row.stale for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+>>>>>>> mutants

@@ -7,7 +7,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpcov.mechanisms import Gaussian, MatrixLaplace
+from dpcov.errors import MechanismError
+from dpcov.mechanisms import Gaussian, MatrixLaplace, additive
 from dpcov.moment import Lattice
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP, Unit, exact, gaussian_mu
 from dpcov.samplers.orthogonal import GaussianOrthogonal
@@ -165,6 +166,66 @@ def test_gaussian_spends_all_of_delta_and_no_more(lattice, neighbors, epsilon, d
     spent = exact_delta(2 * max(costs), epsilon)
     assert spent <= delta
     assert spent > delta * (1 - 1e-6)
+
+
+@each_relation
+@each_shape
+def test_the_gaussian_trace_alone_spends_rho_after_the_rounding(lattice, neighbors):
+    rho, bound = exact(RHO), Fraction(lattice.unit_bound) ** 2
+    plain = Gaussian().calibrate(lattice, ZCDP(RHO), neighbors).trace_alone.variance
+    assert bound / (2 * plain) == rho
+    budget = ApproxDP(1.0, 1e-6)
+    mu = gaussian_mu(1.0 - 1e-12, 1e-6)
+    rounded = Gaussian().calibrate(lattice, budget, neighbors).trace_alone.variance
+    assert bound / (rounded - 8) == Fraction(mu) ** 2
+
+
+@each_shape
+def test_under_replace_one_the_trace_has_the_noise_of_a_diagonal_entry(lattice):
+    if lattice.dimension == 1:
+        assert Gaussian().calibrate(lattice, ZCDP(RHO), SWAP).trace is None
+        return
+    laws = Gaussian().calibrate(lattice, ZCDP(RHO), SWAP)
+    assert laws.trace.variance == laws.matrix.variance
+    pure = MatrixLaplace().calibrate(lattice, PureDP(EPSILON), SWAP)
+    assert pure.trace.scale == 2 * lattice.unit_bound / exact(EPSILON)
+
+
+@pytest.mark.parametrize("kind", [Gaussian, MatrixLaplace])
+@pytest.mark.parametrize("share", [-0.01, 1.0, 1.5, float("nan"), "0.5", None])
+def test_a_share_for_the_trace_outside_of_0_to_1_is_refused(kind, share):
+    with pytest.raises(MechanismError, match="trace_share must be at least 0 and below 1"):
+        kind(trace_share=share)
+
+
+@pytest.mark.parametrize("kind", [Gaussian, MatrixLaplace])
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.5, float("nan"), "0.5", None])
+def test_a_share_for_the_radius_outside_of_0_to_1_is_refused(kind, share):
+    with pytest.raises(MechanismError, match="radius_share must be above 0 and below 1"):
+        kind(radius_share=share)
+    with pytest.raises(MechanismError, match="radius must be 'public' or 'private'"):
+        kind(radius="secret")
+
+
+@pytest.mark.parametrize("kind", [Gaussian, MatrixLaplace])
+def test_a_private_radius_takes_a_second_pass(kind):
+    assert (kind().passes, kind(radius="private").passes) == (1, 2)
+
+
+@each_relation
+def test_a_relation_by_name_is_guaranteed_as_the_relation(neighbors):
+    lattice = SHAPES["d=2"]
+    for kind, budget in ((Gaussian, ZCDP(RHO)), (MatrixLaplace, PureDP(EPSILON))):
+        named = kind().calibrate(lattice, budget, str(neighbors))
+        assert named == kind().calibrate(lattice, budget, neighbors)
+        assert named.guarantee.neighbors is neighbors
+
+
+@pytest.mark.parametrize(
+    ("spread", "shift"), [(1.0, 0), (2.0**10, 0), (2.0**11 - 1, 0), (2.0**11, 1), (2.0**40, 30)]
+)
+def test_the_published_lattice_is_2_to_the_minus_10_of_the_noise(spread, shift):
+    assert additive.shift_for(spread) == shift
 
 
 @each_relation

@@ -1,0 +1,89 @@
+"""Which tests judge the mutants of a module, beside its own doctests: those that are fast.
+
+Modules that are not in the table have not been tested in this way.
+"""
+
+from __future__ import annotations
+
+ADDITIVE = (
+    "tests/conformance/test_accounting.py",
+    "tests/conformance/test_radius_accounting.py",
+    "tests/test_private_radius.py",
+    "tests/test_release_units.py",
+)
+
+TESTS: dict[str, tuple[str, ...]] = {
+    "src/dpcov/privacy.py": ("tests/test_privacy.py", "tests/test_composition.py"),
+    "src/dpcov/moment.py": (
+        "tests/test_moment.py",
+        "tests/test_quadratic_forms.py",
+        "tests/conformance/test_radius_accounting.py",
+    ),
+    "src/dpcov/schema.py": (
+        "tests/test_schema.py",
+        "tests/test_persons.py",
+        "tests/test_weights.py",
+        "tests/test_grouped.py::test_a_wrong_column_is_refused_in_one_sentence",
+        "tests/test_grouped.py::test_what_can_not_set_levels_apart_is_refused",
+        "tests/test_grouped.py::test_a_schema_says_where_its_by_is_wrong",
+        "tests/test_grouped.py::test_one_release_is_not_made_of_a_schema_that_asks_for_many",
+        "tests/test_grouped.py::test_a_level_has_the_moments_of_its_rows",
+    ),
+    "src/dpcov/mechanisms/additive.py": (
+        "tests/conformance/test_accounting.py",
+        "tests/test_private_radius.py::test_a_trace_alone_costs_what_the_matrix_would",
+        "tests/test_release_units.py",
+        "tests/test_releases.py::"
+        "test_the_gate_is_for_more_than_one_column_and_a_public_number_of_rows",
+        "tests/conformance/test_mechanisms.py::"
+        "test_noise_that_64_bits_cannot_hold_is_refused_and_nothing_is_spent",
+        "tests/statistical/test_matrix_laplace.py::"
+        "test_halves_are_rounded_up_so_that_rounding_commutes_with_integer_shifts",
+        "tests/statistical/test_matrix_laplace.py::"
+        "test_what_is_published_is_the_sum_rounded_to_the_coarser_lattice",
+        "tests/conformance/test_mechanisms.py::"
+        "test_what_is_published_is_the_sum_plus_draws_of_the_stated_laws",
+        "tests/conformance/test_mechanisms.py::"
+        "test_a_sum_beyond_64_bits_is_published_as_the_largest_number",
+    ),
+    "src/dpcov/mechanisms/gaussian.py": ADDITIVE,
+    "src/dpcov/mechanisms/pure.py": ADDITIVE,
+    "src/dpcov/mechanisms/matrix_laplace.py": (
+        "tests/conformance/test_accounting.py",
+        "tests/test_releases.py::"
+        "test_the_gate_is_for_more_than_one_column_and_a_public_number_of_rows",
+        "tests/conformance/test_radius_accounting.py::"
+        "test_radius_matrix_and_trace_spend_epsilon_and_no_more",
+    ),
+    "src/dpcov/mechanisms/mapped.py": (
+        "tests/test_mapped.py",
+        "tests/test_standardized.py",
+    ),
+    "src/dpcov/mechanisms/standardized.py": ("tests/test_standardized.py",),
+    "src/dpcov/samplers/discrete.py": ("tests/test_discrete.py",),
+    "src/dpcov/samplers/scalars.py": (
+        "tests/test_noise_laws.py",
+        "tests/conformance/test_accounting.py",
+    ),
+    "src/dpcov/samplers/orthogonal.py": (
+        "tests/test_noise_laws.py",
+        "tests/conformance/test_accounting.py",
+    ),
+    "src/dpcov/samplers/wishart.py": (
+        "tests/test_noise_laws.py",
+        "tests/statistical/test_matrix_laplace.py::"
+        "test_halves_are_rounded_up_so_that_rounding_commutes_with_integer_shifts",
+        "tests/conformance/test_accounting.py",
+    ),
+    "src/dpcov/samplers/normal.py": ("tests/test_normal.py",),
+    "src/dpcov/samplers/__init__.py": (
+        "tests/test_noise_laws.py",
+        "tests/conformance/test_accounting.py",
+        "tests/test_releases.py",
+    ),
+    "src/dpcov/linear_map.py": (
+        "tests/test_focused_maps.py",
+        "tests/test_encoder.py",
+        "tests/test_standardized.py::test_features_are_divided_by_the_stated_power_of_their_spread",
+    ),
+}
