@@ -51,7 +51,7 @@ def main(target: str, runs: str) -> None:
     with atheris.instrument_imports(include=["dpcov"]):
         import dpcov.release_file
         import dpcov.sources.text  # noqa: F401
-        import mutants
+        import hostile_files
         from dpcov.errors import DpcovError
         from dpcov.releases import Release
         from dpcov.schema import Schema
@@ -72,7 +72,7 @@ def main(target: str, runs: str) -> None:
         seeds.mkdir()
         kind = "csv" if target == "text" else target
         for number in range(30):
-            (seeds / str(number)).write_bytes(mutants.mutant(kind, number))
+            (seeds / str(number)).write_bytes(hostile_files.mutant(kind, number))
 
         def read(content: bytes) -> None:
             path.write_bytes(b"a,b\n" + content if target == "text" else content)

@@ -20,7 +20,7 @@ from dpcov.encoder import Encoder
 from dpcov.schema import Schema
 from dpcov.sources.base import unfit_columns
 from figure import Figure
-from mutants import CELLS, PERSONS, SCHEMA
+from hostile_files import CELLS, PERSONS, SCHEMA
 
 READERS = Path(__file__).with_name("readers_at_work.py")
 SHARES = {"csv": 25, "gz": 5, "parquet": 25, "schema": 15, "release": 15, "ledger": 15}  # percent

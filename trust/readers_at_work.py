@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 
 import bombs
 from dpcov import cli
-from mutants import PERSONS, SCHEMA, SECRET_NUMBER, SECRET_TEXT, mutant
+from hostile_files import PERSONS, SCHEMA, SECRET_NUMBER, SECRET_TEXT, mutant
 
 MEMORY = 512 * 2**20  # bytes that one file may need, beyond what the process has when warm
 NAMES = {"csv": "m.csv", "gz": "m.csv.gz", "parquet": "m.parquet"}
