@@ -7,8 +7,8 @@ A page is run in a folder of its own, after `dpcov demo` if it speaks of ``demo/
 - a block after ``<!-- file: NAME -->`` is a file that the reader is asked to save;
 - a line ``<!-- run: ... -->`` before a block says what is special about it: ``raises=NAME``, an
   error of `dpcov.errors` that it ends with; ``needs=MODULE``, without which it isn't run;
-  ``once``, for commands that only a new clone needs; ``server``, for what needs a database server;
-  ``lines=N`` of output to show.
+  ``once``, for commands that only a new clone needs; ``server``, for what needs a server, of a
+  database or a cluster; ``lines=N`` of output to show.
 
 ``python docs/_ext/pages.py PAGE`` runs one and prints its outputs as JSON.
 """
