@@ -78,9 +78,8 @@ class Standardized:
         l2^2 <= Q^2 (u^2 + T^2) + T^4,    l1 <= Q^2 + T sqrt(p) Q + T^2;
 
     what a unit adds is at most k times as long, and two units that are exchanged, twice that
-    (`look_sensitivities`; docs/proofs/release.md 9). Every number
-    gets its own discrete Gaussian of variance l2^2 / (2 rho), or discrete Laplace of scale
-    l1 / epsilon. Then counts of rows by the norm of their map, for the radius
+    (`look_sensitivities`; docs/proofs/release.md 9). Every number gets its own discrete Gaussian of
+    variance l2^2 / (2 rho), or discrete Laplace of scale l1 / epsilon. Then counts of rows by the norm of their map, for the radius
     (`mechanisms.radius` has the proof), and the mapped rows' second moment, whose sensitivity is
     that of any clipped rows (`Gaussian`, `NuclearLaplace`, `MatrixLaplace`): the map depends on the
     data through the look alone. Costs add up adaptively, in exact rationals: epsilon by basic
@@ -120,7 +119,7 @@ class Standardized:
 
     Cost
     ----
-    Three passes over the data (six with persons); the noise of one release, and 2 p + 34 numbers.
+    Three passes over the data (six with persons); the noise of one release, and 2 p + 35 numbers.
 
     Source
     ------
