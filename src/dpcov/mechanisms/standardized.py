@@ -79,8 +79,9 @@ class Standardized:
 
     what a unit adds is at most k times as long, and two units that are exchanged, twice that
     (`look_sensitivities`; docs/proofs/release.md 9). Every number gets its own discrete Gaussian of
-    variance l2^2 / (2 rho), or discrete Laplace of scale l1 / epsilon. Then counts of rows by the norm of their map, for the radius
-    (`mechanisms.radius` has the proof), and the mapped rows' second moment, whose sensitivity is
+    variance l2^2 / (2 rho), or discrete Laplace of scale l1 / epsilon. Then counts of rows by the
+    norm of their map, for the radius (`mechanisms.radius` has the proof), and the mapped rows'
+    second moment, whose sensitivity is
     that of any clipped rows (`Gaussian`, `NuclearLaplace`, `MatrixLaplace`): the map depends on the
     data through the look alone. Costs add up adaptively, in exact rationals: epsilon by basic
     composition, rho, and for (epsilon, delta) mu^2 / 2 = rho with variances 8 larger (`gaussian`).
