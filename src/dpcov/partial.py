@@ -9,7 +9,6 @@ need another protocol (docs/notes/parts.md).
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ import numpy as np
 from dpcov.errors import MechanismError, OutputError, SourceError
 from dpcov.mechanisms import Gaussian, MatrixLaplace, NuclearLaplace
 from dpcov.moment import Lattice, SecondMoment
-from dpcov.releases import check_writable
+from dpcov.releases import check_writable, write_atomically
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.base import SUMS_START, holds_sums
@@ -96,17 +95,10 @@ class PartialMoment:
             "units": below.tolist(),
         }
         text = SUMS_START + json.dumps(document)[1:] + "\n"
-        draft = path.with_name(f".dpcov-{secrets.token_hex(8)}")
         try:
-            with os.fdopen(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as out:
-                out.write(text)
-                out.flush()
-                os.fsync(out.fileno())
-            draft.replace(path)
+            write_atomically(path, text, mode=0o600)
         except OSError as error:
             raise OutputError(f"{str(path)!r} can't be written: {error.strerror}.") from None
-        finally:
-            draft.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, path: Path) -> PartialMoment:

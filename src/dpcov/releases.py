@@ -359,11 +359,12 @@ def _unwritable(path: Path, error: OSError) -> OutputError:
     return OutputError(f"{str(path)!r} can't be written: {error.strerror}. Nothing was spent.")
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write beside `path`, flush to disk, and rename over it."""
+def write_atomically(path: Path, text: str, mode: int = 0o666) -> None:
+    """Write beside `path`, flush to disk, and rename over it; `mode` as `os.open` takes it."""
     draft = path.with_name(f".dpcov-{secrets.token_hex(8)}")
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
     try:
-        with draft.open("x", encoding="utf-8") as file:
+        with os.fdopen(os.open(draft, flags, mode), "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
