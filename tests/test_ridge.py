@@ -290,6 +290,31 @@ def test_directions_without_variance_are_not_free(monkeypatch: pytest.MonkeyPatc
     assert chosen[0] < chosen[2]
 
 
+def error_of_noise() -> float:
+    """Mean squared error of models of a column that depends on no other, over its variance."""
+    generator = np.random.default_rng(0)
+    rows = generator.normal(0, 0.3, (300, 6)) + 0.5 * generator.choice([-1, 1], 6)
+    rows = rows.clip(-1, 1)
+    request = {"lower": -1, "upper": 1, "epsilon": 0.25, "neighbors": "replace-one"}
+    request["mechanism"] = "matrix-laplace"
+    errors = []
+    for seed in range(20):
+        model = ridge(
+            dpcov.release(rows, seed=seed, **request), "x1", generator=simulation_generator(seed)
+        )
+        errors.append(np.var(rows[:, 1:] @ model.coefficients - rows[:, 0]) / np.var(rows[:, 0]))
+    return float(np.mean(errors))
+
+
+@pytest.mark.slow
+def test_slopes_that_noise_drowns_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_rule, clear = error_of_noise(), released(0.5)
+    alpha = choose_alpha(clear, "y", generator=simulation_generator(1))
+    monkeypatch.setattr(choice, "DROWNED", float("inf"))
+    assert with_rule < 0.99 * error_of_noise()
+    assert choose_alpha(clear, "y", generator=simulation_generator(1)) == alpha
+
+
 @pytest.mark.parametrize(
     ("target", "options", "message"),
     [

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
 
     Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
 
 SIMULATIONS = 20
 NOISE_DRAWS = 50
 UNSEEN = 0.25  # of the noise in a direction, as the variance of those without any (measured)
+DROWNED = 40  # times what is explained, that the noise alone would explain (measured)
 GRID = np.geomspace(1e-7, 1e3, 41)  # in average variances of a feature
 TINY = 1e-300
 
@@ -46,7 +48,9 @@ def choose_alpha(
     fits each for every alpha, and measures its error on that truth (a parametric bootstrap), plus
     what fitting n rows costs, sigma^2 tr(H^2) / n with H the ridge's hat matrix. Directions in
     which the denoised matrix shows no variance would make errors free, so all get a little more:
-    `UNSEEN` of sqrt(d) standard deviations of the noise in an entry.
+    `UNSEEN` of sqrt(d) standard deviations of the noise in an entry. Where the noise alone would
+    explain `DROWNED` times what the model does, the largest alpha is chosen, with which little but
+    the intercept is left.
 
     Parameters
     ----------
@@ -90,24 +94,44 @@ def least_risk(
     else:
         grid = np.asarray(alphas, np.float64)
     risk = _sampling_risk(truth, grid, max(1.0, release.count()))
-    unseen = UNSEEN * math.sqrt(release.lattice.dimension)
-    unseen *= _noise_of_entry(release, features, draws)
+    entries, crosses = _noise(release, targets, features, draws)
+    unseen = UNSEEN * math.sqrt(release.lattice.dimension) * entries
     for _ in range(SIMULATIONS):
         again = Problem.of(_again(release, draws), targets, features, penalty, intercept=intercept)
         lengths = np.sum(again.solutions(grid) ** 2, axis=(1, 2))
         risk += (_errors(truth, again, grid) + unseen * lengths) / SIMULATIONS
-    return float(grid[int(np.argmin(risk))])
+    best = float(grid[int(np.argmin(risk))])
+    by_noise = _explained(truth, crosses, best) / len(crosses)
+    return float(grid.max()) if by_noise > DROWNED * _explained(truth, truth.cross, best) else best
 
 
-def _noise_of_entry(
-    release: Release, features: Sequence[int], generator: np.random.Generator
-) -> float:
-    """Standard deviation of the noise in an entry between features, per row, encoded."""
+def _noise(
+    release: Release,
+    targets: Sequence[int],
+    features: Sequence[int],
+    generator: np.random.Generator,
+) -> tuple[float, Matrix]:
+    """The noise per row, encoded.
+
+    Returns
+    -------
+    The standard deviation of an entry between features, and (s, k, t) draws of those with targets.
+
+    """
     plausible = PlausibleMoments(release, sampling=False, generator=generator, draws=NOISE_DRAWS)
     at = np.asarray(features)
-    entries = np.concatenate([errors[:, at][:, :, at] for errors in plausible.errors()])
+    rows = np.concatenate([errors[:, at] for errors in plausible.errors()])
+    rows /= max(1.0, release.count())
+    entries = rows[:, :, at]
     apart = entries[:, ~np.eye(len(at), dtype=bool)] if len(at) > 1 else entries.ravel()
-    return float(np.sqrt(np.mean(apart**2))) / max(1.0, release.count())
+    return float(np.sqrt(np.mean(apart**2))), rows[:, :, np.asarray(targets)]
+
+
+def _explained(problem: Problem, cross: Matrix, alpha: float) -> float:
+    """The sum of c' (C + 2 alpha)^-1 c over the columns c of `cross`."""
+    values, vectors = problem.spectrum()
+    along = (vectors.T @ cross) ** 2 / np.maximum(values + 2 * alpha, TINY)[:, None]
+    return float(np.sum(along))
 
 
 def pull_of_mean(release: Release, target: int, generator: np.random.Generator) -> float:
