@@ -53,7 +53,7 @@ def true_delta(mu, epsilon):
 
 # Gaussian mechanisms.
 
-# epsilon, delta, rho by the exact curve, rho by rho + 2 sqrt(rho ln(1/delta)): spec approx 1.2.
+# epsilon, delta, rho by the exact curve, rho by rho + 2 sqrt(rho ln(1/delta)).
 TABLE = [
     (1.0, 1e-6, "0.02801", "0.01747"),
     (1.0, 1e-5, "0.03593", "0.02082"),

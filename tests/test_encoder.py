@@ -1,4 +1,4 @@
-"""Encoding: total, certified, and a function of the row alone (spec lattice 1)."""
+"""Encoding: total, certified, and a function of the row alone."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Exact sums and the sensitivities that follow from the lattice (spec lattice 1, 2)."""
+"""Exact sums and the sensitivities that follow from the lattice."""
 
 import math
 

@@ -1,6 +1,6 @@
 """AdaptiveCov as published: trace, radius by the sparse vector technique, then the smaller noise.
 
-In float64, for comparison only. Constants of the paper's code where it has them (spec approx A7),
+In float64, for comparison only. Constants of the paper's code where it has them,
 with the radius squared in the Gaussian term; the bounds on noise are its expectations.
 """
 

@@ -15,7 +15,7 @@ def groups_needed(d: int, epsilon: float, delta: float) -> float:
     """Votes that rise above the threshold of d stability histograms released together.
 
     Each of d counts changes by one vote in two bins: l2 sensitivity sqrt(2 d). A lonely bin shows
-    with probability at most p in all: spec approx 2.4.
+    with probability at most p in all.
     """
     lonely = delta / (2 * (1 + math.exp(epsilon)))
     spread = math.sqrt(2 * d) / gaussian_mu(epsilon, delta / 2)

@@ -70,7 +70,7 @@ def gaussian_cost(epsilon: float) -> float:
 def wishart_cost(d: int, epsilon: float) -> float:
     """Exact delta of S + W_d(m, I/n), m as on the slides, when a row of norm 1 is removed.
 
-    Equivalent to x ~ chi^2 with k = m - d + 1 degrees of freedom against x + 1 (spec pure 3). One
+    Equivalent to x ~ chi^2 with k = m - d + 1 degrees of freedom against x + 1. One
     removal is a lower bound for a replacement: the new row may be 0.
     """
     m = wishart_degrees(d, epsilon)

@@ -1,4 +1,4 @@
-"""Exact integer second moments and their sensitivities (spec lattice 1, 2).
+"""Exact integer second moments and their sensitivities (docs/proofs/release.md 4, 5).
 
 Everything public about a query is a `Lattice`; the sensitive answer is a `SecondMoment`, built
 by an `Accumulator` whose arithmetic is exact, hence independent of order, batches and threads.

@@ -197,7 +197,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Largest mu (rounded down) whose Gaussian mechanism is (epsilon, delta)-DP.
 
-    `gaussian_delta` grows with mu; bisection keeps the private end (spec approx 1.1).
+    `gaussian_delta` grows with mu; bisection keeps the private end.
     """
     epsilon, delta = _positive("epsilon", epsilon), _positive("delta", delta)
     low, high = 0.0, 1.0

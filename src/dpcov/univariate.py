@@ -199,7 +199,7 @@ def mean_and_variance(
     Karwa and Vadhan 2018, "Finite sample differentially private confidence intervals", Algorithms
     1 to 4. Differences: Gaussian in place of Laplace noise, which halves the rows needed; random
     pairs, so that add/remove is covered; the widest released bin gives the scale up to a factor of
-    2, not 8; exact thresholds; one release of both sums. Spec approx B1.
+    2, not 8; exact thresholds; one release of both sums.
 
     Examples
     --------

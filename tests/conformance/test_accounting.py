@@ -1,4 +1,4 @@
-"""What neighbours cost, recomputed from the table of spec lattice 2: never more than stated."""
+"""What neighbours cost, recomputed from the lattice: never more than stated."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -145,7 +145,7 @@ def test_gaussian_spends_exactly_rho(lattice, neighbors, share):
 
 
 def exact_delta(mu_squared, epsilon):
-    """The curve of the Gaussian mechanism in 50 digits, after 2a of epsilon (spec lattice 4.5)."""
+    """The curve of the Gaussian mechanism in 50 digits, after 2a of epsilon."""
     with mpmath.workdps(50):
         mu = mpmath.sqrt(mpmath.mpf(mu_squared.numerator) / mu_squared.denominator)
         eps = mpmath.mpf(epsilon) - mpmath.mpf("1e-28")
@@ -333,7 +333,7 @@ def test_zcdp_check_rejects_a_calibration(broken, factor):
 def test_a_common_variance_on_and_off_the_diagonal_would_cost_twice_rho():
     lattice = SHAPES["d=2"]
     noise = Gaussian().calibrate(lattice, ZCDP(RHO), SWAP)
-    variance = noise.matrix.variance / 2  # trap C of spec approx 2.2
+    variance = noise.matrix.variance / 2
     costs = [
         Fraction(int(np.tril(m * m).sum())) / (2 * variance) for m in differences(lattice, SWAP)
     ]

@@ -16,7 +16,7 @@ from dpcov.privacy import PureDP, Unit, exact
 from dpcov.samplers.entrywise import EntrywiseLaplace
 
 Q = 2**20
-LARGEST_GAPS = {2: 2.236068, 3: 2.872281, 4: 3.605551, 5: 4.272002}  # spec pure 1
+LARGEST_GAPS = {2: 2.236068, 3: 2.872281, 4: 3.605551, 5: 4.272002}
 
 
 def entrywise_cost(matrix, law):

@@ -119,7 +119,7 @@ def test_noise_that_floats_cannot_carry_is_refused():
 # The curve.
 
 # epsilon, delta, and m - d at c = 1: by Sheffet's 28, the papers' 14, exact, certified for
-# replace-one (spec pure 3).
+# replace-one.
 TABLE = [
     (0.1, 1e-6, 42565, 21283, 843, None),
     (0.5, 1e-6, 1703, 851, 85, None),

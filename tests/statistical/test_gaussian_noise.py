@@ -48,7 +48,7 @@ def test_a_sigma_three_percent_small_is_rejected(draws):
 
 def test_one_variance_for_all_entries_is_rejected(draws):
     common = draws.astype(float)
-    common[:, np.arange(D), np.arange(D)] *= 0.5**0.5  # trap C of spec approx 2.2
+    common[:, np.arange(D), np.arange(D)] *= 0.5**0.5  # the diagonal as the rest
     assert p_values(common)[0] < REJECTED
     assert p_values(common)[1] > PASSES
 

@@ -100,7 +100,7 @@ def log_density_1(z, m):
 def log_density_2(matrix):
     """Log density at d = 2, m = 3, c = 1, but for a constant.
 
-    With Z = [[t + x, y], [y, t - x]], r = |(x, y)|, spec pure 4's integral over A >= 0, A >= Z is
+    With Z = [[t + x, y], [y, t - x]], r = |(x, y)|, the theorem's integral over A >= 0, A >= Z is
     one over the plane of exp(-2 max(|v|, t + |v - (x, y)|)), which elliptic coordinates with foci
     0 and (x, y) split: r^2 (J0 (K0 + K1 / r) - J2 K0), Bessel K at r,
     Jk = int_0^pi cos^k exp(-|r cos - t|).

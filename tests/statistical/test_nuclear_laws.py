@@ -105,7 +105,7 @@ def test_one_by_one_noise_is_laplace_under_both_laws():
 
 
 def order_two_p_value(points):
-    """Against spec pure 5: opposite signs with probability 2/3, then a mixture; else gap and min.
+    """Opposite signs have probability 2/3, and then a mixture; else gap and min.
 
     With opposite signs one size is Gamma(2) and the other Exp(1), or the reverse, as a coin falls.
     """

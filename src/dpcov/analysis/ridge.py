@@ -1,4 +1,4 @@
-"""Ridge regression of any feature on any others, from one release (paper 000, Lemma 1)."""
+"""Ridge regression of any feature on any others, from one release (Amin et al. 2019, Lemma 1)."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def ridge(
         1/n sum_i 1/2 (w . x_i + b - y_i)^2  +  alpha sum_j (s_j w_j)^2,
 
     where s_j is, for feature j, by `penalty`: ``encoded``, its half-range (upper - lower) / 2, 1
-    for a level: the objective of paper 000 on encoded rows; ``standardized``, its standard
+    for a level: the objective of Amin et al. 2019 on encoded rows; ``standardized``, its standard
     deviation (root mean square without an intercept); ``raw``, 1: scikit-learn's ``Ridge`` with
     its alpha divided by 2n. The solution is w = (C + 2 alpha n diag(s^2))^-1 c, with C and c the
     released moments n times.
@@ -275,7 +275,7 @@ def ridge_path(
 
 
 def ridge_error_bound(difference: Matrix, coefficients: Vector, penalty: float) -> float:
-    """Lemma 1 of paper 000: how far ridge coefficients can be from those of the true matrix.
+    """Lemma 1 of Amin et al. 2019: how far ridge coefficients can be from those of the true matrix.
 
     ||w - w_hat||_2 <= (||D||_{2,1} + ||D||_2 ||w_hat||_2) / penalty, where D = C - C_hat and
     ||.||_{2,1} is the largest norm of a column. The lemma's denominator lambda_min(C) + 2 alpha n

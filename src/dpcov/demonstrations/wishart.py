@@ -6,7 +6,7 @@ densities is right where both densities are positive. But A + W exceeds A, so an
 a table with moment A' tests whether the release minus A' is positive semidefinite: always, if that
 is the table; and sometimes not, if it is a neighbour. For a probability of 0 on one side,
 epsilon-DP with any finite epsilon would need 0 on the other; delta must be at least the
-probabilities below (spec pure 2), whatever the order d and the number of rows.
+probabilities below, whatever the order d and the number of rows.
 """
 
 from __future__ import annotations

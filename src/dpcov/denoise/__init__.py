@@ -86,7 +86,7 @@ def _largest_trace(release: Release) -> float:
 def _isotropic(
     release: Release, trace: float, noisy: NDArray[np.float64] | None
 ) -> NDArray[np.float64]:
-    """Scaled identity: the honest answer where nothing rises above the noise (spec denoise 2.1)."""
+    """Scaled identity: the honest answer where nothing rises above the noise."""
     d, p = release.lattice.dimension, release.lattice.features
     corner = 0.0
     if d > p:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def onto_simplex(values: Vector, total: float) -> Vector:
-    """Nearest vector with entries at least 0 and the sum `total` (spec pure 5, with equality).
+    """Nearest vector with entries at least 0 and the sum `total`.
 
     (values - tau)+ with tau such that the sum is right; zero if `total` is not positive.
     """

@@ -1,4 +1,4 @@
-"""Shrinking the spectrum of a noisy matrix whose noise law is public (spec denoise 2).
+"""Shrinking the spectrum of a noisy matrix whose noise law is public.
 
 The best estimate that keeps the noisy eigenvectors v has the spectrum
 x_i = sum_j (v_i . u_j)^2 l_j, with l the true spectrum and u its vectors. Both parts can be had
@@ -76,7 +76,7 @@ def nothing_shows(law: MatrixLaw, trace: float) -> bool:
 def simulated_spectrum(
     values: Vector, vectors: Matrix, law: MatrixLaw, trace: float, generator: np.random.Generator
 ) -> Vector:
-    """Shrunk spectrum for ascending noisy eigenvalues, by simulation (spec denoise 2.2, 2.3).
+    """Shrunk spectrum for ascending noisy eigenvalues, by simulation.
 
     Candidates for the true spectrum are the one that reproduces the noisy eigenvalues best and
     steep power laws, since uncentred second moments have a dominant direction; each is weighted by
@@ -135,7 +135,7 @@ class _Simulations:
 
 
 def asymptotic_spectrum(values: Vector, law: MatrixLaw, trace: float) -> Vector:
-    """Shrunk spectrum for ascending noisy eigenvalues, in closed form (spec pure 6).
+    """Shrunk spectrum for ascending noisy eigenvalues, in closed form.
 
     Rotationally invariant estimator for additive free noise (Bun, Allez, Bouchaud and Potters
     2016): x = Im(w g) / Im(g), w = z - R(g), at z slightly above the real axis.

@@ -1,4 +1,4 @@
-"""What mechanisms that add noise to the second moment have in common (spec lattice 4, 5)."""
+"""What mechanisms that add noise to the second moment share (docs/proofs/release.md 6, 9)."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def release_calibrated(
 
     Where the radius is private it is chosen in between, from counts with noise (`radius.chooser`).
     Under replace-one the number of units is public, and where even that many of them could not
-    rise above the noise, the whole budget goes to the trace (the public gate of spec denoise 2.1).
+    rise above the noise, the whole budget goes to the trace (the public gate).
     """
     law = calibration.matrix
     choose = chooser(rows, calibration.counts, lambda norms: noise_errors(norms, law), entropy)

@@ -93,7 +93,7 @@ class AdditiveWishart:
     Sheffet 2015, "Private approximations of the 2nd-moment matrix using existing techniques in
     linear regression" (arXiv:1507.00056), whose code takes m = d + 28 ln(4/delta) / epsilon^2 at
     c = 1; the exact curve needs 42 in place of 426 at (1, 1e-6). Jiang, Xie and Zhang 2016 drop a
-    factor 2, which breaks (4, 1e-6): delta is 2.6e-5 there. The curve: spec pure 3.
+    factor 2, which breaks (4, 1e-6): delta is 2.6e-5 there. The curve is dpcov's.
 
     Examples
     --------

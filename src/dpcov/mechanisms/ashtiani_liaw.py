@@ -108,7 +108,7 @@ class AshtianiLiaw:
     COLT 2022 (arXiv:2111.11320). Differences: weights by levels, so that the constants are proved;
     the test of `ReleaseTest` in the place of truncated Laplace noise; samples in the place of
     masking by a Gaussian factor; exact decisions; groups that are drawn, not cut by position, so
-    that add/remove is covered. Spec approx B3, A1, A11.
+    that add/remove is covered.
 
     Examples
     --------

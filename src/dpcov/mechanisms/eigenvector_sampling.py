@@ -89,7 +89,7 @@ class EigenvectorSampling:
     estimation", NeurIPS 2019, Algorithm 1 and Corollary 1. Differences: t is 2 (replace-one) or 4
     (add/remove) times theirs; add/remove halves the eigenvalue noise; eigenvalues are clipped only
     with `paper_constants` (denoising projects them); the code published with the paper draws from
-    exp(2 epsilon_i u'Cu), 8 times its own text, and is not epsilon-DP. IT-R: dpcov, spec pure 7.
+    exp(2 epsilon_i u'Cu), 8 times its own text, and is not epsilon-DP. IT-R: dpcov.
 
     Examples
     --------

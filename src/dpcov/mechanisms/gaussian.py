@@ -40,14 +40,14 @@ class Gaussian:
     tight (`Lattice.frobenius_squared`, an exact integer). Independent discrete Gaussians with
     variance s^2 on and s^2/2 off the diagonal cost sum_i D_ii^2/2s^2 + sum_(i<j) D_ij^2/s^2 =
     ||D||_F^2/2s^2 in zCDP. For (epsilon, delta) they are, up to a factor e^a with a = d(d+1)/2 *
-    1e-33, a translation-equivariant rounding of continuous noise with s^2 - 8 (spec lattice 4.5),
-    so s^2 = (sensitivity/mu)^2 + 8 with mu of the exact curve, kept 1e-9 on the safe side. The
-    trace is released beside the matrix: at no cost under replace-one (`additive.trace_share` has
-    the proof), for the share `trace_share` of rho (of mu^2) under add/remove.
-    A private radius is chosen from counts that change by at most k (sqrt(2) k under replace-one) in
-    l2; `mechanisms.radius` has the proof. The rest of rho (of mu^2) goes to the moment, which
-    changes by the above at any radius fixed in advance, and Gaussian mechanisms compose adaptively.
-    The 21 counts, with a variance 8 larger too, add 21 to the d(d+1)/2 in a.
+    1e-33, a translation-equivariant rounding of continuous noise with s^2 - 8
+    (docs/proofs/release.md 7), so s^2 = (sensitivity/mu)^2 + 8 with mu of the exact curve, kept
+    1e-9 on the safe side. The trace is released beside the matrix: at no cost under replace-one
+    (`additive.trace_share` has the proof), for the share `trace_share` of rho (of mu^2) under
+    add/remove. A private radius is chosen from counts that change by at most k (sqrt(2) k under
+    replace-one) in l2; `mechanisms.radius` has the proof. The rest of rho (of mu^2) goes to the
+    moment, which changes by the above at any radius fixed in advance, and Gaussian mechanisms
+    compose adaptively. The 21 counts, with a variance 8 larger too, add 21 to the d(d+1)/2 in a.
 
     Not protected
     -------------

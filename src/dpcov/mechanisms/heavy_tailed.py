@@ -134,7 +134,7 @@ class HeavyTailed:
     not set to 0, which takes no more in any direction; the step does not clamp M to 1 - s, which
     breaks Sigma <= I (their map can leave 1.04); s has its own proof; the map is not symmetric
     after two steps, so its inverse acts from the left and its transpose from the right; the
-    ensemble is orthogonal. Spec approx A2 to A4 and 9.
+    ensemble is orthogonal.
 
     Examples
     --------

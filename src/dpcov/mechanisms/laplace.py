@@ -102,7 +102,7 @@ class Laplace:
     ------
     Dwork, McSherry, Nissim and Smith 2006 for the mechanism. Jiang, Xie and Zhang 2016 (Lemma 2)
     and Amin et al. 2019 use 2d/epsilon on every entry; the weights and the bounds are dpcov's
-    (spec pure 1), and so is the discrete law in place of the continuous one.
+    (dpcov), and so is the discrete law in place of the continuous one.
 
     Examples
     --------

@@ -92,7 +92,7 @@ def private_radius(
     """The least of `radii`, ascending, beyond which no more than `clipped` mapped rows show.
 
     Where clipping one row less costs as much as the noise it takes is the best radius; for Gaussian
-    noise and round rows that is at p^1.5 / sqrt(2 rho) rows (spec approx 2.3). Rows show in 1, 2,
+    noise and round rows that is at p^1.5 / sqrt(2 rho) rows. Rows show in 1, 2,
     4, ... bins that together hold more than noise of `law` alone would.
     """
     noise = law.samples(len(radii), entropy)

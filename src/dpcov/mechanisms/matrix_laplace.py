@@ -77,7 +77,7 @@ class MatrixLaplace:
 
     Source
     ------
-    dpcov, spec pure 4 (theorem and proof). Compare Jiang, Xie and Zhang 2016, who add one Wishart
+    dpcov (docs/proofs/release.md 6). Compare Jiang, Xie and Zhang 2016, who add one Wishart
     matrix: not differentially private, since the supports of neighbours differ. Noise law:
     matrix-variate Laplace.
 

@@ -122,7 +122,7 @@ class Preconditioned:
     order (their code maps rows by A' where the update is for A, which spherical data hide) and
     negative eigenvalues set to 0, not to their size. Differences: a private scale and a center come
     with the map; the number of looks adapts to what they show; the noise enters the step; the
-    ensemble is orthogonal; the last radius is private. Spec approx A5, A6, B1.
+    ensemble is orthogonal; the last radius is private.
 
     Examples
     --------

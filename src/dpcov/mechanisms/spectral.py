@@ -1,4 +1,4 @@
-"""What mechanisms that sample directions have in common (spec pure 7, lattice 4.7).
+"""What mechanisms that sample directions have in common.
 
 C is the exact second moment in squared lattice units. It changes by A - A' between neighbours, both
 positive semidefinite of trace at most k B^2 = `Lattice.unit_bound`, one of them 0 under add/remove.

@@ -188,7 +188,7 @@ class StableCovariance:
     estimation for subgaussian distributions", COLT 2023 (arXiv:2301.12250). Differences: their
     test, which is not (epsilon, delta)-DP, is replaced; levels are spaced by what one unit can do,
     so that no number of rows enters and far fewer do; a ridge of a millionth of a lattice step in
-    place of rank tests; exact decisions; add/remove; persons. Spec approx B4, A12, A13.
+    place of rank tests; exact decisions; add/remove; persons.
 
     Examples
     --------

@@ -133,7 +133,7 @@ class UnboundedGaussian:
     GoodCenter; a gap is closed by stretching what lies below it, the first one that is seen, so
     that looks end early; an eigenvalue of 0 counts as 2^-40 of the one above it; where the schema
     has an intercept groups subtract their own means, which takes the place of pairing; the last
-    radius is private. Spec approx B2, A1, A7, A11.
+    radius is private.
 
     Examples
     --------

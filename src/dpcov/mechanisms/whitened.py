@@ -114,7 +114,7 @@ class Whitened:
 
     Source
     ------
-    Spec approx B5: Brown, Hopkins and Smith 2023 (arXiv:2301.12250), repaired, in the place of the
+    Brown, Hopkins and Smith 2023 (arXiv:2301.12250), repaired, in the place of the
     looks of Biswas, Dong, Kamath and Ullman 2020.
 
     Examples

@@ -1,4 +1,4 @@
-"""One centred Wishart matrix (spec pure 3)."""
+"""One centred Wishart matrix."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FINEST = (
     2.0**-30
-)  # of the noise: the largest float64 spacing that rounding hides (spec lattice 4.2)
+)  # of the noise: the largest float64 spacing that rounding hides (docs/proofs/release.md 7)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Exact draws from the Bingham law on the sphere, by rejection (spec pure 7.1)."""
+"""Exact draws from the Bingham law on the sphere, by rejection."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Bingham:
     Source
     ------
     Kent, Ganeiban and Mardia 2018, "A new unified approach for the simulation of a wide class of
-    directional distributions", section 3; acceptance in the form of spec pure 7.1. Two libraries
+    directional distributions", section 3; acceptance in a form without cancellation. Two libraries
     have published the wrong sign of its exponent q/2, which gives another law (spec peers, 1).
 
     """

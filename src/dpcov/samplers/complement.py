@@ -1,7 +1,7 @@
 """Eigenvectors of a matrix on the complement of vectors taken out one after the other.
 
 Taking u out of a diagonal matrix W leaves eigenvalues mu between those of W, the roots of the
-secular equation sum_j u_j^2 / (w_j - mu) = 0, and eigenvectors u_j / (w_j - mu_k) (spec pure 7.2).
+secular equation sum_j u_j^2 / (w_j - mu) = 0, and eigenvectors u_j / (w_j - mu_k).
 """
 
 from __future__ import annotations

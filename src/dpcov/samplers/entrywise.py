@@ -1,4 +1,4 @@
-"""Independent discrete Laplace noise on the integers (spec pure 1)."""
+"""Independent discrete Laplace noise on the integers."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def sequential_frame(
     Source
     ------
     Amin, Dick, Kulesza, Munoz and Vassilvitskii 2019, Algorithm 1, step 2; eigenvectors by the
-    secular update of spec pure 7.2 instead of a decomposition for every draw.
+    secular update (`complement`) instead of a decomposition for every draw.
 
     """
     matrix = np.asarray(matrix, np.float64)

@@ -41,7 +41,7 @@ def _metropolis(
 ) -> Vector:
     """Sweeps of one-point moves, each followed by an exact draw of the radius sum |x_i|.
 
-    The radius is Gamma(`exponent`), independent of the directions x / sum |x_i| (spec pure 5).
+    The radius is Gamma(`exponent`), independent of the directions x / sum |x_i|.
     """
     count = len(points)
     for _ in range(SWEEPS):

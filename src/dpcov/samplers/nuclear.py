@@ -122,9 +122,10 @@ class NuclearLaplace:
 
 @dataclass(frozen=True, slots=True)
 class SquareNuclearLaplace:
-    """Law of (Z + Z') / 2, Z of density exp(-||Z||_* / scale) on all (d, d) matrices (paper 003).
+    """Law of (Z + Z') / 2, Z of density exp(-||Z||_* / scale) on all (d, d) matrices.
 
-    The shift costs what it costs under `NuclearLaplace`, with more noise: kept for comparison.
+    The law of d'Orsi et al. 2025. The shift costs what it costs under `NuclearLaplace`, with more
+    noise: kept for comparison.
     Singular values have density prod |s_i^2 - s_j^2| exp(-sum s_i / scale), with independent Haar
     vectors on both sides; ||Z||_* is Gamma(d^2, scale).
     """

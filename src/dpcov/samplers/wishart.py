@@ -58,7 +58,7 @@ class WishartDifference:
 
     # With s the width, the spectrum ends at the least value of 1/g + R(g), R the R-transform below.
     # It is taken where (s g)^2 = sqrt(5) - 2, that is s g = .48587, and is 3.3302 s; an eigenvalue
-    # shows from 1/g = 2.0582 s on (spec pure 4).
+    # shows from 1/g = 2.0582 s on (docs/proofs/release.md 6).
     @property
     def edge(self) -> float:
         return 3.3302 * self._width

@@ -2,7 +2,7 @@
 
 Every group's answer may be any function of its own rows, so floats do no harm, and one unit changes
 one answer, by replacement, under both relations. Kamath, Mouzakis, Singhal, Steinke and Ullman
-2022, with proved constants (spec approx B2, A1, A11).
+2022, with proved constants.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Stability histograms: noisy counts over unboundedly many bins (spec approx 2.4, A6, A7).
+"""Stability histograms: noisy counts over unboundedly many bins.
 
 Noise goes to bins that are not empty, and a noisy count is released only above a threshold, so
 high that a bin which owes its existence to one unit hardly ever shows. There delta enters, nowhere
@@ -27,7 +27,7 @@ Key = TypeVar("Key", bound=Any)
 
 SAFETY = 1e-9  # relative margin for float64 in a probability
 VOTE = 2**20  # grid steps of one vote, on which the Gaussian noise lives
-ROUNDING_VARIANCE = 8  # makes up for the grid: `gaussian.Gaussian`, spec lattice 4.5
+ROUNDING_VARIANCE = 8  # makes up for the grid: `gaussian.Gaussian`
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Propose-test-release on an integer score (spec approx 2.5, A8)."""
+"""Propose-test-release on an integer score."""
 
 from __future__ import annotations
 

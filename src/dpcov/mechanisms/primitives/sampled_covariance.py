@@ -1,4 +1,4 @@
-"""Release of a positive definite matrix by the covariance of samples (spec approx 2.6, A9)."""
+"""Release of a positive definite matrix by the covariance of samples."""
 
 from __future__ import annotations
 

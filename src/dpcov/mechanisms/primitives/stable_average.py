@@ -1,4 +1,4 @@
-"""Average of items that agree, without a bound on where they lie (spec approx 2.7, A10)."""
+"""Average of items that agree, without a bound on where they lie."""
 
 from __future__ import annotations
 

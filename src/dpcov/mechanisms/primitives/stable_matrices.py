@@ -1,4 +1,4 @@
-"""Average of positive definite matrices that agree relative to themselves (spec approx B3, A11)."""
+"""Average of positive definite matrices that agree relative to themselves."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Rows that no few others outweigh: their weighted second moment, and how stable it is.
 
-Brown, Hopkins and Smith 2023, as repaired in spec approx B4, A12 and A13.
+Brown, Hopkins and Smith 2023, repaired.
 """
 
 from __future__ import annotations
