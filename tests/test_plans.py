@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dpcov
@@ -18,7 +19,7 @@ from dpcov.moment import UNITS_PER_RADIUS, Lattice
 from dpcov.plans import plan, scaled
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.schema import Schema
-from tables_for_tests import SCHEMA_TEXT, correlated
+from tables_for_tests import SCHEMA_TEXT, correlated, write_people
 
 NUMERIC = Schema.from_bounds(-1, 1, [f"x{j}" for j in range(6)])
 MIXED = Schema.parse(
@@ -115,6 +116,53 @@ def test_a_prediction_is_what_releases_of_a_table_like_the_imagined_one_lose():
     wrong = plan(NUMERIC, 4000, epsilon=1.0, guess=Guess(0.6), factors=()).predictions[0]
     assert right.errors.correlation == pytest.approx(np.mean(errors), rel=0.25)
     assert wrong.errors.correlation != pytest.approx(np.mean(errors), rel=0.25)
+
+
+def skewed(seed: int, rows: int = 4000) -> np.ndarray:
+    """Rows of six columns: spreads from 0.02 to 0.5, two of which nearly determine each other."""
+    generator = np.random.default_rng(seed)
+    common = generator.standard_normal((rows, 1))
+    loads = np.array([1.0, 1.0, -0.8, 0.5, 0.3, 0.0])
+    noise = generator.standard_normal((rows, 6)) * [0.1, 0.1, 0.6, 0.9, 1.0, 1.0]
+    spreads = [0.2, 0.05, 0.3, 0.5, 0.02, 0.3]
+    return np.clip((common * loads + noise) * spreads + [0.1, -0.5, 0, 0, 0.4, 0], -1, 1)
+
+
+def released(table: int, epsilon: float, seed: int = 0) -> dpcov.Release:
+    frame = pd.DataFrame(skewed(table), columns=NUMERIC.encoded_columns)
+    return dpcov.release(frame, schema=NUMERIC, epsilon=epsilon, seed=seed)
+
+
+def test_a_table_like_another_has_its_moments_whatever_the_bounds():
+    like = released(0, 1e6)
+    wider = Schema.from_bounds([-3.0] * 5, [1.0] * 5, [f"x{j}" for j in (5, 4, 3, 2, 1)])
+    lattice = lattice_of(wider)
+    imagined = imagined_moment(wider, lattice, 10**6, Guess(like=like))
+    corner = float(imagined.units[-1, -1])
+    means = imagined.units[-1, :-1].astype(float) / corner * lattice.intercept_units * lattice.step
+    assert 2 * means - 1 == pytest.approx(skewed(0).mean(axis=0)[:0:-1], abs=1e-4)
+    exact = np.cov(skewed(0)[:, :0:-1], rowvar=False)
+    step = lattice.step
+    found = imagined.units[:-1, :-1].astype(float) * step**2 / 1e6 - np.outer(means, means)
+    assert 4 * found == pytest.approx(exact, abs=1e-4)
+
+
+def test_a_release_of_a_table_like_it_predicts_all_errors():
+    below = np.tril_indices(6, -1)
+    exact = np.corrcoef(skewed(1), rowvar=False)[below]
+    made = [released(1, 1.0, seed).correlation()[below] for seed in range(16)]
+    error = np.mean(np.abs(np.array(made) - exact))
+
+    def predicted(guess):
+        return plan(NUMERIC, 4000, epsilon=1.0, guess=guess, factors=()).predictions[0].errors
+
+    assert predicted(Guess(like=released(0, 100))).correlation == pytest.approx(error, rel=0.25)
+    assert predicted(Guess()).correlation != pytest.approx(error, rel=0.25)
+
+
+def test_a_table_that_is_not_like_it_is_refused():
+    with pytest.raises(SchemaError, match="no feature 'age'"):
+        plan(MIXED, 100, epsilon=1.0, guess=Guess(like=released(0, 1.0)))
 
 
 def test_errors_fall_along_the_curve():
@@ -247,8 +295,24 @@ def test_the_command_prints_what_the_function_returns(run):
     printed = json.loads(out)
     assert code == 0
     assert printed["mechanisms"][0]["correlation"] == found.predictions[0].errors.correlation
-    assert printed["guess"] == {"spread": 0.2, "spreads": {"age": 0.1}, "correlation": 0.25}
+    assert printed["guess"] == {
+        "spread": 0.2,
+        "spreads": {"age": 0.1},
+        "correlation": 0.25,
+        "like": False,
+    }
     assert len(printed["curve"]) == len(found.curve)
+
+
+def test_the_command_takes_a_release_of_a_table_like_it(run):
+    table, _ = write_people(Path())
+    dpcov.release(table, schema="s.toml", epsilon=1e3, seed=0).save("like.json")
+    code, out, err = run("--rows 4000 --mechanism matrix-laplace --like like.json")
+    assert (code, err) == (0, "")
+    assert "those of the release given" in out
+    code, _, err = run("--rows 4000 --like like.json --spread 0.2")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "give one" in err
 
 
 @pytest.mark.parametrize("line", ["--rows 100 --spread much", "--rows 100 --error 2", "--rows 0"])

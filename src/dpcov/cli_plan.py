@@ -53,6 +53,14 @@ def plan(
     correlation: Annotated[
         float | None, typer.Option(help="Guessed typical size of a correlation; default 0.25.")
     ] = None,
+    like: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RELEASE",
+            help="Release of a table of the same kind (last year's, a public one), in place of "
+            "--spread and --correlation: what it holds is supposed.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Predict the error of a release from public numbers alone; reads no data, spends nothing."""
@@ -72,7 +80,7 @@ def plan(
         mechanism=mechanism,
         denoise=denoise,
         target=target,
-        guess=_guess(spread or [], correlation),
+        guess=_guess(spread or [], correlation, like),
     )
     needed = None if error is None else (found.budget_for(error), found.rows_for(error))
     if as_json:
@@ -81,10 +89,17 @@ def plan(
         print_plan(found, error, needed)
 
 
-def _guess(stated: list[str], correlation: float | None) -> Guess:
-    """The guess that ``--spread`` and ``--correlation`` state."""
+def _guess(stated: list[str], correlation: float | None, like: Path | None) -> Guess:
+    """The guess that ``--spread`` and ``--correlation`` state, or ``--like``."""
     from dpcov.errors import SchemaError
     from dpcov.imagined import CORRELATION, SPREAD, Guess
+
+    if like is not None:
+        if stated or correlation is not None:
+            raise SchemaError("--like takes the place of --spread and --correlation: give one.")
+        from dpcov.releases import Release
+
+        return Guess(like=Release.load(like))
 
     spread, spreads = SPREAD, {}
     for text in stated:

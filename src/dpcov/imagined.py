@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import betaincinv
 
+from dpcov.analysis.moments import Moments
 from dpcov.analysis.pseudo_rows import MOST_OF_THE_VARIANCE
-from dpcov.errors import SchemaError
+from dpcov.errors import ReleaseError, SchemaError
 from dpcov.moment import UNITS_PER_RADIUS, Lattice, SecondMoment
 from dpcov.schema import Categorical, Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from dpcov.releases import Release
 
     Matrix = NDArray[np.float64]
 
@@ -47,6 +50,9 @@ class Guess:
         three standard deviations from their midpoint.
     spreads : the same for single columns.
     correlation : typical size (root mean square) of the correlation of two columns, in [0, 1).
+    like : a release of a table of the same kind (last year's, another country's, a public one),
+        with the features of the schema: its means and covariance are supposed, in place of all
+        the above.
 
     Where columns differ much in their spread, give those of the narrow ones, which have the largest
     errors. Numeric columns are supposed to have beta laws with means a spread off their midpoints,
@@ -57,6 +63,7 @@ class Guess:
     spread: float = SPREAD
     spreads: Mapping[str, float] = field(default_factory=dict)
     correlation: float = CORRELATION
+    like: Release | None = None
 
     def __post_init__(self) -> None:
         for name, value in {"spread": self.spread, **self.spreads}.items():
@@ -71,26 +78,66 @@ class Guess:
             )
 
     def check(self, schema: Schema) -> None:
-        """Refuse spreads of columns that the schema has not, or that are not numeric."""
+        """Refuse spreads of columns that are not numeric ones of the schema, and other features."""
         for name in self.spreads:
             column = schema.encoded_columns.get(name)
             if column is None or isinstance(column, Categorical):
                 raise SchemaError(f"There is no numeric column {name!r} to have a spread.")
+        if self.like is not None:
+            if not self.like.has_intercept:
+                raise ReleaseError(
+                    "The release that a table is supposed to be like has no intercept, so its "
+                    "means are not known."
+                )
+            missing = {f.name for f in schema.features} - set(self.like.columns)
+            if missing:
+                raise SchemaError(
+                    f"The release that a table is supposed to be like has no feature "
+                    f"{min(missing)!r}."
+                )
+
+    @property
+    def typical_correlation(self) -> float:
+        """Root mean square of the correlations supposed."""
+        if self.like is None or len(self.like.columns) < 2:
+            return self.correlation
+        related = self.like.correlation()[np.tril_indices(len(self.like.columns), -1)]
+        return float(np.sqrt(np.mean(related**2)))
 
 
 def imagined_moment(schema: Schema, lattice: Lattice, rows: int, guess: Guess) -> SecondMoment:
     """The second moment of `rows` rows of the imagined table, on the lattice of a release."""
     guess.check(schema)
-    features = imagined_rows(schema, guess)
-    step = lattice.step
-    lengths = np.linalg.norm(features, axis=1) / (step * UNITS_PER_RADIUS)
-    units = features / np.maximum(lengths, 1.0)[:, None] / step
-    if lattice.intercept_units:
-        units = np.column_stack([units, np.full(len(units), float(lattice.intercept_units))])
-    mean = units.T @ units / len(units)
+    if guess.like is not None:
+        mean = _moment_like(guess.like, schema, lattice)
+    else:
+        features = imagined_rows(schema, guess)
+        step = lattice.step
+        lengths = np.linalg.norm(features, axis=1) / (step * UNITS_PER_RADIUS)
+        units = features / np.maximum(lengths, 1.0)[:, None] / step
+        if lattice.intercept_units:
+            units = np.column_stack([units, np.full(len(units), float(lattice.intercept_units))])
+        mean = units.T @ units / len(units)
     whole = np.array([[round(float(x) * rows) for x in row] for row in mean], dtype=object)
     names = tuple(feature.name for feature in schema.features)
     return SecondMoment(whole, lattice, names, -(-rows // lattice.unit.max_rows))
+
+
+def _moment_like(release: Release, schema: Schema, lattice: Lattice) -> Matrix:
+    """(d, d) second moment per row, in squared steps, of rows as those of the release.
+
+    As if none were longer than the radius: clipping depends on more than two moments.
+    """
+    moments, features = Moments.of(release), schema.features
+    at = [release.columns.index(feature.name) for feature in features]
+    scales = np.array([feature.scale for feature in features])
+    means = (moments.means[at] - [feature.center for feature in features]) / scales
+    ratios = moments.scales[at] / scales
+    whole = np.append(means / lattice.step, float(lattice.intercept_units))
+    mean = np.outer(whole, whole)
+    inner = moments.covariance[np.ix_(at, at)] * np.outer(ratios, ratios)
+    mean[:-1, :-1] += inner / lattice.step**2
+    return mean if lattice.intercept_units else mean[:-1, :-1]
 
 
 def imagined_rows(schema: Schema, guess: Guess) -> Matrix:

@@ -241,7 +241,7 @@ def plan(
         recommended=choose(planner.lattice, budget, relation).mechanism.name,
         mechanism=mechanism,
         curve=tuple(curve),
-        sampling=MEAN_ABSOLUTE * (1 - planner.guess.correlation**2) / math.sqrt(rows),
+        sampling=MEAN_ABSOLUTE * (1 - planner.guess.typical_correlation**2) / math.sqrt(rows),
     )
 
 

@@ -68,12 +68,16 @@ def assumptions(plan: Plan) -> list[str]:
     """What the imagined table is, in words."""
     guess, columns = plan.guess, len(plan.schema.encoded_columns)
     own = "".join(f", {plain(name)} {share:g}" for name, share in guess.spreads.items())
+    supposed = (
+        f"numeric columns have a standard deviation of {guess.spread:g} times half the width of "
+        f"their bounds{own} (--spread); correlations of about {guess.correlation:g} (--correlation)"
+        if guess.like is None
+        else "means, standard deviations and correlations are those of the release given (--like)"
+    )
     return [
         f"Plan for {columns} columns ({len(plan.schema.features)} features), {plan.rows} rows, "
         f"{plan.budget}, {plan.neighbors.value}. No data was read, nothing is spent.",
-        f"Supposed: numeric columns have a standard deviation of {guess.spread:g} times half the "
-        f"width of their bounds{own} (--spread); correlations of about {guess.correlation:g} "
-        "(--correlation).",
+        f"Supposed: {supposed}.",
     ]
 
 
@@ -128,7 +132,12 @@ def document(
         "features": len(plan.schema.features),
         "budget": asdict(plan.budget),
         "neighbors": plan.neighbors.value,
-        "guess": asdict(plan.guess),
+        "guess": {
+            "spread": plan.guess.spread,
+            "spreads": dict(plan.guess.spreads),
+            "correlation": plan.guess.correlation,
+            "like": plan.guess.like is not None,
+        },
         "recommended": plan.recommended,
         "sampling": plan.sampling,
         "mechanisms": [_row(prediction) for prediction in plan.predictions],
