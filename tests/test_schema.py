@@ -205,8 +205,9 @@ def test_a_schema_file_with_a_fault_is_named(tmp_path, content, words):
 
 def test_bounds_are_one_number_or_one_for_each_column():
     assert Schema.from_bounds([0, 1], 5, ["a", "b"]).columns["b"].lower == 1
-    with pytest.raises(SchemaError, match="one bound for each"):
-        Schema.from_bounds([0, 1, 2], 5, ["a", "b"])
+    for bounds in ([0, 1, 2], "auto", None, ["a", "b"]):
+        with pytest.raises(SchemaError, match="one for each of 2 columns"):
+            Schema.from_bounds(bounds, 5, ["a", "b"])
     with pytest.raises(SchemaError, match="same name"):
         Schema.from_bounds(0, 1, ["a", "a"])
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dpcov.mechanisms import Mechanism
 
 FACTORS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)  # of epsilon, along the curve
-REPEATS, FEW_REPEATS = 10, 4
+REPEATS, FEW_REPEATS = 20, 4
 MANY_FEATURES = 40
 SLOW_TO_DRAW = 20  # order above which many draws of nuclear-Laplace noise take long
 FARTHEST = 1e4  # factor to which a wanted error is sought

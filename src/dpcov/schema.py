@@ -322,11 +322,12 @@ def level_text(level: bool | int | float | str) -> str:
 
 
 def _per_column(bound: float | Sequence[float], count: int) -> list[float]:
-    values = [bound] * count if isinstance(bound, int | float) else [float(b) for b in bound]
+    try:
+        values = [bound] * count if isinstance(bound, int | float) else [float(b) for b in bound]
+    except (TypeError, ValueError):
+        values = []
     if len(values) != count:
-        raise SchemaError(
-            f"lower and upper need one bound for each of the {count} columns, or a single number."
-        )
+        raise SchemaError(f"lower and upper must be a number, or one for each of {count} columns.")
     return values
 
 
