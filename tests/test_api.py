@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -100,7 +101,7 @@ def test_a_schema_and_bounds_exclude_each_other(tmp_path: Path) -> None:
 def test_bounds_may_differ_by_column() -> None:
     made = dpcov.release(DATA, lower=[-1, -2, -3], upper=np.array([1, 2, 3]), epsilon=1.0)
     assert [column.upper for column in made.schema.encoded_columns.values()] == [1, 2, 3]
-    with pytest.raises(SchemaError, match="each of the 3 columns"):
+    with pytest.raises(SchemaError, match="each of 3 columns"):
         dpcov.release(DATA, lower=[-1, -1], upper=1, epsilon=1.0)
 
 
@@ -211,6 +212,44 @@ def test_auto_takes_the_mechanism_with_less_noise_and_says_why() -> None:
     assert name in reason
     wide = api.prepare(np.zeros((2, 400)), **BOUNDS, epsilon=1.0, delta=1e-6)
     assert {name, wide.mechanism.name} == {"nuclear-laplace", "gaussian"}
+
+
+@pytest.mark.parametrize("goal", ["correlation", "relative", "regression"])
+@pytest.mark.parametrize("budget", [{"epsilon": 1.0}, {"rho": 0.1}], ids=str)
+def test_a_goal_about_deviations_takes_rows_about_their_means(goal: str, budget: Any) -> None:
+    def chosen(data: Any, **more: Any) -> str:
+        return api.prepare(data, **BOUNDS, **budget, goal=goal, **more).mechanism.name
+
+    assert chosen(DATA) == "standardized"
+    assert chosen(DATA, intercept=0.0) != "standardized"
+    assert chosen(DATA, mechanism="matrix-laplace" if "epsilon" in budget else "gaussian") in (
+        "matrix-laplace",
+        "gaussian",
+    )
+    table = pa.table(DATA.T.tolist(), [f"x{j + 1}" for j in range(DATA.shape[1])])
+    stream = pa.RecordBatchReader.from_batches(table.schema, table.to_batches())
+    assert chosen(stream) != "standardized"
+
+
+def test_correlations_are_better_with_their_goal() -> None:
+    generator = np.random.default_rng(0)
+    shared = generator.normal(size=(4000, 1))
+    table = np.clip(0.4 + 0.05 * (shared + generator.normal(size=(4000, 5))), -1, 1)
+    exact = np.corrcoef(table, rowvar=False)
+
+    def error(goal: str) -> float:
+        made = [
+            dpcov.release(table, lower=-1, upper=1, epsilon=1.0, goal=goal, seed=seed)
+            for seed in range(5)
+        ]
+        return float(np.mean([np.abs(one.correlation() - exact).mean() for one in made]))
+
+    assert error("correlation") < 0.5 * error("frobenius")
+
+
+def test_an_unknown_goal_is_refused() -> None:
+    with pytest.raises(ReleaseError, match=r"no goal 'truth'.*correlation"):
+        dpcov.release(DATA, **BOUNDS, epsilon=1.0, goal="truth")
 
 
 def test_mechanism_fields_are_keywords() -> None:

@@ -50,7 +50,7 @@ BY_NAME = pytest.mark.parametrize("estimator", ALL, ids=lambda e: type(e).__name
 
 def test_a_covariance_is_that_of_the_release() -> None:
     fitted = PrivateCovariance(**EXACT).fit(FRAME)
-    made = dpcov.release(FRAME, lower=LOWER, upper=UPPER, epsilon=1e9, seed=0)
+    made = dpcov.release(FRAME, lower=LOWER, upper=UPPER, epsilon=1e9, goal="relative", seed=0)
     assert np.array_equal(fitted.covariance_, made.covariance())
     assert np.array_equal(fitted.location_, made.mean())
     plain = EmpiricalCovariance().fit(ROWS)
@@ -70,7 +70,7 @@ def test_it_stands_in_for_scikit_learns() -> None:
 
 def test_components_are_those_of_the_release() -> None:
     fitted = PrivatePCA(**EXACT, n_components=2).fit(FRAME)
-    made = dpcov.release(FRAME, lower=LOWER, upper=UPPER, epsilon=1e9, seed=0)
+    made = dpcov.release(FRAME, lower=LOWER, upper=UPPER, epsilon=1e9, goal="relative", seed=0)
     found = dpcov.pca(made, 2)
     assert np.array_equal(fitted.components_, found.components)
     assert (fitted.n_components_, fitted.n_significant_) == (2, 3)
@@ -95,7 +95,9 @@ def test_rows_come_back_from_their_scores() -> None:
 def test_a_ridge_is_that_of_the_release() -> None:
     fitted = clone(RIDGE).fit(FRAME, TARGET)
     joined = FRAME.assign(y=TARGET)
-    made = dpcov.release(joined, lower=[*LOWER, -8], upper=[*UPPER, 8], epsilon=1e9, seed=0)
+    bounds = {"lower": [*LOWER, -8], "upper": [*UPPER, 8]}
+    made = dpcov.release(joined, **bounds, epsilon=1e9, goal="regression", seed=0)
+    assert made.mechanism == "standardized"
     found = dpcov.ridge(made, "y", 1e-6)
     assert np.array_equal(fitted.coef_, found.coefficients)
     assert fitted.intercept_ == found.intercept

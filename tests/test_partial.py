@@ -56,6 +56,14 @@ def test_a_release_of_sums_is_that_of_the_rows(parts, neighbors):
     assert found.unit_count == expected.unit_count
 
 
+def test_sums_are_released_whatever_the_goal(parts):
+    run("merge north.sums south.sums --out all.sums")
+    asked = {"schema": "people.toml", "epsilon": 1.0, "goal": "correlation"}
+    chosen = {data: prepare(data, **asked).mechanism.name for data in ("all.sums", "people.csv")}
+    assert chosen["people.csv"] == "standardized"
+    assert dpcov.release("all.sums", **asked).mechanism == chosen["all.sums"] != "standardized"
+
+
 def test_the_command_line_releases_sums_and_books_them(parts, capfd):
     Ledger.create("l.ledger", PureDP(2.0))
     asked = "release north.sums --schema people.toml --epsilon 1 --ledger l.ledger --out r.json"

@@ -14,7 +14,7 @@ from dpcov.errors import LedgerError, ReleaseError, SchemaError
 from dpcov.ledger import Ledger
 from dpcov.mechanisms import Mechanism, mechanism_named
 from dpcov.partial import PartialMoment
-from dpcov.planning import choose
+from dpcov.planning import GOALS, Goal, choose
 from dpcov.privacy import Budget, Guarantee, Neighbors, budget_from, neighbors_named
 from dpcov.releases import Release
 from dpcov.schema import FileOptions, Schema
@@ -76,6 +76,7 @@ def prepare(
     delta: float | None = None,
     rho: float | None = None,
     mechanism: str = "auto",
+    goal: Goal = "frobenius",
     neighbors: Neighbors | str = Neighbors.ADD_REMOVE,
     radius: float | Literal["private"] | None = None,
     intercept: float | None = None,
@@ -89,6 +90,8 @@ def prepare(
     relation = neighbors_named(neighbors)
     if denoise not in METHODS:
         raise ReleaseError(f"There is no denoising {denoise!r}. Choose: {', '.join(METHODS)}.")
+    if goal not in GOALS:
+        raise ReleaseError(f"There is no goal {goal!r}. Choose: {', '.join(GOALS)}.")
     data = table_of(data, table, where)
     refuse_conditions(data, relation)
     if radius == "private":
@@ -104,10 +107,11 @@ def prepare(
         rows: Rows = summed.seen(resolved)
     else:
         rows = open_rows(data, resolved, threads=threads)
+    chosen: Mechanism
     if mechanism == "auto":
-        choice = choose(rows.lattice(), budget, relation)
-        reason = choice.reason
-        chosen: Mechanism = choice.mechanism
+        aim = "frobenius" if "radius" in mechanism_fields else goal
+        choice = choose(rows.lattice(), budget, relation, aim, rereadable=rows.rereadable)
+        chosen, reason = choice.mechanism, choice.reason
         if mechanism_fields:
             chosen = mechanism_named(chosen.name, **mechanism_fields)
     else:
@@ -141,8 +145,12 @@ def release(
     table, where : table of a database, and which of its rows: ``["age >= 18"]``, all to be met.
         The conditions are public, are told with the release, and need ``add-remove``.
     epsilon, delta, rho : the budget: epsilon alone (pure DP), epsilon and delta, or rho (zCDP).
-    mechanism : ``auto``, which compares the noise of the additive ones, or a name of `MECHANISMS`
-        (``dpcov mechanisms`` lists them); further keywords are its options.
+    mechanism : ``auto``, which follows `goal`, or a name of `MECHANISMS` (``dpcov mechanisms``
+        lists them); further keywords are its options.
+    goal : what ``auto`` makes accurate: ``frobenius``, the second moment as a whole (the least
+        noise); ``correlation``, ``relative`` or ``regression``, what is about deviations from the
+        mean (``standardized``, where the data can be read three times and no radius is asked for,
+        as it chooses its own).
     neighbors : ``add-remove`` (the number of rows is private) or ``replace-one``.
     radius : public bound on the norm of an encoded row; default, the largest that the bounds allow.
         ``private`` chooses a smaller one from noisy counts, for a share of the budget, where few

@@ -130,6 +130,11 @@ class SummedRows(Rows):
         self.progress = None
         self._partial = sums
 
+    @property
+    def rereadable(self) -> bool:
+        """The sums tell of no other radius or map."""
+        return False
+
     def require_answerable(self, mechanism: Mechanism) -> None:
         """Refuse, before anything is spent, a mechanism that needs more than one sum."""
         private = getattr(mechanism, "radius", "public") == "private"

@@ -5,10 +5,17 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import AdditiveMechanism, Gaussian, MatrixLaplace, NuclearLaplace
+from dpcov.mechanisms import (
+    AdditiveMechanism,
+    Gaussian,
+    MatrixLaplace,
+    Mechanism,
+    NuclearLaplace,
+    Standardized,
+)
 from dpcov.mechanisms.nuclear_laplace import PATIENCE
 
 if TYPE_CHECKING:
@@ -19,11 +26,15 @@ if TYPE_CHECKING:
 CANDIDATES: tuple[type[AdditiveMechanism], ...] = (NuclearLaplace, MatrixLaplace, Gaussian)
 
 
+Goal = Literal["frobenius", "relative", "correlation", "regression"]
+GOALS: tuple[Goal, ...] = get_args(Goal)
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """A mechanism and the reason for it, in words."""
 
-    mechanism: AdditiveMechanism
+    mechanism: Mechanism
     reason: str
 
 
@@ -35,8 +46,30 @@ def expected_noise(
     return math.sqrt(law.frobenius_squared) * lattice.step**2
 
 
-def choose(lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Choice:
-    """The mechanism that keeps the budget with the least expected noise, from closed forms."""
+def choose(
+    lattice: Lattice,
+    budget: Budget,
+    neighbors: Neighbors,
+    goal: Goal = "frobenius",
+    *,
+    rereadable: bool = True,
+) -> Choice:
+    """The mechanism to take, from public things alone.
+
+    For the Frobenius error of the second moment, the one that keeps the budget with the least
+    expected noise, from closed forms. Entries relative to the deviations of their columns,
+    correlations and regressions are about rows less their means, which are much shorter: for those
+    goals it is `Standardized`, unless there is no intercept or the data is read only once.
+
+    Raises
+    ------
+    MechanismError : the budget is too small for 64-bit noise.
+
+    """
+    if goal != "frobenius" and rereadable:
+        with suppress(MechanismError):
+            Standardized().calibrate(lattice, budget, neighbors)
+            return Choice(Standardized(), f"for {goal}, rows are taken about private means")
     noise = {}
     for kind in CANDIDATES:
         if kind is NuclearLaplace and lattice.dimension > PATIENCE:

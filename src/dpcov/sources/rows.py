@@ -106,9 +106,14 @@ class Rows:
             self.schema.privacy_unit,
         )
 
+    @property
+    def rereadable(self) -> bool:
+        """Whether mechanisms may ask more than once."""
+        return self._source.rereadable
+
     def require_rereadable(self) -> None:
         """Refuse, before anything is read, a source that can't be read twice; else expect that."""
-        if not self._source.rereadable:
+        if not self.rereadable:
             raise SourceError(
                 "This mechanism reads the data twice, and this stream can be read only once. "
                 "Give a table or a file."
