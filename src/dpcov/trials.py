@@ -44,7 +44,8 @@ class Errors:
     ----------
     noise : root mean square error of an entry of the second moment per row, as published. Encoded
         rows: half the width of a column's bounds is 1. Exact: the law of the noise is public.
-    entry : the same once denoised.
+    entry : the same once denoised; the mean over releases of each one's root mean square, as a few
+        releases of a drowned table have most of the squared error.
     correlation : mean absolute error of a correlation; None without an intercept or a pair.
     eigenvalue : mean relative error of the leading eigenvalues (at most 3) of the covariance of the
         encoded columns; the median over releases, as a noisy count has no mean to speak of.
@@ -102,14 +103,17 @@ class Trials:
         """Average errors of releases of this table, whose noise has this law."""
         truth, lattice = self._truth(releases[0]), self.moment.lattice
         exact = truth.second_moment()
-        squares = [np.mean((release.second_moment() - exact) ** 2) for release in releases]
+        sizes = [
+            math.sqrt(float(np.mean((release.second_moment() - exact) ** 2)))
+            for release in releases
+        ]
         related = truth.has_intercept and len(truth.columns) > 1
         return Errors(
             noise=math.sqrt(law.frobenius_squared)
             / lattice.dimension
             * lattice.step**2
             / self.rows,
-            entry=math.sqrt(float(np.mean(squares))) / self.rows,
+            entry=float(np.mean(sizes)) / self.rows,
             correlation=_correlation_error(truth, releases) if related else None,
             eigenvalue=_eigenvalue_error(truth, releases) if related else None,
             prediction=_prediction_error(truth, releases, self.targets) if related else None,
