@@ -8,6 +8,7 @@ import numpy as np
 
 from dpcov.denoise.projection import project
 from dpcov.denoise.shrinkage import nothing_shows, shrink
+from dpcov.denoise.structure import Structure
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
 
@@ -29,8 +30,9 @@ def denoise(
     ----------
     release : any release.
     method : ``none`` (the noisy matrix as it is), ``project`` (nearest positive semidefinite
-        matrix with the released trace) or ``shrink`` (spectrum estimated from the noise law;
-        projects where the mechanism has none, or released no trace).
+        matrix with the released trace) or ``shrink`` (spectrum estimated from the noise law,
+        then what the schema's levels imply; projects where the mechanism has no law, or released no
+        trace).
     generator : for the simulations of ``shrink``; default, one independent of everything.
 
     """
@@ -59,7 +61,8 @@ def _denoised(
     if nothing_shows(law, trace):
         return method, _isotropic(release, trace, noisy)
     chosen = simulation_generator() if generator is None else generator
-    return method, shrink(noisy, law, trace, chosen)
+    shrunk, structure = shrink(noisy, law, trace, chosen), Structure.of(release)
+    return method, shrunk if structure is None else structure.fit(shrunk, trace)
 
 
 def _trace(release: Release) -> float | None:

@@ -1,0 +1,127 @@
+"""What the levels of a schema imply for every second moment, and what estimates gain by it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dpcov
+from dpcov.denoise import denoise
+from dpcov.denoise.structure import Structure
+from dpcov.entropy import simulation_generator
+from dpcov.schema import Schema
+from dpcov.sources import open_rows
+from tables_for_tests import mixed_table
+
+LEVELS = list("abcdef")
+COLUMNS: dict[str, Any] = {
+    "job": {"kind": "categorical", "levels": LEVELS, "other": True, "missing": "level"},
+    "town": {"kind": "categorical", "levels": LEVELS[:4]},
+    "age": {"kind": "numeric", "lower": -1, "upper": 2, "missing": "level"},
+    "pay": {"kind": "numeric", "lower": 0, "upper": 1},
+    "home": {"kind": "categorical", "levels": LEVELS, "other": True, "missing": "level"},
+}
+EXTRA: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "clipped": {"radius": 1.1},
+    "no intercept": {"intercept": 0.0},
+    "persons": {"unit": {"column": "who", "max_rows": 3}},
+    "weighted": {"weight": {"column": "weight", "maximum": 2}},
+}
+WHOLE = ("plain", "persons", "weighted")
+
+
+def schema(kind: str) -> Schema:
+    return Schema.parse({"columns": COLUMNS, **EXTRA[kind]})
+
+
+def table(kind: str) -> pa.Table:
+    weights = np.random.default_rng(7).uniform(0, 3, 600)
+    return mixed_table(schema(kind), 600).append_column("weight", pa.array(weights))
+
+
+@lru_cache
+def released(kind: str, seed: int = 0, epsilon: float = 2.0, **more: Any) -> dpcov.Release:
+    declared = schema(kind)
+    return dpcov.release(table(kind), schema=declared, epsilon=epsilon, seed=seed, **more)
+
+
+def exact(kind: str) -> np.ndarray:
+    moment = open_rows(table(kind), schema(kind)).second_moments()[0]
+    return moment.units.astype(float) * moment.lattice.step**2
+
+
+def structure(kind: str) -> Structure:
+    found = Structure.of(released(kind))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("kind", EXTRA)
+def test_every_moment_is_as_the_schema_implies(kind: str) -> None:
+    truth, found = exact(kind), structure(kind)
+    assert found.entries(truth) == pytest.approx(truth, abs=1e-3)
+    assert (found.intercept > 0) == (kind in WHOLE)
+    if kind in WHOLE:
+        assert found.within is not None
+        assert found.within.shape == (len(truth), len(truth) - 2)
+        inside = found.within @ found.within.T
+        assert inside @ truth @ inside == pytest.approx(truth, abs=1e-3)
+    assert np.count_nonzero(found.zero) == 2 * (28 + 6 + 1 + 28)
+
+
+def test_a_radius_that_clips_breaks_the_squares_of_indicators() -> None:
+    truth, found = exact("clipped"), structure("clipped")
+    wrong = replace(found, intercept=released("clipped").intercept())
+    assert np.abs(wrong.entries(truth) - truth).max() > 1
+
+
+@pytest.mark.parametrize("kind", EXTRA)
+@pytest.mark.parametrize("seed", range(5))
+def test_an_estimate_only_comes_nearer(kind: str, seed: int) -> None:
+    truth, found = exact(kind), structure(kind)
+    noise = np.random.default_rng(seed).normal(size=truth.shape) * 20
+    estimate = truth + noise + noise.T
+    fitted = found.fit(estimate, float(np.trace(truth)))
+    assert np.linalg.norm(fitted - truth) < 0.8 * np.linalg.norm(estimate - truth)
+    assert np.trace(fitted) == pytest.approx(np.trace(truth))
+    assert np.linalg.eigvalsh(fitted)[0] > -1e-6 * np.trace(truth)
+
+
+def errors(wrong: bool, monkeypatch: pytest.MonkeyPatch) -> float:
+    """Mean Frobenius error of denoised releases; with the columns' places mixed up if `wrong`."""
+    made = Structure.of
+    order = np.random.default_rng(1).permutation(len(schema("no intercept").features))
+
+    def mixed_up(release: dpcov.Release) -> Structure | None:
+        found = made(release)
+        assert found is not None
+        places = np.ix_(order, order)
+        return replace(found, zero=found.zero[places], positive=found.positive[places])
+
+    if wrong:
+        monkeypatch.setattr(Structure, "of", mixed_up)
+    truth = exact("no intercept")
+    found = [
+        denoise(released("no intercept", seed), generator=simulation_generator(seed))
+        for seed in range(6)
+    ]
+    return float(np.mean([np.linalg.norm(one.second_moment() - truth) for one in found]))
+
+
+def test_releases_gain_by_their_levels(monkeypatch: pytest.MonkeyPatch) -> None:
+    right, wrong = errors(False, monkeypatch), errors(True, monkeypatch)
+    monkeypatch.setattr(Structure, "of", lambda release: None)
+    without = errors(False, monkeypatch)
+    assert right < 0.9 * without < 0.9 * wrong
+
+
+def test_without_levels_or_with_mapped_rows_nothing_is_implied() -> None:
+    numbers = np.random.default_rng(0).uniform(-1, 1, (100, 3))
+    assert Structure.of(dpcov.release(numbers, lower=-1, upper=1, epsilon=1.0)) is None
+    assert Structure.of(released("plain", mechanism="standardized")) is None
