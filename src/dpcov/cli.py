@@ -16,6 +16,7 @@ from dpcov.cli_ledger import verify
 from dpcov.cli_moments import app as moments_app
 from dpcov.cli_plan import app as plan_app
 from dpcov.cli_report import app as report_app
+from dpcov.cli_schema import schema
 from dpcov.errors import DpcovError, MechanismError
 
 app = typer.Typer(
@@ -103,29 +104,7 @@ def demo(
     run(folder)
 
 
-@app.command()
-def schema(
-    data: DataPath,
-    table: Table = None,
-    header: Annotated[bool, typer.Option(help="Whether the first line names the columns.")] = True,
-    separator: Annotated[str | None, typer.Option(help="Separator of a text file.")] = None,
-    skip_lines: Annotated[int, typer.Option(help="Lines to skip at the top.", min=0)] = 0,
-    comment: Annotated[str | None, typer.Option(help="Lines starting with it are skipped.")] = None,
-) -> None:
-    """Draft a schema from column names and types; bounds and levels are left for a person."""
-    from dpcov.schema import FileOptions, draft
-    from dpcov.sources import open_source
-    from dpcov.sources.sql import table_of
-
-    names = [part for part in Path(data).name.lower().split(".") if part != "gz"]
-    guessed = "\t" if names[-1] in ("tsv", "tab") else ","
-    options = FileOptions.checked(
-        header=header,
-        separator=guessed if separator is None else separator,
-        skip_lines=skip_lines,
-        comment=comment,
-    )
-    typer.echo(draft(open_source(table_of(data, table), options, ()).kinds(), options), nl=False)
+app.command()(schema)
 
 
 @app.command()
