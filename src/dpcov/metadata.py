@@ -1,8 +1,8 @@
 """What others have written about a table: CSV on the Web and SmartNoise metadata.
 
-Such a file is taken for public knowledge, as a schema is: who passes it on says that nothing in it was
-read off the rows. Only bounds, levels, missing texts and the person id are taken. A data set's
-number of rows, which SmartNoise files may hold, is not: it would be private.
+Such a file is taken for public knowledge, as a schema is: who passes it on says that nothing in it
+was read off the rows. Only bounds, levels, missing texts and the person id are taken. The number of
+rows, which SmartNoise files may hold, is not: it would be private.
 
 CSV on the Web (W3C, "Metadata Vocabulary for Tabular Data") is JSON: `datatype` with `minimum`,
 `maximum` and their kin, a boolean's or a text's `format`, and `null`. SmartNoise's is YAML (or the
@@ -26,9 +26,7 @@ from dpcov.errors import SchemaError
 from dpcov.schema import PersonUnit
 
 LARGEST = 2**24  # bytes
-DEEPEST = (
-    4  # levels of a SmartNoise file above its columns: collection, schema, table, and one more
-)
+DEEPEST = 4  # levels above the columns of a SmartNoise file: collection, schema, table, one more
 
 _INTEGERS = ("integer", "long", "int", "short", "byte", "unsignedLong", "unsignedInt")
 _WHOLE = ("unsignedShort", "unsignedByte", "nonPositiveInteger", "negativeInteger")
@@ -47,7 +45,7 @@ def read(path: Path, table: str, names: Collection[str]) -> Stated:
 
     Raises
     ------
-    SchemaError : the file can't be read or understood, contradicts itself, or is about another table.
+    SchemaError : the file can't be read, contradicts itself, or is about another table.
 
     """
     document = _loaded(path)
@@ -255,8 +253,8 @@ def _chosen(found: list[str], table: str) -> int:
 def _require_any(columns: dict[str, Declaration]) -> None:
     if not columns:
         raise SchemaError(
-            "It names no column of the table. Is it about another one, or does the table need "
-            "--separator or --no-header?"
+            "It names no column of the table: it is about another one, or the table needs "
+            "--separator or --no-header."
         )
 
 
