@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpcov.cli_options import DataPath, Force, Quiet, say
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -16,12 +18,7 @@ if TYPE_CHECKING:
 
 
 def schema(
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA", help="CSV, TSV (.gz) or Parquet file; with --table, a database."
-        ),
-    ],
+    data: DataPath,
     table: Annotated[
         str | None, typer.Option(help="Table, if DATA is a database, as for release.")
     ] = None,
@@ -37,11 +34,12 @@ def schema(
     out: Annotated[
         Path | None, typer.Option("--out", help="Where to write; default, print it.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing output.")] = False,
+    force: Force = False,
     header: Annotated[bool, typer.Option(help="Whether the first line names the columns.")] = True,
     separator: Annotated[str | None, typer.Option(help="Separator of a text file.")] = None,
     skip_lines: Annotated[int, typer.Option(help="Lines to skip at the top.", min=0)] = 0,
     comment: Annotated[str | None, typer.Option(help="Lines starting with it are skipped.")] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Draft a schema from column names and types; bounds and levels are left for a person."""
     from dpcov import metadata as others
@@ -75,14 +73,15 @@ def schema(
         typer.echo(text, nl=False)
         return
     write_atomically(out, text)
-    typer.echo(f"written to {out}; {_next(out, text)}")
+    say(f"written to {out}; {_next(out, text)}", quiet)
 
 
 def _interview(kinds: Mapping[str, Kind], options: FileOptions, stated: Stated) -> Stated:
     from dpcov.questions import Interview, Quit
 
     def ask(question: str) -> str:
-        return str(typer.prompt(question, default="", show_default=False))
+        suffix = ": " if question[-1].isalpha() else " "
+        return str(typer.prompt(question, default="", show_default=False, prompt_suffix=suffix))
 
     try:
         return Interview(kinds, options, stated, ask, typer.echo).run()
