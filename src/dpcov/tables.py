@@ -190,10 +190,10 @@ def print_triangle(
     form: str = "{:.2f}",
     *,
     diagonal: bool = False,
-) -> None:
-    """All entries of a symmetric matrix as a triangle, where it fits."""
+) -> bool:
+    """All entries of a symmetric matrix as a triangle; False, and nothing, where it doesn't fit."""
     if len(names) > WHOLE_TABLE:
-        return
+        return False
     table = Table(title=title, title_justify="left", box=None, padding=(0, 1))
     table.add_column("")
     for j in range(len(names) - 1 + diagonal):
@@ -201,8 +201,10 @@ def print_triangle(
     for i, name in enumerate(names):
         cells = [form.format(matrix[i, j]) for j in range(i + diagonal)]
         table.add_row(f"{i + 1} {plain(name)}", *cells)
-    if not _console().is_terminal or _full_width(table) <= _console().width:
-        print_table(table)
+    if narrower_than(_full_width(table)):
+        return False
+    print_table(table)
+    return True
 
 
 def _print_pairs(

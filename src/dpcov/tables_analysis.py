@@ -14,7 +14,6 @@ from dpcov.tables import (
     NOTHING_SHOWS,
     SEEDED,
     STRONGEST,
-    WHOLE_TABLE,
     narrower_than,
     plain,
     print_table,
@@ -68,13 +67,14 @@ def print_covariance(release: Release) -> None:
     for name, mean, deviation in zip(names, means, deviations, strict=True):
         table.add_row(plain(name), f"{mean:.5g}", f"{deviation:.4g}")
     print_table(table)
-    print_triangle("Private covariances", names, covariance, "{:.4g}", diagonal=True)
-    if len(names) <= WHOLE_TABLE:
+    if print_triangle("Private covariances", names, covariance, "{:.4g}", diagonal=True):
         return
     rows, columns = np.tril_indices(len(names), -1)
     order = np.argsort(-np.abs(correlation[rows, columns]), kind="stable")[:STRONGEST]
     heads = ["covariance", "correlation"]
-    strongest = Table(title=f"The {STRONGEST} strongest pairs", title_justify="left", box=None)
+    whole = len(order) == len(rows)
+    title = "Pairs, strongest first" if whole else f"The {STRONGEST} strongest pairs"
+    strongest = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
     for head in ("", *heads):
         strongest.add_column(head, justify="right" if head else "left")
     for at in order:
@@ -82,7 +82,7 @@ def print_covariance(release: Release) -> None:
         pair = f"{plain(names[j])} - {plain(names[i])}"
         strongest.add_row(pair, f"{covariance[i, j]:.4g}", f"{correlation[i, j]:.3f}")
     print_table(strongest)
-    print(f"{len(rows) - len(order)} pairs more; --csv prints them all.")
+    _say_what_is_left_out(len(rows) - len(order), "pairs")
 
 
 def print_components(release: Release, found: PCA, *, as_csv: bool) -> None:
