@@ -96,7 +96,14 @@ def _schema(ctx: typer.Context) -> Schema | None:
 
 
 def _path(ctx: typer.Context, name: str) -> Path | None:
+    """A file that the line names, by an option or as the command's first argument.
+
+    After an option that still lacks its value, arguments are not assigned yet: they are the rest.
+    """
     found: Any = ctx.params.get(name)
+    arguments = [part.name for part in ctx.command.params if part.param_type_name == "argument"]
+    if not found and arguments[:1] == [name] and ctx.args:
+        found = ctx.args[0]
     return None if not found else Path(found)
 
 
