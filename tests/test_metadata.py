@@ -87,6 +87,14 @@ def test_csvw_inherits_from_the_table_and_the_group(tmp_path) -> None:
         read(tmp_path, group, "staff.csv")
 
 
+def test_two_tables_of_one_name_are_not_guessed_between(tmp_path) -> None:
+    table = {"age": {"type": "int", "lower": 0, "upper": 1}}
+    with pytest.raises(SchemaError, match="2 tables, and not one"):
+        read(tmp_path, {"a.csv": {"s": {"people.csv": table, "PEOPLE.tsv": table}}})
+    found = read(tmp_path, {"a": {"s": {"people": table, "staff": table}}})
+    assert list(found.columns) == ["age"]
+
+
 @pytest.mark.parametrize("form", ["[A-Z]+", "(a|b)*", "a", "a.c|d", "(a|b", None, 7])
 def test_a_format_that_is_no_list_of_alternatives_leaves_levels_open(tmp_path, form) -> None:
     column = {"name": "sex", "datatype": {"base": "string", "format": form}}

@@ -343,7 +343,7 @@ def _sentences(error: ValidationError) -> str:
         more = f" and {len(gaps) - 10} more" if len(gaps) > 10 else ""
         sentences.append(
             f"Not filled in yet: {', '.join(gaps[:10])}{more}. Declare them from public knowledge, "
-            "never from the data."
+            "never from the data; `dpcov schema DATA --interactive --out FILE` asks for them."
         )
     return " ".join(sentences)
 
