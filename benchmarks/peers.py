@@ -5,19 +5,19 @@ Pure differential privacy, replace-one, rows over the largest norm (taken as pub
 then eigenvectors one by one), and draw the eigenvectors from the Bingham law. So that law is looked
 at too: moments of their draws beside the exact ones, and the privacy loss of the law that they draw
 from. A library that isn't installed is left out. ``python benchmarks/peers.py`` runs it;
-diffprivlib 0.6.6 needs scikit-learn below 1.7.
+diffprivlib 0.6.6 needs scikit-learn below 1.7, OpenDP its extra scikit-learn.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import multiprocessing
 import queue
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -125,8 +125,10 @@ def _opendp() -> Any:
 
 
 def installed(methods: dict[str, tuple[str, Release]]) -> dict[str, tuple[str, Release]]:
-    """Those whose library is there."""
-    found = {name: m for name, m in methods.items() if importlib.util.find_spec(m[0])}
+    """Those whose library is there, with the generator that OpenDP needs for arrays."""
+    absent = {name for name in ("diffprivlib", "opendp", "randomgen") if not find_spec(name)}
+    needed = {"opendp": {"opendp", "randomgen"}}
+    found = {name: m for name, m in methods.items() if not absent & needed.get(m[0], {m[0]})}
     for name in methods.keys() - found.keys():
         print(f"{name} is not installed: left out")
     return found

@@ -15,7 +15,7 @@ import peers  # noqa: E402
 import peers_law  # noqa: E402
 
 SPECTRUM = (20.0, 0.0, 0.0, 0.0, 0.0)
-DRAWS = 3000
+DRAWS = 1000
 SIGMAS = 6
 
 
@@ -62,18 +62,18 @@ def test_the_bingham_law_keeps_epsilon_and_the_one_with_the_wrong_sign_does_not(
 def test_our_directions_are_bingham_and_the_check_notices_others():
     ours = squares(peers.dpcov_direction)
     assert apart(ours, peers_law.mean_square(SPECTRUM, 1.0, exact=True)) < SIGMAS
-    assert apart(ours, peers_law.mean_square(SPECTRUM, 1.0, exact=False)) > 10 * SIGMAS
+    assert apart(ours, peers_law.mean_square(SPECTRUM, 1.0, exact=False)) > 4 * SIGMAS
 
 
 @pytest.mark.parametrize(
-    ("package", "draw"),
-    [("opendp", peers.opendp_direction), ("diffprivlib", peers.diffprivlib_direction)],
+    "peer", [pytest.param(name, id=name) for name in peers.DIRECTIONS if name != "dpcov"]
 )
-def test_peers_draw_from_the_law_that_the_page_says(package, draw):
-    pytest.importorskip(package, reason="a peer that is not installed can't be measured")
-    theirs = squares(draw)
+def test_peers_draw_from_the_law_that_the_page_says(peer):
+    if peer not in peers.installed(peers.DIRECTIONS):
+        pytest.skip("a peer that is not installed, with what it needs, can't be measured")
+    theirs = squares(peers.DIRECTIONS[peer][1])
     assert apart(theirs, peers_law.mean_square(SPECTRUM, 1.0, exact=False)) < SIGMAS
-    assert apart(theirs, peers_law.mean_square(SPECTRUM, 1.0, exact=True)) > 10 * SIGMAS
+    assert apart(theirs, peers_law.mean_square(SPECTRUM, 1.0, exact=True)) > 4 * SIGMAS
 
 
 def test_a_peer_that_takes_too_long_has_no_figures(monkeypatch):
@@ -111,7 +111,7 @@ def test_ours_is_the_figure_of_make_accuracy():
     assert len(same) == 9
     for row in same:
         known = accuracy[row["dataset"], f"pure {row['epsilon']:g}"]
-        assert row["error_mean"] == pytest.approx(known, rel=1e-6)
+        assert row["error_mean"] == pytest.approx(known, rel=1e-5)  # theirs rounds to the lattice
 
 
 def test_the_page_shows_worse_cells_too_and_what_gave_no_answer():
