@@ -275,3 +275,8 @@ def test_a_killed_assistant_leaves_no_file(folder: Path) -> None:
         os.kill(screen.process.pid, signal.SIGKILL)
         assert screen.ended() == -signal.SIGKILL
     assert sorted(folder.iterdir()) == before
+
+
+def test_first_letters_tell_all_words_apart() -> None:
+    words = [*CHOICES, *MOVES]
+    assert len({word[0] for word in words}) == len(words)

@@ -274,7 +274,7 @@ def _completed(answer: str) -> str:
     """The word that an answer begins, or what was typed."""
     typed = answer.strip().lower()
     found = [word for word in CHOICES | MOVES if typed and word.startswith(typed)]
-    return found[0] if len(found) == 1 else typed
+    return found[0] if found else typed
 
 
 def _numbers(levels: list[str]) -> list[str] | list[float]:
