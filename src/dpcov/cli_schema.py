@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import textwrap
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -84,10 +86,18 @@ def _interview(kinds: Mapping[str, Kind], options: FileOptions, stated: Stated) 
         return str(typer.prompt(question, default="", show_default=False, prompt_suffix=suffix))
 
     try:
-        return Interview(kinds, options, stated, ask, typer.echo).run()
+        return Interview(kinds, options, stated, ask, _paragraph).run()
     except Quit:
         typer.echo("Nothing was written.")
         raise typer.Abort from None
+
+
+def _paragraph(text: str) -> None:
+    """Lines that fit the terminal."""
+    width = min(100, max(20, shutil.get_terminal_size().columns - 1))
+    for line in text.split("\n"):
+        indent = line[: len(line) - len(line.lstrip())]
+        typer.echo(textwrap.fill(line, width, subsequent_indent=indent, break_on_hyphens=False))
 
 
 def _next(out: Path, text: str) -> str:

@@ -19,12 +19,14 @@ from dpcov.schema import PersonUnit, Schema
 if TYPE_CHECKING:
     from dpcov.schema import FileOptions, Kind
 
-WHY = """\
-A schema says what each column can hold. It decides how much noise a release needs, and everybody
-sees it. Nothing protects it. The largest value of a column is some person's value, and a category
-that one person has tells about that person: so answer from what you know about the column (its
-definition, the questionnaire, the law, nature), never by looking into the table. A bound may be
-generous: values beyond it count as the bound. What is asked here rests on names and types only."""
+WHY = (
+    "A schema says what each column can hold. It decides how much noise a release needs, and "
+    "everybody sees it. Nothing protects it. The largest value of a column is some person's value, "
+    "and a category that one person has tells about that person: so answer from what you know of "
+    "the column (its definition, the questionnaire, the law, nature), never by looking into the "
+    "table. A bound may be generous: values beyond it count as the bound. What is asked here rests "
+    "on names and types only."
+)
 CHOICES = {
     "percentage": "0 to 100",
     "age": "in years, 0 to 120",
