@@ -61,11 +61,58 @@ def trust(cells: Cells) -> str:
     return _table(lines)
 
 
+def peers(cells: Cells) -> str:
+    """Errors, draws and privacy losses of other libraries beside ours."""
+    errors = [cell for cell in cells if cell["kind"] == "error"]
+    methods = list(dict.fromkeys(cell["method"] for cell in errors))
+    lines = [["data", "epsilon", *methods, "zero matrix"]]
+    for data, epsilon in dict.fromkeys((c["dataset"], c["epsilon"]) for c in errors):
+        own = [c for c in errors if (c["dataset"], c["epsilon"]) == (data, epsilon)]
+        size = f"{data}, {own[0]['rows']:,} x {own[0]['columns']}"
+        found = [_peer_error(cell) for cell in own]
+        lines.append([size, f"{epsilon:g}", *found, f"{own[0]['zero']:.3g}"])
+    draws = [cell for cell in cells if cell["kind"] == "draws"]
+    drawers = list(dict.fromkeys(cell["method"] for cell in draws))
+    heads = ["eigenvalues", "Bingham", *drawers, "density exp(-u'Au) (u'Wu)^(-d)"]
+    moments = [heads]
+    for spectrum in dict.fromkeys(tuple(cell["eigenvalues"]) for cell in draws):
+        own = [cell for cell in draws if tuple(cell["eigenvalues"]) == spectrum]
+        found = [f"{cell['found']:.4f} ± {cell['se']:.4f}" for cell in own]
+        ends = (f"{own[0][name]:.4f}" for name in ("Bingham", "with the sign wrong"))
+        first, last = ends
+        name = ", ".join(f"{value:g}" for value in spectrum)
+        moments.append([name, first, *found, last])
+    losses = [["columns", "Bingham", "density exp(-u'Au) (u'Wu)^(-d)"]]
+    losses += [
+        [f"{c['columns']}", f"{c['Bingham']:.2f}", f"{c['with the sign wrong']:.2f}"]
+        for c in cells
+        if c["kind"] == "loss"
+    ]
+    versions = dict.fromkeys(f"{c['method']} {c['version']}" for c in draws)
+    return "\n\n".join(
+        [
+            f"Measured with {', '.join(versions)}. Mean error ± standard error of 20 releases:",
+            _table(lines),
+            f"Mean of u_1^2 over {draws[0]['draws']:,} draws at epsilon 1:",
+            _table(moments),
+            "Largest privacy loss found when one row of many equal ones is replaced, over epsilon:",
+            _table(losses),
+        ]
+    )
+
+
+def _peer_error(cell: dict[str, Any]) -> str:
+    if cell["error_mean"] is None:
+        return f"none in {cell['limit']:g} s"
+    return f"{cell['error_mean']:.3g} ± {cell['error_se']:.1g}"
+
+
 FIGURES: dict[str, tuple[str, Callable[[Cells], str]]] = {
     "accuracy": ("README.md", accuracy),
     "bench": ("README.md", bench),
     "engines": ("docs/dependencies.md", engines),
     "trust": ("docs/trust.md", trust),
+    "peers": ("docs/comparison.md", peers),
 }
 
 

@@ -1,15 +1,13 @@
 """Census: 48,842 people and over a hundred features; who works how long.
 
 Uses the public Adult table (US census, 1994) from the folder that the environment variable
-DPCOV_DATA names, or ../shared/data, and made-up people of the same kind where it is not there:
-``python examples/census.py census``.
+`DPCOV_DATA` names, or `../shared/data`, and made-up people of the same kind where it is not there.
+It writes to the folder `census`.
 """
 
-from __future__ import annotations
-
+# %%
 import gzip
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +16,18 @@ import pandas as pd
 
 import dpcov
 
-DATA = Path(os.environ.get("DPCOV_DATA", Path(__file__).parents[2] / "shared" / "data")) / "adult"
-NUMBERS: dict[str, tuple[float, float]] = {  # what each can hold, or beyond which it is cut
+DATA = Path(os.environ.get("DPCOV_DATA", "../shared/data")) / "adult"
+folder = Path("census")
+folder.mkdir(exist_ok=True)
+
+# %% [markdown]
+# ## What each column can hold
+#
+# Bounds beyond which values are cut, and the categories as the table's documentation lists them,
+# never as they occur in it.
+
+# %%
+NUMBERS: dict[str, tuple[float, float]] = {
     "age": (0, 100),
     "fnlwgt": (0, 1_500_000),
     "education-num": (1, 16),
@@ -35,7 +43,7 @@ MADE_UP = {
 
 
 def documented_levels() -> dict[str, list[str]]:
-    """Categories as the table's documentation lists them, never as they occur in it."""
+    """Categories as the table's documentation lists them."""
     lines = (DATA / "adult.names").read_text().splitlines()
     stated = [line.partition(":") for line in lines if not line.startswith("|") and ":" in line]
     return {
@@ -45,6 +53,11 @@ def documented_levels() -> dict[str, list[str]]:
     }
 
 
+# %% [markdown]
+# ## The people
+
+
+# %%
 def adult() -> pd.DataFrame:
     """The people of both files."""
     names = (DATA / "adult.names").read_text().splitlines()
@@ -77,40 +90,46 @@ def made_up(count: int = 48_842) -> pd.DataFrame:
     )
 
 
-def main(folder: Path) -> None:
-    """One release; regressions, components and made-up rows from it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    present = DATA.is_dir()
-    people, levels = (adult(), documented_levels()) if present else (made_up(), MADE_UP)
-    print(f"{len(people):,} people, {'the Adult table' if present else 'made up'}")
-    columns: dict[str, dict[str, Any]] = {
-        name: {"kind": "numeric", "lower": low, "upper": high}
-        for name, (low, high) in NUMBERS.items()
-    }
-    columns |= {name: {"kind": "categorical", "levels": own} for name, own in levels.items()}
-    schema = dpcov.Schema.parse({"missing": ["?"], "columns": columns})
+present = DATA.is_dir()
+people, levels = (adult(), documented_levels()) if present else (made_up(), MADE_UP)
+print(f"{len(people):,} people, {'the Adult table' if present else 'made up'}")
+table = folder / "census.parquet"
+people.astype(dict.fromkeys(NUMBERS, float)).to_parquet(table)
 
-    table = folder / "census.parquet"
-    people.astype(dict.fromkeys(NUMBERS, float)).to_parquet(table)
-    release = dpcov.release(table, schema=schema, epsilon=1.0)
-    release.save(folder / "census.release.json", force=True)
-    print(f"{len(release.columns)} features; mechanism {release.mechanism}")
-    print(release.guarantee_in_words())
+# %% [markdown]
+# ## One release
 
-    model = dpcov.ridge(release, "hours-per-week")
-    strongest = np.argsort(-np.abs(model.coefficients))[:5]
-    print("Hours of work a week, strongest coefficients of a ridge regression:")
-    for place in strongest:
-        print(f"  {model.coefficients[place]:8.2f}  {model.columns[place]}")
+# %%
+columns: dict[str, dict[str, Any]] = {
+    name: {"kind": "numeric", "lower": low, "upper": high} for name, (low, high) in NUMBERS.items()
+}
+columns |= {name: {"kind": "categorical", "levels": own} for name, own in levels.items()}
+schema = dpcov.Schema.parse({"missing": ["?"], "columns": columns})
+release = dpcov.release(table, schema=schema, epsilon=1.0)
+release.save(folder / "census.release.json", force=True)
+print(f"{len(release.columns)} features; mechanism {release.mechanism}")
+print(release.guarantee_in_words())
 
-    share = dict(zip(release.columns, release.mean(), strict=True))
-    error = abs(share["sex=Female"] - np.mean(people["sex"] == "Female"))
-    print(f"share of women {share['sex=Female']:.3f}, off by {error:.4f}")
+# %% [markdown]
+# ## Everything else from it, at no further cost
+#
+# Hours of work a week: the strongest coefficients of a ridge regression.
 
-    rows = dpcov.sample(release, 1000)
-    print(f"{rows.num_rows:,} made-up rows with the same means and covariances, for testing code")
-    print("Next: dpcov report census.release.json --out census.html")
+# %%
+model = dpcov.ridge(release, "hours-per-week")
+strongest = np.argsort(-np.abs(model.coefficients))[:5]
+for place in strongest:
+    print(f"  {model.coefficients[place]:8.2f}  {model.columns[place]}")
 
+# %%
+share = dict(zip(release.columns, release.mean(), strict=True))
+error = abs(share["sex=Female"] - np.mean(people["sex"] == "Female"))
+print(f"share of women {share['sex=Female']:.3f}, off by {error:.4f}")
 
-if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "census"))
+# %% [markdown]
+# Made-up rows with the same means and covariances, for testing code:
+
+# %%
+rows = dpcov.sample(release, 1000)
+print(f"{rows.num_rows:,} rows, {rows.num_columns} columns")
+print("Next: dpcov report census/census.release.json --out census.html")

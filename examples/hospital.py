@@ -1,12 +1,10 @@
 """Hospital: persons with many visits, a budget for the year, a page for the ward.
 
-The visits are made up, so that the story ends with a look at the truth. Run it with the folder that
-it may write to: ``python examples/hospital.py hospital``.
+The visits are made up, so that the story ends with a look at the truth. It writes to the folder
+`hospital`.
 """
 
-from __future__ import annotations
-
-import sys
+# %%
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +13,20 @@ import pandas as pd
 import dpcov
 from dpcov.errors import BudgetExceededError
 
-SCHEMA = """\
-[unit]                 # a patient is protected, not a visit
+folder = Path("hospital")
+folder.mkdir(exist_ok=True)
+
+# %% [markdown]
+# ## The schema
+#
+# What each column can hold, from medical knowledge and the hospital's rules, never from the
+# visits. A patient is protected, not a visit.
+
+# %%
+schema = folder / "visits.toml"
+schema.write_text(
+    """\
+[unit]
 column = "patient"
 max_rows = 4           # four visits of each count
 
@@ -43,11 +53,31 @@ levels = ["yes", "no"]
 kind = "numeric"
 lower = 0
 upper = 30
-"""
+""",
+    encoding="utf-8",
+)
 
 
+# %% [markdown]
+# ## The plan
+#
+# Before anything is spent: the errors to expect of correlations with 12,000 patients.
+
+# %%
+for epsilon in (0.5, 1.0):
+    plan = dpcov.plan(schema, 12_000, epsilon=epsilon, mechanism="nuclear-laplace", factors=())
+    print(f"  epsilon {epsilon:g}: {plan.predictions[0].errors.correlation:.3f}")
+
+
+# %% [markdown]
+# ## The table
+#
+# Visits of made-up patients, one to nine of each.
+
+
+# %%
 def made_up_visits(patients: int = 12_000) -> pd.DataFrame:
-    """Visits of made-up patients, one to nine of each."""
+    """Visits that depend on age and on smoking."""
     rng = np.random.default_rng(1)
     ages = rng.uniform(18, 95, patients)
     smokes = rng.random(patients) < 0.25
@@ -68,47 +98,51 @@ def made_up_visits(patients: int = 12_000) -> pd.DataFrame:
     )
 
 
-def main(folder: Path) -> None:
-    """Plan, release, analyse, report; then ask for more than the budget allows."""
-    folder.mkdir(parents=True, exist_ok=True)
-    schema = folder / "visits.toml"
-    schema.write_text(SCHEMA, encoding="utf-8")
+visits = made_up_visits()
 
-    print("Before anything is spent: errors to expect of correlations with 12,000 patients")
-    for epsilon in (0.5, 1.0):
-        plan = dpcov.plan(schema, 12_000, epsilon=epsilon, mechanism="nuclear-laplace", factors=())
-        print(f"  epsilon {epsilon:g}: {plan.predictions[0].errors.correlation:.3f}")
+# %% [markdown]
+# ## The release
+#
+# The ledger holds the budget of the year, epsilon 1.5. The release spends 1 of it.
 
-    ledger = folder / "ward.ledger"
-    ledger.unlink(missing_ok=True)
-    dpcov.Ledger.create(ledger, dpcov.PureDP(1.5))
-    visits = made_up_visits()
-    release = dpcov.release(visits, schema=schema, epsilon=1.0, ledger=ledger)
-    release.save(folder / "ward.release.json", force=True)
-    print(release.guarantee_in_words())
+# %%
+ledger = folder / "ward.ledger"
+ledger.unlink(missing_ok=True)
+dpcov.Ledger.create(ledger, dpcov.PureDP(1.5))
+release = dpcov.release(visits, schema=schema, epsilon=1.0, ledger=ledger)
+release.save(folder / "ward.release.json", force=True)
+print(release.guarantee_in_words())
 
-    at = {name: place for place, name in enumerate(release.columns)}
-    intervals = dpcov.intervals(release, "correlation", sampling=False)
-    kept = visits.groupby("patient").head(4)
-    print("Correlations with the days in the ward: private, 95 % interval for the noise, truth")
-    for name in ("age", "systolic", "cholesterol"):
-        i, j = at[name], at["days"]
-        private = release.correlation()[i, j]
-        low, high = intervals.low[i, j], intervals.high[i, j]
-        truth = kept[name].corr(kept["days"])
-        print(f"  {name:12} {private:.3f}  [{low:.3f}, {high:.3f}]  {truth:.3f}")
+# %% [markdown]
+# ## What it says
+#
+# Correlations with the days in the ward: private, 95 % interval for the noise, truth.
 
-    print(dpcov.ols(release, "days", ["age", "systolic", "smoker=yes"]).summary())
-    account = dpcov.Ledger.open(ledger).account()
-    dpcov.report.write(
-        release, folder / "ward.html", force=True, target="days", account=account, title="The ward"
-    )
+# %%
+at = {name: place for place, name in enumerate(release.columns)}
+intervals = dpcov.intervals(release, "correlation", sampling=False)
+kept = visits.groupby("patient").head(4)
+for name in ("age", "systolic", "cholesterol"):
+    i, j = at[name], at["days"]
+    private = release.correlation()[i, j]
+    low, high = intervals.low[i, j], intervals.high[i, j]
+    truth = kept[name].corr(kept["days"])
+    print(f"  {name:12} {private:.3f}  [{low:.3f}, {high:.3f}]  {truth:.3f}")
 
-    try:
-        dpcov.release(visits, schema=schema, epsilon=1.0, ledger=ledger)
-    except BudgetExceededError as refusal:
-        print(f"A second release: {refusal}")
+# %%
+print(dpcov.ols(release, "days", ["age", "systolic", "smoker=yes"]).summary())
 
+# %% [markdown]
+# ## A page for the ward, and what is left
 
-if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "hospital"))
+# %%
+account = dpcov.Ledger.open(ledger).account()
+dpcov.report.write(
+    release, folder / "ward.html", force=True, target="days", account=account, title="The ward"
+)
+
+# %%
+try:
+    dpcov.release(visits, schema=schema, epsilon=1.0, ledger=ledger)
+except BudgetExceededError as refusal:
+    print(f"A second release: {refusal}")

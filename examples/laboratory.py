@@ -1,24 +1,34 @@
 """Laboratory: which measures of a voice belong together, given all the others.
 
 Uses 5,875 recordings of 42 people with Parkinson's disease (public; Tsanas et al. 2009) from the
-folder that the environment variable DPCOV_DATA names, or ../shared/data, and stops where they are
-not there: ``python examples/laboratory.py laboratory``.
+folder that the environment variable `DPCOV_DATA` names, or `../shared/data`, and made-up recordings
+where they are not there. It writes to the folder `laboratory`.
 
 A recording is protected here, not a person: with 42 people nothing could be said that protects
-each of them. Who publishes about people needs many of them, and ``[unit]`` in the schema.
+each of them. Who publishes about people needs many of them, and `[unit]` in the schema.
 """
 
-from __future__ import annotations
-
+# %%
 import os
-import sys
 from pathlib import Path
+
+import numpy as np
+import pandas as pd
 
 import dpcov
 
-DATA = Path(os.environ.get("DPCOV_DATA", Path(__file__).parents[2] / "shared" / "data"))
-TABLE = DATA / "parkinsons_telemonitoring" / "parkinsons_updrs.data"
-BOUNDS = {  # from what the measures mean; generous, which the mechanism `standardized` forgives
+DATA = Path(os.environ.get("DPCOV_DATA", "../shared/data"))
+recordings = DATA / "parkinsons_telemonitoring" / "parkinsons_updrs.data"
+folder = Path("laboratory")
+folder.mkdir(exist_ok=True)
+
+# %% [markdown]
+# ## The schema
+#
+# Bounds from what the measures mean; generous, which the mechanism `standardized` forgives.
+
+# %%
+BOUNDS: dict[str, tuple[float, float]] = {
     "age": (0, 120),
     "motor_UPDRS": (0, 108),
     "total_UPDRS": (0, 176),
@@ -30,37 +40,62 @@ BOUNDS = {  # from what the measures mean; generous, which the mechanism `standa
     "DFA": (0, 1),
     "PPE": (0, 1),
 }
-
-
-def main(folder: Path) -> None:
-    """A release about features in units of their spread, a sparse graph, and its picture."""
-    if not TABLE.is_file():
-        print("The recordings are not here; see the first lines of this script.")
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    schema = dpcov.Schema.parse(
-        {
-            "columns": {
-                name: {"kind": "numeric", "lower": low, "upper": high}
-                for name, (low, high) in BOUNDS.items()
-            }
+schema = dpcov.Schema.parse(
+    {
+        "columns": {
+            name: {"kind": "numeric", "lower": low, "upper": high}
+            for name, (low, high) in BOUNDS.items()
         }
+    }
+)
+
+
+# %% [markdown]
+# ## The recordings
+
+
+# %%
+def made_up(count: int = 5_875) -> pd.DataFrame:
+    """Two scores of one disease, and measures of the voice of which each follows the one before."""
+    rng = np.random.default_rng(1)
+    shares = {"age": rng.normal(0, 0.06, count), "motor_UPDRS": rng.normal(0, 0.07, count)}
+    shares["total_UPDRS"] = 0.9 * shares["motor_UPDRS"] + rng.normal(0, 0.02, count)
+    before = rng.normal(0, 0.06, count)
+    for name in list(BOUNDS)[3:]:
+        shares[name] = before = 0.6 * before + rng.normal(0, 0.05, count)
+    return pd.DataFrame(
+        {name: low + (high - low) * (0.4 + shares[name]) for name, (low, high) in BOUNDS.items()}
     )
-    table = folder / "recordings.csv"
-    table.write_bytes(TABLE.read_bytes())
-    release = dpcov.release(table, schema=schema, epsilon=2.0, mechanism="standardized")
-    release.save(folder / "voices.release.json", force=True)
-    print(release.guarantee_in_words())
-
-    graph = dpcov.precision(release, draws=20)
-    print(f"{len(graph.edges)} pairs are related given all other measures; the strongest:")
-    for edge in graph.edges[:8]:
-        pair = f"{edge.first} - {edge.second}"
-        print(
-            f"  {edge.partial_correlation:6.2f}  {pair:28} in {edge.stability:.0%} of simulations"
-        )
-    dpcov.plot.graph(graph).figure.savefig(folder / "voices.svg")
 
 
-if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "laboratory"))
+present = recordings.is_file()
+table = folder / "recordings.csv"
+if present:
+    table.write_bytes(recordings.read_bytes())
+else:
+    made_up().to_csv(table, index=False)
+print(f"The recordings are {'real' if present else 'made up'}.")
+
+# %% [markdown]
+# ## A release about features in units of their spread
+
+# %%
+release = dpcov.release(table, schema=schema, epsilon=2.0, mechanism="standardized")
+release.save(folder / "voices.release.json", force=True)
+print(release.guarantee_in_words())
+
+# %% [markdown]
+# ## A sparse graph
+#
+# Pairs that are related given all other measures, and how many of 20 simulated releases agree.
+
+# %%
+graph = dpcov.precision(release, draws=20)
+print(f"{len(graph.edges)} pairs are related given all other measures; the strongest:")
+for edge in graph.edges[:8]:
+    pair = f"{edge.first} - {edge.second}"
+    print(f"  {edge.partial_correlation:6.2f}  {pair:28} in {edge.stability:.0%} of simulations")
+
+# %%
+axes = dpcov.plot.graph(graph)
+axes.figure.savefig(folder / "voices.svg")

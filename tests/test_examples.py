@@ -1,7 +1,9 @@
-"""The stories of the examples folder run to their end, in less than a minute each."""
+"""The stories of the examples folder run to their end, as scripts and as notebooks."""
 
+import ast
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,14 +13,33 @@ import pytest
 import dpcov
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+sys.path.insert(0, str(EXAMPLES))
+import notebooks  # noqa: E402 (the examples are no package)
+
 MINUTE = 60
 here = Path(os.environ.get("DPCOV_DATA", EXAMPLES.parents[1] / "shared" / "data"))
 needs_data = pytest.mark.skipif(not here.is_dir(), reason="the real data sets are not here")
 
 
-def story(name, folder, data):
+FORMS = ("script", "notebook")
+ID = re.compile(r"[a-zA-Z0-9-_]{1,64}")
+
+
+def code_of(name, form):
+    """The program of a story; of a notebook, its cells in order, as a kernel runs them."""
+    if form == "script":
+        return (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
+    document = json.loads((EXAMPLES / f"{name}.ipynb").read_text(encoding="utf-8"))
+    return "\n\n".join(
+        "".join(cell["source"]) for cell in document["cells"] if cell["cell_type"] == "code"
+    )
+
+
+def story(name, folder, data, form):
     done = subprocess.run(
-        [sys.executable, "-W", "error", EXAMPLES / f"{name}.py", folder],
+        [sys.executable, "-W", "error", "-"],
+        input=code_of(name, form),
+        cwd=folder,
         env=os.environ | {"DPCOV_DATA": str(data), "MPLBACKEND": "Agg"},
         capture_output=True,
         text=True,
@@ -30,34 +51,70 @@ def story(name, folder, data):
 
 
 @pytest.mark.slow
-def test_the_hospital_protects_patients_and_stops_at_its_budget(tmp_path):
-    told = story("hospital", tmp_path, tmp_path)
+@pytest.mark.parametrize("form", FORMS)
+def test_the_hospital_protects_patients_and_stops_at_its_budget(form, tmp_path):
+    told = story("hospital", tmp_path, tmp_path, form)
+    folder = tmp_path / "hospital"
     assert "any one person (column 'patient', at most 4 rows each)" in told
     assert "A second release: The budget of data set 'default' does not suffice" in told
-    assert dpcov.Ledger.open(tmp_path / "ward.ledger").account().left == {"epsilon": 0.5}
-    assert "The ward" in (tmp_path / "ward.html").read_text(encoding="utf-8")
+    assert dpcov.Ledger.open(folder / "ward.ledger").account().left == {"epsilon": 0.5}
+    assert "The ward" in (folder / "ward.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("data", [pytest.param(here, marks=needs_data), Path("/nowhere")])
-def test_the_census_tells_the_share_of_women_to_a_hundredth(data, tmp_path):
-    told = story("census", tmp_path, data)
+def test_the_census_tells_the_share_of_women_to_a_hundredth(data, form, tmp_path):
+    told = story("census", tmp_path, data, form)
     assert ("the Adult table" in told) == (data == here)
     assert float(told.split("off by ")[1].split()[0]) < 0.01
-    made = dpcov.load(tmp_path / "census.release.json")
+    made = dpcov.load(tmp_path / "census" / "census.release.json")
     assert len(made.columns) == (105 if data == here else 14)
 
 
-@needs_data
 @pytest.mark.slow
-def test_the_laboratory_finds_that_two_scores_of_one_scale_belong_together(tmp_path):
-    told = story("laboratory", tmp_path, here)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("data", [pytest.param(here, marks=needs_data), Path("/nowhere")])
+def test_the_laboratory_finds_that_two_scores_of_one_scale_belong_together(data, form, tmp_path):
+    told = story("laboratory", tmp_path, data, form)
+    assert ("recordings are real" in told) == (data == here)
     assert "motor_UPDRS - total_UPDRS" in told.split("the strongest:")[1].splitlines()[1]
-    document = json.loads((tmp_path / "voices.release.json").read_text())
+    document = json.loads((tmp_path / "laboratory" / "voices.release.json").read_text())
     assert document["mechanism"] == "standardized"
-    assert "<svg" in (tmp_path / "voices.svg").read_text()
+    assert "<svg" in (tmp_path / "laboratory" / "voices.svg").read_text()
 
 
-def test_the_laboratory_without_its_recordings_says_so(tmp_path):
-    assert "not here" in story("laboratory", tmp_path / "out", tmp_path)
-    assert not (tmp_path / "out").exists()
+def test_every_story_is_a_notebook_in_step_with_its_script():
+    scripts = {path.stem for path in EXAMPLES.glob("*.py")} - {"notebooks"}
+    assert scripts == set(notebooks.STORIES) == {path.stem for path in EXAMPLES.glob("*.ipynb")}
+    for name in notebooks.STORIES:
+        kept = (EXAMPLES / f"{name}.ipynb").read_text(encoding="utf-8")
+        assert kept == notebooks.text(name), "run: python examples/notebooks.py"
+
+
+@pytest.mark.parametrize("name", notebooks.STORIES)
+def test_a_notebook_has_all_the_code_of_its_script_and_no_outputs(name):
+    script, cells = code_of(name, "script"), code_of(name, "notebook")
+    whole = ast.parse(script)
+    assert ast.dump(ast.Module(whole.body[1:], [])) == ast.dump(ast.parse(cells))
+    document = json.loads((EXAMPLES / f"{name}.ipynb").read_text(encoding="utf-8"))
+    assert (document["nbformat"], document["nbformat_minor"]) == (4, 5)
+    made = document["cells"]
+    assert made[0]["source"][0].startswith("# ")
+    assert sum(cell["cell_type"] == "markdown" for cell in made) >= 4
+    assert len({cell["id"] for cell in made}) == len(made)
+    for cell in made:
+        assert ID.fullmatch(cell["id"])
+        assert "".join(cell["source"]).strip()
+        if cell["cell_type"] == "code":
+            assert (cell["outputs"], cell["execution_count"]) == ([], None)
+
+
+def test_cells_are_told_apart_by_their_marks():
+    script = '"""Title.\n\nText."""\n\n# %%\na = 1\n\n# %% [markdown]\n# One\n#\n# two\n\n# %%\nb\n'
+    assert notebooks.cells(script) == [
+        ("markdown", "# Title\n\nText."),
+        ("code", "a = 1"),
+        ("markdown", "One\n\ntwo"),
+        ("code", "b"),
+    ]

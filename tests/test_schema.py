@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from dpcov.drafts import draft
 from dpcov.errors import SchemaError
-from dpcov.schema import MAX_FEATURES, FileOptions, Numeric, Schema, draft, level_text
+from dpcov.schema import MAX_FEATURES, FileOptions, Numeric, Schema, level_text
 from strategies import categorical, numeric, schema_of
 
 TOML = """

@@ -10,7 +10,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator
-from itertools import compress, product
+from itertools import compress, groupby, product
 from operator import not_
 from pathlib import Path
 from typing import Any
@@ -72,6 +72,19 @@ def bench_against_numpy() -> str:
     return _table(lines)
 
 
+def measurements() -> str:
+    """Every snapshot: the command that gives it, where it was measured, and all its rows."""
+    parts = []
+    for file in sorted(SNAPSHOTS.glob("*.json")):
+        found = json.loads(file.read_text())
+        where = ", ".join(f"{name} {value}" for name, value in found["machine"].items())
+        parts += [f"## {file.stem.replace('_', ' ')}", f"`{found['command']}`, {where}:"]
+        for keys, rows in groupby(found["rows"], key=tuple):
+            lines = [[_plain(key) for key in keys]]
+            parts.append(_table(lines + [[_figure(row[key]) for key in keys] for row in rows]))
+    return "\n\n".join(parts)
+
+
 def public_names() -> str:
     """The public functions and classes of dpcov."""
     import dpcov
@@ -127,6 +140,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "mechanisms": mechanisms,
     "bench-against-numpy": bench_against_numpy,
     "ridge-comparison": ridge_comparison,
+    "measurements": measurements,
     "mechanism-classes": mechanism_classes,
     "estimators": estimators,
     "plots": plots,
@@ -184,6 +198,17 @@ def _plain(text: str) -> str:
     if text.startswith("**"):
         return text
     return re.sub(r"([\\|*_<>$\[\]`])", r"\\\1", " ".join(text.split()))
+
+
+def _figure(value: Any) -> str:
+    """A cell of a table of measurements."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "**no**"
+    if isinstance(value, list):
+        return ", ".join(map(_figure, value))
+    return f"{value:.4g}" if isinstance(value, float) else _plain(str(value))
 
 
 def _walk(name: str, command: Any) -> Iterator[list[str]]:

@@ -10,65 +10,42 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from dpcov import completions
 from dpcov.cli_analysis import app as analysis_app
 from dpcov.cli_audit import app as audit_app
-from dpcov.cli_ledger import verify
+from dpcov.cli_ledger import app as ledger_app
 from dpcov.cli_moments import app as moments_app
+from dpcov.cli_options import (
+    DataPath,
+    Dataset,
+    Delta,
+    Epsilon,
+    Force,
+    Json,
+    NeighborsOption,
+    Quiet,
+    ReleasePath,
+    Rho,
+    TableOption,
+    say,
+)
 from dpcov.cli_plan import app as plan_app
 from dpcov.cli_report import app as report_app
+from dpcov.cli_schema import schema
 from dpcov.errors import DpcovError, MechanismError
 
 app = typer.Typer(
     help="Release a covariance matrix under differential privacy, and read everything off it.",
     epilog="Start with `dpcov demo`. For your own table: schema, ledger create, release, show.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
-ledger_app = typer.Typer(help="Keep account of the privacy budget.", no_args_is_help=True)
 app.add_typer(ledger_app, name="ledger")
-ledger_app.command("verify")(verify)
 app.add_typer(plan_app)
 app.add_typer(analysis_app)
 app.add_typer(report_app)
 app.add_typer(audit_app)
 app.add_typer(moments_app)
-
-Epsilon = Annotated[
-    float | None,
-    typer.Option(
-        help="Privacy budget: one row (or person) changes any outcome's probability by at most "
-        "a factor e^epsilon. Usual values: 0.1 to 3."
-    ),
-]
-Delta = Annotated[
-    float | None,
-    typer.Option(help="With epsilon: probability that is added to it. Well below 1 / people."),
-]
-Rho = Annotated[float | None, typer.Option(help="Budget in zCDP, instead of epsilon.")]
-NeighborsOption = Annotated[
-    Literal["add-remove", "replace-one"],
-    typer.Option(help="add-remove keeps the number of rows private, replace-one makes it public."),
-]
-Dataset = Annotated[
-    str | None, typer.Option(help="Data set of the ledger; needed if it has several.")
-]
-DataPath = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATA", help="CSV, TSV (.gz) or Parquet file; with --table, a database."
-    ),
-]
-Table = Annotated[
-    str | None,
-    typer.Option(
-        help="Table of a database: DATA is postgresql://user@host/database (password in "
-        "PGPASSWORD) or a SQLite or DuckDB file."
-    ),
-]
-ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")]
-LedgerPath = Annotated[Path, typer.Argument(metavar="LEDGER", help="A ledger file.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def _print_version(wanted: bool) -> None:
@@ -103,29 +80,7 @@ def demo(
     run(folder)
 
 
-@app.command()
-def schema(
-    data: DataPath,
-    table: Table = None,
-    header: Annotated[bool, typer.Option(help="Whether the first line names the columns.")] = True,
-    separator: Annotated[str | None, typer.Option(help="Separator of a text file.")] = None,
-    skip_lines: Annotated[int, typer.Option(help="Lines to skip at the top.", min=0)] = 0,
-    comment: Annotated[str | None, typer.Option(help="Lines starting with it are skipped.")] = None,
-) -> None:
-    """Draft a schema from column names and types; bounds and levels are left for a person."""
-    from dpcov.schema import FileOptions, draft
-    from dpcov.sources import open_source
-    from dpcov.sources.sql import table_of
-
-    names = [part for part in Path(data).name.lower().split(".") if part != "gz"]
-    guessed = "\t" if names[-1] in ("tsv", "tab") else ","
-    options = FileOptions.checked(
-        header=header,
-        separator=guessed if separator is None else separator,
-        skip_lines=skip_lines,
-        comment=comment,
-    )
-    typer.echo(draft(open_source(table_of(data, table), options, ()).kinds(), options), nl=False)
+app.command()(schema)
 
 
 @app.command()
@@ -133,7 +88,7 @@ def release(
     data: DataPath,
     out: Annotated[Path, typer.Option("--out", help="Where to write the release.")],
     schema: Annotated[Path, typer.Option("--schema", help="TOML schema of the data.")],
-    table: Table = None,
+    table: TableOption = None,
     where: Annotated[
         list[str] | None,
         typer.Option(
@@ -145,12 +100,19 @@ def release(
     delta: Delta = None,
     rho: Rho = None,
     mechanism: Annotated[
-        str, typer.Option(help="auto (the one with least noise), or one of `dpcov mechanisms`.")
+        str,
+        typer.Option(
+            help="auto (the one with least noise), or one of `dpcov mechanisms`.",
+            autocompletion=completions.mechanisms_or_auto,
+        ),
     ] = "auto",
     option: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="NAME=VALUE", help="An option of the mechanism; may be repeated."
+            "--set",
+            metavar="NAME=VALUE",
+            help="An option of the mechanism; may be repeated.",
+            autocompletion=completions.options,
         ),
     ] = None,
     neighbors: NeighborsOption = "add-remove",
@@ -165,23 +127,30 @@ def release(
     dataset: Dataset = None,
     by: Annotated[
         str | None,
-        typer.Option(help="One release, and file, for each level of this column of the schema."),
+        typer.Option(
+            help="One release, and file, for each level of this column of the schema.",
+            autocompletion=completions.categories,
+        ),
     ] = None,
     threads: Annotated[
         int | None, typer.Option(help="Threads; the result is the same.", min=1, max=256)
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing output.")] = False,
+    force: Force = False,
     seed: Annotated[
         int | None, typer.Option(help="For tests: makes the release NOT PRIVATE.")
     ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Release the second moment of a table under differential privacy."""
     from dpcov.api import prepare
     from dpcov.cli_progress import reading_bar
+    from dpcov.documents import document
     from dpcov.grouped import paths, prepare_by
     from dpcov.ledger import Ledger
     from dpcov.releases import check_writable, largest_file
     from dpcov.schema import Schema
+    from dpcov.tables import warn_if_seeded
 
     declared = Schema.load(schema)
     asked: dict[str, Any] = {
@@ -207,7 +176,8 @@ def release(
     room = largest_file(request.rows.schema, request.rows.lattice().dimension)
     for place in places.values():
         check_writable(place, force=force, inputs=inputs, room=room)
-    typer.echo(f"mechanism: {request.mechanism.name} ({request.reason})")
+    hushed = quiet or as_json
+    say(f"mechanism: {request.mechanism.name} ({request.reason})", hushed)
     with reading_bar(one.rows for one in requests.values()):
         if grouped is None:
             made = {"": request.run(opened, dataset)}
@@ -215,11 +185,19 @@ def release(
             made = grouped.run(opened, dataset)
     for level, one in made.items():
         one.save(places[level], force=force)
-    typer.echo(f"guarantee: {one.guarantee_in_words()}")
+    if as_json:
+        left = None if opened is None else opened.account(dataset).to_json()["left"]
+        files = {level: str(place) for level, place in places.items()}
+        facts = {"reason": request.reason, "files": files, "left": left}
+        typer.echo(json.dumps(document(one, mechanism=one.mechanism, **facts)))
+        return
+    if quiet:
+        warn_if_seeded(one, error=True)
+    say(f"guarantee: {one.guarantee_in_words()}", quiet)
     if ledger is None:
-        typer.echo("ledger: none, so nothing keeps count of repeated releases (--ledger)")
+        say("ledger: none, so nothing keeps count of repeated releases (--ledger)", quiet)
     written = " ".join(map(str, places.values()))
-    typer.echo(f"written to {written}; next: dpcov show {places[level]}")
+    say(f"written to {written}; next: dpcov show {places[level]}", quiet)
 
 
 def _option(stated: str) -> tuple[str, Any]:
@@ -257,65 +235,19 @@ def mechanisms(as_json: Json = False) -> None:
 
 
 @app.command()
-def show(file: ReleasePath) -> None:
+def show(file: ReleasePath, as_json: Json = False) -> None:
     """Say what a release is, what it guarantees and how accurate it is."""
+    from dpcov.documents import summary
     from dpcov.releases import Release
     from dpcov.tables import print_accuracy, print_summary
 
     loaded = Release.load(file)
+    if as_json:
+        typer.echo(json.dumps(summary(loaded)))
+        return
     print_summary(loaded)
     print_accuracy(loaded)
-
-
-@ledger_app.command("create")
-def ledger_create(
-    file: LedgerPath,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    dataset: Dataset = None,
-    neighbors: NeighborsOption = "add-remove",
-) -> None:
-    """Create a ledger, or add a data set to one."""
-    from dpcov.ledger import Ledger
-    from dpcov.privacy import Neighbors, budget_from
-
-    budget = budget_from(epsilon, delta, rho)
-    Ledger.create(file, budget, dataset=dataset or "default", neighbors=Neighbors(neighbors))
-    typer.echo(f"{file} holds a budget of {budget}, {neighbors}")
-
-
-@ledger_app.command("show")
-def ledger_show(file: LedgerPath, dataset: Dataset = None, as_json: Json = False) -> None:
-    """Show what is spent and what is left."""
-    from dpcov.ledger import Ledger
-    from dpcov.tables import print_accounts
-
-    ledger = Ledger.open(file)
-    names = ledger.datasets() if dataset is None else [dataset]
-    accounts = [ledger.account(name).to_json() for name in names]
-    if as_json:
-        typer.echo(json.dumps(accounts[0] if len(accounts) == 1 else {"datasets": accounts}))
-    else:
-        print_accounts(accounts)
-
-
-@ledger_app.command("add-budget")
-def ledger_add_budget(
-    file: LedgerPath,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    dataset: Dataset = None,
-) -> None:
-    """Raise the budget of a data set."""
-    from dpcov.ledger import Ledger
-    from dpcov.privacy import budget_from
-
-    ledger = Ledger.open(file)
-    ledger.add_budget(budget_from(epsilon, delta, rho), dataset=dataset)
-    left = ledger.account(dataset).left
-    typer.echo("left: " + ", ".join(f"{name} {amount:.12g}" for name, amount in left.items()))
+    typer.echo(f"next: dpcov correlation {file}, or dpcov report {file} --out PAGE.html")
 
 
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # typer's or click's, by version

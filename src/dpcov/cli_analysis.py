@@ -8,24 +8,34 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from dpcov import completions
+from dpcov.cli_options import Force, Quiet, ReleasePath, say
+
 if TYPE_CHECKING:
     from dpcov.releases import Release
 
 app = typer.Typer()
 
-ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")]
 Csv = Annotated[bool, typer.Option("--csv", help="Print CSV, in full.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, in full.")]
 Out = Annotated[
     Path | None, typer.Option("--out", help="Write the matrix to a .csv or .parquet file.")
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace an existing output.")]
 Target = Annotated[
-    str, typer.Option("--target", help="Column to predict; for a level of one, column=level.")
+    str,
+    typer.Option(
+        "--target",
+        help="Column to predict; for a level of one, column=level.",
+        autocompletion=completions.columns,
+    ),
 ]
 Features = Annotated[
     str | None,
-    typer.Option("--features", help="Only these columns, separated by commas; default, all."),
+    typer.Option(
+        "--features",
+        help="Only these columns, separated by commas; default, all.",
+        autocompletion=completions.columns_list,
+    ),
 ]
 Alpha = Annotated[
     float | None,
@@ -40,13 +50,14 @@ def correlation(
     as_json: Json = False,
     out: Out = None,
     force: Force = False,
+    quiet: Quiet = False,
 ) -> None:
     """Print the private correlations with the error to expect of each."""
     from dpcov.releases import Release
     from dpcov.tables import print_correlations
 
     loaded = Release.load(file)
-    if not _print_matrix(loaded, "correlation", file, csv, as_json, out, force):
+    if not _print_matrix(loaded, "correlation", file, csv, as_json, out, force, quiet):
         print_correlations(loaded)
 
 
@@ -57,6 +68,7 @@ def covariance(
     as_json: Json = False,
     out: Out = None,
     force: Force = False,
+    quiet: Quiet = False,
 ) -> None:
     """Print means, standard deviations and covariances, in the units of the data."""
     from dpcov.analysis.moments import require_matrix
@@ -65,7 +77,7 @@ def covariance(
 
     loaded = Release.load(file)
     require_matrix(loaded)
-    if not _print_matrix(loaded, "covariance", file, csv, as_json, out, force):
+    if not _print_matrix(loaded, "covariance", file, csv, as_json, out, force, quiet):
         print_covariance(loaded)
 
 
@@ -143,7 +155,14 @@ def ols(
 @app.command()
 def lda(
     file: ReleasePath,
-    target: Annotated[str, typer.Option("--target", help="Column of categories to predict.")],
+    target: Annotated[
+        str,
+        typer.Option(
+            "--target",
+            help="Column of categories to predict.",
+            autocompletion=completions.categories,
+        ),
+    ],
     alpha: Alpha = None,
     features: Features = None,
     csv: Csv = False,
@@ -177,6 +196,7 @@ def precision(
     as_json: Json = False,
     out: Out = None,
     force: Force = False,
+    quiet: Quiet = False,
 ) -> None:
     """Which columns are related given all the others (sparse inverse covariance)."""
     from dpcov.analysis.precision import precision as fit
@@ -189,7 +209,7 @@ def precision(
     names, relative = _names(features), not in_covariance
     found = fit(loaded, alpha, features=names, correlation=relative, draws=stability)
     if out is not None:
-        _write(loaded, matrix_table(found.columns, found.precision), out)
+        _write(loaded, matrix_table(found.columns, found.precision), out, quiet)
     elif as_json:
         _print_json(loaded, found)
     elif csv:
@@ -208,6 +228,7 @@ def sample(
     as_json: Json = False,
     seed: Annotated[int | None, typer.Option(help="For the same rows every time.")] = None,
     force: Force = False,
+    quiet: Quiet = False,
 ) -> None:
     """Draw synthetic rows with the means and covariance of a release."""
     from dpcov.analysis.synthetic import sample as draw
@@ -219,7 +240,7 @@ def sample(
     _check_output(out, file, force)
     rows = draw(loaded, n, seed)
     if out is not None:
-        _write(loaded, rows, out)
+        _write(loaded, rows, out, quiet)
     elif as_json:
         typer.echo(json.dumps(document(loaded, rows=rows.to_pylist())))
     else:
@@ -235,6 +256,7 @@ def _print_matrix(
     as_json: bool,
     out: Path | None,
     force: bool,
+    quiet: bool,
 ) -> bool:
     """Write or print a matrix of the release as asked; False if a table is wanted."""
     from dpcov.documents import document, matrix_table
@@ -243,7 +265,7 @@ def _print_matrix(
     _check_output(out, file, force)
     names, matrix = release.columns, getattr(release, which)()
     if out is not None:
-        _write(release, matrix_table(names, matrix), out)
+        _write(release, matrix_table(names, matrix), out, quiet)
     elif as_json:
         facts = {"columns": names, "count": release.count(), "mean": release.mean(), which: matrix}
         typer.echo(json.dumps(document(release, **facts)))
@@ -269,13 +291,13 @@ def _check_output(out: Path | None, file: Path, force: bool) -> None:
         check_writable(out, force=force, inputs=[file])
 
 
-def _write(release: Release, table: Any, out: Path) -> None:
+def _write(release: Release, table: Any, out: Path, quiet: bool) -> None:
     from dpcov.documents import write_table
     from dpcov.tables_analysis import warn_in_csv
 
     warn_in_csv(release)
     write_table(table, out)
-    typer.echo(f"{table.num_rows} rows written to {out}")
+    say(f"{table.num_rows} rows written to {out}", quiet)
 
 
 def _names(features: str | None) -> list[str] | None:

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from dpcov import completions
+from dpcov.cli_options import Json, Quiet
+
 if TYPE_CHECKING:
     from dpcov.auditing import Audit
 
@@ -15,7 +18,10 @@ app = typer.Typer()
 
 @app.command()
 def audit(
-    mechanism: Annotated[str, typer.Argument(help="One of `dpcov mechanisms`.")],
+    mechanism: Annotated[
+        str,
+        typer.Argument(help="One of `dpcov mechanisms`.", autocompletion=completions.mechanisms),
+    ],
     epsilon: Annotated[float | None, typer.Option(help="The budget that it claims.")] = None,
     delta: Annotated[float | None, typer.Option(help="With epsilon.")] = None,
     rho: Annotated[float | None, typer.Option(help="In zCDP, instead of epsilon.")] = None,
@@ -28,7 +34,8 @@ def audit(
         bool, typer.Option("--private-radius", help="Let it choose the clip radius from the data.")
     ] = False,
     seed: Annotated[int | None, typer.Option(help="Repeats an audit exactly.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Bound the privacy loss of a mechanism from below, on made-up worst cases; reads no data.
 
@@ -50,7 +57,7 @@ def audit(
     )
     if as_json:
         typer.echo(json.dumps(found.to_json()))
-    else:
+    elif not quiet:
         _print(found)
     if found.violated:
         raise typer.Exit(1)

@@ -1,21 +1,103 @@
-"""`dpcov ledger verify`: whether a ledger is whole, and continues one that was seen before."""
+"""`dpcov ledger`: accounts of what is spent, and whether the file that holds them is whole."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpcov.cli_options import (
+    Dataset,
+    Delta,
+    Epsilon,
+    Json,
+    LedgerPath,
+    NeighborsOption,
+    Quiet,
+    Rho,
+    say,
+)
 
+if TYPE_CHECKING:
+    from dpcov.ledger import Ledger
+
+app = typer.Typer(help="Keep account of the privacy budget.", no_args_is_help=True)
+
+
+@app.command()
+def create(
+    file: LedgerPath,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    dataset: Dataset = None,
+    neighbors: NeighborsOption = "add-remove",
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Create a ledger, or add a data set to one."""
+    from dpcov.ledger import Ledger
+    from dpcov.privacy import Neighbors, budget_from
+
+    budget = budget_from(epsilon, delta, rho)
+    name = dataset or "default"
+    ledger = Ledger.create(file, budget, dataset=name, neighbors=Neighbors(neighbors))
+    if as_json:
+        typer.echo(_account(ledger, name))
+        return
+    say(f"{file} holds a budget of {budget}, {neighbors}", quiet)
+    say(f"next: dpcov release DATA --schema SCHEMA --ledger {file} ...", quiet)
+
+
+@app.command()
+def show(file: LedgerPath, dataset: Dataset = None, as_json: Json = False) -> None:
+    """Show what is spent and what is left."""
+    from dpcov.ledger import Ledger
+    from dpcov.tables import print_accounts
+
+    ledger = Ledger.open(file)
+    names = ledger.datasets() if dataset is None else [dataset]
+    accounts = [ledger.account(name).to_json() for name in names]
+    if as_json:
+        typer.echo(json.dumps(accounts[0] if len(accounts) == 1 else {"datasets": accounts}))
+    else:
+        print_accounts(accounts)
+
+
+@app.command("add-budget")
+def add_budget(
+    file: LedgerPath,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    dataset: Dataset = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Raise the budget of a data set."""
+    from dpcov.ledger import Ledger
+    from dpcov.privacy import budget_from
+
+    ledger = Ledger.open(file)
+    ledger.add_budget(budget_from(epsilon, delta, rho), dataset=dataset)
+    left = ledger.account(dataset).left
+    if as_json:
+        typer.echo(_account(ledger, dataset))
+    else:
+        amounts = ", ".join(f"{name} {amount:.12g}" for name, amount in left.items())
+        say(f"left: {amounts}", quiet)
+
+
+@app.command()
 def verify(
-    file: Annotated[Path, typer.Argument(metavar="LEDGER", help="A ledger file.")],
+    file: LedgerPath,
     head: Annotated[
         str | None,
         typer.Option(help="A head printed earlier: refuses a ledger that does not continue it."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Check that a ledger was not damaged, edited or put back; exit code 2 if it was."""
     from dpcov.errors import LedgerError
@@ -30,5 +112,9 @@ def verify(
     if as_json:
         typer.echo(json.dumps({"records": len(chain.digests), "head": chain.head}))
     else:
-        typer.echo(f"{file} is whole: {len(chain.digests)} records, head {chain.head}")
-        typer.echo("Note the head elsewhere; --head HEAD finds a copy that was put back.")
+        say(f"{file} is whole: {len(chain.digests)} records, head {chain.head}", quiet)
+        say("Note the head elsewhere; --head HEAD finds a copy that was put back.", quiet)
+
+
+def _account(ledger: Ledger, dataset: str | None) -> str:
+    return json.dumps(ledger.account(dataset).to_json())

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
+from dpcov.cli_options import Force, Quiet, say
+
 app = typer.Typer()
 
 Out = Annotated[Path, typer.Option("--out", help="Where to write the sums, for you alone.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace an existing output.")]
 PRIVATE = "PRIVATE DATA, no release: keep it as you keep the rows. Next: dpcov merge, or release"
 
 
@@ -26,6 +27,7 @@ def moments(
         int | None, typer.Option(help="Threads; the result is the same.", min=1, max=256)
     ] = None,
     force: Force = False,
+    quiet: Quiet = False,
 ) -> None:
     """Sum the rows of one part of a table exactly; the file is PRIVATE, not a release."""
     from dpcov.partial import PartialMoment
@@ -37,7 +39,7 @@ def moments(
     check_writable(out, force=force, inputs=inputs)
     part = PartialMoment.of(table_of(data, table), Schema.load(schema), threads=threads)
     part.save(out, force=force, inputs=inputs)
-    typer.echo(f"written to {out}: {PRIVATE}")
+    say(f"written to {out}: {PRIVATE}", quiet)
 
 
 @app.command()
@@ -45,6 +47,7 @@ def merge(
     files: Annotated[list[Path], typer.Argument(metavar="SUMS...", help="Files of sums.")],
     out: Out,
     force: Force = False,
+    quiet: Quiet = False,
 ) -> None:
     """Add sums of parts that share no row; the file is PRIVATE, not a release."""
     from functools import reduce
@@ -53,4 +56,4 @@ def merge(
 
     whole = reduce(PartialMoment.merged, map(PartialMoment.load, files))
     whole.save(out, force=force, inputs=files)
-    typer.echo(f"written to {out}: {PRIVATE}")
+    say(f"written to {out}: {PRIVATE}", quiet)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from dpcov import completions
+from dpcov.cli_options import Json
+
 if TYPE_CHECKING:
     from dpcov.imagined import Guess
+    from dpcov.privacy import Budget
 
 app = typer.Typer()
 
@@ -35,12 +40,19 @@ def plan(
     neighbors: Annotated[
         Literal["add-remove", "replace-one"], typer.Option(help="As for release.")
     ] = "add-remove",
-    mechanism: Annotated[str, typer.Option(help="auto, or only this one.")] = "auto",
+    mechanism: Annotated[
+        str,
+        typer.Option(help="auto, or only this one.", autocompletion=completions.mechanisms_or_auto),
+    ] = "auto",
     denoise: Annotated[
         Literal["none", "project", "shrink"], typer.Option(help="As for release.")
     ] = "shrink",
     target: Annotated[
-        str | None, typer.Option(help="Column to regress on the others; default, several.")
+        str | None,
+        typer.Option(
+            help="Column to regress on the others; default, several.",
+            autocompletion=completions.columns,
+        ),
     ] = None,
     spread: Annotated[
         list[str] | None,
@@ -61,7 +73,7 @@ def plan(
             "--spread and --correlation: what it holds is supposed.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Predict the error of a release from public numbers alone; reads no data, spends nothing."""
     from dpcov.plans import check_wanted
@@ -87,6 +99,13 @@ def plan(
         typer.echo(json.dumps(document(found, error, needed)))
     else:
         print_plan(found, error, needed)
+        stated = " ".join(_spelt(found.budget))
+        typer.echo(f"next: dpcov release DATA --schema {schema} {stated} --ledger LEDGER ...")
+
+
+def _spelt(budget: Budget) -> list[str]:
+    """A budget as the options that state it."""
+    return [f"--{name} {amount:g}" for name, amount in asdict(budget).items()]
 
 
 def _guess(stated: list[str], correlation: float | None, like: Path | None) -> Guess:

@@ -7,27 +7,37 @@ from typing import Annotated
 
 import typer
 
+from dpcov import completions
+from dpcov.cli_options import Dataset, Force, Quiet, ReleasePath, say
+
 app = typer.Typer()
 
 
 @app.command()
 def report(
-    file: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")],
+    file: ReleasePath,
     out: Annotated[Path, typer.Option("--out", help="The HTML file to write.")],
     target: Annotated[
-        str | None, typer.Option(help="Column to regress on the others, in a section of its own.")
+        str | None,
+        typer.Option(
+            help="Column to regress on the others, in a section of its own.",
+            autocompletion=completions.columns,
+        ),
     ] = None,
     features: Annotated[
-        str | None, typer.Option(help="Only on these columns, separated by commas.")
+        str | None,
+        typer.Option(
+            help="Only on these columns, separated by commas.",
+            autocompletion=completions.columns_list,
+        ),
     ] = None,
     ledger: Annotated[
         Path | None, typer.Option(help="Ledger, to say what is left of the budget.")
     ] = None,
-    dataset: Annotated[
-        str | None, typer.Option(help="Data set of the ledger; needed if it has several.")
-    ] = None,
+    dataset: Dataset = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing output.")] = False,
+    force: Force = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write a release as one offline web page: guarantee, figures, how to use it."""
     from dpcov.ledger import Ledger
@@ -39,7 +49,7 @@ def report(
     check_writable(out, force=force, inputs=[file, *([ledger] if ledger else [])])
     account = None if ledger is None else Ledger.open(ledger).account(dataset)
     chosen = None if features is None else [name.strip() for name in features.split(",")]
-    warn_if_seeded(loaded)
+    warn_if_seeded(loaded, error=quiet)
     write(
         loaded,
         out,
@@ -50,4 +60,4 @@ def report(
         title=title,
         file=file.name,
     )
-    typer.echo(f"written to {out}; open it in a browser")
+    say(f"written to {out}; open it in a browser", quiet)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from dpcov.analysis.expected import expected_correlation_error
 from dpcov.errors import OutputError, ReleaseError
 from dpcov.releases import NOT_PRIVATE
 
@@ -47,6 +48,31 @@ def result(found: Any) -> dict[str, Any]:
     if edges := getattr(found, "edges", None):
         facts["edges"] = [asdict(edge) for edge in edges]
     return facts
+
+
+def summary(release: Release) -> dict[str, Any]:
+    """What a release is and how accurate, as `dpcov show` says it."""
+    group = release.group
+    guarantee = release.guarantee if group is None else group.together
+    below = np.tril_indices(len(release.columns), -1)
+    error = expected_correlation_error(release) if release.has_intercept else None
+    expected = None
+    if error is not None and below[0].size:
+        expected = {"mean": error[below].mean(), "worst": error[below].max()}
+    return document(
+        release,
+        columns=release.columns,
+        group=None if group is None else {"column": group.column, "level": group.level},
+        budget=asdict(guarantee.budget),
+        neighbors=guarantee.neighbors.value,
+        unit=asdict(guarantee.unit),
+        public_count=release.unit_count,
+        count=release.count() if release.has_intercept else None,
+        mechanism=release.mechanism,
+        denoise=release.denoise,
+        made_by=dict(release.provenance),
+        correlation_error=expected,
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import math
-import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -345,56 +344,10 @@ def _sentences(error: ValidationError) -> str:
         more = f" and {len(gaps) - 10} more" if len(gaps) > 10 else ""
         sentences.append(
             f"Not filled in yet: {', '.join(gaps[:10])}{more}. Declare them from public knowledge, "
-            "never from the data."
+            "never from the data; `dpcov schema DATA --interactive --out FILE` asks for them."
         )
     return " ".join(sentences)
 
 
 def _place(fault: Any) -> str:
     return ".".join(str(part) for part in fault["loc"] if part not in get_args(Kind))
-
-
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-_TO_FILL: dict[Kind, list[str]] = {
-    "numeric": ["# lower =", "# upper ="],
-    "categorical": ["# levels = []"],
-    "ignored": [],
-}
-
-
-def draft(types: dict[str, Kind], options: FileOptions) -> str:
-    """TOML text of a schema to be completed by a person, from names and types only."""
-    lines = [
-        "# A draft from column names and types only. Fill in the bounds and the levels from public",
-        "# knowledge (what the column can hold), never from the data: they are not protected.",
-        '# Change kind to "ignored" (and drop the other keys) to leave a column out.',
-        'missing = ["", "NA"]',
-        "",
-        "# [unit]              # protect persons instead of rows",
-        '# column = "person_id"',
-        "# max_rows = 1",
-        "",
-        "# [weight]            # survey weights, and the largest that can occur",
-        '# column = "weight"',
-        "# maximum = 1",
-    ]
-    changed = options.model_dump(exclude_defaults=True)
-    if changed:
-        lines += ["", "[file]", *(f"{key} = {_toml(value)}" for key, value in changed.items())]
-    for name, kind in types.items():
-        key = name if _BARE_KEY.fullmatch(name) else _toml(name)
-        lines += ["", f"[columns.{key}]", f'kind = "{kind}"']
-        lines += _TO_FILL[kind]
-    return "\n".join(lines) + "\n"
-
-
-def _toml(value: str | bool | int) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    escaped = "".join(
-        f"\\u{ord(c):04X}" if ord(c) < 32 or ord(c) == 127 else c
-        for c in value.replace("\\", "\\\\").replace('"', '\\"')
-    )
-    return f'"{escaped}"'

@@ -41,12 +41,43 @@ def _full_width(table: Table) -> int:
     return Console(width=10_000).measure(table).maximum
 
 
+def narrower_than(columns: int) -> bool:
+    """Whether output goes to a terminal with fewer columns; a pipe has any number."""
+    console = _console()
+    return console.is_terminal and console.width < columns
+
+
 def print_table(table: Table) -> None:
-    """Print a table with no number cut: a pipe is wide enough, a terminal folds the names."""
+    """Print a table with nothing cut: a pipe is wide enough, a terminal folds the names."""
     console = _console()
     if not console.is_terminal:
         console.width = max(console.width, _full_width(table))
+    elif _full_width(table) > console.width:
+        _fold(table, console.width)
     console.print(table, crop=False)
+
+
+def _fold(table: Table, width: int) -> None:
+    """Fold names, never numbers: those of the first column first, then the heads of figures."""
+    wide = Console(width=10_000)
+    names, *figures = table.columns
+    for column in table.columns:
+        column.overflow = "fold"
+    if table.box is not None:
+        return
+    for spacing, whole_words in ((2, True), (1, True), (1, False)):
+        table.padding = (0, spacing, 0, 0)
+        for column in figures:
+            cells = [wide.measure(cell).maximum for cell in column.cells]
+            column.min_width = max([1, *cells])
+            if whole_words:
+                column.min_width = max(column.min_width, wide.measure(column.header).minimum)
+            column.max_width = column.min_width
+        left = width - sum((column.min_width or 0) + spacing for column in figures) - spacing
+        if left >= wide.measure(names.header).minimum + 8 * (spacing == 2):
+            break
+    names.max_width = max(8, left)
+    names.min_width = None
 
 
 def print_mechanisms(listed: list[dict[str, Any]]) -> None:
@@ -55,6 +86,8 @@ def print_mechanisms(listed: list[dict[str, Any]]) -> None:
     for row in listed:
         options = "\n".join(f"{name}={value}" for name, value in row["options"].items())
         table.add_row(row["name"], row["what"], options)
+    for column in table.columns:
+        column.overflow = "fold"
     _console().print(table)
 
 
@@ -106,10 +139,10 @@ def _private_count(release: Release) -> str:
     return f"{about} ± {deviation / release.lattice.intercept_units**2:.0f} (private: with noise)"
 
 
-def warn_if_seeded(release: Release) -> None:
-    """Say so if the release protects nobody."""
+def warn_if_seeded(release: Release, *, error: bool = False) -> None:
+    """Say so if the release protects nobody; with `error`, on stderr."""
     if release.reproducible:
-        _console().print(SEEDED, style="bold red")
+        Console(highlight=False, stderr=error).print(SEEDED, style="bold red")
 
 
 def print_correlations(release: Release) -> None:
@@ -157,10 +190,10 @@ def print_triangle(
     form: str = "{:.2f}",
     *,
     diagonal: bool = False,
-) -> None:
-    """All entries of a symmetric matrix as a triangle, where it fits."""
+) -> bool:
+    """All entries of a symmetric matrix as a triangle; False, and nothing, where it doesn't fit."""
     if len(names) > WHOLE_TABLE:
-        return
+        return False
     table = Table(title=title, title_justify="left", box=None, padding=(0, 1))
     table.add_column("")
     for j in range(len(names) - 1 + diagonal):
@@ -168,8 +201,10 @@ def print_triangle(
     for i, name in enumerate(names):
         cells = [form.format(matrix[i, j]) for j in range(i + diagonal)]
         table.add_row(f"{i + 1} {plain(name)}", *cells)
-    if not _console().is_terminal or _full_width(table) <= _console().width:
-        print_table(table)
+    if narrower_than(_full_width(table)):
+        return False
+    print_table(table)
+    return True
 
 
 def _print_pairs(

@@ -14,7 +14,7 @@ from dpcov.tables import (
     NOTHING_SHOWS,
     SEEDED,
     STRONGEST,
-    WHOLE_TABLE,
+    narrower_than,
     plain,
     print_table,
     print_triangle,
@@ -67,13 +67,14 @@ def print_covariance(release: Release) -> None:
     for name, mean, deviation in zip(names, means, deviations, strict=True):
         table.add_row(plain(name), f"{mean:.5g}", f"{deviation:.4g}")
     print_table(table)
-    print_triangle("Private covariances", names, covariance, "{:.4g}", diagonal=True)
-    if len(names) <= WHOLE_TABLE:
+    if print_triangle("Private covariances", names, covariance, "{:.4g}", diagonal=True):
         return
     rows, columns = np.tril_indices(len(names), -1)
     order = np.argsort(-np.abs(correlation[rows, columns]), kind="stable")[:STRONGEST]
     heads = ["covariance", "correlation"]
-    strongest = Table(title=f"The {STRONGEST} strongest pairs", title_justify="left", box=None)
+    whole = len(order) == len(rows)
+    title = "Pairs, strongest first" if whole else f"The {STRONGEST} strongest pairs"
+    strongest = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
     for head in ("", *heads):
         strongest.add_column(head, justify="right" if head else "left")
     for at in order:
@@ -81,7 +82,7 @@ def print_covariance(release: Release) -> None:
         pair = f"{plain(names[j])} - {plain(names[i])}"
         strongest.add_row(pair, f"{covariance[i, j]:.4g}", f"{correlation[i, j]:.3f}")
     print_table(strongest)
-    print(f"{len(rows) - len(order)} pairs more; --csv prints them all.")
+    _say_what_is_left_out(len(rows) - len(order), "pairs")
 
 
 def print_components(release: Release, found: PCA, *, as_csv: bool) -> None:
@@ -144,7 +145,15 @@ def print_ols(release: Release, fit: OLS, *, as_csv: bool) -> None:
     """Coefficients of least squares with their errors and intervals."""
     if not as_csv:
         warn_if_seeded(release)
-        print("".join(c if c.isprintable() or c == "\n" else "?" for c in fit.summary()))
+        summary = "".join(c if c.isprintable() or c == "\n" else "?" for c in fit.summary())
+        lines = summary.split("\n")
+        rules = [at for at, line in enumerate(lines) if line and not line.strip("-")]
+        if not narrower_than(len(lines[rules[0]])):
+            print(summary)
+            return
+        print("\n".join(lines[: rules[0]]))
+        _print_ols_in_parts(fit)
+        print("\n".join(lines[rules[-1] + 1 :]))
         return
     warn_in_csv(release)
     unknown = np.full(len(fit.names), math.nan)
@@ -160,6 +169,37 @@ def print_ols(release: Release, fit: OLS, *, as_csv: bool) -> None:
     }
     figures = np.column_stack(list(columns.values())).tolist()
     _print_figures(["", *columns], list(zip(fit.names, figures, strict=True)))
+
+
+def _print_ols_in_parts(fit: OLS) -> None:
+    """The figures of least squares below each other, for a narrow terminal."""
+    privacy = (
+        np.full(len(fit.names), math.nan) if fit.privacy_errors is None else fit.privacy_errors
+    )
+    tail = (1 - fit.level) / 2
+    parts: list[dict[str, tuple[Matrix, str]]] = [
+        {
+            "coef": (fit.coefficients, ".5g"),
+            "std err": (fit.standard_errors, ".4g"),
+            "sampling": (fit.sampling_errors, ".4g"),
+            "privacy": (privacy, ".4g"),
+        },
+        {
+            "t": (fit.t, ".2f"),
+            "P>|t|": (fit.p_values, ".3f"),
+            f"[{tail:.3g}": (fit.lower, ".5g"),
+            f"{1 - tail:.3g}]": (fit.upper, ".5g"),
+        },
+    ]
+    for part in parts:
+        table = Table(box=None, padding=(0, 2, 0, 0))
+        table.add_column("")
+        for head in part:
+            table.add_column(plain(head), justify="right")
+        for j, name in enumerate(fit.names):
+            cells = [format(figures[j], form) for figures, form in part.values()]
+            table.add_row(plain(name), *(cell.replace("nan", "-") for cell in cells))
+        print_table(table)
 
 
 def print_lda(release: Release, model: LDA, *, as_csv: bool) -> None:

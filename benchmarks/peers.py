@@ -1,0 +1,245 @@
+"""The second moment from other libraries, at the same epsilon and bounds, beside ours.
+
+Pure differential privacy, replace-one, rows over the largest norm (taken as public for all), mean
+||C_hat - C||_F / n. Two libraries release a d x d matrix by Amin et al. 2019 (noisy eigenvalues,
+then eigenvectors one by one), and draw the eigenvectors from the Bingham law. So that law is looked
+at too: moments of their draws beside the exact ones, and the privacy loss of the law that they draw
+from. A library that isn't installed is left out. ``python benchmarks/peers.py`` runs it;
+diffprivlib 0.6.6 needs scikit-learn below 1.7, OpenDP its extra scikit-learn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import queue
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accuracy import defaults
+from datasets import TABLES, rows_over_largest_norm
+from dpcov.denoise import denoise
+from dpcov.entropy import Entropy, simulation_generator
+from dpcov.privacy import Neighbors
+from dpcov.samplers.bingham import Bingham
+from dpcov.schema import Schema
+from dpcov.sources.array import ArraySource
+from dpcov.sources.rows import Rows
+from peers_law import largest_loss, mean_square
+from results import show, write
+
+Matrix = NDArray[np.float64]
+Release = Callable[[Matrix, float, int], Matrix]
+
+EPSILONS = (0.1, 1.0, 4.0)
+REPEATS = 20
+LIMIT = 100  # seconds for one release
+DRAWS = 20_000
+SPECTRA = ((12.0, 0.0), (20.0, 0.0, 0.0, 0.0, 0.0))  # of matrices whose top eigenvector is drawn
+LOSS_COLUMNS = (2, 5, 10, 20, 50)
+
+
+def dpcov_release(table: Matrix, epsilon: float, seed: int, method: str = "shrink") -> Matrix:
+    names = tuple(f"x{j}" for j in range(table.shape[1]))
+    schema = Schema.from_bounds(-1.0, 1.0, names, radius=1.0, intercept=0.0)
+    rows = Rows(schema, ArraySource(table, names))
+    _, mechanism, budget = next(defaults(rows, epsilon))
+    entropy = Entropy.seeded(seed)
+    made = mechanism(rows, budget=budget, neighbors=Neighbors.REPLACE_ONE, entropy=entropy)
+    return denoise(made, method, generator=simulation_generator(seed)).second_moment()
+
+
+def dpcov_as_drawn(table: Matrix, epsilon: float, seed: int) -> Matrix:
+    return dpcov_release(table, epsilon, seed, "none")
+
+
+def diffprivlib_release(table: Matrix, epsilon: float, seed: int) -> Matrix:
+    from diffprivlib.models.utils import covariance_eig
+
+    values, vectors = covariance_eig(table, epsilon=epsilon, norm=1.0, random_state=seed)
+    return (vectors * values) @ vectors.T
+
+
+def opendp_release(table: Matrix, epsilon: float, seed: int) -> Matrix:  # it can't be seeded
+    from opendp.extras.sklearn._make_eigendecomposition import make_private_np_eigendecomposition
+
+    dp = _opendp()
+    n, d = table.shape
+    domain = dp.numpy.array2_domain(
+        num_columns=d, size=n, norm=1.0, p=2, origin=np.zeros(d), T=float, nan=False
+    )
+    part = epsilon / d  # as its PCA splits it: the eigenvalues, and all directions but the last
+    decompose = make_private_np_eigendecomposition(
+        domain, dp.symmetric_distance(), part, [part] * (d - 1)
+    )
+    values, vectors = decompose(table)  # ascending values, descending vectors
+    return (vectors * np.maximum(values[::-1], 0)) @ vectors.T
+
+
+METHODS: dict[str, tuple[str, Release]] = {
+    "dpcov": ("dpcov", dpcov_release),
+    "dpcov, not denoised": ("dpcov", dpcov_as_drawn),
+    "diffprivlib": ("diffprivlib", diffprivlib_release),
+    "OpenDP": ("opendp", opendp_release),
+}
+
+
+def dpcov_direction(matrix: Matrix, epsilon: float, seed: int) -> Matrix:
+    exponents = epsilon / 4 * np.diag(matrix)
+    return Bingham(exponents).sample(Entropy.seeded(seed)).vector
+
+
+def diffprivlib_direction(matrix: Matrix, epsilon: float, seed: int) -> Matrix:
+    from diffprivlib.mechanisms import Bingham as TheirBingham
+
+    return TheirBingham(epsilon=epsilon, random_state=seed).randomise(matrix)
+
+
+def opendp_direction(matrix: Matrix, epsilon: float, seed: int) -> Matrix:
+    from opendp.extras.numpy import _sscp_domain
+    from opendp.extras.sklearn._make_eigenvector import make_private_eigenvector
+
+    domain = _sscp_domain(num_features=len(matrix), norm=1.0, p=2, size=20, T=float)
+    return make_private_eigenvector(domain, _opendp().symmetric_distance(), epsilon)(matrix)
+
+
+DIRECTIONS: dict[str, tuple[str, Release]] = {
+    "dpcov": ("dpcov", dpcov_direction),
+    "diffprivlib": ("diffprivlib", diffprivlib_direction),
+    "OpenDP": ("opendp", opendp_direction),
+}
+
+
+def _opendp() -> Any:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib", "idealized-numerics")
+    return dp
+
+
+def installed(methods: dict[str, tuple[str, Release]]) -> dict[str, tuple[str, Release]]:
+    """Those whose library is there, with the generator that OpenDP needs for arrays."""
+    absent = {name for name in ("diffprivlib", "opendp", "randomgen") if not find_spec(name)}
+    needed = {"opendp": {"opendp", "randomgen"}}
+    found = {name: m for name, m in methods.items() if not absent & needed.get(m[0], {m[0]})}
+    for name in methods.keys() - found.keys():
+        print(f"{name} is not installed: left out")
+    return found
+
+
+def tables() -> Iterator[tuple[str, Matrix]]:
+    for name in ("wine", "airfoil", "adult"):
+        table = TABLES[name]()
+        if name == "adult":  # small enough for all, and many rows
+            many = [j for j in range(table.shape[1]) if len(np.unique(table[:, j])) > 2]
+            yield "adult, numbers", rows_over_largest_norm(table[:, many])
+        yield name, rows_over_largest_norm(table)
+
+
+def within(limit: float, work: Callable[[], Any]) -> Any:
+    """What `work` returns in a process of its own, or None after so many seconds."""
+    context = multiprocessing.get_context("fork")
+    answers = context.Queue()
+    process = context.Process(target=lambda: answers.put(work()))
+    process.start()
+    with contextlib.suppress(queue.Empty):
+        return answers.get(timeout=limit)
+    process.kill()
+    process.join()
+    return None
+
+
+def measure(release: Release, table: Matrix, epsilon: float) -> dict[str, Any]:
+    """Error and time of a library; nothing where one release takes too long."""
+    truth, n = table.T @ table, len(table)
+
+    def timed(seed: int) -> tuple[float, float]:
+        warnings.simplefilter("ignore")
+        start = time.perf_counter()
+        error = float(np.linalg.norm(release(table, epsilon, seed) - truth)) / n
+        return error, time.perf_counter() - start
+
+    first = within(LIMIT, lambda: timed(0))
+    if first is None:
+        return {"error_mean": None, "error_se": None, "seconds": None, "repeats": 0}
+    runs = np.array([first, *(timed(seed) for seed in range(1, REPEATS))])
+    return {
+        "error_mean": float(runs[:, 0].mean()),
+        "error_se": float(runs[:, 0].std(ddof=1) / np.sqrt(REPEATS)),
+        "seconds": float(np.median(runs[:, 1])),
+        "repeats": REPEATS,
+    }
+
+
+def errors() -> Iterator[dict[str, Any]]:
+    for name, table in tables():
+        n, d = table.shape
+        zero = float(np.linalg.norm(table.T @ table)) / n
+        for epsilon in EPSILONS:
+            for method, (package, release) in installed(METHODS).items():
+                yield {
+                    "kind": "error",
+                    "dataset": name,
+                    "rows": n,
+                    "columns": d,
+                    "epsilon": epsilon,
+                    "method": method,
+                    "version": version(package),
+                    **measure(release, table, epsilon),
+                    "zero": zero,
+                    "limit": LIMIT,
+                }
+
+
+def draws() -> Iterator[dict[str, Any]]:
+    """The mean square of one coordinate of draws at epsilon = 1, and what the law has."""
+    for spectrum in SPECTRA:
+        for method, (package, draw) in installed(DIRECTIONS).items():
+            vectors = [draw(np.diag(spectrum), 1.0, seed) for seed in range(DRAWS)]
+            squares = np.array(vectors)[:, 0] ** 2
+            yield {
+                "kind": "draws",
+                "eigenvalues": list(spectrum),
+                "method": method,
+                "version": version(package),
+                "found": float(squares.mean()),
+                "se": float(squares.std() / np.sqrt(DRAWS)),
+                "Bingham": mean_square(spectrum, 1.0, exact=True),
+                "with the sign wrong": mean_square(spectrum, 1.0, exact=False),
+                "draws": DRAWS,
+            }
+
+
+def losses() -> Iterator[dict[str, Any]]:
+    """The largest privacy loss found when one of many equal rows is replaced, over epsilon."""
+    for d in LOSS_COLUMNS:
+        yield {
+            "kind": "loss",
+            "columns": d,
+            "Bingham": largest_loss(d, 1.0, exact=True),
+            "with the sign wrong": largest_loss(d, 1.0, exact=False),
+        }
+
+
+def main() -> None:
+    cells = []
+    for title, found in (
+        ("Error of the second moment", errors()),
+        ("Mean square of the first coordinate of drawn eigenvectors", draws()),
+        ("Privacy loss of the laws, over epsilon", losses()),
+    ):
+        rows = list(found)
+        show(title, rows)
+        cells += rows
+    write("peers.json", "python benchmarks/peers.py", cells)
+
+
+if __name__ == "__main__":
+    main()

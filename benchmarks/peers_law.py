@@ -1,0 +1,85 @@
+r"""The law from which two libraries draw eigenvectors, and its privacy loss.
+
+Both sample the Bingham law exp(-u'Au), A = epsilon/4 (l_max I - C), by rejection from the angular
+central Gaussian law, whose density is proportional to (u'Wu)^(-d/2), W = I + 2A/b. A proposal is to
+be accepted with probability exp(-u'Au) (u'Wu)^(d/2) / M. Both divide by (u'Wu)^(d/2) instead. Since
+M >= 1 and u'Wu >= 1 this is at most 1 too, so what they draw has exactly the density proportional
+to
+
+    exp(-u'Au) (u'Wu)^(-d).
+
+The densities below are with respect to the uniform law, for diagonal C with two eigenvalues l1 and
+l2 and all others 0, as functions of the squares of the first two coordinates. Under the uniform law
+these are Dirichlet(1/2, 1/2, (d - 2)/2), which Gauss-Jacobi quadrature integrates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import logsumexp, roots_jacobi
+
+Vector = NDArray[np.float64]
+LogDensity = Callable[[Vector, Vector], Vector]
+NODES = 120
+
+
+def log_density(l1: float, l2: float, d: int, epsilon: float, *, exact: bool) -> LogDensity:
+    """Log density of a drawn direction; ``exact``: of the Bingham law, else of what is drawn."""
+    top = max(l1, l2, 0.0)
+    a1, a2, a3 = (epsilon / 4 * (top - eigenvalue) for eigenvalue in (l1, l2, 0.0))
+    b = brentq(
+        lambda b: 1 / (b + 2 * a1) + 1 / (b + 2 * a2) + (d - 2) / (b + 2 * a3) - 1, 0.5, d + 1.0
+    )
+
+    def unnormalised(p: Vector, q: Vector) -> Vector:
+        form = a1 * p + a2 * q + a3 * (1 - p - q)
+        return -form if exact else -form - d * np.log1p(2 * form / b)
+
+    p, q, weights = squares(d)
+    total = logsumexp(unnormalised(p, q), b=weights)
+    return lambda p, q: unnormalised(p, q) - total
+
+
+def mean_square(eigenvalues: Sequence[float], epsilon: float, *, exact: bool) -> float:
+    """Mean of u_1^2 where only the first eigenvalue may differ from 0."""
+    d = len(eigenvalues)
+    p, q, weights = squares(d)
+    density = np.exp(log_density(eigenvalues[0], 0.0, d, epsilon, exact=exact)(p, q))
+    return float(np.sum(weights * density * p))
+
+
+def largest_loss(d: int, epsilon: float, *, exact: bool) -> float:
+    """Largest privacy loss found, over epsilon, when one of many equal rows is replaced.
+
+    A table with l + 1 rows e_1 becomes one with l rows e_1 and a row e_2, over a grid of l, at the
+    directions e_1, e_2 and one orthogonal to both. A proof would say at most 1.
+    """
+    corners = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    found = 0.0
+    for equal in np.linspace(0, 4 * d / epsilon, 200):
+        before = log_density(equal + 1, 0.0, d, epsilon, exact=exact)
+        after = log_density(equal, 1.0, d, epsilon, exact=exact)
+        found = max(found, float(np.abs(before(*corners) - after(*corners)).max()))
+    return found / epsilon
+
+
+@cache
+def squares(d: int) -> tuple[Vector, Vector, Vector]:
+    """Nodes and weights for the squares of the first two coordinates of a uniform direction."""
+    first, weights = _beta(0.5, (d - 1) / 2)
+    if d == 2:
+        return first, 1 - first, weights
+    second, inner = _beta(0.5, (d - 2) / 2)
+    p = np.repeat(first, len(second))
+    return p, np.outer(1 - first, second).ravel(), np.outer(weights, inner).ravel()
+
+
+def _beta(a: float, b: float) -> tuple[Vector, Vector]:
+    """Nodes and weights for the law Beta(a, b)."""
+    nodes, weights = roots_jacobi(NODES, b - 1, a - 1)
+    return (1 + nodes) / 2, weights / weights.sum()

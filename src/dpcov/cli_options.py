@@ -1,0 +1,60 @@
+"""Arguments and options that several commands share, and how they speak."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from dpcov import completions
+
+Epsilon = Annotated[
+    float | None,
+    typer.Option(
+        help="Privacy budget: one row (or person) changes any outcome's probability by at most "
+        "a factor e^epsilon. Usual values: 0.1 to 3."
+    ),
+]
+Delta = Annotated[
+    float | None,
+    typer.Option(help="With epsilon: probability that is added to it. Well below 1 / people."),
+]
+Rho = Annotated[float | None, typer.Option(help="Budget in zCDP, instead of epsilon.")]
+NeighborsOption = Annotated[
+    Literal["add-remove", "replace-one"],
+    typer.Option(help="add-remove keeps the number of rows private, replace-one makes it public."),
+]
+Dataset = Annotated[
+    str | None,
+    typer.Option(
+        help="Data set of the ledger; needed if it has several.",
+        autocompletion=completions.datasets,
+    ),
+]
+DataPath = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA", help="CSV, TSV (.gz) or Parquet file; with --table, a database."
+    ),
+]
+TableOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Table of a database: DATA is a postgresql:// address (user@host/database; password "
+        "in PGPASSWORD) or a SQLite or DuckDB file."
+    ),
+]
+ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")]
+LedgerPath = Annotated[Path, typer.Argument(metavar="LEDGER", help="A ledger file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print nothing but errors and warnings.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing output.")]
+
+
+def say(text: str, quiet: bool) -> None:
+    """A line for the person at the keyboard, unless they want none."""
+    if not quiet:
+        typer.echo(text)

@@ -1,0 +1,112 @@
+"""The command that drafts a schema, or asks for one."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpcov.cli_options import DataPath, Force, Quiet, say
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dpcov.drafts import Stated
+    from dpcov.schema import FileOptions, Kind
+
+
+def schema(
+    data: DataPath,
+    table: Annotated[
+        str | None, typer.Option(help="Table, if DATA is a database, as for release.")
+    ] = None,
+    interactive: Annotated[
+        bool, typer.Option("--interactive", help="Ask about each column; needs --out.")
+    ] = False,
+    metadata: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV on the Web (JSON) or SmartNoise (YAML, JSON) metadata, as public as a schema."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Where to write; default, print it.")
+    ] = None,
+    force: Force = False,
+    header: Annotated[bool, typer.Option(help="Whether the first line names the columns.")] = True,
+    separator: Annotated[str | None, typer.Option(help="Separator of a text file.")] = None,
+    skip_lines: Annotated[int, typer.Option(help="Lines to skip at the top.", min=0)] = 0,
+    comment: Annotated[str | None, typer.Option(help="Lines starting with it are skipped.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Draft a schema from column names and types; bounds and levels are left for a person."""
+    from dpcov import metadata as others
+    from dpcov.drafts import Stated, draft
+    from dpcov.errors import OutputError
+    from dpcov.releases import check_writable, write_atomically
+    from dpcov.schema import FileOptions
+    from dpcov.sources import open_source
+    from dpcov.sources.sql import table_of
+
+    if interactive and out is None:
+        raise OutputError("The answers need a file: dpcov schema ... --interactive --out FILE.toml")
+    if out is not None:
+        inputs = [Path(data), *([] if metadata is None else [metadata])]
+        check_writable(out, force=force, inputs=inputs)
+    file = Path(data).name
+    names = [part for part in file.lower().split(".") if part != "gz"]
+    guessed = "\t" if names[-1] in ("tsv", "tab") else ","
+    options = FileOptions.checked(
+        header=header,
+        separator=guessed if separator is None else separator,
+        skip_lines=skip_lines,
+        comment=comment,
+    )
+    kinds = open_source(table_of(data, table), options, ()).kinds()
+    stated = Stated() if metadata is None else others.read(metadata, table or file, kinds)
+    if interactive:
+        stated = _interview(kinds, options, stated)
+    text = draft(kinds, options, stated)
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    write_atomically(out, text)
+    say(f"written to {out}; {_next(out, text)}", quiet)
+
+
+def _interview(kinds: Mapping[str, Kind], options: FileOptions, stated: Stated) -> Stated:
+    from dpcov.questions import Interview, Quit
+
+    def ask(question: str) -> str:
+        suffix = ": " if question[-1].isalpha() else " "
+        return str(typer.prompt(question, default="", show_default=False, prompt_suffix=suffix))
+
+    try:
+        return Interview(kinds, options, stated, ask, _paragraph).run()
+    except Quit:
+        typer.echo("Nothing was written.")
+        raise typer.Abort from None
+
+
+def _paragraph(text: str) -> None:
+    """Lines that fit the terminal."""
+    width = min(100, max(20, shutil.get_terminal_size().columns - 1))
+    for line in text.split("\n"):
+        indent = line[: len(line) - len(line.lstrip())]
+        typer.echo(textwrap.fill(line, width, subsequent_indent=indent, break_on_hyphens=False))
+
+
+def _next(out: Path, text: str) -> str:
+    """What to do with a schema that is whole, or not yet."""
+    from dpcov.errors import SchemaError
+    from dpcov.schema import Schema
+
+    try:
+        Schema.parse(tomllib.loads(text))
+    except SchemaError:
+        return "fill in what it leaves open, from public knowledge"
+    return f"next: dpcov plan {out} --rows GUESS --epsilon 1"

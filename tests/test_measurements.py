@@ -1,0 +1,60 @@
+"""Every figure of the documents comes from a command of this repository."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+sys.path.insert(0, str(DOCS / "_ext"))
+import tables  # noqa: E402 (the site's own code is no package)
+
+SNAPSHOTS = sorted((DOCS / "results").glob("*.json"))
+PAGES = {page: page.read_text(encoding="utf-8") for page in sorted(DOCS.rglob("*.md"))}
+IMAGE = re.compile(r"!\[(?P<says>[^\]]*)\]\((?P<file>[^)]+)\)")
+
+
+def program(command):
+    """The script behind a command, and whether make knows it."""
+    target = re.fullmatch(r"make ([a-z-]+)(?: \(quick\))?", command)
+    if target is None:
+        return command.removeprefix("python ").split()[0]
+    makefile = (ROOT / "Makefile").read_text()
+    recipe = re.search(rf"^{target[1]}:.*##.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+    assert recipe, f"make has no target {target[1]}"
+    return re.search(r"(?:benchmarks|trust)/\w+\.py", recipe[1])[0]
+
+
+@pytest.mark.parametrize("snapshot", SNAPSHOTS, ids=lambda path: path.stem)
+def test_every_snapshot_is_what_a_command_writes(snapshot):
+    script = ROOT / program(json.loads(snapshot.read_text())["command"])
+    assert snapshot.name in script.read_text(), f"{script} does not write {snapshot.name}"
+
+
+@pytest.mark.parametrize("snapshot", SNAPSHOTS, ids=lambda path: path.stem)
+def test_every_row_of_every_snapshot_is_on_the_page_of_measurements(snapshot):
+    found = json.loads(snapshot.read_text())
+    text = tables.measurements()
+    section = text.split(f"## {snapshot.stem.replace('_', ' ')}\n")[1].split("\n## ")[0]
+    assert f"`{found['command']}`" in section
+    kinds = len({tuple(row) for row in found["rows"]})
+    assert section.count("\n| ") + section.startswith("| ") == len(found["rows"]) + kinds
+
+
+def test_every_picture_is_on_a_page_with_words_for_it_and_drawn_by_a_benchmark():
+    drawn = {path.name for path in (DOCS / "figures").iterdir()}
+    shown = [found for text in PAGES.values() for found in IMAGE.finditer(text)]
+    assert {Path(found["file"]).name for found in shown} == drawn != set()
+    assert all(len(found["says"]) > 40 for found in shown)
+    source = (ROOT / "benchmarks" / "pictures.py").read_text()
+    assert all(f'"{name}"' in source for name in drawn)
+
+
+def test_every_target_of_make_that_a_page_names_exists():
+    named = {target for text in PAGES.values() for target in re.findall(r"`make ([a-z-]+)`", text)}
+    makefile = (ROOT / "Makefile").read_text()
+    assert named <= set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    assert len(named) >= 8

@@ -1,0 +1,249 @@
+"""Metadata of others: what is taken from them, and the one sentence that wrong ones get."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from dpcov import metadata
+from dpcov.drafts import Stated, draft
+from dpcov.errors import SchemaError
+from dpcov.schema import FileOptions, PersonUnit, Schema
+
+NAMES = ("age", "sex", "income", "smoker", "visits", "note", "patient")
+CSVW = {
+    "@context": "http://www.w3.org/ns/csvw",
+    "url": "https://example.org/people.csv",
+    "null": ["", "NA"],
+    "tableSchema": {
+        "columns": [
+            {"titles": "age", "datatype": {"base": "integer", "minimum": 0, "maximum": "120"}},
+            {"name": "sex", "datatype": {"base": "string", "format": "^(F|M|other\\.)$"}},
+            {"titles": {"de": "Lohn", "en": ["income"]}, "datatype": {"minInclusive": "0",
+             "base": "decimal", "maxExclusive": 2e5}},
+            {"name": "smoker", "datatype": {"base": "boolean", "format": "Y|N"}},
+            {"name": "visits", "datatype": "nonNegativeInteger", "null": "-9"},
+            {"name": "note"},
+            {"name": "patient", "datatype": {"base": "date", "minimum": "2020-01-01"}},
+            {"name": "elsewhere", "datatype": "double"},
+            {"name": "income", "virtual": True, "datatype": "string"},
+        ]
+    },
+}  # fmt: skip
+SMARTNOISE = {
+    "": {
+        "clinic": {
+            "people": {
+                "rows": 12345,
+                "max_ids": 3,
+                "row_privacy": False,
+                "patient": {"type": "int", "private_id": True},
+                "age": {"type": "int", "lower": 0, "upper": 120},
+                "income": {"type": "float", "lower": 0.5},
+                "smoker": {"type": "boolean"},
+                "sex": {"type": "string", "cardinality": 2},
+                "visits": {"type": "datetime"},
+            }
+        }
+    }
+}
+
+
+def read(tmp_path: Path, document: object, table: str = "people.csv", names=NAMES) -> Stated:
+    path = tmp_path / "meta.json"
+    path.write_text(document if isinstance(document, str) else json.dumps(document))
+    return metadata.read(path, table, names)
+
+
+def test_csvw_gives_bounds_levels_and_missing_texts(tmp_path) -> None:
+    stated = read(tmp_path, CSVW)
+    assert stated.columns == {
+        "age": {"kind": "numeric", "lower": 0.0, "upper": 120.0},
+        "sex": {"kind": "categorical", "levels": ["F", "M", "other."]},
+        "income": {"kind": "numeric", "lower": 0.0, "upper": 2e5},
+        "smoker": {"kind": "categorical", "levels": ["Y", "N"]},
+        "visits": {"kind": "numeric", "lower": 0.0},
+        "note": {"kind": "categorical"},
+    }
+    assert stated.missing == ("", "NA", "-9")
+    assert stated.unit is None
+
+
+def test_csvw_inherits_from_the_table_and_the_group(tmp_path) -> None:
+    group = {
+        "datatype": {"base": "number", "minimum": -1, "maximum": 1},
+        "tables": [
+            {"url": "other.csv", "tableSchema": {"columns": [{"name": "age"}]}},
+            {"url": "x/people.csv", "null": "?", "tableSchema": {"columns": {"name": "income"}}},
+        ],
+    }
+    stated = read(tmp_path, group)
+    assert stated.columns == {"income": {"kind": "numeric", "lower": -1.0, "upper": 1.0}}
+    assert stated.missing == ("?",)
+    with pytest.raises(SchemaError, match="2 tables, and not one of them is called 'staff'"):
+        read(tmp_path, group, "staff.csv")
+
+
+def test_two_tables_of_one_name_are_not_guessed_between(tmp_path) -> None:
+    table = {"age": {"type": "int", "lower": 0, "upper": 1}}
+    with pytest.raises(SchemaError, match="2 tables, and not one"):
+        read(tmp_path, {"a.csv": {"s": {"people.csv": table, "PEOPLE.tsv": table}}})
+    found = read(tmp_path, {"a": {"s": {"people": table, "staff": table}}})
+    assert list(found.columns) == ["age"]
+
+
+@pytest.mark.parametrize("form", ["[A-Z]+", "(a|b)*", "a", "a.c|d", "(a|b", None, 7])
+def test_a_format_that_is_no_list_of_alternatives_leaves_levels_open(tmp_path, form) -> None:
+    column = {"name": "sex", "datatype": {"base": "string", "format": form}}
+    stated = read(tmp_path, {"tableSchema": {"columns": [column]}})
+    expected = {"kind": "categorical"}
+    if form == "(a|b":  # lenient: no regular expression, but the alternatives are clear
+        expected["levels"] = ["a", "b"]
+    assert stated.columns["sex"] == expected
+
+
+def test_smartnoise_gives_bounds_and_the_person(tmp_path) -> None:
+    stated = read(tmp_path, SMARTNOISE)
+    assert stated.columns == {
+        "patient": {"kind": "ignored"},
+        "age": {"kind": "numeric", "lower": 0.0, "upper": 120.0},
+        "income": {"kind": "numeric", "lower": 0.5},
+        "smoker": {"kind": "categorical", "levels": [True, False]},
+        "sex": {"kind": "categorical"},
+    }
+    assert stated.unit == PersonUnit(column="patient", max_rows=3)
+    assert stated.hints == {"sex": "2 levels, says the metadata"}
+
+
+def test_smartnoise_rows_are_protected_where_it_says_so(tmp_path) -> None:
+    table = SMARTNOISE[""]["clinic"]["people"] | {"row_privacy": True}
+    assert read(tmp_path, {"": {"clinic": {"people": table}}}).unit is None
+
+
+def test_the_number_of_rows_never_reaches_a_draft(tmp_path) -> None:
+    kinds = dict.fromkeys(NAMES, "numeric")
+    assert "12345" not in draft(kinds, FileOptions(), read(tmp_path, SMARTNOISE))
+
+
+def test_yaml_is_read_as_its_json_is(tmp_path) -> None:
+    yaml = pytest.importorskip("yaml", reason="metadata in YAML need PyYAML")
+    path = tmp_path / "meta.yaml"
+    path.write_text(yaml.safe_dump(SMARTNOISE))
+    assert metadata.read(path, "people.csv", NAMES) == read(tmp_path, SMARTNOISE)
+    path.write_text("a: [")
+    with pytest.raises(SchemaError, match="not valid YAML"):
+        metadata.read(path, "people.csv", NAMES)
+    path.write_text("!!python/object/apply:os.system ['true']")
+    with pytest.raises(SchemaError, match="not valid YAML"):
+        metadata.read(path, "people.csv", NAMES)
+    path.write_text("a: {b: {c: {no: {type: int}}}}")
+    with pytest.raises(SchemaError, match="no text; put it in quotes"):
+        metadata.read(path, "people.csv", NAMES)
+
+
+def test_without_pyyaml_yaml_says_what_to_do(tmp_path, monkeypatch) -> None:
+    def absent(name: str) -> None:
+        raise ImportError(name)
+
+    monkeypatch.setattr(metadata, "import_module", absent)
+    path = tmp_path / "meta.yml"
+    path.write_text("a: 1")
+    with pytest.raises(SchemaError, match=r"need PyYAML.*or give the same as JSON"):
+        metadata.read(path, "people.csv", NAMES)
+
+
+def smartnoise(**columns: object) -> dict[str, object]:
+    return {"": {"s": {"people": columns}}}
+
+
+def csvw(**datatype: object) -> dict[str, object]:
+    return {"tableSchema": {"columns": [{"name": "age", "datatype": datatype}]}}
+
+
+@pytest.mark.parametrize(
+    ("document", "sentence"),
+    [
+        ("{", "is not valid JSON (line 1)"),
+        ("[" * 100_000, "nested too deeply"),
+        ("[]", "neither CSV on the Web nor SmartNoise"),
+        ({"a": 1}, "neither CSV on the Web nor SmartNoise"),
+        ({"tableSchema": "people.json"}, "one that is elsewhere is not fetched"),
+        ({"tableSchema": {"columns": [{"name": "size"}]}}, "names no column of the table"),
+        ({"tableSchema": {"columns": ["age"]}}, "A column in it is no object"),
+        (csvw(base="double", minimum=5, maximum=5), "Column 'age': lower = 5 must be below"),
+        (csvw(base="double", minimum="low"), "Column 'age': a bound in it is no finite number"),
+        (csvw(base="double", maximum="1e999"), "no finite number"),
+        (csvw(base="double", maximum=True), "no finite number"),
+        (csvw(base="boolean", format="Y|Y"), "Column 'age': a level is declared twice"),
+        ({"tableSchema": {"columns": [{"name": "age", "datatype": 3}]}}, "neither a name nor"),
+        (smartnoise(age={"type": "int", "lower": 9, "upper": 1}), "must be below upper = 1"),
+        (smartnoise(age={"type": "number"}), "type must be int, float, string"),
+        (smartnoise(size={"type": "int"}), "names no column of the table"),
+        (
+            smartnoise(age={"type": "int", "private_id": 1}, sex={"type": "int", "private_id": 1}),
+            "Both 'age' and 'sex' are its private_id",
+        ),
+        (
+            smartnoise(age={"type": "int"}, who={"type": "int", "private_id": True}),
+            "private_id 'who' is no column of the table",
+        ),
+        (smartnoise(max_ids=0, age={"type": "int", "private_id": True}), "max_ids must be"),
+    ],
+)  # fmt: skip
+def test_wrong_metadata_give_one_clear_sentence(tmp_path, document, sentence) -> None:
+    with pytest.raises(SchemaError) as caught:
+        read(tmp_path, document)
+    text = str(caught.value)
+    assert sentence in text
+    assert text.startswith("The metadata ")
+    assert text.endswith(".")
+    assert "\n" not in text
+
+
+def test_a_file_that_is_absent_or_huge_or_no_text_is_refused(tmp_path, monkeypatch) -> None:
+    with pytest.raises(SchemaError, match="can't be read: No such file"):
+        metadata.read(tmp_path / "none.json", "people", NAMES)
+    (tmp_path / "meta.json").write_bytes(b"\xff\xfe\xfa")
+    with pytest.raises(SchemaError, match="not UTF-8 text"):
+        metadata.read(tmp_path / "meta.json", "people", NAMES)
+    monkeypatch.setattr(metadata, "LARGEST", 100)
+    with pytest.raises(SchemaError, match="larger than"):
+        read(tmp_path, CSVW)
+
+
+def test_a_draft_from_metadata_is_the_schema_that_it_states(tmp_path) -> None:
+    kinds = dict.fromkeys(("age", "sex", "income", "smoker"), "numeric")
+    stated = read(tmp_path, CSVW, names=kinds)
+    made = Schema.parse(tomllib.loads(draft(kinds, FileOptions(separator=";"), stated)))
+    assert made == Schema.parse(stated.document(FileOptions(separator=";")))
+    assert made.features[0].scale == 60.0
+    assert [f.name for f in made.features[1:4]] == ["sex=F", "sex=M", "sex=other."]
+    assert made.missing == ("", "NA")
+    assert made.file.separator == ";"
+
+
+def test_gaps_stay_gaps_with_what_is_known_beside_them(tmp_path) -> None:
+    kinds = {"age": "numeric", "sex": "categorical", "income": "numeric", "size": "numeric"}
+    text = draft(kinds, FileOptions(), read(tmp_path, SMARTNOISE | {}, names=(*kinds, "patient")))
+    assert "[columns.sex]  # 2 levels, says the metadata\n" in text
+    assert 'kind = "categorical"\n# levels = []\n' in text
+    assert 'kind = "numeric"\nlower = 0.5\n# upper =\n' in text
+    assert 'kind = "numeric"\n# lower =\n# upper =\n' in text
+    assert '[unit]\ncolumn = "patient"\nmax_rows = 3\n' in text
+
+
+@pytest.mark.parametrize("value", [0.1, 1e300, -5.0, 1e15 + 1, 5e-324])
+def test_bounds_survive_the_file_to_the_last_bit(value: float) -> None:
+    stated = Stated({"a": {"kind": "numeric", "lower": value, "upper": abs(value) * 1.5}})
+    made = tomllib.loads(draft({"a": "numeric"}, FileOptions(), stated))
+    assert made["columns"]["a"] == {"kind": "numeric", "lower": value, "upper": abs(value) * 1.5}
+
+
+@pytest.mark.parametrize("name", ["a b", 'quote"d', "back\\slash", "new\nline", "é", "", "a.b"])
+def test_any_name_and_level_survive_the_file(name: str) -> None:
+    stated = Stated({name: {"kind": "categorical", "levels": [name, "other", 3.0, True]}})
+    made = tomllib.loads(draft({name: "categorical"}, FileOptions(), stated))
+    assert made["columns"] == {name: {"kind": "categorical", "levels": [name, "other", 3, True]}}

@@ -1,0 +1,284 @@
+"""The schema assistant, in this process and on a real terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from dpcov import cli
+from dpcov.drafts import Stated
+from dpcov.questions import CHOICES, MOVES, WHY, Interview, Quit
+from dpcov.schema import FileOptions, PersonUnit, Schema
+from tables_for_tests import PLANTED, write_people
+from terminals import DPCOV, Terminal, terminal, without_escapes
+
+KINDS = {"age": "numeric", "sex": "categorical", "income": "numeric", "note": "categorical"}
+ASKING = ["schema", "people.csv", "--interactive", "--out", "t.toml"]
+ANSWERS = ["a", "c", "F, M", "n", "0", "2e5", "o", "y"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_people(tmp_path)
+    return tmp_path
+
+
+def run(*answers: str, line: list[str] = ASKING):
+    """Give the answers to the questions; the end of them is the end of the input."""
+    return CliRunner().invoke(cli.app, line, input="".join(f"{answer}\n" for answer in answers))
+
+
+def interview(*answers: str, kinds=KINDS, stated: Stated | None = None) -> Stated:
+    remaining = iter(answers)
+    said: list[str] = []
+    found = Interview(
+        kinds, FileOptions(), stated or Stated(), lambda _: next(remaining), said.append
+    ).run()
+    assert next(remaining, None) is None, "an answer that no question asked for"
+    return found
+
+
+def test_answers_become_the_schema() -> None:
+    done = run(*ANSWERS)
+    assert done.exit_code == 0
+    made = Schema.load("t.toml")
+    assert made.columns["age"].model_dump() == {
+        "kind": "numeric", "lower": 0.0, "upper": 120.0, "missing": "midpoint",
+    }  # fmt: skip
+    assert made.columns["sex"].levels == ("F", "M")
+    assert (made.columns["income"].lower, made.columns["income"].upper) == (0.0, 2e5)
+    assert made.columns["note"].kind == "ignored"
+    assert "next: dpcov plan t.toml" in done.output
+    release = ["release", "people.csv", "--schema", "t.toml", "--epsilon", "1", "--out", "r.json"]
+    assert CliRunner().invoke(cli.app, release).exit_code == 0
+
+
+def test_it_says_why_bounds_must_not_come_from_the_data() -> None:
+    shown = " ".join(run(*ANSWERS).output.split())
+    assert WHY in shown
+    assert "never by looking into the table" in WHY
+    for word, meaning in (CHOICES | MOVES).items():
+        assert word in shown
+        assert meaning in shown
+    assert shown.index(WHY) < shown.index("Column 1 of 4: age")
+
+
+@pytest.mark.parametrize("name", ["people.csv", "people.parquet"])
+def test_no_value_of_the_data_is_shown_or_suggested(name: str) -> None:
+    cells = {"age": [17.25, 93.75], "kind": [PLANTED, f"{PLANTED}2"]}
+    frame = pd.DataFrame(cells)
+    frame.to_csv(name, index=False) if name.endswith("csv") else frame.to_parquet(name)
+    line = [part.replace("people.csv", name) for part in ASKING]
+    done = run("why", "nonsense", "a", "c", "x,y", "back", "", "", "yes", line=line)
+    assert done.exit_code == 0
+    for told in ("17.25", "93.75", "17", "93", PLANTED):
+        assert told not in done.output + Path("t.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("word", "bounds"), [("percentage", (0, 100)), ("age", (0, 120)), ("flag", (0, 1))]
+)
+def test_public_defaults_are_offered_by_a_word_or_its_first_letter(word, bounds) -> None:
+    for answer in (word, word[0], word.upper(), f" {word} "):
+        found = interview(answer, "yes", kinds={"x": "numeric"})
+        assert found.columns["x"] == {"kind": "numeric", "lower": bounds[0], "upper": bounds[1]}
+
+
+def test_going_back_keeps_answers_and_changes_them() -> None:
+    found = interview("p", "back", "", "flag", "back", "back", "f", "", "o", "b", "o", "o", "y")
+    bounds = {name: (d.get("lower"), d.get("upper")) for name, d in found.columns.items()}
+    flag, out = (0.0, 1.0), (None, None)
+    assert bounds == {"age": flag, "sex": flag, "income": out, "note": out}
+
+
+def test_back_from_the_first_column_stays_there() -> None:
+    assert interview("b", "b", "f", "d", "y").columns["age"]["upper"] == 1.0
+
+
+def test_back_from_bounds_levels_and_persons_asks_for_the_column_again() -> None:
+    found = interview(
+        "n", "back", "n", "1", "back", "c", "back", "i", "back", "f", "d", "y"
+    )  # fmt: skip
+    assert found.columns["age"] == {"kind": "numeric", "lower": 0.0, "upper": 1.0}
+    assert found.unit is None
+
+
+def test_wrong_bounds_are_asked_for_again() -> None:
+    found = interview("n", "low", "nan", "inf", "", "5", "2", "5", "8", "d", "y")
+    assert found.columns["age"] == {"kind": "numeric", "lower": 5.0, "upper": 8.0}
+
+
+def test_wrong_levels_are_asked_for_again() -> None:
+    found = interview("c", ",", "a,a", 'a, "b, c" ,d', "d", "y")
+    assert found.columns["age"] == {"kind": "categorical", "levels": ["a", "b, c", "d"]}
+
+
+@pytest.mark.parametrize(
+    ("typed", "levels"),
+    [
+        ("1, 2, 3", [1.0, 2.0, 3.0]),
+        ("0.5,1", [0.5, 1.0]),
+        ("007, 8", ["007", "8"]),
+        ("1, x", ["1", "x"]),
+        ("inf, 1", ["inf", "1"]),
+    ],
+)
+def test_levels_are_numbers_only_where_all_are_spelt_so(typed, levels) -> None:
+    assert interview("c", typed, "d", "y").columns["age"]["levels"] == levels
+
+
+def test_the_person_is_protected_where_a_column_tells_persons_apart() -> None:
+    found = interview("i", "0", "many", "2", "f", "d", "y")
+    assert found.unit == PersonUnit(column="age", max_rows=2)
+    assert found.columns["age"] == {"kind": "ignored"}
+    assert Schema.parse(found.document(FileOptions(header=False))).privacy_unit.max_rows == 2
+
+
+def test_another_id_replaces_the_first_and_an_id_can_be_taken_back() -> None:
+    assert interview("i", "2", "i", "3", "f", "d", "y").unit == PersonUnit(column="sex", max_rows=3)
+    assert interview("i", "2", "b", "f", "d", "y").unit is None
+
+
+def test_what_is_no_schema_goes_back_instead_of_being_written() -> None:
+    done = run("done", "f", "yes")
+    assert done.exit_code == 0
+    assert "This is no schema yet. no column is numeric or categorical." in done.output
+    assert list(Schema.load("t.toml").encoded_columns) == ["note"]
+
+
+def test_back_from_the_summary_returns_to_the_last_column() -> None:
+    assert interview("f", "d", "b", "p", "y").columns["note"]["upper"] == 100.0
+
+
+def test_metadata_are_offered_as_answers(folder: Path) -> None:
+    facts = {"type": "int", "lower": 18, "upper": 65}
+    document = {"": {"s": {"people": {"age": facts, "sex": {"type": "string"}}}}}
+    Path("meta.json").write_text(json.dumps(document))
+    line = [*ASKING, "--metadata", "meta.json"]
+    done = run("", "", "c", "m,f", "d", "y", line=line)
+    assert done.exit_code == 0
+    assert "[Enter: numbers from 18 to 65]" in done.output
+    made = Schema.load("t.toml").columns
+    assert (made["age"].lower, made["sex"].levels) == (18.0, ("m", "f"))
+
+
+STOPS = [
+    (),
+    ("q",),
+    ("a", "quit"),
+    ("c", "quit"),
+    ("n", "1", "quit"),
+    ("i", "quit"),
+    ("f", "d", "q"),
+    ("f", "d"),
+    ("n", "1"),
+]
+
+
+@pytest.mark.parametrize("answers", STOPS, ids=lambda answers: "-".join(answers) or "at once")
+def test_quitting_or_the_end_of_the_input_writes_nothing(answers, folder: Path) -> None:
+    before = sorted(folder.iterdir())
+    done = run(*answers)
+    assert done.exit_code != 0
+    assert sorted(folder.iterdir()) == before
+    assert ("Nothing was written" in done.output) == ("q" in "".join(answers[-1:]))
+
+
+def test_quit_is_a_level_only_in_quotes_and_never_by_its_first_letter() -> None:
+    assert interview("c", "q, b", "d", "y").columns["age"]["levels"] == ["q", "b"]
+    assert interview("c", '"quit", b', "d", "y").columns["age"]["levels"] == ["quit", "b"]
+    with pytest.raises(Quit):
+        interview("c", "quit")
+
+
+def test_an_existing_file_is_kept_unless_forced() -> None:
+    Path("t.toml").write_text("old")
+    done = run(*ANSWERS)
+    assert "--force" in str(done.exception)
+    assert Path("t.toml").read_text() == "old"
+    assert run(*ANSWERS, line=[*ASKING, "--force"]).exit_code == 0
+
+
+def test_without_a_file_for_the_answers_nothing_is_asked() -> None:
+    done = run(line=["schema", "people.csv", "--interactive"])
+    assert "--interactive --out FILE.toml" in str(done.exception)
+    assert "Column 1" not in done.output
+
+
+def test_a_draft_with_gaps_says_what_comes_next() -> None:
+    done = run(line=["schema", "people.csv", "--out", "t.toml"])
+    assert done.output == "written to t.toml; fill in what it leaves open, from public knowledge\n"
+
+
+def test_names_do_not_act_on_the_terminal() -> None:
+    Path("people.csv").write_text("a\x1b[31mb\n1\n")
+    assert "\x1b[31m" not in run("f", "y").output
+
+
+def asking(folder: Path, width: int = 80):
+    return terminal([*DPCOV, *ASKING], folder, {}, width)
+
+
+def answered(screen: Terminal) -> None:
+    """Answer on a terminal, with a step back."""
+    screen.expect("Column 1 of 4: age")
+    screen.expect("What does it hold?")
+    screen.type("p\r")
+    screen.expect("Column 2 of 4: sex")
+    screen.type("back\r")
+    screen.expect("[Enter: numbers from 0 to 100]")
+    screen.type("age\r")
+    screen.expect("Column 2 of 4: sex")
+    screen.type("c\r")
+    screen.expect("Levels")
+    screen.type("m, f\r")
+    screen.expect("Column 3 of 4: income")
+    screen.type("d\r")
+    screen.expect("Write it?")
+
+
+@pytest.mark.parametrize("width", [60, 200])
+def test_on_a_terminal_it_asks_goes_back_and_writes(folder: Path, width: int) -> None:
+    with asking(folder, width) as screen:
+        answered(screen)
+        screen.type("y\r")
+        screen.expect("written to t.toml; next: dpcov plan t.toml")
+        assert screen.ended() == 0
+        assert PLANTED not in screen.seen
+        questions = without_escapes(screen.seen).split("written to")[0]
+        assert max(map(len, questions.splitlines())) <= width
+    made = Schema.load("t.toml")
+    assert list(made.encoded_columns) == ["age", "sex"]
+    assert made.columns["age"].upper == 120.0
+
+
+@pytest.mark.parametrize("stop", ["q\r", "\x03", "\x04"], ids=["quit", "Ctrl-C", "Ctrl-D"])
+def test_on_a_terminal_every_way_out_leaves_no_file_and_exit_code_130(folder, stop) -> None:
+    before = sorted(folder.iterdir())
+    with asking(folder) as screen:
+        answered(screen)
+        screen.type(stop)
+        assert screen.ended() == 130
+        assert "Traceback" not in screen.seen
+    assert sorted(folder.iterdir()) == before
+
+
+def test_a_killed_assistant_leaves_no_file(folder: Path) -> None:
+    before = sorted(folder.iterdir())
+    with asking(folder) as screen:
+        answered(screen)
+        os.kill(screen.process.pid, signal.SIGKILL)
+        assert screen.ended() == -signal.SIGKILL
+    assert sorted(folder.iterdir()) == before
+
+
+def test_first_letters_tell_all_words_apart() -> None:
+    words = [*CHOICES, *MOVES]
+    assert len({word[0] for word in words}) == len(words)
