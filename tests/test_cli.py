@@ -72,6 +72,13 @@ def test_options_of_a_mechanism_are_listed_and_can_be_set(run) -> None:
     assert Release.load("r.json").parameters["radius"] == "private"
 
 
+def test_a_goal_chooses_the_mechanism(run) -> None:
+    made = run(RELEASE + " --goal regression")
+    assert (made.code, made.err) == (0, "")
+    assert "mechanism: standardized (for regression" in made.out
+    assert Release.load("r.json").mechanism == "standardized"
+
+
 @pytest.mark.parametrize(
     ("stated", "message"),
     [

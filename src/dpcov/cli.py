@@ -102,10 +102,14 @@ def release(
     mechanism: Annotated[
         str,
         typer.Option(
-            help="auto (the one with least noise), or one of `dpcov mechanisms`.",
+            help="auto (by the goal), or one of `dpcov mechanisms`.",
             autocompletion=completions.mechanisms_or_auto,
         ),
     ] = "auto",
+    goal: Annotated[
+        Literal["frobenius", "relative", "correlation", "regression"],
+        typer.Option(help="What auto makes accurate; frobenius is the second moment as a whole."),
+    ] = "frobenius",
     option: Annotated[
         list[str] | None,
         typer.Option(
@@ -161,6 +165,7 @@ def release(
         "delta": delta,
         "rho": rho,
         "mechanism": mechanism,
+        "goal": goal,
         "neighbors": neighbors,
         "denoise": denoise,
         "threads": threads,
