@@ -55,6 +55,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/conformance/test_radius_accounting.py::"
         "test_radius_matrix_and_trace_spend_epsilon_and_no_more",
     ),
+    "src/dpcov/mechanisms/radius.py": (
+        "tests/test_private_radius.py",
+        "tests/conformance/test_radius_accounting.py",
+    ),
     "src/dpcov/mechanisms/mapped.py": (
         "tests/test_mapped.py",
         "tests/test_standardized.py",
@@ -80,6 +84,16 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_noise_laws.py",
         "tests/conformance/test_accounting.py",
         "tests/test_releases.py",
+    ),
+    "src/dpcov/encoder.py": (
+        "tests/test_encoder.py",
+        "tests/test_focused_maps.py",
+        "tests/test_weights.py::test_any_row_with_any_weight_is_certified",
+        "tests/test_weights.py::test_a_weighted_row_depends_on_itself_alone",
+        "tests/test_weights.py::test_a_row_counts_with_its_share_of_the_largest_weight",
+        "tests/test_weights.py::test_a_weight_that_is_none_counts_nothing",
+        "tests/test_weights.py::test_the_clip_comes_after_the_weight",
+        "tests/test_weights.py::test_rows_kept_in_memory_are_weighted",
     ),
     "src/dpcov/linear_map.py": (
         "tests/test_focused_maps.py",
