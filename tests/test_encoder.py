@@ -328,3 +328,48 @@ def test_fine_rows_are_the_encoded_rows_within_the_radius(radius):
     norms = np.linalg.norm(whole, axis=1, keepdims=True)
     clipped = whole * np.minimum(1, radius / np.maximum(norms, 1e-9))
     np.testing.assert_allclose(fine.T, clipped * (FINE_UNITS / radius), atol=2)
+    assert (fine.T[np.isnan(cells)] == 0).all()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string_view())],
+    ids=str,
+)
+def test_texts_are_read_alike_in_every_type(kind):
+    texts = pa.array([" 7.5", "x", "NA"])
+    if pa.types.is_dictionary(kind):
+        cells = pa.DictionaryArray.from_arrays(
+            pa.array([0, 1, 2], pa.int8()), texts.cast(kind.value_type)
+        )
+    else:
+        cells = texts.cast(kind)
+    for declared in (numeric(0, 10, missing="level"), categorical("7.5", "x", missing="level")):
+        assert column(declared, cells, ("NA",)) == column(declared, texts, ("NA",))
+    assert column(numeric(0, 10), cells) == [[UNIT // 2], [0], [0]]
+
+
+def test_integers_that_no_float_holds_are_read_as_the_nearest_float():
+    cells = pa.array([2**53 + 1, 2**63 - 1, 1])
+    assert column(numeric(0, 1), cells) == [[UNIT], [UNIT], [UNIT]]
+    assert column(categorical(1, 2**53), cells) == [[0, UNIT], [0, 0], [UNIT, 0]]
+
+
+def test_runs_are_read_as_the_cells_that_they_stand_for():
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3]), pa.array(["7.5", "x"]))
+    assert column(numeric(0, 10), runs) == [[UNIT // 2], [UNIT // 2], [0]]
+    assert column(categorical("7.5"), runs) == [[UNIT], [UNIT], [0]]
+
+
+def test_a_missing_number_is_the_midpoint_under_a_map_that_would_show_one_fine_unit():
+    shape = LinearMap.rounded([[2.0**25]])
+    schema = schema_of("a", lower=-1, upper=1, radius=1.0, intercept=0)
+    cells = pa.table({"a": [math.nan, 2.0**-40]})
+    assert encode(cells, schema, shape).tolist() == [[0.0], [32.0]]
+
+
+def test_a_row_whose_norm_is_beyond_all_floats_becomes_the_midpoint():
+    schema = schema_of("a", "b", lower=-1, upper=1, radius=1e-99, intercept=0)
+    shape = LinearMap.rounded(np.diag([1e100, 1.0]))
+    cells = pa.table({"a": [1.0, 0.0], "b": [0.0, 0.0]})
+    assert encode(cells, schema, shape).tolist() == [[0.0, 0.0], [0.0, 0.0]]

@@ -12,6 +12,20 @@ ADDITIVE = (
     "tests/test_release_units.py",
 )
 
+BATTERY = (
+    "tests/conformance/test_mechanisms.py::test_a_relation_given_as_text_is_the_relation",
+    "tests/conformance/test_mechanisms.py::test_the_noise_grows_as_the_budget_shrinks",
+    "tests/conformance/test_mechanisms.py::test_the_data_is_read_at_most_as_often_as_stated",
+)
+SEPARATE = (
+    "tests/test_separate.py",
+    "tests/test_private_radius.py",
+    "tests/conformance/test_radius_accounting.py",
+    "tests/test_release_units.py",
+    *BATTERY,
+)
+SPECTRAL = ("tests/conformance/test_spectral_accounting.py", "tests/test_pca.py", *BATTERY)
+
 TESTS: dict[str, tuple[str, ...]] = {
     "src/dpcov/privacy.py": ("tests/test_privacy.py", "tests/test_composition.py"),
     "src/dpcov/moment.py": (
@@ -48,6 +62,27 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "src/dpcov/mechanisms/gaussian.py": ADDITIVE,
     "src/dpcov/mechanisms/pure.py": ADDITIVE,
+    "src/dpcov/mechanisms/laplace.py": (
+        "tests/conformance/test_laplace_accounting.py",
+        "tests/test_private_radius.py",
+        "tests/test_release_units.py",
+        *BATTERY,
+    ),
+    "src/dpcov/mechanisms/nuclear_laplace.py": (
+        "tests/test_private_radius.py",
+        "tests/test_release_units.py",
+        "tests/test_nuclear.py::test_the_route_of_a_release_is_exact_at_every_order",
+        *BATTERY,
+    ),
+    "src/dpcov/mechanisms/adaptive_gaussian.py": ("tests/test_adaptive.py", *BATTERY),
+    "src/dpcov/mechanisms/adaptive_laplace.py": ("tests/test_adaptive.py", *BATTERY),
+    "src/dpcov/mechanisms/separate.py": SEPARATE,
+    "src/dpcov/mechanisms/separate_gaussian.py": SEPARATE,
+    "src/dpcov/mechanisms/separate_laplace.py": SEPARATE,
+    "src/dpcov/mechanisms/spectral.py": (*SPECTRAL, *SEPARATE),
+    "src/dpcov/mechanisms/eigenvector_sampling.py": SPECTRAL,
+    "src/dpcov/mechanisms/kapralov_talwar.py": SPECTRAL,
+    "src/dpcov/mechanisms/exponential_pca.py": SPECTRAL,
     "src/dpcov/mechanisms/matrix_laplace.py": (
         "tests/conformance/test_accounting.py",
         "tests/test_releases.py::"
@@ -57,6 +92,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "src/dpcov/mechanisms/radius.py": (
         "tests/test_private_radius.py",
+        "tests/conformance/test_accounting.py::test_a_private_radius_takes_a_second_pass",
         "tests/conformance/test_radius_accounting.py",
     ),
     "src/dpcov/mechanisms/mapped.py": (
@@ -78,6 +114,27 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/statistical/test_matrix_laplace.py::"
         "test_halves_are_rounded_up_so_that_rounding_commutes_with_integer_shifts",
         "tests/conformance/test_accounting.py",
+    ),
+    "src/dpcov/samplers/entrywise.py": (
+        "tests/statistical/test_entrywise_laplace.py",
+        "tests/conformance/test_laplace_accounting.py",
+        "tests/test_noise_laws.py",
+    ),
+    "src/dpcov/samplers/precise.py": ("tests/statistical/test_sampled_covariance.py",),
+    "src/dpcov/samplers/bingham.py": (
+        "tests/test_bingham.py",
+        "tests/statistical/test_bingham_law.py",
+    ),
+    "src/dpcov/samplers/frame.py": ("tests/test_frame.py",),
+    "src/dpcov/samplers/complement.py": ("tests/test_frame.py",),
+    "src/dpcov/samplers/log_gas.py": (
+        "tests/test_nuclear.py",
+        "tests/statistical/test_nuclear_laws.py",
+    ),
+    "src/dpcov/samplers/nuclear.py": (
+        "tests/test_nuclear.py",
+        "tests/statistical/test_nuclear_laws.py",
+        "tests/test_noise_laws.py",
     ),
     "src/dpcov/samplers/normal.py": ("tests/test_normal.py",),
     "src/dpcov/samplers/__init__.py": (

@@ -74,7 +74,10 @@ class Encoder:
             )
 
     def fine_rows(self, batch: pa.RecordBatch) -> NDArray[np.float64]:
-        """(p, m) integers z, unmapped, in units of radius * 2^-40, clipped so that |z| <= 2^40."""
+        """(p, m) integers z, unmapped, in units of radius * 2^-40, clipped to |z| <= 2^40.
+
+        The norm is computed in float64 and has no certificate: no proof may use it.
+        """
         rows = np.empty((self._inputs, batch.num_rows))
         with np.errstate(all="ignore"):
             scales = np.full(self._inputs, FINE_UNITS / self._lattice.radius)
