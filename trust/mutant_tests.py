@@ -24,7 +24,7 @@ SEPARATE = (
     "tests/test_release_units.py",
     *BATTERY,
 )
-SPECTRAL = ("tests/conformance/test_spectral_accounting.py", "tests/test_pca.py", *BATTERY)
+SPECTRAL = ("tests/conformance/test_spectral_accounting.py", *BATTERY)
 
 TESTS: dict[str, tuple[str, ...]] = {
     "src/dpcov/privacy.py": ("tests/test_privacy.py", "tests/test_composition.py"),
