@@ -189,6 +189,38 @@ def test_the_meter_notices_a_share_that_is_spent_twice(neighbors, monkeypatch):
     assert meter.spent > 1.0
 
 
+@each_relation
+@each_shape
+def test_no_concentration_is_rounded_above_its_epsilon(lattice, neighbors):
+    sides = 2 if neighbors is SWAP else 1
+    for k in range(1, 200):
+        epsilon = Fraction(k, 37)
+        t = Fraction(spectral.concentration(lattice, neighbors, epsilon))
+        assert epsilon * (1 - Fraction(1, 2**39)) < t * sides * lattice.unit_bound < epsilon
+
+
+@each_relation
+@each_shape
+def test_sensitivities_of_values_are_those_of_their_docstrings_to_the_last_bit(lattice, neighbors):
+    d, error = lattice.dimension, spectral.EIGENVALUE_ERROR * lattice.bound
+    expected = lattice.nuclear(neighbors) + d * (1 + 2 * error)
+    assert spectral.eigenvalue_sensitivity(lattice, neighbors) == expected
+    vectors = 1.5 * np.eye(d)[: max(1, d - 1)]
+    k = len(vectors)
+    norm = 1 + Fraction(1.25 * k**0.5) + Fraction(d, 2**37)
+    assert spectral.squared_norm(vectors) == pytest.approx(norm, rel=1e-15)
+    assert spectral.squared_norm(np.eye(d)) == 1 + Fraction(d, 2**37)
+    sides = 2 if neighbors is SWAP and k > 1 else 1
+    found = spectral.rayleigh_sensitivity(lattice, neighbors, vectors)
+    assert found == sides * lattice.unit_bound * spectral.squared_norm(vectors) + k
+
+
+@pytest.mark.parametrize("d", [1, 7, 4096])
+def test_the_allowance_for_float64_is_twice_the_error_of_the_eigenvalues_of_many_rows(d):
+    of_trace = d * Fraction(1, 2**53)
+    assert 2 * of_trace * Fraction(2**32, d) <= spectral.EIGENVALUE_ERROR
+
+
 def test_the_largest_share_goes_to_the_largest_eigenvalue_and_none_to_the_last():
     mechanism, lattice = EigenvectorSampling(), Lattice(3, 1.0)
     shares = mechanism._shares(np.array([900.0, 90.0, 9.0]), 1e-3, lattice)
