@@ -187,7 +187,7 @@ def test_a_release_about_chosen_means_with_a_third_of_its_noise_is_caught(neighb
     @dataclass(frozen=True)
     class Quiet(Standardized):
         def calibrate(self, lattice: Any, budget: Any, neighbors: Any) -> Any:
-            laws = super(Quiet, self).calibrate(lattice, budget, neighbors)
+            laws = super().calibrate(lattice, budget, neighbors)
             return replace(laws, final=quieter(laws.final, Fraction(1, 9)))
 
     assert audited(Quiet(), ZCDP(2.0), neighbors, 200, intercept=0.5).violated

@@ -2,8 +2,9 @@
 
     python releases_at_work.py FOLDER COUNT KIND EPSILON
 
-forks COUNT processes, or more where COUNT are to be killed; each makes a release of a small table that is booked in FOLDER/x.ledger. A
-line "drawn EPSILON" is synced to FOLDER/drawn before the key of any noise is handed out. KIND is
+forks COUNT processes, or more where COUNT are to be killed; each makes a release of a small table
+that is booked in FOLDER/x.ledger. A line "drawn EPSILON" is synced to FOLDER/drawn before the key
+of any noise is handed out. KIND is
 
 - kill: one after the other, each ended by SIGKILL after a random time, until COUNT were killed
   before they had ended by themselves;

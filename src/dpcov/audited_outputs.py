@@ -196,8 +196,7 @@ def statistics(one: Outputs, other: Outputs) -> dict[str, Statistic]:
 
 
 def _scaled(outputs: Outputs) -> Outputs:
-    assert outputs.relative is not None
-    return replace(outputs, matrices=outputs.relative)
+    return outputs if outputs.relative is None else replace(outputs, matrices=outputs.relative)
 
 
 def _in_radii(statistic: Statistic) -> Statistic:
