@@ -164,6 +164,13 @@ def test_rows_at_the_radius_are_repaired(monkeypatch, rounding):
     certify(encode(pa.table(list(rows.T), names), schema), schema)
 
 
+@pytest.mark.parametrize("value", [1.0, -0.7, 0.500001])
+def test_a_row_clipped_along_an_axis_ends_a_unit_inside_the_radius(value):
+    schema = schema_of("a", "b", lower=-1, upper=1, radius=0.5, intercept=0)
+    (row,) = encode(pa.table({"a": [value], "b": [0.0]}), schema)
+    assert row.tolist() == [math.copysign(UNIT - 1, value), 0.0]
+
+
 def test_control_plain_rounding_leaves_the_ball():
     assert max(squared_norms(np.rint(rows_at_the_radius() * UNIT))) > RADIUS_SQUARED
 
