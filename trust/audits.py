@@ -62,7 +62,7 @@ ASKED: dict[str, Asked] = {
     "eigenvector-sampling": Asked((PURE,), 3_000, 100),
     "kapralov-talwar": Asked((PURE,), 3_000, 100),
     "exponential-pca": Asked((PURE,), 3_000, 100),
-    "standardized": Asked((PURE, CONCENTRATED), 1_500, 100, intercept=0.5),
+    "standardized": Asked((PURE, CONCENTRATED), 3_000, 100, intercept=0.5),
 }
 # Up to a tenth of a second for one run, or thousands of rows before a release tells anything: an
 # audit that could see a fault would take days (150 runs of preconditioned, two minutes, show no
