@@ -134,10 +134,6 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "src/dpcov/samplers/frame.py": ("tests/test_frame.py",),
     "src/dpcov/samplers/complement.py": ("tests/test_frame.py",),
-    "src/dpcov/samplers/log_gas.py": (
-        "tests/test_nuclear.py",
-        "tests/statistical/test_nuclear_laws.py",
-    ),
     "src/dpcov/samplers/nuclear.py": (
         "tests/test_nuclear.py",
         "tests/statistical/test_nuclear_laws.py",

@@ -180,6 +180,28 @@ def test_all_that_a_release_asks_adds_up_to_epsilon(mechanism, neighbors, monkey
         assert meter.spent > 0.7 * (1 - 1e-4)
 
 
+@pytest.mark.parametrize("columns", [1, 4])
+@each_relation
+@pytest.mark.parametrize("mechanism", SPENDERS, ids=str)
+def test_values_get_the_noise_that_is_stated(mechanism, neighbors, columns, monkeypatch):
+    rows = open_rows(TABLE[:, :columns], Schema.from_bounds(0, 1, "abcd"[:columns], intercept=0.0))
+    drawn, laplace = [], spectral.discrete_laplace
+
+    def watched(scale, count, entropy):
+        drawn.append(float(scale))
+        return laplace(scale, count, entropy)
+
+    monkeypatch.setattr(spectral, "discrete_laplace", watched)
+    asked = {"budget": PureDP(0.7), "neighbors": neighbors}
+    made = mechanism(rows, **asked, entropy=Entropy.seeded(1))
+    laws = mechanism.calibrate(rows.lattice(), *asked.values())
+    assert drawn == pytest.approx([float(laws.value_noise.scale)] * len(drawn), rel=1e-4)
+    assert (made.guarantee, mechanism.passes) == (laws.guarantee, 1)
+    if columns == 1:  # the only direction is known, and all of epsilon is for its value
+        spent = rows.lattice().unit_bound / drawn[0]
+        assert 0.7 * (1 - 1e-4) < spent <= 0.7
+
+
 @each_relation
 def test_the_meter_notices_a_share_that_is_spent_twice(neighbors, monkeypatch):
     rows = open_rows(TABLE, Schema.from_bounds(0, 1, "abcd", intercept=0.0))
