@@ -398,6 +398,7 @@ def test_a_number_that_is_none_is_a_missing_level():
 def test_a_level_declared_as_zero_of_either_sign_is_met_by_both(number):
     for cells in (pa.array([0.0, -0.0]), pa.array(["0", "-0.0"]), pa.array([0, 0])):
         assert column(categorical(number, 1), cells) == [[UNIT, 0], [UNIT, 0]]
+    assert column(categorical("-0", 1), pa.array([number])) == [[UNIT, 0]]
 
 
 @pytest.mark.parametrize("other", [1, True])
