@@ -50,6 +50,19 @@ def test_with_a_large_budget_the_release_is_the_moment(kind, values, neighbors):
     np.testing.assert_allclose(found, truth, atol=1e-3)
 
 
+@each_kind
+@each_relation
+def test_the_stated_noise_of_values_is_that_of_their_kind(kind, neighbors):
+    lattice = rows_of(1).lattice()
+    for values in ("rayleigh", "eigenvalues"):
+        laws = kind(values).calibrate(lattice, budget_of(kind, 1.0), neighbors)
+        budget = laws.value_budget
+        rayleigh = budget.rayleigh_noise(lattice, neighbors, np.eye(lattice.dimension))
+        eigenvalue = budget.eigenvalue_noise(lattice, neighbors)
+        assert rayleigh != eigenvalue
+        assert laws.value_noise == (rayleigh if values == "rayleigh" else eigenvalue)
+
+
 @BOTH
 @each_kind
 def test_vectors_are_those_of_the_noisy_matrix_and_values_those_of_the_exact_one(kind, values):

@@ -21,6 +21,7 @@ SEPARATE = (
     "tests/test_separate.py",
     "tests/test_private_radius.py::test_a_public_radius_is_that_of_the_schema_and_costs_nothing",
     "tests/test_private_radius.py::test_noise_of_the_counts_costs_the_stated_share",
+    "tests/test_private_radius.py::test_fields_without_a_meaning_are_refused",
     "tests/test_private_radius.py::test_the_moment_gets_the_noise_of_the_rest_of_the_budget",
     "tests/test_private_radius.py::"
     "test_errors_after_denoising_stay_below_the_bounds_that_choose_the_radius",
