@@ -202,6 +202,21 @@ def test_values_get_the_noise_that_is_stated(mechanism, neighbors, columns, monk
         assert 0.7 * (1 - 1e-4) < spent <= 0.7
 
 
+@pytest.mark.parametrize("mechanism", SPENDERS, ids=str)
+def test_value_noise_that_64_bits_cannot_hold_is_refused(mechanism):
+    mechanism.calibrate(Lattice(4, 1.0), PureDP(1e-3), ADD)
+    with pytest.raises(MechanismError):
+        mechanism.calibrate(Lattice(4, 1.0), PureDP(1e-9), ADD)
+
+
+@pytest.mark.parametrize(
+    ("weights", "shares"),
+    [([1.0, 0.0], [1, 0]), ([0.1, 0.3], [0.25, 0.75]), ([0.0, 0.0], [0.5, 0.5])],
+)
+def test_shares_are_in_proportion_and_add_up_to_one(weights, shares):
+    assert spectral.shares(np.array(weights)).tolist() == pytest.approx(shares)
+
+
 @each_relation
 def test_the_meter_notices_a_share_that_is_spent_twice(neighbors, monkeypatch):
     rows = open_rows(TABLE, Schema.from_bounds(0, 1, "abcd", intercept=0.0))
