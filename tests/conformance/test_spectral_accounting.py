@@ -197,9 +197,27 @@ def test_values_get_the_noise_that_is_stated(mechanism, neighbors, columns, monk
     laws = mechanism.calibrate(rows.lattice(), *asked.values())
     assert drawn == pytest.approx([float(laws.value_noise.scale)] * len(drawn), rel=1e-4)
     assert (made.guarantee, mechanism.passes) == (laws.guarantee, 1)
+    assert made.unit_count == (len(TABLE) if neighbors is SWAP else None)
     if columns == 1:  # the only direction is known, and all of epsilon is for its value
         spent = rows.lattice().unit_bound / drawn[0]
         assert 0.7 * (1 - 1e-4) < spent <= 0.7
+
+
+def test_values_are_rounded_to_the_nearest_integer_halves_up():
+    values = np.array([0.4, 0.5, -0.5, -0.6, 2.0**51 + 1])
+    assert spectral.rounded(values) == [0, 1, 0, -1, 2**51 + 1]
+
+
+def test_an_estimate_is_symmetric_where_its_float_product_is_not():
+    mechanism, rng = EigenvectorSampling(), np.random.default_rng(1)
+    rows = open_rows(TABLE, Schema.from_bounds(0, 1, "abcd", intercept=0.0))
+    laws = mechanism.calibrate(rows.lattice(), PureDP(1e10), ADD)
+    vectors, values = np.linalg.qr(rng.normal(size=(4, 4)))[0], 2.0**61 * rng.random(4)
+    product = vectors.T @ (values[:, None] * vectors)
+    moment = rows.second_moments()[0]
+    made = spectral.estimate(mechanism, rows, laws, moment, vectors, values, Entropy.seeded(1))
+    assert np.abs(product - product.T).max() > 2.0**made.shift
+    assert (made.published == made.published.T).all()
 
 
 @pytest.mark.parametrize("mechanism", SPENDERS, ids=str)
