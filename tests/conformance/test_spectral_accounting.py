@@ -19,6 +19,7 @@ from dpcov.mechanisms import (
 )
 from dpcov.moment import Lattice
 from dpcov.privacy import Neighbors, PureDP
+from dpcov.samplers.frame import Frame
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
 
@@ -201,6 +202,36 @@ def test_values_get_the_noise_that_is_stated(mechanism, neighbors, columns, monk
     if columns == 1:  # the only direction is known, and all of epsilon is for its value
         spent = rows.lattice().unit_bound / drawn[0]
         assert 0.7 * (1 - 1e-4) < spent <= 0.7
+
+
+@pytest.mark.parametrize(("neighbors", "share"), [(ADD, 0.625), (SWAP, 0.75)])
+def test_the_papers_constants_spend_this_share(neighbors, share, monkeypatch):
+    """Of each round's half for the direction, a quarter or a half; all of that for the value."""
+    rows = open_rows(TABLE, Schema.from_bounds(0, 1, "abcd", intercept=0.0))
+    meter = Meter(monkeypatch, rows.lattice(), neighbors)
+    mechanism = KapralovTalwar(paper_constants=True)
+    mechanism(rows, budget=PureDP(0.7), neighbors=neighbors, entropy=Entropy.seeded(1))
+    assert meter.spent == pytest.approx(0.7 * share, rel=1e-4)
+
+
+def test_a_piece_is_what_the_former_pieces_leave(monkeypatch):
+    """For directions that are not orthogonal, without noise."""
+    drawn = iter(np.array([[1.0, 0, 0, 0], [0.6, 0.8, 0, 0], [0.5, 0.5, 0.5, 0.5]]))
+    monkeypatch.setattr(
+        kapralov_talwar,
+        "sequential_frame",
+        lambda matrix, t, entropy: Frame(next(drawn)[None], np.ones(1, int)),
+    )
+    monkeypatch.setattr(spectral, "discrete_laplace", lambda s, count, e: np.zeros(count, int))
+    rows = open_rows(TABLE, Schema.from_bounds(0, 1, "abcd", intercept=0.0))
+    left = rows.second_moments()[0].units.astype(float) * rows.lattice().step ** 2
+    expected = np.zeros((4, 4))
+    for v in np.array([[1.0, 0, 0, 0], [0.6, 0.8, 0, 0], [0.5, 0.5, 0.5, 0.5]]):
+        piece = max(0.0, v @ left @ v) * np.outer(v, v)
+        expected, left = expected + piece, left - piece
+    mechanism = KapralovTalwar(rank=3)
+    made = mechanism(rows, budget=PureDP(100.0), neighbors=ADD, entropy=Entropy.seeded(1))
+    np.testing.assert_allclose(made.noisy(), expected, atol=1e-3)
 
 
 def test_values_are_rounded_to_the_nearest_integer_halves_up():
