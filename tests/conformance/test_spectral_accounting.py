@@ -139,6 +139,7 @@ SPENDERS = [
     KapralovTalwar(rank=2),
     KapralovTalwar(paper_constants=True),
     ExponentialPCA(),
+    ExponentialPCA(components=2),
     ExponentialPCA(components=4, value_share=0.5),
 ]
 
