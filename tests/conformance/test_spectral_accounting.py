@@ -205,14 +205,45 @@ def test_values_get_the_noise_that_is_stated(mechanism, neighbors, columns, monk
         assert 0.7 * (1 - 1e-4) < spent <= 0.7
 
 
-@pytest.mark.parametrize(("neighbors", "share"), [(ADD, 0.625), (SWAP, 0.75)])
-def test_the_papers_constants_spend_this_share(neighbors, share, monkeypatch):
-    """Of each round's half for the direction, a quarter or a half; all of that for the value."""
+@pytest.mark.parametrize(
+    ("mechanism", "neighbors", "share"),
+    [
+        (KapralovTalwar(paper_constants=True), ADD, 0.625),
+        (KapralovTalwar(paper_constants=True), SWAP, 0.75),
+        (EigenvectorSampling(rank=2, paper_constants=True), ADD, 0.375),
+        (EigenvectorSampling(rank=2, paper_constants=True), SWAP, 0.75),
+    ],
+)
+def test_the_papers_constants_spend_this_share(mechanism, neighbors, share, monkeypatch):
+    """A quarter (under replace-one a half) of directions' half; a half or all of values'."""
     rows = open_rows(TABLE, Schema.from_bounds(0, 1, "abcd", intercept=0.0))
     meter = Meter(monkeypatch, rows.lattice(), neighbors)
-    mechanism = KapralovTalwar(paper_constants=True)
     mechanism(rows, budget=PureDP(0.7), neighbors=neighbors, entropy=Entropy.seeded(1))
     assert meter.spent == pytest.approx(0.7 * share, rel=1e-4)
+
+
+@pytest.mark.parametrize("paper", [False, True])
+def test_values_are_kept_within_their_limits_in_the_paper_alone(paper):
+    rows = open_rows(TABLE, Schema.from_bounds(0, 1, "abcd", intercept=0.0))
+    made = EigenvectorSampling(paper_constants=paper)(
+        rows, budget=PureDP(0.02), neighbors=SWAP, entropy=Entropy.seeded(2)
+    )
+    values = np.linalg.eigvalsh(made.published.astype(float)) * 2.0**made.shift
+    coarse = 4 * 2.0**made.shift
+    largest = len(TABLE) * rows.lattice().bound
+    within = (values > -coarse).all() and (values < largest + coarse).all()
+    assert within == paper
+
+
+def test_shares_follow_the_corollary():
+    lattice = Lattice(3, 1.0)
+    adaptive, uniform = EigenvectorSampling(), EigenvectorSampling(allocation="uniform")
+    slack = 5 * np.log(2 * 3 / 0.05)
+    weights = np.sqrt([100 + slack, 10 + slack, 0])
+    values = np.array([100.0, 10.0, 1.0])
+    np.testing.assert_allclose(adaptive._shares(values, 5.0, lattice), weights / weights.sum())
+    assert adaptive._shares(np.array([100.0, -500, -500]), 5.0, lattice).tolist() == [1, 0, 0]
+    assert uniform._shares(values, 5.0, lattice).tolist() == [0.5, 0.5, 0]
 
 
 def test_a_piece_is_what_the_former_pieces_leave(monkeypatch):
