@@ -143,7 +143,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/conformance/test_laplace_accounting.py",
         "tests/test_noise_laws.py",
     ),
-    "src/dpcov/samplers/precise.py": ("tests/statistical/test_sampled_covariance.py",),
+    "src/dpcov/samplers/precise.py": ("tests/test_precise.py",),
     "src/dpcov/samplers/bingham.py": (
         "tests/test_bingham.py",
         "tests/statistical/test_bingham_law.py",
