@@ -1,5 +1,6 @@
 """Preconditioning: accuracy whatever the condition number, accounting, and the known fault."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -299,6 +300,8 @@ def test_a_row_more_or_another_row_moves_the_balance_by_no_more_than_its_law_cov
         lambda: Preconditioned(looks=True),
         lambda: Preconditioned(look_share=1.0),
         lambda: Preconditioned(look_share=0.985),
+        lambda: Preconditioned(look_share=0.5, count_share=0.25, scale_share=0.25),
+        lambda: Preconditioned(trace_share=1.0),
         lambda: Preconditioned(scale_share=0.0),
         lambda: Preconditioned(radius_share=0.0),
         lambda: Preconditioned().calibrate(
@@ -311,6 +314,49 @@ def test_a_row_more_or_another_row_moves_the_balance_by_no_more_than_its_law_cov
 def test_options_and_budgets_that_make_no_sense_are_refused(wrong):
     with pytest.raises(MechanismError):
         wrong()
+
+
+@pytest.mark.parametrize("share", ["look_share", "count_share", "scale_share"])
+def test_a_share_too_small_for_64_bits_is_refused_before_anything_is_read(share):
+    lattice = open_rows(np.zeros((1, D)), Schema.from_bounds(0, 1, NAMES)).lattice()
+    fields = {share: 1e-40} if share != "look_share" else {"looks": 10**40}
+    with pytest.raises(MechanismError, match="budget"):
+        Preconditioned(**fields).calibrate(lattice, ZCDP(1.0), Neighbors.ADD_REMOVE)
+
+
+@pytest.mark.parametrize("looks", [1, 2, 5])
+def test_there_are_no_more_looks_than_asked_for_and_passes_are_counted(looks, monkeypatch):
+    seen, look, moments = [], preconditioned.look, Rows.second_moments
+    read = []
+
+    def never_clear(*asked):
+        found = look(*asked)
+        seen.append(found)
+        return replace(found, values=np.full(D, -1.0))
+
+    def counted(method):
+        def ask(self, *asked, **more):
+            read.append(1)
+            return method(self, *asked, **more)
+
+        return ask
+
+    monkeypatch.setattr(preconditioned, "look", never_clear)
+    monkeypatch.setattr(Rows, "second_moments", counted(moments))
+    monkeypatch.setattr(Rows, "norm_counts", counted(Rows.norm_counts))
+    mechanism = Preconditioned(looks=looks)
+    released(gaussian_rows(500, 10.0)[0], mechanism)
+    assert len(seen) == looks
+    assert mechanism.passes == len(read) == looks + 9
+
+
+def test_a_look_ends_the_search_when_every_direction_is_twice_above_the_noise():
+    values = np.array([1.0, 9.0])
+    clear = [
+        preconditioned.Look(values, np.eye(2), deviation, 100.0).clear
+        for deviation in (0.2499, 0.2501)  # times sqrt(2 p) = 2, and twice that
+    ]
+    assert clear == [True, False]
 
 
 def test_directions_without_rows_leave_a_map_that_can_be_undone(monkeypatch, tmp_path):
