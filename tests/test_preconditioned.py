@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import stats
 
 from dpcov.denoise import denoise
 from dpcov.entropy import Entropy
@@ -348,6 +349,53 @@ def test_there_are_no_more_looks_than_asked_for_and_passes_are_counted(looks, mo
     released(gaussian_rows(500, 10.0)[0], mechanism)
     assert len(seen) == looks
     assert mechanism.passes == len(read) == looks + 9
+
+
+def test_a_look_tells_number_mean_and_covariance_of_the_mapped_rows():
+    rows = gaussian_rows(2000, 10.0)[0] + np.arange(D) / 4
+    source = open_rows(rows, Schema.from_bounds(-BOUND, BOUND, NAMES, intercept=0.3))
+    matrix = np.diag(np.arange(1.0, D + 1))
+    law = GaussianOrthogonal(D + 1, Fraction(4))
+    found = preconditioned.look(
+        source, LinearMap.rounded(matrix), 50.0, law, None, Entropy.seeded(1)
+    )
+    mapped_rows = rows @ matrix / BOUND
+    assert found.count == pytest.approx(2000, rel=1e-3)
+    np.testing.assert_allclose(found.mean, mapped_rows.mean(axis=0), atol=1e-3)
+    covariance = np.cov(mapped_rows.T, bias=True)
+    np.testing.assert_allclose(
+        (found.vectors * found.values) @ found.vectors.T, covariance, atol=1e-3
+    )
+    assert found.deviation == pytest.approx(2 * (50 / 2**20) ** 2 / 2000, rel=1e-3)
+
+
+def test_errors_of_a_look_are_those_of_noise_and_of_sampling():
+    look = preconditioned.Look(np.ones(3), np.eye(3), 0.1, 50.0)
+    assert look.error == pytest.approx(0.1 * 6**0.5)
+    assert look.standard_error == pytest.approx(0.1 * 6**0.5 + 2 * (3 / 50) ** 0.5)
+
+
+def test_a_center_stays_within_the_bounds():
+    look = preconditioned.Look(np.ones(2), np.eye(2), 0.1, 50.0, np.array([9.0, -9.0]))
+    assert look.rounder(LinearMap.rounded(np.eye(2)), 0.1).center.tolist() == [1.0, -1.0]
+
+
+def test_singular_values_are_kept_within_a_ratio_of_the_least():
+    rotation = np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))[0]
+    wide = rotation * np.array([2.0**40, 2.0**10, 4.0])
+    values = np.linalg.svd(preconditioned._undoable(wide))[1]
+    np.testing.assert_allclose(values, [2.0**30, 2.0**10, 4.0], rtol=1e-6)
+    narrow = rotation * np.array([2.0**27, 2.0**10, 1.0])
+    assert (preconditioned._undoable(narrow) == narrow).all()
+
+
+@pytest.mark.parametrize("p", [1, 6, 100])
+def test_the_tail_is_a_bound_on_the_norm_of_round_rows(p):
+    log = np.log(100)
+    assert preconditioned._tail(p, 0.01) == pytest.approx(
+        (p + 2 * (p * log) ** 0.5 + 2 * log) ** 0.5
+    )
+    assert stats.chi(p).isf(0.01) < preconditioned._tail(p, 0.01) < 1.6 * stats.chi(p).isf(0.01)
 
 
 def test_a_look_ends_the_search_when_every_direction_is_twice_above_the_noise():

@@ -93,6 +93,12 @@ TESTS: dict[str, tuple[str, ...]] = {
     "src/dpcov/mechanisms/exponential_pca.py": SPECTRAL,
     "src/dpcov/mechanisms/preconditioned.py": (
         "tests/test_preconditioned.py::"
+        "test_a_look_tells_number_mean_and_covariance_of_the_mapped_rows",
+        "tests/test_preconditioned.py::test_errors_of_a_look_are_those_of_noise_and_of_sampling",
+        "tests/test_preconditioned.py::test_a_center_stays_within_the_bounds",
+        "tests/test_preconditioned.py::test_singular_values_are_kept_within_a_ratio_of_the_least",
+        "tests/test_preconditioned.py::test_the_tail_is_a_bound_on_the_norm_of_round_rows",
+        "tests/test_preconditioned.py::"
         "test_a_share_too_small_for_64_bits_is_refused_before_anything_is_read",
         "tests/test_preconditioned.py::"
         "test_there_are_no_more_looks_than_asked_for_and_passes_are_counted",
