@@ -63,6 +63,15 @@ def test_the_release_is_that_of_the_inner_mechanism(adaptive, inner, budget, nei
     assert made.guarantee.budget == budget
     other = replace(adaptive, radius_share=0.3).calibrate(ROWS.lattice(), budget, neighbors)
     assert other != laws
+    assert adaptive.passes == inner.passes == 2
+
+
+@pytest.mark.parametrize(
+    ("adaptive", "budget"), [(AdaptiveLaplace(), ZCDP(0.5)), (AdaptiveGaussian(), PureDP(1.0))]
+)
+def test_a_refused_budget_is_refused_in_the_name_that_was_asked_for(adaptive, budget):
+    with pytest.raises(MechanismError, match=f"^{adaptive.name} "):
+        adaptive.calibrate(ROWS.lattice(), budget, Neighbors.ADD_REMOVE)
 
 
 @pytest.mark.parametrize("kind", [AdaptiveLaplace, AdaptiveGaussian])

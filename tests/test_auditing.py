@@ -37,6 +37,7 @@ from dpcov.mechanisms import (
     NuclearLaplace,
     SeparateGaussian,
     StableCovariance,
+    Standardized,
 )
 from dpcov.moment import Lattice
 from dpcov.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP
@@ -167,7 +168,52 @@ def test_a_mechanism_that_is_no_sum_is_run_as_it_is(mechanism, budget, neighbors
     assert len(found.findings) >= 5
 
 
+@pytest.mark.slow
+@each_relation
+def test_a_mechanism_that_takes_an_intercept_is_audited_on_tables_with_one(neighbors):
+    found = audited(Standardized(), ZCDP(2.0), neighbors, 200, intercept=0.5)
+    assert not found.violated
+    assert found.bound > 0.3 * found.claim.value
+    with pytest.raises(MechanismError, match="intercept"):
+        audited(Standardized(), ZCDP(2.0), neighbors, 200)
+
+
 # Negative controls: what must be caught.
+
+
+@pytest.mark.slow
+@each_relation
+def test_a_release_about_chosen_means_with_a_third_of_its_noise_is_caught(neighbors):
+    @dataclass(frozen=True)
+    class Quiet(Standardized):
+        def calibrate(self, lattice: Any, budget: Any, neighbors: Any) -> Any:
+            laws = super().calibrate(lattice, budget, neighbors)
+            return replace(laws, final=quieter(laws.final, Fraction(1, 9)))
+
+    assert audited(Quiet(), ZCDP(2.0), neighbors, 200, intercept=0.5).violated
+
+
+def quieter(laws: Any, factor: Fraction) -> Any:
+    matrix, trace = (
+        law and replace(law, variance=law.variance * factor) for law in (laws.matrix, laws.trace)
+    )
+    return replace(laws, matrix=matrix, trace=trace)
+
+
+def test_under_replace_one_a_table_gets_rows_until_more_than_the_trace_is_released():
+    schema = Schema.from_bounds(-1, 1, ["a", "b"], radius=1.0, intercept=0.5)
+    found = outputs(
+        Standardized(),
+        lambda values: open_rows(values, schema),
+        np.array([[1.0, 0.0]]),
+        budget=PureDP(0.5),
+        neighbors=SWAP,
+        runs=3,
+        entropy=Entropy.seeded(1),
+    )
+    assert (np.abs(found.matrices).sum(axis=(1, 2)) > 0).all()
+    assert (np.abs(found[1:].relative).sum(axis=(1, 2)) > 0).all()
+    np.testing.assert_allclose(found.moment[:2, :2], [[1, 0], [0, 0]], atol=1e-5)
 
 
 @pytest.mark.slow

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcov.encoder import Encoder
+from dpcov.encoder import Encoder, codes_of
 from dpcov.linear_map import FINE_UNITS, LinearMap
 from dpcov.moment import UNITS_PER_RADIUS
-from dpcov.schema import Schema
+from dpcov.schema import Categorical, Schema
 from strategies import (
     FLOATS,
     RADIUS_SQUARED,
@@ -162,6 +162,13 @@ def test_rows_at_the_radius_are_repaired(monkeypatch, rounding):
     names = [f"c{j}" for j in range(rows.shape[1])]
     schema = schema_of(*names, lower=-1, upper=1, radius=1.0, intercept=0)
     certify(encode(pa.table(list(rows.T), names), schema), schema)
+
+
+@pytest.mark.parametrize("value", [1.0, -0.7, 0.500001])
+def test_a_row_clipped_along_an_axis_ends_a_unit_inside_the_radius(value):
+    schema = schema_of("a", "b", lower=-1, upper=1, radius=0.5, intercept=0)
+    (row,) = encode(pa.table({"a": [value], "b": [0.0]}), schema)
+    assert row.tolist() == [math.copysign(UNIT - 1, value), 0.0]
 
 
 def test_control_plain_rounding_leaves_the_ball():
@@ -328,3 +335,93 @@ def test_fine_rows_are_the_encoded_rows_within_the_radius(radius):
     norms = np.linalg.norm(whole, axis=1, keepdims=True)
     clipped = whole * np.minimum(1, radius / np.maximum(norms, 1e-9))
     np.testing.assert_allclose(fine.T, clipped * (FINE_UNITS / radius), atol=2)
+    assert (fine.T[np.isnan(cells)] == 0).all()
+
+
+SPELLINGS = pa.array([" 7.5", "x", " NA\t", None, "x", "?", "x "])
+READ = [pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]
+READ += [pa.dictionary(pa.int32(), pa.string_view())]
+
+
+def cells_of(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The texts in another type."""
+    if not pa.types.is_dictionary(kind):
+        return texts.cast(kind)
+    found = texts.dictionary_encode()
+    indices, words = found.indices.cast(kind.index_type), found.dictionary.cast(kind.value_type)
+    return pa.DictionaryArray.from_arrays(indices, words)
+
+
+@pytest.mark.parametrize("kind", READ, ids=str)
+@pytest.mark.parametrize(
+    "declared",
+    [numeric(0, 10, missing="level"), categorical("7.5", "x", missing="level", other=True)],
+    ids=["numeric", "categorical"],
+)
+def test_texts_are_read_alike_in_every_type(kind, declared):
+    half = [UNIT // 2, 0] if declared["kind"] == "numeric" else [UNIT, 0, 0, 0]
+    none = [0, UNIT] if declared["kind"] == "numeric" else [0, 0, 0, UNIT]
+    x, other = [[0, UNIT, 0, 0], [0, 0, UNIT, 0]] if len(half) > 2 else [none, none]
+    expected = [half, x, none, none, x, other, x]
+    assert column(declared, SPELLINGS, ("NA",)) == expected
+    assert column(declared, cells_of(SPELLINGS, kind), ("NA",)) == expected
+    assert column(declared, cells_of(SPELLINGS, kind)[3:6], ("NA",)) == expected[3:6]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), *READ], ids=str)
+def test_runs_are_read_as_the_cells_that_they_stand_for(kind):
+    ends, words = pa.array([2, 3, 5]), pa.array(["7.5", "x", None])
+    runs = pa.RunEndEncodedArray.from_arrays(ends, cells_of(words, kind))
+    expected = [[UNIT // 2], [UNIT // 2], [0], [0], [0]]
+    assert column(numeric(0, 10), runs) == expected
+    assert column(numeric(0, 10), runs[1:3]) == expected[1:3]
+    assert column(categorical("x"), runs) == [[0], [0], [UNIT], [0], [0]]
+
+
+def test_a_cell_without_a_level_has_the_code_minus_one():
+    """Copies of encoded columns tell by it what is missing."""
+    for others in ([], [2.5], [True]):
+        declared = Categorical(**categorical("x", *others))
+        for cells in (pa.array(["?", None, "x"]), pa.array(["?", None, "x"]).dictionary_encode()):
+            assert codes_of(cells, declared, ()).tolist() == [-1, -1, 0]
+        for cells in (pa.array([7.0, None]), pa.array([None, None])):
+            assert codes_of(cells, declared, ()).tolist() == [-1, -1]
+        assert codes_of(pa.array([b"x"]), declared, ()).tolist() == [-1]
+
+
+def test_a_number_that_is_none_is_a_missing_level():
+    declared = categorical(1, missing="level")
+    assert column(declared, pa.array([math.nan, 1.0])) == [[0, UNIT], [UNIT, 0]]
+
+
+@pytest.mark.parametrize("number", [0.0, -0.0])
+def test_a_level_declared_as_zero_of_either_sign_is_met_by_both(number):
+    for cells in (pa.array([0.0, -0.0]), pa.array(["0", "-0.0"]), pa.array([0, 0])):
+        assert column(categorical(number, 1), cells) == [[UNIT, 0], [UNIT, 0]]
+    assert column(categorical("-0", 1), pa.array([number])) == [[UNIT, 0]]
+
+
+@pytest.mark.parametrize("other", [1, True])
+def test_a_text_level_is_met_beside_numbers_and_truths(other):
+    cells = pa.array(["a", str(other), "b"])
+    assert column(categorical("a", other), cells) == [[UNIT, 0], [0, UNIT], [0, 0]]
+
+
+def test_integers_that_no_float_holds_are_read_as_the_nearest_float():
+    cells = pa.array([2**53 + 1, 2**63 - 1, 1])
+    assert column(numeric(0, 1), cells) == [[UNIT], [UNIT], [UNIT]]
+    assert column(categorical(1, 2**53), cells) == [[0, UNIT], [0, 0], [UNIT, 0]]
+
+
+def test_a_missing_number_is_the_midpoint_under_a_map_that_would_show_one_fine_unit():
+    shape = LinearMap.rounded([[2.0**25]])
+    schema = schema_of("a", lower=-1, upper=1, radius=1.0, intercept=0)
+    cells = pa.table({"a": [math.nan, 2.0**-40]})
+    assert encode(cells, schema, shape).tolist() == [[0.0], [32.0]]
+
+
+def test_a_row_whose_norm_is_beyond_all_floats_becomes_the_midpoint():
+    schema = schema_of("a", "b", lower=-1, upper=1, radius=1e-99, intercept=0)
+    shape = LinearMap.rounded(np.diag([1e100, 1.0]))
+    cells = pa.table({"a": [1.0, 0.0], "b": [0.0, 0.0]})
+    assert encode(cells, schema, shape).tolist() == [[0.0, 0.0], [0.0, 0.0]]

@@ -10,6 +10,7 @@ from scipy import integrate
 
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError
+from dpcov.mechanisms import NuclearLaplace as NuclearMechanism
 from dpcov.samplers import nuclear, pfaffian
 from dpcov.samplers.nuclear import LARGEST_EXACT, NuclearLaplace, SquareNuclearLaplace
 from dpcov.samplers.pfaffian import HalfLineEnsemble, LineEnsemble, largest_first
@@ -277,3 +278,8 @@ def test_the_description_says_which_law(law):
     document = law(3, 2.5).to_json()
     assert document == {"law": law.law, "dimension": 3, "scale": 2.5}
     assert len({each.law for each in LAWS}) == 2
+
+
+def test_an_unknown_form_is_refused():
+    with pytest.raises(MechanismError, match="form must be 'symmetric' or 'square'"):
+        NuclearMechanism(form="round")

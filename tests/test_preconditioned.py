@@ -1,10 +1,12 @@
 """Preconditioning: accuracy whatever the condition number, accounting, and the known fault."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import stats
 
 from dpcov.denoise import denoise
 from dpcov.entropy import Entropy
@@ -299,6 +301,8 @@ def test_a_row_more_or_another_row_moves_the_balance_by_no_more_than_its_law_cov
         lambda: Preconditioned(looks=True),
         lambda: Preconditioned(look_share=1.0),
         lambda: Preconditioned(look_share=0.985),
+        lambda: Preconditioned(look_share=0.5, count_share=0.25, scale_share=0.25),
+        lambda: Preconditioned(trace_share=1.0),
         lambda: Preconditioned(scale_share=0.0),
         lambda: Preconditioned(radius_share=0.0),
         lambda: Preconditioned().calibrate(
@@ -311,6 +315,96 @@ def test_a_row_more_or_another_row_moves_the_balance_by_no_more_than_its_law_cov
 def test_options_and_budgets_that_make_no_sense_are_refused(wrong):
     with pytest.raises(MechanismError):
         wrong()
+
+
+@pytest.mark.parametrize("share", ["look_share", "count_share", "scale_share"])
+def test_a_share_too_small_for_64_bits_is_refused_before_anything_is_read(share):
+    lattice = open_rows(np.zeros((1, D)), Schema.from_bounds(0, 1, NAMES)).lattice()
+    fields = {share: 1e-40} if share != "look_share" else {"looks": 10**40}
+    with pytest.raises(MechanismError, match="budget"):
+        Preconditioned(**fields).calibrate(lattice, ZCDP(1.0), Neighbors.ADD_REMOVE)
+
+
+@pytest.mark.parametrize("looks", [1, 2, 5])
+def test_there_are_no_more_looks_than_asked_for_and_passes_are_counted(looks, monkeypatch):
+    seen, look, moments = [], preconditioned.look, Rows.second_moments
+    read = []
+
+    def never_clear(*asked):
+        found = look(*asked)
+        seen.append(found)
+        return replace(found, values=np.full(D, -1.0))
+
+    def counted(method):
+        def ask(self, *asked, **more):
+            read.append(1)
+            return method(self, *asked, **more)
+
+        return ask
+
+    monkeypatch.setattr(preconditioned, "look", never_clear)
+    monkeypatch.setattr(Rows, "second_moments", counted(moments))
+    monkeypatch.setattr(Rows, "norm_counts", counted(Rows.norm_counts))
+    mechanism = Preconditioned(looks=looks)
+    released(gaussian_rows(500, 10.0)[0], mechanism)
+    assert len(seen) == looks
+    assert mechanism.passes == len(read) == looks + 9
+
+
+def test_a_look_tells_number_mean_and_covariance_of_the_mapped_rows():
+    rows = gaussian_rows(2000, 10.0)[0] + np.arange(D) / 4
+    source = open_rows(rows, Schema.from_bounds(-BOUND, BOUND, NAMES, intercept=0.3))
+    matrix = np.diag(np.arange(1.0, D + 1))
+    law = GaussianOrthogonal(D + 1, Fraction(4))
+    found = preconditioned.look(
+        source, LinearMap.rounded(matrix), 50.0, law, None, Entropy.seeded(1)
+    )
+    mapped_rows = rows @ matrix / BOUND
+    assert found.count == pytest.approx(2000, rel=1e-3)
+    np.testing.assert_allclose(found.mean, mapped_rows.mean(axis=0), atol=1e-3)
+    covariance = np.cov(mapped_rows.T, bias=True)
+    np.testing.assert_allclose(
+        (found.vectors * found.values) @ found.vectors.T, covariance, atol=1e-3
+    )
+    assert found.deviation == pytest.approx(2 * (50 / 2**20) ** 2 / 2000, rel=1e-3)
+
+
+def test_errors_of_a_look_are_those_of_noise_and_of_sampling():
+    look = preconditioned.Look(np.ones(3), np.eye(3), 0.1, 50.0)
+    assert look.error == pytest.approx(0.1 * 6**0.5)
+    assert look.standard_error == pytest.approx(0.1 * 6**0.5 + 2 * (3 / 50) ** 0.5)
+
+
+def test_a_center_stays_within_the_bounds():
+    look = preconditioned.Look(np.ones(2), np.eye(2), 0.1, 50.0, np.array([9.0, -9.0]))
+    assert look.rounder(LinearMap.rounded(np.eye(2)), 0.1).center.tolist() == [1.0, -1.0]
+
+
+def test_singular_values_are_kept_within_a_ratio_of_the_least():
+    rotation = np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))[0]
+    wide = rotation * np.array([2.0**40, 2.0**10, 4.0])
+    values = np.linalg.svd(preconditioned._undoable(wide))[1]
+    np.testing.assert_allclose(values, [2.0**30, 2.0**10, 4.0], rtol=1e-6)
+    narrow = rotation * np.array([2.0**27, 2.0**10, 1.0])
+    assert (preconditioned._undoable(narrow) == narrow).all()
+
+
+@pytest.mark.parametrize("p", [1, 6, 100])
+def test_the_tail_is_a_bound_on_the_norm_of_round_rows(p):
+    log = np.log(100)
+    assert preconditioned._tail(p, 0.01) == pytest.approx(
+        (p + 2 * (p * log) ** 0.5 + 2 * log) ** 0.5
+    )
+    assert stats.chi(p).isf(0.01) < preconditioned._tail(p, 0.01) < 1.6 * stats.chi(p).isf(0.01)
+
+
+def test_a_look_ends_the_search_when_every_direction_is_twice_above_the_noise():
+    values = np.array([1.0, 9.0])
+    clear = [
+        preconditioned.Look(values, np.eye(2), deviation, 100.0).clear
+        for deviation in (0.2499, 0.2501)  # times sqrt(2 p) = 2, and twice that
+    ]
+    assert clear == [True, False]
 
 
 def test_directions_without_rows_leave_a_map_that_can_be_undone(monkeypatch, tmp_path):

@@ -13,6 +13,7 @@ from dpcov.denoise.projection import project
 from dpcov.entropy import Entropy, simulation_generator
 from dpcov.errors import MechanismError, SourceError
 from dpcov.mechanisms import MECHANISMS, additive, radius, separate
+from dpcov.moment import UNITS_PER_RADIUS
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP, exact
 from dpcov.releases import Release
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
@@ -211,18 +212,47 @@ def test_all_that_clipping_takes_away_is_below_the_bound():
     radii, norms = norms_of(rows)
     assert norms.counts.sum() == 500
     unit = radii[-1] ** 2
-    bounds, traces = norms.clipped_away() * unit, norms.traces() * unit
+    bounds = norms.clipped_away() * unit
     whole = rows.second_moments()[0].units.astype(float) * rows.lattice().step ** 2
-    for chosen, bound, trace in zip(radii, bounds, traces, strict=True):
+    for chosen, bound in zip(radii, bounds, strict=True):
         moment = rows.second_moments(radius=float(chosen))[0]
         clipped = moment.units.astype(float) * moment.lattice.step**2
         lost = np.linalg.norm(whole - clipped)
         assert lost <= bound + 1e-4
-        assert np.trace(clipped) <= trace + 1e-4
         if lost > 0.1 * np.linalg.norm(whole):  # a bound that would say half is caught
             assert lost > bound / 8
     assert np.all(np.diff(bounds) <= 0)
     assert bounds[-1] == 0
+
+
+@pytest.mark.parametrize("intercept", [0.0, 0.3, 1.0])
+def test_traces_are_those_of_rows_at_the_upper_end_of_their_bin(intercept):
+    values = table(500, size=3.0) * np.random.default_rng(1).uniform(0.1, 30, (500, 1))
+    rows = rows_of(values, intercept)
+    radii, norms = norms_of(rows)
+    for chosen, trace in zip(radii, norms.traces() * radii[-1] ** 2, strict=True):
+        moment = rows.second_moments(radius=float(chosen))[0]
+        diagonal = moment.units.diagonal().astype(float) * moment.lattice.step**2
+        constant, features = 500 * (intercept * chosen) ** 2, diagonal[:4].sum()
+        assert features <= 1.0001 * (trace - constant) <= 2.0002 * features
+        assert sum(diagonal[4:]) == pytest.approx(constant, rel=1e-4)
+
+
+def test_noise_is_bounded_with_and_without_what_denoising_takes_away():
+    lattice = rows_of(table(1), intercept=0.0).lattice()
+    law = calibrated("gaussian", lattice).matrix
+    counts, shares = np.zeros(3), np.array([0.25, 0.5, 1.0])
+    steps = (shares / UNITS_PER_RADIUS) ** 2
+    for count in (1, 10**7):
+        bounds = radius.noise_errors(
+            radius.Norms(np.array([count, 0.0, 0.0]), shares, lattice), law
+        )
+        traces = count * np.minimum(shares, 0.25) ** 2
+        projected = np.sqrt(2 * traces * steps * law.edge)
+        whole = steps * np.sqrt(law.frobenius_squared)
+        assert (projected < whole).all() if count == 1 else (whole < projected).all()
+        np.testing.assert_allclose(bounds, np.minimum(projected, whole))
+    assert not radius.noise_errors(radius.Norms(counts, shares, lattice), law).any()
 
 
 @one_of_each_family
@@ -255,6 +285,7 @@ def test_candidates_halve_the_square_and_stay_where_files_can_hold_them():
     np.testing.assert_allclose(radii[1:] ** 2 / radii[:-1] ** 2, 2.0)
     assert radius.candidates(1.5e-99).tolist() == pytest.approx([1.5e-99 / 2**0.5, 1.5e-99])
     assert radius.candidates(5e-100).tolist() == [5e-100]
+    assert radius.candidates(2e-99).tolist() == pytest.approx([2e-99 / 2**0.5, 2e-99])
 
 
 @pytest.mark.parametrize("unit", [1e-95, 1e-3])

@@ -6,7 +6,9 @@ import pytest
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import Gaussian, Laplace, SeparateGaussian, SeparateLaplace
-from dpcov.mechanisms.separate import separated
+from dpcov.mechanisms.radius import Norms
+from dpcov.mechanisms.separate import errors, separated
+from dpcov.moment import UNITS_PER_RADIUS
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
@@ -48,6 +50,19 @@ def test_with_a_large_budget_the_release_is_the_moment(kind, values, neighbors):
     found = released(kind, rows, 1e7, neighbors, values=values).noisy()
     truth = moment_of(rows).units.astype(float) * rows.lattice().step ** 2
     np.testing.assert_allclose(found, truth, atol=1e-3)
+
+
+@each_kind
+@each_relation
+def test_the_stated_noise_of_values_is_that_of_their_kind(kind, neighbors):
+    lattice = rows_of(1).lattice()
+    for values in ("rayleigh", "eigenvalues"):
+        laws = kind(values).calibrate(lattice, budget_of(kind, 1.0), neighbors)
+        budget = laws.value_budget
+        rayleigh = budget.rayleigh_noise(lattice, neighbors, np.eye(lattice.dimension))
+        eigenvalue = budget.eigenvalue_noise(lattice, neighbors)
+        assert rayleigh != eigenvalue
+        assert laws.value_noise == (rayleigh if values == "rayleigh" else eigenvalue)
 
 
 @BOTH
@@ -133,3 +148,19 @@ def test_a_share_too_small_for_64_bits_is_refused_before_anything_is_read(kind, 
         kind(vector_share=share).calibrate(
             rows_of(1).lattice(), budget_of(kind, 1e-3), Neighbors.ADD_REMOVE
         )
+
+
+@each_kind
+def test_errors_are_bounded_by_those_of_turned_vectors_and_of_values(kind):
+    lattice = rows_of(1).lattice()
+    laws = kind().calibrate(lattice, budget_of(kind, 1.0), Neighbors.ADD_REMOVE)
+    shares = np.array([0.25, 0.5, 1.0])
+    steps = (shares / UNITS_PER_RADIUS) ** 2
+    values = steps * 6**0.5 * laws.value_noise.standard_deviation
+    for count in (1, 10**7):
+        bounds = errors(Norms(np.array([count, 0.0, 0.0]), shares, lattice), laws)
+        traces = count * np.minimum(shares, 0.25) ** 2
+        projected = 2 * np.sqrt(traces * steps * laws.matrix.edge)
+        whole = 2 * steps * np.sqrt(laws.matrix.frobenius_squared)
+        assert (projected < whole).all() if count == 1 else (whole < projected).all()
+        np.testing.assert_allclose(bounds, np.minimum(projected, whole) + values)

@@ -12,6 +12,24 @@ ADDITIVE = (
     "tests/test_release_units.py",
 )
 
+BATTERY = (
+    "tests/conformance/test_mechanisms.py::test_a_relation_given_as_text_is_the_relation",
+    "tests/conformance/test_mechanisms.py::test_the_noise_grows_as_the_budget_shrinks",
+    "tests/conformance/test_mechanisms.py::test_the_data_is_read_at_most_as_often_as_stated",
+)
+SEPARATE = (
+    "tests/test_separate.py",
+    "tests/test_private_radius.py::test_a_public_radius_is_that_of_the_schema_and_costs_nothing",
+    "tests/test_private_radius.py::test_noise_of_the_counts_costs_the_stated_share",
+    "tests/test_private_radius.py::test_fields_without_a_meaning_are_refused",
+    "tests/test_private_radius.py::test_the_moment_gets_the_noise_of_the_rest_of_the_budget",
+    "tests/test_private_radius.py::"
+    "test_errors_after_denoising_stay_below_the_bounds_that_choose_the_radius",
+    "tests/conformance/test_radius_accounting.py",
+    *BATTERY,
+)
+SPECTRAL = ("tests/conformance/test_spectral_accounting.py", *BATTERY)
+
 TESTS: dict[str, tuple[str, ...]] = {
     "src/dpcov/privacy.py": ("tests/test_privacy.py", "tests/test_composition.py"),
     "src/dpcov/moment.py": (
@@ -48,12 +66,69 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "src/dpcov/mechanisms/gaussian.py": ADDITIVE,
     "src/dpcov/mechanisms/pure.py": ADDITIVE,
+    "src/dpcov/mechanisms/laplace.py": (
+        "tests/conformance/test_accounting.py::"
+        "test_a_share_for_the_trace_outside_of_0_to_1_is_refused",
+        "tests/conformance/test_laplace_accounting.py",
+        "tests/test_private_radius.py",
+        "tests/test_release_units.py",
+        *BATTERY,
+    ),
+    "src/dpcov/mechanisms/nuclear_laplace.py": (
+        "tests/conformance/test_accounting.py::"
+        "test_a_share_for_the_trace_outside_of_0_to_1_is_refused",
+        "tests/test_private_radius.py",
+        "tests/test_release_units.py",
+        "tests/test_nuclear.py::test_an_unknown_form_is_refused",
+        *BATTERY,
+    ),
+    "src/dpcov/mechanisms/adaptive_gaussian.py": ("tests/test_adaptive.py", *BATTERY),
+    "src/dpcov/mechanisms/adaptive_laplace.py": ("tests/test_adaptive.py", *BATTERY),
+    "src/dpcov/mechanisms/separate.py": SEPARATE,
+    "src/dpcov/mechanisms/separate_gaussian.py": SEPARATE,
+    "src/dpcov/mechanisms/separate_laplace.py": SEPARATE,
+    "src/dpcov/mechanisms/spectral.py": (*SPECTRAL, *SEPARATE),
+    "src/dpcov/mechanisms/eigenvector_sampling.py": SPECTRAL,
+    "src/dpcov/mechanisms/kapralov_talwar.py": SPECTRAL,
+    "src/dpcov/mechanisms/exponential_pca.py": SPECTRAL,
+    "src/dpcov/mechanisms/preconditioned.py": (
+        "tests/test_preconditioned.py::"
+        "test_a_look_tells_number_mean_and_covariance_of_the_mapped_rows",
+        "tests/test_preconditioned.py::test_errors_of_a_look_are_those_of_noise_and_of_sampling",
+        "tests/test_preconditioned.py::test_a_center_stays_within_the_bounds",
+        "tests/test_preconditioned.py::test_singular_values_are_kept_within_a_ratio_of_the_least",
+        "tests/test_preconditioned.py::test_the_tail_is_a_bound_on_the_norm_of_round_rows",
+        "tests/test_preconditioned.py::"
+        "test_a_share_too_small_for_64_bits_is_refused_before_anything_is_read",
+        "tests/test_preconditioned.py::"
+        "test_there_are_no_more_looks_than_asked_for_and_passes_are_counted",
+        "tests/test_preconditioned.py::"
+        "test_a_look_ends_the_search_when_every_direction_is_twice_above_the_noise",
+        "tests/test_preconditioned.py::test_all_looks_and_counts_add_up_to_rho",
+        "tests/test_preconditioned.py::"
+        "test_a_direction_in_which_noise_exceeds_the_rows_counts_as_empty_not_as_large",
+        "tests/test_preconditioned.py::"
+        "test_with_an_intercept_means_and_covariances_come_back_in_units",
+        "tests/test_preconditioned.py::test_a_stream_that_can_be_read_once_is_refused_before_it_is",
+        "tests/test_preconditioned.py::"
+        "test_the_looks_begin_where_half_of_the_rows_are_within_a_factor_of_2",
+        "tests/test_preconditioned.py::"
+        "test_a_row_more_or_another_row_moves_the_balance_by_no_more_than_its_law_covers",
+        "tests/test_preconditioned.py::test_options_and_budgets_that_make_no_sense_are_refused",
+        "tests/test_preconditioned.py::test_directions_without_rows_leave_a_map_that_can_be_undone",
+        *BATTERY,
+    ),
     "src/dpcov/mechanisms/matrix_laplace.py": (
         "tests/conformance/test_accounting.py",
         "tests/test_releases.py::"
         "test_the_gate_is_for_more_than_one_column_and_a_public_number_of_rows",
         "tests/conformance/test_radius_accounting.py::"
         "test_radius_matrix_and_trace_spend_epsilon_and_no_more",
+    ),
+    "src/dpcov/mechanisms/radius.py": (
+        "tests/test_private_radius.py",
+        "tests/conformance/test_accounting.py::test_a_private_radius_takes_a_second_pass",
+        "tests/conformance/test_radius_accounting.py",
     ),
     "src/dpcov/mechanisms/mapped.py": (
         "tests/test_mapped.py",
@@ -75,11 +150,27 @@ TESTS: dict[str, tuple[str, ...]] = {
         "test_halves_are_rounded_up_so_that_rounding_commutes_with_integer_shifts",
         "tests/conformance/test_accounting.py",
     ),
+    "src/dpcov/samplers/entrywise.py": (
+        "tests/statistical/test_entrywise_laplace.py",
+        "tests/conformance/test_laplace_accounting.py",
+        "tests/test_noise_laws.py",
+    ),
+    "src/dpcov/samplers/precise.py": ("tests/test_precise.py",),
     "src/dpcov/samplers/normal.py": ("tests/test_normal.py",),
     "src/dpcov/samplers/__init__.py": (
         "tests/test_noise_laws.py",
         "tests/conformance/test_accounting.py",
         "tests/test_releases.py",
+    ),
+    "src/dpcov/encoder.py": (
+        "tests/test_encoder.py",
+        "tests/test_focused_maps.py",
+        "tests/test_weights.py::test_any_row_with_any_weight_is_certified",
+        "tests/test_weights.py::test_a_weighted_row_depends_on_itself_alone",
+        "tests/test_weights.py::test_a_row_counts_with_its_share_of_the_largest_weight",
+        "tests/test_weights.py::test_a_weight_that_is_none_counts_nothing",
+        "tests/test_weights.py::test_the_clip_comes_after_the_weight",
+        "tests/test_weights.py::test_rows_kept_in_memory_are_weighted",
     ),
     "src/dpcov/linear_map.py": (
         "tests/test_focused_maps.py",

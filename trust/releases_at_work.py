@@ -1,11 +1,13 @@
 """Real releases in processes of their own, told apart by their epsilon.
 
-    python releases_at_work.py FOLDER COUNT KIND [SECONDS]
+    python releases_at_work.py FOLDER COUNT KIND EPSILON
 
-forks COUNT processes; each makes a release of a small table that is booked in FOLDER/x.ledger. A
-line "drawn EPSILON" is synced to FOLDER/drawn before the key of any noise is handed out. KIND is
+forks COUNT processes, or more where COUNT are to be killed; each makes a release of a small table
+that is booked in FOLDER/x.ledger. A line "drawn EPSILON" is synced to FOLDER/drawn before the key
+of any noise is handed out. KIND is
 
-- kill: one after the other, each ended by SIGKILL after a random time up to SECONDS;
+- kill: one after the other, each ended by SIGKILL after a random time, until COUNT were killed
+  before they had ended by themselves;
 - careless: the same, but the noise is drawn before the spend is booked (must be caught);
 - race: all at once; those that are refused leave nothing;
 - limited: one after the other, each with a random limit on the size of files, as on a full disk.
@@ -31,6 +33,8 @@ from dpcov.ledger import Ledger
 
 TABLE = np.random.default_rng(0).uniform(-1, 1, (200, 3))
 STEP = 1e-6
+UNTOUCHED = 5  # releases that tell how long one takes
+MOST_TRIES = 5  # releases for each that is to be killed
 
 
 def epsilon_of(number: int, base: float) -> float:
@@ -85,17 +89,22 @@ def main(folder: Path, count: int, kind: str, base: float) -> None:
     if kind == "race":
         children = [child(folder, 0, base, kind) for _ in range(count)]
         codes = [os.waitstatus_to_exitcode(os.waitpid(one, 0)[1]) for one in children]
+    elif kind == "limited":
+        children = (child(folder, number, base, kind) for number in range(count))
+        codes = [os.waitstatus_to_exitcode(os.waitpid(one, 0)[1]) for one in children]
     else:
         codes, longest = [], 0.0
-        for number in range(count):
+        for number in range(MOST_TRIES * count):
             started = time.monotonic()
             process = child(folder, number, base, kind)
-            if kind in ("kill", "careless") and number >= 5:  # the first tell how long one takes
+            if number >= UNTOUCHED:
                 time.sleep(chance.uniform(0, longest))
                 os.kill(process, signal.SIGKILL)
             codes.append(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
-            if number < 5:
+            if number < UNTOUCHED:
                 longest = max(longest, time.monotonic() - started)
+            if codes.count(-signal.SIGKILL) == count:
+                break
     print(*codes)
 
 

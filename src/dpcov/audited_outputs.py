@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
 
 CHUNK = 50_000
+MOST_ROWS = 1000  # at the origin, added to a table
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,9 @@ class Outputs:
 
     `matrices` (n, d, d) and `traces` (n,) are what was published (0 where nothing was), `refused`
     (n,) says where the mechanism did; `moment` (d, d) is the exact one. `calibration` is that of an
-    additive mechanism, in squared lattice units of size `unit`, else None.
+    additive mechanism, in squared lattice units of size `unit`, else None. Others may choose a map
+    and a radius for each run: `relative` (n, d, d) are their matrices of the mapped rows, in
+    squared radii, in which the noise is the same in all runs.
     """
 
     matrices: Matrix
@@ -49,13 +52,15 @@ class Outputs:
     moment: Matrix
     unit: float
     calibration: Calibration | None
+    relative: Matrix | None = None
 
     def __len__(self) -> int:
         return len(self.refused)
 
     def __getitem__(self, part: slice) -> Outputs:
         parts = self.matrices[part], self.traces[part], self.refused[part]
-        return Outputs(*parts, self.moment, self.unit, self.calibration)
+        relative = None if self.relative is None else self.relative[part]
+        return Outputs(*parts, self.moment, self.unit, self.calibration, relative)
 
 
 Statistic = Callable[[Outputs], "Vector"]
@@ -85,15 +90,24 @@ def outputs(
         rows = open_table(np.concatenate([table, np.zeros((missing, table.shape[1]))]))
     if isinstance(calibration, Calibration) and calibration.counts is None:
         return _additive(calibration, rows.second_moments()[0], runs, entropy)
-    answered = _Remembered(rows)
 
-    def call() -> Any:
+    def call(answered: Rows) -> Any:
         try:
             return mechanism(answered, budget=budget, neighbors=neighbors, entropy=entropy)
         except MechanismRefused:
             return None
 
-    return _called(call, rows.second_moments()[0], runs)
+    missing = 1
+    while neighbors == Neighbors.REPLACE_ONE and missing < MOST_ROWS and _is_trace(call(rows)):
+        missing *= 2
+        rows = open_table(np.concatenate([table, np.zeros((missing, table.shape[1]))]))
+    answered = _Remembered(rows)
+    return _called(lambda: call(answered), rows.second_moments()[0], runs)
+
+
+def _is_trace(made: Any) -> bool:
+    """Whether it is a release of the trace alone; that depends on the number of rows alone."""
+    return made is not None and made.published is None
 
 
 def _additive(
@@ -116,6 +130,7 @@ def _additive(
 def _called(call: Callable[[], Any], moment: SecondMoment, runs: int) -> Outputs:
     d, unit = moment.lattice.dimension, moment.lattice.step**2
     matrices, traces, refused = np.zeros((runs, d, d)), np.zeros(runs), np.zeros(runs, np.bool_)
+    relative = np.zeros((runs, d, d))
     for i in range(runs):
         made = call()
         if made is None:
@@ -123,9 +138,11 @@ def _called(call: Callable[[], Any], moment: SecondMoment, runs: int) -> Outputs
             continue
         if made.published is not None:
             matrices[i] = made.noisy()
+            relative[i] = made.noisy_mapped() / made.lattice.radius**2
         if made.published_trace is not None:
             traces[i] = made.published_trace * made.lattice.step**2
-    return Outputs(matrices, traces, refused, moment.units.astype(float) * unit, unit, None)
+    exact = moment.units.astype(float) * unit
+    return Outputs(matrices, traces, refused, exact, unit, None, relative)
 
 
 class _Remembered(Rows):
@@ -165,7 +182,25 @@ def statistics(one: Outputs, other: Outputs) -> dict[str, Statistic]:
     found = _general(one.moment - other.moment)
     if one.calibration is not None:
         found |= _of_law(one.calibration, one.unit, one.moment, other.moment)
-    return found | {"linear discriminant": _discriminant(one, other)}
+    found["linear discriminant"] = _discriminant(one, other)
+    if one.relative is not None:
+        found |= {
+            f"{name}, in radii": _in_radii(statistic)
+            for name, statistic in (
+                *_general(one.moment - other.moment).items(),
+                ("linear discriminant", _discriminant(_scaled(one), _scaled(other))),
+            )
+            if name != "refusal"
+        }
+    return found
+
+
+def _scaled(outputs: Outputs) -> Outputs:
+    return outputs if outputs.relative is None else replace(outputs, matrices=outputs.relative)
+
+
+def _in_radii(statistic: Statistic) -> Statistic:
+    return lambda outputs: statistic(_scaled(outputs))
 
 
 def _general(difference: Matrix) -> dict[str, Statistic]:

@@ -164,6 +164,7 @@ def audit(
     runs: int,
     entropy: Entropy,
     columns: int = 2,
+    intercept: float = 0.0,
     open_table: Callable[[Matrix, Schema], Rows] = open_rows,
 ) -> Audit:
     """Bound the privacy loss of a mechanism from below.
@@ -175,6 +176,7 @@ def audit(
     runs : how often it is run on each table of a pair.
     entropy : source of its noise.
     columns : order of most pairs; some have one column.
+    intercept : that of all tables; 0 leaves it to those whose worst case has one.
     open_table : the door; another one than `open_rows` only to audit a broken one.
 
     Returns
@@ -200,13 +202,13 @@ def audit(
         raise MechanismError(f"An audit needs at least {FEWEST_RUNS} runs, not {runs!r}.")
     if isinstance(columns, bool) or not isinstance(columns, int) or not 2 <= columns <= 50:
         raise MechanismError(f"An audit needs 2 to 50 columns, not {columns!r}.")
-    lattice = open_table(np.zeros((1, columns)), _schema(columns, 0.0)).lattice()
+    lattice = open_table(np.zeros((1, columns)), _schema(columns, intercept)).lattice()
     guarantee = mechanism.calibrate(lattice, budget, neighbors).guarantee
     claim = claim_of(mechanism, lattice, guarantee)
     pairs = list(pairs_of(columns, neighbors, groups_of(claim)))
 
     def found(pair: Pair) -> Finding:
-        schema = _schema(pair.one.shape[1], pair.intercept)
+        schema = _schema(pair.one.shape[1], intercept or pair.intercept)
         one, other = (
             outputs(
                 mechanism,

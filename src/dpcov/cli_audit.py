@@ -30,6 +30,9 @@ def audit(
     ] = "add-remove",
     runs: Annotated[int, typer.Option(help="Runs on each table of a pair.", min=100)] = 100_000,
     columns: Annotated[int, typer.Option(help="Columns of most tables.", min=2, max=50)] = 2,
+    intercept: Annotated[
+        float, typer.Option(help="Of all tables; standardized needs one.", min=0, max=1)
+    ] = 0.0,
     private_radius: Annotated[
         bool, typer.Option("--private-radius", help="Let it choose the clip radius from the data.")
     ] = False,
@@ -53,6 +56,7 @@ def audit(
         neighbors=Neighbors(neighbors),
         runs=runs,
         columns=columns,
+        intercept=intercept,
         entropy=Entropy.system() if seed is None else Entropy.seeded(seed),
     )
     if as_json:

@@ -74,7 +74,10 @@ class Encoder:
             )
 
     def fine_rows(self, batch: pa.RecordBatch) -> NDArray[np.float64]:
-        """(p, m) integers z, unmapped, in units of radius * 2^-40, clipped so that |z| <= 2^40."""
+        """(p, m) integers z, unmapped, in units of radius * 2^-40, clipped to |z| <= 2^40.
+
+        The norm is computed in float64 and has no certificate: no proof may use it.
+        """
         rows = np.empty((self._inputs, batch.num_rows))
         with np.errstate(all="ignore"):
             scales = np.full(self._inputs, FINE_UNITS / self._lattice.radius)
@@ -238,10 +241,17 @@ def _plain(values: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(kind):
         return _plain(values.dictionary).take(values.indices)
     if pa.types.is_run_end_encoded(kind):
-        return _plain(pc.run_end_decode(values))
+        return _plain(values.values).take(_runs(values))
     if pa.types.is_string_view(kind):
         return values.cast(pa.string())
     return values.cast(pa.binary()) if pa.types.is_binary_view(kind) else values
+
+
+def _runs(values: pa.RunEndEncodedArray) -> pa.Array:
+    """Where each cell's value is among those of the runs, which may be of any type."""
+    numbered = pa.array(np.arange(len(values.values)))
+    whole = pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(values.run_ends, numbered))
+    return whole.slice(values.offset, len(values))
 
 
 def numbers_of(values: pa.Array, missing: tuple[str, ...]) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import Gaussian, MatrixLaplace, additive
+from dpcov.mechanisms import Gaussian, Laplace, MatrixLaplace, NuclearLaplace, additive
 from dpcov.moment import Lattice
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP, Unit, exact, gaussian_mu
 from dpcov.samplers.orthogonal import GaussianOrthogonal
@@ -191,7 +191,7 @@ def test_under_replace_one_the_trace_has_the_noise_of_a_diagonal_entry(lattice):
     assert pure.trace.scale == 2 * lattice.unit_bound / exact(EPSILON)
 
 
-@pytest.mark.parametrize("kind", [Gaussian, MatrixLaplace])
+@pytest.mark.parametrize("kind", [Gaussian, Laplace, MatrixLaplace, NuclearLaplace])
 @pytest.mark.parametrize("share", [-0.01, 1.0, 1.5, float("nan"), "0.5", None])
 def test_a_share_for_the_trace_outside_of_0_to_1_is_refused(kind, share):
     with pytest.raises(MechanismError, match="trace_share must be at least 0 and below 1"):

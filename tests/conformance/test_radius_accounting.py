@@ -34,6 +34,8 @@ from dpcov.mechanisms import (
     radius,
     spectral,
 )
+from dpcov.mechanisms.laplace import root_above
+from dpcov.mechanisms.separate_gaussian import GaussianValues
 from dpcov.moment import SecondMoment
 from dpcov.privacy import ZCDP, ApproxDP, PureDP, Unit, exact, gaussian_mu
 
@@ -228,6 +230,28 @@ def test_gaussian_value_noise_covers_every_change_of_the_values(lattice, neighbo
     assert max(costs) <= spent
     assert max(costs) > 0.99 * spent
     assert not max(costs) <= spent / 2
+
+
+@pytest.mark.parametrize("extra", [0, 8])
+@each_relation
+@each_shape
+def test_gaussian_value_noise_is_that_of_the_stated_change_to_the_last_bit(
+    lattice, neighbors, extra
+):
+    """As in the docstring: V D V' in Frobenius norm, and sqrt(d) for what each value is rounded."""
+    d, values = lattice.dimension, GaussianValues(Fraction(3, 10), extra)
+    sides = lattice.frobenius_squared(neighbors) / lattice.unit_bound**2
+    frobenius = lattice.unit_bound * {1: 1, 2: root_above(2)}[sides]
+    vectors = 1.5 * np.eye(d)
+    float_error = 2 * spectral.EIGENVALUE_ERROR * lattice.bound
+    stated = {
+        values.rayleigh_noise(lattice, neighbors, vectors): (
+            spectral.squared_norm(vectors) * frobenius + root_above(d)
+        ),
+        values.eigenvalue_noise(lattice, neighbors): frobenius + (1 + float_error) * root_above(d),
+    }
+    for law, change in stated.items():
+        assert law.variance == change**2 / (2 * Fraction(3, 10)) + extra
 
 
 @each_relation

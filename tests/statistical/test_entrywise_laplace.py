@@ -42,6 +42,13 @@ def test_entries_are_laplace_with_a_scale_on_and_one_off_the_diagonal(simulated)
         assert stats.kstest(entries, "laplace", (0, wrong)).pvalue < REJECTED
 
 
+def test_the_law_prefers_directions_and_says_so():
+    found = EntrywiseLaplace(4, Fraction(10**6), Fraction(10**6)).samples(4000, Entropy.seeded(1))
+    along, between = found[:, 0, 0], found.sum(axis=(1, 2)) / 4
+    assert stats.ks_2samp(along, between).pvalue < REJECTED
+    assert not LAW.rotation_invariant
+
+
 def test_entries_are_independent():
     found = draws(simulated=False)
     flat = np.concatenate([found[:, *BELOW], found[:, np.arange(4), np.arange(4)]], axis=1)

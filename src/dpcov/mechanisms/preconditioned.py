@@ -35,7 +35,7 @@ SLACK = 0.3  # what a step adds to the spectrum it divides by, in standard error
 COMPARISONS = 6  # of a binary search among as many as
 SCALES = 64  # the median norm is sought among R 2^-j, R the schema's radius
 REACH = 256.0  # norm of mapped rows beyond all radii, where features are capped
-LARGEST_RATIO = 2.0**28  # of a map's singular values, which a `LinearMap` rounds to 2^-29
+LARGEST_RATIO = 2.0**28  # of a map's singular values, which a linear map rounds to 2^-29
 
 
 @dataclass(frozen=True, slots=True)
