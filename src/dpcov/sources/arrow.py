@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpcov.encoder import is_text
+from dpcov.cells import is_text
 from dpcov.errors import SourceError
 from dpcov.schema import Kind
 from dpcov.sources.base import batch_rows, kind_of, unfit_columns

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from dpcov.encoder import is_number, is_text
+from dpcov.cells import is_number, is_text
 from dpcov.schema import Kind
 
 BATCH_CELLS = 2**22  # cells of a batch: 32 MiB of float64, whatever the number of columns
