@@ -144,10 +144,11 @@ def main() -> None:
     """Run one job and print what it took."""
     job, path = globals()[sys.argv[1]], Path(sys.argv[2])
     import numpy  # noqa: F401 (both sides start with these imported)
-    import pyarrow.parquet  # noqa: F401
+    import pyarrow.parquet
 
+    pyarrow.array([0])  # imports pandas, where there is one
     if sys.argv[1].startswith("exact"):
-        import dpcov.sources.rows  # noqa: F401
+        import dpcov.sources.spark  # noqa: F401 (all that `open_rows` imports)
     before, start = time.process_time(), time.perf_counter()
     job(path)
     figures = {

@@ -85,9 +85,9 @@ def numbers_of(values: pa.Array, missing: tuple[str, ...]) -> NDArray[np.float64
         values = values.cast(pa.uint8())
     elif not is_number(values.type):
         values = pa.nulls(len(values))
-    result: NDArray[np.float64] = values.cast(pa.float64(), safe=False).to_numpy(
-        zero_copy_only=False
-    )
+    if values.type != pa.float64():
+        values = values.cast(pa.float64(), safe=False)
+    result: NDArray[np.float64] = values.to_numpy(zero_copy_only=False)
     declared = _declared_numbers(missing)
     if declared:  # -999 means missing however it is written, and in columns of numbers too
         result = np.where(np.isin(result, declared), np.nan, result)

@@ -30,7 +30,7 @@ class Encoded:
     Attributes
     ----------
     numbers : (k, n) capped integers of the features that are numbers, or mark missing ones.
-    ones : (c, n) of each categorical column, the feature that is 1; of none, the one after the last.
+    ones : (c, n) of each categorical column, the feature that is 1; or the one after the last.
     roots : (n,) square roots of the weights, as shares of the largest; None without weights.
 
     """
@@ -62,7 +62,8 @@ class Columns:
         self._weight = schema.weight
         self._scales = scales
         self._caps = np.floor(scales)
-        self.names = [*self._declared, *([self._weight.column] if self._weight else [])]
+        weight = [self._weight.column] if self._weight is not None else []
+        self.names = list(dict.fromkeys([*self._declared, *weight]))
         self.largest_squared_norm = 0
         self._features: dict[str, slice] = {}
         self._stored: dict[str, slice] = {}
@@ -118,7 +119,9 @@ class Columns:
         column = self._declared.get(name)
         if isinstance(column, Numeric):
             numbers = numbers_of(values, self._missing)
-            self._put_numbers(numbers, column, self._features[name], into.numbers[self._stored[name]])
+            self._put_numbers(
+                numbers, column, self._features[name], into.numbers[self._stored[name]]
+            )
         elif column is not None:
             features = self._features[name]
             places = np.arange(features.start, features.stop + 1, dtype=np.int32)
@@ -133,14 +136,16 @@ class Columns:
         features: slice,
         rows: NDArray[np.float32] | NDArray[np.float64],
     ) -> None:
-        scale, cap = self._scales[features.start], float(self._caps[features.start])
+        midpoint, scale = column.midpoint, self._scales[features.start] / column.half_range
+        cap = float(self._caps[features.start])
         row, work = rows[0], np.empty(min(CHUNK, len(values)))
         with np.errstate(all="ignore"):
             for start in range(0, len(values), CHUNK):
                 part = values[start : start + CHUNK]
                 fine = work[: len(part)]
-                np.subtract(part, column.midpoint, out=fine)
-                np.multiply(fine, scale / column.half_range, out=fine)
+                if midpoint != 0:
+                    part = np.subtract(part, midpoint, out=fine)
+                np.multiply(part, scale, out=fine)
                 np.rint(fine, out=fine)
                 row[start : start + CHUNK] = fine
             np.clip(row, -cap, cap, out=row)
@@ -162,7 +167,7 @@ class Columns:
             return np.sqrt(np.clip(shares, 0.0, 1.0))
 
     def write(self, encoded: Encoded, rows: NDArray[np.float64]) -> None:
-        """Write the features of all n rows into a contiguous (p + 1, n) block; the last is scratch."""
+        """Write the features into contiguous (p + 1, n) `rows`, of which the last is scratch."""
         for features in self._indicated:
             rows[features] = 0.0
         for stored, features in self._runs:

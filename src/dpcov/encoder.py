@@ -63,7 +63,10 @@ class Encoder:
         self, schema: Schema, lattice: Lattice, linear_map: LinearMap | None = None
     ) -> None:
         self._schema = schema
-        self._lattice = lattice
+        self._radius = lattice.radius
+        self._features = lattice.features
+        self._intercept = lattice.intercept_units
+        self._dimension = lattice.dimension
         self._map = linear_map
         self._inputs = len(schema.features)
         scales = np.full(self._inputs, UNITS_PER_RADIUS / lattice.radius)
@@ -83,7 +86,7 @@ class Encoder:
 
     def block_slices(self, rows: int, threads: int) -> list[slice]:
         """Slices of as many rows as a block may have, of one size, as many for each thread."""
-        wide = 8 * (self._lattice.dimension + (self._map is not None) * self._inputs)
+        wide = 8 * (self._dimension + (self._map is not None) * self._inputs)
         most = min(BLOCK_ROWS, max(1, BLOCK_BYTES // wide))
         blocks = threads * max(1, -(-rows // (threads * most)))
         size = max(1, -(-rows // blocks))
@@ -91,8 +94,7 @@ class Encoder:
 
     def block(self, encoded: Encoded, scratch: Scratch) -> NDArray[np.float64]:
         """(d, m) integers of these rows (z, t), m at most `BLOCK_ROWS`; in memory of `scratch`."""
-        features, count = self._lattice.features, encoded.numbers.shape[1]
-        roots = encoded.roots
+        features, roots, count = self._features, encoded.roots, encoded.numbers.shape[1]
         whole = scratch.array("whole", features + 1, count)
         rows = whole[:features]
         with np.errstate(all="ignore"):
@@ -107,9 +109,8 @@ class Encoder:
                 self._mapped(self._map, unmapped[: self._inputs], roots, rows)
             if not self._inside:
                 _certify(rows, scratch.array("squares", 2, count))
-        intercept = self._lattice.intercept_units
-        whole[features] = intercept if roots is None else np.rint(roots * intercept)
-        return whole[: self._lattice.dimension]
+        whole[features] = self._intercept if roots is None else np.rint(roots * self._intercept)
+        return whole[: self._dimension]
 
     def _mapped(
         self,
@@ -124,7 +125,7 @@ class Encoder:
             np.multiply(unmapped, roots, out=unmapped)
         np.rint(unmapped, out=unmapped)
         np.clip(unmapped, -FINE_UNITS, FINE_UNITS, out=unmapped)
-        factor = UNITS_PER_RADIUS / (self._lattice.radius * FINE_UNITS)
+        factor = UNITS_PER_RADIUS / (self._radius * FINE_UNITS)
         np.rint(linear_map.apply(unmapped) * factor, out=rows)
 
     def root_weights(self, batch: pa.RecordBatch) -> NDArray[np.float64] | None:
@@ -133,7 +134,7 @@ class Encoder:
 
     def fine_rows(self, batch: pa.RecordBatch) -> NDArray[np.float64]:
         """(p, m) integers z, unmapped, in units of radius * 2^-40, clipped so that |z| <= 2^40."""
-        columns = Columns(self._schema, np.full(self._inputs, FINE_UNITS / self._lattice.radius))
+        columns = Columns(self._schema, np.full(self._inputs, FINE_UNITS / self._radius))
         encoded = columns.encode(batch)
         whole = np.empty((self._inputs + 1, batch.num_rows))
         rows = whole[:-1]
