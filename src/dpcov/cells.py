@@ -76,7 +76,7 @@ def _plain(values: pa.Array) -> pa.Array:
 def numbers_of(values: pa.Array, missing: tuple[str, ...]) -> NDArray[np.float64]:
     """Numbers of a column; NaN where a cell is null, not a number, or declared missing."""
     if (parts := distinct(values)) is not None:
-        known: NDArray[np.float64] = np.append(numbers_of(parts[0], missing), np.nan)[parts[1]]
+        known: NDArray[np.float64] = np.append(numbers_of(parts[0], missing), np.nan).take(parts[1])
         return known
     values = cells(values, missing)
     if is_text(values.type):
@@ -98,7 +98,9 @@ def codes_of(values: pa.Array, column: Categorical, missing: tuple[str, ...]) ->
     """Index of each cell's indicator among `column.labels`, or -1 for none."""
     absent = len(column.labels) - 1 if column.missing == "level" else -1
     if (parts := distinct(values)) is not None:
-        known: NDArray[np.int64] = np.append(codes_of(parts[0], column, missing), absent)[parts[1]]
+        known: NDArray[np.int64] = np.append(codes_of(parts[0], column, missing), absent).take(
+            parts[1]
+        )
         return known
     values = cells(values, missing)
     codes = _positions(values, column.levels)

@@ -149,7 +149,9 @@ class Columns:
                 np.rint(fine, out=fine)
                 row[start : start + CHUNK] = fine
             np.clip(row, -cap, cap, out=row)
-        missing = np.isnan(row) if math.isnan(row.min(initial=0.0)) else None
+            # The quickest test for NaN; nothing else is taken from the sum.
+            some = math.isnan(np.dot(row, row))
+        missing = np.isnan(row) if some else None
         if column.missing == "level":
             rows[1] = 0.0 if missing is None else missing * self._caps[features.start + 1]
         if missing is not None:
@@ -175,7 +177,7 @@ class Columns:
         if self._indicated:
             count = rows.shape[1]
             places = encoded.ones * np.int64(count) + np.arange(count)
-            rows.reshape(-1)[places] = np.append(self._caps, 0.0)[encoded.ones]
+            rows.reshape(-1)[places] = np.append(self._caps, 0.0).take(encoded.ones)
 
 
 def _runs(features: list[int]) -> list[tuple[slice, slice]]:
