@@ -39,7 +39,7 @@ def exponent(sizes: list[int], figures: list[float]) -> float:
 def growth(
     folder: Path, shapes: list[tuple[int, int]], rows: list[Any]
 ) -> list[tuple[int, int, dict[str, float]]]:
-    """Measure each shape; rows of the results each. Figures have the `floor` too, in CPU seconds."""
+    """Measure each shape; rows of the results each. Figures have that of the `floor` too."""
     found = []
     for n, d in shapes:
         path = folder / f"numeric-{n}-{d}.parquet"
