@@ -75,10 +75,8 @@ def scaling(cells: Cells) -> str:
 
 def persons(cells: Cells) -> str:
     """Errors with rows and with persons as the unit."""
-    lines = [
-        ["unit", "rows that count", "epsilon", "for a person"]
-        + ["covariance off by", "correlations off by", "without noise", "answering 0"]
-    ]
+    heads = ["unit", "rows that count", "epsilon", "for a person", "covariance off by"]
+    lines = [[*heads, "correlations off by", "without noise", "answering 0"]]
     for cell in cells:
         lines.append(
             [cell["unit"], str(cell["rows of a person that count"])]
