@@ -25,6 +25,7 @@ COLUMNS = {  # numbers and levels in turn, so that neither lies in one piece
     "g": numeric(10, 30),
 }
 LEVELS = {"b": ["x", "y", "z", "other"], "e": [1, 2, None], "f": ["only"]}
+UNDECLARED = {"f": ["neither"]}  # is no feature
 
 
 def schema(radius: float | None = None, **fields) -> Schema:
@@ -37,9 +38,8 @@ def table(rows: int = 500) -> pa.Table:
     columns = {}
     for name, declared in COLUMNS.items():
         if name in LEVELS:
-            columns[name] = pa.array(
-                [LEVELS[name][k] for k in rng.integers(0, len(LEVELS[name]), rows)]
-            )
+            found = LEVELS[name] + UNDECLARED.get(name, [])
+            columns[name] = pa.array([found[k] for k in rng.integers(0, len(found), rows)])
             continue
         cells = rng.uniform(1.2 * declared["lower"] - 1, 1.2 * declared["upper"], rows)
         cells[rng.uniform(size=rows) < 0.1] = np.nan
