@@ -136,10 +136,10 @@ class Columns:
         features: slice,
         rows: NDArray[np.float32] | NDArray[np.float64],
     ) -> None:
-        midpoint, scale = column.midpoint, self._scales[features.start] / column.half_range
-        cap = float(self._caps[features.start])
+        midpoint, cap = column.midpoint, float(self._caps[features.start])
         row, work = rows[0], np.empty(min(CHUNK, len(values)))
         with np.errstate(all="ignore"):
+            scale = self._scales[features.start] / column.half_range
             for start in range(0, len(values), CHUNK):
                 part = values[start : start + CHUNK]
                 fine = work[: len(part)]
