@@ -81,7 +81,7 @@ def persons(cells: Cells) -> str:
         lines.append(
             [cell["unit"], str(cell["rows of a person that count"])]
             + [f"{cell[name]:g}" for name in ("epsilon stated", "epsilon for a person")]
-            + [f"{100 * cell['covariance_error_median']:.2g} %"]
+            + [f"{100 * cell['covariance_error_median']:.1f} %"]
             + [f"{cell[name]:.3f}" for name in ("error_mean", "without_noise", "zero")]
         )
     return _table(lines)

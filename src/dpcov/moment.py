@@ -129,8 +129,8 @@ class Accumulator:
 
     A block's Gram matrix is computed by BLAS in float64, where every partial sum is an integer
     below 2^53 and so exact in any order. The lower triangles of blocks are added to two int64
-    limbs, value = high * 2^32 + low: no overflow for fewer than 2^50 rows (docs/proofs/release.md
-    4). Limbs far above the diagonal are never touched, and so take no memory.
+    limbs, value = high * 2^32 + low: no overflow for fewer than 2^50 rows
+    (docs/proofs/release.md 4). Limbs far above the diagonal are never touched: they take no memory.
     """
 
     __slots__ = ("_gram", "_high", "_low", "_pending")
