@@ -200,7 +200,7 @@ class Accumulator:
         total = np.empty(self._low.shape, object)
         for i, (row, high, low) in enumerate(zip(total, self._high, self._low, strict=True)):
             here = slice(0, i + 1)
-            if np.abs(high[here]).max() < 2**30:
+            if np.abs(high[here]).max() < 2**29:  # and low is below 2^62
                 row[here] = (high[here] << 32) + low[here]
             else:
                 row[here] = high[here].astype(object) * 2**32 + low[here]
