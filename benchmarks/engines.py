@@ -43,7 +43,7 @@ def pyarrow_csv(folder: Path) -> float:
 
 def pyarrow_text_csv(folder: Path) -> float:
     """As dpcov reads: every cell parsed on its own, so that no cell can change another."""
-    from dpcov.encoder import _numbers
+    from dpcov.cells import numbers_of
     from dpcov.schema import FileOptions
     from dpcov.sources import open_source
 
@@ -51,7 +51,7 @@ def pyarrow_text_csv(folder: Path) -> float:
     source = open_source(folder / "table.csv", FileOptions(), ())
     total = 0.0
     for batch in source.batches(names):
-        total += sum(_numbers(column, ("",)).sum() for column in batch.columns)
+        total += sum(numbers_of(column, ("",)).sum() for column in batch.columns)
     return total
 
 

@@ -50,6 +50,52 @@ def engines(cells: Cells) -> str:
     return _table(lines)
 
 
+def parts(cells: Cells) -> str:
+    """CPU seconds of each part of a reading, a line for each case."""
+    names = list(dict.fromkeys(cell["part"] for cell in cells))
+    lines = [["case", *names, "sum"]]
+    for case in dict.fromkeys(cell["case"] for cell in cells):
+        spent = {cell["part"]: cell["cpu"] for cell in cells if cell["case"] == case}
+        figures = [*(spent.get(name, 0.0) for name in names), sum(spent.values())]
+        lines.append([case, *(f"{seconds:.2f}" for seconds in figures)])
+    return _table(lines)
+
+
+def scaling(cells: Cells) -> str:
+    """Growth: each shape, then the fitted exponents with the expected ones."""
+    lines = [["what", "metric", "measured", "beside it", "ok"]]
+    for cell in cells:
+        beside = f"{cell['reference']:.3g}" if cell["reference"] else ""
+        if cell["metric"].startswith("exponent"):
+            beside = f"{cell['reference']:g}"
+        figures = [f"{cell['ours']:.3g}", beside, "yes" if cell["ok"] else "**no**"]
+        lines.append([cell["case"], cell["metric"], *figures])
+    return _table(lines)
+
+
+def persons(cells: Cells) -> str:
+    """Errors with rows and with persons as the unit."""
+    heads = ["unit", "rows that count", "epsilon", "for a person", "covariance off by"]
+    lines = [[*heads, "correlations off by", "without noise", "answering 0"]]
+    for cell in cells:
+        lines.append(
+            [cell["unit"], str(cell["rows of a person that count"])]
+            + [f"{cell[name]:g}" for name in ("epsilon stated", "epsilon for a person")]
+            + [f"{100 * cell['covariance_error_median']:.1f} %"]
+            + [f"{cell[name]:.3f}" for name in ("error_mean", "without_noise", "zero")]
+        )
+    return _table(lines)
+
+
+def persons_memory(cells: Cells) -> str:
+    """CPU and memory with many persons."""
+    lines = [["persons", "CPU s", "peak MiB"]]
+    lines += [
+        [f"{cell['persons']:,}", f"{cell['cpu']:.1f}", f"{cell['peak_mib']:.0f}"] for cell in cells
+    ]
+    return _table(lines)
+
+
 def trust(cells: Cells) -> str:
     """Every attack and its figures."""
     lines = [["attack", "measured", "must be", "is", "ok"]]
@@ -110,7 +156,11 @@ def _peer_error(cell: dict[str, Any]) -> str:
 FIGURES: dict[str, tuple[str, Callable[[Cells], str]]] = {
     "accuracy": ("README.md", accuracy),
     "bench": ("README.md", bench),
+    "bench-parts": ("docs/explanation/speed.md", parts),
+    "bench-scaling": ("docs/explanation/speed.md", scaling),
     "engines": ("docs/dependencies.md", engines),
+    "persons": ("docs/how-to/persons.md", persons),
+    "persons-memory": ("docs/how-to/persons.md", persons_memory),
     "trust": ("docs/trust.md", trust),
     "peers": ("docs/comparison.md", peers),
 }

@@ -7,6 +7,7 @@ process, and the peak memory in MiB.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ BLOCK_ROWS = 4096
 def measure(job: str, path: Path) -> dict[str, float]:
     """Run a job in a fresh process with one BLAS thread."""
     environment = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))  # the same dpcov as here
     run = subprocess.run(
         [sys.executable, __file__, job, str(path)],
         capture_output=True,
@@ -63,6 +65,43 @@ def exact(path: Path, threads: int = 1) -> Any:
 def exact_by_two(path: Path) -> Any:
     """The same by two threads."""
     return exact(path, threads=2)
+
+
+def parts_of_exact(path: Path) -> dict[str, float]:
+    """CPU seconds of the parts of `exact`, each without what it calls of the others."""
+    from dpcov.encoded import Columns
+    from dpcov.encoder import Encoder
+    from dpcov.moment import Accumulator
+    from dpcov.sources import arrow
+
+    spent: dict[str, float] = {}
+    inner = [0.0]
+
+    def timed(owner: Any, name: str, words: str) -> None:
+        whole = getattr(owner, name)
+
+        def call(*arguments: Any) -> Any:
+            inner.append(0.0)
+            before = time.process_time()
+            try:
+                return whole(*arguments)
+            finally:
+                took = time.process_time() - before
+                spent[words] = spent.get(words, 0.0) + took - inner.pop()
+                inner[-1] += took
+
+        setattr(owner, name, call)
+
+    timed(arrow, "_column", "decode")
+    timed(Columns, "put", "encode columns")
+    timed(Columns, "write", "write blocks")
+    timed(Encoder, "block", "certify")
+    timed(Accumulator, "add", "syrk, and adding it up")
+    timed(Accumulator, "total", "Python integers")
+    before = time.process_time()
+    exact(path)
+    spent["all else"] = time.process_time() - before - sum(spent.values())
+    return spent
 
 
 def nothing(path: Path) -> None:
@@ -144,13 +183,15 @@ def main() -> None:
     """Run one job and print what it took."""
     job, path = globals()[sys.argv[1]], Path(sys.argv[2])
     import numpy  # noqa: F401 (both sides start with these imported)
-    import pyarrow.parquet  # noqa: F401
+    import pyarrow.parquet
 
-    if sys.argv[1].startswith("exact"):
-        import dpcov.sources.rows  # noqa: F401
+    pyarrow.array([0])  # imports pandas, where there is one
+    if sys.argv[1] != "floor":
+        import dpcov.sources.spark  # noqa: F401 (all that `open_rows` imports)
     before, start = time.process_time(), time.perf_counter()
-    job(path)
+    made = job(path)
     figures = {
+        **(made if sys.argv[1].startswith("parts") else {}),
         "cpu": time.process_time() - before,
         "wall": time.perf_counter() - start,
         "process_cpu": time.process_time(),

@@ -12,9 +12,10 @@ import pytest
 import dpcov.sources.rows
 from dpcov.entropy import Entropy
 from dpcov.errors import SourceError
-from dpcov.sources import base, folding, open_rows
+from dpcov.moment import Accumulator
+from dpcov.sources import arrow, base, folding, open_rows
 from dpcov.sources.arrow import ParquetSource, RowGroup, _copied
-from dpcov.sources.folding import Folder, available_cores
+from dpcov.sources.folding import available_cores
 from strategies import moment, same, schema_of
 
 ROWS = 20_000
@@ -35,54 +36,117 @@ def test_floats_in_several_chunks_are_copied_one_after_the_other():
 
 
 @pytest.fixture
-def readers(monkeypatch) -> list[str]:
-    """Names of the threads that decoded a row group."""
-    seen: list[str] = []
-    whole = RowGroup.batches
-
-    def batches(self):
-        seen.append(threading.current_thread().name)
-        time.sleep(0.01)
-        yield from whole(self)
-
-    monkeypatch.setattr(RowGroup, "batches", batches)
-    return seen
+def streamed(monkeypatch):
+    """Every row group counts as large."""
+    monkeypatch.setattr(arrow, "SMALL_COLUMN", 0)
 
 
-@pytest.mark.parametrize("threads", [2, 3, 7, None])
-def test_threads_that_read_row_groups_give_the_integers_of_one(tmp_path, monkeypatch, threads):
+@pytest.mark.parametrize("threads", [1, 2, 3, 7, None])
+def test_threads_that_share_row_groups_give_the_integers_of_one(tmp_path, monkeypatch, threads):
     monkeypatch.setattr(dpcov.sources.rows, "available_cores", lambda: 4)
     whole = moment(TABLE, SCHEMA)
     assert same(moment(parquet(tmp_path), SCHEMA, threads=threads), whole)
     monkeypatch.setattr(base, "BATCH_CELLS", 300)
     assert same(moment(parquet(tmp_path), SCHEMA, threads=threads), whole)
+    odd = parquet(tmp_path, row_group_size=8195)  # the last group is smaller, blocks are uneven
+    assert same(moment(odd, SCHEMA, threads=threads), whole)
 
 
-def test_each_row_group_is_decoded_once_by_the_threads_in_turn(tmp_path, readers):
-    moment(parquet(tmp_path), SCHEMA, threads=3)
-    assert len(readers) == ROWS / 1000
-    assert len(set(readers)) == 3
-    assert threading.current_thread().name not in readers
+@pytest.mark.usefixtures("streamed")
+@pytest.mark.parametrize("threads", [1, 2, 7])
+def test_threads_that_stream_row_groups_give_the_integers_of_one(tmp_path, threads):
+    assert same(moment(parquet(tmp_path), SCHEMA, threads=threads), moment(TABLE, SCHEMA))
 
 
-@pytest.mark.parametrize("why", ["one thread", "one group", "too large", "groups", "persons"])
-def test_otherwise_one_thread_decodes_in_order(tmp_path, monkeypatch, readers, why):
-    path = parquet(tmp_path, row_group_size=ROWS if why == "one group" else 1000)
-    threads = 1 if why == "one thread" else 2
-    if why == "too large":
-        monkeypatch.setattr(folding, "MOST_DECODED", 2 * 1000 * 3 * 8 - 1)
+def test_large_and_small_row_groups_may_be_mixed(tmp_path, monkeypatch):
+    with pq.ParquetWriter(path := tmp_path / "t.parquet", TABLE.schema) as writer:
+        writer.write_table(TABLE[:15_000], row_group_size=5_000)
+        writer.write_table(TABLE[15_000:], row_group_size=1_000)
+    monkeypatch.setattr(arrow, "SMALL_GROUP", 1_000)
+    told: list[float] = []
+    rows = open_rows(path, SCHEMA, threads=2)
+    rows.progress = told.append
+    assert same(rows.second_moments()[0], moment(TABLE, SCHEMA))
+    assert told == [(k + 1) / 8 for k in range(8)]
+
+
+def test_the_threads_decode_the_columns_of_a_group_at_the_same_time(tmp_path, monkeypatch):
+    together, seen, read = threading.Barrier(3, timeout=60), [], arrow._column
+
+    def column(file, group, name):
+        together.wait()
+        seen.append((threading.current_thread().name, name))
+        return read(file, group, name)
+
+    monkeypatch.setattr(arrow, "_column", column)
+    path = parquet(tmp_path, row_group_size=ROWS)  # a single group
+    assert same(moment(path, SCHEMA, threads=3), moment(TABLE, SCHEMA))
+    assert sorted(name for _, name in seen) == list(NAMES)
+    assert len({thread for thread, _ in seen}) == 3
+
+
+def test_one_thread_decodes_here_column_by_column(tmp_path, monkeypatch):
+    seen, read = [], arrow._column
+
+    def column(file, group, name):
+        seen.append((threading.current_thread(), group, name))
+        return read(file, group, name)
+
+    monkeypatch.setattr(arrow, "_column", column)
+    moment(parquet(tmp_path), SCHEMA, threads=1)
+    here = threading.current_thread()
+    assert seen == [(here, group, name) for group in range(ROWS // 1000) for name in NAMES]
+
+
+@pytest.mark.parametrize("why", ["groups", "persons"])
+def test_rows_with_labels_are_decoded_in_order(tmp_path, monkeypatch, why):
+    monkeypatch.delattr(RowGroup, "each")
+    monkeypatch.delattr(RowGroup, "batches")
+    path = parquet(tmp_path)
     if why == "persons":
         persons = schema_of("a", "b", lower=-3, upper=3, unit={"column": "c", "max_rows": 1})
-        assert moment(path, persons, threads=threads).unit_count == ROWS
-    elif why == "groups":
-        rows = open_rows(path, SCHEMA, threads=threads)
-        rows.second_moments(groups=2, labels=Entropy.system())
+        assert moment(path, persons, threads=2).unit_count == ROWS
     else:
-        assert same(moment(path, SCHEMA, threads=threads), moment(TABLE, SCHEMA))
-    assert not readers
+        rows = open_rows(path, SCHEMA, threads=2)
+        halves = rows.second_moments(groups=2, labels=Entropy.system())
+        assert sum(half.unit_count for half in halves) == ROWS
 
 
-def test_the_first_failure_ends_the_reading(tmp_path, monkeypatch):
+@pytest.mark.usefixtures("streamed")
+@pytest.mark.parametrize("why", ["one thread", "one group", "too large"])
+def test_otherwise_one_thread_streams_in_order(tmp_path, monkeypatch, why):
+    monkeypatch.delattr(RowGroup, "batches")
+    if why == "too large":
+        monkeypatch.setattr(folding, "MOST_DECODED", 2 * 1000 * 3 * 8 - 1)
+    path = parquet(tmp_path, row_group_size=ROWS if why == "one group" else 1000)
+    threads = 1 if why == "one thread" else 2
+    assert same(moment(path, SCHEMA, threads=threads), moment(TABLE, SCHEMA))
+
+
+@pytest.mark.usefixtures("streamed")
+def test_control_row_groups_that_fit_are_streamed_by_the_threads(tmp_path, monkeypatch):
+    monkeypatch.setattr(folding, "MOST_DECODED", 2 * 1000 * 3 * 8)
+    monkeypatch.delattr(RowGroup, "batches")
+    with pytest.raises(SourceError, match="could not be read to its end"):
+        moment(parquet(tmp_path), SCHEMA, threads=2)
+
+
+def test_a_handle_is_opened_for_each_thread_and_no_more(tmp_path, monkeypatch):
+    opened = []
+    whole = ParquetSource._open
+
+    def counted(self):
+        opened.append(threading.current_thread().name)
+        return whole(self)
+
+    rows = open_rows(parquet(tmp_path), SCHEMA, threads=2)
+    monkeypatch.setattr(ParquetSource, "_open", counted)
+    rows.second_moments()
+    assert 1 <= len(opened) <= 2
+
+
+@pytest.mark.usefixtures("streamed")
+def test_the_first_failure_ends_the_streaming(tmp_path, monkeypatch):
     begun = []
 
     def batches(self):
@@ -98,17 +162,40 @@ def test_the_first_failure_ends_the_reading(tmp_path, monkeypatch):
     assert len(begun) < 20 < ROWS / 100
 
 
-def test_an_interrupt_ends_the_reading_within_a_batch(tmp_path, monkeypatch):
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_first_failure_ends_the_reading(tmp_path, monkeypatch, threads):
+    begun = []
+
+    def column(file, group, name):
+        begun.append(group)
+        raise ValueError("S3CRET")
+
+    monkeypatch.setattr(arrow, "_column", column)
+    with pytest.raises(SourceError, match="could not be read to its end"):
+        moment(parquet(tmp_path, row_group_size=100), SCHEMA, threads=threads)
+    assert set(begun) == {0}
+
+
+def test_a_column_that_is_shorter_than_its_group_is_refused(tmp_path, monkeypatch):
+    read = arrow._column
+    monkeypatch.setattr(arrow, "_column", lambda *given: read(*given)[:-1])
+    with pytest.raises(SourceError, match="could not be read to its end"):
+        moment(parquet(tmp_path), SCHEMA)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_an_interrupt_ends_the_reading_within_a_batch(tmp_path, monkeypatch, large):
     monkeypatch.setattr(base, "BATCH_CELLS", 300)
+    monkeypatch.setattr(arrow, "SMALL_COLUMN", 0 if large else 2**22)
     added = []
-    add = Folder._add
+    add = Accumulator.add
 
-    def slow(self, batch, labels):
-        added.append(batch.num_rows)
+    def slow(self, block):
+        added.append(block.shape[1])
         time.sleep(0.001)
-        add(self, batch, labels)
+        add(self, block)
 
-    monkeypatch.setattr(Folder, "_add", slow)
+    monkeypatch.setattr(Accumulator, "add", slow)
     rows = open_rows(parquet(tmp_path), SCHEMA, threads=2)
 
     def interrupt(_: float) -> None:
@@ -117,7 +204,7 @@ def test_an_interrupt_ends_the_reading_within_a_batch(tmp_path, monkeypatch):
     rows.progress = interrupt
     with pytest.raises(KeyboardInterrupt):
         rows.second_moments()
-    assert sum(added) < ROWS / 2
+    assert 0 < sum(added) < ROWS / 2
 
 
 def test_the_default_is_one_thread_for_each_core(tmp_path):
@@ -136,10 +223,7 @@ def progress_of(data, threads: int, schema=SCHEMA) -> list[float]:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_progress_goes_by_row_groups_and_ends_at_one(tmp_path, threads):
     told = progress_of(parquet(tmp_path), threads)
-    assert sorted(told) == told
-    assert set(told) - {0.0} == {(k + 1) / 20 for k in range(20)} - (
-        {1.0} if threads == 1 else set()
-    )
+    assert told == [(k + 1) / 20 for k in range(20)]
     other = parquet(tmp_path, TABLE[:13_000], row_group_size=650)  # as many groups, fewer rows
     assert set(progress_of(other, threads)) == set(told)
 

@@ -53,6 +53,32 @@ def test_partitions_and_orders_of_many_rows_give_one_sum():
         assert (accumulated(rows[::-1], cuts) == exact).all()
 
 
+@pytest.mark.parametrize("width", [64, 65, 150])
+def test_wide_sums_are_exact_below_and_above_the_diagonal(width):
+    rows = integer_rows(300, width)
+    total, packed = Accumulator(width), Accumulator(width)
+    for part in np.split(rows, [1, 120]):
+        other = Accumulator(width)
+        other.add(np.ascontiguousarray(part.T))
+        total.merge(other)
+        packed.add_packed(other.packed())
+    exact = gram(rows)
+    assert (total.total() == exact).all()
+    assert (packed.total() == exact).all()
+    assert (packed.packed() == total.packed()).all()
+    assert len(packed.packed()) == width * (width + 1)
+
+
+@pytest.mark.parametrize("count", [2**29 - 1, 2**29, -(2**29), 2**40])
+def test_totals_are_the_same_from_64_bits_and_from_python_integers(count):
+    limbs = np.array([count, 5, -count, 2**32 - 1, 7, 2**31], np.int64)
+    total = Accumulator(2)
+    total.add_packed(limbs)
+    high, low = limbs[:3].tolist(), limbs[3:].tolist()
+    a, b, c = (h * 2**32 + x for h, x in zip(high, low, strict=True))
+    assert total.total().tolist() == [[a, b], [b, c]]
+
+
 def test_a_block_that_is_too_long_is_refused():
     with pytest.raises(ValueError, match="too many rows"):
         Accumulator(1).add(np.zeros((1, BLOCK_ROWS + 1)))

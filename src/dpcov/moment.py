@@ -15,11 +15,13 @@ import numpy as np
 from dpcov.privacy import ROW, Neighbors, Unit, exact
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
 UNITS_PER_RADIUS = 2**20
 LIMB_BITS = 20
-_CONVERTED_ROWS = 64  # of a Gram matrix at a time, so that the copy stays small
+_STRIP = 64  # rows of a Gram matrix that are converted at a time: the copy stays small
 BLOCK_ROWS = 4096  # rows of one BLAS call: BLOCK_ROWS * 2 * 2^40 <= 2^53
 
 
@@ -126,8 +128,9 @@ class Accumulator:
     """Exact sum of w w^T over blocks of integer rows.
 
     A block's Gram matrix is computed by BLAS in float64, where every partial sum is an integer
-    below 2^53 and so exact in any order. Blocks are added to two int64 limbs, value = high * 2^32
-    + low: no overflow for fewer than 2^50 rows (docs/proofs/release.md 4).
+    below 2^53 and so exact in any order. The lower triangles of blocks are added to two int64
+    limbs, value = high * 2^32 + low: no overflow for fewer than 2^50 rows
+    (docs/proofs/release.md 4). Limbs far above the diagonal are never touched: they take no memory.
     """
 
     __slots__ = ("_gram", "_high", "_low", "_pending")
@@ -137,16 +140,17 @@ class Accumulator:
     def __init__(self, dimension: int) -> None:
         self._low: NDArray[np.int64] = np.zeros((dimension, dimension), np.int64)
         self._high: NDArray[np.int64] = np.zeros((dimension, dimension), np.int64)
-        self._gram: NDArray[np.float64] = np.empty((dimension, dimension))
+        self._gram: NDArray[np.float64] | None = None
         self._pending = 0
 
     def add(self, block: NDArray[np.float64]) -> None:
         """Add the rows of a (d, m) block of integer-valued floats, m <= `BLOCK_ROWS`."""
         if block.shape[1] > BLOCK_ROWS:
             raise ValueError("a block has too many rows for an exact float64 Gram matrix")
+        if self._gram is None:
+            self._gram = np.empty(self._low.shape)
         np.matmul(block, block.T, out=self._gram)
-        for start in range(0, len(self._low), _CONVERTED_ROWS):
-            here = slice(start, start + _CONVERTED_ROWS)
+        for here in self._strips():
             self._low[here] += self._gram[here].astype(np.int64)
         self._pending += 1
         if self._pending >= self._FLUSHES:
@@ -156,34 +160,49 @@ class Accumulator:
         """Add another accumulator's sum to this one."""
         self._carry()
         other._carry()
-        self._low += other._low
-        self._high += other._high
+        for here in self._strips():
+            self._low[here] += other._low[here]
+            self._high[here] += other._high[here]
         self._carry()
 
     def packed(self) -> NDArray[np.int64]:
         """(d (d + 1),) limbs of the lower triangle, to be added to those of up to 2^30 others."""
         self._carry()
-        below = np.tril_indices(len(self._low))
-        return np.concatenate([self._high[below], self._low[below]])
+        both = (self._high, self._low)
+        return np.concatenate([row[: i + 1] for limb in both for i, row in enumerate(limb)])
 
     def add_packed(self, limbs: NDArray[np.int64]) -> None:
         """Add a sum of `packed` limbs to this one."""
         self._carry()
-        below = np.tril_indices(len(self._low))
-        for whole, part in zip((self._high, self._low), np.split(limbs, 2), strict=True):
-            added = np.zeros_like(whole)
-            added[below] = part
-            whole += added + np.tril(added, -1).T
+        at = 0
+        for limb in (self._high, self._low):
+            for i, row in enumerate(limb, 1):
+                row[:i] += limbs[at : at + i]
+                at += i
         self._carry()
 
+    def _strips(self) -> Iterator[tuple[slice, slice]]:
+        """Some rows each, up to the diagonal and a little beyond."""
+        for start in range(0, len(self._low), _STRIP):
+            stop = min(start + _STRIP, len(self._low))
+            yield slice(start, stop), slice(0, stop)
+
     def _carry(self) -> None:
-        self._high += self._low >> 32
-        self._low &= 2**32 - 1
+        for here in self._strips():
+            low = self._low[here]
+            self._high[here] += low >> 32
+            low &= 2**32 - 1
         self._pending = 0
 
     def total(self) -> NDArray[np.object_]:
-        """The sum as Python integers."""
+        """The sum as Python integers; the two of an entry and its mirror image are one object."""
+        self._gram = None
         total = np.empty(self._low.shape, object)
-        for row, high, low in zip(total, self._high, self._low, strict=True):
-            row[:] = high.astype(object) * 2**32 + low
+        for i, (row, high, low) in enumerate(zip(total, self._high, self._low, strict=True)):
+            here = slice(0, i + 1)
+            if np.abs(high[here]).max() < 2**29:  # and low is below 2^62
+                row[here] = (high[here] << 32) + low[here]
+            else:
+                row[here] = high[here].astype(object) * 2**32 + low[here]
+            total[:i, i] = row[:i]
         return total

@@ -31,7 +31,8 @@ def open_rows(data: Any, schema: Schema, *, threads: int | None = None) -> Rows:
         frame, whose rows stay in its cluster.
     schema : what the columns may hold.
     threads : how many threads read, encode and sum; default, one for each core that may be used.
-        The result does not depend on it, memory does: each holds a row group of a Parquet file.
+        The result does not depend on it, memory does a little: each has sums of its own, and of a
+        Parquet file with large row groups a few batches.
 
     Raises
     ------

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpcov.encoder import is_text
+from dpcov.cells import is_text
 from dpcov.errors import SourceError
 from dpcov.schema import Kind
 from dpcov.sources.base import batch_rows, kind_of, unfit_columns
@@ -64,43 +65,86 @@ class ParquetSource:
                 self.share = (group + 1) / file.num_row_groups
 
     def parts(self, columns: Sequence[str]) -> list[RowGroup]:
-        with self._open() as file:
-            sizes = [
-                8 * len(columns) * min(SMALL_GROUP, file.metadata.row_group(group).num_rows)
+        handles = Handles(self._open)
+        with handles.one() as file:
+            return [
+                RowGroup(
+                    handles,
+                    tuple(columns),
+                    group,
+                    file.metadata.row_group(group).num_rows,
+                    _is_small(file, group, len(columns)),
+                )
                 for group in range(file.num_row_groups)
             ]
-        return [RowGroup(self, tuple(columns), group, size) for group, size in enumerate(sizes)]
 
-    def group(self, group: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The batches of one row group, through a handle of its own."""
-        with self._open() as file:
-            yield from _decoded(file, group, columns)
+
+class Handles:
+    """Open handles of a file, of which a thread takes one at a time; closed when nobody has them.
+
+    To open a file of many columns takes longer than to read one of them.
+    """
+
+    def __init__(self, opened: Callable[[], pq.ParquetFile]) -> None:
+        self._opened = opened
+        self._idle: list[pq.ParquetFile] = []
+
+    @contextmanager
+    def one(self) -> Iterator[pq.ParquetFile]:
+        try:
+            file = self._idle.pop()
+        except IndexError:
+            file = self._opened()
+        yield file
+        self._idle.append(file)
 
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """A row group of a Parquet file, of which `size` bytes are decoded at once."""
+    """A row group of a Parquet file."""
 
-    source: ParquetSource
-    columns: tuple[str, ...]
+    handles: Handles
+    names: tuple[str, ...]
     number: int
-    size: int
+    rows: int
+    whole: bool
+
+    @property
+    def size(self) -> int:
+        return 8 * len(self.names) * min(SMALL_GROUP, self.rows)
+
+    def each(self, names: Sequence[str], use: Callable[[str, pa.ChunkedArray], None]) -> None:
+        """Each column is forgotten before the next is read, which takes the same memory."""
+        with self.handles.one() as file:
+            for name in names:
+                use(name, _column(file, self.number, name))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        return self.source.group(self.number, self.columns)
+        with self.handles.one() as file:
+            yield from _decoded(file, self.number, self.names)
 
 
 def _decoded(file: pq.ParquetFile, group: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     names, size = list(columns), batch_rows(len(columns))
-    about = file.metadata.row_group(group)
-    claimed = about.total_byte_size  # of all columns: asking for one aborts on some damaged footers
-    if about.num_rows <= SMALL_GROUP and claimed <= SMALL_COLUMN * len(names):
+    if _is_small(file, group, len(names)):
         yield from _by_column(file, group, names).to_batches(max_chunksize=size)
     else:
-        fitting = max(1, DECODED_BYTES * about.num_rows // max(1, claimed))
+        about = file.metadata.row_group(group)
+        fitting = max(1, DECODED_BYTES * about.num_rows // max(1, about.total_byte_size))
         yield from file.iter_batches(
             batch_size=min(size, fitting), row_groups=[group], columns=names, use_threads=False
         )
+
+
+def _is_small(file: pq.ParquetFile, group: int, columns: int) -> bool:
+    """Whether these columns of a row group may be decoded one by one, whole."""
+    about = file.metadata.row_group(group)
+    claimed = about.total_byte_size  # of all columns: asking for one aborts on some damaged footers
+    return bool(about.num_rows <= SMALL_GROUP and claimed <= SMALL_COLUMN * columns)
+
+
+def _column(file: pq.ParquetFile, group: int, name: str) -> pa.ChunkedArray:
+    return file.read_row_group(group, columns=[name], use_threads=False).column(0)
 
 
 def _by_column(file: pq.ParquetFile, group: int, names: list[str]) -> pa.Table:
@@ -117,7 +161,7 @@ def _by_column(file: pq.ParquetFile, group: int, names: list[str]) -> pa.Table:
     room = dict(zip(of_floats, np.empty((len(of_floats), rows)), strict=True))
     columns = []
     for name in names:
-        decoded = file.read_row_group(group, columns=[name], use_threads=False).column(0)
+        decoded = _column(file, group, name)
         if name in room:
             columns.append(_copied(decoded, room[name]))
         else:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from dpcov.encoder import is_number, is_text
+from dpcov.cells import is_number, is_text
 from dpcov.schema import Kind
 
 BATCH_CELLS = 2**22  # cells of a batch: 32 MiB of float64, whatever the number of columns
@@ -32,10 +32,23 @@ class Source(Protocol):
 
 
 class Part(Protocol):
-    """A part of a table that can be read beside others; `size` is its bytes in memory, about."""
+    """A part of a table that can be read beside others.
+
+    `rows` is their number. If `whole`, all of a column's are read at once, by any thread: `each`
+    calls `use` with the name and the cells of one column after the other. Otherwise `batches` are
+    streamed, taking about `size` bytes.
+    """
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def whole(self) -> bool: ...
 
     @property
     def size(self) -> int: ...
+
+    def each(self, names: Sequence[str], use: Callable[[str, pa.ChunkedArray], None]) -> None: ...
 
     def batches(self) -> Iterator[pa.RecordBatch]: ...
 

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dpcov.encoder import codes_of, numbers_of
+from dpcov.cells import codes_of, numbers_of
 from dpcov.schema import Categorical, Numeric
 from dpcov.sources.base import MeasuredSource
 

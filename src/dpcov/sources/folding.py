@@ -7,19 +7,25 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from dpcov.encoder import Scratch
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpcov.encoded import Encoded
+    from dpcov.encoder import Encoder
     from dpcov.sources.base import Part
 
 Total = TypeVar("Total", covariant=True)
 Labelled = tuple[pa.RecordBatch, "NDArray[np.int64] | None"]
 MOST_DECODED = 2**31  # bytes of the parts that are decoded at the same time
+SHARES = 8  # of a part's columns for each thread, since some columns take longer
 
 
 class Sum(Protocol[Total]):
@@ -45,6 +51,14 @@ class Blocks(Protocol):
     def blocks(self, batch: pa.RecordBatch) -> Iterator[NDArray[np.float64]]: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Worker(Generic[Total]):
+    """What one thread has for itself: the sums of the groups, and arrays to work in."""
+
+    sums: list[Sum[Total]]
+    scratch: Scratch
+
+
 class Folder(Generic[Total]):
     """Adds batches of rows to the sums of their groups, by `threads` threads.
 
@@ -62,8 +76,8 @@ class Folder(Generic[Total]):
     ) -> None:
         self._encoder = encoder
         self._threads = threads
-        self._idle = [[empty() for _ in range(groups)] for _ in range(threads)]
-        self._sums = list(self._idle)
+        self._idle = [Worker([empty() for _ in range(groups)], Scratch()) for _ in range(threads)]
+        self._sums = [worker.sums for worker in self._idle]
 
     def in_order(self, batches: Iterator[Labelled]) -> None:
         """Read here, batch after batch; the threads encode and add."""
@@ -80,10 +94,42 @@ class Folder(Generic[Total]):
             for future in waiting:
                 future.result()
 
-    def apart(self, parts: Sequence[Part], tell: Callable[[int, int], None]) -> int:
-        """Each thread reads, encodes and adds one part after the other; returns the rows read.
+    def together(self, encoder: Encoder, parts: Sequence[Part], tell: Callable[[], None]) -> int:
+        """Read, encode and add `whole` parts, all threads sharing each; returns the rows read.
 
-        All rows fall in the only group. `tell` hears, here, how many of how many parts are done.
+        All rows fall in the only group. `tell` hears, here, of each part that is done.
+        """
+        encoded = encoder.columns.room(max((part.rows for part in parts), default=0))
+        with ThreadPoolExecutor(self._threads) as pool:
+            for part in parts:
+                here = encoded.part(slice(0, part.rows))
+                self._share(encoder, part, here, pool)
+                tell()
+        return sum(part.rows for part in parts)
+
+    def _share(
+        self, encoder: Encoder, part: Part, encoded: Encoded, pool: ThreadPoolExecutor
+    ) -> None:
+        """First its columns are shared out, then its rows."""
+
+        def put(names: list[str]) -> None:
+            part.each(names, lambda name, values: encoder.columns.put(name, values, encoded))
+
+        def add(rows: slice) -> None:
+            worker = self._idle.pop()
+            worker.sums[0].add(encoder.block(encoded.part(rows), worker.scratch))
+            self._idle.append(worker)
+
+        names, one = encoder.columns.names, self._threads == 1
+        tasks = 1 if one else SHARES * self._threads
+        deque((map if one else pool.map)(put, [names[at::tasks] for at in range(tasks)]), 0)
+        slices = encoder.block_slices(part.rows, self._threads)
+        deque((map if one else pool.map)(add, slices), 0)
+
+    def apart(self, parts: Sequence[Part], tell: Callable[[], None]) -> int:
+        """Each thread streams, encodes and adds one part after the other; returns the rows read.
+
+        All rows fall in the only group. `tell` hears, here, of each part that is done.
         """
         stopped = threading.Event()
 
@@ -100,9 +146,9 @@ class Folder(Generic[Total]):
         with ThreadPoolExecutor(self._threads) as pool:
             try:
                 futures = [pool.submit(work, part) for part in parts]
-                for done, future in enumerate(futures, 1):
+                for future in futures:
                     rows += future.result()
-                    tell(done, len(parts))
+                    tell()
             except BaseException:  # an interrupt too: the parts that wait are not begun
                 stopped.set()
                 pool.shutdown(cancel_futures=True)
@@ -111,20 +157,20 @@ class Folder(Generic[Total]):
 
     def totals(self) -> list[Sum[Total]]:
         """The sum of each group, over all threads."""
-        first, *others = self._sums
-        for other in others:
-            for mine, theirs in zip(first, other, strict=True):
+        first = self._sums[0]
+        while len(self._sums) > 1:
+            for mine, theirs in zip(first, self._sums.pop(), strict=True):
                 mine.merge(theirs)
         return first
 
     def _add(self, batch: pa.RecordBatch, labels: NDArray[np.int64] | None) -> None:
-        own = self._idle.pop()
+        worker = self._idle.pop()
         at = 0
         for block in self._encoder.blocks(batch):
             size = block.shape[1]
-            _add(own, block, None if labels is None else labels[at : at + size])
+            _add(worker.sums, block, None if labels is None else labels[at : at + size])
             at += size
-        self._idle.append(own)
+        self._idle.append(worker)
 
 
 def _add(
@@ -146,6 +192,7 @@ def available_cores() -> int:
 
 
 def fit_together(parts: Sequence[Part], threads: int) -> bool:
-    """Whether several threads can each hold a part: there are some, and they are small enough."""
-    largest = max((part.size for part in parts), default=0)
-    return len(parts) > 1 and min(threads, len(parts)) * largest <= MOST_DECODED
+    """Whether the threads can share the parts: none is streamed, or several are small enough."""
+    streamed = [part.size for part in parts if not part.whole]
+    fits = min(threads, len(streamed)) * max(streamed, default=0) <= MOST_DECODED
+    return fits and (not streamed or min(threads, len(parts)) > 1)

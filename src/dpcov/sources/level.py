@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from dpcov.encoder import codes_of
+from dpcov.cells import codes_of
 from dpcov.schema import Categorical, Kind
 from dpcov.sources.base import MeasuredSource
 

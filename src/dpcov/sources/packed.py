@@ -37,15 +37,23 @@ FAILED = -1
 PART_INTEGERS = 2**11  # of a sum travel together: 16 KiB, whatever the number of columns
 SUMS = pa.schema([("part", pa.int64()), ("units", pa.int64()), ("integers", pa.binary())])
 IMAGES = pa.schema([("id", pa.binary()), ("rank", pa.int64()), ("image", pa.binary())])
-_FAILED_SUM = pa.record_batch([[FAILED], [0], [b""]], schema=SUMS)
-_FAILED_IMAGE = pa.record_batch([[None], [0], [None]], schema=IMAGES)
 
 Batches = Iterator[pa.RecordBatch]
 P = ParamSpec("P")
 
 
-def _told(failed: pa.RecordBatch) -> Callable[[Callable[P, Batches]], Callable[P, Batches]]:
-    """Decorate a task: in place of an error, `failed` is the last of its batches."""
+def _failed_sum() -> pa.RecordBatch:
+    return pa.record_batch([[FAILED], [0], [b""]], schema=SUMS)
+
+
+def _failed_image() -> pa.RecordBatch:
+    return pa.record_batch([[None], [0], [None]], schema=IMAGES)
+
+
+def _told(
+    failed: Callable[[], pa.RecordBatch],
+) -> Callable[[Callable[P, Batches]], Callable[P, Batches]]:
+    """Decorate a task: in place of an error, `failed()` is the last of its batches."""
 
     def decorate(task: Callable[P, Batches]) -> Callable[P, Batches]:
         @functools.wraps(task)
@@ -59,7 +67,7 @@ def _told(failed: pa.RecordBatch) -> Callable[[Callable[P, Batches]], Callable[P
                 try:
                     batch = step()
                 except DpcovError:
-                    yield failed
+                    yield failed()
                     return
                 if batch is None:
                     return
@@ -102,7 +110,7 @@ class Query:
             yield whole if self.level is None else self.level.rows(whole, needed)
 
 
-@_told(_FAILED_SUM)
+@_told(_failed_sum)
 def sums_of_rows(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     """The sums over the rows of a task; each group's rows are drawn here, with fresh randomness."""
     folder = Folder(query.encoder, query.empty, query.groups, 1)
@@ -112,7 +120,7 @@ def sums_of_rows(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     return _packed(folder, assigned.unit_counts())
 
 
-@_told(_FAILED_IMAGE)
+@_told(_failed_image)
 def images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     """The integer image of each row that has an id, with the id and the row's rank among the id's.
 
@@ -132,7 +140,7 @@ def images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
             yield pa.RecordBatch.from_arrays(columns, schema=IMAGES).filter(here.is_valid())
 
 
-@_told(_FAILED_SUM)
+@_told(_failed_sum)
 def sums_of_images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     """The sums over `images` that count, each with its `place` among its person's, from 1 on."""
     folder = Folder(_Images(), query.empty, query.groups, 1)
@@ -152,7 +160,7 @@ def sums_of_images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     return _packed(folder, counts.tolist())
 
 
-@_told(_FAILED_SUM)
+@_told(_failed_sum)
 def merged(batches: Iterable[pa.RecordBatch]) -> Batches:
     """The sums of packed sums, part by part."""
     found: dict[int, tuple[int, NDArray[np.int64]]] = {}

@@ -18,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpcov.encoder import Encoder, cells, distinct, is_missing
+from dpcov.cells import cells, distinct, is_missing
+from dpcov.encoder import Encoder
 from dpcov.errors import SourceError
 from dpcov.schema import Schema
 from dpcov.sources.spill import IN_MEMORY, Spill, private_array

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dpcov.encoder import is_number, is_text
+from dpcov.cells import is_number, is_text
 from dpcov.errors import SourceError
 from dpcov.sources.base import batch_rows, kind_of
 from dpcov.sources.sql import quoted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -245,7 +246,10 @@ class Rows:
             folder = Folder(encoder, empty, groups, self._threads)
             parts = [] if persons is not None or groups > 1 else self._parts()
             if parts:
-                counts = [folder.apart(parts, self._tell_part)]
+                tell = self._teller(len(parts))
+                whole = [part for part in parts if part.whole]
+                streamed = [part for part in parts if not part.whole]
+                counts = [folder.together(encoder, whole, tell) + folder.apart(streamed, tell)]
             else:
                 folder.in_order(self._labelled(assigned))
                 counts = assigned.unit_counts()
@@ -253,8 +257,8 @@ class Rows:
             return [(found.total(), count) for found, count in zip(sums, counts, strict=True)]
 
     def _parts(self) -> Sequence[Part]:
-        """Parts of the source that several threads can read at once, if there are such."""
-        if self._threads == 1 or not isinstance(self._source, PartedSource):
+        """Parts of the source that the threads can share, if there are such."""
+        if not isinstance(self._source, PartedSource):
             return ()
         parts = self._source.parts(self.schema.needed)
         return parts if fit_together(parts, self._threads) else ()
@@ -266,9 +270,15 @@ class Rows:
                 self.progress(self._source.share)
         assigned.finish()
 
-    def _tell_part(self, done: int, parts: int) -> None:
-        if self.progress is not None:
-            self.progress(done / parts)
+    def _teller(self, parts: int) -> Callable[[], None]:
+        """Tells the progress each time that it is called, after a part."""
+        done = itertools.count(1)
+
+        def tell() -> None:
+            if self.progress is not None:
+                self.progress(next(done) / parts)
+
+        return tell
 
 
 class Assignment:

@@ -1,0 +1,203 @@
+"""What the cells of a column say: numbers and declared levels, whatever type they came in.
+
+Every function here is total: any cell of any type has a meaning, and it depends on no other cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpcov.schema import Categorical, level_text
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_PLAIN_DECIMAL = r"^[+-]?[0-9]{1,300}(\.[0-9]{0,300})?([eE][+-]?[0-9]{1,3})?$"
+_TRUTHS = {b"true": 1.0, b"false": 0.0}  # as columns of truth values are read
+
+
+def cells(values: pa.Array, missing: tuple[str, ...]) -> pa.Array:
+    """Values of a column in a plain type, without outer blanks; null where a text means missing."""
+    values = _plain(values)
+    if not is_text(values.type):
+        return values
+    values = pc.ascii_trim_whitespace(values)
+    return pc.if_else(pc.is_in(values, pa.array(missing, values.type)), None, values)
+
+
+def is_missing(values: pa.Array, missing: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Which of these `cells` are null, NaN, or a number that is declared missing."""
+    declared = _declared_numbers(missing) if is_text(values.type) else missing
+    null: NDArray[np.bool_] = values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+    return null | (_positions(values, declared) >= 0)
+
+
+def distinct(values: pa.Array) -> tuple[pa.Array, NDArray[np.integer[Any]]] | None:
+    """Of a dictionary, its values and where each cell's is among them, -1 for null.
+
+    Of one that is longer than the column, only the values that occur.
+    """
+    if isinstance(values.type, pa.BaseExtensionType):
+        return distinct(values.storage)
+    if not pa.types.is_dictionary(values.type):
+        return None
+    indices = values.indices
+    if indices.null_count:
+        indices = indices.cast(pa.int64()).fill_null(-1)
+    indices = indices.to_numpy(zero_copy_only=False)
+    if len(values.dictionary) <= len(values):
+        return _plain(values.dictionary), indices
+    used = np.zeros(len(values.dictionary) + 1, bool)
+    used[indices] = True
+    used[-1] = False
+    places = np.append(np.cumsum(used[:-1]) - 1, -1)
+    return _plain(values.dictionary).take(pa.array(np.flatnonzero(used))), places[indices]
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    kind = values.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain(values.storage)
+    if pa.types.is_dictionary(kind):
+        return _plain(values.dictionary).take(values.indices)
+    if pa.types.is_run_end_encoded(kind):
+        return _plain(values.values).take(_runs(values))
+    if pa.types.is_string_view(kind):
+        return values.cast(pa.string())
+    return values.cast(pa.binary()) if pa.types.is_binary_view(kind) else values
+
+
+def _runs(values: pa.RunEndEncodedArray) -> pa.Array:
+    """Where each cell's value is among those of the runs, which may be of any type."""
+    numbered = pa.array(np.arange(len(values.values)))
+    whole = pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(values.run_ends, numbered))
+    return whole.slice(values.offset, len(values))
+
+
+def numbers_of(values: pa.Array, missing: tuple[str, ...]) -> NDArray[np.float64]:
+    """Numbers of a column; NaN where a cell is null, not a number, or declared missing."""
+    if (parts := distinct(values)) is not None:
+        known: NDArray[np.float64] = np.append(numbers_of(parts[0], missing), np.nan).take(parts[1])
+        return known
+    values = cells(values, missing)
+    if is_text(values.type):
+        values = _parsed(values)
+    elif pa.types.is_boolean(values.type):
+        values = values.cast(pa.uint8())
+    elif not is_number(values.type):
+        values = pa.nulls(len(values))
+    if values.type != pa.float64():
+        values = values.cast(pa.float64(), safe=False)
+    result: NDArray[np.float64] = values.to_numpy(zero_copy_only=False)
+    declared = _declared_numbers(missing)
+    if declared:  # -999 means missing however it is written, and in columns of numbers too
+        result = np.where(np.isin(result, declared), np.nan, result)
+    return result
+
+
+def codes_of(values: pa.Array, column: Categorical, missing: tuple[str, ...]) -> NDArray[np.int64]:
+    """Index of each cell's indicator among `column.labels`, or -1 for none."""
+    absent = len(column.labels) - 1 if column.missing == "level" else -1
+    if (parts := distinct(values)) is not None:
+        known: NDArray[np.int64] = np.append(codes_of(parts[0], column, missing), absent).take(
+            parts[1]
+        )
+        return known
+    values = cells(values, missing)
+    codes = _positions(values, column.levels)
+    codes[codes < 0] = len(column.levels) if column.other else -1
+    codes[is_missing(values, missing)] = absent
+    return codes
+
+
+def _positions(values: pa.Array, declared: Sequence[bool | int | float | str]) -> NDArray[np.int64]:
+    """Position of each value among the declared ones, in the values' own type, or -1.
+
+    In text, a declared number is met by every spelling of it, and true or false in any case.
+    """
+    kind = values.type
+    texts = dict(enumerate(map(level_text, declared)))
+    if is_number(kind):
+        return _lookup(values.cast(pa.float64(), safe=False), _as_numbers(texts))
+    if pa.types.is_boolean(kind):
+        words = {"true": True, "1": True, "false": False, "0": False}
+        known = {i: words.get(text.lower()) for i, text in texts.items()}
+        return _lookup(values, {i: truth for i, truth in known.items() if truth is not None})
+    if not is_text(kind):
+        return _lookup(values, {})
+    found = _lookup(values, texts)
+    typed = {i: t for i, t in texts.items() if not isinstance(declared[i], str)}
+    truths = {i: t for i, t in typed.items() if isinstance(declared[i], bool)}
+    numbers = _as_numbers({i: t for i, t in typed.items() if i not in truths})
+    if truths:
+        found = np.where(found < 0, _lookup(pc.ascii_lower(values), truths), found)
+    if numbers:
+        others = pc.if_else(pa.array(found < 0), values, None)
+        found = np.where(found < 0, _lookup(_parsed(others), numbers), found)
+    return found
+
+
+def _lookup(values: pa.Array, wanted: Mapping[int, bool | float | str]) -> NDArray[np.int64]:
+    """Key in `wanted` of each value, or -1."""
+    if not wanted:
+        return np.full(len(values), -1, np.int64)
+    if pa.types.is_floating(values.type):
+        values = pc.add(values, 0.0)  # -0.0 is 0.0
+    found = pc.index_in(values, value_set=pa.array(list(wanted.values()), values.type))
+    order = np.array([*wanted, -1], np.int64)
+    picks: NDArray[np.int64] = order[found.fill_null(-1).to_numpy(zero_copy_only=False)]
+    return picks
+
+
+def _as_numbers(texts: Mapping[int, str]) -> dict[int, float]:
+    return {i: n + 0.0 for i, text in texts.items() if (n := _number(text)) is not None}
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a plain type holds texts."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a plain type holds numbers."""
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )
+
+
+@lru_cache
+def _declared_numbers(missing: tuple[str, ...]) -> list[float]:
+    return [number for text in missing if (number := _number(text)) is not None]
+
+
+def _number(text: str | bytes) -> float | None:
+    if isinstance(text, bytes):
+        text = text.decode(errors="replace")
+    try:
+        return float(pa.scalar(text.strip()).cast(pa.float64()).as_py())
+    except pa.ArrowInvalid:
+        return None
+
+
+def _parsed(texts: pa.Array) -> pa.Array:
+    """Parse each text on its own; a text that is no number becomes null.
+
+    The bulk cast takes all texts or none. Where it refuses, plain decimals, which it is sure to
+    take, go in bulk and every other text is tried alone: a cell's value never depends on other
+    cells. Texts from a file may be no valid UTF-8.
+    """
+    try:
+        return texts.cast(pa.float64())
+    except pa.ArrowInvalid:
+        plain = pc.match_substring_regex(texts, _PLAIN_DECIMAL)
+        numbers = pc.if_else(plain, texts, None).cast(pa.float64())
+        others = pc.if_else(plain, None, texts).dictionary_encode()
+        words = others.dictionary.cast(pa.large_binary()).to_pylist()
+        parsed = pa.array([_TRUTHS.get(w.lower(), _number(w)) for w in words], pa.float64())
+        return pc.coalesce(numbers, parsed.take(others.indices))
