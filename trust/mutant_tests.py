@@ -30,6 +30,18 @@ SEPARATE = (
 )
 SPECTRAL = ("tests/conformance/test_spectral_accounting.py", *BATTERY)
 
+ENCODER = (
+    "tests/test_encoder.py",
+    "tests/test_focused_maps.py",
+    "tests/test_weights.py::test_any_row_with_any_weight_is_certified",
+    "tests/test_weights.py::test_a_weighted_row_depends_on_itself_alone",
+    "tests/test_weights.py::test_a_row_counts_with_its_share_of_the_largest_weight",
+    "tests/test_weights.py::test_a_weight_that_is_none_counts_nothing",
+    "tests/test_weights.py::test_the_clip_comes_after_the_weight",
+    "tests/test_weights.py::test_rows_kept_in_memory_are_weighted",
+    "tests/test_encoded.py",
+)
+
 TESTS: dict[str, tuple[str, ...]] = {
     "src/dpcov/privacy.py": ("tests/test_privacy.py", "tests/test_composition.py"),
     "src/dpcov/moment.py": (
@@ -162,16 +174,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/conformance/test_accounting.py",
         "tests/test_releases.py",
     ),
-    "src/dpcov/encoder.py": (
-        "tests/test_encoder.py",
-        "tests/test_focused_maps.py",
-        "tests/test_weights.py::test_any_row_with_any_weight_is_certified",
-        "tests/test_weights.py::test_a_weighted_row_depends_on_itself_alone",
-        "tests/test_weights.py::test_a_row_counts_with_its_share_of_the_largest_weight",
-        "tests/test_weights.py::test_a_weight_that_is_none_counts_nothing",
-        "tests/test_weights.py::test_the_clip_comes_after_the_weight",
-        "tests/test_weights.py::test_rows_kept_in_memory_are_weighted",
-    ),
+    "src/dpcov/encoder.py": ENCODER,
+    "src/dpcov/encoded.py": ENCODER,
+    "src/dpcov/cells.py": ENCODER,
     "src/dpcov/linear_map.py": (
         "tests/test_focused_maps.py",
         "tests/test_encoder.py",
