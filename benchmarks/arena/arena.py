@@ -13,9 +13,10 @@ import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
-import results
 from cell_file import CellFile
 from cells import Cell, Row, grid, measured, quick_grid
+
+import results
 
 REPEATS = 5
 

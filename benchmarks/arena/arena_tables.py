@@ -14,10 +14,10 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+import synthetic_tables
 
 import datasets
 import ridge_comparison
-import synthetic_tables
 from accuracy import RememberedRows
 from dpcov.schema import FileOptions, Schema
 from dpcov.sources import open_source

@@ -5,14 +5,12 @@ A run that is killed loses the cells that it is measuring, and the next one goes
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-
 from cells import Cell, Row
 
 NUMBER = pa.float32()
@@ -65,7 +63,7 @@ class CellFile:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         draft = self.path.with_suffix(".draft")
         pq.write_table(table(self.rows), draft, compression="zstd")
-        os.replace(draft, self.path)
+        draft.replace(self.path)
 
 
 def table(rows: list[dict[str, Any]]) -> pa.Table:

@@ -14,13 +14,13 @@ from itertools import product
 from typing import Any, Literal
 
 import numpy as np
-
 from arena_tables import TABLES, contest_named, target
-from dpcov.errors import MechanismError, MechanismRefused
-from dpcov.privacy import ZCDP, ApproxDP, Budget, Neighbors, PureDP
 from entrants import DEFAULT, Entrant, entrants
 from matrix_errors import KINDS, errors
 from peers import peers
+
+from dpcov.errors import MechanismError, MechanismRefused
+from dpcov.privacy import ZCDP, ApproxDP, Budget, Neighbors, PureDP
 
 Definition = Literal["pure", "zcdp", "approximate"]
 DEFINITIONS: tuple[Definition, ...] = ("pure", "zcdp", "approximate")

@@ -16,15 +16,14 @@ import numpy as np
 
 from dpcov.denoise import denoise
 from dpcov.entropy import Entropy, simulation_generator
-from dpcov.errors import MechanismError
 from dpcov.mechanisms import MECHANISMS, NuclearLaplace, options_of
 from dpcov.mechanisms.nuclear_laplace import PATIENCE
 from dpcov.planning import choose
 
 if TYPE_CHECKING:
+    from arena_tables import Contest
     from numpy.typing import NDArray
 
-    from arena_tables import Contest
     from dpcov.denoise import Method
     from dpcov.mechanisms import Mechanism
     from dpcov.privacy import Budget, Neighbors
@@ -102,7 +101,7 @@ def of_registry(name: str, method: Method = "shrink", **fields: object) -> Estim
 
 
 def affordable(name: str) -> Callable[[Contest], bool]:
-    """Whether a release by this mechanism takes less than seconds: the arena's rule of exclusion."""
+    """The arena's rule of exclusion: a release by this mechanism must not take many seconds."""
 
     def enters(contest: Contest) -> bool:
         d = contest.door.lattice().dimension

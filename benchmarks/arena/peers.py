@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+from entrants import WIDE, Entrant, affordable, denoised
 
 from dong2022 import published
 from dong2022.tables import Table
@@ -30,14 +31,13 @@ from dpcov.mechanisms import (
     SeparateLaplace,
 )
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP, gaussian_mu
-from entrants import WIDE, Entrant, affordable, denoised
 
 if TYPE_CHECKING:
+    from arena_tables import Contest
+    from entrants import Estimate
     from numpy.typing import NDArray
 
-    from arena_tables import Contest
     from dpcov.privacy import Budget
-    from entrants import Estimate
 
     Matrix = NDArray[np.float64]
     Noise = Callable[[int, float, Neighbors, np.random.Generator], Matrix]
@@ -106,10 +106,8 @@ def vector_laplace(
     d: int, epsilon: float, neighbors: Neighbors, generator: np.random.Generator
 ) -> Matrix:
     """One scale for the vector of entries on and above the diagonal, from its l1 sensitivity."""
-    if neighbors == Neighbors.ADD_REMOVE:
-        sensitivity = (d + 1) / 2
-    else:
-        sensitivity = math.sqrt(d * (d + 3) / 2)
+    one, two = (d + 1) / 2, math.sqrt(d * (d + 3) / 2)
+    sensitivity = one if neighbors == Neighbors.ADD_REMOVE else two
     return _mirrored(generator.laplace(scale=sensitivity / epsilon, size=(d, d)))
 
 

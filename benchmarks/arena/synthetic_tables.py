@@ -1,4 +1,4 @@
-"""Tables made up to have a shape that real ones seldom have in full; every one from a fixed seed."""
+"""Made-up tables, each of one shape that real ones seldom have in full, from fixed seeds."""
 
 from __future__ import annotations
 
