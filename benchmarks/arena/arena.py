@@ -18,10 +18,10 @@ from cells import Cell, Row, grid, measured, quick_grid
 
 import results
 
-REPEATS = 5
 
-
-def run(cells: list[Cell], file: CellFile, repeats: int, processes: int, until: float) -> int:
+def run(
+    cells: list[Cell], file: CellFile, repeats: int | None, processes: int, until: float
+) -> int:
     """Measure what is missing, each cell in one process; how many cells were left at `until`."""
     missing = file.missing(cells, repeats)
     print(f"{len(cells) - len(missing)} of {len(cells)} cells are there already", flush=True)
@@ -46,7 +46,7 @@ def run(cells: list[Cell], file: CellFile, repeats: int, processes: int, until: 
     return len(waiting)
 
 
-def timed(cell: Cell, repeats: int) -> tuple[Cell, list[Row], float]:
+def timed(cell: Cell, repeats: int | None) -> tuple[Cell, list[Row], float]:
     start = time.perf_counter()
     rows = measured(cell, repeats)
     return cell, rows, time.perf_counter() - start
@@ -55,7 +55,7 @@ def timed(cell: Cell, repeats: int) -> tuple[Cell, list[Row], float]:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a few small cells, two repeats")
-    parser.add_argument("--repeats", type=int, default=REPEATS)
+    parser.add_argument("--repeats", type=int, help="default, by the number of columns")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--tables", nargs="*", help="only these tables")
     parser.add_argument("--epsilons", nargs="*", type=float, help="only these")

@@ -51,10 +51,12 @@ class CellFile:
         self.path = path
         self.rows: list[Row] = pq.read_table(path).to_pylist() if path.exists() else []
 
-    def missing(self, cells: Iterable[Cell], repeats: int) -> list[Cell]:
-        """Cells that were not measured with at least so many repeats."""
-        measured = {key_of(row): row["repeats"] for row in self.rows}
-        return [cell for cell in cells if measured.get(cell.key, 0) < repeats]
+    def missing(self, cells: Iterable[Cell], repeats: int | None = None) -> list[Cell]:
+        """Cells that were not measured, or not with at least so many repeats."""
+        measured: dict[Key, int] = {}
+        for row in self.rows:
+            measured[key_of(row)] = max(row["repeats"], measured.get(key_of(row), 0))
+        return [cell for cell in cells if measured.get(cell.key, 0) < (repeats or 1)]
 
     def add(self, rows: list[Row]) -> None:
         """Put a cell's rows in the place of its earlier ones, on the disk too."""

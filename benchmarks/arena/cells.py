@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 from arena_tables import TABLES, contest_named, target
-from entrants import DEFAULT, Entrant, entrants
+from entrants import DEFAULT, FEW, Entrant, entrants
 from matrix_errors import KINDS, errors
 from peers import peers
 
@@ -26,6 +26,7 @@ Definition = Literal["pure", "zcdp", "approximate"]
 DEFINITIONS: tuple[Definition, ...] = ("pure", "zcdp", "approximate")
 EPSILONS = (1.0, 0.1, 4.0, 0.5, 0.01, 8.0)  # in the order of measuring
 DELTA = 1e-6
+REPEATS = ((10, 20), (15, 12), (30, 6), (110, 4), (math.inf, 3))  # columns up to, repeats
 QUICK_TABLES = ("iris", "tiny, 30 x 8", "airfoil, public bounds")
 Row = dict[str, Any]
 
@@ -73,15 +74,25 @@ def everyone() -> list[Entrant]:
     return [*entrants(), *peers()]
 
 
-def measured(cell: Cell, repeats: int, field: Sequence[Entrant] | None = None) -> list[Row]:
+def repeats_for(columns: int) -> int:
+    """How often a cell is repeated: errors vary more, and cost less, at few columns."""
+    return next(repeats for most, repeats in REPEATS if columns <= most)
+
+
+def measured(
+    cell: Cell, repeats: int | None = None, field: Sequence[Entrant] | None = None
+) -> list[Row]:
     """Errors of all entrants of a cell: a row for each entrant and kind of error."""
     contest = contest_named(cell.table)
+    repeats = repeats or repeats_for(contest.features)
     field = [entrant for entrant in field or everyone() if entrant.enters(contest)]
     found: dict[str, list[dict[str, float]]] = {entrant.name: [] for entrant in field}
     refusals = dict.fromkeys(found, 0)
     truth = target(contest, contest.truth)
     for repeat in range(repeats):
         for entrant in field:
+            if entrant.costly and repeat >= FEW:
+                continue
             try:
                 made = entrant.estimate(contest, cell.budget, cell.neighbors, cell.seed + repeat)
             except MechanismError:
@@ -96,7 +107,7 @@ def measured(cell: Cell, repeats: int, field: Sequence[Entrant] | None = None) -
     for entrant in field:
         for kind in KINDS:
             own = np.array([draw[kind] for draw in found[entrant.name]])
-            reference = np.array([draw[kind] for draw in found[DEFAULT]])
+            reference = np.array([draw[kind] for draw in found[DEFAULT][: len(own)]])
             rows.append(
                 {
                     "table": cell.table,
@@ -111,8 +122,8 @@ def measured(cell: Cell, repeats: int, field: Sequence[Entrant] | None = None) -
                     "role": entrant.role,
                     "error": kind,
                     "mean": float(own.mean()),
-                    "se": float(own.std(ddof=1) / math.sqrt(repeats)),
-                    "repeats": repeats,
+                    "se": float(own.std(ddof=1) / math.sqrt(len(own))),
+                    "repeats": len(own),
                     "refused": refusals[entrant.name],
                     **_against(reference, own),
                 }

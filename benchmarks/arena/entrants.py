@@ -34,12 +34,14 @@ if TYPE_CHECKING:
 
 Role = Literal["default", "mechanism", "variant", "peer", "simple"]
 DEFAULT = "default"
-SLOW_FROM = 21  # columns, from which mechanisms that take seconds for a release stay out
+NARROW = 10  # columns, above which mechanisms that take seconds for a release stay out
 FEW_ROWS, MANY_ROWS = 1000, 10_000  # between them mechanisms take part that compare all rows
 SLOW = ("unbounded-gaussian", "stable-covariance", "whitened", "ashtiani-liaw")
 WIDE = 200  # columns, above which mechanisms of many rounds or draws stay out
 MANY_ROUNDS = ("preconditioned", "heavy-tailed", "kapralov-talwar", "eigenvector-sampling")
 REMEMBERED = 64  # releases of a cell, for entrants that share one
+COSTLY = (*SLOW, "preconditioned", "heavy-tailed", "additive-wishart")
+FEW = 4
 OWN_INTERCEPT = ("standardized",)
 
 
@@ -47,6 +49,7 @@ OWN_INTERCEPT = ("standardized",)
 class Entrant:
     """A competitor; `enters` says from public numbers whether it takes part in a contest.
 
+    The `costly` are measured with at most `FEW` repeats.
     `estimate` raises `MechanismError` where it can't keep the budget, and `MechanismRefused` where
     refusing is its outcome: then its user has nothing, and the error is that of the zero matrix.
     """
@@ -55,6 +58,7 @@ class Entrant:
     role: Role
     estimate: Estimate
     enters: Callable[[Contest], bool] = lambda contest: True
+    costly: bool = False
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -108,7 +112,7 @@ def affordable(name: str) -> Callable[[Contest], bool]:
         if name == NuclearLaplace.name:
             return d <= PATIENCE
         if name in SLOW:
-            return d < SLOW_FROM and FEW_ROWS <= contest.rows <= MANY_ROWS
+            return contest.features <= NARROW and FEW_ROWS <= contest.rows <= MANY_ROWS
         return name not in MANY_ROUNDS or d <= WIDE
 
     return enters
@@ -143,7 +147,8 @@ def entrants() -> Iterator[Entrant]:
     yield Entrant(DEFAULT, "default", default())
     yield Entrant("default, projected", "variant", default("project"))
     for name in MECHANISMS:
-        yield Entrant(name, "mechanism", of_registry(name), affordable(name))
+        costly = name in COSTLY
+        yield Entrant(name, "mechanism", of_registry(name), affordable(name), costly)
         if "radius" in options_of(name):
             private = of_registry(name, radius="private")
             yield Entrant(f"{name}, private radius", "variant", private, affordable(name))

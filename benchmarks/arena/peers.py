@@ -189,5 +189,6 @@ def peers() -> Iterator[Entrant]:
         "peer",
         as_published(Preconditioned()),
         affordable(Preconditioned.name),
+        costly=True,
     )
-    yield Entrant("Wishart (Sheffet 2019)", "peer", as_published(AdditiveWishart()))
+    yield Entrant("Wishart (Sheffet 2019)", "peer", as_published(AdditiveWishart()), costly=True)

@@ -1,0 +1,254 @@
+"""What the cells say: where the default is best, where it loses and to whom, and who ranks where.
+
+`summed_up` gives the rows of `results/arena.json`, each with the `part` of the page it belongs to.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+from cells import DEFINITIONS, DELTA, Definition, Row
+from entrants import DEFAULT
+from lower_bounds import approximate, pure, zcdp
+from matrix_errors import KINDS
+from ranking import critical_difference, mean_ranks
+
+from dpcov.privacy import Neighbors
+
+BAR = 1.02
+ERRORS = 2.0  # standard errors that a ratio must differ by to count as different
+PEER_BARS = {"pure": 2.5, "zcdp": 1.5}
+REASONS = {
+    "standardized": "rows are short about their mean, in units of their columns' spread",
+    "private radius": "few rows are as long as the bound",
+    "projected": "the spectrum's simulation is unstable here",
+    "zero matrix": "nothing rises above the noise, not even the trace",
+    "scaled identity": "nothing rises above the noise but the trace",
+    "nuclear-laplace": "less noise than the default at this order",
+    "matrix-laplace": "chance, or a budget at which pure noise is no larger",
+    "gaussian": "chance, or a budget at which Gaussian noise is no larger",
+    "exponential-pca": "one direction holds nearly everything",
+    "laplace": "entry-wise noise suits this spectrum, or chance",
+    "separate": "few directions hold nearly everything",
+    "adaptive": "few rows are as long as the bound",
+    "eigenvector-sampling": "few directions hold nearly everything",
+    "kapralov-talwar": "few directions hold nearly everything",
+}
+Group = dict[str, Row]
+
+
+def grouped(rows: list[Row], kind: str) -> dict[tuple[Any, ...], Group]:
+    """Entrants' rows of one kind of error, by cell and name."""
+    found: dict[tuple[Any, ...], Group] = {}
+    for row in rows:
+        if row["error"] == kind:
+            key = (row["table"], row["neighbors"], row["definition"], row["epsilon"])
+            found.setdefault(key, {})[row["method"]] = row
+    return found
+
+
+def best(group: Group, *roles: str) -> Row | None:
+    """The entrant of these roles with the least mean error."""
+    fit = [row for row in group.values() if row["role"] in roles]
+    return min(fit, key=lambda row: row["mean"]) if fit else None
+
+
+def compared(group: Group, other: Row | None) -> dict[str, Any]:
+    """The default's error over another's; `worse` counts what is beyond chance alone."""
+    own = group[DEFAULT]
+    if other is None or own["mean"] <= other["mean"]:
+        return {"ratio": 1.0 if other is None else _ratio(own, other), "se": 0.0, "worse": False}
+    ratio, se = _ratio(own, other), float(other["default_over_se"])
+    return {"ratio": ratio, "se": se, "worse": bool(ratio - ERRORS * se > BAR)}
+
+
+def _ratio(own: Row, other: Row) -> float:
+    return float(own["mean"] / other["mean"]) if other["mean"] > 0 else math.inf
+
+
+def regimes(rows: list[Row]) -> Iterator[Row]:
+    """The bars, for each definition and relation."""
+    cells = grouped(rows, "frobenius")
+    for definition, neighbors in product(DEFINITIONS, [*map(str, Neighbors), "both"]):
+        groups = [
+            group
+            for key, group in cells.items()
+            if key[2] == definition and neighbors in (key[1], "both")
+        ]
+        if groups:
+            yield {
+                "part": "regime",
+                "definition": definition,
+                "neighbors": neighbors,
+                **_shares(groups),
+                "peer bar": PEER_BARS.get(definition),
+            }
+
+
+def _shares(groups: list[Group]) -> Row:
+    against_own = [compared(g, best(g, "mechanism", "variant", "simple")) for g in groups]
+    against_peers = [compared(g, best(g, "peer")) for g in groups]
+    return {
+        "cells": len(groups),
+        "within": float(np.mean([found["ratio"] <= BAR for found in against_own])),
+        "not worse": float(np.mean([not found["worse"] for found in against_own])),
+        "advantage": geometric([1 / found["ratio"] for found in against_peers]),
+        "worse than a peer": sum(found["worse"] for found in against_peers),
+    }
+
+
+def geometric(ratios: list[float]) -> float:
+    finite = [ratio for ratio in ratios if 0 < ratio < math.inf]
+    return float(np.exp(np.mean(np.log(finite)))) if finite else math.nan
+
+
+def kinds(rows: list[Row]) -> Iterator[Row]:
+    """The same shares for every kind of error."""
+    for kind, definition in product(KINDS, DEFINITIONS):
+        groups = [g for key, g in grouped(rows, kind).items() if key[2] == definition]
+        if groups:
+            yield {"part": "kind", "error": kind, "definition": definition, **_shares(groups)}
+
+
+def families(rows: list[Row]) -> Iterator[Row]:
+    """The same shares for every family of tables."""
+    cells = grouped(rows, "frobenius")
+    names = dict.fromkeys(group[DEFAULT]["family"] for group in cells.values())
+    for family, definition in product(names, DEFINITIONS):
+        groups = [
+            group
+            for key, group in cells.items()
+            if key[2] == definition and group[DEFAULT]["family"] == family
+        ]
+        if groups:
+            yield {"part": "family", "family": family, "definition": definition, **_shares(groups)}
+
+
+def losses(rows: list[Row], kind: str = "frobenius") -> Iterator[Row]:
+    """Cells where the default is over the bar: to whom it loses, and by how much.
+
+    `standardized` and `private radius` are the default's error over that of these variants.
+    """
+    found = []
+    for key, group in grouped(rows, kind).items():
+        winner = best(group, "mechanism", "variant", "simple")
+        against = compared(group, winner)
+        if winner is None or against["ratio"] <= BAR:
+            continue
+        private = [r for name, r in group.items() if "private radius" in name]
+        found.append(
+            {
+                "part": "loss",
+                **dict(zip(("table", "neighbors", "definition", "epsilon"), key, strict=True)),
+                "rows": winner["rows"],
+                "columns": winner["columns"],
+                "default": group[DEFAULT]["mean"],
+                "winner": winner["method"],
+                **against,
+                "standardized": _over(group, [group[n] for n in ("standardized",) if n in group]),
+                "private radius": _over(group, private),
+                "reason": reason(winner["method"]),
+            }
+        )
+    yield from sorted(found, key=lambda row: (not row["worse"], -row["ratio"]))
+
+
+def _over(group: Group, others: list[Row]) -> float | None:
+    if not others:
+        return None
+    return _ratio(group[DEFAULT], min(others, key=lambda row: row["mean"]))
+
+
+def reason(winner: str) -> str:
+    """Why an entrant of this name can win, in words."""
+    for part in ("private radius", "standardized", "projected", *REASONS):
+        if part in winner:
+            return REASONS[part]
+    return "its own assumptions hold here"
+
+
+def winners(rows: list[Row]) -> Iterator[Row]:
+    """How often each entrant but the peers is the best of a cell, for each definition."""
+    cells = grouped(rows, "frobenius")
+    for definition in DEFINITIONS:
+        groups = [group for key, group in cells.items() if key[2] == definition]
+        found = [best(g, "mechanism", "variant", "simple") for g in groups]
+        counts = Counter(row["method"] for row in found if row is not None)
+        for name, count in counts.most_common():
+            own = [g for g, row in zip(groups, found, strict=True) if row and row["method"] == name]
+            gains = [compared(g, g[name])["ratio"] for g in own]
+            yield {
+                "part": "winner",
+                "definition": definition,
+                "winner": name,
+                "cells": count,
+                "default over it": geometric(gains),
+            }
+
+
+def ranks(rows: list[Row]) -> Iterator[Row]:
+    """Mean ranks of those who take part in every cell of a definition."""
+    cells = grouped(rows, "frobenius")
+    for definition in DEFINITIONS:
+        groups = {key: group for key, group in cells.items() if key[2] == definition}
+        if not groups:
+            continue
+        names = [
+            name
+            for name in next(iter(groups.values()))
+            if all(name in group for group in groups.values())
+        ]
+        errors = np.array([[group[n]["mean"] for n in names] for group in groups.values()])
+        blocks = [key[0] for key in groups]
+        difference = critical_difference(len(names), len(set(blocks)))
+        found = mean_ranks(errors, blocks)
+        for at in np.argsort(found):
+            yield {
+                "part": "rank",
+                "definition": definition,
+                "method": names[at],
+                "rank": float(found[at]),
+                "tables": len(set(blocks)),
+                "difference": difference,
+            }
+
+
+def bounds(rows: list[Row]) -> Iterator[Row]:
+    """The default's error beside what no mechanism can beat on all tables of the same size."""
+    for key, group in grouped(rows, "frobenius").items():
+        own = group[DEFAULT]
+        if own["family"] == "public bounds":
+            continue
+        yield {
+            "part": "bound",
+            **dict(zip(("table", "neighbors", "definition", "epsilon"), key, strict=True)),
+            "rows": own["rows"],
+            "columns": own["columns"],
+            "default": own["mean"],
+            "lower bound": lower_bound(
+                own["columns"], own["rows"], own["definition"], own["epsilon"],
+                own["neighbors"], own["trace"],
+            ),
+        }  # fmt: skip
+
+
+def lower_bound(
+    p: int, n: int, definition: Definition, epsilon: float, neighbors: str, trace: float
+) -> float:
+    steps = 2 if neighbors == Neighbors.ADD_REMOVE else 1
+    if definition == "pure":
+        return pure(p, n, epsilon, steps, trace)
+    if definition == "zcdp":
+        return zcdp(p, n, epsilon**2 / 2, steps, trace)
+    return approximate(p, n, epsilon, DELTA, steps, trace)
+
+
+def summed_up(rows: list[Row]) -> list[Row]:
+    """All parts of the page."""
+    parts = (regimes, families, kinds, winners, losses, ranks, bounds)
+    return [row for part in parts for row in part(rows)]
