@@ -13,10 +13,14 @@ import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
+from arena_figures import draw
 from cell_file import CellFile
 from cells import Cell, Row, grid, measured, quick_grid
+from summary import summed_up
 
 import results
+
+FIGURES = Path(__file__).parents[2] / "docs" / "figures"
 
 
 def run(
@@ -73,6 +77,10 @@ def main(arguments: list[str]) -> int:
     until = time.monotonic() + 60 * asked.minutes
     left = run(cells, file, repeats, asked.processes, until)
     print(f"{left} cells left")
+    found = summed_up(file.rows)
+    results.write(f"{name}.json", "make arena", found, folder=asked.folder)
+    draw(file.rows, asked.folder if asked.quick else FIGURES)
+    results.show("The default", [row for row in found if row["part"] == "regime"])
     return 0
 
 

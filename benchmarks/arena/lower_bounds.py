@@ -23,11 +23,12 @@ every 0 < t < 1/2, with q the eigenvalues of Q,
 which a Lagrange multiplier for sum q_i = k bounds by p maxima in one dimension.
 
 All definitions, Assouad's lemma. For each pair i < j of q <= p columns, m rows
-(e_i + s e_j)/sqrt 2 with s = +-1: the entry is s m/2. Tables that differ in one sign are m exchanges
-(2 m additions and removals) apart. With g the number of steps, the total variation of the answers
-is at most tanh(eps g/2) + g e^(eps g) delta by group privacy, or, as their divergence is at most
-rho g^2 under zCDP, sqrt(rho g^2/2) (Pinsker) and sqrt(1 - exp(-rho g^2)) (Bretagnolle and Huber).
-The root mean square error is at least (m/2) sqrt(q (q-1) (1 - TV)), if q (q-1)/2 m <= n trace.
+(e_i + s e_j)/sqrt 2 with s = +-1: the entry is s m/2. Tables that differ in one sign are m
+exchanges (2 m additions and removals) apart. With g the number of steps, the total variation of the
+answers is at most tanh(eps g/2) + g e^(eps g) delta by group privacy, or, as their divergence is at
+most rho g^2 under zCDP, sqrt(rho g^2/2) (Pinsker) and sqrt(1 - exp(-rho g^2)) (Bretagnolle and
+Huber). The root mean square error is at least (m/2) sqrt(q (q-1) (1 - TV)), if q (q-1)/2 m <= n
+trace.
 """
 
 from __future__ import annotations

@@ -23,22 +23,26 @@ from dpcov.privacy import Neighbors
 BAR = 1.02
 ERRORS = 2.0  # standard errors that a ratio must differ by to count as different
 PEER_BARS = {"pure": 2.5, "zcdp": 1.5}
-REASONS = {
-    "standardized": "rows are short about their mean, in units of their columns' spread",
-    "private radius": "few rows are as long as the bound",
-    "projected": "the spectrum's simulation is unstable here",
-    "zero matrix": "nothing rises above the noise, not even the trace",
-    "scaled identity": "nothing rises above the noise but the trace",
-    "nuclear-laplace": "less noise than the default at this order",
-    "matrix-laplace": "chance, or a budget at which pure noise is no larger",
-    "gaussian": "chance, or a budget at which Gaussian noise is no larger",
-    "exponential-pca": "one direction holds nearly everything",
-    "laplace": "entry-wise noise suits this spectrum, or chance",
-    "separate": "few directions hold nearly everything",
-    "adaptive": "few rows are as long as the bound",
-    "eigenvector-sampling": "few directions hold nearly everything",
-    "kapralov-talwar": "few directions hold nearly everything",
-}
+USES = {
+    "private radius": "tables with few rows as long as the bound",
+    "standardized": "rows that are short about their mean, in units of their columns' spread",
+    "projected": "spectra that the simulation judges worse than the projection does",
+    "zero matrix": "where not even the trace rises above the noise",
+    "scaled identity": "where nothing but the trace rises above the noise",
+    "nuclear-laplace": "pure noise at few columns",
+    "matrix-laplace": "pure noise at any number of columns",
+    "separate-gaussian": "a few directions that hold nearly everything",
+    "separate-laplace": "a few directions that hold nearly everything",
+    "exponential-pca": "a few directions that hold nearly everything",
+    "eigenvector-sampling": "a few directions that hold nearly everything",
+    "kapralov-talwar": "a few directions that hold nearly everything",
+    "adaptive": "tables with few rows as long as the bound",
+    "gaussian": "Gaussian definitions",
+    "laplace": "noise entry by entry",
+    "preconditioned": "columns of very different sizes",
+    "heavy-tailed": "rows with bounded moments",
+    "wishart": "one-sided noise",
+}  # what an entrant whose name has this part is for; the first part that fits
 Group = dict[str, Row]
 
 
@@ -152,7 +156,7 @@ def losses(rows: list[Row], kind: str = "frobenius") -> Iterator[Row]:
                 **against,
                 "standardized": _over(group, [group[n] for n in ("standardized",) if n in group]),
                 "private radius": _over(group, private),
-                "reason": reason(winner["method"]),
+                "use": use(winner["method"]),
             }
         )
     yield from sorted(found, key=lambda row: (not row["worse"], -row["ratio"]))
@@ -164,12 +168,9 @@ def _over(group: Group, others: list[Row]) -> float | None:
     return _ratio(group[DEFAULT], min(others, key=lambda row: row["mean"]))
 
 
-def reason(winner: str) -> str:
-    """Why an entrant of this name can win, in words."""
-    for part in ("private radius", "standardized", "projected", *REASONS):
-        if part in winner:
-            return REASONS[part]
-    return "its own assumptions hold here"
+def use(winner: str) -> str:
+    """What an entrant of this name is for."""
+    return next((words for part, words in USES.items() if part in winner), "other tables")
 
 
 def winners(rows: list[Row]) -> Iterator[Row]:
@@ -248,7 +249,27 @@ def lower_bound(
     return approximate(p, n, epsilon, DELTA, steps, trace)
 
 
+def optimality(found: list[Row]) -> Iterator[Row]:
+    """How many times the lower bound the default's errors are, from rows of `bounds`."""
+    for definition, epsilon in product(DEFINITIONS, sorted({row["epsilon"] for row in found})):
+        ratios = [
+            row["default"] / row["lower bound"]
+            for row in found
+            if (row["definition"], row["epsilon"]) == (definition, epsilon) and row["lower bound"]
+        ]
+        if ratios:
+            yield {
+                "part": "optimality",
+                "definition": definition,
+                "epsilon": epsilon,
+                "cells": len(ratios),
+                "least": min(ratios),
+                "typical": geometric(ratios),
+                "largest": max(ratios),
+            }
+
+
 def summed_up(rows: list[Row]) -> list[Row]:
     """All parts of the page."""
-    parts = (regimes, families, kinds, winners, losses, ranks, bounds)
-    return [row for part in parts for row in part(rows)]
+    parts = (regimes, families, kinds, winners, losses, ranks)
+    return [*(row for part in parts for row in part(rows)), *optimality(list(bounds(rows)))]

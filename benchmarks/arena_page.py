@@ -1,0 +1,98 @@
+"""The tables of `docs/arena.md`, from the rows of `arena.json`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Cells = list[dict[str, Any]]
+Line = list[str]
+TITLES = {"pure": "pure", "zcdp": "zCDP", "approximate": "(epsilon, 1e-6)"}
+
+
+def arena(rows: Cells) -> str:
+    """The whole measured part of the page."""
+    cells = sum(row["cells"] for row in rows if row["part"] == "family")
+    parts = [
+        f"{cells} cells are measured.",
+        "### The default against the best of everything else",
+        _regimes(rows),
+        "### By family of tables",
+        _shares(rows, "family"),
+        "### By kind of error",
+        _shares(rows, "kind", "error"),
+        "### Who is best how often",
+        _winners(rows),
+        "### How far from optimal",
+        _optimality(rows),
+        "### Cells where the default is over the bar",
+        _losses(rows),
+    ]
+    return "\n\n".join(parts)
+
+
+def _regimes(rows: Cells) -> str:
+    lines = [["definition", "neighbours", *SHARES, "its bar"]]
+    for row in _part(rows, "regime"):
+        bar = "" if row["peer bar"] is None else f"{row['peer bar']:g}"
+        lines.append([TITLES[row["definition"]], row["neighbors"], *_of(row), bar])
+    return _table(lines)
+
+
+def _shares(rows: Cells, part: str, name: str | None = None) -> str:
+    lines = [[name or part, "definition", *SHARES]]
+    for row in _part(rows, part):
+        lines.append([row[name or part], TITLES[row["definition"]], *_of(row)])
+    return _table(lines)
+
+
+SHARES = ("cells", "within 1.02", "or within errors", "over the best peer", "worse than a peer")
+
+
+def _of(row: dict[str, Any]) -> Line:
+    return [
+        f"{row['cells']}",
+        f"{row['within']:.0%}",
+        f"{row['not worse']:.0%}",
+        f"{row['advantage']:.2f}",
+        f"{row['worse than a peer']}",
+    ]
+
+
+def _winners(rows: Cells) -> str:
+    lines = [["definition", "best of the cell", "cells", "default's error over it"]]
+    for row in _part(rows, "winner"):
+        over = f"{row['default over it']:.2f}"
+        lines.append([TITLES[row["definition"]], row["winner"], f"{row['cells']}", over])
+    return _table(lines)
+
+
+def _optimality(rows: Cells) -> str:
+    lines = [["definition", "epsilon", "cells", "least", "geometric mean", "largest"]]
+    for row in _part(rows, "optimality"):
+        ratios = [f"{row[name]:.1f}" for name in ("least", "typical", "largest")]
+        where = [TITLES[row["definition"]], f"{row['epsilon']:g}", f"{row['cells']}"]
+        lines.append([*where, *ratios])
+    return _table(lines)
+
+
+def _losses(rows: Cells) -> str:
+    found = _part(rows, "loss")
+    lines = [["table", "neighbours", "definition", "epsilon", "best", "ratio", "the best is for"]]
+    for row in found:
+        if not row["worse"]:
+            continue
+        ratio = f"{row['ratio']:.2f} ± {row['se']:.2f}"
+        where = [row["table"], row["neighbors"], TITLES[row["definition"]], f"{row['epsilon']:g}"]
+        lines.append([*where, row["winner"], ratio, row["use"]])
+    rest = sum(not row["worse"] for row in found)
+    note = f"Another {rest} cells are over 1.02, but by less than two standard errors."
+    return f"{_table(lines)}\n\n{note}"
+
+
+def _part(rows: Cells, part: str) -> Cells:
+    return [row for row in rows if row["part"] == part]
+
+
+def _table(lines: list[Line]) -> str:
+    texts = ["| " + " | ".join(line) + " |" for line in lines]
+    return "\n".join([texts[0], "|" + "---|" * len(lines[0]), *texts[1:]])
