@@ -20,8 +20,12 @@ def arena(rows: Cells) -> str:
         _shares(rows, "family"),
         "### By kind of error",
         _shares(rows, "kind", "error"),
+        "### Each peer's error over the default's",
+        _peers(rows),
         "### Who is best how often",
         _winners(rows),
+        "### What choosing among more would gain",
+        _portfolios(rows),
         "### How far from optimal",
         _optimality(rows),
         "### Cells where the default is over the bar",
@@ -58,11 +62,34 @@ def _of(row: dict[str, Any]) -> Line:
     ]
 
 
+def _peers(rows: Cells) -> str:
+    """A line for each peer, a column for each definition."""
+    found = {(row["peer"], row["definition"]): row for row in _part(rows, "peer")}
+    lines = [["peer", *TITLES.values()]]
+    for name in dict.fromkeys(name for name, _ in found):
+        own = [found.get((name, definition)) for definition in TITLES]
+        texts = ["" if row is None else _figure(row["over the default"]) for row in own]
+        lines.append([name, *texts])
+    return _table(lines)
+
+
+def _figure(ratio: float) -> str:
+    return f"{ratio:.2f}" if ratio < 1000 else "over 1000"
+
+
 def _winners(rows: Cells) -> str:
     lines = [["definition", "best of the cell", "cells", "default's error over it"]]
     for row in _part(rows, "winner"):
         over = f"{row['default over it']:.2f}"
         lines.append([TITLES[row["definition"]], row["winner"], f"{row['cells']}", over])
+    return _table(lines)
+
+
+def _portfolios(rows: Cells) -> str:
+    lines = [["definition", "the best of", "error over the best of all", "within 1.05"]]
+    for row in _part(rows, "portfolio"):
+        figures = [f"{row['over the best']:.3f}", f"{row['within']:.0%}"]
+        lines.append([TITLES[row["definition"]], row["set"], *figures])
     return _table(lines)
 
 

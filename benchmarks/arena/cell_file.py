@@ -36,6 +36,12 @@ SCHEMA = pa.schema(
         "default_over_se": NUMBER,
     }
 )
+MEASURED = ("mean", "se", "default_over", "default_over_se")
+SMALL: dict[str, Any] = {
+    "compression": "zstd",
+    "use_byte_stream_split": list(MEASURED),
+    "use_dictionary": [name for name in SCHEMA.names if name not in MEASURED],
+}  # a third smaller than as it comes
 Key = tuple[str, str, str, float]
 
 
@@ -64,7 +70,7 @@ class CellFile:
         self.rows = [row for row in self.rows if key_of(row) != key] + rows
         self.path.parent.mkdir(parents=True, exist_ok=True)
         draft = self.path.with_suffix(".draft")
-        pq.write_table(table(self.rows), draft, compression="zstd")
+        pq.write_table(table(self.rows), draft, **SMALL)
         draft.replace(self.path)
 
 

@@ -138,15 +138,13 @@ def dorsi(contest: Contest, budget: Budget, neighbors: Neighbors, seed: int) -> 
 
 
 def adaptive_cov(contest: Contest, budget: Budget, neighbors: Neighbors, seed: int) -> Matrix:
-    """AdaptiveCov as published, which is for rows of norm 1, zCDP and replace-one."""
-    if not isinstance(budget, ZCDP) or neighbors != Neighbors.REPLACE_ONE:
-        raise MechanismError("AdaptiveCov is published for zCDP and replace-one.")
-    return published.adaptive(Table.of(contest.door), budget.rho, seed)
+    """AdaptiveCov as published: for zCDP, replace-one and rows of norm 1 without an intercept.
 
-
-def unit_ball(contest: Contest) -> bool:
-    """Whether rows are within the unit ball and have no intercept, as these papers assume."""
-    return not contest.centred
+    Elsewhere the library's form, which has a histogram of norms in place of the sparse vectors.
+    """
+    if isinstance(budget, ZCDP) and neighbors == Neighbors.REPLACE_ONE and not contest.centred:
+        return published.adaptive(Table.of(contest.door), budget.rho, seed)
+    return as_published(AdaptiveGaussian())(contest, budget, neighbors, seed)
 
 
 def narrow(contest: Contest) -> bool:
@@ -180,10 +178,7 @@ def peers() -> Iterator[Entrant]:
     yield Entrant(
         "SeparateCov (Dong et al. 2022)", "peer", as_published(SeparateGaussian("eigenvalues"))
     )
-    yield Entrant("AdaptiveCov (Dong et al. 2022)", "peer", adaptive_cov, unit_ball)
-    yield Entrant(
-        "AdaptiveCov, histogram (Dong et al. 2022)", "peer", as_published(AdaptiveGaussian())
-    )
+    yield Entrant("AdaptiveCov (Dong et al. 2022)", "peer", adaptive_cov)
     yield Entrant(
         "CoinPress, corrected (Biswas et al. 2020)",
         "peer",
