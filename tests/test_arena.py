@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import studentized_range
 
@@ -62,10 +63,11 @@ def test_ranks_and_the_critical_difference_are_those_of_demsars_example():
 
 
 def test_many_cells_of_one_table_count_once():
-    errors = np.array([[1.0, 2.0]] * 9 + [[2.0, 1.0]])
-    blocks = ["a"] * 9 + ["b"]
-    assert ranking.mean_ranks(errors, blocks) == pytest.approx([1.5, 1.5])
-    assert ranking.mean_ranks(errors, [str(i) for i in range(10)]) == pytest.approx([1.1, 1.9])
+    errors = np.array([[1.0, 2.0]] * 9 + [[2.0, 1.0], [1.0, 2.0]])
+    blocks = ["a"] * 8 + ["b"] * 3
+    assert ranking.mean_ranks(errors, blocks) == pytest.approx([7 / 6, 11 / 6])
+    each = [str(i) for i in range(11)]
+    assert ranking.mean_ranks(errors, each) == pytest.approx([12 / 11, 21 / 11])
 
 
 def test_cliques_are_the_widest_groups_within_the_difference():
@@ -117,6 +119,8 @@ def test_the_ridge_loss_is_that_of_a_regression_for_each_column(covariance):
     assert matrix_errors.ridge_loss(estimate, covariance) == pytest.approx(np.mean(left))
     assert matrix_errors.ridge_loss(np.eye(5), covariance) == pytest.approx(1.0)
     assert matrix_errors.ridge_loss(np.zeros((5, 5)), covariance) == 1.0
+    misleading = np.array([[1.0, 0.99], [0.99, 1.0]])
+    assert matrix_errors.ridge_loss(misleading, np.eye(2)) == 1.0  # not what it would lose
 
 
 def test_an_estimate_without_directions_captures_the_average_variance():
@@ -143,10 +147,26 @@ def test_the_target_of_a_table_with_an_intercept_is_the_covariance_about_the_mea
     assert found != pytest.approx(uncentred, abs=1e-2)
 
 
+def bounded(rows):
+    """Rows with public bounds of -1 and 1, so of a radius that is not 1, and an intercept."""
+    names = [f"x{j}" for j in range(rows.shape[1])]
+    schema = arena_tables.Schema.from_bounds(-1.0, 1.0, names)
+    frame = pd.DataFrame(rows, columns=names)
+    return arena_tables.bounded("made up", arena_tables.ridge_comparison.Task(frame, schema, "x0"))
+
+
+def test_moments_are_over_the_squared_radius():
+    rows = np.random.default_rng(6).uniform(-1, 1, (300, 3))
+    contest = bounded(rows)
+    found = arena_tables.target(contest, contest.truth)
+    assert found == pytest.approx(np.cov(rows.T, bias=True) / 3, abs=1e-5)
+
+
 @pytest.mark.parametrize("definition", cells.DEFINITIONS)
-def test_everyone_but_simple_answers_finds_the_truth_where_privacy_is_cheap(definition):
+@pytest.mark.parametrize("made", [table_of, bounded])
+def test_everyone_but_simple_answers_finds_the_truth_where_privacy_is_cheap(made, definition):
     generator = np.random.default_rng(2)
-    contest = table_of(generator.standard_normal((3000, 3)) * [3, 2, 1])
+    contest = made(np.clip(generator.standard_normal((3000, 3)) * [0.4, 0.3, 0.2], -1, 1))
     truth = arena_tables.target(contest, contest.truth)
     unable = {"zero matrix", "scaled identity", "exponential-pca", "PPCA (Chaudhuri et al. 2012)"}
     tried = 0
@@ -156,16 +176,38 @@ def test_everyone_but_simple_answers_finds_the_truth_where_privacy_is_cheap(defi
         for neighbors in Neighbors:
             cell = cells.Cell("made up", neighbors, definition, 300.0)
             try:
-                made = entrant.estimate(contest, cell.budget, neighbors, 3)
+                estimate = entrant.estimate(contest, cell.budget, neighbors, 3)
             except peers.MechanismError:
                 continue
-            found = arena_tables.target(contest, contest.per_row(made))
+            found = arena_tables.target(contest, contest.per_row(estimate))
             # Drawn directions are off by the root of the noise, noise by itself.
             assert np.linalg.norm(found - truth) < 0.15 * np.linalg.norm(truth), entrant.name
             tried += 1
-    assert tried >= 20
-    zero = entrants.zero(contest, PureDP(300.0), Neighbors.ADD_REMOVE, 0)
+    assert tried >= 18
+    estimate = entrants.zero(contest, PureDP(300.0), Neighbors.ADD_REMOVE, 0)
+    zero = arena_tables.target(contest, estimate)
     assert np.linalg.norm(zero - truth) > 0.15 * np.linalg.norm(truth)
+
+
+def test_the_scaled_identity_has_the_private_trace():
+    contest = table_of(np.random.default_rng(8).standard_normal((3000, 3)) * [3, 2, 1])
+    for neighbors in Neighbors:
+        found = contest.per_row(entrants.isotropic(contest, PureDP(300.0), neighbors, 0))
+        assert np.diag(found) == pytest.approx(np.full(3, np.trace(contest.truth) / 3), rel=1e-3)
+        assert np.count_nonzero(found) == 3
+
+
+def test_the_papers_constants_are_theirs():
+    generator = np.random.default_rng(9)
+    noise = peers.paper_laplace(40, 0.5, Neighbors.ADD_REMOVE, generator)
+    assert np.mean(np.abs(noise)) == pytest.approx(2 * 40 / 0.5, rel=0.1)
+    assert np.array_equal(noise, noise.T)
+    contest = table_of(generator.standard_normal((3000, 3)))
+    errors = [
+        np.linalg.norm(peers.dorsi(contest, PureDP(300.0), neighbors, 0) / 3000 - contest.truth)
+        for neighbors in Neighbors
+    ]
+    assert max(errors) / min(errors) == pytest.approx(2, rel=0.2)
 
 
 def test_the_default_is_a_mechanism_of_the_registry_draw_by_draw():
@@ -274,6 +316,17 @@ def test_shares_and_the_advantage_are_over_cells():
     both = [found for found in summary.regimes(rows) if found["neighbors"] == "both"]
     (found,) = both
     assert (found["cells"], found["within"], found["worse than a peer"]) == (2, 0.5, 0)
+    assert found["advantage"] == pytest.approx(2.0)
+
+
+def test_a_set_of_entrants_is_judged_by_its_best_in_each_cell():
+    rows = []
+    for cell, own, other in ((CELL, 1.0, 3.0), (OTHER, 3.0, 1.0)):
+        rows += [row(cell, "default", own, "default"), row(cell, "laplace", other)]
+        rows += [row(cell, "gaussian", 2.9), row(cell, "peer", 0.1, "peer")]
+    (first,) = summary.portfolios(rows)
+    assert first["set"] == "default + laplace"
+    assert (first["over the best"], first["within"]) == (pytest.approx(1.0), 1.0)
 
 
 # Lower bounds
@@ -292,6 +345,37 @@ def test_no_projection_law_is_more_concentrated_than_the_bound_says(monkeypatch)
         monkeypatch.setattr(lower_bounds, "mean_chi", lambda degrees: 4 * chi(degrees))
         assert max(shares) > math.exp(lower_bounds.log_ball(p, k, r)), (p, k, r)
         monkeypatch.undo()
+
+
+@pytest.mark.parametrize(("p", "k"), [(6, 1), (8, 2)])
+def test_the_bound_on_concentration_is_the_dual_of_what_it_states(p, k):
+    spectra = np.array(list(partitions(24, p, 24 // k))) * k / 24
+    scale = np.mean(lower_bounds.mean_chi(np.arange(p, p - k, -1.0))) ** 2
+
+    def largest(t, r):
+        tails = -k / 2 * np.log(1 - 2 * t * spectra) - t * scale * spectra**2 / 2
+        return tails.sum(axis=1).max() - t * scale * (k - r**2) / 2
+
+    for r in (0.2, 0.4, 0.6):
+        stated = min(largest(t, r) for t in lower_bounds.TILTS)
+        assert stated < -0.1
+        assert stated - 1e-9 <= lower_bounds.log_ball(p, k, r) <= stated + 0.1
+
+
+def partitions(total, parts, largest=None):
+    """Descending tuples of `parts` integers >= 0 of this sum."""
+    if parts == 1:
+        if largest is None or total <= largest:
+            yield (total,)
+        return
+    for first in range(min(total, total if largest is None else largest), -1, -1):
+        for rest in partitions(total - first, parts - 1, first):
+            yield (first, *rest)
+
+
+def test_assouads_bound_is_the_one_computed_by_hand():
+    bound = lower_bounds.assouad(2, 1000, lambda m: 0.0 if m <= 10 else 1.0)
+    assert 9 / 2 * math.sqrt(2) / 1000 <= bound <= 10 / 2 * math.sqrt(2) / 1000
 
 
 def test_the_chi_mean_is_known():
