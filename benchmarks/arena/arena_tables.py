@@ -94,13 +94,13 @@ def scaled(name: str, family: str, table: Matrix) -> Contest:
 
     def door(intercept: float) -> RememberedRows:
         schema = Schema.from_bounds(-1.0, 1.0, names, radius=1.0, intercept=intercept)
-        return RememberedRows(schema, ArraySource(table, names))
+        return RememberedRows(schema, ArraySource(table, names), threads=1)
 
     return Contest(name, family, door(0.0), door(INTERCEPT))
 
 
 def bounded(name: str, task: ridge_comparison.Task) -> Contest:
-    door = RememberedRows(task.schema, open_source(task.frame, FileOptions(), ()))
+    door = RememberedRows(task.schema, open_source(task.frame, FileOptions(), ()), threads=1)
     return Contest(name, "public bounds", door, door)
 
 

@@ -41,7 +41,7 @@ WIDE = 200  # columns, above which mechanisms of many rounds or draws stay out
 MANY_ROUNDS = ("preconditioned", "heavy-tailed", "kapralov-talwar", "eigenvector-sampling")
 REMEMBERED = 64  # releases of a cell, for entrants that share one
 COSTLY = (*SLOW, "preconditioned", "heavy-tailed", "additive-wishart")
-FEW = 4
+FEW = 3
 OWN_INTERCEPT = ("standardized",)
 
 
