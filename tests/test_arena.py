@@ -22,7 +22,7 @@ cells = importlib.import_module("cells")
 entrants = importlib.import_module("entrants")
 lower_bounds = importlib.import_module("lower_bounds")
 matrix_errors = importlib.import_module("matrix_errors")
-peers = importlib.import_module("peers")
+paper_methods = importlib.import_module("paper_methods")
 ranking = importlib.import_module("ranking")
 summary = importlib.import_module("summary")
 
@@ -177,7 +177,7 @@ def test_everyone_but_simple_answers_finds_the_truth_where_privacy_is_cheap(made
             cell = cells.Cell("made up", neighbors, definition, 300.0)
             try:
                 estimate = entrant.estimate(contest, cell.budget, neighbors, 3)
-            except peers.MechanismError:
+            except paper_methods.MechanismError:
                 continue
             found = arena_tables.target(contest, contest.per_row(estimate))
             # Drawn directions are off by the root of the noise, noise by itself.
@@ -199,12 +199,14 @@ def test_the_scaled_identity_has_the_private_trace():
 
 def test_the_papers_constants_are_theirs():
     generator = np.random.default_rng(9)
-    noise = peers.paper_laplace(40, 0.5, Neighbors.ADD_REMOVE, generator)
+    noise = paper_methods.paper_laplace(40, 0.5, Neighbors.ADD_REMOVE, generator)
     assert np.mean(np.abs(noise)) == pytest.approx(2 * 40 / 0.5, rel=0.1)
     assert np.array_equal(noise, noise.T)
     contest = table_of(generator.standard_normal((3000, 3)))
     errors = [
-        np.linalg.norm(peers.dorsi(contest, PureDP(300.0), neighbors, 0) / 3000 - contest.truth)
+        np.linalg.norm(
+            paper_methods.dorsi(contest, PureDP(300.0), neighbors, 0) / 3000 - contest.truth
+        )
         for neighbors in Neighbors
     ]
     assert max(errors) / min(errors) == pytest.approx(2, rel=0.2)
@@ -223,8 +225,12 @@ def test_noise_added_by_hand_costs_no_more_than_its_budget(neighbors):
     generator = np.random.default_rng(4)
     d, draws = 4, 3000
     above = np.triu_indices(d)
-    laplace = [peers.vector_laplace(d, 0.7, neighbors, generator)[above] for _ in range(draws)]
-    gaussian = [peers.vector_gaussian(d, 0.7, neighbors, generator)[above] for _ in range(draws)]
+    laplace = [
+        paper_methods.vector_laplace(d, 0.7, neighbors, generator)[above] for _ in range(draws)
+    ]
+    gaussian = [
+        paper_methods.vector_gaussian(d, 0.7, neighbors, generator)[above] for _ in range(draws)
+    ]
     scale, deviation = np.mean(np.abs(laplace)), np.std(gaussian)
     worst_l1 = worst_l2 = 0.0
     for _ in range(3000):

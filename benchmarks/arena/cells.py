@@ -17,7 +17,7 @@ import numpy as np
 from arena_tables import TABLES, contest_named, target
 from entrants import DEFAULT, FEW, Entrant, entrants
 from matrix_errors import KINDS, errors
-from peers import peers
+from paper_methods import peers
 
 from dpcov.errors import MechanismError, MechanismRefused
 from dpcov.privacy import ZCDP, ApproxDP, Budget, Neighbors, PureDP

@@ -2,7 +2,7 @@
 
 Each entrant makes a (d, d) estimate of the second moment of a contest's rows, in squared units of
 an encoded row, under the budget and the relation that are stated. The papers' own algorithms are
-`peers`.
+`paper_methods`.
 """
 
 from __future__ import annotations
