@@ -323,6 +323,7 @@ def test_shares_and_the_advantage_are_over_cells():
     (found,) = both
     assert (found["cells"], found["within"], found["worse than a peer"]) == (2, 0.5, 0)
     assert found["advantage"] == pytest.approx(2.0)
+    assert found["in hindsight"] == pytest.approx(math.sqrt(4.0 / 1.0 * 2.0 / 1.5))
 
 
 def test_a_set_of_entrants_is_judged_by_its_best_in_each_cell():

@@ -56,13 +56,13 @@ def grouped(rows: list[Row], kind: str) -> dict[tuple[Any, ...], Group]:
     return found
 
 
-def best(group: Group, *roles: str) -> Row | None:
-    """The entrant of these roles with the least mean error."""
+def best(group: Group, *roles: str) -> Any:
+    """Row of the entrant of these roles with the least mean error; None if there is none."""
     fit = [row for row in group.values() if row["role"] in roles]
     return min(fit, key=lambda row: row["mean"]) if fit else None
 
 
-def compared(group: Group, other: Row | None) -> dict[str, Any]:
+def compared(group: Group, other: Any) -> dict[str, Any]:
     """The default's error over another's; `worse` counts what is beyond chance alone."""
     own = group[DEFAULT]
     if other is None or own["mean"] <= other["mean"]:
@@ -95,14 +95,18 @@ def regimes(rows: list[Row]) -> Iterator[Row]:
 
 
 def _shares(groups: list[Group]) -> Row:
+    """Against the best of everything else, and the best peer; `in hindsight`, the best of all's."""
     against_own = [compared(g, best(g, "mechanism", "variant", "simple")) for g in groups]
     against_peers = [compared(g, best(g, "peer")) for g in groups]
-    leads = [best(g, "peer")["mean"] / g[DEFAULT]["mean"] for g in groups]
+    peer = [best(g, "peer")["mean"] for g in groups]
+    own = [best(g, "default", "mechanism", "variant", "simple")["mean"] for g in groups]
+    leads = [theirs / g[DEFAULT]["mean"] for theirs, g in zip(peer, groups, strict=True)]
     return {
         "cells": len(groups),
         "within": float(np.mean([found["ratio"] <= BAR for found in against_own])),
         "not worse": float(np.mean([not found["worse"] for found in against_own])),
         "advantage": geometric(leads),
+        "in hindsight": geometric([a / b for a, b in zip(peer, own, strict=True)]),
         "worse than a peer": sum(found["worse"] for found in against_peers),
     }
 
