@@ -329,8 +329,12 @@ def test_shares_and_the_advantage_are_over_cells():
 def test_a_set_of_entrants_is_judged_by_its_best_in_each_cell():
     rows = []
     for cell, own, other in ((CELL, 1.0, 3.0), (OTHER, 3.0, 1.0)):
-        rows += [row(cell, "default", own, "default"), row(cell, "laplace", other)]
-        rows += [row(cell, "gaussian", 2.9), row(cell, "peer", 0.1, "peer")]
+        rows += [
+            row(cell, "default", own, "default"),
+            row(cell, "laplace", other, over=own / other),
+        ]
+        rows += [row(cell, "gaussian", 2.9, over=own / 2.9)]
+        rows += [row(cell, "peer", 0.1, "peer", over=10 * own)]
     (first,) = summary.portfolios(rows)
     assert first["set"] == "default + laplace"
     assert (first["over the best"], first["within"]) == (pytest.approx(1.0), 1.0)

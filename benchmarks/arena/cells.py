@@ -79,13 +79,11 @@ def repeats_for(columns: int) -> int:
     return next(repeats for most, repeats in REPEATS if columns <= most)
 
 
-def measured(
-    cell: Cell, repeats: int | None = None, field: Sequence[Entrant] | None = None
-) -> list[Row]:
+def measured(cell: Cell, repeats: int | None = None) -> list[Row]:
     """Errors of all entrants of a cell: a row for each entrant and kind of error."""
     contest = contest_named(cell.table)
     repeats = repeats or repeats_for(contest.features)
-    field = [entrant for entrant in field or everyone() if entrant.enters(contest)]
+    field = [entrant for entrant in everyone() if entrant.enters(contest)]
     found: dict[str, list[dict[str, float]]] = {entrant.name: [] for entrant in field}
     refusals = dict.fromkeys(found, 0)
     truth = target(contest, contest.truth)

@@ -19,6 +19,7 @@ from dpcov.entropy import Entropy, simulation_generator
 from dpcov.mechanisms import MECHANISMS, NuclearLaplace, options_of
 from dpcov.mechanisms.nuclear_laplace import PATIENCE
 from dpcov.planning import choose
+from dpcov.privacy import Neighbors
 
 if TYPE_CHECKING:
     from arena_tables import Contest
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from dpcov.denoise import Method
     from dpcov.mechanisms import Mechanism
-    from dpcov.privacy import Budget, Neighbors
+    from dpcov.privacy import Budget
     from dpcov.releases import Release
 
     Matrix = NDArray[np.float64]
@@ -126,17 +127,19 @@ def zero(contest: Contest, budget: Budget, neighbors: Neighbors, seed: int) -> M
 def isotropic(contest: Contest, budget: Budget, neighbors: Neighbors, seed: int) -> Matrix:
     """Identity times a private trace, on which the whole budget is spent.
 
-    The trace is shrunk in the manner of James and Stein, as the library does.
+    The trace is shrunk in the manner of James and Stein, as the library does. Where the number of
+    rows is public it bounds the trace, and tells the part of the intercept.
     """
     lattice = contest.door.lattice()
     law = choose(lattice, budget, neighbors).mechanism.calibrate(lattice, budget, neighbors)
     moment = contest.door.second_moments()[0]
     noisy = moment.trace() + law.trace_alone.sample(Entropy.seeded(seed))
-    trace = min(float(noisy), float(contest.rows * lattice.bound))
+    count = contest.rows if neighbors == Neighbors.REPLACE_ONE else None
+    trace = float(noisy) if count is None else min(float(noisy), float(count * lattice.bound))
     variance = law.trace_alone.standard_deviation**2
     kept = max(0.0, trace - 2 * variance / trace) if trace > 0 else 0.0
     diagonal = np.zeros(lattice.dimension)
-    corner = min(kept, float(contest.rows * lattice.intercept_units**2))
+    corner = min(kept, float((count or 0) * lattice.intercept_units**2))
     diagonal[: lattice.features] = (kept - corner) / lattice.features
     diagonal[lattice.features :] = corner
     return np.diag(diagonal) * lattice.step**2

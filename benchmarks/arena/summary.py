@@ -22,6 +22,7 @@ from dpcov.privacy import Neighbors
 
 BAR = 1.02
 ERRORS = 2.0  # standard errors that a ratio must differ by to count as different
+OTHERS = ("mechanism", "variant", "simple")  # whom the default must not be worse than
 PEER_BARS = {"pure": 2.5, "zcdp": 1.5}
 USES = {
     "private radius": "tables with few rows as long as the bound",
@@ -56,23 +57,25 @@ def grouped(rows: list[Row], kind: str) -> dict[tuple[Any, ...], Group]:
     return found
 
 
+def standing(row: Row) -> float:
+    """An entrant's error over the default's, from the draws that both have made."""
+    if row["method"] == DEFAULT:
+        return 1.0
+    over = row["default_over"]
+    return 1 / over if over > 0 else 0.0  # no error at all
+
+
 def best(group: Group, *roles: str) -> Any:
-    """Row of the entrant of these roles with the least mean error; None if there is none."""
+    """Row of the entrant of these roles with the least error; None if there is none."""
     fit = [row for row in group.values() if row["role"] in roles]
-    return min(fit, key=lambda row: row["mean"]) if fit else None
+    return min(fit, key=standing) if fit else None
 
 
-def compared(group: Group, other: Any) -> dict[str, Any]:
-    """The default's error over another's; `worse` counts what is beyond chance alone."""
-    own = group[DEFAULT]
-    if other is None or own["mean"] <= other["mean"]:
-        return {"ratio": 1.0 if other is None else _ratio(own, other), "se": 0.0, "worse": False}
-    ratio, se = _ratio(own, other), float(other["default_over_se"])
+def compared(other: Any) -> dict[str, Any]:
+    """The default's error over an entrant's; `worse` if it is over the bar beyond chance."""
+    ratio = 1.0 if other is None else 1 / standing(other) if standing(other) > 0 else math.inf
+    se = float(other["default_over_se"]) if ratio > 1 else 0.0
     return {"ratio": ratio, "se": se, "worse": bool(ratio - ERRORS * se > BAR)}
-
-
-def _ratio(own: Row, other: Row) -> float:
-    return float(own["mean"] / other["mean"]) if other["mean"] > 0 else math.inf
 
 
 def regimes(rows: list[Row]) -> Iterator[Row]:
@@ -96,18 +99,17 @@ def regimes(rows: list[Row]) -> Iterator[Row]:
 
 def _shares(groups: list[Group]) -> Row:
     """Against the best of everything else, and the best peer; `in hindsight`, the best of all's."""
-    against_own = [compared(g, best(g, "mechanism", "variant", "simple")) for g in groups]
-    against_peers = [compared(g, best(g, "peer")) for g in groups]
-    peer = [best(g, "peer")["mean"] for g in groups]
-    own = [best(g, "default", "mechanism", "variant", "simple")["mean"] for g in groups]
-    leads = [theirs / g[DEFAULT]["mean"] for theirs, g in zip(peer, groups, strict=True)]
+    others = [compared(best(g, *OTHERS)) for g in groups]
+    peer = [best(g, "peer") for g in groups]
+    own = [standing(best(g, "default", *OTHERS)) for g in groups]
+    leads = [standing(row) for row in peer]
     return {
         "cells": len(groups),
-        "within": float(np.mean([found["ratio"] <= BAR for found in against_own])),
-        "not worse": float(np.mean([not found["worse"] for found in against_own])),
+        "within": float(np.mean([found["ratio"] <= BAR for found in others])),
+        "not worse": float(np.mean([not found["worse"] for found in others])),
         "advantage": geometric(leads),
-        "in hindsight": geometric([a / b for a, b in zip(peer, own, strict=True)]),
-        "worse than a peer": sum(found["worse"] for found in against_peers),
+        "in hindsight": geometric([a / b for a, b in zip(leads, own, strict=True) if b > 0]),
+        "worse than a peer": sum(compared(row)["worse"] for row in peer),
     }
 
 
@@ -145,9 +147,9 @@ def losses(rows: list[Row], kind: str = "frobenius") -> Iterator[Row]:
     """
     found = []
     for key, group in grouped(rows, kind).items():
-        winner = best(group, "mechanism", "variant", "simple")
-        against = compared(group, winner)
-        if winner is None or against["ratio"] <= BAR:
+        winner = best(group, *OTHERS)
+        against = compared(winner)
+        if against["ratio"] <= BAR:
             continue
         private = [r for name, r in group.items() if "private radius" in name]
         found.append(
@@ -159,18 +161,17 @@ def losses(rows: list[Row], kind: str = "frobenius") -> Iterator[Row]:
                 "default": group[DEFAULT]["mean"],
                 "winner": winner["method"],
                 **against,
-                "standardized": _over(group, [group[n] for n in ("standardized",) if n in group]),
-                "private radius": _over(group, private),
+                "standardized": _over([group[n] for n in ("standardized",) if n in group]),
+                "private radius": _over(private),
                 "use": use(winner["method"]),
             }
         )
     yield from sorted(found, key=lambda row: (not row["worse"], -row["ratio"]))
 
 
-def _over(group: Group, others: list[Row]) -> float | None:
-    if not others:
-        return None
-    return _ratio(group[DEFAULT], min(others, key=lambda row: row["mean"]))
+def _over(others: list[Row]) -> float | None:
+    """The default's error over the least of these."""
+    return max((compared(row)["ratio"] for row in others), default=None)
 
 
 def use(winner: str) -> str:
@@ -183,11 +184,9 @@ def winners(rows: list[Row]) -> Iterator[Row]:
     cells = grouped(rows, "frobenius")
     for definition in DEFINITIONS:
         groups = [group for key, group in cells.items() if key[2] == definition]
-        found = [best(g, "mechanism", "variant", "simple") for g in groups]
-        counts = Counter(row["method"] for row in found if row is not None)
-        for name, count in counts.most_common():
-            own = [g for g, row in zip(groups, found, strict=True) if row and row["method"] == name]
-            gains = [compared(g, g[name])["ratio"] for g in own]
+        found = [best(g, DEFAULT, *OTHERS) for g in groups]
+        for name, count in Counter(row["method"] for row in found).most_common():
+            gains = [compared(row)["ratio"] for row in found if row["method"] == name]
             yield {
                 "part": "winner",
                 "definition": definition,
@@ -206,13 +205,12 @@ def portfolios(rows: list[Row], steps: int = 4) -> Iterator[Row]:
     cells = grouped(rows, "frobenius")
     for definition in DEFINITIONS:
         groups = [group for key, group in cells.items() if key[2] == definition]
-        least = [best(g, "default", "mechanism", "variant", "simple") for g in groups]
         names = {name for g in groups for name, row in g.items() if row["role"] != "peer"}
         errors = {
-            name: np.array([g[name]["mean"] if name in g else math.inf for g in groups])
+            name: np.array([standing(g[name]) if name in g else math.inf for g in groups])
             for name in names
         }
-        goal = np.array([row["mean"] for row in least if row is not None])
+        goal = np.array([standing(best(g, DEFAULT, *OTHERS)) for g in groups])
         chosen, reached = [DEFAULT], errors.get(DEFAULT, goal)
         for _ in range(steps if groups else 0):
             ratios = {
@@ -240,8 +238,8 @@ def peers(rows: list[Row]) -> Iterator[Row]:
         names = [name for group in groups for name, row in group.items() if row["role"] == "peer"]
         for name in dict.fromkeys(names):
             own = [group for group in groups if name in group]
-            found = [g[name]["mean"] / g[DEFAULT]["mean"] for g in own]
-            ahead = sum(compared(group, group[name])["worse"] for group in own)
+            found = [standing(group[name]) for group in own]
+            ahead = sum(compared(group[name])["worse"] for group in own)
             yield {
                 "part": "peer",
                 "definition": definition,
