@@ -39,9 +39,11 @@ NARROW = 10  # columns, above which mechanisms that take seconds for a release s
 FEW_ROWS, MANY_ROWS = 1000, 10_000  # between them mechanisms take part that compare all rows
 SLOW = ("unbounded-gaussian", "stable-covariance", "whitened", "ashtiani-liaw")
 WIDE = 200  # columns, above which mechanisms of many rounds or draws stay out
-MANY_ROUNDS = ("preconditioned", "heavy-tailed", "kapralov-talwar", "eigenvector-sampling")
+MANY_VALUES = 1_000_000  # rows times columns, above which mechanisms of many readings stay out
+MANY_READINGS = ("preconditioned", "heavy-tailed")
+MANY_ROUNDS = (*MANY_READINGS, "kapralov-talwar", "eigenvector-sampling")
 REMEMBERED = 64  # releases of a cell, for entrants that share one
-COSTLY = (*SLOW, "preconditioned", "heavy-tailed", "additive-wishart")
+COSTLY = (*SLOW, *MANY_READINGS, "additive-wishart")
 FEW = 3
 OWN_INTERCEPT = ("standardized",)
 
@@ -114,6 +116,8 @@ def affordable(name: str) -> Callable[[Contest], bool]:
             return d <= PATIENCE
         if name in SLOW:
             return contest.features <= NARROW and FEW_ROWS <= contest.rows <= MANY_ROWS
+        if name in MANY_READINGS and contest.rows * contest.features > MANY_VALUES:
+            return False
         return name not in MANY_ROUNDS or d <= WIDE
 
     return enters
