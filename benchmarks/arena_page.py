@@ -90,10 +90,10 @@ def _winners(rows: Cells) -> str:
 
 
 def _portfolios(rows: Cells) -> str:
-    lines = [["definition", "the best of", "error over the best of all", "within 1.05"]]
+    lines = [["error", "definition", "the best of", "over the best of all", "within 1.05"]]
     for row in _part(rows, "portfolio"):
         figures = [f"{row['over the best']:.3f}", f"{row['within']:.0%}"]
-        lines.append([TITLES[row["definition"]], row["set"], *figures])
+        lines.append([row["error"], TITLES[row["definition"]], row["set"], *figures])
     return _table(lines)
 
 

@@ -23,6 +23,7 @@ from dpcov.privacy import Neighbors
 BAR = 1.02
 ERRORS = 2.0  # standard errors that a ratio must differ by to count as different
 OTHERS = ("mechanism", "variant", "simple")  # whom the default must not be worse than
+GOALS = ("frobenius", "correlation", "relative", "ridge")
 PEER_BARS = {"pure": 2.5, "zcdp": 1.5}
 USES = {
     "private radius": "tables with few rows as long as the bound",
@@ -196,13 +197,13 @@ def winners(rows: list[Row]) -> Iterator[Row]:
             }
 
 
-def portfolios(rows: list[Row], steps: int = 4) -> Iterator[Row]:
+def portfolios(rows: list[Row], kind: str = "frobenius", steps: int = 4) -> Iterator[Row]:
     """What `auto` would gain by choosing well among more: entrants added to the default greedily.
 
     Each step adds the one that brings the best of the set closest to the best of all, in geometric
     mean over the cells of a definition; `within` is the share of cells where it is within 5 %.
     """
-    cells = grouped(rows, "frobenius")
+    cells = grouped(rows, kind)
     for definition in DEFINITIONS:
         groups = [group for key, group in cells.items() if key[2] == definition]
         names = {name for g in groups for name, row in g.items() if row["role"] != "peer"}
@@ -223,6 +224,7 @@ def portfolios(rows: list[Row], steps: int = 4) -> Iterator[Row]:
             chosen, reached = [*chosen, added], np.minimum(reached, errors[added])
             yield {
                 "part": "portfolio",
+                "error": kind,
                 "definition": definition,
                 "set": " + ".join(chosen),
                 "over the best": ratios[added],
@@ -329,5 +331,6 @@ def optimality(found: list[Row]) -> Iterator[Row]:
 
 def summed_up(rows: list[Row]) -> list[Row]:
     """All parts of the page."""
-    parts = (regimes, families, kinds, peers, winners, portfolios, losses, ranks)
-    return [*(row for part in parts for row in part(rows)), *optimality(list(bounds(rows)))]
+    parts = (regimes, families, kinds, peers, winners, losses, ranks)
+    goals = (row for kind in GOALS for row in portfolios(rows, kind))
+    return [*(row for part in parts for row in part(rows)), *goals, *optimality(list(bounds(rows)))]
