@@ -205,7 +205,11 @@ def portfolios(rows: list[Row], kind: str = "frobenius", steps: int = 4) -> Iter
     """
     cells = grouped(rows, kind)
     for definition in DEFINITIONS:
-        groups = [group for key, group in cells.items() if key[2] == definition]
+        groups = [
+            group
+            for key, group in cells.items()
+            if key[2] == definition and standing(best(group, DEFAULT, *OTHERS)) > 0
+        ]
         names = {name for g in groups for name, row in g.items() if row["role"] != "peer"}
         errors = {
             name: np.array([standing(g[name]) if name in g else math.inf for g in groups])
