@@ -326,6 +326,13 @@ def test_shares_and_the_advantage_are_over_cells():
     assert found["in hindsight"] == pytest.approx(math.sqrt(4.0 / 1.0 * 2.0 / 1.5))
 
 
+def test_an_error_beyond_all_numbers_is_not_taken_for_none():
+    default, lost = row(CELL, "default", 1.0, "default"), row(CELL, "preconditioned", 1e38, over=0)
+    perfect = row(CELL, "laplace", 0.0, over=math.nan)
+    assert list(summary.losses([default, lost])) == []
+    assert [found["ratio"] for found in summary.losses([default, perfect])] == [math.inf]
+
+
 def test_a_set_of_entrants_is_judged_by_its_best_in_each_cell():
     rows = []
     for cell, own, other in ((CELL, 1.0, 3.0), (OTHER, 3.0, 1.0)):

@@ -21,6 +21,7 @@ from ranking import critical_difference, mean_ranks
 from dpcov.privacy import Neighbors
 
 BAR = 1.02
+FORCE = 1.0  # epsilon, above which the lower bounds lose theirs: one row's exchange can be told
 ERRORS = 2.0  # standard errors that a ratio must differ by to count as different
 OTHERS = ("mechanism", "variant", "simple")  # whom the default must not be worse than
 GOALS = ("frobenius", "correlation", "relative", "ridge")
@@ -63,7 +64,9 @@ def standing(row: Row) -> float:
     if row["method"] == DEFAULT:
         return 1.0
     over = row["default_over"]
-    return 1 / over if over > 0 else 0.0  # no error at all
+    if math.isnan(over):
+        return 0.0  # it has no error at all
+    return 1 / over if over > 0 else math.inf
 
 
 def best(group: Group, *roles: str) -> Any:
@@ -287,7 +290,7 @@ def bounds(rows: list[Row]) -> Iterator[Row]:
     """The default's error beside what no mechanism can beat on all tables of the same size."""
     for key, group in grouped(rows, "frobenius").items():
         own = group[DEFAULT]
-        if own["family"] == "public bounds":
+        if own["family"] == "public bounds" or own["epsilon"] > FORCE:
             continue
         yield {
             "part": "bound",
