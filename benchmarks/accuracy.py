@@ -43,11 +43,12 @@ ZCDP_BARS = {
 
 
 class RememberedRows(Rows):
-    """A door that reads the table once for each radius, for repeating a mechanism many times."""
+    """A door that reads the table once for each question, for repeating a mechanism many times."""
 
-    def __init__(self, *door: Any) -> None:
-        super().__init__(*door)
+    def __init__(self, *door: Any, **options: Any) -> None:
+        super().__init__(*door, **options)
         self.answers: dict[float | None, list[SecondMoment]] = {}
+        self.counts: dict[tuple[float, ...], Any] = {}
 
     def second_moments(self, *, radius: float | None = None, **query: Any) -> list[SecondMoment]:
         if query:
@@ -55,6 +56,14 @@ class RememberedRows(Rows):
         if radius not in self.answers:
             self.answers[radius] = super().second_moments(radius=radius)
         return self.answers[radius]
+
+    def norm_counts(self, edges: Any, **query: Any) -> Any:
+        if query:
+            return super().norm_counts(edges, **query)
+        key = tuple(map(float, edges))
+        if key not in self.counts:
+            self.counts[key] = super().norm_counts(edges)
+        return self.counts[key].copy()
 
 
 def open_table(name: str) -> RememberedRows:

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from arena_page import arena
+
 ROOT = Path(__file__).parents[1]
 SNAPSHOTS = ROOT / "docs" / "results"
 Cells = list[dict[str, Any]]
@@ -155,6 +157,7 @@ def _peer_error(cell: dict[str, Any]) -> str:
 
 FIGURES: dict[str, tuple[str, Callable[[Cells], str]]] = {
     "accuracy": ("README.md", accuracy),
+    "arena": ("docs/arena.md", arena),
     "bench": ("README.md", bench),
     "bench-parts": ("docs/explanation/speed.md", parts),
     "bench-scaling": ("docs/explanation/speed.md", scaling),
@@ -181,7 +184,8 @@ def main(names: list[str]) -> None:
     SNAPSHOTS.mkdir(exist_ok=True)
     for name in names or FIGURES:
         page, _ = FIGURES[name]
-        shutil.copy(ROOT / "results" / f"{name}.json", SNAPSHOTS)
+        for measured in (ROOT / "results").glob(f"{name}.*"):
+            shutil.copy(measured, SNAPSHOTS)
         path = ROOT / page
         marked = re.compile(f"<!-- {name} -->.*<!-- /{name} -->", re.DOTALL)
         text, count = marked.subn(lambda _, name=name: rendered(name), path.read_text())

@@ -34,12 +34,14 @@ def _text(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def write(name: str, command: str, rows: Sequence[dict[str, Any]]) -> None:
+def write(
+    name: str, command: str, rows: Sequence[dict[str, Any]], *, folder: Path = RESULTS
+) -> None:
     """Write `results/name` as the design describes."""
-    RESULTS.mkdir(exist_ok=True)
+    folder.mkdir(exist_ok=True)
     document = {"command": command, "commit": _commit(), "machine": _machine(), "rows": list(rows)}
-    (RESULTS / name).write_text(json.dumps(document, indent=1) + "\n")
-    print(f"written to results/{name}")
+    (folder / name).write_text(json.dumps(document, indent=1) + "\n")
+    print(f"written to {folder.name}/{name}")
 
 
 def _commit() -> str:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcov.encoder import Encoder, codes_of
+from dpcov.cells import codes_of
+from dpcov.encoder import Encoder
 from dpcov.linear_map import FINE_UNITS, LinearMap
 from dpcov.moment import UNITS_PER_RADIUS
 from dpcov.schema import Categorical, Schema

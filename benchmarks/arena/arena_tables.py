@@ -1,0 +1,190 @@
+"""The tables of the arena: rows behind the library's door, the same for every entrant.
+
+Two preparations. *Scaled*: rows over the largest norm, as in the papers' experiments, no intercept;
+the target is the second moment. *Bounded*: columns with public bounds that a person wrote, and the
+library's default intercept; the target is the covariance about the mean.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import synthetic_tables
+
+import datasets
+import ridge_comparison
+from accuracy import RememberedRows
+from dpcov.schema import FileOptions, Schema
+from dpcov.sources import open_source
+from dpcov.sources.array import ArraySource
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Matrix = NDArray[np.float64]
+
+INTERCEPT = 0.3  # the library's default
+
+
+@dataclass(frozen=True)
+class Contest:
+    """A table as every entrant meets it.
+
+    Attributes
+    ----------
+    name, family : `family` is how the table was made or scaled.
+    door : what entrants ask.
+    centred_door : the same rows with an intercept, for entrants that need one.
+
+    """
+
+    name: str
+    family: str
+    door: RememberedRows
+    centred_door: RememberedRows
+
+    @property
+    def centred(self) -> bool:
+        """Whether the target is the covariance about the mean."""
+        return self.door.lattice().intercept_units > 0
+
+    @cached_property
+    def truth(self) -> Matrix:
+        """(d, d) exact second moment of the door's rows, over the count and the squared radius."""
+        return self.per_row(exact_moment(self.door))
+
+    @property
+    def rows(self) -> int:
+        return self.door.second_moments()[0].unit_count
+
+    @property
+    def features(self) -> int:
+        return self.door.lattice().features
+
+    def per_row(self, moment: Matrix) -> Matrix:
+        """A second moment over the number of rows and the squared radius."""
+        return moment / (self.rows * self.door.lattice().radius ** 2)
+
+
+def exact_moment(door: RememberedRows) -> Matrix:
+    """The door's exact answer in squared units of an encoded row."""
+    found = door.second_moments()[0]
+    return found.units.astype(np.float64) * found.lattice.step**2
+
+
+def target(contest: Contest, moment: Matrix) -> Matrix:
+    """(p, p) what is estimated, from a (d, d) moment over rows: the covariance if it is centred."""
+    p = contest.features
+    if not contest.centred:
+        return moment[:p, :p]
+    sums, corner = moment[:p, -1], moment[-1, -1]
+    if corner <= 0:
+        return np.zeros((p, p))
+    return moment[:p, :p] - np.outer(sums, sums) / corner
+
+
+def scaled(name: str, family: str, table: Matrix) -> Contest:
+    table = datasets.rows_over_largest_norm(np.asarray(table, np.float64))
+    names = tuple(f"x{j}" for j in range(table.shape[1]))
+
+    def door(intercept: float) -> RememberedRows:
+        schema = Schema.from_bounds(-1.0, 1.0, names, radius=1.0, intercept=intercept)
+        return RememberedRows(schema, ArraySource(table, names), threads=1)
+
+    return Contest(name, family, door(0.0), door(INTERCEPT))
+
+
+def bounded(name: str, task: ridge_comparison.Task) -> Contest:
+    door = RememberedRows(task.schema, open_source(task.frame, FileOptions(), ()), threads=1)
+    return Contest(name, "public bounds", door, door)
+
+
+def parkinsons() -> Matrix:
+    """195 x 22 voice measures."""
+    with (datasets.DATA / "parkinsons" / "parkinsons.data").open() as file:
+        rows = list(csv.reader(file))
+    kept = [j for j, name in enumerate(rows[0]) if name not in ("name", "status")]
+    return np.array([[float(row[j]) for j in kept] for row in rows[1:] if row])
+
+
+def telemonitoring() -> Matrix:
+    """5,875 x 20: targets and voice measures, without the subject and the time."""
+    path = datasets.DATA / "parkinsons_telemonitoring" / "parkinsons_updrs.data"
+    with path.open() as file:
+        rows = list(csv.reader(file))
+    kept = [j for j, name in enumerate(rows[0]) if name not in ("subject#", "test_time")]
+    return np.array([[float(row[j]) for j in kept] for row in rows[1:] if row])
+
+
+def colon() -> Matrix:
+    """62 x 300: the first genes of the file."""
+    import gzip
+
+    with gzip.open(datasets.DATA / "colon" / "I2000.txt.gz", "rt") as file:
+        genes = [line.split() for line in file if line.strip()]
+    return np.array(genes[:300], float).T
+
+
+def mnist() -> Matrix:
+    """10,000 x 196: pixels averaged two by two."""
+    import gzip
+
+    path = datasets.DATA / "mnist_t10k" / "t10k-images-idx3-ubyte.gz"
+    with gzip.open(path) as file:
+        pixels = np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, 14, 2, 14, 2)
+    return pixels.mean(axis=(2, 4)).reshape(-1, 196)
+
+
+def iris() -> Matrix:
+    from sklearn.datasets import load_iris
+
+    return load_iris().data
+
+
+def diabetes() -> Matrix:
+    from sklearn.datasets import load_diabetes
+
+    return load_diabetes().data
+
+
+REAL: dict[str, Callable[[], Matrix]] = {
+    "iris": iris,
+    "airfoil": datasets.airfoil,
+    "diabetes": diabetes,
+    "wine": datasets.wine,
+    "telemonitoring": telemonitoring,
+    "parkinsons": parkinsons,
+    "breast cancer": datasets.breast_cancer,
+    "digits": datasets.digits,
+    "adult": datasets.adult,
+    "mnist 14 x 14": mnist,
+    "colon, 300 genes": colon,
+}
+BOUNDED = ("airfoil", "diabetes", "wine", "california-like", "parkinsons", "adult hours")
+
+TABLES: dict[str, Callable[[], Contest]] = {
+    **{
+        name: lambda name=name, make=make: scaled(name, "real", make())  # type: ignore[misc]
+        for name, make in REAL.items()
+    },
+    **{
+        f"{name}, public bounds": lambda name=name: bounded(  # type: ignore[misc]
+            f"{name}, public bounds", ridge_comparison.TASKS[name]()
+        )
+        for name in BOUNDED
+    },
+    **{
+        name: lambda name=name, make=make: scaled(name, "synthetic", make())  # type: ignore[misc]
+        for name, make in synthetic_tables.TABLES.items()
+    },
+}
+
+
+@lru_cache(maxsize=4)
+def contest_named(name: str) -> Contest:
+    return TABLES[name]()

@@ -1,0 +1,166 @@
+"""Who competes: the library's default, each mechanism of its registry, variants, simple answers.
+
+Each entrant makes a (d, d) estimate of the second moment of a contest's rows, in squared units of
+an encoded row, under the budget and the relation that are stated. The papers' own algorithms are
+`paper_methods`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from dpcov.denoise import denoise
+from dpcov.entropy import Entropy, simulation_generator
+from dpcov.mechanisms import MECHANISMS, NuclearLaplace, options_of
+from dpcov.mechanisms.nuclear_laplace import PATIENCE
+from dpcov.planning import choose
+from dpcov.privacy import Neighbors
+
+if TYPE_CHECKING:
+    from arena_tables import Contest
+    from numpy.typing import NDArray
+
+    from dpcov.denoise import Method
+    from dpcov.mechanisms import Mechanism
+    from dpcov.privacy import Budget
+    from dpcov.releases import Release
+
+    Matrix = NDArray[np.float64]
+    Estimate = Callable[[Contest, Budget, Neighbors, int], Matrix]
+
+Role = Literal["default", "mechanism", "variant", "peer", "simple"]
+DEFAULT = "default"
+NARROW = 10  # columns, above which mechanisms that take seconds for a release stay out
+FEW_ROWS, MANY_ROWS = 1000, 10_000  # between them mechanisms take part that compare all rows
+SLOW = ("unbounded-gaussian", "stable-covariance", "whitened")
+ABSENT = ("ashtiani-liaw",)  # refuses tables of this size, after up to ten seconds
+WIDE = 200  # columns, above which mechanisms of many rounds or draws stay out
+MANY_VALUES = 1_000_000  # rows times columns, above which mechanisms of many readings stay out
+MANY_READINGS = ("preconditioned", "heavy-tailed")
+MANY_ROUNDS = (*MANY_READINGS, "kapralov-talwar", "eigenvector-sampling")
+REMEMBERED = 64  # releases of a cell, for entrants that share one
+COSTLY = (*SLOW, *MANY_READINGS, "additive-wishart")
+FEW = 3
+OWN_INTERCEPT = ("standardized",)
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A competitor; `enters` says from public numbers whether it takes part in a contest.
+
+    The `costly` are measured with at most `FEW` repeats.
+    `estimate` raises `MechanismError` where it can't keep the budget, and `MechanismRefused` where
+    refusing is its outcome: then its user has nothing, and the error is that of the zero matrix.
+    """
+
+    name: str
+    role: Role
+    estimate: Estimate
+    enters: Callable[[Contest], bool] = lambda contest: True
+    costly: bool = False
+
+
+@lru_cache(maxsize=REMEMBERED)
+def released(
+    contest: Contest, mechanism: Mechanism, budget: Budget, neighbors: Neighbors, seed: int
+) -> Release:
+    """A release of a contest's rows; entrants that differ by their denoising alone share it."""
+    door = contest.centred_door if mechanism.name in OWN_INTERCEPT else contest.door
+    return mechanism(door, budget=budget, neighbors=neighbors, entropy=Entropy.seeded(seed))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def denoised(
+    contest: Contest,
+    mechanism: Mechanism,
+    budget: Budget,
+    neighbors: Neighbors,
+    seed: int,
+    method: Method,
+) -> Matrix:
+    """The second moment of such a release after denoising."""
+    made = released(contest, mechanism, budget, neighbors, seed)
+    return denoise(made, method, generator=simulation_generator(seed)).second_moment()
+
+
+def default(method: Method = "shrink") -> Estimate:
+    """What the library releases where nothing but the budget is stated."""
+
+    def estimate(contest: Contest, budget: Budget, neighbors: Neighbors, seed: int) -> Matrix:
+        mechanism = choose(contest.door.lattice(), budget, neighbors).mechanism
+        return denoised(contest, mechanism, budget, neighbors, seed, method)
+
+    return estimate
+
+
+def of_registry(name: str, method: Method = "shrink", **fields: object) -> Estimate:
+    """A mechanism of the registry with the library's denoising."""
+    mechanism = MECHANISMS[name](**fields)
+
+    def estimate(contest: Contest, budget: Budget, neighbors: Neighbors, seed: int) -> Matrix:
+        return denoised(contest, mechanism, budget, neighbors, seed, method)
+
+    return estimate
+
+
+def affordable(name: str) -> Callable[[Contest], bool]:
+    """The arena's rule of exclusion: a release by this mechanism must not take many seconds."""
+
+    def enters(contest: Contest) -> bool:
+        d = contest.door.lattice().dimension
+        if name == NuclearLaplace.name:
+            return d <= PATIENCE
+        if name in SLOW:
+            return contest.features <= NARROW and FEW_ROWS <= contest.rows <= MANY_ROWS
+        if name in MANY_READINGS and contest.rows * contest.features > MANY_VALUES:
+            return False
+        return name not in MANY_ROUNDS or d <= WIDE
+
+    return enters
+
+
+def zero(contest: Contest, budget: Budget, neighbors: Neighbors, seed: int) -> Matrix:
+    """The matrix that costs nothing."""
+    return np.zeros_like(contest.truth)
+
+
+def isotropic(contest: Contest, budget: Budget, neighbors: Neighbors, seed: int) -> Matrix:
+    """Identity times a private trace, on which the whole budget is spent.
+
+    The trace is shrunk in the manner of James and Stein, as the library does. Where the number of
+    rows is public it bounds the trace, and tells the part of the intercept.
+    """
+    lattice = contest.door.lattice()
+    law = choose(lattice, budget, neighbors).mechanism.calibrate(lattice, budget, neighbors)
+    moment = contest.door.second_moments()[0]
+    noisy = moment.trace() + law.trace_alone.sample(Entropy.seeded(seed))
+    count = contest.rows if neighbors == Neighbors.REPLACE_ONE else None
+    trace = float(noisy) if count is None else min(float(noisy), float(count * lattice.bound))
+    variance = law.trace_alone.standard_deviation**2
+    kept = max(0.0, trace - 2 * variance / trace) if trace > 0 else 0.0
+    diagonal = np.zeros(lattice.dimension)
+    corner = min(kept, float((count or 0) * lattice.intercept_units**2))
+    diagonal[: lattice.features] = (kept - corner) / lattice.features
+    diagonal[lattice.features :] = corner
+    return np.diag(diagonal) * lattice.step**2
+
+
+def entrants() -> Iterator[Entrant]:
+    """Everyone but the peers; the default first."""
+    yield Entrant(DEFAULT, "default", default())
+    yield Entrant("default, projected", "variant", default("project"))
+    for name in MECHANISMS:
+        if name in ABSENT:
+            continue
+        costly = name in COSTLY
+        yield Entrant(name, "mechanism", of_registry(name), affordable(name), costly)
+        if "radius" in options_of(name):
+            private = of_registry(name, radius="private")
+            yield Entrant(f"{name}, private radius", "variant", private, affordable(name))
+    yield Entrant("zero matrix", "simple", zero)
+    yield Entrant("scaled identity", "simple", isotropic)

@@ -1,0 +1,88 @@
+"""How wrong an estimate of a covariance or second moment is, in the ways that matter to its users.
+
+Every error is 0 for the truth itself. Estimates need not be positive semidefinite.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Matrix = NDArray[np.float64]
+
+KINDS = ("frobenius", "spectral", "relative", "correlation", "ridge", "pca")
+PENALTY = 0.01  # of ridge regression, in mean variances of the estimate
+COMPONENTS = 3
+NEGLIGIBLE = 1e-12  # share of the largest variance below which a column is taken for constant
+
+
+def errors(estimate: Matrix, truth: Matrix) -> dict[str, float]:
+    """All kinds of error of a symmetric (p, p) estimate of a positive semidefinite matrix."""
+    difference = estimate - truth
+    kept = np.diag(truth) > NEGLIGIBLE * np.diag(truth).max()
+    return {
+        "frobenius": float(np.linalg.norm(difference)),
+        "spectral": float(np.abs(np.linalg.eigvalsh(difference)).max()),
+        "relative": relative(difference[np.ix_(kept, kept)], np.diag(truth)[kept]),
+        "correlation": correlation_error(estimate[np.ix_(kept, kept)], truth[np.ix_(kept, kept)]),
+        "ridge": ridge_loss(estimate, truth) - ridge_loss(truth, truth),
+        "pca": 1 - captured(estimate, truth) / captured(truth, truth),
+    }
+
+
+def relative(difference: Matrix, variances: Matrix) -> float:
+    """Root mean square of the entries' errors, each over the true deviations of its columns."""
+    deviations = np.sqrt(variances)
+    return float(np.linalg.norm(difference / np.outer(deviations, deviations)) / len(variances))
+
+
+def correlations(matrix: Matrix) -> Matrix:
+    """Correlations, 0 beside a column without variance; 1 on the diagonal."""
+    variances = np.diag(matrix)
+    positive = variances > NEGLIGIBLE * max(float(variances.max()), 0.0)
+    deviations = np.sqrt(np.where(positive, variances, 1.0))
+    found = np.clip(matrix / np.outer(deviations, deviations), -1, 1)
+    found[~positive] = found[:, ~positive] = 0.0
+    np.fill_diagonal(found, 1.0)
+    return found
+
+
+def correlation_error(estimate: Matrix, truth: Matrix) -> float:
+    """Root mean square error of the correlations of two columns."""
+    p = len(truth)
+    if p < 2:
+        return 0.0
+    off = np.linalg.norm(correlations(estimate) - correlations(truth))
+    return float(off / np.sqrt(p * (p - 1)))
+
+
+def ridge_loss(estimate: Matrix, truth: Matrix) -> float:
+    """1 - R^2 of ridge regression of a column on all others, mean over the columns.
+
+    Coefficients come from the positive semidefinite part of the estimate, R^2 from the truth; a
+    regression that is worse than none counts as none. With P the inverse of estimate + penalty I,
+    the residual of column j is v'x for v = P_j / P_jj (a penalty on j itself changes nothing).
+    """
+    values, vectors = np.linalg.eigh(estimate)
+    values = np.maximum(values, 0.0)
+    if values.sum() <= 0:
+        return 1.0
+    kept = np.diag(truth) > NEGLIGIBLE * np.diag(truth).max()
+    inverse = (vectors / (values + PENALTY * values.mean())) @ vectors.T
+    contrasts = inverse / np.diag(inverse)
+    left = np.einsum("ij,ij->j", contrasts, truth @ contrasts)[kept] / np.diag(truth)[kept]
+    return float(np.minimum(left, 1.0).mean())
+
+
+def captured(estimate: Matrix, truth: Matrix) -> float:
+    """Variance along the estimate's leading directions; on average, where it prefers none."""
+    count = min(COMPONENTS, len(truth) - 1)
+    values, vectors = np.linalg.eigh(estimate)
+    if np.ptp(values) <= NEGLIGIBLE * max(1e-300, float(np.abs(values).max())):
+        return count * float(np.trace(truth)) / len(truth)
+    leading = vectors[:, -count:]
+    return float(np.sum(leading * (truth @ leading)))

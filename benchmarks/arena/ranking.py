@@ -1,0 +1,50 @@
+"""Who is better over many tables: mean ranks, and how far apart they must be to tell.
+
+Friedman ranks with Nemenyi's critical difference (Demsar, "Statistical comparisons of classifiers
+over multiple data sets", JMLR 2006). A block is one table: cells of the same table are not
+independent, so their ranks are averaged first, which makes the difference a cautious one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.stats import rankdata, studentized_range
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Matrix = NDArray[np.float64]
+
+SIGNIFICANCE = 0.05
+
+
+def mean_ranks(errors: Matrix, blocks: list[str]) -> Matrix:
+    """(k,) mean over blocks of the mean ranks in each, from (cells, k) errors; 1 is the best.
+
+    Equal errors share their ranks.
+    """
+    ranks = rankdata(errors, axis=1)
+    names = np.array(blocks)
+    means = [ranks[names == name].mean(axis=0) for name in dict.fromkeys(blocks)]
+    return np.mean(means, axis=0)
+
+
+def critical_difference(competitors: int, blocks: int, significance: float = SIGNIFICANCE) -> float:
+    """Difference of two mean ranks that is significant by Nemenyi's test."""
+    quantile = studentized_range.ppf(1 - significance, competitors, np.inf) / math.sqrt(2)
+    return float(quantile * math.sqrt(competitors * (competitors + 1) / (6 * blocks)))
+
+
+def cliques(ranks: Mapping[str, float], difference: float) -> list[tuple[float, float]]:
+    """Ranges of ranks, each as wide as possible, whose ends the test does not tell apart."""
+    ordered = sorted(ranks.values())
+    found: list[tuple[float, float]] = []
+    for low in ordered:
+        high = max(rank for rank in ordered if rank - low <= difference)
+        if high > low and (not found or high > found[-1][1]):
+            found.append((low, high))
+    return found

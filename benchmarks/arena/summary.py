@@ -1,0 +1,343 @@
+"""What the cells say: where the default is best, where it loses and to whom, and who ranks where.
+
+`summed_up` gives the rows of `results/arena.json`, each with the `part` of the page it belongs to.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+from cells import DEFINITIONS, DELTA, Definition, Row
+from entrants import DEFAULT
+from lower_bounds import approximate, pure, zcdp
+from matrix_errors import KINDS
+from ranking import critical_difference, mean_ranks
+
+from dpcov.privacy import Neighbors
+
+BAR = 1.02
+FORCE = 1.0  # epsilon, above which the lower bounds lose theirs: one row's exchange can be told
+ERRORS = 2.0  # standard errors that a ratio must differ by to count as different
+OTHERS = ("mechanism", "variant", "simple")  # whom the default must not be worse than
+GOALS = ("frobenius", "correlation", "relative", "ridge")
+PEER_BARS = {"pure": 2.5, "zcdp": 1.5}
+USES = {
+    "private radius": "tables with few rows as long as the bound",
+    "standardized": "rows that are short about their mean, in units of their columns' spread",
+    "projected": "spectra that the simulation judges worse than the projection does",
+    "zero matrix": "where not even the trace rises above the noise",
+    "scaled identity": "where nothing but the trace rises above the noise",
+    "nuclear-laplace": "pure noise at few columns",
+    "matrix-laplace": "pure noise at any number of columns",
+    "separate-gaussian": "a few directions that hold nearly everything",
+    "separate-laplace": "a few directions that hold nearly everything",
+    "exponential-pca": "a few directions that hold nearly everything",
+    "eigenvector-sampling": "a few directions that hold nearly everything",
+    "kapralov-talwar": "a few directions that hold nearly everything",
+    "adaptive": "tables with few rows as long as the bound",
+    "gaussian": "Gaussian definitions",
+    "laplace": "noise entry by entry",
+    "preconditioned": "columns of very different sizes",
+    "heavy-tailed": "rows with bounded moments",
+    "wishart": "one-sided noise",
+}  # what an entrant whose name has this part is for; the first part that fits
+Group = dict[str, Row]
+
+
+def grouped(rows: list[Row], kind: str) -> dict[tuple[Any, ...], Group]:
+    """Entrants' rows of one kind of error, by cell and name."""
+    found: dict[tuple[Any, ...], Group] = {}
+    for row in rows:
+        if row["error"] == kind:
+            key = (row["table"], row["neighbors"], row["definition"], row["epsilon"])
+            found.setdefault(key, {})[row["method"]] = row
+    return found
+
+
+def standing(row: Row) -> float:
+    """An entrant's error over the default's, from the draws that both have made."""
+    if row["method"] == DEFAULT:
+        return 1.0
+    over = row["default_over"]
+    if math.isnan(over):
+        return 0.0  # it has no error at all
+    return 1 / over if over > 0 else math.inf
+
+
+def best(group: Group, *roles: str) -> Any:
+    """Row of the entrant of these roles with the least error; None if there is none."""
+    fit = [row for row in group.values() if row["role"] in roles]
+    return min(fit, key=standing) if fit else None
+
+
+def compared(other: Any) -> dict[str, Any]:
+    """The default's error over an entrant's; `worse` if it is over the bar beyond chance."""
+    ratio = 1.0 if other is None else 1 / standing(other) if standing(other) > 0 else math.inf
+    se = float(other["default_over_se"]) if ratio > 1 else 0.0
+    return {"ratio": ratio, "se": se, "worse": bool(ratio - ERRORS * se > BAR)}
+
+
+def regimes(rows: list[Row]) -> Iterator[Row]:
+    """The bars, for each definition and relation."""
+    cells = grouped(rows, "frobenius")
+    for definition, neighbors in product(DEFINITIONS, [*map(str, Neighbors), "both"]):
+        groups = [
+            group
+            for key, group in cells.items()
+            if key[2] == definition and neighbors in (key[1], "both")
+        ]
+        if groups:
+            yield {
+                "part": "regime",
+                "definition": definition,
+                "neighbors": neighbors,
+                **_shares(groups),
+                "peer bar": PEER_BARS.get(definition),
+            }
+
+
+def _shares(groups: list[Group]) -> Row:
+    """Against the best of everything else, and the best peer; `in hindsight`, the best of all's."""
+    others = [compared(best(g, *OTHERS)) for g in groups]
+    peer = [best(g, "peer") for g in groups]
+    own = [standing(best(g, "default", *OTHERS)) for g in groups]
+    leads = [standing(row) for row in peer]
+    return {
+        "cells": len(groups),
+        "within": float(np.mean([found["ratio"] <= BAR for found in others])),
+        "not worse": float(np.mean([not found["worse"] for found in others])),
+        "advantage": geometric(leads),
+        "in hindsight": geometric([a / b for a, b in zip(leads, own, strict=True) if b > 0]),
+        "worse than a peer": sum(compared(row)["worse"] for row in peer),
+    }
+
+
+def geometric(ratios: list[float]) -> float:
+    finite = [ratio for ratio in ratios if 0 < ratio < math.inf]
+    return float(np.exp(np.mean(np.log(finite)))) if finite else math.nan
+
+
+def kinds(rows: list[Row]) -> Iterator[Row]:
+    """The same shares for every kind of error."""
+    for kind, definition in product(KINDS, DEFINITIONS):
+        groups = [g for key, g in grouped(rows, kind).items() if key[2] == definition]
+        if groups:
+            yield {"part": "kind", "error": kind, "definition": definition, **_shares(groups)}
+
+
+def families(rows: list[Row]) -> Iterator[Row]:
+    """The same shares for every family of tables."""
+    cells = grouped(rows, "frobenius")
+    names = dict.fromkeys(group[DEFAULT]["family"] for group in cells.values())
+    for family, definition in product(names, DEFINITIONS):
+        groups = [
+            group
+            for key, group in cells.items()
+            if key[2] == definition and group[DEFAULT]["family"] == family
+        ]
+        if groups:
+            yield {"part": "family", "family": family, "definition": definition, **_shares(groups)}
+
+
+def losses(rows: list[Row], kind: str = "frobenius") -> Iterator[Row]:
+    """Cells where the default is over the bar: to whom it loses, and by how much.
+
+    `standardized` and `private radius` are the default's error over that of these variants.
+    """
+    found = []
+    for key, group in grouped(rows, kind).items():
+        winner = best(group, *OTHERS)
+        against = compared(winner)
+        if against["ratio"] <= BAR:
+            continue
+        private = [r for name, r in group.items() if "private radius" in name]
+        found.append(
+            {
+                "part": "loss",
+                **dict(zip(("table", "neighbors", "definition", "epsilon"), key, strict=True)),
+                "rows": winner["rows"],
+                "columns": winner["columns"],
+                "default": group[DEFAULT]["mean"],
+                "winner": winner["method"],
+                **against,
+                "standardized": _over([group[n] for n in ("standardized",) if n in group]),
+                "private radius": _over(private),
+                "use": use(winner["method"]),
+            }
+        )
+    yield from sorted(found, key=lambda row: (not row["worse"], -row["ratio"]))
+
+
+def _over(others: list[Row]) -> float | None:
+    """The default's error over the least of these."""
+    return max((compared(row)["ratio"] for row in others), default=None)
+
+
+def use(winner: str) -> str:
+    """What an entrant of this name is for."""
+    return next((words for part, words in USES.items() if part in winner), "other tables")
+
+
+def winners(rows: list[Row]) -> Iterator[Row]:
+    """How often each entrant but the peers is the best of a cell, for each definition."""
+    cells = grouped(rows, "frobenius")
+    for definition in DEFINITIONS:
+        groups = [group for key, group in cells.items() if key[2] == definition]
+        found = [best(g, DEFAULT, *OTHERS) for g in groups]
+        for name, count in Counter(row["method"] for row in found).most_common():
+            gains = [compared(row)["ratio"] for row in found if row["method"] == name]
+            yield {
+                "part": "winner",
+                "definition": definition,
+                "winner": name,
+                "cells": count,
+                "default over it": geometric(gains),
+            }
+
+
+def portfolios(rows: list[Row], kind: str = "frobenius", steps: int = 4) -> Iterator[Row]:
+    """What `auto` would gain by choosing well among more: entrants added to the default greedily.
+
+    Each step adds the one that brings the best of the set closest to the best of all, in geometric
+    mean over the cells of a definition; `within` is the share of cells where it is within 5 %.
+    """
+    cells = grouped(rows, kind)
+    for definition in DEFINITIONS:
+        groups = [
+            group
+            for key, group in cells.items()
+            if key[2] == definition and standing(best(group, DEFAULT, *OTHERS)) > 0
+        ]
+        names = {name for g in groups for name, row in g.items() if row["role"] != "peer"}
+        errors = {
+            name: np.array([standing(g[name]) if name in g else math.inf for g in groups])
+            for name in names
+        }
+        goal = np.array([standing(best(g, DEFAULT, *OTHERS)) for g in groups])
+        chosen, reached = [DEFAULT], errors.get(DEFAULT, goal)
+        for _ in range(steps if groups else 0):
+            ratios = {
+                name: geometric(list(np.minimum(reached, own) / goal))
+                for name, own in sorted(errors.items())
+            }
+            added = min(ratios, key=ratios.__getitem__)
+            if added in chosen:
+                break
+            chosen, reached = [*chosen, added], np.minimum(reached, errors[added])
+            yield {
+                "part": "portfolio",
+                "error": kind,
+                "definition": definition,
+                "set": " + ".join(chosen),
+                "over the best": ratios[added],
+                "within": float(np.mean(reached <= 1.05 * goal)),
+            }
+
+
+def peers(rows: list[Row]) -> Iterator[Row]:
+    """The error of each peer over the default's, geometric mean over the cells that it is in."""
+    cells = grouped(rows, "frobenius")
+    for definition in DEFINITIONS:
+        groups = [group for key, group in cells.items() if key[2] == definition]
+        names = [name for group in groups for name, row in group.items() if row["role"] == "peer"]
+        for name in dict.fromkeys(names):
+            own = [group for group in groups if name in group]
+            found = [standing(group[name]) for group in own]
+            ahead = sum(compared(group[name])["worse"] for group in own)
+            yield {
+                "part": "peer",
+                "definition": definition,
+                "peer": name,
+                "cells": len(own),
+                "over the default": geometric(found),
+                "better": ahead,
+            }
+
+
+def ranks(rows: list[Row]) -> Iterator[Row]:
+    """Mean ranks of those who take part in every cell of a definition."""
+    cells = grouped(rows, "frobenius")
+    for definition in DEFINITIONS:
+        groups = {key: group for key, group in cells.items() if key[2] == definition}
+        if not groups:
+            continue
+        names = [
+            name
+            for name in next(iter(groups.values()))
+            if all(name in group for group in groups.values())
+        ]
+        errors = np.array([[group[n]["mean"] for n in names] for group in groups.values()])
+        blocks = [key[0] for key in groups]
+        difference = critical_difference(len(names), len(set(blocks)))
+        found = mean_ranks(errors, blocks)
+        for at in np.argsort(found):
+            yield {
+                "part": "rank",
+                "definition": definition,
+                "method": names[at],
+                "rank": float(found[at]),
+                "tables": len(set(blocks)),
+                "difference": difference,
+            }
+
+
+def bounds(rows: list[Row]) -> Iterator[Row]:
+    """The default's error beside what no mechanism can beat on all tables of the same size."""
+    for key, group in grouped(rows, "frobenius").items():
+        own = group[DEFAULT]
+        if own["family"] == "public bounds" or own["epsilon"] > FORCE:
+            continue
+        yield {
+            "part": "bound",
+            **dict(zip(("table", "neighbors", "definition", "epsilon"), key, strict=True)),
+            "rows": own["rows"],
+            "columns": own["columns"],
+            "default": own["mean"],
+            "lower bound": lower_bound(
+                own["columns"], own["rows"], own["definition"], own["epsilon"],
+                own["neighbors"], own["trace"],
+            ),
+        }  # fmt: skip
+
+
+def lower_bound(
+    p: int, n: int, definition: Definition, epsilon: float, neighbors: str, trace: float
+) -> float:
+    steps = 2 if neighbors == Neighbors.ADD_REMOVE else 1
+    if definition == "pure":
+        return pure(p, n, epsilon, steps, trace)
+    if definition == "zcdp":
+        return zcdp(p, n, epsilon**2 / 2, steps, trace)
+    return approximate(p, n, epsilon, DELTA, steps, trace)
+
+
+def optimality(found: list[Row]) -> Iterator[Row]:
+    """How many times the lower bound the default's errors are, from rows of `bounds`."""
+    for definition, epsilon in product(DEFINITIONS, sorted({row["epsilon"] for row in found})):
+        ratios = [
+            row["default"] / row["lower bound"]
+            for row in found
+            if (row["definition"], row["epsilon"]) == (definition, epsilon) and row["lower bound"]
+        ]
+        if ratios:
+            yield {
+                "part": "optimality",
+                "definition": definition,
+                "epsilon": epsilon,
+                "cells": len(ratios),
+                "least": min(ratios),
+                "typical": geometric(ratios),
+                "largest": max(ratios),
+            }
+
+
+def summed_up(rows: list[Row]) -> list[Row]:
+    """All parts of the page."""
+    parts = (regimes, families, kinds, peers, winners, losses, ranks)
+    goals = (row for kind in GOALS for row in portfolios(rows, kind))
+    return [*(row for part in parts for row in part(rows)), *goals, *optimality(list(bounds(rows)))]
