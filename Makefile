@@ -5,8 +5,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Tests and benchmarks run side by side on all cores, each with one BLAS thread.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow test-all lint types bench bench-scaling persons spark accuracy reproduce engines frames analysis \
-	discriminant precision \
+.PHONY: help demo test test-slow test-all lint types bench bench-scaling peers arena notebooks persons \
+	spark accuracy reproduce engines frames analysis discriminant precision \
 	denoising pictures plan-calibration ridge-comparison interval-coverage mahalanobis trust mutants figures docs locks sbom schemas clean
 
 help: ## List the targets
@@ -47,6 +47,16 @@ bench: .venv/ready-bench ## Speed and memory against plain loops and peers
 
 bench-scaling: .venv/ready-bench ## Time and memory against rows, columns and workers
 	$(BIN)/python benchmarks/scaling.py
+
+peers: .venv/ready-bench ## Errors beside those of other libraries, where they are installed
+	$(ONE_THREAD) $(BIN)/python benchmarks/peers.py
+
+arena: .venv/ready-bench ## Everyone against everyone; goes on where it ended
+	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments:benchmarks/arena $(BIN)/python \
+		benchmarks/arena/arena.py --processes 2
+
+notebooks: .venv/ready-bench ## The stories of examples/ as notebooks
+	$(BIN)/python examples/notebooks.py
 
 persons: .venv/ready-bench ## Person-level privacy: memory at millions of persons, and what it costs
 	$(ONE_THREAD) $(BIN)/python benchmarks/persons.py
@@ -101,7 +111,7 @@ trust: .venv/ready-test ## Attacks on the library, and the figure that each give
 mutants: .venv/ready-test ## Small faults in the modules that carry the guarantee; tests must notice
 	$(ONE_THREAD) PYTHONPATH=benchmarks:trust $(BIN)/python trust/mutants.py
 
-figures: .venv/ready-bench ## Put measured results into the documents (after accuracy, bench, engines, trust)
+figures: .venv/ready-bench ## Put measured results into the documents (after accuracy, bench, bench-scaling, persons, engines, arena, trust)
 	$(BIN)/python benchmarks/figures.py
 
 docs: .venv/ready-docs ## The documentation site, in docs/_build; runs every page
