@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpcov.drafts import draft
 from dpcov.entropy import Entropy
 from dpcov.errors import SourceError
 from dpcov.linear_map import LinearMap
-from dpcov.schema import FileOptions, Schema, draft
+from dpcov.schema import FileOptions, Schema
 from dpcov.sources import base, open_rows, open_source
 from dpcov.sources.rows import Assignment
 from strategies import categorical, encode, gram, invalid_utf8, moment, numeric, same, schema_of

@@ -9,12 +9,14 @@ bring it nearer, and costs no privacy: the sets come from the schema.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpcov.denoise.projection import project
+from dpcov.moment import UNITS_PER_RADIUS
 from dpcov.schema import Categorical
 
 if TYPE_CHECKING:
@@ -35,7 +37,8 @@ class Structure:
     ----------
     zero, positive : (d, d) masks of entries that are 0, or not below it.
     indicators : positions of features that are 0 or 1 in a row that is not clipped.
-    intercept : t, where rows are never clipped, so that t C_jj = C_jt for the indicators; else 0.
+    intercept : t over the 1 of an indicator, where rows are never clipped, so that
+        t C_jj = C_jt for the indicators; else 0.
     within : (d, q) orthonormal basis of the directions in which rows can lie; None if all.
 
     """
@@ -64,7 +67,8 @@ class Structure:
         sure = np.array(flags + [True] * (d - p))
         positive[:] = sure[:, None] & sure
         whole = d > p and lattice.radius >= schema.largest_norm
-        intercept = release.intercept() if whole else 0.0
+        one = math.floor(UNITS_PER_RADIUS / lattice.radius)  # of an indicator, in lattice units
+        intercept = lattice.intercept_units / one if whole else 0.0
         full = [
             np.append(owners == name, -1 / intercept)
             for name, column in columns.items()
