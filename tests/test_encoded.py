@@ -151,6 +151,16 @@ def test_rows_inside_by_the_caps_alone_need_no_sum_of_squares(monkeypatch):
     assert certified
 
 
+def test_a_missing_number_counts_in_the_units_of_its_own_indicator():
+    column = {"kind": "numeric", "lower": -1, "upper": 1, "missing": "level"}
+    declared = Schema.parse({"columns": {"a": column, "b": column}})
+    columns = Columns(declared, np.array([5.0, 7.0, 11.0, 13.0]))
+    batch = pa.record_batch([[1.0, None], [None, 1.0]], ["a", "b"])
+    rows = np.empty((5, 2))
+    columns.write(columns.encode(batch), rows)
+    assert rows[:4].tolist() == [[5, 0], [0, 7], [0, 11], [13, 0]]
+
+
 @pytest.mark.parametrize("radius", [None, 0.7, 2.9])
 def test_the_largest_squared_norm_is_that_of_the_largest_row(radius):
     declared = schema(radius)
