@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from dpcov.printable import printable
 from dpcov.schema import Categorical, Ignored, Numeric, PersonUnit
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def draft(types: Mapping[str, Kind], options: FileOptions, stated: Stated | None
         lines += ["", "[file]", *(f"{key} = {_toml(value)}" for key, value in changed.items())]
     for name, declaration in columns.items():
         key = name if _BARE_KEY.fullmatch(name) else _toml(name)
-        hint = f"  # {_comment(known.hints[name])}" if name in known.hints else ""
+        hint = f"  # {printable(known.hints[name])}" if name in known.hints else ""
         lines += ["", f"[columns.{key}]{hint}"]
         lines += [f"{part} = {_toml(value)}" for part, value in declaration.items()]
         lines += [f"# {part} ={_EMPTY[part]}" for part in gaps(declaration)]
@@ -108,7 +109,3 @@ def _escaped(text: str) -> str:
         f"\\u{ord(c):04X}" if ord(c) < 32 or ord(c) == 127 else c
         for c in text.replace("\\", "\\\\").replace('"', '\\"')
     )
-
-
-def _comment(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text)

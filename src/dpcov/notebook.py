@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpcov.printable import printable
 from dpcov.releases import NOT_PRIVATE
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def table(
 def text(value: object) -> str:
     """Escaped text; a number in five digits, what is not printable as a question mark."""
     shown = f"{value:.5g}" if isinstance(value, float | np.floating) else str(value)
-    return escape("".join(c if c.isprintable() else "?" for c in shown))
+    return escape(printable(shown))
 
 
 def schema_html(schema: Schema) -> str:

@@ -15,6 +15,7 @@ from dpcov.analysis.correlation import clustered_order, clusters
 from dpcov.analysis.ols import OLS
 from dpcov.analysis.spectrum import NoisySpectrum, noisy_spectrum
 from dpcov.errors import ReleaseError
+from dpcov.printable import printable
 from dpcov.releases import Release
 
 if TYPE_CHECKING:
@@ -259,7 +260,7 @@ def curve(plan: Plan, *, ax: Axes | None = None) -> Axes:
 
 def shortened(name: str, longest: int = LONGEST_NAME) -> str:
     """A name fit for a picture: printable, and cut in the middle where it is long."""
-    text = "".join(c if c.isprintable() else "?" for c in name)
+    text = printable(name)
     if len(text) <= longest:
         return text
     return f"{text[: longest * 2 // 3 - 1]}…{text[-longest // 3 :]}"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from dpcov.drafts import Declaration, Stated, gaps
 from dpcov.errors import SchemaError
+from dpcov.printable import printable
 from dpcov.schema import PersonUnit, Schema
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class Interview:
     def _column(self, at: int, name: str) -> Move:
         """One column: the kind of answer, then what it needs."""
         known = self.answers.get(name)
-        self.say(f"\nColumn {at + 1} of {len(self.kinds)}: {shown(name)} ({self._type(name)})")
+        self.say(f"\nColumn {at + 1} of {len(self.kinds)}: {printable(name)} ({self._type(name)})")
         offer = "" if known is None else f" [Enter: {self._in_words(name, known)}]"
         while True:
             word = _completed(self.ask(f"What does it hold?{offer}"))
@@ -211,7 +212,7 @@ class Interview:
                 break
             self.say("Please a whole number from 1 to 1048576.")
         if self.unit is not None and self.unit.column != name:
-            self.say(f"{shown(self.unit.column)} is no longer the id, and left out.")
+            self.say(f"{printable(self.unit.column)} is no longer the id, and left out.")
         self.unit = PersonUnit(column=name, max_rows=int(text))
         self.answers[name] = {"kind": "ignored"}
         return True
@@ -246,7 +247,7 @@ class Interview:
         """Show everything and ask; False to go back."""
         self.say("\nThe schema:")
         for name, declaration in found.columns.items():
-            self.say(f"  {shown(name)}: {self._in_words(name, declaration)}")
+            self.say(f"  {printable(name)}: {self._in_words(name, declaration)}")
         while True:
             answer = self.ask("Write it? (yes, back, quit)").strip().lower()
             if answer and "quit".startswith(answer):
@@ -260,16 +261,11 @@ class Interview:
         if declaration["kind"] == "numeric":
             return f"numbers from {declaration['lower']:g} to {declaration['upper']:g}"
         if declaration["kind"] == "categorical":
-            levels = ", ".join(shown(str(level)) for level in declaration["levels"])
+            levels = ", ".join(printable(str(level)) for level in declaration["levels"])
             return f"categories {levels}"
         if self.unit is not None and self.unit.column == name:
             return f"person id, at most {self.unit.max_rows} rows of each"
         return "left out"
-
-
-def shown(name: str) -> str:
-    """A name on a terminal, on which control characters would act."""
-    return "".join(c if c.isprintable() else "?" for c in name)
 
 
 def _completed(answer: str) -> str:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dpcov.analysis.expected import expected_correlation_error
+from dpcov.printable import printable
 from dpcov.privacy import Unit
 
 if TYPE_CHECKING:
@@ -253,4 +254,4 @@ def plain(text: str) -> str:
     """Text without rich markup or control characters."""
     from rich.markup import escape
 
-    return escape("".join(c if c.isprintable() else "?" for c in text))
+    return escape(printable(text))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.table import Table
 
+from dpcov.printable import printable
 from dpcov.tables import (
     NOTHING_SHOWS,
     SEEDED,
@@ -145,7 +146,7 @@ def print_ols(release: Release, fit: OLS, *, as_csv: bool) -> None:
     """Coefficients of least squares with their errors and intervals."""
     if not as_csv:
         warn_if_seeded(release)
-        summary = "".join(c if c.isprintable() or c == "\n" else "?" for c in fit.summary())
+        summary = printable(fit.summary(), kept="\n")
         lines = summary.split("\n")
         rules = [at for at, line in enumerate(lines) if line and not line.strip("-")]
         if not narrower_than(len(lines[rules[0]])):

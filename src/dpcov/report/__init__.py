@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpcov.errors import OutputError
+from dpcov.printable import printable
 from dpcov.releases import Release, check_writable, write_atomically
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def render(
         loader=jinja2.PackageLoader("dpcov.report", "."),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
-        finalize=printable,
+        finalize=_finalized,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -77,11 +78,11 @@ def render(
     return environment.get_template("page.html").render(facts)
 
 
-def printable(value: Any) -> Any:
+def _finalized(value: Any) -> Any:
     """A value of the template; what is no printable character in a text becomes a question mark."""
     if not isinstance(value, str) or hasattr(value, "__html__"):
         return value
-    return "".join(c if c.isprintable() or c in KEPT else "?" for c in value)
+    return printable(value, KEPT)
 
 
 def write(release: Release, out: str | Path, *, force: bool = False, **options: Any) -> Path:
