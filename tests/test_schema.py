@@ -248,3 +248,15 @@ def test_a_draft_is_no_schema_until_bounds_are_declared():
         SchemaError, match=r"a\.lower, columns\.a\.upper\. Declare them from public"
     ):
         Schema.parse(tomllib.loads(draft({"a": "numeric"}, FileOptions())))
+
+
+def test_indicators_are_told_from_numbers():
+    schema = Schema.parse(
+        {
+            "columns": {
+                "age": {"kind": "numeric", "lower": 0, "upper": 1, "missing": "level"},
+                "sex": {"kind": "categorical", "levels": ["f", "m"]},
+            }
+        }
+    )
+    assert [feature.is_indicator for feature in schema.features] == [False, True, True, True]

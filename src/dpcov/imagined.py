@@ -108,22 +108,26 @@ class Guess:
 def imagined_moment(schema: Schema, lattice: Lattice, rows: int, guess: Guess) -> SecondMoment:
     """The second moment of `rows` rows of the imagined table, on the lattice of a release."""
     guess.check(schema)
-    if guess.like is not None:
-        mean = _moment_like(guess.like, schema, lattice)
-    else:
-        features = imagined_rows(schema, guess)
-        step = lattice.step
-        lengths = np.linalg.norm(features, axis=1) / (step * UNITS_PER_RADIUS)
-        units = features / np.maximum(lengths, 1.0)[:, None] / step
-        if lattice.intercept_units:
-            units = np.column_stack([units, np.full(len(units), float(lattice.intercept_units))])
-        mean = units.T @ units / len(units)
+    mean = (
+        _mean_of_rows(imagined_rows(schema, guess), lattice)
+        if guess.like is None
+        else _mean_like(guess.like, schema, lattice)
+    )
     whole = np.array([[round(float(x) * rows) for x in row] for row in mean], dtype=object)
     names = tuple(feature.name for feature in schema.features)
     return SecondMoment(whole, lattice, names, -(-rows // lattice.unit.max_rows))
 
 
-def _moment_like(release: Release, schema: Schema, lattice: Lattice) -> Matrix:
+def _mean_of_rows(features: Matrix, lattice: Lattice) -> Matrix:
+    """(d, d) second moment per row, in squared steps, of encoded rows that are clipped."""
+    lengths = np.linalg.norm(features, axis=1) / (lattice.step * UNITS_PER_RADIUS)
+    units = features / np.maximum(lengths, 1.0)[:, None] / lattice.step
+    if lattice.intercept_units:
+        units = np.column_stack([units, np.full(len(units), float(lattice.intercept_units))])
+    return np.asarray(units.T @ units / len(units))
+
+
+def _mean_like(release: Release, schema: Schema, lattice: Lattice) -> Matrix:
     """(d, d) second moment per row, in squared steps, of rows as those of the release.
 
     As if none were longer than the radius: clipping depends on more than two moments.

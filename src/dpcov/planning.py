@@ -67,9 +67,10 @@ def choose(
 
     """
     if goal != "frobenius" and rereadable:
+        mechanism = Standardized()
         with suppress(MechanismError):
-            Standardized().calibrate(lattice, budget, neighbors)
-            return Choice(Standardized(), f"for {goal}, rows are taken about private means")
+            mechanism.calibrate(lattice, budget, neighbors)
+            return Choice(mechanism, f"for {goal}, rows are taken about private means")
     noise = {}
     for kind in CANDIDATES:
         if kind is NuclearLaplace and lattice.dimension > PATIENCE:

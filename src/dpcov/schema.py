@@ -157,6 +157,11 @@ class Feature:
     center: float = 0.0
     scale: float = 1.0
 
+    @property
+    def is_indicator(self) -> bool:
+        """Whether it is 0 or 1: of a level, or of a missing number."""
+        return self.name != self.column
+
 
 class Schema(_Model):
     """What each column may hold, the radius of an encoded row, and who is protected.

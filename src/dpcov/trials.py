@@ -146,7 +146,7 @@ def targets_of(schema: Schema, target: str | None) -> tuple[int, ...]:
         if target not in names:
             raise SchemaError(f"There is no feature {target!r} in the schema to predict.")
         return (names.index(target),)
-    numeric = [at for at, feature in enumerate(schema.features) if feature.name == feature.column]
+    numeric = [at for at, feature in enumerate(schema.features) if not feature.is_indicator]
     places = np.linspace(0, len(numeric) - 1, min(TARGETS, len(numeric))).astype(int)
     return tuple(numeric[at] for at in dict.fromkeys(places.tolist()))
 

@@ -54,10 +54,7 @@ class Structure:
         """That of a release's schema; None without indicators, or where rows were mapped."""
         schema, lattice = release.schema, release.lattice
         features, columns = schema.features, schema.encoded_columns
-        flags = [
-            isinstance(columns[feature.column], Categorical) or feature.name != feature.column
-            for feature in features
-        ]
+        flags = [feature.is_indicator for feature in features]
         if release.linear_map is not None or not any(flags):
             return None
         d, p = lattice.dimension, lattice.features
