@@ -227,21 +227,20 @@ def asking(folder: Path, width: int = 80):
 
 
 def answered(screen: Terminal) -> None:
-    """Answer on a terminal, with a step back."""
-    screen.expect("Column 1 of 4: age")
-    screen.expect("What does it hold?")
-    screen.type("p\r")
-    screen.expect("Column 2 of 4: sex")
-    screen.type("back\r")
-    screen.expect("[Enter: numbers from 0 to 100]")
-    screen.type("age\r")
-    screen.expect("Column 2 of 4: sex")
-    screen.type("c\r")
-    screen.expect("Levels")
-    screen.type("m, f\r")
-    screen.expect("Column 3 of 4: income")
-    screen.type("d\r")
-    screen.expect("Write it?")
+    """Answer on a terminal, with a step back; type only once the question shows, as people do."""
+
+    def answer(column: str, question: str, text: str) -> None:
+        screen.expect(column)
+        screen.expect(question)
+        screen.type(f"{text}\r")
+
+    answer("Column 1 of 4: age", "What does it hold? ", "p")
+    answer("Column 2 of 4: sex", "What does it hold? ", "back")
+    answer("Column 1 of 4: age", "[Enter: numbers from 0 to 100] ", "age")
+    answer("Column 2 of 4: sex", "What does it hold? ", "c")
+    answer("With commas between", "Levels: ", "m, f")
+    answer("Column 3 of 4: income", "What does it hold? ", "d")
+    screen.expect("Write it? (yes, back, quit) ")
 
 
 @pytest.mark.parametrize("width", [60, 200])
