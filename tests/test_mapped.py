@@ -7,7 +7,7 @@ import pytest
 
 from dpcov.entropy import Entropy
 from dpcov.linear_map import LinearMap
-from dpcov.mechanisms import Gaussian, mapped
+from dpcov.mechanisms import Gaussian, mapped, radius
 from dpcov.privacy import ZCDP, Guarantee, Neighbors, Unit
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
@@ -72,7 +72,7 @@ def test_a_center_is_stated_wherever_a_feature_has_one(center):
 def test_counts_have_the_noise_of_as_many_rows_as_a_unit_has(k):
     lattice = open_rows(np.zeros((1, P)), SCHEMA).lattice()
     lattice = type(lattice)(P, 1.0, 0.0, Unit("id", k))
-    law = mapped.count_law(lattice, Fraction(1, 8), 8)
+    law = radius.count_law(lattice, Fraction(1, 8), 8)
     assert k**2 / (2 * (law.variance - 8)) == Fraction(1, 8)
 
 

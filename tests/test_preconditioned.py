@@ -12,7 +12,7 @@ from dpcov.denoise import denoise
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError, SourceError
 from dpcov.linear_map import LinearMap
-from dpcov.mechanisms import Gaussian, Preconditioned, additive, mapped, preconditioned
+from dpcov.mechanisms import Gaussian, Preconditioned, additive, mapped, preconditioned, radius
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP, exact
 from dpcov.releases import Release
 from dpcov.samplers.orthogonal import GaussianOrthogonal
@@ -90,7 +90,7 @@ def metered(monkeypatch, lattice, neighbors):
     """List to which the zCDP cost of every draw that is used is added."""
     costs, quiet = [], []
     matrix_sample = GaussianOrthogonal.sample
-    scalar_samples = mapped.ScalarGaussian.samples
+    scalar_samples = radius.ScalarGaussian.samples
     draws_of = additive.Draws.of
 
     def look(law, entropy):
@@ -114,7 +114,7 @@ def metered(monkeypatch, lattice, neighbors):
         return draws_of(calibration, entropy)
 
     monkeypatch.setattr(GaussianOrthogonal, "sample", look)
-    monkeypatch.setattr(mapped.ScalarGaussian, "samples", counts)
+    monkeypatch.setattr(radius.ScalarGaussian, "samples", counts)
     monkeypatch.setattr(additive.Draws, "of", final)
     return costs
 
@@ -177,7 +177,7 @@ def last_radius(far, seed, rho=1e-3):
     rows = generator.normal(size=(10_000, D))
     rows[:far] *= 10
     source = open_rows(rows / 100, Schema.from_bounds(-1, 1, NAMES, intercept=0.0))
-    law = mapped.count_law(source.lattice(), Fraction(rho) / 2, 0)
+    law = radius.count_law(source.lattice(), Fraction(rho) / 2, 0)
     radii = np.sqrt(D * mapped.SQUARED_RADII)
     shape = LinearMap.rounded(100 * np.eye(D))
     entropy = Entropy.seeded(seed)

@@ -266,3 +266,10 @@ def test_the_guarantee_reads_as_a_sentence() -> None:
 @pytest.mark.parametrize("budget", [PureDP(1e308), ZCDP(1e308), ApproxDP(1e308, 0.5)], ids=str)
 def test_the_guarantee_of_a_senseless_budget_still_reads(budget: Budget) -> None:
     assert words(budget).endswith(".")
+
+
+def test_neighbours_differ_by_one_unit_or_by_two_that_are_exchanged():
+    assert {relation: relation.sides for relation in Neighbors} == {
+        "add-remove": 1,
+        "replace-one": 2,
+    }

@@ -29,6 +29,11 @@ class Neighbors(StrEnum):
     ADD_REMOVE = "add-remove"
     REPLACE_ONE = "replace-one"
 
+    @property
+    def sides(self) -> int:
+        """How many units two neighbours differ by: one that appears, or two that are exchanged."""
+        return 2 if self == Neighbors.REPLACE_ONE else 1
+
 
 def neighbors_named(name: Neighbors | str) -> Neighbors:
     """The relation of this name."""

@@ -12,7 +12,7 @@ import numpy as np
 from dpcov.errors import MechanismError
 from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import additive, gaussian, spectral
-from dpcov.mechanisms.mapped import count_law, release_at, release_mapped
+from dpcov.mechanisms.mapped import release_at, release_mapped
 from dpcov.mechanisms.preconditioned import SLACK, look, number_of_rows
 from dpcov.mechanisms.primitives.bounded_moments import (
     STEP_ALPHA,
@@ -21,6 +21,7 @@ from dpcov.mechanisms.primitives.bounded_moments import (
     sample_size,
     steps,
 )
+from dpcov.mechanisms.radius import count_law
 from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 

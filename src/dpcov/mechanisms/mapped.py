@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.mechanisms import additive, gaussian
-from dpcov.privacy import Guarantee, Neighbors, exact
-from dpcov.samplers.scalars import ScalarGaussian
+from dpcov.mechanisms.radius import count_law
+from dpcov.privacy import Guarantee, exact
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from dpcov.entropy import Entropy
     from dpcov.linear_map import LinearMap
     from dpcov.mechanisms import Mechanism
-    from dpcov.moment import Lattice
     from dpcov.releases import Release
     from dpcov.samplers import ScalarLaw
     from dpcov.sources.rows import Rows
@@ -28,11 +27,6 @@ if TYPE_CHECKING:
 
 SQUARED_RADII = 2.0 ** (np.arange(-16, 49) / 4)  # candidates for round rows' radius, over p
 FALSE_ALARM = 0.001  # chance that noise in an empty bin of norms widens the radius
-
-
-def count_law(lattice: Lattice, rho: Fraction, extra: int) -> ScalarGaussian:
-    """Noise for a count of rows, of which a unit has at most k."""
-    return ScalarGaussian(Fraction(lattice.unit.max_rows) ** 2 / (2 * rho) + extra)
 
 
 def release_mapped(
@@ -57,8 +51,7 @@ def release_mapped(
     left = rho - for_radius
     if radii is None:
         radii = np.sqrt(rows.lattice().features * SQUARED_RADII)
-    sides = 2 if guarantee.neighbors == Neighbors.REPLACE_ONE else 1
-    counts = count_law(rows.lattice(), for_radius / sides, extra)
+    counts = count_law(rows.lattice(), for_radius / guarantee.neighbors.sides, extra)
     clipped = rows.lattice().features ** 1.5 / math.sqrt(2 * float(left))
     radius = private_radius(rows, shape, radii, counts, clipped, entropy)
     final = gaussian.calibration(rows.lattice(), guarantee, left, extra, trace_share)

@@ -11,7 +11,8 @@ import numpy as np
 from dpcov.errors import MechanismError
 from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import additive, gaussian, spectral
-from dpcov.mechanisms.mapped import count_law, release_mapped
+from dpcov.mechanisms.mapped import release_mapped
+from dpcov.mechanisms.radius import count_law
 from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 
@@ -162,7 +163,7 @@ class Preconditioned:
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
         rho, extra = gaussian.concentration(self.name, budget)
         neighbors = Neighbors(neighbors)
-        moved = 2 if neighbors == Neighbors.REPLACE_ONE else 1
+        moved = neighbors.sides
         return Calibration(
             Guarantee(budget, neighbors, lattice.unit),
             gaussian.matrix_noise(lattice, neighbors, self._rho_of_look(rho), extra),

@@ -74,8 +74,7 @@ def laplace_counts(
     lattice: Lattice, neighbors: Neighbors, epsilon: Fraction
 ) -> ScalarLaplace | None:
     """Noise for each count of an epsilon-DP histogram; None if nothing is spent on it."""
-    sides = 2 if neighbors == Neighbors.REPLACE_ONE else 1
-    return ScalarLaplace(sides * lattice.unit.max_rows / epsilon) if epsilon > 0 else None
+    return ScalarLaplace(neighbors.sides * lattice.unit.max_rows / epsilon) if epsilon > 0 else None
 
 
 def gaussian_counts(
@@ -85,10 +84,12 @@ def gaussian_counts(
 
     `extra` is added to the variance, as for the matrix (`gaussian.concentration`).
     """
-    squared = Fraction(lattice.unit.max_rows) ** 2 * (
-        2 if neighbors == Neighbors.REPLACE_ONE else 1
-    )
-    return ScalarGaussian(squared / (2 * rho) + extra) if rho > 0 else None
+    return count_law(lattice, rho / neighbors.sides, extra) if rho > 0 else None
+
+
+def count_law(lattice: Lattice, rho: Fraction, extra: int) -> ScalarGaussian:
+    """Noise for a count of rows, of which a unit has at most k."""
+    return ScalarGaussian(Fraction(lattice.unit.max_rows) ** 2 / (2 * rho) + extra)
 
 
 def chooser(

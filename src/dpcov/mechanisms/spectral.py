@@ -67,7 +67,7 @@ def concentration(lattice: Lattice, neighbors: Neighbors, epsilon: Fraction) -> 
     [-k B^2, k B^2], and each factor can reach e^(t k B^2): t = epsilon / 2 k B^2. Projecting C on a
     public subspace shortens rows, so the same t serves there.
     """
-    sides = 2 if neighbors == Neighbors.REPLACE_ONE else 1
+    sides = neighbors.sides
     return float(epsilon / (sides * lattice.unit_bound)) * (1 - 2.0**-40)
 
 

@@ -12,9 +12,10 @@ import numpy as np
 from dpcov.errors import MechanismError
 from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import additive, gaussian, spectral
-from dpcov.mechanisms.mapped import count_law, private_radius, release_at
+from dpcov.mechanisms.mapped import private_radius, release_at
 from dpcov.mechanisms.nuclear_laplace import PATIENCE
 from dpcov.mechanisms.pure import nuclear_calibration, pure_epsilon
+from dpcov.mechanisms.radius import count_law
 from dpcov.moment import UNITS_PER_RADIUS
 from dpcov.privacy import Guarantee, Neighbors, PureDP, exact
 from dpcov.samplers.nuclear import NuclearLaplace
@@ -172,7 +173,7 @@ class Standardized:
             )
         neighbors = Neighbors(neighbors)
         guarantee = Guarantee(budget, neighbors, lattice.unit)
-        sides = 2 if neighbors == Neighbors.REPLACE_ONE else 1
+        sides = neighbors.sides
         squared, absolute = look_sensitivities(lattice, neighbors)
         if isinstance(budget, PureDP):
             epsilon = pure_epsilon(self.name, budget)
@@ -227,7 +228,7 @@ def look_sensitivities(lattice: Lattice, neighbors: Neighbors) -> tuple[Fraction
     squares = side**2 * largest**2 + constant**4
     products = side**2 * constant**2
     absolute = side**2 + constant * side * (math.isqrt(p - 1) + 1) + constant**2
-    two = 2 if neighbors == Neighbors.REPLACE_ONE else 1
+    two = neighbors.sides
     return Fraction(k**2 * (two * squares + two**2 * products)), Fraction(k * two * absolute)
 
 

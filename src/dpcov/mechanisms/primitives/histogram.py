@@ -64,7 +64,7 @@ class StabilityHistogram:
 
     @property
     def noise(self) -> ScalarLaplace:
-        sides = 2 if self.neighbors == Neighbors.REPLACE_ONE else 1
+        sides = self.neighbors.sides
         return ScalarLaplace(sides * self.votes / self.epsilon)
 
     @property
@@ -120,7 +120,7 @@ class GaussianHistograms:
     @property
     def noise(self) -> ScalarGaussian:
         """Noise of a count, in 2^-20 votes."""
-        sides = 2 if self.neighbors == Neighbors.REPLACE_ONE else 1
+        sides = self.neighbors.sides
         return ScalarGaussian(
             sides * self.batch * (VOTE / Fraction(self.mu)) ** 2 + ROUNDING_VARIANCE
         )
