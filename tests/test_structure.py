@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy.optimize import least_squares
 
 import dpcov
 from dpcov.denoise import denoise
 from dpcov.denoise.structure import Structure
 from dpcov.entropy import simulation_generator
+from dpcov.moment import Lattice
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
 from tables_for_tests import mixed_table
@@ -33,11 +35,13 @@ EXTRA: dict[str, dict[str, Any]] = {
     "persons": {"unit": {"column": "who", "max_rows": 3}},
     "weighted": {"weight": {"column": "weight", "maximum": 2}},
 }
-WHOLE = ("plain", "persons", "weighted")
+MAPPED = "mapped"  # a plain table, its rows about their means in units of their spread
+WHOLE = ("plain", "persons", "weighted", MAPPED)
+KINDS = (*EXTRA, MAPPED)
 
 
 def schema(kind: str) -> Schema:
-    return Schema.parse({"columns": COLUMNS, **EXTRA[kind]})
+    return Schema.parse({"columns": COLUMNS, **EXTRA.get(kind, {})})
 
 
 def table(kind: str) -> pa.Table:
@@ -48,12 +52,22 @@ def table(kind: str) -> pa.Table:
 @lru_cache
 def released(kind: str, seed: int = 0, epsilon: float = 2.0, **more: Any) -> dpcov.Release:
     declared = schema(kind)
+    if kind == MAPPED:
+        more["mechanism"], epsilon = "standardized", 30.0  # so that the look tells the means
     return dpcov.release(table(kind), schema=declared, epsilon=epsilon, seed=seed, **more)
 
 
 def exact(kind: str) -> np.ndarray:
     moment = open_rows(table(kind), schema(kind)).second_moments()[0]
-    return moment.units.astype(float) * moment.lattice.step**2
+    truth = moment.units.astype(float) * moment.lattice.step**2
+    return truth if kind != MAPPED else about(released(kind), truth, moment.lattice)
+
+
+def about(release: dpcov.Release, moment: np.ndarray, lattice: Lattice) -> np.ndarray:
+    """What a moment becomes under the release's map, with the release's intercept."""
+    weights = np.ones(len(moment))
+    weights[-1] = release.intercept() / (lattice.intercept_units * lattice.step)
+    return release.mapped(moment * np.outer(weights, weights))
 
 
 def structure(kind: str) -> Structure:
@@ -62,7 +76,7 @@ def structure(kind: str) -> Structure:
     return found
 
 
-@pytest.mark.parametrize("kind", EXTRA)
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_moment_is_as_the_schema_implies(kind: str) -> None:
     truth, found = exact(kind), structure(kind)
     assert found.entries(truth) == pytest.approx(truth, abs=1e-3)
@@ -77,11 +91,40 @@ def test_every_moment_is_as_the_schema_implies(kind: str) -> None:
 
 def test_a_radius_that_clips_breaks_the_squares_of_indicators() -> None:
     truth, found = exact("clipped"), structure("clipped")
-    wrong = replace(found, intercept=released("clipped").intercept())
+    whole = structure("plain")
+    wrong = replace(found, intercept=released("clipped").intercept(), blocks=whole.blocks)
     assert np.abs(wrong.entries(truth) - truth).max() > 1
 
 
-@pytest.mark.parametrize("kind", EXTRA)
+@pytest.mark.parametrize("field", ["units", "centers", "intercept"])
+def test_a_map_that_is_not_the_rows_breaks_what_levels_imply(field: str) -> None:
+    truth, found = exact(MAPPED), structure(MAPPED)
+    wrong = replace(found, **{field: 1.1 * getattr(found, field)})
+    assert np.abs(wrong.entries(truth) - truth).max() > 1
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+def test_sums_of_indicators_are_the_least_squares_ones(kind: str) -> None:
+    truth, found = exact(kind), structure(kind)
+    noise = np.random.default_rng(3).normal(size=truth.shape)
+    noisy = truth + noise + noise.T
+    rows = noisy[-1, -1] / found.intercept**2
+    block = found.blocks[0]
+    units, centers = found.units[block], found.centers[block]
+
+    def residual(sums: np.ndarray) -> np.ndarray:
+        base = np.outer(centers, sums) + np.outer(sums, centers) + rows * np.outer(centers, centers)
+        implied = np.diag(units * (rows * centers + sums)) - base
+        products = noisy[block, -1] - found.intercept * sums
+        return np.append((noisy[np.ix_(block, block)] - implied).ravel(), np.sqrt(2) * products)
+
+    best = least_squares(residual, np.zeros(len(block))).x
+    least = -rows * centers  # where no row has the level
+    assert np.count_nonzero(best > least) >= 5
+    assert found._sums(noisy, block, rows) == pytest.approx(np.maximum(best, least), rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(5))
 def test_an_estimate_only_comes_nearer(kind: str, seed: int) -> None:
     truth, found = exact(kind), structure(kind)
@@ -93,35 +136,44 @@ def test_an_estimate_only_comes_nearer(kind: str, seed: int) -> None:
     assert np.linalg.eigvalsh(fitted)[0] > -1e-6 * np.trace(truth)
 
 
-def errors(wrong: bool, monkeypatch: pytest.MonkeyPatch) -> float:
+def errors(kind: str, wrong: bool, monkeypatch: pytest.MonkeyPatch) -> float:
     """Mean Frobenius error of denoised releases; with the columns' places mixed up if `wrong`."""
     made = Structure.of
-    order = np.random.default_rng(1).permutation(len(schema("no intercept").features))
+    order = np.random.default_rng(1).permutation(len(schema(kind).features))
 
     def mixed_up(release: dpcov.Release) -> Structure | None:
         found = made(release)
         assert found is not None
+        if kind == MAPPED:
+            return replace(found, centers=np.append(found.centers[order], 0.0))
         places = np.ix_(order, order)
         return replace(found, zero=found.zero[places], positive=found.positive[places])
 
     if wrong:
         monkeypatch.setattr(Structure, "of", mixed_up)
-    truth = exact("no intercept")
-    found = [
-        denoise(released("no intercept", seed), generator=simulation_generator(seed))
-        for seed in range(6)
-    ]
-    return float(np.mean([np.linalg.norm(one.second_moment() - truth) for one in found]))
+    moment = open_rows(table(kind), schema(kind)).second_moments()[0]
+    truth = moment.units.astype(float) * moment.lattice.step**2
+    found = []
+    for seed in range(6):
+        release = denoise(released(kind, seed), generator=simulation_generator(seed))
+        exactly = about(release, truth, moment.lattice) if kind == MAPPED else truth
+        found.append(np.linalg.norm(release.mapped(release.second_moment()) - exactly))
+    return float(np.mean(found))
 
 
-def test_releases_gain_by_their_levels(monkeypatch: pytest.MonkeyPatch) -> None:
-    right, wrong = errors(False, monkeypatch), errors(True, monkeypatch)
+@pytest.mark.parametrize("kind", ["no intercept", MAPPED])
+def test_releases_gain_by_their_levels(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right, wrong = errors(kind, False, monkeypatch), errors(kind, True, monkeypatch)
     monkeypatch.setattr(Structure, "of", lambda release: None)
-    without = errors(False, monkeypatch)
+    without = errors(kind, False, monkeypatch)
     assert right < 0.9 * without < 0.9 * wrong
 
 
-def test_without_levels_or_with_mapped_rows_nothing_is_implied() -> None:
+def test_without_levels_or_with_features_mixed_nothing_is_implied() -> None:
     numbers = np.random.default_rng(0).uniform(-1, 1, (100, 3))
     assert Structure.of(dpcov.release(numbers, lower=-1, upper=1, epsilon=1.0)) is None
-    assert Structure.of(released("plain", mechanism="standardized")) is None
+    mixed = dpcov.release(
+        table("plain"), schema=schema("plain"), mechanism="preconditioned", rho=1.0, seed=0
+    )
+    assert mixed.linear_map is not None
+    assert Structure.of(mixed) is None

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
 
     Matrix = NDArray[np.float64]
+    Vector = NDArray[np.float64]
 
 ROUNDS = 6  # of the alternating projections; more gain less than 2 % (measured on adult)
 
@@ -33,48 +34,58 @@ ROUNDS = 6  # of the alternating projections; more gain less than 2 % (measured 
 class Structure:
     """Convex sets that hold the second moment of any rows of a schema.
 
+    A row holds z_j - c_j of feature j in units of 1/u_j, and the intercept t. With N rows whose
+    sums are g_j, products of features sum to u_i u_j sum z_i z_j - B_ij,
+
+        B = k g' + g k' + N k k',   k_j = u_j c_j.
+
     Attributes
     ----------
-    zero, positive : (d, d) masks of entries that are 0, or not below it.
-    indicators : positions of features that are 0 or 1 in a row that is not clipped.
-    intercept : t over the 1 of an indicator, where rows are never clipped, so that
-        t C_jj = C_jt for the indicators; else 0.
+    zero, positive : (d, d) masks of products sum z_i z_j that are 0, or not below it.
+    blocks : positions of the indicators of each column, where t tells their sums; else none.
+    units, centers : (d,) u and k; 1 and 0 where rows were not mapped.
+    intercept : t, in the same units.
     within : (d, q) orthonormal basis of the directions in which rows can lie; None if all.
 
     """
 
     zero: NDArray[np.bool_]
     positive: NDArray[np.bool_]
-    indicators: NDArray[np.intp]
+    blocks: tuple[NDArray[np.intp], ...]
+    units: Vector
+    centers: Vector
     intercept: float
     within: Matrix | None
 
     @classmethod
     def of(cls, release: Release) -> Structure | None:
-        """That of a release's schema; None without indicators, or where rows were mapped."""
+        """That of a release's schema; None without indicators, or where a map mixed features."""
         schema, lattice = release.schema, release.lattice
         features, columns = schema.features, schema.encoded_columns
-        flags = [feature.is_indicator for feature in features]
-        if release.linear_map is not None or not any(flags):
+        flags = np.array([feature.is_indicator for feature in features])
+        scales = _scales(release)
+        if scales is None or not flags.any():
             return None
         d, p = lattice.dimension, lattice.features
         owners = np.array([feature.column for feature in features])
-        zero, positive = np.zeros((d, d), bool), np.zeros((d, d), bool)
+        zero = np.zeros((d, d), bool)
         zero[:p, :p] = (owners[:, None] == owners) & ~np.eye(p, dtype=bool)
-        sure = np.array(flags + [True] * (d - p))
-        positive[:] = sure[:, None] & sure
-        whole = d > p and lattice.radius >= schema.largest_norm
-        one = math.floor(UNITS_PER_RADIUS / lattice.radius)  # of an indicator, in lattice units
-        intercept = lattice.intercept_units / one if whole else 0.0
-        full = [
-            np.append(owners == name, -1 / intercept)
-            for name, column in columns.items()
-            if whole
-            and isinstance(column, Categorical)
-            and column.other
-            and column.missing == "level"
-        ]
-        return cls(zero, positive, np.flatnonzero(flags), intercept, _complement(full))
+        sure = np.ones(d, bool)
+        sure[:p] = flags
+        units, centers, intercept = scales
+        blocks, sums_to_one = [], []
+        for name, column in columns.items() if intercept else ():
+            at = np.flatnonzero(flags & (owners == name))
+            if len(at):
+                blocks.append(at)
+            if isinstance(column, Categorical) and column.other and column.missing == "level":
+                relation = np.zeros(d)
+                relation[at] = 1 / units[at]
+                relation[-1] = (np.sum(centers[at] / units[at]) - 1) / intercept
+                sums_to_one.append(relation)
+        within = _complement(sums_to_one)
+        positive = sure[:, None] & sure
+        return cls(zero, positive, tuple(blocks), units, centers, intercept, within)
 
     def fit(self, matrix: Matrix, trace: float) -> Matrix:
         """The positive semidefinite matrix of this trace nearest to (d, d) `matrix`, nearly.
@@ -91,20 +102,60 @@ class Structure:
 
     def entries(self, matrix: Matrix) -> Matrix:
         """Nearest symmetric matrix whose entries are as they must be."""
-        near = np.where(self.positive, np.maximum(matrix, 0.0), matrix)
-        near[self.zero] = 0.0
+        near, base = matrix.copy(), np.zeros_like(matrix)
         if self.intercept:
-            at, t = self.indicators, self.intercept
-            squares = (matrix[at, at] + 2 * t * matrix[at, -1]) / (1 + 2 * t**2)
-            near[at, at] = np.maximum(squares, 0.0)
-            near[at, -1] = near[-1, at] = t * near[at, at]
-        return near
+            rows = max(matrix[-1, -1], 0.0) / self.intercept**2
+            sums = matrix[:, -1] / self.intercept
+            for block in self.blocks:
+                sums[block] = self._sums(matrix, block, rows)
+            sums[-1] = 0.0
+            base = np.outer(self.centers, sums + rows * self.centers / 2)
+            base += base.T
+            at = np.concatenate(self.blocks)
+            near[at, at] = self.units[at] * (rows * self.centers + sums)[at] - base[at, at]
+            near[at, -1] = near[-1, at] = self.intercept * sums[at]
+            base[-1] = base[:, -1] = self.intercept * rows * self.centers
+            base[-1, -1] = 0.0
+        near = np.where(self.positive, np.maximum(near, -base), near)
+        return np.where(self.zero, -base, near)
+
+    def _sums(self, matrix: Matrix, block: NDArray[np.intp], rows: float) -> Vector:
+        """(k,) sums g of a column's indicators, by least squares over all that they imply.
+
+        These are the block F(g) = diag(u (N k + g)) - B and the products t g with the intercept.
+        """
+        units, centers = self.units[block], self.centers[block]
+        given = matrix[np.ix_(block, block)] + rows * np.outer(centers, centers)
+        given -= rows * np.diag(units * centers)
+        right = units * np.diag(given) - 2 * given @ centers
+        right += 2 * self.intercept * matrix[block, -1]
+        weights = units**2 - 4 * units * centers + 2 * centers @ centers + 2 * self.intercept**2
+        found = np.linalg.solve(np.diag(weights) + 2 * np.outer(centers, centers), right)
+        return np.asarray(np.maximum(found, -rows * centers))
 
     def _spectrum(self, matrix: Matrix, trace: float) -> Matrix:
         if self.within is None:
             return project(matrix, trace)
         inner = project(self.within.T @ matrix @ self.within, trace)
         return np.asarray(self.within @ inner @ self.within.T)
+
+
+def _scales(release: Release) -> tuple[Vector, Vector, float] | None:
+    """Units, centers and intercept of `Structure`; an intercept of 0 where it does not tell sums.
+
+    That is where rows are clipped at a public radius, since then the released moment is theirs. A
+    private radius is one that few rows exceed, and the moment is meant to be that of all.
+    """
+    lattice, d, p = release.lattice, release.lattice.dimension, release.lattice.features
+    if release.linear_map is None:
+        one = math.floor(UNITS_PER_RADIUS / lattice.radius)  # of an indicator, in lattice units
+        whole = d > p and lattice.radius >= release.schema.largest_norm
+        return np.ones(d), np.zeros(d), lattice.intercept_units / one if whole else 0.0
+    units = np.diag(release.linear_map)
+    if np.any(release.linear_map != np.diag(units)) or not np.all(units > 0) or d == p:
+        return None
+    center = np.zeros(p) if release.center is None else release.center
+    return np.append(units, 0.0), np.append(units * center, 0.0), release.intercept()
 
 
 def _complement(vectors: list[Matrix]) -> Matrix | None:
