@@ -76,7 +76,7 @@ def open_table(name: str) -> RememberedRows:
 def defaults(rows: Rows, epsilon: float) -> Iterator[tuple[str, Mechanism, Budget]]:
     """The mechanism that is chosen for each kind of budget."""
     for kind, budget in (("pure", PureDP(epsilon)), ("zcdp", ZCDP(epsilon**2 / 2))):
-        yield kind, choose(rows.lattice(), budget, Neighbors.REPLACE_ONE).mechanism, budget
+        yield kind, choose(rows.schema, budget, Neighbors.REPLACE_ONE).mechanism, budget
 
 
 def measure(

@@ -23,7 +23,7 @@ from dpcov.analysis.statistics import NAMED, Coefficients, Statistic, eigenvalue
 from dpcov.denoise import denoise
 from dpcov.entropy import Entropy, simulation_generator
 from dpcov.errors import ReleaseError
-from dpcov.mechanisms import Gaussian, MatrixLaplace, Mechanism
+from dpcov.mechanisms import Gaussian, MatrixLaplace, Mechanism, Standardized
 from dpcov.privacy import ZCDP, Budget, Neighbors, PureDP
 from dpcov.schema import Schema
 from dpcov.sources.array import ArraySource
@@ -113,13 +113,23 @@ TABLES: dict[str, Callable[[], Population]] = {
 
 
 def mechanisms(epsilon: float) -> Iterator[tuple[str, Mechanism, Budget, Neighbors]]:
-    yield "pure", MatrixLaplace(), PureDP(epsilon), Neighbors.ADD_REMOVE
-    yield "zcdp", Gaussian(), ZCDP(epsilon**2 / 2), Neighbors.REPLACE_ONE
+    for mechanism in (Standardized(), MatrixLaplace()):
+        yield f"pure, {mechanism.name}", mechanism, PureDP(epsilon), Neighbors.ADD_REMOVE
+    for other in (Standardized(), Gaussian()):
+        yield f"zcdp, {other.name}", other, ZCDP(epsilon**2 / 2), Neighbors.REPLACE_ONE
 
 
 def exact(rows: Rows) -> Matrix:
+    """(d, d) second moment with an intercept of 1."""
     moment = rows.second_moments()[0]
-    return moment.units.astype(float) * moment.lattice.step**2
+    made = moment.units.astype(float) * moment.lattice.step**2
+    return _with_intercept(made, 1 / (moment.lattice.intercept_units * moment.lattice.step))
+
+
+def _with_intercept(moment: Matrix, intercept: float) -> Matrix:
+    """The intercept of a moment multiplied."""
+    weights = np.append(np.ones(len(moment) - 1), intercept)
+    return moment * np.outer(weights, weights)
 
 
 def repeat(
@@ -136,7 +146,8 @@ def repeat(
             generator=simulation_generator(seed),
         )
         for (name, statistic), made in zip(statistics.items(), found, strict=True):
-            exactly = statistic.values(release, moment[None])[0]
+            own = _with_intercept(moment, release.intercept())
+            exactly = statistic.values(release, own[None])[0]
             truth = statistic.shaped(release, np.clip(exactly, *statistic.limits(release)))
             once = np.ones(truth.shape, bool)
             if truth.ndim == 2:
@@ -148,7 +159,8 @@ def repeat(
             yield name, made.covers, kept
     with suppress(ReleaseError):  # it refuses what the noise leaves open
         fit = ols(release, regression.target, regression.features)
-        truth = regression.values(release, population[None])[0]
+        own = _with_intercept(population, release.intercept())
+        truth = regression.values(release, own[None])[0]
         covered = (fit.lower <= truth) & (truth <= fit.upper)
         kept = {"covered": covered, "trusted": fit.trusted, "width": fit.upper - fit.lower}
         yield "OLS", "privacy noise and sampling", kept

@@ -164,7 +164,7 @@ def _digit(value: float) -> float:
 def measured(rows: RememberedRows, budget: Budget, repeats: int) -> Errors:
     """Average errors of real releases."""
     moment = rows.second_moments()[0]
-    mechanism = choose(rows.lattice(), budget, Neighbors.ADD_REMOVE).mechanism
+    mechanism = choose(rows.schema, budget, Neighbors.ADD_REMOVE).mechanism
     calibration = mechanism.calibrate(rows.lattice(), budget, Neighbors.ADD_REMOVE)
     releases = [_released(rows, budget, seed) for seed in range(repeats)]
     trials = Trials(rows.schema, moment, moment.unit_count, targets_of(rows.schema, None))
@@ -172,7 +172,7 @@ def measured(rows: RememberedRows, budget: Budget, repeats: int) -> Errors:
 
 
 def _released(rows: RememberedRows, budget: Budget, seed: int) -> Release:
-    mechanism = choose(rows.lattice(), budget, Neighbors.ADD_REMOVE).mechanism
+    mechanism = choose(rows.schema, budget, Neighbors.ADD_REMOVE).mechanism
     made = mechanism(
         rows, budget=budget, neighbors=Neighbors.ADD_REMOVE, entropy=Entropy.seeded(seed)
     )
@@ -183,7 +183,7 @@ def empirical_noise(rows: RememberedRows, budget: Budget, repeats: int) -> float
     """Root mean square difference of an entry as published, per row."""
     moment = rows.second_moments()[0]
     exact = moment.units.astype(float) * moment.lattice.step**2
-    mechanism = choose(rows.lattice(), budget, Neighbors.ADD_REMOVE).mechanism
+    mechanism = choose(rows.schema, budget, Neighbors.ADD_REMOVE).mechanism
     squares = []
     for seed in range(repeats):
         made = mechanism(
@@ -201,7 +201,7 @@ def compared(name: str, halves: Halves, epsilon: float) -> Iterator[dict[str, An
     facts = {figure: getattr(found, figure) for figure in FIGURES}
     facts["noise"] = empirical_noise(rows, budget, repeats)
     for kind, guess in guesses(halves.known).items():
-        mechanism = choose(rows.lattice(), budget, Neighbors.ADD_REMOVE).mechanism.name
+        mechanism = choose(rows.schema, budget, Neighbors.ADD_REMOVE).mechanism.name
         expected = plan(
             rows.schema, count, epsilon=epsilon, mechanism=mechanism, guess=guess, factors=()
         )

@@ -72,10 +72,10 @@ def test_options_of_a_mechanism_are_listed_and_can_be_set(run) -> None:
     assert Release.load("r.json").parameters["radius"] == "private"
 
 
-def test_a_goal_chooses_the_mechanism(run) -> None:
+def test_the_mechanism_is_chosen_and_the_reason_told(run) -> None:
     made = run(RELEASE + " --goal regression")
     assert (made.code, made.err) == (0, "")
-    assert "mechanism: standardized (for regression" in made.out
+    assert "mechanism: standardized (rows are shorter about their means" in made.out
     assert Release.load("r.json").mechanism == "standardized"
 
 

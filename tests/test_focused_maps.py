@@ -51,8 +51,11 @@ def test_small_rows_keep_their_digits_only_under_a_focused_map():
         assert (off < 1e-4) == right
 
 
-def test_the_map_that_is_stated_is_the_map_that_is_applied_to_the_last_bit():
-    shape = LinearMap.focused(random_map(), 256.0)
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_the_map_that_is_stated_is_the_map_that_is_applied_to_the_last_bit(diagonal):
+    matrix = random_map()
+    shape = LinearMap.focused(np.diag(np.diag(matrix)) if diagonal else matrix, 256.0)
+    assert (shape.units is not None) == diagonal
     generator = np.random.default_rng(3)
     fine = generator.integers(-FINE_UNITS, FINE_UNITS, (3, 50), endpoint=True).astype(float)
     fine[:, 0] = FINE_UNITS

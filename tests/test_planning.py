@@ -8,7 +8,7 @@ import pytest
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import Gaussian, MatrixLaplace, NuclearLaplace
 from dpcov.moment import Lattice
-from dpcov.planning import choose, expected_noise
+from dpcov.planning import expected_noise, least_noise
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 
 BUDGETS = [
@@ -54,15 +54,15 @@ def test_expected_noise_has_the_closed_forms_of_the_specification(d):
     ("neighbors", "few"), [(Neighbors.ADD_REMOVE, 15), (Neighbors.REPLACE_ONE, 8)]
 )
 def test_pure_wins_at_few_features_and_gaussian_at_many(neighbors, few):
-    small = choose(lattice(few), ApproxDP(1.0, 1e-6), neighbors)
-    large = choose(lattice(few + 5), ApproxDP(1.0, 1e-6), neighbors)
+    small = least_noise(lattice(few), ApproxDP(1.0, 1e-6), neighbors)
+    large = least_noise(lattice(few + 5), ApproxDP(1.0, 1e-6), neighbors)
     assert (small.mechanism, large.mechanism) == (NuclearLaplace(), Gaussian())
 
 
 @pytest.mark.parametrize("d", [2, 13, 20, 21, 100])
 @pytest.mark.parametrize("budget", [PureDP(1.0), ZCDP(0.1), ApproxDP(1.0, 1e-6)], ids=str)
 def test_the_choice_is_the_least_expected_noise_and_says_all_numbers(d, budget):
-    choice = choose(lattice(d), budget, Neighbors.ADD_REMOVE)
+    choice = least_noise(lattice(d), budget, Neighbors.ADD_REMOVE)
     noise = {}
     for kind in (NuclearLaplace, MatrixLaplace, Gaussian):
         with contextlib.suppress(MechanismError):
@@ -84,6 +84,6 @@ def test_a_mechanism_whose_noise_does_not_fit_64_bits_is_not_chosen():
     budget = ApproxDP(2e-3, 0.1)
     with pytest.raises(MechanismError):
         MatrixLaplace().calibrate(grid, budget, Neighbors.ADD_REMOVE)
-    assert isinstance(choose(grid, budget, Neighbors.ADD_REMOVE).mechanism, Gaussian)
+    assert isinstance(least_noise(grid, budget, Neighbors.ADD_REMOVE).mechanism, Gaussian)
     with pytest.raises(MechanismError, match="larger"):
-        choose(grid, ApproxDP(1e-12, 1e-9), Neighbors.ADD_REMOVE)
+        least_noise(grid, ApproxDP(1e-12, 1e-9), Neighbors.ADD_REMOVE)

@@ -19,6 +19,7 @@ from dpcov.mechanisms import NuclearLaplace as NuclearLaplaceMechanism
 from dpcov.moment import Lattice
 from dpcov.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, Unit, exact, gaussian_mu
 from dpcov.samplers.nuclear import NuclearLaplace
+from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.samplers.wishart import WishartDifference
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
@@ -172,12 +173,31 @@ def test_features_are_divided_by_the_stated_power_of_their_spread(power):
 
 
 def test_with_delta_all_variances_are_larger_by_the_rounding():
-    lattice, budget = LATTICES["persons"], ApproxDP(1.0, 1e-6)
+    lattice, budget = replace(LATTICES["persons"], features=40), ApproxDP(1.0, 1e-6)
     laws = Standardized().calibrate(lattice, budget, ADD)
     rho = Fraction(gaussian_mu(1 - 1e-12, 1e-6)) ** 2 / 2
     squared, _ = standardized.look_sensitivities(lattice, ADD)
     assert laws.look.variance - squared / (2 * exact(0.07) * rho) == 8
     assert laws.counts.variance - Fraction(9) / (2 * exact(0.07) * rho) == 8
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+def test_with_delta_it_is_the_pure_noise_or_the_gaussian_whichever_is_less(neighbors):
+    kinds = set()
+    for features in (3, 10, 40):
+        lattice = Lattice(features, 2.0, intercept=0.3)
+
+        def noise(budget, lattice=lattice):
+            laws = Standardized().calibrate(lattice, budget, neighbors)
+            return laws, laws.final.matrix.frobenius_squared
+
+        laws, made = noise(ApproxDP(1.0, 1e-6))
+        gaussian = gaussian_mu(1 - 1e-12, 1e-6) ** 2 / 2
+        assert laws.guarantee.budget == ApproxDP(1.0, 1e-6)
+        assert made <= noise(PureDP(1.0))[1]
+        assert made <= noise(ZCDP(gaussian))[1] * (1 + 1e-9)
+        kinds.add(type(laws.look))
+    assert kinds == {ScalarLaplace, ScalarGaussian}
 
 
 NARROW = Schema.from_bounds(0, 1, list("abcd"))

@@ -54,6 +54,7 @@ def released(kind: str, seed: int = 0, epsilon: float = 2.0, **more: Any) -> dpc
     declared = schema(kind)
     if kind == MAPPED:
         more["mechanism"], epsilon = "standardized", 30.0  # so that the look tells the means
+    more.setdefault("mechanism", "matrix-laplace")
     return dpcov.release(table(kind), schema=declared, epsilon=epsilon, seed=seed, **more)
 
 

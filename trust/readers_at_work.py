@@ -101,8 +101,9 @@ def new_ledger() -> None:
 
 
 def peak_memory() -> int:
-    """Bytes that the process ever held."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    """Bytes that the process ever held; `ru_maxrss` would count what its parent held, too."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
 def limit_memory() -> int:

@@ -18,7 +18,7 @@ from dpcov.denoise import denoise
 from dpcov.entropy import Entropy, simulation_generator
 from dpcov.mechanisms import MECHANISMS, NuclearLaplace, options_of
 from dpcov.mechanisms.nuclear_laplace import PATIENCE
-from dpcov.planning import choose
+from dpcov.planning import choose, least_noise
 from dpcov.privacy import Neighbors
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def default(method: Method = "shrink") -> Estimate:
     """What the library releases where nothing but the budget is stated."""
 
     def estimate(contest: Contest, budget: Budget, neighbors: Neighbors, seed: int) -> Matrix:
-        mechanism = choose(contest.door.lattice(), budget, neighbors).mechanism
+        mechanism = choose(contest.door.schema, budget, neighbors).mechanism
         return denoised(contest, mechanism, budget, neighbors, seed, method)
 
     return estimate
@@ -136,7 +136,7 @@ def isotropic(contest: Contest, budget: Budget, neighbors: Neighbors, seed: int)
     rows is public it bounds the trace, and tells the part of the intercept.
     """
     lattice = contest.door.lattice()
-    law = choose(lattice, budget, neighbors).mechanism.calibrate(lattice, budget, neighbors)
+    law = least_noise(lattice, budget, neighbors).mechanism.calibrate(lattice, budget, neighbors)
     moment = contest.door.second_moments()[0]
     noisy = moment.trace() + law.trace_alone.sample(Entropy.seeded(seed))
     count = contest.rows if neighbors == Neighbors.REPLACE_ONE else None

@@ -74,7 +74,7 @@ def released(mechanism: Mechanism, denoising: Denoising) -> Method:
 
 def default(table: Table, epsilon: float, seed: int) -> Matrix:
     """What the library releases if nothing is asked for."""
-    chosen = choose(table.rows.lattice(), PureDP(epsilon), REPLACE).mechanism
+    chosen = choose(table.rows.schema, PureDP(epsilon), REPLACE).mechanism
     return released(chosen, "shrink")(table, epsilon, seed)
 
 

@@ -36,7 +36,7 @@ def released(mechanism: Mechanism, denoising: str) -> Method:
 
 def default(table: Table, rho: float, seed: int) -> Matrix:
     """What the library releases if nothing is asked for."""
-    chosen = choose(table.rows.lattice(), ZCDP(rho), REPLACE).mechanism
+    chosen = choose(table.rows.schema, ZCDP(rho), REPLACE).mechanism
     return released(chosen, "shrink")(table, rho, seed)
 
 

@@ -14,7 +14,7 @@ from dpcov.errors import LedgerError, ReleaseError, SchemaError
 from dpcov.ledger import Ledger
 from dpcov.mechanisms import Mechanism, mechanism_named
 from dpcov.partial import PartialMoment
-from dpcov.planning import GOALS, Goal, choose
+from dpcov.planning import GOALS, Goal, choose, least_noise
 from dpcov.privacy import Budget, Guarantee, Neighbors, budget_from, neighbors_named
 from dpcov.releases import Release
 from dpcov.schema import FileOptions, Schema
@@ -109,8 +109,10 @@ def prepare(
         rows = open_rows(data, resolved, threads=threads)
     chosen: Mechanism
     if mechanism == "auto":
-        aim = "frobenius" if "radius" in mechanism_fields else goal
-        choice = choose(rows.lattice(), budget, relation, aim, rereadable=rows.rereadable)
+        if "radius" in mechanism_fields:  # which Standardized chooses for itself
+            choice = least_noise(rows.lattice(), budget, relation)
+        else:
+            choice = choose(rows.schema, budget, relation, goal, rereadable=rows.rereadable)
         chosen, reason = choice.mechanism, choice.reason
         if mechanism_fields:
             chosen = mechanism_named(chosen.name, **mechanism_fields)
@@ -145,12 +147,13 @@ def release(
     table, where : table of a database, and which of its rows: ``["age >= 18"]``, all to be met.
         The conditions are public, are told with the release, and need ``add-remove``.
     epsilon, delta, rho : the budget: epsilon alone (pure DP), epsilon and delta, or rho (zCDP).
-    mechanism : ``auto``, which follows `goal`, or a name of `MECHANISMS` (``dpcov mechanisms``
-        lists them); further keywords are its options.
-    goal : what ``auto`` makes accurate: ``frobenius``, the second moment as a whole (the least
-        noise); ``correlation``, ``relative`` or ``regression``, what is about deviations from the
-        mean (``standardized``, where the data can be read three times and no radius is asked for,
-        as it chooses its own).
+    mechanism : ``auto``, or a name of `MECHANISMS` (``dpcov mechanisms`` lists them); further
+        keywords are its options. ``auto`` takes rows about private means (``standardized``), where
+        the data can be read three times, there is an intercept and no radius is asked for; else the
+        mechanism with the least noise.
+    goal : what ``auto`` makes accurate: ``frobenius``, the covariance as a whole; ``correlation``,
+        ``relative`` or ``regression``, what is in units of the columns' spread. It matters for
+        tables of categories alone.
     neighbors : ``add-remove`` (the number of rows is private) or ``replace-one``.
     radius : public bound on the norm of an encoded row; default, the largest that the bounds allow.
         ``private`` chooses a smaller one from noisy counts, for a share of the budget, where few

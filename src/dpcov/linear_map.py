@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,7 @@ FINE_UNITS = 2**40  # grid of the features under a linear map: two limbs of 20 b
 LARGEST_HALVINGS = 200  # of a feature's cap and step
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LinearMap:
     """A public map z -> A (z - c) on encoded rows, in the integers in which it is applied.
 
@@ -80,6 +81,16 @@ class LinearMap:
         """
         high = np.floor(fine * 2.0**-20)
         low = fine - high * 2.0**20
-        image = (self.integers @ high) * 2.0**20 + self.integers @ low
+        image = self._times(high) * 2.0**20 + self._times(low)
         result: NDArray[np.float64] = np.ldexp(image, -self.shifts[:, None])
         return result
+
+    def _times(self, limbs: NDArray[np.float64]) -> NDArray[np.float64]:
+        units = self.units
+        return self.integers @ limbs if units is None else units[:, None] * limbs
+
+    @cached_property
+    def units(self) -> NDArray[np.float64] | None:
+        """The diagonal of `integers`, where there is nothing else."""
+        diagonal = np.diag(self.integers)
+        return diagonal if np.array_equal(self.integers, np.diag(diagonal)) else None

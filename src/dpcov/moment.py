@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dpcov.schema import Schema
+
 UNITS_PER_RADIUS = 2**20
 LIMB_BITS = 20
 _STRIP = 64  # rows of a Gram matrix that are converted at a time: the copy stays small
@@ -41,6 +43,18 @@ class Lattice:
     radius: float
     intercept: float = 0.0
     unit: Unit = ROW
+
+    @classmethod
+    def of(
+        cls, schema: Schema, *, radius: float | None = None, features: int | None = None
+    ) -> Lattice:
+        """That of a schema's rows, or of what a map makes of them."""
+        return cls(
+            len(schema.features) if features is None else features,
+            schema.effective_radius if radius is None else radius,
+            schema.intercept,
+            schema.privacy_unit,
+        )
 
     @property
     def step(self) -> float:

@@ -17,10 +17,11 @@ from dpcov.mechanisms import (
     Standardized,
 )
 from dpcov.mechanisms.nuclear_laplace import PATIENCE
+from dpcov.moment import Lattice
 
 if TYPE_CHECKING:
-    from dpcov.moment import Lattice
     from dpcov.privacy import Budget, Neighbors
+    from dpcov.schema import Schema
 
 
 CANDIDATES: tuple[type[AdditiveMechanism], ...] = (NuclearLaplace, MatrixLaplace, Gaussian)
@@ -47,7 +48,7 @@ def expected_noise(
 
 
 def choose(
-    lattice: Lattice,
+    schema: Schema,
     budget: Budget,
     neighbors: Neighbors,
     goal: Goal = "frobenius",
@@ -56,21 +57,36 @@ def choose(
 ) -> Choice:
     """The mechanism to take, from public things alone.
 
-    For the Frobenius error of the second moment, the one that keeps the budget with the least
-    expected noise, from closed forms. Entries relative to the deviations of their columns,
-    correlations and regressions are about rows less their means, which are much shorter: for those
-    goals it is `Standardized`, unless there is no intercept or the data is read only once.
+    What is asked of a release is mostly about rows less their means, which are much shorter than
+    their bounds allow: so `Standardized`, where there is an intercept that tells the means and the
+    data can be read again. Not for the covariance as a whole (``frobenius``) of nothing but
+    indicators: about their means they are hardly shorter (docs/arena.md). Else `least_noise`.
 
     Raises
     ------
     MechanismError : the budget is too small for 64-bit noise.
 
     """
-    if goal != "frobenius" and rereadable:
+    lattice = Lattice.of(schema)
+    numeric = not all(feature.is_indicator for feature in schema.features)
+    if rereadable and lattice.intercept_units and (numeric or goal != "frobenius"):
         mechanism = Standardized()
         with suppress(MechanismError):
             mechanism.calibrate(lattice, budget, neighbors)
-            return Choice(mechanism, f"for {goal}, rows are taken about private means")
+            return Choice(mechanism, "rows are shorter about their means, in units of their spread")
+    return least_noise(lattice, budget, neighbors)
+
+
+def least_noise(lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Choice:
+    """Of those that add noise to the sum, the one that keeps the budget with the least of it.
+
+    That is the least expected squared Frobenius norm, from closed forms.
+
+    Raises
+    ------
+    MechanismError : the budget is too small for 64-bit noise.
+
+    """
     noise = {}
     for kind in CANDIDATES:
         if kind is NuclearLaplace and lattice.dimension > PATIENCE:

@@ -138,7 +138,7 @@ class _Planner:
         """Errors to expect of the mechanism `name`, or of the one that ``auto`` takes."""
         mechanism: Mechanism
         if name == "auto":
-            mechanism = choose(self.lattice, budget, self.neighbors).mechanism
+            mechanism = choose(self.schema, budget, self.neighbors).mechanism
         else:
             mechanism = mechanism_named(name)
         calibration = self.calibration(mechanism, budget)
@@ -238,7 +238,7 @@ def plan(
         method=denoise,
         predictions=tuple(predictions),
         not_predicted=tuple(others),
-        recommended=choose(planner.lattice, budget, relation).mechanism.name,
+        recommended=choose(declared, budget, relation).mechanism.name,
         mechanism=mechanism,
         curve=tuple(curve),
         sampling=MEAN_ABSOLUTE * (1 - planner.guess.typical_correlation**2) / math.sqrt(rows),

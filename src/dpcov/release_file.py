@@ -304,7 +304,7 @@ def _release(document: ReleaseDocument) -> Release:
     unit = schema.privacy_unit
     if (guarantee.unit, guarantee.max_rows) != (unit.column, unit.max_rows):
         raise ValueError("guarantee: its unit is not its schema's")
-    lattice = Lattice(len(schema.features), document.lattice.radius, schema.intercept, unit)
+    lattice = Lattice.of(schema, radius=document.lattice.radius)
     if lattice.intercept_units != document.lattice.intercept_units:
         raise ValueError("lattice: its intercept is not its schema's")
     noise = None if document.noise is None else matrix_law(document.noise.model_dump())

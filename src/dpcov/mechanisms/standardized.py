@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
@@ -17,7 +18,7 @@ from dpcov.mechanisms.nuclear_laplace import PATIENCE
 from dpcov.mechanisms.pure import nuclear_calibration, pure_epsilon
 from dpcov.mechanisms.radius import count_law
 from dpcov.moment import UNITS_PER_RADIUS
-from dpcov.privacy import Guarantee, Neighbors, PureDP, exact
+from dpcov.privacy import ApproxDP, Guarantee, Neighbors, PureDP, exact
 from dpcov.samplers.nuclear import NuclearLaplace
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.samplers.wishart import WishartDifference
@@ -66,9 +67,9 @@ class Standardized:
 
     Guarantee
     ---------
-    Epsilon-DP for a pure budget; rho-zCDP, or (epsilon, delta)-DP by the exact curve of the
-    Gaussian mechanism; for every input, under add/remove or replace-one, for rows or for persons
-    with at most k rows.
+    Epsilon-DP for a pure budget; rho-zCDP; (epsilon, delta)-DP by the exact curve of the Gaussian
+    mechanism, or with Laplace noise, which spends no delta, where there is less of it. For every
+    input, under add/remove or replace-one, for rows or for persons with at most k rows.
 
     Sensitivity
     -----------
@@ -109,7 +110,7 @@ class Standardized:
     Release
         (d, d) integers about mapped rows, the map (`Release.linear_map`) and its center, the trace,
         the noise law: that of nuclear-laplace (from order 21 on of matrix-laplace) for a pure
-        budget, else of gaussian.
+        budget, that of gaussian for zCDP; for (epsilon, delta) whichever is less.
 
     Raises
     ------
@@ -171,31 +172,41 @@ class Standardized:
                 "standardized takes features about their means, which only an intercept tells. "
                 "Give the schema an intercept (the default is 0.3), or choose another mechanism."
             )
-        neighbors = Neighbors(neighbors)
-        guarantee = Guarantee(budget, neighbors, lattice.unit)
-        sides = neighbors.sides
-        squared, absolute = look_sensitivities(lattice, neighbors)
+        guarantee = Guarantee(budget, Neighbors(neighbors), lattice.unit)
         if isinstance(budget, PureDP):
-            epsilon = pure_epsilon(self.name, budget)
-            looking, counting = self._spent(epsilon)
-            final = nuclear_calibration(
-                lattice,
-                epsilon - looking - counting,
-                neighbors,
-                self.trace_share,
-                _pure_noise,
-                Fraction(0),
-            )
-            look: ScalarLaw = ScalarLaplace(absolute / looking)
-            counts = ScalarLaplace(sides * lattice.unit.max_rows / counting)
-            return Calibration(guarantee, look, counts, replace(final, guarantee=guarantee))
-        rho, extra = gaussian.concentration(self.name, budget)
+            return self._laplace(lattice, guarantee)
+        made = self._gaussian(lattice, guarantee)
+        if isinstance(budget, ApproxDP):
+            with suppress(MechanismError):
+                return min(self._laplace(lattice, guarantee), made, key=_noise)
+        return made
+
+    def _laplace(self, lattice: Lattice, guarantee: Guarantee) -> Calibration:
+        """Pure, and so for any delta."""
+        epsilon = pure_epsilon(self.name, guarantee.budget)
+        looking, counting = self._spent(epsilon)
+        neighbors = guarantee.neighbors
+        left = epsilon - looking - counting
+        final = nuclear_calibration(
+            lattice, left, neighbors, self.trace_share, _pure_noise, Fraction(0)
+        )
+        return Calibration(
+            guarantee,
+            ScalarLaplace(look_sensitivities(lattice, neighbors)[1] / looking),
+            ScalarLaplace(neighbors.sides * lattice.unit.max_rows / counting),
+            replace(final, guarantee=guarantee),
+        )
+
+    def _gaussian(self, lattice: Lattice, guarantee: Guarantee) -> Calibration:
+        rho, extra = gaussian.concentration(self.name, guarantee.budget)
         looking, counting = self._spent(rho)
+        neighbors = guarantee.neighbors
+        squared = look_sensitivities(lattice, neighbors)[0]
         left = rho - looking - counting
         return Calibration(
             guarantee,
             ScalarGaussian(squared / (2 * looking) + extra),
-            count_law(lattice, counting / sides, extra),
+            count_law(lattice, counting / neighbors.sides, extra),
             gaussian.calibration(lattice, guarantee, left, extra, self.trace_share),
         )
 
@@ -230,6 +241,10 @@ def look_sensitivities(lattice: Lattice, neighbors: Neighbors) -> tuple[Fraction
     absolute = side**2 + constant * side * (math.isqrt(p - 1) + 1) + constant**2
     two = neighbors.sides
     return Fraction(k**2 * (two * squares + two**2 * products)), Fraction(k * two * absolute)
+
+
+def _noise(laws: Calibration) -> float:
+    return laws.final.matrix.frobenius_squared
 
 
 def _pure_noise(dimension: int, scale: float) -> MatrixLaw:

@@ -100,12 +100,7 @@ class Rows:
 
     def lattice(self, *, radius: float | None = None, features: int | None = None) -> Lattice:
         """Public shape of a query: what sensitivities depend on."""
-        return Lattice(
-            len(self.schema.features) if features is None else features,
-            self.schema.effective_radius if radius is None else radius,
-            self.schema.intercept,
-            self.schema.privacy_unit,
-        )
+        return Lattice.of(self.schema, radius=radius, features=features)
 
     @property
     def rereadable(self) -> bool:
