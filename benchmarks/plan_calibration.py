@@ -3,9 +3,10 @@
 Four public tables with bounds that a person would declare, and the demo's. Each is cut at random
 into halves: one that is known, as last year's table would be, and one of which real releases are
 made, denoised by default, by the mechanism that ``auto`` takes and by ``standardized``, whose plans
-are rehearsals on imagined rows. For each budget the prediction is made four times: from the defaults; from one number for the spread and one for the correlations; from a spread
-for each numeric column; and from a release of the known half. The numbers stand for the guess of
-somebody who knows the field: they are computed from the known half and rounded to one digit.
+are rehearsals on imagined rows. For each budget the prediction is made four times: from the
+defaults; from one number for the spread and one for the correlations; from a spread for each
+numeric column; and from a release of the known half. The numbers stand for the guess of somebody
+who knows the field: they are computed from the known half and rounded to one digit.
 `make plan-calibration` runs it.
 
 The defaults were chosen with an eye on the first four tables, not on the demo's; that imagined

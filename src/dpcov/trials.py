@@ -115,8 +115,9 @@ class Trials:
         if self.door is None:
             raise ValueError("there are no rows to run the mechanism on")
         made = list(rehearse(mechanism, self.door, budget, neighbors, repeats, self.method))
-        # Of the rows behind the door, which may be fewer than those of the moment.
-        return replace(self, moment=self.door.second_moments()[0]).measured(made)
+        # Mapped rows are clipped at another radius, of which the schema's says nothing.
+        radius = None if made[0].linear_map is None else self.door.schema.largest_norm
+        return replace(self, moment=self.door.second_moments(radius=radius)[0]).measured(made)
 
     def measured(self, releases: Sequence[Release], law: MatrixLaw | None = None) -> Errors:
         """Average errors of releases of this table; `law` is that of their noise, if it is all."""
