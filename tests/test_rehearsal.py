@@ -16,8 +16,9 @@ from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import mechanism_named
 from dpcov.plans import _Planner, plan
 from dpcov.privacy import ApproxDP, Budget, Neighbors, PureDP
-from dpcov.rehearsal import ImaginedRows, _simulated, rehearse
+from dpcov.rehearsal import ImaginedRows, rehearse
 from dpcov.schema import Schema
+from dpcov.simulated_laws import simulated
 from dpcov.sources.array import ArraySource
 from dpcov.sources.rows import Rows
 from dpcov.trials import Errors, Trials, targets_of
@@ -98,20 +99,25 @@ def test_what_few_rows_cannot_stand_for_is_refused():
         imagined.second_moments(groups=2, labels=Entropy.seeded(0))
 
 
-def test_the_noise_of_a_rehearsal_has_the_law_of_the_release():
+def test_the_noise_of_a_trial_has_the_law_of_the_release():
     calibration = mechanism_named("standardized").calibrate(
         door_of(skewed(0, 9)).lattice(), PureDP(1.0), Neighbors.ADD_REMOVE
     )
-    law, quick = calibration.final.matrix, _simulated(calibration).final.matrix
+    law, quick = calibration.final.matrix, simulated(calibration).final.matrix
     assert quick.scale == law.scale
     entropy = Entropy.seeded(0)
-    draws = [quick.sample(entropy).astype(float) for _ in range(600)]
-    found = np.mean([np.sum(draw**2) for draw in draws])
+    draws = np.array([quick.sample(entropy) for _ in range(1000)], float)
+    found = np.mean(np.sum(draws**2, axis=(1, 2)))
     assert found == pytest.approx(law.frobenius_squared, rel=0.05)
     assert found != pytest.approx(1.2 * law.frobenius_squared, rel=0.05)
-    corner = np.array([draw[0, 1] for draw in draws])
-    assert abs(corner.mean()) < 4 * corner.std() / np.sqrt(600)
-    assert len({draw[0, 0] for draw in draws}) == 600
+    for entry in ((0, 0), (0, 1), (5, 3)):
+        here = draws[(slice(None), *entry)]
+        assert abs(here.mean()) < 4 * here.std() / np.sqrt(1000)
+        assert len(set(here)) == 1000
+    assert np.mean(draws[:, 4, 4] ** 2) == pytest.approx(law.diagonal_variance, rel=0.15)
+    assert np.mean(draws[:, 4, 2] ** 2) != pytest.approx(law.diagonal_variance, rel=0.15)
+    small = quick.rescaled(1e-9).simulate(np.random.default_rng(0))
+    assert small == pytest.approx(1e-9 * quick.simulate(np.random.default_rng(0)))
 
 
 def test_rehearsed_releases_are_of_the_declared_columns_and_the_same_every_time():

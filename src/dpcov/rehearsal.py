@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpcov.denoise import Method, denoise
 from dpcov.entropy import Entropy, simulation_generator
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import additive
 from dpcov.moment import Lattice, SecondMoment
-from dpcov.samplers.nuclear import NuclearLaplace
 from dpcov.schema import Schema
+from dpcov.simulated_laws import simulated
 from dpcov.sources.array import ArraySource
 from dpcov.sources.rows import IntegerRows, Rows
 
@@ -27,13 +26,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpcov.linear_map import LinearMap
-    from dpcov.mechanisms import Mechanism
+    from dpcov.mechanisms import Calibrated, Mechanism
     from dpcov.privacy import Budget, Neighbors
     from dpcov.releases import Release
 
     Matrix = NDArray[np.float64]
-
-Found = TypeVar("Found")
 
 ASKS_TOO_MUCH = (
     "it asks for single rows or random groups of them, for which few imagined rows can't stand"
@@ -120,34 +117,13 @@ def rehearse(
         yield denoise(named, method, generator=simulation_generator(seed))
 
 
-class _Simulated(NuclearLaplace):
-    """Drawn as denoising simulates it: at order 20 a hundred times faster than exactly."""
-
-    __slots__ = ()
-
-    def sample(self, entropy: Entropy) -> NDArray[np.int64]:
-        generator = np.random.default_rng(int(entropy.words(1)[0]))
-        return np.floor(self.simulate(generator) + 0.5).astype(np.int64)
-
-
 def _quick(mechanism: Mechanism) -> Mechanism:
-    """The mechanism, with the laws that are slow to draw exactly in a simulated form."""
+    """The mechanism, calibrated to noise in a form for trials."""
     kind = type(mechanism)
 
-    def calibrate(self: Any, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Any:
-        return _simulated(kind.calibrate(self, lattice, budget, neighbors))
+    def calibrate(self: Any, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibrated:
+        return simulated(kind.calibrate(self, lattice, budget, neighbors))
 
     quick = type(kind.__name__, (kind,), {"__slots__": (), "calibrate": calibrate})
     made: Mechanism = quick(**{f.name: getattr(mechanism, f.name) for f in fields(kind)})  # type: ignore[arg-type]
     return made
-
-
-def _simulated(calibration: Found) -> Found:
-    changes: dict[str, Any] = {}
-    for field in fields(calibration):  # type: ignore[arg-type]
-        held = getattr(calibration, field.name)
-        if isinstance(held, NuclearLaplace):
-            changes[field.name] = _Simulated(held.dimension, held.scale)
-        elif isinstance(held, additive.Calibration):
-            changes[field.name] = _simulated(held)
-    return replace(calibration, **changes)  # type: ignore[type-var]

@@ -19,6 +19,7 @@ from dpcov.errors import SchemaError
 from dpcov.mechanisms import additive
 from dpcov.mechanisms.additive import Calibration
 from dpcov.rehearsal import rehearse
+from dpcov.simulated_laws import simulated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -107,7 +108,7 @@ class Trials:
         Where the mechanism adds noise of a public law to the second moment, that is simulated;
         else the mechanism is run, through the door.
         """
-        calibration = mechanism.calibrate(self.moment.lattice, budget, neighbors)
+        calibration = simulated(mechanism.calibrate(self.moment.lattice, budget, neighbors))
         if adds_noise(calibration):
             generator = simulation_generator(SEED)
             made = [self._release(mechanism, calibration, generator) for _ in range(repeats)]
