@@ -44,6 +44,10 @@ def plan(
         str,
         typer.Option(help="auto, or only this one.", autocompletion=completions.mechanisms_or_auto),
     ] = "auto",
+    goal: Annotated[
+        Literal["frobenius", "relative", "correlation", "regression"],
+        typer.Option(help="As for release."),
+    ] = "frobenius",
     denoise: Annotated[
         Literal["none", "project", "shrink"], typer.Option(help="As for release.")
     ] = "shrink",
@@ -90,6 +94,7 @@ def plan(
         rho=rho,
         neighbors=neighbors,
         mechanism=mechanism,
+        goal=goal,
         denoise=denoise,
         target=target,
         guess=_guess(spread or [], correlation, like),

@@ -15,9 +15,10 @@ import numpy as np
 from scipy.special import betaincinv
 
 from dpcov.analysis.moments import Moments
-from dpcov.analysis.pseudo_rows import MOST_OF_THE_VARIANCE
+from dpcov.analysis.pseudo_rows import MOST_OF_THE_VARIANCE, pseudo_rows
 from dpcov.errors import ReleaseError, SchemaError
 from dpcov.moment import UNITS_PER_RADIUS, Lattice, SecondMoment
+from dpcov.rehearsal import ImaginedRows
 from dpcov.schema import Categorical, Schema
 
 if TYPE_CHECKING:
@@ -105,17 +106,45 @@ class Guess:
         return float(np.sqrt(np.mean(related**2)))
 
 
-def imagined_moment(schema: Schema, lattice: Lattice, rows: int, guess: Guess) -> SecondMoment:
-    """The second moment of `rows` rows of the imagined table, on the lattice of a release."""
-    guess.check(schema)
-    mean = (
-        _mean_of_rows(imagined_rows(schema, guess), lattice)
-        if guess.like is None
-        else _mean_like(guess.like, schema, lattice)
-    )
-    whole = np.array([[round(float(x) * rows) for x in row] for row in mean], dtype=object)
-    names = tuple(feature.name for feature in schema.features)
-    return SecondMoment(whole, lattice, names, -(-rows // lattice.unit.max_rows))
+@dataclass(frozen=True, slots=True)
+class ImaginedTable:
+    """A table that might be, of any number of rows.
+
+    Attributes
+    ----------
+    mean : (d, d) second moment per row, in squared steps of the lattice of a release.
+    encoded : (m, p) rows of it.
+
+    """
+
+    schema: Schema
+    lattice: Lattice
+    mean: Matrix
+    encoded: Matrix
+
+    @classmethod
+    def of(cls, schema: Schema, lattice: Lattice, guess: Guess) -> ImaginedTable:
+        """The table that a guess describes."""
+        guess.check(schema)
+        if guess.like is None:
+            encoded = imagined_rows(schema, guess)
+            return cls(schema, lattice, _mean_of_rows(encoded, lattice), encoded)
+        means, covariance = _moments_like(guess.like, schema)
+        low = np.array([0.0 if feature.is_indicator else -1.0 for feature in schema.features])
+        count = max(FEWEST, len(means))
+        about = pseudo_rows(means, covariance, low, count, np.random.default_rng(SEED))
+        encoded = np.clip(means + about, low, 1.0)
+        return cls(schema, lattice, _mean_of_moments(means, covariance, lattice), encoded)
+
+    def moment(self, rows: int) -> SecondMoment:
+        """The second moment of so many rows."""
+        whole = np.array([[round(float(x) * rows) for x in row] for row in self.mean], object)
+        names = tuple(feature.name for feature in self.schema.features)
+        return SecondMoment(whole, self.lattice, names, -(-rows // self.lattice.unit.max_rows))
+
+    def door(self, rows: int) -> ImaginedRows:
+        """A door onto so many rows, for mechanisms that ask more than one question."""
+        return ImaginedRows(self.schema, self.encoded[:FEWEST], rows)
 
 
 def _mean_of_rows(features: Matrix, lattice: Lattice) -> Matrix:
@@ -127,20 +156,21 @@ def _mean_of_rows(features: Matrix, lattice: Lattice) -> Matrix:
     return np.asarray(units.T @ units / len(units))
 
 
-def _mean_like(release: Release, schema: Schema, lattice: Lattice) -> Matrix:
-    """(d, d) second moment per row, in squared steps, of rows as those of the release.
-
-    As if none were longer than the radius: clipping depends on more than two moments.
-    """
+def _moments_like(release: Release, schema: Schema) -> tuple[Matrix, Matrix]:
+    """Mean and covariance of encoded rows of `schema` as those of the release."""
     moments, features = Moments.of(release), schema.features
     at = [release.columns.index(feature.name) for feature in features]
     scales = np.array([feature.scale for feature in features])
     means = (moments.means[at] - [feature.center for feature in features]) / scales
     ratios = moments.scales[at] / scales
+    return means, moments.covariance[np.ix_(at, at)] * np.outer(ratios, ratios)
+
+
+def _mean_of_moments(means: Matrix, covariance: Matrix, lattice: Lattice) -> Matrix:
+    """(d, d) second moment per row, in squared steps, as if no row were longer than the radius."""
     whole = np.append(means / lattice.step, float(lattice.intercept_units))
     mean = np.outer(whole, whole)
-    inner = moments.covariance[np.ix_(at, at)] * np.outer(ratios, ratios)
-    mean[:-1, :-1] += inner / lattice.step**2
+    mean[:-1, :-1] += covariance / lattice.step**2
     return mean if lattice.intercept_units else mean[:-1, :-1]
 
 

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.denoise import METHODS, Method
-from dpcov.errors import BudgetError, MechanismError, ReleaseError
-from dpcov.imagined import Guess
+from dpcov.errors import BudgetError, MechanismError, MechanismRefused, ReleaseError
+from dpcov.imagined import Guess, ImaginedTable
 from dpcov.mechanisms import MECHANISMS, mechanism_named
-from dpcov.mechanisms.additive import Calibration
 from dpcov.moment import Lattice
-from dpcov.planning import choose
+from dpcov.planning import GOALS, Goal, choose
 from dpcov.privacy import ZCDP, ApproxDP, Budget, Neighbors, PureDP, budget_from, neighbors_named
 from dpcov.schema import Schema
-from dpcov.trials import Errors, Trials
+from dpcov.trials import Errors, Trials, adds_noise
 
 if TYPE_CHECKING:
     from dpcov.mechanisms import Mechanism
@@ -33,7 +32,7 @@ STRIDE = 4.0
 CLOSE = 0.05  # log of the factor by which a found budget may be off
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal
 MOST_ROWS = 10**12
-DATA_DEPENDENT = "its error depends on the data in ways that no public number tells"
+MANY_PASSES = 6  # readings of the imagined table beyond which a release takes long
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ class Plan:
 
     Attributes
     ----------
-    schema, rows, budget, neighbors, guess, target : what was asked.
+    schema, rows, budget, neighbors, guess, target, goal : what was asked.
     predictions : of each mechanism whose error can be predicted, least correlation error first.
     not_predicted : name and reason of each of the others.
     recommended : the mechanism that ``auto`` takes at this budget.
@@ -76,6 +75,7 @@ class Plan:
     neighbors: Neighbors
     guess: Guess
     target: str | None
+    goal: Goal
     method: Method
     predictions: tuple[Prediction, ...]
     not_predicted: tuple[tuple[str, str], ...]
@@ -86,24 +86,32 @@ class Plan:
 
     def budget_for(self, error: float) -> Budget | None:
         """The least budget whose correlations have this mean absolute error; None if none has."""
-        factor = _crossing(lambda factor: self._error(scaled(self.budget, factor)), error)
+        planner = self._planner()
+        trials = planner.trials(self.rows)
+
+        def at(factor: float) -> float:
+            return _correlation(
+                planner.predicted(self.mechanism, scaled(self.budget, factor), trials)
+            )
+
+        factor = _crossing(at, error)
         return None if factor is None else scaled(self.budget, factor)
 
     def rows_for(self, error: float) -> int | None:
         """The least number of rows whose correlations have this error at this budget."""
+        planner = self._planner()
 
         def at(factor: float) -> float:
-            return self._error(self.budget, max(1, round(self.rows * factor)))
+            trials = planner.trials(max(1, round(self.rows * factor)))
+            return _correlation(planner.predicted(self.mechanism, self.budget, trials))
 
         factor = _crossing(at, error)
         return None if factor is None else max(1, math.ceil(self.rows * factor))
 
-    def _error(self, budget: Budget, rows: int | None = None) -> float:
-        planner = _Planner(self.schema, self.neighbors, self.guess, self.target, self.method)
-        found = planner.predicted(self.mechanism, budget, rows or self.rows).errors.correlation
-        if found is None:
-            raise ReleaseError("Without an intercept, or with one feature, nothing is correlated.")
-        return found
+    def _planner(self) -> _Planner:
+        return _Planner.of(
+            self.schema, self.neighbors, self.guess, self.target, self.goal, self.method
+        )
 
     def _repr_html_(self) -> str:
         from dpcov.notebook import plan_html
@@ -111,52 +119,65 @@ class Plan:
         return plan_html(self)
 
 
+def _correlation(prediction: Prediction) -> float:
+    if prediction.errors.correlation is None:
+        raise ReleaseError("Without an intercept, or with one feature, nothing is correlated.")
+    return prediction.errors.correlation
+
+
 @dataclass(frozen=True, slots=True)
 class _Planner:
     """Predicts for any mechanism, budget and number of rows."""
 
-    schema: Schema
+    table: ImaginedTable
     neighbors: Neighbors
-    guess: Guess
     target: str | None
+    goal: Goal
     method: Method
 
-    @property
-    def lattice(self) -> Lattice:
-        schema = self.schema
-        radius = schema.effective_radius
-        return Lattice(len(schema.features), radius, schema.intercept, schema.privacy_unit)
+    @classmethod
+    def of(
+        cls,
+        schema: Schema,
+        neighbors: Neighbors,
+        guess: Guess,
+        target: str | None,
+        goal: Goal,
+        method: Method,
+    ) -> _Planner:
+        table = ImaginedTable.of(schema, Lattice.of(schema), guess)
+        return cls(table, neighbors, target, goal, method)
 
     def trials(self, rows: int) -> Trials:
-        return Trials.imagined(
-            self.schema, self.lattice, rows, self.guess, self.target, self.method
-        )
+        return Trials.imagined(self.table, rows, self.target, self.method)
 
-    def predicted(
-        self, name: str, budget: Budget, rows: int, trials: Trials | None = None
-    ) -> Prediction:
+    def chosen(self, budget: Budget) -> Mechanism:
+        """The mechanism that ``auto`` takes."""
+        return choose(self.table.schema, budget, self.neighbors, self.goal).mechanism
+
+    def predicted(self, name: str, budget: Budget, trials: Trials) -> Prediction:
         """Errors to expect of the mechanism `name`, or of the one that ``auto`` takes."""
-        mechanism: Mechanism
-        if name == "auto":
-            mechanism = choose(self.schema, budget, self.neighbors).mechanism
-        else:
-            mechanism = mechanism_named(name)
-        calibration = self.calibration(mechanism, budget)
-        many = self.lattice.dimension > MANY_FEATURES
-        tried = self.trials(rows) if trials is None else trials
-        errors = tried.errors(mechanism, calibration, FEW_REPEATS if many else REPEATS)
-        return Prediction(mechanism.name, budget, errors)
-
-    def calibration(self, mechanism: Mechanism, budget: Budget) -> Calibration:
-        """Its noise laws; refuses a mechanism whose error they do not tell."""
-        if mechanism.name == "nuclear-laplace" and self.lattice.dimension > SLOW_TO_DRAW:
+        mechanism = self.chosen(budget) if name == "auto" else mechanism_named(name)
+        dimension = self.table.lattice.dimension
+        if mechanism.name == "nuclear-laplace" and dimension > SLOW_TO_DRAW:
             raise MechanismError(
                 "its noise is slow to draw for so many features, and auto skips it"
             )
-        calibration = mechanism.calibrate(self.lattice, budget, self.neighbors)
-        if not isinstance(calibration, Calibration) or calibration.counts is not None:
-            raise MechanismError(DATA_DEPENDENT)
-        return calibration
+        few = dimension > MANY_FEATURES or mechanism.passes > MANY_PASSES
+        repeats = FEW_REPEATS if few else REPEATS
+        try:
+            errors = trials.errors(mechanism, budget, self.neighbors, repeats)
+        except MechanismRefused:
+            raise MechanismError("it would refuse so few rows, or rows like these") from None
+        return Prediction(mechanism.name, budget, errors)
+
+    def compared(self, name: str, budget: Budget, trials: Trials) -> Prediction:
+        """The same beside others: refuses what takes long and is not what ``auto`` takes."""
+        calibration = mechanism_named(name).calibrate(self.table.lattice, budget, self.neighbors)
+        slow = self.table.lattice.dimension > MANY_FEATURES and not adds_noise(calibration)
+        if slow and name != self.chosen(budget).name:
+            raise MechanismError("slow to try with so many features: name it to have it predicted")
+        return self.predicted(name, budget, trials)
 
 
 def plan(
@@ -168,6 +189,7 @@ def plan(
     rho: float | None = None,
     neighbors: Neighbors | str = Neighbors.ADD_REMOVE,
     mechanism: str = "auto",
+    goal: Goal = "frobenius",
     denoise: Method = "shrink",
     target: str | None = None,
     guess: Guess | None = None,
@@ -176,19 +198,18 @@ def plan(
     """Errors to expect of a release, before anything is read or spent.
 
     A table is imagined from public numbers alone: the schema, a guess of the number of rows, and a
-    `Guess` of how much columns vary and how correlated they are. Releases of it are simulated by
-    the public noise laws, denoised as real ones are, and compared with it. The noise before
-    denoising (`Errors.noise`) is exact; everything else is about the imagined table, and as good as
-    the guess. `make plan-calibration` compares it with five public tables: with the spread of each
-    column to one digit, correlations were predicted within a factor of 1.3 in 88 % of cases and 1.4
-    in all; with the defaults, within 2.
+    `Guess` of how much columns vary and how correlated they are. Releases of it are simulated,
+    denoised as real ones are, and compared with it: by the public noise laws, or, where a mechanism
+    looks at the rows before it maps or clips them, by running it on imagined rows. Of the former
+    the noise before denoising (`Errors.noise`) is exact; everything else is about the imagined
+    table, and as good as the guess. `make plan-calibration` compares it with five public tables.
 
     Parameters
     ----------
     schema : `Schema` or path of a TOML one.
     rows : a public guess of how many there are; with weights, of their sum over the largest one.
     epsilon, delta, rho : the budget, as in `release`.
-    neighbors, mechanism, denoise : as in `release`; the curve is about this mechanism.
+    neighbors, mechanism, goal, denoise : as in `release`; the curve is about this mechanism.
     target : feature that is regressed on the others; default, the average over some numeric ones.
     guess : default, `Guess()`.
     factors : multiples of epsilon along the curve.
@@ -201,8 +222,8 @@ def plan(
     --------
     >>> schema = Schema.from_bounds(0, 100, ["age", "score", "weight"])
     >>> found = plan(schema, 20_000, epsilon=1.0, mechanism="matrix-laplace", factors=())
-    >>> found.recommended, bool(found.predictions[0].errors.correlation < 0.05)
-    ('nuclear-laplace', True)
+    >>> bool(found.predictions[0].errors.correlation < 0.05)
+    True
 
     """
     declared = schema if isinstance(schema, Schema) else Schema.load(schema)
@@ -210,22 +231,26 @@ def plan(
         raise ReleaseError("The number of rows must be a whole number of at least 1.")
     if denoise not in METHODS:
         raise ReleaseError(f"There is no denoising {denoise!r}. Choose: {', '.join(METHODS)}.")
+    if goal not in GOALS:
+        raise ReleaseError(f"There is no goal {goal!r}. Choose: {', '.join(GOALS)}.")
     budget, relation = budget_from(epsilon, delta, rho), neighbors_named(neighbors)
-    planner = _Planner(declared, relation, guess or Guess(), target, denoise)
-    if mechanism != "auto":
-        planner.calibration(mechanism_named(mechanism), budget)
+    supposed = guess or Guess()
+    planner = _Planner.of(declared, relation, supposed, target, goal, denoise)
     trials = planner.trials(int(rows))
     predictions, others = [], []
-    for name in MECHANISMS if mechanism == "auto" else [mechanism]:
-        try:
-            predictions.append(planner.predicted(name, budget, int(rows), trials))
-        except MechanismError as error:
-            others.append((name, str(error)))
+    if mechanism == "auto":
+        for name in MECHANISMS:
+            try:
+                predictions.append(planner.compared(name, budget, trials))
+            except MechanismError as error:
+                others.append((name, str(error)))
+    else:
+        predictions.append(planner.predicted(mechanism, budget, trials))
     predictions.sort(key=lambda p: p.errors.correlation or p.errors.entry)
     curve = []
     for factor in factors:
         try:
-            curve.append(planner.predicted(mechanism, scaled(budget, factor), int(rows), trials))
+            curve.append(planner.predicted(mechanism, scaled(budget, factor), trials))
         except (MechanismError, BudgetError):
             continue  # beyond 64-bit noise
     return Plan(
@@ -233,15 +258,16 @@ def plan(
         rows=int(rows),
         budget=budget,
         neighbors=relation,
-        guess=planner.guess,
+        guess=supposed,
         target=target,
+        goal=goal,
         method=denoise,
         predictions=tuple(predictions),
         not_predicted=tuple(others),
-        recommended=choose(declared, budget, relation).mechanism.name,
+        recommended=planner.chosen(budget).name,
         mechanism=mechanism,
         curve=tuple(curve),
-        sampling=MEAN_ABSOLUTE * (1 - planner.guess.typical_correlation**2) / math.sqrt(rows),
+        sampling=MEAN_ABSOLUTE * (1 - supposed.typical_correlation**2) / math.sqrt(rows),
     )
 
 

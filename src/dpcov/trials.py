@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
@@ -16,15 +16,19 @@ from dpcov.analysis.ridge import Problem
 from dpcov.denoise import Method, denoise
 from dpcov.entropy import simulation_generator
 from dpcov.errors import SchemaError
-from dpcov.imagined import Guess, imagined_moment
 from dpcov.mechanisms import additive
+from dpcov.mechanisms.additive import Calibration
+from dpcov.rehearsal import rehearse
+from dpcov.simulated_laws import simulated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.mechanisms import Mechanism
-    from dpcov.mechanisms.additive import Calibration
-    from dpcov.moment import Lattice, SecondMoment
+    from dpcov.imagined import ImaginedTable
+    from dpcov.mechanisms import Calibrated, Mechanism
+    from dpcov.moment import SecondMoment
+    from dpcov.privacy import Budget, Neighbors
+    from dpcov.rehearsal import ImaginedRows
     from dpcov.releases import Release
     from dpcov.samplers import MatrixLaw
     from dpcov.schema import Schema
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
 LEADING = 3  # eigenvalues that count as leading
 TARGETS = 6  # columns that are regressed on the others, where none is asked for
 SEED = 20_250_102
+LARGEST_BITS = 62  # of an entry of what a release publishes
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,9 @@ class Errors:
     Attributes
     ----------
     noise : root mean square error of an entry of the second moment per row, as published. Encoded
-        rows: half the width of a column's bounds is 1. Exact: the law of the noise is public.
+        rows: half the width of a column's bounds is 1. Exact where a mechanism adds noise to that
+        moment, whose law is public. Where it learns a map or a radius first, measured on the
+        releases, mapped back: with what clipping took away, and as good as the imagined table.
     entry : the same once denoised; the mean over releases of each one's root mean square, as a few
         releases of a drowned table have most of the squared error.
     correlation : mean absolute error of a correlation; None without an intercept or a pair.
@@ -70,6 +77,7 @@ class Trials:
     moment : of `rows` rows; exact.
     targets : positions of the features that are regressed on the others.
     method : how releases are denoised.
+    door : onto imagined rows, where there are such: to run mechanisms on.
 
     """
 
@@ -78,41 +86,53 @@ class Trials:
     rows: int
     targets: tuple[int, ...]
     method: Method = "shrink"
+    door: ImaginedRows | None = None
 
     @classmethod
     def imagined(
         cls,
-        schema: Schema,
-        lattice: Lattice,
+        table: ImaginedTable,
         rows: int,
-        guess: Guess,
         target: str | None = None,
         method: Method = "shrink",
     ) -> Trials:
         """Trials on the imagined table with so many rows."""
-        moment = imagined_moment(schema, lattice, rows, guess)
-        return cls(schema, moment, rows, targets_of(schema, target), method)
+        targets = targets_of(table.schema, target)
+        return cls(table.schema, table.moment(rows), rows, targets, method, table.door(rows))
 
-    def errors(self, mechanism: Mechanism, calibration: Calibration, repeats: int) -> Errors:
-        """Average errors of `repeats` simulated releases; the same draws every time."""
-        generator = simulation_generator(SEED)
-        releases = [self._release(mechanism, calibration, generator) for _ in range(repeats)]
-        return self.measured(releases, calibration.matrix)
+    def errors(
+        self, mechanism: Mechanism, budget: Budget, neighbors: Neighbors, repeats: int
+    ) -> Errors:
+        """Average errors of `repeats` simulated releases; the same draws every time.
 
-    def measured(self, releases: Sequence[Release], law: MatrixLaw) -> Errors:
-        """Average errors of releases of this table, whose noise has this law."""
-        truth, lattice = self._truth(releases[0]), self.moment.lattice
+        Where the mechanism adds noise of a public law to the second moment, that is simulated;
+        else the mechanism is run, through the door.
+        """
+        calibration = simulated(mechanism.calibrate(self.moment.lattice, budget, neighbors))
+        if adds_noise(calibration):
+            generator = simulation_generator(SEED)
+            made = [self._release(mechanism, calibration, generator) for _ in range(repeats)]
+            return self.measured(made, calibration.matrix)
+        if self.door is None:
+            raise ValueError("there are no rows to run the mechanism on")
+        made = list(rehearse(mechanism, self.door, budget, neighbors, repeats, self.method))
+        # Mapped rows are clipped at another radius, of which the schema's says nothing.
+        radius = None if made[0].linear_map is None else self.door.schema.largest_norm
+        return replace(self, moment=self.door.second_moments(radius=radius)[0]).measured(made)
+
+    def measured(self, releases: Sequence[Release], law: MatrixLaw | None = None) -> Errors:
+        """Average errors of releases of this table; `law` is that of their noise, if it is all."""
+        truth, dimension = self._truth(releases[0]), self.moment.lattice.dimension
         exact = truth.second_moment()
-        sizes = [
-            math.sqrt(float(np.mean((release.second_moment() - exact) ** 2)))
-            for release in releases
-        ]
+        sizes = [_size(self._alike(made, made.second_moment()) - exact) for made in releases]
+        if law is None:
+            raw = [self._alike(made, _as_published(made)) - exact for made in releases]
+            noise = math.sqrt(float(np.mean(np.square(raw))))
+        else:
+            noise = math.sqrt(law.frobenius_squared) / dimension * self.moment.lattice.step**2
         related = truth.has_intercept and len(truth.columns) > 1
         return Errors(
-            noise=math.sqrt(law.frobenius_squared)
-            / lattice.dimension
-            * lattice.step**2
-            / self.rows,
+            noise=noise / self.rows,
             entry=float(np.mean(sizes)) / self.rows,
             correlation=_correlation_error(truth, releases) if related else None,
             eigenvalue=_eigenvalue_error(truth, releases) if related else None,
@@ -133,10 +153,44 @@ class Trials:
         return denoise(made, self.method, generator=generator)
 
     def _truth(self, release: Release) -> Release:
-        """A release that holds the exact matrix."""
+        """A release that holds the exact matrix, about rows that nothing has mapped."""
         exact = self.moment.units.astype(np.float64) * self.moment.lattice.step**2
-        published = additive.coarse(self.moment.units, release.shift)
-        return replace(release, published=published, denoise="exact", denoised=exact)
+        shift = max(0, self.moment.trace().bit_length() - LARGEST_BITS)
+        return replace(
+            release,
+            lattice=self.moment.lattice,
+            linear_map=None,
+            center=None,
+            shift=shift,
+            published=additive.coarse(self.moment.units, shift),
+            denoise="exact",
+            denoised=exact,
+        )
+
+    def _alike(self, release: Release, matrix: Matrix) -> Matrix:
+        """The matrix of a release as if its rows had the constant of this table's.
+
+        It is a share of the radius, which the mechanism may have chosen.
+        """
+        if not release.has_intercept:
+            return matrix
+        ours = self.moment.lattice.intercept_units * self.moment.lattice.step
+        scales = np.ones(len(matrix))
+        scales[-1] = ours / release.intercept()
+        return matrix * np.outer(scales, scales)
+
+
+def adds_noise(calibration: Calibrated) -> TypeGuard[Calibration]:
+    """Whether all that separates releases from the exact moment is noise of a public law."""
+    return isinstance(calibration, Calibration) and calibration.counts is None
+
+
+def _size(difference: Matrix) -> float:
+    return math.sqrt(float(np.mean(np.square(difference))))
+
+
+def _as_published(release: Release) -> Matrix:
+    return release.second_moment() if release.published is None else release.noisy()
 
 
 def targets_of(schema: Schema, target: str | None) -> tuple[int, ...]:
