@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,7 +20,8 @@ from dpcov.moment import UNITS_PER_RADIUS, Lattice
 from dpcov.plans import Plan, plan, scaled
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.schema import Schema
-from dpcov.trials import Errors
+from dpcov.tables_plan import LEGEND
+from dpcov.trials import Errors, adds_noise
 from tables_for_tests import SCHEMA_TEXT, correlated, write_people
 
 NUMERIC = Schema.from_bounds(-1, 1, [f"x{j}" for j in range(6)])
@@ -278,6 +280,17 @@ def test_a_scaled_budget_scales_epsilon(budget):
     assert twice in (PureDP(2.0), ApproxDP(2.0, 1e-6), ZCDP(2.0))
 
 
+def test_the_legend_names_the_mechanisms_whose_noise_is_exact():
+    exact = set()
+    for name, kind in MECHANISMS.items():
+        for budget in (PureDP(1.0), ApproxDP(1.0, 1e-6)):
+            with suppress(MechanismError):
+                laws = kind().calibrate(lattice_of(NUMERIC), budget, Neighbors.ADD_REMOVE)
+                exact |= {name} if adds_noise(laws) else set()
+    named = LEGEND[0].split("adds: ")[1]
+    assert exact == set(named.replace(" and ", " ").replace(",", "").rstrip(".").split())
+
+
 @pytest.fixture
 def run(capsys, tmp_path: Path, monkeypatch):
     """Run `dpcov plan` in a folder that holds a schema and no data."""
@@ -296,7 +309,7 @@ def run(capsys, tmp_path: Path, monkeypatch):
 def test_the_command_prints_tables_assumptions_and_answers(run):
     code, out, err = run("--rows 4000 --epsilon 1 --error 0.05 --mechanism matrix-laplace")
     assert (code, err) == (0, "")
-    for part in ("No data was read", "matrix-laplace", "epsilon 10", "privacy noise alone"):
+    for part in ("No data was read", "matrix-laplace", "epsilon 10", "from the privacy noise"):
         assert part in out
     assert "needs about epsilon" in out
     assert "rows at epsilon 1" in out

@@ -221,6 +221,16 @@ def test_a_measured_noise_is_the_exact_one_where_there_is_an_exact_one():
     assert replace(trials.measured(made), noise=exact.noise) == exact
 
 
+def test_one_wild_release_does_not_move_the_error_of_an_entry():
+    moment = door_of(skewed(1, ROWS)).second_moments()[0]
+    trials = Trials(SCHEMA, moment, ROWS, targets_of(SCHEMA, None))
+    made = [released(1, "matrix-laplace", PureDP(0.5), seed) for seed in range(7)]
+    wild = [*made[:-1], replace(made[-1], denoised=50 * made[-1].second_moment())]
+    calm, all_wild = (trials.measured(found).entry for found in (made, [wild[-1]] * 7))
+    assert trials.measured(wild).entry == pytest.approx(calm, rel=0.5)
+    assert all_wild > 10 * calm
+
+
 def test_standardized_is_planned_for_mixed_columns_persons_and_either_neighbour():
     persons = Schema.parse(MIXED.model_dump() | {"unit": {"column": "who", "max_rows": 4}})
 

@@ -51,8 +51,8 @@ class Errors:
         rows: half the width of a column's bounds is 1. Exact where a mechanism adds noise to that
         moment, whose law is public. Where it learns a map or a radius first, measured on the
         releases, mapped back: with what clipping took away, and as good as the imagined table.
-    entry : the same once denoised; the mean over releases of each one's root mean square, as a few
-        releases of a drowned table have most of the squared error.
+    entry : the same once denoised; the median over releases, as a few releases of a drowned table
+        have most of the error.
     correlation : mean absolute error of a correlation; None without an intercept or a pair.
     eigenvalue : mean relative error of the leading eigenvalues (at most 3) of the covariance of the
         encoded columns; the median over releases, as a noisy count has no mean to speak of.
@@ -133,7 +133,7 @@ class Trials:
         related = truth.has_intercept and len(truth.columns) > 1
         return Errors(
             noise=noise / self.rows,
-            entry=float(np.mean(sizes)) / self.rows,
+            entry=float(np.median(sizes)) / self.rows,
             correlation=_correlation_error(truth, releases) if related else None,
             eigenvalue=_eigenvalue_error(truth, releases) if related else None,
             prediction=_prediction_error(truth, releases, self.targets) if related else None,
