@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 CANDIDATES: tuple[type[AdditiveMechanism], ...] = (NuclearLaplace, MatrixLaplace, Gaussian)
 
 
+FEW_LONG_ROWS = 8.0  # `Standardized.shows` where correlations count more than the covariance
+
+
 Goal = Literal["frobenius", "relative", "correlation", "regression"]
 GOALS: tuple[Goal, ...] = get_args(Goal)
 
@@ -59,8 +62,9 @@ def choose(
 
     What is asked of a release is mostly about rows less their means, which are much shorter than
     their bounds allow: so `Standardized`, where there is an intercept that tells the means and the
-    data can be read again. Not for the covariance as a whole (``frobenius``) of nothing but
-    indicators: about their means they are hardly shorter (docs/arena.md). Else `least_noise`.
+    data can be read again, clipped more tightly for goals that clipping harms less. Not for the
+    covariance as a whole (``frobenius``) of nothing but indicators: about their means they are
+    hardly shorter (docs/notes/denoising.md). Else `least_noise`.
 
     Raises
     ------
@@ -70,7 +74,7 @@ def choose(
     lattice = Lattice.of(schema)
     numeric = not all(feature.is_indicator for feature in schema.features)
     if rereadable and lattice.intercept_units and (numeric or goal != "frobenius"):
-        mechanism = Standardized()
+        mechanism = Standardized() if goal == "frobenius" else Standardized(shows=FEW_LONG_ROWS)
         with suppress(MechanismError):
             mechanism.calibrate(lattice, budget, neighbors)
             return Choice(mechanism, "rows are shorter about their means, in units of their spread")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from dpcov.planning import Goal
     from dpcov.privacy import Guarantee
     from dpcov.releases import Release
 
@@ -36,10 +37,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         numbers by column name. Required. Values outside are moved to the nearer bound, and
         missing ones, or those that are no numbers, to the midpoint.
     epsilon, delta, rho : the budget of each `fit`: epsilon, epsilon and delta, or rho.
-    neighbors, mechanism, denoise, radius : as in `dpcov.release`.
+    neighbors, mechanism, denoise, radius : as in `dpcov.release`; ``auto`` follows the estimator's
+        `goal`.
     ledger, dataset : where each `fit` is booked before any noise is drawn.
     random_state : an integer, for tests only: the release is then stamped ``NOT PRIVATE``.
     """
+
+    goal: ClassVar[Goal] = "relative"  # what the mechanism ``auto`` makes accurate
 
     release_: Release
     guarantee_: Guarantee
@@ -83,6 +87,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             rho=self.rho,
             neighbors=self.neighbors,
             mechanism=self.mechanism,
+            goal=self.goal,
             denoise=self.denoise,
             ledger=self.ledger,
             dataset=self.dataset,

@@ -65,6 +65,8 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
 
     """
 
+    goal = "regression"
+
     coef_: Vector
     intercept_: float
     alpha_: float

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
 
 SQUARED_RADII = 2.0 ** (np.arange(-16, 49) / 4)  # candidates for round rows' radius, over p
-FALSE_ALARM = 0.001  # chance that noise in an empty bin of norms widens the radius
+SHOWS = 5.0  # standard deviations of its noise that a count must be above to show
 
 
 def release_mapped(
@@ -81,20 +81,20 @@ def private_radius(
     law: ScalarLaw,
     clipped: float,
     entropy: Entropy,
+    shows: float = SHOWS,
 ) -> float:
     """The least of `radii`, ascending, beyond which no more than `clipped` mapped rows show.
 
     Where clipping one row less costs as much as the noise it takes is the best radius; for Gaussian
-    noise and round rows that is at p^1.5 / sqrt(2 rho) rows. Rows show in 1, 2,
-    4, ... bins that together hold more than noise of `law` alone would.
+    noise and round rows that is at p^1.5 / sqrt(2 rho) rows. Rows show in 1, 2, 4, ... bins that
+    together hold more than `shows` standard deviations of noise of `law`.
     """
     noise = law.samples(len(radii), entropy)
     counts = rows.norm_counts(radii[:-1], radius=float(radii[-1]), transform=shape)
     sums = np.append(0, np.cumsum(counts + noise))
     widths, least = 2 ** np.arange(len(radii).bit_length()), 0
-    quantile = law.upper_quantile(FALSE_ALARM / (len(radii) * len(widths)))
     for width in widths:
-        noise_alone = quantile * math.sqrt(width)
-        shows = sums[width:] - sums[:-width] > max(clipped, noise_alone)
-        least = max(least, int(np.max(np.flatnonzero(shows), initial=0)))
+        noise_alone = shows * law.standard_deviation * math.sqrt(width)
+        seen = sums[width:] - sums[:-width] > max(clipped, noise_alone)
+        least = max(least, int(np.max(np.flatnonzero(seen), initial=0)))
     return float(radii[least])

@@ -13,7 +13,7 @@ import numpy as np
 from dpcov.errors import MechanismError
 from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import additive, gaussian, spectral
-from dpcov.mechanisms.mapped import private_radius, release_at
+from dpcov.mechanisms.mapped import SHOWS, private_radius, release_at
 from dpcov.mechanisms.nuclear_laplace import PATIENCE
 from dpcov.mechanisms.pure import nuclear_calibration, pure_epsilon
 from dpcov.mechanisms.radius import count_law
@@ -104,6 +104,10 @@ class Standardized:
     power : float in [0, 1], public
         Features are divided by this power of their standard deviation: 0 leaves their scale, 1
         gives all the same; between them, errors are smallest where they are largest.
+    shows : float, at least 0, public
+        Standard deviations of its noise that a count of long rows must be above for the radius to
+        reach them. Clipping takes more from covariances than from correlations and regressions,
+        which a larger value serves.
 
     Returns
     -------
@@ -145,6 +149,7 @@ class Standardized:
     radius_share: float = 0.07
     trace_share: float = 0.05
     power: float = 0.5
+    shows: float = SHOWS
 
     name: ClassVar[str] = "standardized"
     use: ClassVar[str] = (
@@ -160,6 +165,8 @@ class Standardized:
         additive.check_trace_share(self.trace_share)
         if not isinstance(self.power, int | float) or not 0 <= self.power <= 1:
             raise MechanismError(f"power must be at least 0 and at most 1, not {self.power!r}.")
+        if not isinstance(self.shows, int | float) or not 0 <= self.shows < math.inf:
+            raise MechanismError(f"shows must be at least 0 and finite, not {self.shows!r}.")
 
     @property
     def passes(self) -> int:
@@ -220,7 +227,8 @@ class Standardized:
         noise = laws.final.matrix
         # So many rows, all alike, weigh as much as the noise that not clipping them would add.
         clipped = math.sqrt(noise.frobenius_squared) / rows.lattice().bound
-        radius = private_radius(rows, shape, radii, laws.counts, clipped, entropy)
+        counts = laws.counts
+        radius = private_radius(rows, shape, radii, counts, clipped, entropy, self.shows)
         return release_at(self, rows, shape, radius, laws.final, entropy)
 
     def _spent(self, budget: Fraction) -> tuple[Fraction, Fraction]:
