@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Tests and benchmarks run side by side on all cores, each with one BLAS thread.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow test-all lint types bench bench-scaling peers arena notebooks persons \
+.PHONY: help demo test test-slow test-spark test-all lint types bench bench-scaling peers arena notebooks persons \
 	spark accuracy reproduce engines frames analysis discriminant precision \
 	denoising pictures plan-calibration ridge-comparison interval-coverage mahalanobis trust mutants figures docs locks sbom schemas clean
 
@@ -23,6 +23,12 @@ help: ## List the targets
 	$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# PySpark comes as source alone: what builds it is pinned as well, and there first.
+.venv/ready-spark: .venv/ready-test requirements/setuptools.txt requirements/spark.txt
+	$(PIP) --require-hashes --requirement requirements/setuptools.txt
+	$(PIP) --no-build-isolation --require-hashes --requirement requirements/spark.txt
+	@touch $@
+
 demo: .venv/ready-demo ## A real health table through the whole journey
 	@$(BIN)/dpcov demo
 
@@ -30,7 +36,10 @@ test: .venv/ready-test ## All tests but the slow statistical ones
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "not slow"
 
 test-slow: .venv/ready-test ## The slow statistical tests, and small experiments
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "slow and not pages"
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "slow and not pages and not spark"
+
+test-spark: .venv/ready-spark ## The tests of Spark (needs Java; fetches 450 MB once)
+	$(ONE_THREAD) $(BIN)/python -m pytest tests/test_spark.py
 
 test-all: .venv/ready-test ## All tests
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto
@@ -61,7 +70,7 @@ notebooks: .venv/ready-bench ## The stories of examples/ as notebooks
 persons: .venv/ready-bench ## Person-level privacy: memory at millions of persons, and what it costs
 	$(ONE_THREAD) $(BIN)/python benchmarks/persons.py
 
-spark: .venv/ready-bench ## Spark: bytes, tasks and CPU beside the cost model (needs pyspark and Java)
+spark: .venv/ready-bench .venv/ready-spark ## Spark: bytes, tasks and CPU beside the cost model (needs Java)
 	$(ONE_THREAD) $(BIN)/python benchmarks/spark.py
 
 accuracy: .venv/ready-bench ## Error of releases against the figures of the design
@@ -117,13 +126,15 @@ figures: .venv/ready-bench ## Put measured results into the documents (after acc
 docs: .venv/ready-docs ## The documentation site, in docs/_build; runs every page
 	$(ONE_THREAD) $(BIN)/python -m sphinx -W --keep-going --quiet --jobs auto docs docs/_build
 
-LOCK := uv pip compile --quiet pyproject.toml requirements/build.in --constraint constraints.txt \
+LOCK_OF := uv pip compile --quiet --constraint constraints.txt \
 	--generate-hashes --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url
+LOCK := $(LOCK_OF) pyproject.toml requirements/build.in
 
 locks: ## Pin what is installed, with hashes, from constraints.txt (needs uv)
 	$(LOCK) --output-file requirements/core.txt
-	for extra in demo test bench lint docs sbom; do \
+	for extra in demo test bench lint docs spark sbom; do \
 		$(LOCK) --extra $$extra --output-file requirements/$$extra.txt || exit 1; done
+	echo setuptools | $(LOCK_OF) - --output-file requirements/setuptools.txt
 
 sbom: .venv/ready-sbom ## The software bill of materials of a plain installation
 	$(PYTHON) -m venv --clear .venv/core

@@ -112,6 +112,14 @@ def against_floor(path: Path, case: str) -> Iterator[Any]:
     yield row(case, "seconds of two workers against one", two, one, WORKERS_BAR, ok)
 
 
+def least_between(path: Path, case: str) -> Any:
+    """What one pass of NumPy over the cells adds to decoding and BLAS: no bar, but a measure."""
+    runs = [[measure(job, path)["cpu"] for job in ("floor_and_pass", "floor")] for _ in range(3)]
+    least, floor = (min(run[k] for run in runs) for k in (0, 1))
+    metric = "CPU seconds of decode + one rounding pass + syrk against decode + syrk"
+    return row(case, metric, least, floor, FLOOR_BAR, True)
+
+
 def parts(path: Path, case: str) -> list[dict[str, Any]]:
     """CPU seconds of the parts of one worker's reading; of the best of a few rounds."""
     spent = min((measure("parts_of_exact", path) for _ in range(3)), key=lambda run: run["cpu"])
@@ -252,6 +260,7 @@ def main() -> int:
             case = f"Parquet {n:,} x {d}"
             rows += compare(path, case, "plain", 1.2, memory_bar)
             rows += against_floor(path, case)
+            rows.append(least_between(path, case))
             spent += parts(path, case)
             if d == 20:
                 rows += against_pandas(path, case)

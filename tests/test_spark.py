@@ -39,6 +39,7 @@ from tables_for_tests import PLANTED, assert_same, mixed_table, write_people
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.spark,
     pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java"),
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
 ]
