@@ -43,7 +43,7 @@ class Prediction:
     ----------
     mechanism : its name.
     budget : what it would spend.
-    errors : averages over releases of the imagined table, for the privacy noise alone.
+    errors : over releases of the imagined table, from the privacy noise and what was clipped.
 
     """
 
