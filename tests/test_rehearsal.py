@@ -13,7 +13,8 @@ from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError
 from dpcov.imagined import Guess
 from dpcov.linear_map import LinearMap
-from dpcov.mechanisms import mechanism_named
+from dpcov.mechanisms import MECHANISMS, Standardized, mechanism_named
+from dpcov.planning import Choice
 from dpcov.plans import _Planner, plan
 from dpcov.privacy import ApproxDP, Budget, Neighbors, PureDP
 from dpcov.rehearsal import ImaginedRows, rehearse
@@ -267,6 +268,19 @@ def test_a_goal_moves_what_auto_takes_as_it_does_for_a_release():
     found = plan(SCHEMA, 5000, epsilon=1.0, goal="correlation", factors=(1.0,))
     made = dpcov.release(frame, schema=SCHEMA, epsilon=1.0, goal="correlation", seed=0)
     assert found.recommended == found.curve[0].mechanism == made.mechanism == "standardized"
+
+
+def test_what_auto_takes_is_compared_with_the_options_with_which_it_does(monkeypatch):
+    few = [name for name in MECHANISMS if name in ("standardized", "matrix-laplace")]
+    monkeypatch.setattr("dpcov.plans.MECHANISMS", few)
+    asked = {"schema": SCHEMA, "rows": 5000, "rho": 0.5}
+    plain = plan(**asked, mechanism="standardized", factors=()).predictions[0]
+    choice = Choice(Standardized(power=1.0), "")
+    monkeypatch.setattr("dpcov.plans.choose", lambda *_: choice)
+    found = plan(**asked, factors=(1.0,))
+    rows = {point.mechanism: point.errors for point in found.predictions}
+    assert rows["standardized"] == found.curve[0].errors != plain.errors
+    assert plan(**asked, mechanism="standardized", factors=()).predictions[0] == plain
 
 
 def test_with_many_features_what_is_slow_waits_to_be_named():

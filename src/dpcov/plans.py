@@ -43,7 +43,7 @@ class Prediction:
     ----------
     mechanism : its name.
     budget : what it would spend.
-    errors : averages over releases of the imagined table, for the privacy noise alone.
+    errors : over releases of the imagined table, from the privacy noise and what was clipped.
 
     """
 
@@ -158,6 +158,23 @@ class _Planner:
     def predicted(self, name: str, budget: Budget, trials: Trials) -> Prediction:
         """Errors to expect of the mechanism `name`, or of the one that ``auto`` takes."""
         mechanism = self.chosen(budget) if name == "auto" else mechanism_named(name)
+        return self._tried(mechanism, budget, trials)
+
+    def compared(self, name: str, budget: Budget, trials: Trials) -> Prediction:
+        """The same beside others: refuses what takes long and is not what ``auto`` takes.
+
+        What ``auto`` takes has the options with which it does.
+        """
+        chosen = self.chosen(budget)
+        if name == chosen.name:
+            return self._tried(chosen, budget, trials)
+        mechanism = mechanism_named(name)
+        calibration = mechanism.calibrate(self.table.lattice, budget, self.neighbors)
+        if self.table.lattice.dimension > MANY_FEATURES and not adds_noise(calibration):
+            raise MechanismError("slow to try with so many features: name it to have it predicted")
+        return self._tried(mechanism, budget, trials)
+
+    def _tried(self, mechanism: Mechanism, budget: Budget, trials: Trials) -> Prediction:
         dimension = self.table.lattice.dimension
         if mechanism.name == "nuclear-laplace" and dimension > SLOW_TO_DRAW:
             raise MechanismError(
@@ -167,14 +184,6 @@ class _Planner:
         repeats = FEW_REPEATS if few else REPEATS
         errors = trials.errors(mechanism, budget, self.neighbors, repeats)
         return Prediction(mechanism.name, budget, errors)
-
-    def compared(self, name: str, budget: Budget, trials: Trials) -> Prediction:
-        """The same beside others: refuses what takes long and is not what ``auto`` takes."""
-        calibration = mechanism_named(name).calibrate(self.table.lattice, budget, self.neighbors)
-        slow = self.table.lattice.dimension > MANY_FEATURES and not adds_noise(calibration)
-        if slow and name != self.chosen(budget).name:
-            raise MechanismError("slow to try with so many features: name it to have it predicted")
-        return self.predicted(name, budget, trials)
 
 
 def plan(

@@ -43,7 +43,7 @@ LARGEST_BITS = 62  # of an entry of what a release publishes
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """What separates releases from the table they were made of, by the privacy noise alone.
+    """What separates releases from the table they were made of: noise, and what was clipped.
 
     Attributes
     ----------
