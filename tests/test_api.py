@@ -110,7 +110,8 @@ def test_bounds_may_differ_by_column() -> None:
 def test_radius_and_intercept_override_the_schema(tmp_path: Path) -> None:
     table, path = write_people(tmp_path)
     for schema in (path, str(path), dpcov.Schema.load(path)):
-        made = dpcov.release(table, schema=schema, radius=1.25, intercept=0.5, epsilon=1.0)
+        asked = {"radius": 1.25, "intercept": 0.5, "epsilon": 1.0, "mechanism": "laplace"}
+        made = dpcov.release(table, schema=schema, **asked)
         assert (made.lattice.radius, made.schema.intercept) == (1.25, 0.5)
     assert not dpcov.release(table, schema=path, intercept=0, epsilon=1.0).has_intercept
     with pytest.raises(SchemaError, match="radius"):
@@ -178,8 +179,13 @@ def test_the_spend_is_on_disk_before_noise_is_drawn_and_data_read(
 
     monkeypatch.setattr(Entropy, "words", note("draw", Entropy.words))
     monkeypatch.setattr(Rows, "second_moments", note("read", Rows.second_moments))
-    dpcov.release(DATA, **BOUNDS, epsilon=0.4, ledger=path)
-    assert {spent for _, spent in order} == {0.4}
+    monkeypatch.setattr(Rows, "norm_counts", note("read", Rows.norm_counts))
+    dpcov.release(DATA, **BOUNDS, epsilon=0.25, ledger=path)
+    assert {spent for _, spent in order} == {0.25}
+    assert [what for what, _ in order].count("read") == 3
+    order.clear()
+    dpcov.release(DATA, **BOUNDS, epsilon=0.25, ledger=path, mechanism="laplace")
+    assert {spent for _, spent in order} == {0.5}
     assert [what for what, _ in order] == ["draw"] * (len(order) - 1) + ["read"]
 
 

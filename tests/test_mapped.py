@@ -77,20 +77,17 @@ def test_counts_have_the_noise_of_as_many_rows_as_a_unit_has(k):
 
 
 class Silent:
-    """A law of noise that is 0, or always the same."""
+    """A law of noise that is 0, or always the same, and said to reach `noise_alone` rows."""
 
-    def __init__(self, draw=0, quantile=0.0):
-        self.draw, self.quantile = draw, quantile
+    def __init__(self, draw=0, noise_alone=0.0):
+        self.draw, self.standard_deviation = draw, noise_alone / mapped.SHOWS
 
     def samples(self, count, entropy):
         return np.full(count, self.draw)
 
-    def upper_quantile(self, probability):
-        return self.quantile
-
 
 @pytest.mark.parametrize(
-    ("far", "clipped", "quantile", "expected"),
+    ("far", "clipped", "noise_alone", "expected"),
     [
         (0.9, 5.0, 0.0, 0.25),  # no more than 5 rows show
         (0.9, 4.9, 0.0, 1.0),
@@ -100,13 +97,13 @@ class Silent:
         (1.9, 4.9, 0.0, 1.0),  # beyond the last radius
     ],
 )
-def test_the_radius_is_the_least_beyond_which_few_rows_show(far, clipped, quantile, expected):
+def test_the_radius_is_the_least_beyond_which_few_rows_show(far, clipped, noise_alone, expected):
     values = np.zeros((105, P))
     values[:100, 0], values[100:, 1] = 0.2, min(far, 1.0)
     rows = open_rows(values, SCHEMA)
     radii = np.array([0.125, 0.25, 0.5, 1.0])
     found = mapped.private_radius(
-        rows, IDENTITY, radii, Silent(0, quantile), clipped, Entropy.seeded(1)
+        rows, IDENTITY, radii, Silent(0, noise_alone), clipped, Entropy.seeded(1)
     )
     assert found == expected
 

@@ -151,9 +151,9 @@ def release(
         keywords are its options. ``auto`` takes rows about private means (``standardized``), where
         the data can be read three times, there is an intercept and no radius is asked for; else the
         mechanism with the least noise.
-    goal : what ``auto`` makes accurate: ``frobenius``, the covariance as a whole; ``correlation``,
-        ``relative`` or ``regression``, what is in units of the columns' spread. It matters for
-        tables of categories alone.
+    goal : what ``auto`` makes accurate: ``frobenius``, the covariance as a whole; or
+        ``correlation``, ``relative`` or ``regression``, what is in units of the columns' spread,
+        for which it clips more.
     neighbors : ``add-remove`` (the number of rows is private) or ``replace-one``.
     radius : public bound on the norm of an encoded row; default, the largest that the bounds allow.
         ``private`` chooses a smaller one from noisy counts, for a share of the budget, where few

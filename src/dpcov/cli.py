@@ -108,7 +108,7 @@ def release(
     ] = "auto",
     goal: Annotated[
         Literal["frobenius", "relative", "correlation", "regression"],
-        typer.Option(help="What auto makes accurate, where there are categories alone."),
+        typer.Option(help="What auto makes accurate; frobenius is the covariance as a whole."),
     ] = "frobenius",
     option: Annotated[
         list[str] | None,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
 
 SQUARED_RADII = 2.0 ** (np.arange(-16, 49) / 4)  # candidates for round rows' radius, over p
-SHOWS = 5.0  # standard deviations of its noise that a count must be above to show
+SHOWS = 4.6  # standard deviations of its noise that a count must be above to show
 
 
 def release_mapped(

@@ -13,7 +13,7 @@ import numpy as np
 from dpcov.errors import MechanismError
 from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import additive, gaussian, spectral
-from dpcov.mechanisms.mapped import SHOWS, private_radius, release_at
+from dpcov.mechanisms.mapped import private_radius, release_at
 from dpcov.mechanisms.nuclear_laplace import PATIENCE
 from dpcov.mechanisms.pure import nuclear_calibration, pure_epsilon
 from dpcov.mechanisms.radius import count_law
@@ -149,7 +149,7 @@ class Standardized:
     radius_share: float = 0.07
     trace_share: float = 0.05
     power: float = 0.5
-    shows: float = SHOWS
+    shows: float = 5.0
 
     name: ClassVar[str] = "standardized"
     use: ClassVar[str] = (
