@@ -45,6 +45,14 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self.screen, text.encode())
 
+    def again(self, text: str) -> None:
+        """Type it every second, as people do, until the program has ended."""
+        for _ in range(PATIENCE):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(1)
+                return
+            self.type(text)
+
     def ended(self) -> int:
         """Read to the end; the exit code."""
         while self._read():

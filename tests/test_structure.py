@@ -134,6 +134,7 @@ def test_an_estimate_only_comes_nearer(kind: str, seed: int) -> None:
     fitted = found.fit(estimate, float(np.trace(truth)))
     assert np.linalg.norm(fitted - truth) < 0.8 * np.linalg.norm(estimate - truth)
     assert np.trace(fitted) == pytest.approx(np.trace(truth))
+    np.testing.assert_array_equal(fitted, fitted.T)  # a file keeps one triangle
     assert np.linalg.eigvalsh(fitted)[0] > -1e-6 * np.trace(truth)
 
 

@@ -137,7 +137,8 @@ class Structure:
         if self.within is None:
             return project(matrix, trace)
         inner = project(self.within.T @ matrix @ self.within, trace)
-        return np.asarray(self.within @ inner @ self.within.T)
+        whole = self.within @ inner @ self.within.T
+        return np.asarray((whole + whole.T) / 2)
 
 
 def _scales(release: Release) -> tuple[Vector, Vector, float] | None:
