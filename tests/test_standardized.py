@@ -319,12 +319,33 @@ def test_no_center_is_beyond_the_bounds(end):
         {"power": 1.5},
         {"power": -0.1},
         {"power": "a"},
+        {"shows": -0.1},
+        {"shows": math.inf},
+        {"shows": "a"},
     ],
     ids=str,
 )
 def test_options_that_make_no_sense_are_refused(wrong):
     with pytest.raises(MechanismError):
         Standardized(**wrong)
+
+
+def test_the_more_a_count_must_show_the_less_far_the_radius_reaches():
+    values = narrow(20_000)
+    asked = {"budget": PureDP(1.0), "neighbors": ADD}
+
+    def reached(shows):
+        return [
+            Standardized(shows=shows)(
+                open_rows(values, NARROW), **asked, entropy=Entropy.seeded(seed)
+            ).lattice.radius
+            for seed in range(5)
+        ]
+
+    far, near, least = map(np.array, (reached(0), reached(5.0), reached(100.0)))
+    assert (far >= near).all()
+    assert (near >= least).all()
+    assert far.sum() > near.sum() > least.sum()
 
 
 @pytest.mark.parametrize("budget", [PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 1e-6)], ids=str)
