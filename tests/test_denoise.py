@@ -49,9 +49,8 @@ def table(n, d=4):
 
 
 def released(n, method="none", d=4, **request):
-    asked = {"epsilon": 1.0, "seed": 3} | request
-    asked.setdefault("mechanism", "nuclear-laplace" if asked["epsilon"] else "gaussian")
-    return dpcov.release(table(n, d), lower=0, upper=1, denoise=method, **asked)
+    budget = {"epsilon": 1.0, "seed": 3} | request
+    return dpcov.release(table(n, d), lower=0, upper=1, denoise=method, **budget)
 
 
 # Shrinkage.

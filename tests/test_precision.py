@@ -147,7 +147,7 @@ def test_alpha_bounds_how_far_the_fit_is_from_the_release(correlation: bool) -> 
 
 
 def test_more_penalty_gives_fewer_edges_and_enough_none() -> None:
-    made = chain_release(mechanism="nuclear-laplace")
+    made = chain_release()
     counts = [len(precision(made, alpha).edges) for alpha in (0.005, 0.1, 0.3, 0.99)]
     assert counts == sorted(counts, reverse=True)
     assert counts[0] > counts[-1] == 0
@@ -156,7 +156,7 @@ def test_more_penalty_gives_fewer_edges_and_enough_none() -> None:
 def edges_of_independent_features() -> int:
     independent = np.random.default_rng(0).uniform(-1, 1, (20_000, 10))
     releases = (
-        dpcov.release(independent, lower=-1, upper=1, epsilon=0.1, seed=seed) for seed in range(10)
+        dpcov.release(independent, lower=-1, upper=1, epsilon=0.2, seed=seed) for seed in range(10)
     )
     return sum(len(precision(denoise(made, "project")).edges) for made in releases)
 

@@ -62,8 +62,7 @@ def test_moments_are_in_the_units_of_the_data(mixed, neighbors, intercept) -> No
 
 def test_the_second_moment_is_that_of_the_encoded_rows() -> None:
     data = correlated(500, 3)
-    asked = {"radius": 2.0, "intercept": 0.25, "epsilon": HUGE, "mechanism": "laplace"}
-    made = dpcov.release(data, lower=-2, upper=2, **asked)
+    made = dpcov.release(data, lower=-2, upper=2, radius=2.0, intercept=0.25, epsilon=HUGE)
     rows = np.column_stack([data / 2, np.full(500, 0.5)])
     assert made.intercept() == 0.5
     assert made.second_moment() == pytest.approx(rows.T @ rows, abs=1e-3)

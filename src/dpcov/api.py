@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from dpcov.errors import LedgerError, ReleaseError, SchemaError
 from dpcov.ledger import Ledger
 from dpcov.mechanisms import Mechanism, mechanism_named
 from dpcov.partial import PartialMoment
-from dpcov.planning import GOALS, Goal, choose, least_noise
+from dpcov.planning import GOALS, Goal, choose
 from dpcov.privacy import Budget, Guarantee, Neighbors, budget_from, neighbors_named
 from dpcov.releases import Release
 from dpcov.schema import FileOptions, Schema
@@ -109,13 +109,11 @@ def prepare(
         rows = open_rows(data, resolved, threads=threads)
     chosen: Mechanism
     if mechanism == "auto":
-        if "radius" in mechanism_fields:  # which Standardized chooses for itself
-            choice = least_noise(rows.lattice(), budget, relation)
-        else:
-            choice = choose(rows.schema, budget, relation, goal, rereadable=rows.rereadable)
+        aim = "frobenius" if "radius" in mechanism_fields else goal
+        choice = choose(rows.schema, budget, relation, aim, rereadable=rows.rereadable)
         chosen, reason = choice.mechanism, choice.reason
         if mechanism_fields:
-            chosen = mechanism_named(chosen.name, **mechanism_fields)
+            chosen = mechanism_named(chosen.name, **asdict(chosen) | mechanism_fields)
     else:
         chosen, reason = mechanism_named(mechanism, **mechanism_fields), "asked for"
     rows.require_answerable(chosen)
@@ -147,13 +145,12 @@ def release(
     table, where : table of a database, and which of its rows: ``["age >= 18"]``, all to be met.
         The conditions are public, are told with the release, and need ``add-remove``.
     epsilon, delta, rho : the budget: epsilon alone (pure DP), epsilon and delta, or rho (zCDP).
-    mechanism : ``auto``, or a name of `MECHANISMS` (``dpcov mechanisms`` lists them); further
-        keywords are its options. ``auto`` takes rows about private means (``standardized``), where
-        the data can be read three times, there is an intercept and no radius is asked for; else the
-        mechanism with the least noise.
-    goal : what ``auto`` makes accurate: ``frobenius``, the covariance as a whole; or
-        ``correlation``, ``relative`` or ``regression``, what is in units of the columns' spread,
-        for which it clips more.
+    mechanism : ``auto``, which follows `goal`, or a name of `MECHANISMS` (``dpcov mechanisms``
+        lists them); further keywords are its options.
+    goal : what ``auto`` makes accurate: ``frobenius``, the second moment as a whole (the least
+        noise); ``correlation``, ``relative`` or ``regression``, what is about deviations from the
+        mean (``standardized``, where the data can be read three times and no radius is asked for,
+        as it chooses its own).
     neighbors : ``add-remove`` (the number of rows is private) or ``replace-one``.
     radius : public bound on the norm of an encoded row; default, the largest that the bounds allow.
         ``private`` chooses a smaller one from noisy counts, for a share of the budget, where few

@@ -108,7 +108,7 @@ def release(
     ] = "auto",
     goal: Annotated[
         Literal["frobenius", "relative", "correlation", "regression"],
-        typer.Option(help="What auto makes accurate; frobenius is the covariance as a whole."),
+        typer.Option(help="What auto makes accurate; frobenius is the second moment as a whole."),
     ] = "frobenius",
     option: Annotated[
         list[str] | None,

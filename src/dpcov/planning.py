@@ -60,11 +60,11 @@ def choose(
 ) -> Choice:
     """The mechanism to take, from public things alone.
 
-    What is asked of a release is mostly about rows less their means, which are much shorter than
-    their bounds allow: so `Standardized`, where there is an intercept that tells the means and the
-    data can be read again, clipped more tightly for goals that clipping harms less. Not for the
-    covariance as a whole (``frobenius``) of nothing but indicators: about their means they are
-    hardly shorter (docs/notes/denoising.md). Else `least_noise`.
+    For the Frobenius error of the second moment, `least_noise`. Entries relative to the deviations
+    of their columns, correlations and regressions are about rows less their means, which are much
+    shorter: for those goals it is `Standardized`, unless there is no intercept or the data is read
+    only once. Not for the covariance as a whole, although its errors are mostly smaller too:
+    clipping at a private radius takes from it what intervals do not know of.
 
     Raises
     ------
@@ -72,12 +72,11 @@ def choose(
 
     """
     lattice = Lattice.of(schema)
-    numeric = not all(feature.is_indicator for feature in schema.features)
-    if rereadable and lattice.intercept_units and (numeric or goal != "frobenius"):
-        mechanism = Standardized() if goal == "frobenius" else Standardized(shows=FEW_LONG_ROWS)
+    if goal != "frobenius" and rereadable:
+        mechanism = Standardized(shows=FEW_LONG_ROWS)
         with suppress(MechanismError):
             mechanism.calibrate(lattice, budget, neighbors)
-            return Choice(mechanism, "rows are shorter about their means, in units of their spread")
+            return Choice(mechanism, f"for {goal}, rows are taken about private means")
     return least_noise(lattice, budget, neighbors)
 
 

@@ -27,8 +27,8 @@ def expected_correlation_error(
 
     Takes the denoised matrix for the truth, draws noise from the public law, denoises again, and
     compares: a parametric bootstrap, at no privacy cost. It leaves out sampling error, and what
-    clipping at a private radius takes from long rows (up to as much again, at few columns and pure
-    budgets); it is optimistic where the noise drowns the signal.
+    clipping at a private radius takes from long rows, which may be more; it is optimistic where the
+    noise drowns the signal.
 
     Returns
     -------
