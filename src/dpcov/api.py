@@ -113,7 +113,8 @@ def prepare(
         choice = choose(rows.schema, budget, relation, aim, rereadable=rows.rereadable)
         chosen, reason = choice.mechanism, choice.reason
         if mechanism_fields:
-            chosen = mechanism_named(chosen.name, **asdict(chosen) | mechanism_fields)
+            options = asdict(chosen) | mechanism_fields  # type: ignore[call-overload]
+            chosen = mechanism_named(chosen.name, **options)
     else:
         chosen, reason = mechanism_named(mechanism, **mechanism_fields), "asked for"
     rows.require_answerable(chosen)
