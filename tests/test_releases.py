@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -261,6 +262,15 @@ def test_peak_memory_is_bounded_by_the_file(tmp_path: Path, text: str) -> None:
     assert message is not None
     assert "entries" in message
     assert peak < 2 * 10**8 < 8001**2 * 8
+
+
+def test_entries_too_large_to_compute_with_are_refused() -> None:
+    made = small()
+    damaged = np.full_like(made.second_moment(), 1e200)
+    damaged[-1, -1] = 1e-200
+    for ask in (Release.covariance, Release.correlation, Release.mean):
+        with pytest.raises(ReleaseError, match="too large to compute with"):
+            ask(replace(made, denoised=damaged))
 
 
 def test_without_an_intercept_there_are_no_means(tmp_path: Path) -> None:

@@ -233,8 +233,14 @@ class Release:
         sums, corner = moment[:-1, -1], moment[-1, -1]
         if corner <= 0:
             return np.zeros(len(sums)), np.zeros((len(sums), len(sums)))
-        mean = np.clip(sums / corner * self.intercept(), -1.0, 1.0)
-        centred = moment[:-1, :-1] - np.outer(sums, sums) / corner
+        with np.errstate(all="ignore"):
+            mean = np.clip(sums / corner * self.intercept(), -1.0, 1.0)
+            centred = moment[:-1, :-1] - np.outer(sums, sums) / corner
+        if not np.isfinite(centred).all():  # never of a positive semidefinite matrix
+            raise ReleaseError(
+                "This release has entries that are too large to compute with. Its file is damaged, "
+                "or its denoised matrix is not positive semidefinite: denoise it again."
+            )
         nothing = np.abs(np.diag(centred)) <= ROUNDING * np.diag(moment)[:-1]
         centred[nothing, :] = centred[:, nothing] = 0.0
         return mean, (centred + centred.T) / (2 * max(self.count(), 1.0))
