@@ -106,6 +106,11 @@ def peak_memory() -> int:
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
+def grown(before: int) -> int:
+    """By how much that has grown; the kernel counts pages in batches, so it may seem to shrink."""
+    return max(0, peak_memory() - before)
+
+
 def limit_memory() -> int:
     """Refuse the process more than MEMORY from now on; returns what it held at most so far."""
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -130,7 +135,7 @@ def explode(name: str) -> None:
     before = limit_memory()
     code, text = run(bombs.line(name), output)
     found = faults(bombs.line(name), code, text, planted=False)
-    told = {"number": 0, "codes": [code], "faults": found, "peak": peak_memory() - before}
+    told = {"number": 0, "codes": [code], "faults": found, "peak": grown(before)}
     print(json.dumps(told), flush=True)
 
 
@@ -158,7 +163,7 @@ def main(kind: str, first: int, last: int, step: int) -> None:
             code, text = run(command, output)
             codes.append(code)
             found += faults(command, code, text, planted=kind != "release")
-        peak = peak_memory() - before
+        peak = grown(before)
         print(
             json.dumps(
                 {
