@@ -113,10 +113,13 @@ TABLES: dict[str, Callable[[], Population]] = {
 
 
 def mechanisms(epsilon: float) -> Iterator[tuple[str, Mechanism, Budget, Neighbors]]:
-    for mechanism in (Standardized(), MatrixLaplace()):
-        yield f"pure, {mechanism.name}", mechanism, PureDP(epsilon), Neighbors.ADD_REMOVE
-    for other in (Standardized(), Gaussian()):
-        yield f"zcdp, {other.name}", other, ZCDP(epsilon**2 / 2), Neighbors.REPLACE_ONE
+    plain: list[tuple[str, Mechanism, Budget, Neighbors]] = [
+        ("pure", MatrixLaplace(), PureDP(epsilon), Neighbors.ADD_REMOVE),
+        ("zcdp", Gaussian(), ZCDP(epsilon**2 / 2), Neighbors.REPLACE_ONE),
+    ]
+    for kind, adding, budget, neighbors in plain:
+        for mechanism in (Standardized(), adding):
+            yield f"{kind}, {mechanism.name}", mechanism, budget, neighbors
 
 
 def exact(rows: Rows) -> Matrix:

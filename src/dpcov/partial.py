@@ -113,7 +113,7 @@ class PartialMoment:
         document = json.loads(path.read_text(encoding="utf-8"))
         schema, rows = Schema.parse(document["schema"]), int(document["rows"])
         parts = tuple(map(str, document["parts"]))
-        lattice = _lattice(schema)
+        lattice = Lattice.of(schema)
         units = np.zeros((lattice.dimension, lattice.dimension), object)
         units[np.tril_indices(lattice.dimension)] = [int(cell) for cell in document["units"]]
         units = units + np.tril(units, -1).T
@@ -167,10 +167,6 @@ class SummedRows(Rows):
     def integer_rows(self) -> IntegerRows:
         """Can't be told."""
         raise MechanismError(_NO_ROWS)
-
-
-def _lattice(schema: Schema) -> Lattice:
-    return Lattice(len(schema.features), schema.effective_radius, schema.intercept)
 
 
 def _declared(schema: Schema) -> dict[str, Any]:

@@ -64,8 +64,7 @@ class StabilityHistogram:
 
     @property
     def noise(self) -> ScalarLaplace:
-        sides = self.neighbors.sides
-        return ScalarLaplace(sides * self.votes / self.epsilon)
+        return ScalarLaplace(self.neighbors.sides * self.votes / self.epsilon)
 
     @property
     def threshold(self) -> int:
@@ -120,10 +119,8 @@ class GaussianHistograms:
     @property
     def noise(self) -> ScalarGaussian:
         """Noise of a count, in 2^-20 votes."""
-        sides = self.neighbors.sides
-        return ScalarGaussian(
-            sides * self.batch * (VOTE / Fraction(self.mu)) ** 2 + ROUNDING_VARIANCE
-        )
+        squared = self.neighbors.sides * self.batch * (VOTE / Fraction(self.mu)) ** 2
+        return ScalarGaussian(squared + ROUNDING_VARIANCE)
 
     @property
     def threshold(self) -> int:
