@@ -109,8 +109,15 @@ def prepare(
         rows = open_rows(data, resolved, threads=threads)
     chosen: Mechanism
     if mechanism == "auto":
-        aim = "frobenius" if "radius" in mechanism_fields else goal
-        choice = choose(rows.schema, budget, relation, aim, rereadable=rows.rereadable)
+        plain = "radius" in mechanism_fields
+        choice = choose(
+            rows.schema,
+            budget,
+            relation,
+            "frobenius" if plain else goal,
+            rereadable=rows.rereadable,
+            rungs=rows.tells_rungs and not plain,
+        )
         chosen, reason = choice.mechanism, choice.reason
         if mechanism_fields:
             options = asdict(chosen) | mechanism_fields  # type: ignore[call-overload]

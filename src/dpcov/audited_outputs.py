@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from dpcov.errors import MechanismRefused
+from dpcov.mechanisms import ladder
 from dpcov.mechanisms.additive import Calibration, coarse, shift_for
 from dpcov.privacy import Neighbors
 from dpcov.samplers.additive_wishart import CenteredWishart
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 
     from dpcov.entropy import Entropy
     from dpcov.mechanisms import Mechanism
-    from dpcov.moment import SecondMoment
+    from dpcov.moment import Lattice, SecondMoment
     from dpcov.privacy import Budget
+    from dpcov.rungs import RungMoments
 
     Matrix = NDArray[np.float64]
     Vector = NDArray[np.float64]
@@ -79,17 +81,23 @@ def outputs(
     """Run a mechanism on a table.
 
     An additive mechanism adds draws of its own laws to the exact moment and publishes on its
-    lattice, all runs at once; any other one is called `runs` times. Under replace-one, where so
-    few rows would get a release of the trace alone, both tables get rows at the origin.
+    lattice, all runs at once; of `ladder` the longest rung alone, where rows of full length are.
+    Any other one is called `runs` times. Under replace-one, where so few rows would get a release
+    of the trace alone, both tables get rows at the origin.
     """
     rows = open_table(table)
     calibration = mechanism.calibrate(rows.lattice(), budget, neighbors)
-    if neighbors == Neighbors.REPLACE_ONE and isinstance(calibration, Calibration):
+    if neighbors == Neighbors.REPLACE_ONE and isinstance(
+        calibration, Calibration | ladder.Calibration
+    ):
         enough = math.ceil(calibration.matrix.detectable / rows.lattice().unit_bound) + 1
         missing = max(0, enough - len(table))
         rows = open_table(np.concatenate([table, np.zeros((missing, table.shape[1]))]))
+    if isinstance(calibration, ladder.Calibration):
+        return _longest_rung(calibration, rows.rung_moments(), runs, entropy)
     if isinstance(calibration, Calibration) and calibration.counts is None:
-        return _additive(calibration, rows.second_moments()[0], runs, entropy)
+        moment = rows.second_moments()[0]
+        return _additive(calibration, moment.units, moment.trace(), moment.lattice, runs, entropy)
 
     def call(answered: Rows) -> Any:
         try:
@@ -110,21 +118,34 @@ def _is_trace(made: Any) -> bool:
     return made is not None and made.published is None
 
 
-def _additive(
-    calibration: Calibration, moment: SecondMoment, runs: int, entropy: Entropy
+def _longest_rung(
+    laws: ladder.Calibration, found: RungMoments, runs: int, entropy: Entropy
 ) -> Outputs:
-    d, shift = moment.lattice.dimension, shift_for(calibration.matrix.spread)
-    unit = moment.lattice.step**2
+    """The moment of the longest rung and the trace: all that rows of full length change."""
+    one = Calibration(laws.guarantee, laws.rungs[0], laws.trace, laws.trace_alone)
+    return _additive(one, found.units[0], found.trace, found.lattice, runs, entropy)
+
+
+def _additive(
+    calibration: Calibration,
+    units: NDArray[np.object_],
+    trace: int,
+    lattice: Lattice,
+    runs: int,
+    entropy: Entropy,
+) -> Outputs:
+    d, shift = lattice.dimension, shift_for(calibration.matrix.spread)
+    unit = lattice.step**2
     matrices, traces = np.empty((runs, d, d)), np.zeros(runs)
     for start in range(0, runs, CHUNK):
         part = slice(start, min(start + CHUNK, runs))
         count = part.stop - start
         noise = calibration.matrix.samples(count, entropy)
-        matrices[part] = coarse(moment.units + noise, shift) * (2.0**shift * unit)
+        matrices[part] = coarse(units + noise, shift) * (2.0**shift * unit)
         if calibration.trace is not None:
-            traces[part] = (moment.trace() + calibration.trace.samples(count, entropy)) * unit
+            traces[part] = (trace + calibration.trace.samples(count, entropy)) * unit
     nowhere = np.zeros(runs, np.bool_)
-    return Outputs(matrices, traces, nowhere, moment.units.astype(float) * unit, unit, calibration)
+    return Outputs(matrices, traces, nowhere, units.astype(float) * unit, unit, calibration)
 
 
 def _called(call: Callable[[], Any], moment: SecondMoment, runs: int) -> Outputs:
@@ -166,6 +187,9 @@ class _Remembered(Rows):
             return self._rows.norm_counts(edges, **asked)
         exact = tuple(np.asarray(edges).tolist())
         return cast("NDArray[np.int64]", self._answer("norm_counts", asked, exact)).copy()
+
+    def rung_moments(self) -> RungMoments:
+        return cast("RungMoments", self._answer("rung_moments", {}))
 
     def integer_rows(self) -> Any:
         return self._answer("integer_rows", {})

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from dpcov.entropy import Entropy
     from dpcov.linear_map import LinearMap
     from dpcov.mechanisms import Mechanism
+    from dpcov.rungs import RungMoments
 
 STATUS = "PRIVATE DATA, NOT A RELEASE: exact sums over rows. Keep it as you keep the rows."
 _NO_ROWS = "A file of sums holds no rows, and their sum in one form only."
@@ -125,6 +126,8 @@ class PartialMoment:
 class SummedRows(Rows):
     """Stands for rows that were summed, where a mechanism asks for their sum alone."""
 
+    tells_rungs = False
+
     def __init__(self, sums: PartialMoment) -> None:
         self.schema = sums.schema
         self.progress = None
@@ -159,6 +162,10 @@ class SummedRows(Rows):
         names = tuple(feature.name for feature in self.schema.features)
         sums = self._partial
         return [SecondMoment(sums.units, self.lattice(), names, sums.rows)]
+
+    def rung_moments(self) -> RungMoments:
+        """Can't be told without the rows."""
+        raise MechanismError(_NO_ROWS)
 
     def norm_counts(self, *_: Any, **__: Any) -> NDArray[np.int64]:
         """Can't be told without the rows."""

@@ -11,6 +11,7 @@ from dpcov.errors import MechanismError
 from dpcov.mechanisms import (
     AdditiveMechanism,
     Gaussian,
+    Ladder,
     MatrixLaplace,
     Mechanism,
     NuclearLaplace,
@@ -57,14 +58,17 @@ def choose(
     goal: Goal = "frobenius",
     *,
     rereadable: bool = True,
+    rungs: bool = True,
 ) -> Choice:
     """The mechanism to take, from public things alone.
 
-    For the Frobenius error of the second moment, `least_noise`. Entries relative to the deviations
-    of their columns, correlations and regressions are about rows less their means, which are much
-    shorter: for those goals it is `Standardized`, unless there is no intercept or the data is read
-    only once. Not for the covariance as a whole, although its errors are mostly smaller too:
-    clipping at a private radius takes from it what intervals do not know of.
+    For the Frobenius error of the second moment, `Ladder`, whose noise is as small as the rows are
+    short; `least_noise` where rows can't be told apart (`rungs`), or all are about as long: those
+    of levels alone, and of a single number. Entries relative to the deviations of their columns,
+    correlations and regressions are about rows less their means, which are much shorter: for those
+    goals it is `Standardized`, unless there is no intercept or the data is read only once. Not for
+    the covariance as a whole: clipping at a private radius takes from it what intervals do not know
+    of.
 
     Raises
     ------
@@ -77,6 +81,11 @@ def choose(
         with suppress(MechanismError):
             mechanism.calibrate(lattice, budget, neighbors)
             return Choice(mechanism, f"for {goal}, rows are taken about private means")
+    if rungs and lattice.dimension > 1 and not all(f.is_indicator for f in schema.features):
+        ladder = Ladder()
+        with suppress(MechanismError):
+            ladder.calibrate(lattice, budget, neighbors)
+            return Choice(ladder, "rows of different lengths get noise that is as small as they")
     return least_noise(lattice, budget, neighbors)
 
 

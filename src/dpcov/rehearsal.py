@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dpcov.mechanisms import Calibrated, Mechanism
     from dpcov.privacy import Budget, Neighbors
     from dpcov.releases import Release
+    from dpcov.rungs import RungMoments
 
     Matrix = NDArray[np.float64]
 
@@ -73,10 +74,21 @@ class ImaginedRows(Rows):
         if groups > 1:
             raise MechanismError(ASKS_TOO_MUCH)
         (found,) = super().second_moments(radius=radius, transform=transform)
+        return [replace(found, units=self._times(found.units), unit_count=self._persons())]
+
+    def rung_moments(self) -> RungMoments:
+        found = super().rung_moments()
+        units = tuple(self._times(rung) for rung in found.units)
+        trace = round(found.trace * self._factor)
+        return replace(found, units=units, trace=trace, unit_count=self._persons())
+
+    def _times(self, units: NDArray[np.object_]) -> NDArray[np.object_]:
         doubled, whole = 2 * self._factor.numerator, self._factor.denominator
-        units = (found.units * doubled + whole) // (2 * whole)
-        persons = -(-self.count // found.lattice.unit.max_rows)
-        return [replace(found, units=units, unit_count=persons)]
+        scaled: NDArray[np.object_] = (units * doubled + whole) // (2 * whole)
+        return scaled
+
+    def _persons(self) -> int:
+        return -(-self.count // self.declared.privacy_unit.max_rows)
 
     def norm_counts(
         self,

@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     FiniteFloat,
-    StringConstraints,
     ValidationError,
     model_validator,
 )
 
 from dpcov.errors import ReleaseError
+from dpcov.law_documents import (
+    DocumentModel,
+    MatrixLawDocument,
+    PositiveFloat,
+    ScalarLawDocument,
+    WeightedSumDocument,
+)
 from dpcov.moment import UNITS_PER_RADIUS, Lattice
 from dpcov.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, PureDP
 from dpcov.releases import NOT_PRIVATE, Group, Release
@@ -27,37 +31,29 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FORMAT = "dpcov.release/1"
-MAX_DIMENSION = 8192
 LONGEST_KEY = 200
 SMALLEST_RATIO = 1e-15  # of the singular values of a linear map
 SMALLEST_SPREAD = 1e-100  # of a noise law; its inverse is the largest
 
-PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Rational = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,2000}(/[1-9][0-9]{0,2000})?$")]
-Dimension = Annotated[int, Field(ge=1, le=MAX_DIMENSION)]
 Integer64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Parameter = bool | int | FiniteFloat | str | None
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, strict=True)
-
-
-class PureDocument(_Model):
+class PureDocument(DocumentModel):
     """Pure epsilon-differential privacy."""
 
     definition: Literal["pure"] = "pure"
     epsilon: PositiveFloat
 
 
-class ZCDPDocument(_Model):
+class ZCDPDocument(DocumentModel):
     """rho-zero-concentrated differential privacy."""
 
     definition: Literal["zcdp"] = "zcdp"
     rho: PositiveFloat
 
 
-class ApproxDocument(_Model):
+class ApproxDocument(DocumentModel):
     """(epsilon, delta)-differential privacy."""
 
     definition: Literal["approx"] = "approx"
@@ -65,7 +61,7 @@ class ApproxDocument(_Model):
     delta: Annotated[float, Field(gt=0, lt=1)]
 
 
-class GuaranteeDocument(_Model):
+class GuaranteeDocument(DocumentModel):
     """What the release guarantees; `unit` is null for rows, else the person's column."""
 
     budget: Annotated[
@@ -77,7 +73,7 @@ class GuaranteeDocument(_Model):
     in_words: str
 
 
-class GroupDocument(_Model):
+class GroupDocument(DocumentModel):
     """The level of a column whose levels were released apart; they keep `budget` together."""
 
     column: str
@@ -88,63 +84,7 @@ class GroupDocument(_Model):
     neighbors: Neighbors
 
 
-class WishartDifferenceDocument(_Model):
-    """c (G1 G1' - G2 G2'), G of shape (d, d+1) standard normal."""
-
-    law: Literal["wishart-difference"]
-    dimension: Dimension
-    scale: PositiveFloat
-
-
-class NuclearLaplaceDocument(_Model):
-    """Density exp(-||Z||_* / scale) on symmetric matrices, or (Z + Z') / 2 of that on all."""
-
-    law: Literal["nuclear-laplace", "nuclear-laplace-square"]
-    dimension: Dimension
-    scale: PositiveFloat
-
-
-class GaussianOrthogonalDocument(_Model):
-    """Independent discrete Gaussians, half the variance off the diagonal."""
-
-    law: Literal["discrete-gaussian-orthogonal"]
-    dimension: Dimension
-    variance: Rational
-
-
-class EntrywiseLaplaceDocument(_Model):
-    """Independent discrete Laplace entries: P(k) proportional to exp(-|k| / scale)."""
-
-    law: Literal["discrete-laplace-entrywise"]
-    dimension: Dimension
-    diagonal: Rational
-    off_diagonal: Rational
-
-
-class CenteredWishartDocument(_Model):
-    """c (G G' - m I), G of shape (d, m) standard normal, m = `degrees`."""
-
-    law: Literal["centered-wishart"]
-    dimension: Dimension
-    degrees: int = Field(ge=1, lt=2**40)
-    scale: PositiveFloat
-
-
-class ScalarLaplaceDocument(_Model):
-    """P(k) proportional to exp(-|k| / scale)."""
-
-    law: Literal["discrete-laplace"]
-    scale: Rational
-
-
-class ScalarGaussianDocument(_Model):
-    """P(k) proportional to exp(-k^2 / (2 variance))."""
-
-    law: Literal["discrete-gaussian"]
-    variance: Rational
-
-
-class LatticeDocument(_Model):
+class LatticeDocument(DocumentModel):
     """Grid of the encoded rows: a step is `radius` * 2^-20."""
 
     radius: Annotated[float, Field(gt=1e-100, lt=1e100)]
@@ -153,7 +93,7 @@ class LatticeDocument(_Model):
     features: tuple[str, ...]
 
 
-class ReleaseDocument(_Model):
+class ReleaseDocument(DocumentModel):
     """A dpcov release. Matrices are symmetric; lower triangles are listed row by row.
 
     `published` * 2^`shift` * (radius / 2^20)^2 is the noisy second moment of the encoded rows (z,
@@ -165,20 +105,8 @@ class ReleaseDocument(_Model):
     guarantee: GuaranteeDocument
     mechanism: str
     parameters: dict[str, Parameter]
-    noise: (
-        Annotated[
-            WishartDifferenceDocument
-            | NuclearLaplaceDocument
-            | GaussianOrthogonalDocument
-            | EntrywiseLaplaceDocument
-            | CenteredWishartDocument,
-            Field(discriminator="law"),
-        ]
-        | None
-    )
-    trace_noise: (
-        Annotated[ScalarLaplaceDocument | ScalarGaussianDocument, Field(discriminator="law")] | None
-    )
+    noise: MatrixLawDocument | None
+    trace_noise: ScalarLawDocument | None
     lattice: LatticeDocument
     shift: int = Field(ge=0, le=128)
     published: list[Integer64] | None
@@ -196,6 +124,11 @@ class ReleaseDocument(_Model):
     denoised: list[FiniteFloat] | None
     provenance: dict[str, str]
     group: GroupDocument | None = None
+    rungs: list[list[Integer64]] | None = Field(
+        default=None,
+        description="Noisy moments by length of rows, times 2^`shift`; `published` is their sum "
+        "weighted by those of `noise`. Null where there is one for all rows.",
+    )
     table: Schema = Field(alias="schema")
 
     @model_validator(mode="after")
@@ -212,9 +145,22 @@ class ReleaseDocument(_Model):
             raise ValueError("a matrix that is published beside a trace comes with its noise law")
         if (self.trace_noise is None) != (self.published_trace is None):
             raise ValueError("a published trace and its noise law go together")
+        weighted = self.noise if isinstance(self.noise, WeightedSumDocument) else None
+        if (weighted is None) != (self.rungs is None):
+            raise ValueError("moments by length of rows come with a weighted sum of noise laws")
+        if weighted is not None and self.rungs is not None:
+            if not len(self.rungs) == len(weighted.weights) == len(weighted.terms):
+                raise ValueError("there is not one weight and one noise law for each rung")
+            if self.trace_noise is None:
+                raise ValueError("moments by length of rows come with a trace")
         if self.published is None and self.published_trace is None:
             raise ValueError("neither a matrix nor a trace is published")
-        for name, values in (("published", self.published), ("denoised", self.denoised)):
+        parts = [(f"rungs.{at}", rung) for at, rung in enumerate(self.rungs or ())]
+        for name, values in (
+            ("published", self.published),
+            ("denoised", self.denoised),
+            *parts,
+        ):
             if values is not None and len(values) != d * (d + 1) // 2:
                 raise ValueError(
                     f"{name} does not have the {d * (d + 1) // 2} entries of its order"
@@ -270,6 +216,7 @@ def to_document(release: Release) -> dict[str, Any]:
         "denoised": _lower(release.denoised),
         "provenance": dict(release.provenance),
         "group": None if release.group is None else _group_document(release.group),
+        "rungs": None if release.rungs is None else [_lower(rung) for rung in release.rungs],
         "schema": release.schema.model_dump(mode="json"),
     }
     ReleaseDocument.model_validate(document, strict=False)
@@ -315,6 +262,7 @@ def _release(document: ReleaseDocument) -> Release:
     spreads += [law.standard_deviation for law in [trace_noise] if law is not None]
     if not all(SMALLEST_SPREAD < spread < 1 / SMALLEST_SPREAD for spread in spreads):
         raise OverflowError
+    d = lattice.dimension
     return Release(
         schema=schema,
         lattice=lattice,
@@ -324,16 +272,17 @@ def _release(document: ReleaseDocument) -> Release:
         noise=noise,
         trace_noise=trace_noise,
         shift=document.shift,
-        published=_full(document.published, lattice.dimension, np.int64),
+        published=_full(document.published, d, np.int64),
         published_trace=document.published_trace,
         unit_count=document.unit_count,
         reproducible=document.status == NOT_PRIVATE,
         linear_map=_square(document.linear_map),
         center=None if document.center is None else np.array(document.center),
         denoise=document.denoise,
-        denoised=_full(document.denoised, lattice.dimension, np.float64),
+        denoised=_full(document.denoised, d, np.float64),
         provenance=document.provenance,
         group=None if document.group is None else _group(document.group),
+        rungs=_stacked(document.rungs, d),
     )
 
 
@@ -376,6 +325,10 @@ def _lower(matrix: NDArray[Any] | None) -> list[Any] | None:
         return None
     values: list[Any] = matrix[np.tril_indices(len(matrix))].tolist()
     return values
+
+
+def _stacked(parts: list[list[int]] | None, order: int) -> NDArray[np.int64] | None:
+    return None if parts is None else np.array([_full(part, order, np.int64) for part in parts])
 
 
 def _square(values: list[float] | None) -> NDArray[np.float64] | None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 NOT_PRIVATE = "reproducible: NOT PRIVATE"
 ROUNDING = 1e-13  # share of a second moment below which a variance is a rounding error
+MOST_RUNGS = 8  # moments by length of rows in one release
 SMALLEST_VARIANCE = 1e-12  # of an encoded feature; below it a correlation is set to 0
 
 
@@ -72,6 +73,8 @@ class Release:
         just add noise (it samples eigenvectors, say), `trace_noise` where no trace was released.
     published : (d, d) integers; times 2^shift squared lattice steps it is S plus noise, or the
         mechanism's estimate of S. None where the public gate spent the whole budget on the trace.
+    rungs : (K, d, d) integers where there is a second moment for each length of rows, else None:
+        `published` is their sum weighted by `noise.weights`, whose noise is that of `noise.terms`.
     published_trace : integer, the trace of S plus noise, in squared lattice steps.
     unit_count : number of rows or persons where it is public (replace-one), else None.
     reproducible : True if a seed was used: then the release is NOT PRIVATE.
@@ -103,6 +106,7 @@ class Release:
     denoised: Matrix | None = None
     provenance: Mapping[str, str] = field(default_factory=_provenance)
     group: Group | None = None
+    rungs: NDArray[np.int64] | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -332,7 +336,7 @@ def _congruent(linear_map: Matrix, shift: Matrix | None, matrix: Matrix) -> Matr
 
 def largest_file(schema: Schema, dimension: int) -> int:
     """Bytes that the file of a release of this order needs at most."""
-    entry = 52  # an integer of the noisy matrix and a float of the denoised one
+    entry = 52 + 22 * MOST_RUNGS  # integers of the noisy matrices, a float of the denoised one
     return entry * dimension * (dimension + 1) // 2 + 8 * len(schema.model_dump_json()) + 2**14
 
 

@@ -58,9 +58,17 @@ def simulated(calibration: Law) -> Law:
     changes: dict[str, Any] = {}
     for field in fields(calibration):  # type: ignore[arg-type]
         held = getattr(calibration, field.name)
-        if isinstance(held, NuclearLaplace):
-            changes[field.name] = PooledNuclearLaplace(held.dimension, held.scale)
-        elif isinstance(held, additive.Calibration):
+        if isinstance(held, additive.Calibration):
             changes[field.name] = simulated(held)
+        elif isinstance(held, tuple):
+            changes[field.name] = tuple(map(_quick, held))
+        else:
+            changes[field.name] = _quick(held)
     changed: Law = replace(calibration, **changes)  # type: ignore[type-var]
     return changed
+
+
+def _quick(held: Any) -> Any:
+    if isinstance(held, NuclearLaplace):
+        return PooledNuclearLaplace(held.dimension, held.scale)
+    return held

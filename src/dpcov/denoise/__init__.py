@@ -7,18 +7,25 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from dpcov.denoise.projection import project
+from dpcov.denoise.rungs import combined
 from dpcov.denoise.shrinkage import nothing_shows, shrink
 from dpcov.denoise.structure import Structure
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
+from dpcov.samplers.weighted import WeightedSum
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpcov.releases import Release
+    from dpcov.samplers import MatrixLaw
+
+    Matrix = NDArray[np.float64]
 
 Method = Literal["none", "project", "shrink"]
 METHODS: tuple[Method, ...] = ("none", "project", "shrink")
+ROUNDS = 2  # in which moments by length of rows are put together
+LEAST_LEFT = 0.02  # of the squared noise, after shrinking
 
 
 def denoise(
@@ -38,45 +45,89 @@ def denoise(
     """
     if method not in METHODS:
         raise ReleaseError(f"There is no denoising {method!r}. Choose: {', '.join(METHODS)}.")
-    trace = _trace(release)
+    told = _noisy_trace(release)
+    trace = None if told is None else _shrunk(*told)
     if release.published is None:
         made, matrix = method, _isotropic(release, trace or 0.0, None)
     elif method == "none":
         return release.with_denoised(method, None)
     else:
-        made, matrix = _denoised(release, method, trace, generator)
+        bound = release.lattice.bound
+        matrix = release.noisy_mapped() / (bound * release.lattice.step**2)
+        if method == "project" or release.noise is None or told is None:
+            made, matrix = "project", project(matrix, trace, _largest_trace(release))
+        else:
+            chosen = simulation_generator() if generator is None else generator
+            law = release.noise.rescaled(1 / bound)
+            made, matrix = "shrink", _shrunken(release, matrix, law, told, chosen)
     scale = release.lattice.bound * release.lattice.step**2
     return release.with_denoised(made, release.unmapped(matrix * scale))
 
 
-def _denoised(
-    release: Release, method: Method, trace: float | None, generator: np.random.Generator | None
-) -> tuple[Method, NDArray[np.float64]]:
-    """How it was denoised, and the result; the squared norm of the largest row is 1 here."""
-    bound = release.lattice.bound
-    noisy = release.noisy_mapped() / (bound * release.lattice.step**2)
-    if method == "project" or release.noise is None or trace is None:
-        return "project", project(noisy, trace, _largest_trace(release))
-    law = release.noise.rescaled(1 / bound)
-    if nothing_shows(law, trace):
-        return method, _isotropic(release, trace, noisy)
-    chosen = simulation_generator() if generator is None else generator
-    shrunk, structure = shrink(noisy, law, trace, chosen), Structure.of(release)
-    return method, shrunk if structure is None else structure.fit(shrunk, trace)
+def _shrunken(
+    release: Release,
+    noisy: Matrix,
+    law: MatrixLaw,
+    told: tuple[float, float],
+    generator: np.random.Generator,
+) -> Matrix:
+    """The denoised matrix, where the squared norm of the largest row is 1.
+
+    `told` is the trace that was released, and the standard deviation of its noise.
+    """
+    if release.rungs is not None and isinstance(law, WeightedSum):
+        shrunk, trace = _of_rungs(release, release.rungs, law, told, generator)
+    else:
+        trace = _shrunk(*told)
+        if nothing_shows(law, trace):
+            return _isotropic(release, trace, noisy)
+        shrunk = shrink(noisy, law, trace, generator)
+    structure = Structure.of(release)
+    return shrunk if structure is None else structure.fit(shrunk, trace)
 
 
-def _trace(release: Release) -> float | None:
-    """Estimate of the trace, in units of the largest squared norm; None if none was released.
+def _of_rungs(
+    release: Release,
+    rungs: NDArray[np.int64],
+    law: WeightedSum,
+    told: tuple[float, float],
+    generator: np.random.Generator,
+) -> tuple[Matrix, float]:
+    """The same from moments by length of rows, before levels are looked at, and its trace.
 
-    Kept within its public limits, then shrunk to (t - 2 s^2/t)+, s the noise's standard deviation,
-    in the manner of James and Stein: at tiny budgets the trace is mostly noise, and a wrong trace
-    is worse than none.
+    They are put together for the noise as it is, then for what shrinking has left of it.
+    """
+    parts = rungs * (2.0**release.shift * np.array(law.weights)[:, None, None])
+    laws = [term.rescaled(w) for w, term in zip(law.weights, law.terms, strict=True)]
+    left = 1.0
+    for _ in range(ROUNDS):
+        found = combined(parts, laws, *told, left)
+        trace = _shrunk(min(found.trace, _largest_trace(release)), found.deviation)
+        if nothing_shows(found.law, trace):
+            return _isotropic(release, trace, found.matrix), trace
+        shrunk = shrink(found.matrix, found.law, trace, generator)
+        taken = float(np.sum((found.matrix - shrunk) ** 2))
+        left = float(np.clip(1 - taken / found.law.frobenius_squared, LEAST_LEFT, 1.0))
+    return shrunk, trace
+
+
+def _noisy_trace(release: Release) -> tuple[float, float] | None:
+    """The trace within its public limits, and the standard deviation of its noise.
+
+    In units of the largest squared norm; None if no trace was released.
     """
     if release.published_trace is None or release.trace_noise is None:
         return None
     trace = min(release.published_trace / release.lattice.bound, _largest_trace(release))
-    variance = (release.trace_noise.standard_deviation / release.lattice.bound) ** 2
-    return max(0.0, trace - 2 * variance / trace) if trace > 0 else 0.0
+    return trace, release.trace_noise.standard_deviation / release.lattice.bound
+
+
+def _shrunk(trace: float, deviation: float) -> float:
+    """(t - 2 s^2/t)+, in the manner of James and Stein; s is the noise's standard deviation.
+
+    At tiny budgets the trace is mostly noise, and a wrong trace is worse than none.
+    """
+    return max(0.0, trace - 2 * deviation**2 / trace) if trace > 0 else 0.0
 
 
 def _largest_trace(release: Release) -> float:
@@ -86,9 +137,7 @@ def _largest_trace(release: Release) -> float:
     return float(release.unit_count * release.guarantee.unit.max_rows)
 
 
-def _isotropic(
-    release: Release, trace: float, noisy: NDArray[np.float64] | None
-) -> NDArray[np.float64]:
+def _isotropic(release: Release, trace: float, noisy: Matrix | None) -> Matrix:
     """Scaled identity: the honest answer where nothing rises above the noise."""
     d, p = release.lattice.dimension, release.lattice.features
     corner = 0.0

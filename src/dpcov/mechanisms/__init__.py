@@ -19,6 +19,7 @@ from dpcov.mechanisms.exponential_pca import ExponentialPCA
 from dpcov.mechanisms.gaussian import Gaussian
 from dpcov.mechanisms.heavy_tailed import HeavyTailed
 from dpcov.mechanisms.kapralov_talwar import KapralovTalwar
+from dpcov.mechanisms.ladder import Ladder
 from dpcov.mechanisms.laplace import Laplace
 from dpcov.mechanisms.matrix_laplace import MatrixLaplace
 from dpcov.mechanisms.nuclear_laplace import NuclearLaplace
@@ -74,6 +75,7 @@ class AdditiveMechanism(Mechanism, Protocol):
 MECHANISMS: dict[str, type[Mechanism]] = {
     mechanism.name: mechanism
     for mechanism in (
+        Ladder,
         MatrixLaplace,
         NuclearLaplace,
         Gaussian,
@@ -141,6 +143,7 @@ __all__ = [
     "Gaussian",
     "HeavyTailed",
     "KapralovTalwar",
+    "Ladder",
     "Laplace",
     "MatrixLaplace",
     "Mechanism",

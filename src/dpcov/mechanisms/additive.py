@@ -128,11 +128,7 @@ def published(
     lattice = moment.lattice
     count = moment.unit_count if calibration.guarantee.neighbors == Neighbors.REPLACE_ONE else None
     shift = shift_for(calibration.matrix.spread)
-    gated = (
-        count is not None
-        and lattice.dimension > 1
-        and count * lattice.unit_bound < calibration.matrix.detectable
-    )
+    gated = nothing_can_show(lattice, count, calibration.matrix)
     trace = draws.trace_alone if gated else draws.trace
     return Release(
         schema=schema,
@@ -148,6 +144,13 @@ def published(
         unit_count=count,
         reproducible=draws.reproducible,
     )
+
+
+def nothing_can_show(lattice: Lattice, count: int | None, law: MatrixLaw) -> bool:
+    """The public gate: whether even `count` units, all along one direction, drown in the noise."""
+    if count is None or lattice.dimension == 1:
+        return False
+    return count * lattice.unit_bound < law.detectable
 
 
 def coarse(noisy: NDArray[np.object_], shift: int) -> NDArray[np.int64]:

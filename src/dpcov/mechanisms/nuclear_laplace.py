@@ -10,6 +10,7 @@ from dpcov.mechanisms import additive, radius
 from dpcov.mechanisms.pure import nuclear_calibration, pure_epsilon
 from dpcov.samplers.nuclear import NuclearLaplace as SymmetricLaw
 from dpcov.samplers.nuclear import SquareNuclearLaplace as SquareLaw
+from dpcov.samplers.wishart import WishartDifference
 
 if TYPE_CHECKING:
     from dpcov.entropy import Entropy
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from dpcov.moment import Lattice
     from dpcov.privacy import Budget, Neighbors
     from dpcov.releases import Release
+    from dpcov.samplers import MatrixLaw
     from dpcov.sources.rows import Rows
 
 FORMS: dict[str, type[SymmetricLaw] | type[SquareLaw]] = {
@@ -140,3 +142,13 @@ class NuclearLaplace:
         self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
     ) -> Release:
         return additive.release(self, rows, budget=budget, neighbors=neighbors, entropy=entropy)
+
+
+def pure_noise(dimension: int, scale: float) -> MatrixLaw:
+    """The least noise, drawn in less than a second, whose log-density changes by ||D||_* / scale.
+
+    That is at most, where the matrix changes by D (`NuclearLaplace`, `MatrixLaplace`).
+    """
+    if dimension <= PATIENCE:
+        return SymmetricLaw(dimension, scale)
+    return WishartDifference(dimension, scale / 2)

@@ -14,14 +14,12 @@ from dpcov.errors import MechanismError
 from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import additive, gaussian, spectral
 from dpcov.mechanisms.mapped import private_radius, release_at
-from dpcov.mechanisms.nuclear_laplace import PATIENCE
+from dpcov.mechanisms.nuclear_laplace import pure_noise
 from dpcov.mechanisms.pure import nuclear_calibration, pure_epsilon
 from dpcov.mechanisms.radius import count_law
 from dpcov.moment import UNITS_PER_RADIUS
 from dpcov.privacy import ApproxDP, Guarantee, Neighbors, PureDP, exact
-from dpcov.samplers.nuclear import NuclearLaplace
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
-from dpcov.samplers.wishart import WishartDifference
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
     from dpcov.moment import Lattice, SecondMoment
     from dpcov.privacy import Budget
     from dpcov.releases import Release
-    from dpcov.samplers import MatrixLaw, ScalarLaw
+    from dpcov.samplers import ScalarLaw
     from dpcov.sources.rows import Rows
 
     Vector = NDArray[np.float64]
@@ -195,7 +193,7 @@ class Standardized:
         neighbors = guarantee.neighbors
         left = epsilon - looking - counting
         final = nuclear_calibration(
-            lattice, left, neighbors, self.trace_share, _pure_noise, Fraction(0)
+            lattice, left, neighbors, self.trace_share, pure_noise, Fraction(0)
         )
         return Calibration(
             guarantee,
@@ -253,12 +251,6 @@ def look_sensitivities(lattice: Lattice, neighbors: Neighbors) -> tuple[Fraction
 
 def _noise(laws: Calibration) -> float:
     return laws.final.matrix.frobenius_squared
-
-
-def _pure_noise(dimension: int, scale: float) -> MatrixLaw:
-    if dimension <= PATIENCE:
-        return NuclearLaplace(dimension, scale)
-    return WishartDifference(dimension, scale / 2)
 
 
 @dataclass(frozen=True, slots=True)

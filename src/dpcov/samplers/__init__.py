@@ -121,15 +121,18 @@ def matrix_law(document: dict[str, Any]) -> MatrixLaw:
     from dpcov.samplers.entrywise import EntrywiseLaplace
     from dpcov.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace
     from dpcov.samplers.orthogonal import GaussianOrthogonal
+    from dpcov.samplers.weighted import WeightedSum
     from dpcov.samplers.wishart import WishartDifference
 
-    read = {
+    read: dict[str, Callable[[Any], Any]] = {
         "dimension": int,
         "degrees": int,
         "scale": float,
         "variance": Fraction,
         "diagonal": Fraction,
         "off_diagonal": Fraction,
+        "weights": tuple,
+        "terms": lambda terms: tuple(map(matrix_law, terms)),
     }
     laws = (
         WishartDifference,
@@ -138,6 +141,7 @@ def matrix_law(document: dict[str, Any]) -> MatrixLaw:
         GaussianOrthogonal,
         EntrywiseLaplace,
         CenteredWishart,
+        WeightedSum,
     )
     law: MatrixLaw = _described(laws, document, read)
     return law

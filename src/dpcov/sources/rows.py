@@ -17,6 +17,7 @@ from dpcov.encoder import Encoder
 from dpcov.errors import SourceError
 from dpcov.linear_map import LinearMap
 from dpcov.moment import Accumulator, Lattice, SecondMoment
+from dpcov.rungs import RungMoments, RungSum, rungs_of
 from dpcov.sources.base import MeasuredSource, PartedSource
 from dpcov.sources.cached import cached
 from dpcov.sources.folding import Folder, Sum, Total, available_cores, fit_together
@@ -68,8 +69,11 @@ class Rows:
     ----------
     schema : what the columns may hold.
     progress : called with the share of the file's bytes or row groups that a reading has reached.
+    tells_rungs : whether `rung_moments` can be asked for.
 
     """
+
+    tells_rungs = True
 
     def __init__(self, schema: Schema, source: Source, *, threads: int | None = None) -> None:
         absent = [name for name in schema.needed if name not in source.names]
@@ -153,6 +157,21 @@ class Rows:
         )
         sums = self._sums(encoder, partial(Accumulator, lattice.dimension), groups, labels)
         return [SecondMoment(total, lattice, columns, count) for total, count in sums]
+
+    def rung_moments(self) -> RungMoments:
+        """Second moments by length of rows, on the rungs that the lattice has, and the trace.
+
+        Returns
+        -------
+        RungMoments, SENSITIVE: only a mechanism may hold them. What a row adds is at most one outer
+        product of directions in all, and the square of its length (docs/proofs/ladder.md 2).
+
+        """
+        lattice = self.lattice()
+        rungs = rungs_of(lattice)
+        empty = partial(RungSum, rungs, lattice.dimension)
+        ((units, trace), count) = self._sums(Encoder(self.schema, lattice), empty)[0]
+        return RungMoments(units, rungs, trace, lattice, count)
 
     def norm_counts(
         self,

@@ -1,0 +1,82 @@
+"""Putting second moments by length of rows together, so that the error is least.
+
+Their plain sum S_1 + ... + S_K is unbiased, and nearly all of its noise is that of the longest
+rungs, which may hold few rows or none. Rows of all lengths tend to share directions, so a
+sum b_1 M_1 + ... + b_K M_K of the noisy moments can be nearer: its error is (b - 1)' Q (b - 1) +
+sum b_k^2 D_k, where D_k is the expected squared norm of the noise of M_k, and Q_jk = <S_j, S_k>
+(tr M_j M_k, less D_k on the diagonal, is an unbiased estimate of it).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import nnls
+
+from dpcov.samplers.weighted import WeightedSum
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from dpcov.samplers import MatrixLaw
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Combined:
+    """A noisy matrix of known law about a second moment, whose trace is known up to `deviation`."""
+
+    matrix: Matrix
+    law: MatrixLaw
+    trace: float
+    deviation: float
+
+
+def combined(
+    parts: Matrix, laws: Sequence[MatrixLaw], trace: float, deviation: float, left: float
+) -> Combined:
+    """The combination of noisy parts of a second moment with the least error that can be expected.
+
+    Parameters
+    ----------
+    parts : (K, d, d) noisy moments that add up to that of all rows, with noise.
+    laws : their laws.
+    trace : noisy trace of the sum.
+    deviation : standard deviation of its noise.
+    left : share of the squared noise that further denoising leaves.
+
+    """
+    noises = np.array([law.frobenius_squared for law in laws])
+    of_traces = np.sqrt([law.dimension * law.diagonal_variance for law in laws])
+    traces = _traces(np.trace(parts, axis1=1, axis2=2), of_traces, trace, deviation)
+    weights = _least_error(parts, noises, left)
+    kept = float(weights @ traces)
+    # With all of the trace, or else the parts that drown would take it along.
+    weights = weights * (traces.sum() / kept) if kept > 0 else np.ones(len(parts))
+    matrix: Matrix = np.tensordot(weights, parts, 1)
+    law = WeightedSum(tuple(weights.tolist()), tuple(laws))
+    both = float(1 / np.sqrt(1 / deviation**2 + 1 / np.sum(of_traces**2)))
+    return Combined(matrix, law, float(traces.sum()), both)
+
+
+def _traces(found: Vector, deviations: Vector, trace: float, deviation: float) -> Vector:
+    """(K,) traces of the parts, none below 0, by least squares: one by one, and their sum."""
+    sizes = np.append(deviations, deviation)
+    design = np.vstack([np.eye(len(found)), np.ones(len(found))]) / sizes[:, None]
+    fitted: Vector = nnls(design, np.append(found, trace) / sizes)[0]
+    return fitted
+
+
+def _least_error(parts: Matrix, noises: Vector, left: float) -> Vector:
+    """(K,) weights b = (Q + left D)^-1 Q 1."""
+    flat = parts.reshape(len(parts), -1)
+    values, vectors = np.linalg.eigh(flat @ flat.T - np.diag(noises))
+    overlaps = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    weights: Vector = np.linalg.solve(overlaps + left * np.diag(noises), overlaps.sum(axis=1))
+    return weights

@@ -1,0 +1,246 @@
+"""Second moments by length of rows, each with noise of its own: no row is clipped."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from dpcov.errors import MechanismError
+from dpcov.mechanisms import additive, gaussian
+from dpcov.mechanisms.nuclear_laplace import pure_noise
+from dpcov.mechanisms.pure import pure_epsilon
+from dpcov.moment import UNITS_PER_RADIUS
+from dpcov.privacy import ApproxDP, Guarantee, Neighbors, PureDP, exact, upper_float
+from dpcov.releases import Release
+from dpcov.rungs import rungs_of
+from dpcov.samplers.orthogonal import GaussianOrthogonal
+from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
+from dpcov.samplers.weighted import WeightedSum
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.entropy import Entropy
+    from dpcov.moment import Lattice
+    from dpcov.privacy import Budget
+    from dpcov.samplers import MatrixLaw, ScalarLaw
+    from dpcov.sources.rows import Rows
+
+SQUARED_SIDE = UNITS_PER_RADIUS**2
+LARGEST = Fraction(2**65)  # scale that float64 is asked to hold; refused by far
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Public outcome of calibrating `Ladder`; refused if 64-bit integers can't hold the noise.
+
+    `rungs` are the laws of the noise of each rung, whose squared lengths are `squared`; `trace` is
+    that of the trace, `trace_alone` the same if it is all that is released.
+    """
+
+    guarantee: Guarantee
+    rungs: tuple[MatrixLaw, ...]
+    squared: tuple[int, ...]
+    trace: ScalarLaw
+    trace_alone: ScalarLaw
+
+    def __post_init__(self) -> None:
+        self.matrix.require_drawable()
+        self.trace.require_drawable()
+        self.trace_alone.require_drawable()
+
+    @property
+    def matrix(self) -> WeightedSum:
+        """Law of the noise in the moment of all rows, in squared lattice units."""
+        return WeightedSum(tuple(rung / SQUARED_SIDE for rung in self.squared), self.rungs)
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    r"""Second moments of directions by length of rows, plus noise; for any budget.
+
+    For tables whose rows differ in length, as nearly all do, or that are shorter than the schema
+    allows. One moment is released for each of up to four lengths (rungs), and the noise of the
+    short ones is as small as they are. Denoising puts them together (`dpcov.denoise.rungs`).
+
+    Guarantee
+    ---------
+    Epsilon-DP for a pure budget; rho-zCDP; (epsilon, delta)-DP by the exact curve of the Gaussian
+    mechanism, or with Laplace noise, which spends no delta, where there is less of it. For every
+    input, under add/remove or replace-one, for rows or for persons with at most k rows.
+
+    Sensitivity
+    -----------
+    A row w of squared length N = p B^2 has shares h_j in the rungs of squared length p_j B^2, with
+    sum h_j <= 1 and sum h_j p_j = p; it adds r r' with ||r||^2 <= 2^40 h_j to the moment of rung j,
+    and N to the trace (`dpcov.rungs`). Scales that keep the budget for every pair of neighbours,
+    k = 1, f = `trace_share` (docs/proofs/ladder.md 3, 4, 5):
+
+    ============  ========================================  ===================================
+    budget        add/remove                                replace-one
+    ============  ========================================  ===================================
+    epsilon       2^40 / (epsilon (1 - f p_j)),             2^41 / (epsilon (1 - f (1 - p_j))),
+                  trace B^2 / (f epsilon)                   trace 2 B^2 / (f epsilon)
+    rho           2^80 / (2 rho (1 - f p_j^2)),             2^80 / (rho (1 - f (1 - p_j)^2)),
+                  trace B^4 / (2 rho f)                     trace B^4 / (rho f)
+    ============  ========================================  ===================================
+
+    (scales s of noise whose log-density changes by at most ||D||_* / s; variances). For persons
+    scales are k times as large. For (epsilon, delta) rho = mu^2 / 2, and variances are larger by 8.
+
+    Not protected
+    -------------
+    Schema, budget, order of the matrix, running time; the number of rows (of persons) under
+    replace-one.
+
+    Parameters
+    ----------
+    trace_share : float in (0, 1), public
+        How much less noise there would be without the trace: share f of the above. It is taken from
+        the longest rungs under add/remove, from the shortest under replace-one.
+
+    Returns
+    -------
+    Release
+        The (d, d) moments of the rungs (`Release.rungs`), their sum, the trace, the noise law.
+
+    Raises
+    ------
+    MechanismError
+        The budget is too small for 64-bit noise. Before anything is read.
+
+    Cost
+    ----
+    One pass over the data (two with persons), with twice the products of one second moment; the
+    noise of up to four.
+
+    Source
+    ------
+    dpcov.
+
+    Examples
+    --------
+    >>> from dpcov.moment import Lattice
+    >>> from dpcov.privacy import ZCDP
+    >>> lattice = Lattice(4, 1.0)
+    >>> laws = Ladder(trace_share=0.04).calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)
+    >>> [round(float(law.variance) / 2**80, 3) for law in laws.rungs]
+    [1.042, 1.003, 1.0, 1.0]
+
+    """
+
+    trace_share: float = 0.2
+
+    name: ClassVar[str] = "ladder"
+    use: ClassVar[str] = "rows of different lengths, at any budget; clips none. The default"
+    source: ClassVar[str] = "dpcov"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.trace_share, int | float) or not 0 < self.trace_share < 1:
+            raise MechanismError(
+                f"trace_share must be above 0 and below 1, not {self.trace_share!r}."
+            )
+
+    @property
+    def passes(self) -> int:
+        return 1
+
+    def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
+        guarantee = Guarantee(budget, Neighbors(neighbors), lattice.unit)
+        if isinstance(budget, PureDP):
+            return self._laplace(lattice, guarantee)
+        made = self._gaussian(lattice, guarantee)
+        if isinstance(budget, ApproxDP):
+            with suppress(MechanismError):
+                laplace = self._laplace(lattice, guarantee)
+                return min(laplace, made, key=lambda laws: laws.matrix.frobenius_squared)
+        return made
+
+    def _laplace(self, lattice: Lattice, guarantee: Guarantee) -> Calibration:
+        """Pure, and so for any delta."""
+        epsilon, share = pure_epsilon(self.name, guarantee.budget), exact(self.trace_share)
+        sides, k = guarantee.neighbors.sides, lattice.unit.max_rows
+
+        def left(squared: int) -> Fraction:
+            part = Fraction(squared, lattice.bound)
+            return 1 - share * (part if sides == 1 else 1 - part)
+
+        squared = rungs_of(lattice)
+        scales = [k * sides * SQUARED_SIDE / (epsilon * left(rung)) for rung in squared]
+        return Calibration(
+            guarantee,
+            tuple(
+                pure_noise(lattice.dimension, upper_float(min(scale, LARGEST))) for scale in scales
+            ),
+            squared,
+            ScalarLaplace(sides * lattice.unit_bound / (share * epsilon)),
+            ScalarLaplace(lattice.unit_bound / epsilon),
+        )
+
+    def _gaussian(self, lattice: Lattice, guarantee: Guarantee) -> Calibration:
+        rho, extra = gaussian.concentration(self.name, guarantee.budget)
+        share = exact(self.trace_share)
+        sides, k = guarantee.neighbors.sides, lattice.unit.max_rows
+        halved = 2 * rho / sides
+
+        def left(squared: int) -> Fraction:
+            part = Fraction(squared, lattice.bound)
+            return 1 - share * (part if sides == 1 else 1 - part) ** 2
+
+        squared = rungs_of(lattice)
+        whole, single = (k * SQUARED_SIDE) ** 2, lattice.unit_bound**2
+        variances = [whole / (halved * left(rung)) + extra for rung in squared]
+        return Calibration(
+            guarantee,
+            tuple(GaussianOrthogonal(lattice.dimension, variance) for variance in variances),
+            squared,
+            ScalarGaussian(single / (halved * share) + extra),
+            ScalarGaussian(single / (2 * rho) + extra),
+        )
+
+    def __call__(
+        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
+    ) -> Release:
+        laws = self.calibrate(rows.lattice(), budget, neighbors)
+        noise = [law.sample(entropy) for law in laws.rungs]
+        of_trace, of_trace_alone = laws.trace.sample(entropy), laws.trace_alone.sample(entropy)
+        found = rows.rung_moments()
+        replaced = laws.guarantee.neighbors == Neighbors.REPLACE_ONE
+        count = found.unit_count if replaced else None
+        shift = additive.shift_for(min(law.spread for law in laws.rungs))
+        gated = additive.nothing_can_show(found.lattice, count, laws.matrix)
+        noisy = None
+        if not gated:
+            noisy = np.stack(
+                [
+                    additive.coarse(units + drawn, shift)
+                    for units, drawn in zip(found.units, noise, strict=True)
+                ]
+            )
+        return Release(
+            schema=rows.schema,
+            lattice=found.lattice,
+            guarantee=laws.guarantee,
+            mechanism=self.name,
+            parameters=asdict(self),
+            noise=None if gated else laws.matrix,
+            trace_noise=laws.trace_alone if gated else laws.trace,
+            shift=shift,
+            published=None if noisy is None else summed(noisy, laws.squared),
+            published_trace=found.trace + (of_trace_alone if gated else of_trace),
+            unit_count=count,
+            reproducible=entropy.reproducible,
+            rungs=noisy,
+        )
+
+
+def summed(rungs: NDArray[np.int64], squared: tuple[int, ...]) -> NDArray[np.int64]:
+    """The moment of all rows from (K, d, d) of those of rungs, halves rounded up."""
+    total = np.zeros(rungs.shape[1:], object)
+    for moment, length in zip(rungs, squared, strict=True):
+        total += moment.astype(object) * length
+    return additive.coarse(total, 2 * (UNITS_PER_RADIUS.bit_length() - 1))

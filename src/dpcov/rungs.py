@@ -1,0 +1,135 @@
+"""Second moments by length of rows: the norm ladder (docs/proofs/ladder.md 1, 2).
+
+A row w of squared length N between two rungs P > P' is shared out between them: w w' / N, the outer
+product of its direction, goes to P with the weight (N - P') / (P - P') and to P' with the rest. So
+the moments S_P of the rungs add up, sum_P P S_P, to that of the rows, no row has more than one
+outer product of directions in all, and the noise that hides its direction goes into the moment
+times the length of its rung: short rows get little of it, and no row is clipped.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpcov.moment import UNITS_PER_RADIUS, Accumulator, Lattice
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+RATIO = 4  # of the squared lengths of neighbouring rungs
+MOST = 4  # rungs
+APART = 1.3  # least ratio
+SQUARED_SIDE = float(UNITS_PER_RADIUS**2)
+BELOW = 1 - 2.0**-45  # keeps the certificate of a shared row, after all rounding of float64
+WITHIN = 1 - 2.0**-50  # more than the rounding in the limit that it is held against
+TRACE_BITS = 32
+
+
+def rungs_of(lattice: Lattice) -> tuple[int, ...]:
+    """Squared lengths of the rungs, descending from the longest row's, in squared lattice units.
+
+    Each is a quarter of the one before. The last is that of the intercept alone, which all rows
+    have (but for weights below 1); without one, the fourth.
+    """
+    rungs, constant = [lattice.bound], lattice.intercept_units**2
+    while len(rungs) < MOST and rungs[-1] // RATIO > APART * constant:
+        rungs.append(rungs[-1] // RATIO)
+    return (*rungs, constant) if constant else tuple(rungs)
+
+
+@dataclass(frozen=True, slots=True)
+class RungMoments:
+    """The exact answer to a query: never leaves a mechanism without noise.
+
+    Attributes
+    ----------
+    units : for each rung, the (d, d) symmetric object array of Python integers sum r r', r being
+        2^20 times the direction of a row times the root of its share in this rung.
+    rungs : squared lengths of the rungs, in squared lattice units.
+    trace : sum of the squared lengths of the rows.
+    unit_count : the number of rows, or of persons where the unit is a person.
+
+    """
+
+    units: tuple[NDArray[np.object_], ...]
+    rungs: tuple[int, ...]
+    trace: int
+    lattice: Lattice
+    unit_count: int
+
+
+def shared(
+    block: NDArray[np.float64], rungs: Sequence[int]
+) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    """Rungs that rows of a (d, m) block of integers have a share in, with integers r of the rows.
+
+    Columns r with ||r||^2 <= 2^40 share, where the shares of a row w in its rungs P add up to at
+    most 1, and the sum of P share to at most ||w||^2: certified, not supposed.
+    """
+    lengths = np.square(block).sum(axis=0)
+    for at, (upper, lower) in enumerate(itertools.pairwise((*rungs, 0))):
+        here = np.flatnonzero((lengths > lower) & (lengths <= upper))
+        if not here.size:
+            continue
+        rows, squared = block[:, here], lengths[here]
+        yield at, _part(rows, squared, squared - lower, upper - lower)
+        if lower:
+            yield at + 1, _part(rows, squared, upper - squared, upper - lower)
+
+
+def _part(
+    rows: NDArray[np.float64],
+    squared: NDArray[np.float64],
+    covered: NDArray[np.float64],
+    gap: int,
+) -> NDArray[np.float64]:
+    """2^20 times the rows' directions, times the root of covered / gap; rounded toward 0."""
+    limits = covered * SQUARED_SIDE / gap
+    part: NDArray[np.float64] = np.trunc(rows * (np.sqrt(limits / squared) * BELOW))
+    part[:, ~(np.square(part).sum(axis=0) <= limits * WITHIN)] = 0.0
+    return part
+
+
+class RungSum:
+    """Exact sums of r r' over the rows' shares in each rung, and of the squared lengths."""
+
+    __slots__ = ("_moments", "_rungs", "_trace")
+
+    def __init__(self, rungs: Sequence[int], dimension: int) -> None:
+        self._rungs = rungs
+        self._moments = [Accumulator(dimension) for _ in rungs]
+        self._trace = 0
+
+    def add(self, block: NDArray[np.float64]) -> None:
+        """Add the rows of a (d, m) block of integer-valued floats."""
+        self._trace += int(np.square(block).sum())
+        for at, part in shared(block, self._rungs):
+            self._moments[at].add(part)
+
+    def merge(self, other: RungSum) -> None:
+        """Add another's sums to this one."""
+        self._trace += other._trace
+        for mine, theirs in zip(self._moments, other._moments, strict=True):
+            mine.merge(theirs)
+
+    def packed(self) -> NDArray[np.int64]:
+        """Limbs of all sums, to be added to those of up to 2^30 others."""
+        limbs = np.array([self._trace >> TRACE_BITS, self._trace % 2**TRACE_BITS], np.int64)
+        return np.concatenate([limbs, *(moment.packed() for moment in self._moments)])
+
+    def add_packed(self, limbs: NDArray[np.int64]) -> None:
+        """Add a sum of `packed` limbs to this one."""
+        self._trace += (int(limbs[0]) << TRACE_BITS) + int(limbs[1])
+        for moment, part in zip(
+            self._moments, np.split(limbs[2:], len(self._moments)), strict=True
+        ):
+            moment.add_packed(part)
+
+    def total(self) -> tuple[tuple[NDArray[np.object_], ...], int]:
+        """The sum of each rung as Python integers, and the trace."""
+        return tuple(moment.total() for moment in self._moments), self._trace

@@ -1,0 +1,381 @@
+"""Moments by length of rows: shares, losses, what is released, and how near it is."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dpcov
+from dpcov.denoise import denoise
+from dpcov.denoise.rungs import combined
+from dpcov.entropy import Entropy, simulation_generator
+from dpcov.errors import MechanismError, ReleaseError
+from dpcov.mechanisms import Gaussian, Ladder
+from dpcov.mechanisms.ladder import Calibration, summed
+from dpcov.moment import UNITS_PER_RADIUS, Lattice
+from dpcov.privacy import ZCDP, ApproxDP, Budget, Neighbors, PureDP, Unit
+from dpcov.releases import Release
+from dpcov.rungs import RungSum, rungs_of, shared
+from dpcov.samplers.orthogonal import GaussianOrthogonal
+from dpcov.schema import Schema
+from dpcov.sources import open_rows
+
+SIDE = UNITS_PER_RADIUS
+LATTICES = [Lattice(3, 1.0), Lattice(3, 1.0, 0.3), Lattice(3, 1.0, 0.6), Lattice(2, 5.0, 0.05)]
+
+
+@pytest.mark.parametrize("lattice", LATTICES, ids=lambda lattice: str(lattice.intercept))
+def test_rungs_descend_from_the_longest_row_to_the_intercept(lattice: Lattice) -> None:
+    rungs = rungs_of(lattice)
+    assert rungs[0] == lattice.bound
+    assert all(low < high for high, low in itertools.pairwise(rungs))
+    assert 1 < len(rungs) <= 5
+    if lattice.intercept_units:
+        assert rungs[-1] == lattice.intercept_units**2
+
+
+def shares(squared: int, rungs: tuple[int, ...]) -> list[Fraction]:
+    """What the proof calls h, written anew."""
+    found = [Fraction(0)] * len(rungs)
+    for j, (upper, lower) in enumerate(itertools.pairwise((*rungs, 0))):
+        if lower < squared <= upper:
+            found[j] = Fraction(squared - lower, upper - lower)
+            if j + 1 < len(rungs):
+                found[j + 1] = 1 - found[j]
+    return found
+
+
+def block_of(seed: int, lattice: Lattice, count: int = 300) -> Any:
+    """(d, count) certified rows of all lengths, some as long as can be, some along an axis."""
+    generator = np.random.default_rng(seed)
+    rows = generator.standard_normal((lattice.features, count))
+    rows[:, : count // 4] = np.eye(lattice.features)[:, [0] * (count // 4)]
+    lengths = generator.choice([1.0, 0.5, 0.25, 1e-3, 0.0, 2.0**-20], count)
+    lengths *= np.where(generator.random(count) < 0.3, 1.0, generator.random(count))
+    rows *= lengths / np.linalg.norm(rows, axis=0)
+    whole = np.trunc(rows * SIDE * (1 - 1e-12))
+    whole[0, count // 4 - 1] = SIDE if lengths[count // 4 - 1] else 0
+    if lattice.intercept_units:
+        whole = np.vstack([whole, np.full(count, float(lattice.intercept_units))])
+    return whole
+
+
+@pytest.mark.parametrize("lattice", LATTICES, ids=lambda lattice: str(lattice.intercept))
+def test_every_row_is_certified_within_its_shares_and_loses_next_to_nothing(
+    lattice: Lattice,
+) -> None:
+    rungs, block = rungs_of(lattice), block_of(1, lattice)
+    for column in block.T:
+        squared = int(np.sum(column.astype(object) ** 2))
+        owed, total = shares(squared, rungs), np.zeros((len(column),) * 2)
+        assert sum(owed) <= 1
+        assert sum(h * rung for h, rung in zip(owed, rungs, strict=True)) == squared
+        found = dict(shared(column[:, None], rungs))
+        for j, part in found.items():
+            norm = int(np.sum(part.astype(object) ** 2))
+            assert norm <= owed[j] * SIDE**2
+            total += part @ part.T * (rungs[j] / SIDE**2)
+        exact = np.outer(column, column)
+        assert np.all(np.abs(total) <= np.abs(exact) * (1 + 1e-9))
+        error = np.abs(exact - total).max()
+        assert error <= 2.0**-18 * lattice.bound
+        if squared > rungs[-1]:
+            assert error <= 2.0**-16 * squared
+
+
+def test_a_certificate_that_is_not_kept_leaves_nothing(monkeypatch: Any) -> None:
+    """Were float64 wrong by a millionth, rows would be left out, not let through."""
+    lattice = LATTICES[0]
+    monkeypatch.setattr("dpcov.rungs.BELOW", 1 + 1e-5)
+    parts = [part for _, part in shared(block_of(1, lattice), rungs_of(lattice))]
+    empty = np.concatenate([np.all(part == 0, axis=0) for part in parts])
+    assert np.mean(empty) > 0.1
+
+
+def test_a_row_has_the_same_parts_in_any_block() -> None:
+    lattice = LATTICES[1]
+    block, rungs = block_of(2, lattice), rungs_of(LATTICES[1])
+    whole = RungSum(rungs, lattice.dimension)
+    whole.add(block)
+    apart = [RungSum(rungs, lattice.dimension) for _ in range(2)]
+    for at in range(block.shape[1]):
+        apart[at % 2].add(block[:, [at]])
+    apart[0].merge(apart[1])
+    packed = RungSum(rungs, lattice.dimension)
+    packed.add_packed(whole.packed())
+    for other in (apart[0], packed):
+        (units, trace), (found, sum_) = whole.total(), other.total()
+        assert trace == sum_ == int(np.square(block).sum())
+        assert all(np.array_equal(a, b) for a, b in zip(units, found, strict=True))
+
+
+def loss(laws: Calibration, budget: Budget, one: int, other: int, lattice: Lattice) -> Fraction:
+    """Exact loss of a row of squared length `one` in place of `other` (0: none), over the budget.
+
+    The worst directions are orthogonal: then norms of differences are those of the proof.
+    """
+    first, second = (shares(squared, laws.squared) for squared in (one, other))
+    moved = abs(one - other)
+    total = Fraction(0)
+    if isinstance(budget, PureDP):
+        for law, a, b in zip(laws.rungs, first, second, strict=True):
+            total += (a + b) * SIDE**2 / Fraction(law.scale)  # type: ignore[attr-defined]
+        total += moved / laws.trace.scale  # type: ignore[attr-defined]
+        return total / Fraction(budget.epsilon)
+    assert isinstance(budget, ZCDP)
+    for law, a, b in zip(laws.rungs, first, second, strict=True):
+        total += (a**2 + b**2) * SIDE**4 / (2 * law.variance)  # type: ignore[attr-defined]
+    total += Fraction(moved**2) / (2 * laws.trace.variance)  # type: ignore[attr-defined]
+    return total / Fraction(budget.rho)
+
+
+def lengths_of(lattice: Lattice) -> list[int]:
+    rungs = rungs_of(lattice)
+    between = [(a + b) // 2 for a, b in itertools.pairwise((*rungs, 0))]
+    generator = np.random.default_rng(1)
+    others = [int(x) for x in generator.integers(1, lattice.bound, 10)]
+    return [*rungs, *between, *others]
+
+
+def largest_loss(laws: Calibration, budget: Budget, lattice: Lattice, sides: int) -> Fraction:
+    lengths = lengths_of(lattice)
+    others = [0] if sides == 1 else [0, *lengths]
+    return max(loss(laws, budget, x, y, lattice) for x in lengths for y in others)
+
+
+BUDGETS: list[Budget] = [PureDP(1.0), ZCDP(0.5)]
+
+
+@pytest.mark.parametrize("lattice", LATTICES, ids=lambda lattice: str(lattice.intercept))
+@pytest.mark.parametrize("share", [0.05, 0.2, 0.9])
+@pytest.mark.parametrize("neighbors", Neighbors)
+@pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: type(budget).__name__)
+def test_no_pair_of_rows_loses_more_than_the_budget_and_some_lose_all(
+    lattice: Lattice, share: float, neighbors: Neighbors, budget: Budget
+) -> None:
+    laws = Ladder(trace_share=share).calibrate(lattice, budget, neighbors)
+    found = largest_loss(laws, budget, lattice, neighbors.sides)
+    assert 1 - 1e-9 < found <= 1
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: type(budget).__name__)
+def test_scales_of_the_other_relation_lose_more_than_the_budget(budget: Budget) -> None:
+    lattice = LATTICES[0]
+    adding, replacing = (
+        Ladder().calibrate(lattice, budget, neighbors)
+        for neighbors in (Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE)
+    )
+    assert largest_loss(adding, budget, lattice, 2) > 1.5
+    # Halved, the other relation's scales would be those of add/remove but for the trace's share.
+    if isinstance(budget, PureDP):
+        halved = tuple(law.rescaled(0.5) for law in replacing.rungs)
+        mixed = replace(replacing, rungs=halved, trace=adding.trace)
+        assert largest_loss(mixed, budget, lattice, 1) > 1.1
+    else:
+        halved = tuple(
+            GaussianOrthogonal(lattice.dimension, law.variance / 2)  # type: ignore[attr-defined]
+            for law in replacing.rungs
+        )
+        mixed = replace(replacing, rungs=halved, trace=adding.trace)
+        assert largest_loss(mixed, budget, lattice, 1) > 1.1
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+@pytest.mark.parametrize("budget", [*BUDGETS, ApproxDP(1.0, 1e-6)], ids=lambda b: type(b).__name__)
+def test_persons_have_scales_as_many_times_as_large_as_they_have_rows(
+    neighbors: Neighbors, budget: Budget
+) -> None:
+    row = Ladder().calibrate(LATTICES[1], budget, neighbors)
+    lattice = replace(LATTICES[1], unit=Unit("person", 7))
+    person = Ladder().calibrate(lattice, budget, neighbors)
+    for one, many in zip(
+        (*row.rungs, row.trace, row.trace_alone),
+        (*person.rungs, person.trace, person.trace_alone),
+        strict=True,
+    ):
+        if isinstance(one, GaussianOrthogonal):
+            assert many.spread == pytest.approx(7 * one.spread, rel=1e-9)  # type: ignore[union-attr]
+        elif hasattr(one, "standard_deviation"):
+            assert many.standard_deviation == pytest.approx(  # type: ignore[union-attr]
+                7 * one.standard_deviation, rel=1e-9
+            )
+        else:
+            assert many.spread == pytest.approx(7 * one.spread, rel=1e-9)
+
+
+def test_noise_for_a_delta_is_the_exact_curve_s_or_laplace_where_that_is_less() -> None:
+    many, few = Lattice(100, 1.0, 0.3), Lattice(3, 1.0, 0.3)
+    gaussian, laplace = (
+        Ladder().calibrate(lattice, ApproxDP(1.0, 1e-6), Neighbors.ADD_REMOVE)
+        for lattice in (many, few)
+    )
+    assert isinstance(gaussian.rungs[0], GaussianOrthogonal)
+    pure = Ladder().calibrate(few, PureDP(1.0), Neighbors.ADD_REMOVE)
+    assert laplace.rungs == pure.rungs
+
+
+def table(seed: int = 0, n: int = 4000) -> Any:
+    """(n, 4) rows of very different lengths."""
+    generator = np.random.default_rng(seed)
+    rows = generator.standard_normal((n, 4)) @ np.diag([1, 0.7, 0.2, 0.1])
+    return np.clip(rows * 10 ** generator.uniform(-2, -0.3, (n, 1)), -1, 1)
+
+
+REQUESTS: list[dict[str, Any]] = [
+    {"epsilon": 1.0},
+    {"rho": 0.1, "neighbors": "replace-one"},
+    {"epsilon": 1.0, "intercept": 0.0},
+]
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=str)
+def test_what_is_published_is_the_weighted_sum_of_the_rungs(request_: dict[str, Any]) -> None:
+    made = dpcov.release(table(), lower=-1, upper=1, seed=1, mechanism="ladder", **request_)
+    assert made.rungs is not None
+    assert made.published is not None
+    weights = made.noise.weights  # type: ignore[union-attr]
+    plain = np.tensordot(weights, made.rungs.astype(float), 1)
+    assert np.all(np.abs(plain - made.published) <= 0.51 + 1e-12 * np.abs(plain))
+    assert weights[0] == made.lattice.bound / SIDE**2
+    assert np.array_equal(summed(made.rungs, rungs_of(made.lattice)), made.published)
+
+
+def test_the_noise_of_the_sum_has_the_stated_size() -> None:
+    rows = open_rows(table(), Schema.from_bounds(-1.0, 1.0, tuple("abcd")))
+    exact = rows.second_moments()[0].units.astype(float)
+    law = Ladder().calibrate(rows.lattice(), PureDP(1.0), Neighbors.ADD_REMOVE).matrix
+    squares = []
+    for seed in range(100):
+        made = Ladder()(
+            rows,
+            budget=PureDP(1.0),
+            neighbors=Neighbors.ADD_REMOVE,
+            entropy=Entropy.seeded(seed),
+        )
+        assert made.published is not None
+        squares.append(np.sum((made.published * 2.0**made.shift - exact) ** 2))
+    mean, error = np.mean(squares), np.std(squares) / np.sqrt(len(squares))
+    assert abs(mean - law.frobenius_squared) < 4 * error
+    assert abs(mean - 2 * law.frobenius_squared) > 4 * error
+
+
+def test_short_rows_get_less_noise_than_from_one_matrix() -> None:
+    schema = Schema.from_bounds(-1.0, 1.0, tuple("abcd"), intercept=0.0)
+    rows = open_rows(table(), schema)
+    exact = rows.second_moments()[0].units.astype(float) * rows.lattice().step ** 2
+
+    def error(mechanism: Any) -> float:
+        errors = []
+        for seed in range(20):
+            made = mechanism(
+                rows,
+                budget=ZCDP(0.1),
+                neighbors=Neighbors.ADD_REMOVE,
+                entropy=Entropy.seeded(seed),
+            )
+            shrunk = denoise(made, generator=simulation_generator(seed)).second_moment()
+            errors.append(np.linalg.norm(shrunk - exact))
+        return float(np.mean(errors))
+
+    assert error(Ladder()) < 0.6 * error(Gaussian())
+
+
+@given(st.integers(0, 10**6), st.floats(0.01, 1e4), st.integers(2, 5))
+def test_parts_without_noise_are_put_together_to_the_whole(
+    seed: int, size: float, count: int
+) -> None:
+    generator = np.random.default_rng(seed)
+    roots = generator.standard_normal((count, 3, 3)) * size
+    parts = roots @ roots.transpose(0, 2, 1)
+    whole = parts.sum(axis=0)
+    laws = [GaussianOrthogonal(3, Fraction(size) ** 2 / 10**16)] * count
+    made = combined(parts, laws, float(np.trace(whole)), size * 1e-8, 1.0)
+    assert np.allclose(made.matrix, whole, rtol=1e-5, atol=1e-5 * size**2)
+    assert made.trace == pytest.approx(np.trace(whole), rel=1e-6)
+
+
+def test_parts_that_drown_are_left_out_with_their_noise() -> None:
+    generator = np.random.default_rng(1)
+    root = generator.standard_normal((6, 6))
+    parts = np.stack([np.zeros((6, 6)), 100 * root @ root.T])
+    laws = [GaussianOrthogonal(6, Fraction(10**4)), GaussianOrthogonal(6, Fraction(1))]
+    errors, plain, left = [], [], []
+    for _ in range(30):
+        noisy = parts + np.stack([law.simulate(generator) for law in laws])
+        made = combined(noisy, laws, float(np.trace(parts[1])), 10.0, 1.0)
+        errors.append(np.linalg.norm(made.matrix - parts[1]))
+        plain.append(np.linalg.norm(noisy.sum(axis=0) - parts[1]))
+        left.append(made.law.frobenius_squared / sum(law.frobenius_squared for law in laws))
+    assert np.mean(left) < 0.2
+    assert np.mean(errors) < 0.5 * np.mean(plain)
+
+
+def test_where_all_drowns_the_answer_is_a_scaled_identity() -> None:
+    made = dpcov.release(
+        table(n=50), lower=-1, upper=1, seed=1, mechanism="ladder", epsilon=0.01, intercept=0.0
+    )
+    matrix = made.second_moment()
+    assert np.allclose(matrix, matrix[0, 0] * np.eye(4))
+
+
+def test_a_file_brings_the_rungs_back_and_denoising_repeats(tmp_path: Any) -> None:
+    made = dpcov.release(table(), lower=-1, upper=1, seed=1, mechanism="ladder", epsilon=1.0)
+    made.save(tmp_path / "a.json")
+    read = Release.load(tmp_path / "a.json")
+    assert np.array_equal(read.rungs, made.rungs)  # type: ignore[arg-type]
+    assert read.noise == made.noise
+    again = denoise(read, generator=simulation_generator(1))
+    assert np.array_equal(again.second_moment(), made.second_moment())
+
+
+@pytest.mark.parametrize("damage", ["lost", "short", "other noise", "no trace", "mixed orders"])
+def test_a_file_whose_rungs_do_not_fit_is_refused(tmp_path: Any, damage: str) -> None:
+    import json
+
+    made = dpcov.release(table(), lower=-1, upper=1, seed=1, mechanism="ladder", epsilon=1.0)
+    path = tmp_path / "a.json"
+    made.save(path)
+    document = json.loads(path.read_text())
+    if damage == "lost":
+        document["rungs"] = None
+    elif damage == "short":
+        document["rungs"][1].pop()
+    elif damage == "other noise":
+        document["noise"] = document["noise"]["terms"][0]
+    elif damage == "no trace":
+        document["trace_noise"] = document["published_trace"] = None
+    else:
+        document["noise"]["terms"][1]["dimension"] = 3
+    path.write_text(json.dumps(document))
+    with pytest.raises(ReleaseError):
+        Release.load(path)
+
+
+def test_a_share_without_a_meaning_is_refused() -> None:
+    for share in (0.0, 1.0, -0.1, "half", float("nan")):
+        with pytest.raises(MechanismError, match="trace_share"):
+            Ladder(trace_share=share)  # type: ignore[arg-type]
+
+
+def test_the_public_gate_spends_all_on_the_trace() -> None:
+    made = dpcov.release(
+        table(n=20),
+        lower=-1,
+        upper=1,
+        seed=1,
+        mechanism="ladder",
+        epsilon=0.1,
+        neighbors="replace-one",
+    )
+    assert made.published is None
+    assert made.rungs is None
+    assert made.trace_noise is not None
+    alone = Ladder().calibrate(made.lattice, PureDP(0.1), Neighbors.REPLACE_ONE).trace_alone
+    assert made.trace_noise == alone
