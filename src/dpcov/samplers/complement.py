@@ -120,8 +120,8 @@ def secular_roots(
     gap. Every step keeps the poles at both ends, puts f's other terms, by value and slope, into a
     constant and the farther pole (Li 1994, LAPACK working note 89, "fixed weight"), solves the
     quadratic equation left, and bisects where that leaves the bracket. A root is settled once its
-    step, or the cosine f / sqrt(f') between u and its eigenvector, is down to rounding: in about
-    10 steps.
+    step, or the cosine f / sqrt(f') between u and its eigenvector, is down to rounding: in four
+    steps on average, in some tens for a root beside a pair of poles.
     """
     left = np.arange(len(w) - 1)
     gap = np.diff(w)
@@ -142,8 +142,11 @@ def secular_roots(
         low[live] = np.where(f < 0, y, low[live])
         high[live] = np.where(f > 0, y, high[live])
         weight = far[live] + slope * beyond**2
-        new = _two_poles(near[live], weight, rest - slope * beyond, gap[live])
+        constant = rest - slope * beyond
         derivative = near[live] / y**2 + far[live] / beyond**2 + slope
+        step = _short_step(f, derivative, constant, y, beyond)
+        far_off = _two_poles(near[live], weight, constant, gap[live])
+        new = np.where(np.abs(step) < y / 2, y + step, far_off)
         moving = (np.abs(new - y) > NEGLIGIBLE * y) & (np.abs(f) > EPS * np.sqrt(derivative))
         outside = moving & ((new < low[live]) | (new > high[live]))
         distance[live] = np.where(outside, (low[live] + high[live]) / 2, new)
@@ -181,4 +184,25 @@ def _two_poles(
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(
             linear > 0, 2 * near * gap / (linear + root), (linear - root) / (2 * constant)
+        )
+
+
+def _short_step(
+    f: NDArray[np.float64],
+    derivative: NDArray[np.float64],
+    constant: NDArray[np.float64],
+    y: NDArray[np.float64],
+    beyond: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """The step from y to that root, gap = y + beyond, from value f and derivative at y.
+
+    Terms that are large beside f leave the root only the accuracy of their sum; the step keeps
+    that of f. Where the step is nearly -y it is the root that keeps its digits.
+    """
+    product = f * y * beyond
+    linear = f * (beyond - y) + derivative * y * beyond
+    root = np.sqrt(np.maximum(linear**2 + 4 * constant * product, 0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(
+            linear > 0, -2 * product / (linear + root), (linear - root) / (2 * constant)
         )
