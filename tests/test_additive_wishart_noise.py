@@ -64,20 +64,6 @@ def test_float64s_spacing_at_the_mean_is_at_most_2_to_the_minus_30_of_the_spread
         CenteredWishart(4, int((root * (1 + 1e-9)) ** 2), scale).require_drawable()
 
 
-def test_chi_squares_have_the_tails_that_their_words_say():
-    freedoms = np.array([1.0, 2.0, 3.0, 17.0, 400.0, 65_536.0] * 4)
-    found = additive_wishart._chi_squares(freedoms, Entropy.seeded(2))
-    words = Entropy.seeded(2).words(len(freedoms))
-    assert len({int(word) % 2 for word in words}) == 2
-    for word, freedom, value in zip(words, freedoms, found, strict=True):
-        with mpmath.workdps(30):
-            tail = (mpmath.mpf(int(word) // 2) + 0.5) / mpmath.mpf(2) ** 64
-            half, x = mpmath.mpf(freedom) / 2, mpmath.mpf(value) / 2
-            ends = (0, x) if word % 2 else (x, mpmath.inf)
-            probability = mpmath.gammainc(half, *ends, regularized=True)
-            assert float(probability / tail) == pytest.approx(1, abs=1e-8)
-
-
 class Constant:
     """Entropy of one word."""
 
@@ -86,6 +72,29 @@ class Constant:
 
     def words(self, count):
         return np.full(count, self.word, np.uint64)
+
+
+def tail_of(word, freedom, value):
+    """That side of the value which the word's last bit chooses, over the word's other bits."""
+    with mpmath.workdps(30):
+        tail = (mpmath.mpf(word // 2) + 0.5) / mpmath.mpf(2) ** 64
+        half, x = mpmath.mpf(freedom) / 2, mpmath.mpf(value) / 2
+        ends = (0, x) if word % 2 else (x, mpmath.inf)
+        return float(mpmath.gammainc(half, *ends, regularized=True) / tail)
+
+
+def test_chi_squares_have_the_tails_that_their_words_say():
+    freedoms = np.array([1.0, 2.0, 3.0, 17.0, 400.0, 65_536.0] * 4)
+    found = additive_wishart._chi_squares(freedoms, Entropy.seeded(2))
+    words = [int(word) for word in Entropy.seeded(2).words(len(freedoms))]
+    assert len({word % 2 for word in words}) == 2
+    for word, freedom, value in zip(words, freedoms, found, strict=True):
+        assert tail_of(word, freedom, value) == pytest.approx(1, abs=1e-8)
+    for word in (0, 1, 6, 7):
+        for freedom, value in zip(
+            freedoms, additive_wishart._chi_squares(freedoms, Constant(word)), strict=True
+        ):
+            assert tail_of(word, freedom, value) == pytest.approx(1, abs=1e-8)
 
 
 def test_the_farthest_words_give_chi_squares_that_the_range_allows_for():

@@ -186,6 +186,8 @@ def test_equal_exponents_take_one_proposal_and_their_level_does_not_matter():
     for level in (0.0, -3.5, 1e8):
         assert Bingham(np.full(50, level)).sample(Entropy.seeded(4)).proposals == 1
     exponents = np.array([3.0, 0.0, 1.0])
+    listed = Bingham([3, 0, 1]).sample(Entropy.seeded(5)).vector
+    np.testing.assert_array_equal(listed, Bingham(exponents).sample(Entropy.seeded(5)).vector)
     for shift in (-8.0, 4.0):
         first, second = (
             Bingham(a).sample(Entropy.seeded(5)) for a in (exponents, exponents + shift)

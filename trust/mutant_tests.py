@@ -68,6 +68,7 @@ FRAME = (
     "tests/test_frame.py::test_update_is_orthogonal_for_hostile_gaps_and_weights",
     "tests/test_frame.py::test_frames_are_orthonormal_whatever_the_spectrum",
     "tests/test_frame.py::test_restarts_change_nothing_but_rounding",
+    "tests/test_frame.py::test_a_decomposition_is_made_every_so_many_draws",
     "tests/test_frame.py::test_fewer_vectors_than_dimensions_may_be_drawn_and_no_more",
     "tests/test_frame.py::test_each_vector_has_its_own_concentration",
 )
@@ -200,7 +201,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "src/dpcov/samplers/bingham.py": BINGHAM,
     "src/dpcov/samplers/additive_wishart.py": ("tests/test_additive_wishart_noise.py",),
     "src/dpcov/samplers/frame.py": FRAME,
-    "src/dpcov/samplers/nuclear.py": ("tests/test_nuclear_draws.py",),
+    "src/dpcov/samplers/nuclear.py": (
+        "tests/test_nuclear_draws.py",
+        "tests/test_nuclear.py::test_the_expected_squared_norm_is_that_of_the_pfaffians",
+    ),
     "src/dpcov/samplers/complement.py": ("tests/test_complement.py", *FRAME),
     "src/dpcov/samplers/log_gas.py": ("tests/test_log_gas.py",),
     "src/dpcov/samplers/pfaffian.py": ("tests/test_pfaffian.py",),
