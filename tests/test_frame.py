@@ -123,6 +123,20 @@ def test_restarts_change_nothing_but_rounding(monkeypatch):
     np.testing.assert_array_equal(once[1], often[1])
 
 
+def test_a_decomposition_is_made_every_so_many_draws(monkeypatch):
+    taken = []
+
+    class Counted(Complement):
+        def __init__(self, matrix, vectors):
+            taken.append(len(vectors))
+            super().__init__(matrix, vectors)
+
+    monkeypatch.setattr(frame_module, "Complement", Counted)
+    monkeypatch.setattr(frame_module, "DRAWS_PER_RESTART", 7)
+    sequential_frame(matrix_of("flat", 20), np.ones(20), Entropy.seeded(5))
+    assert taken == [0, 7, 14]
+
+
 def features(vectors, matrix, axis):
     """theta_i' C theta_i and squared overlaps with an axis, of every vector of every frame."""
     values = np.einsum("nij,jk,nik->ni", vectors, matrix, vectors)
@@ -187,6 +201,8 @@ def test_fewer_vectors_than_dimensions_may_be_drawn_and_no_more():
     assert sequential_frame(matrix, np.ones(0), Entropy.seeded(11)).vectors.shape == (0, 6)
     with pytest.raises(ValueError, match="7 orthonormal"):
         sequential_frame(matrix, np.ones(7), Entropy.seeded(11))
+    with pytest.raises(ValueError, match="finite"):
+        sequential_frame(np.diag([np.inf, 1.0]), np.ones(1), Entropy.seeded(11))
     for bad in (np.nan, np.inf):
         with pytest.raises(ValueError, match="finite"):
             sequential_frame(matrix, np.array([bad]), Entropy.seeded(11))

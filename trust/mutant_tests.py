@@ -42,6 +42,37 @@ ENCODER = (
     "tests/test_encoded.py",
 )
 
+BINGHAM = (
+    "tests/test_bingham.py::test_log_acceptance_is_never_positive_and_is_the_formula",
+    "tests/test_bingham.py::test_acceptance_is_certain_at_the_largest_ratio_only",
+    "tests/test_bingham.py::test_envelope_solves_its_equation_between_1_and_q",
+    "tests/test_bingham.py::test_the_envelope_is_the_root_of_its_equation_in_many_digits",
+    "tests/test_bingham.py::test_equal_gaps_of_many_coordinates_have_the_largest_envelope",
+    "tests/test_bingham.py::"
+    "test_proposals_are_gaussian_with_the_precision_of_the_envelope_and_normalised",
+    "tests/test_bingham.py::test_acceptance_turns_the_envelope_into_the_density_of_the_law",
+    "tests/test_bingham.py::"
+    "test_a_proposal_is_accepted_where_the_exponential_is_not_below_its_price",
+    "tests/test_bingham.py::test_a_certain_proposal_is_accepted_by_the_smallest_exponential",
+    "tests/test_bingham.py::test_the_first_accepted_proposal_is_the_draw_and_batches_double_to_64",
+    "tests/test_bingham.py::test_draws_are_finite_unit_vectors_for_every_size_and_concentration",
+    "tests/test_bingham.py::test_equal_exponents_take_one_proposal_and_their_level_does_not_matter",
+    "tests/test_bingham.py::test_a_single_coordinate_is_plus_or_minus_one",
+    "tests/test_bingham.py::test_exponents_that_no_law_has_are_refused",
+    "tests/test_bingham.py::"
+    "test_differences_as_large_as_floats_allow_leave_the_axis_of_the_largest",
+)
+FRAME = (
+    "tests/test_frame.py::test_updated_eigenvalues_and_vectors_are_those_of_the_projected_matrix",
+    "tests/test_frame.py::test_the_vector_taken_out_has_the_given_coordinates",
+    "tests/test_frame.py::test_update_is_orthogonal_for_hostile_gaps_and_weights",
+    "tests/test_frame.py::test_frames_are_orthonormal_whatever_the_spectrum",
+    "tests/test_frame.py::test_restarts_change_nothing_but_rounding",
+    "tests/test_frame.py::test_a_decomposition_is_made_every_so_many_draws",
+    "tests/test_frame.py::test_fewer_vectors_than_dimensions_may_be_drawn_and_no_more",
+    "tests/test_frame.py::test_each_vector_has_its_own_concentration",
+)
+
 TESTS: dict[str, tuple[str, ...]] = {
     "src/dpcov/privacy.py": ("tests/test_privacy.py", "tests/test_composition.py"),
     "src/dpcov/moment.py": (
@@ -166,6 +197,19 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/statistical/test_entrywise_laplace.py",
         "tests/conformance/test_laplace_accounting.py",
         "tests/test_noise_laws.py",
+    ),
+    "src/dpcov/samplers/bingham.py": BINGHAM,
+    "src/dpcov/samplers/additive_wishart.py": ("tests/test_additive_wishart_noise.py",),
+    "src/dpcov/samplers/frame.py": FRAME,
+    "src/dpcov/samplers/nuclear.py": (
+        "tests/test_nuclear_draws.py",
+        "tests/test_nuclear.py::test_the_expected_squared_norm_is_that_of_the_pfaffians",
+    ),
+    "src/dpcov/samplers/complement.py": ("tests/test_complement.py", *FRAME),
+    "src/dpcov/samplers/log_gas.py": ("tests/test_log_gas.py",),
+    "src/dpcov/samplers/pfaffian.py": (
+        "tests/test_pfaffian.py",
+        "tests/test_nuclear.py::test_a_number_out_of_reach_gives_the_limit",
     ),
     "src/dpcov/samplers/precise.py": ("tests/test_precise.py",),
     "src/dpcov/samplers/normal.py": ("tests/test_normal.py",),

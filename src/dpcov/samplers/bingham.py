@@ -65,7 +65,8 @@ class Bingham:
             raise ValueError("exponents must be a vector of finite numbers")
         with np.errstate(over="ignore"):
             self._gaps = exponents.max() - exponents
-        if not np.isfinite(2 * self._gaps.max() + exponents.size):
+            largest = 2 * self._gaps.max()
+        if not np.isfinite(largest):
             raise ValueError("exponents must have finite differences")
         self._b = envelope_parameter(self._gaps)
 

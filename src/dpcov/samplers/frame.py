@@ -74,8 +74,6 @@ def sequential_frame(
     secular update (`complement`) instead of a decomposition for every draw.
 
     """
-    matrix = np.asarray(matrix, np.float64)
-    concentrations = np.asarray(concentrations, np.float64)
     if not np.isfinite(matrix).all() or not np.isfinite(concentrations).all():
         raise ValueError("the matrix and the concentrations must be finite")
     count, d = len(concentrations), len(matrix)
