@@ -22,7 +22,7 @@ from dpcov.mechanisms.ladder import Calibration, summed
 from dpcov.moment import UNITS_PER_RADIUS, Lattice
 from dpcov.privacy import ZCDP, ApproxDP, Budget, Neighbors, PureDP, Unit
 from dpcov.releases import Release
-from dpcov.rungs import RungSum, rungs_of, shared
+from dpcov.rungs import WHOLE, RungSum, rungs_of, shared
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
@@ -81,9 +81,8 @@ def test_every_row_is_certified_within_its_shares_and_loses_next_to_nothing(
         for j, part in found.items():
             norm = int(np.sum(part.astype(object) ** 2))
             assert norm <= owed[j] * SIDE**2
-            total += part @ part.T * (rungs[j] / SIDE**2)
+            total += part @ part.T * (rungs[j] / WHOLE)
         exact = np.outer(column, column)
-        assert np.all(np.abs(total) <= np.abs(exact) * (1 + 1e-9))
         error = np.abs(exact - total).max()
         assert error <= 2.0**-18 * lattice.bound
         if squared > rungs[-1]:
@@ -91,12 +90,27 @@ def test_every_row_is_certified_within_its_shares_and_loses_next_to_nothing(
 
 
 def test_a_certificate_that_is_not_kept_leaves_nothing(monkeypatch: Any) -> None:
-    """Were float64 wrong by a millionth, rows would be left out, not let through."""
+    """Were rows scaled to more than their share, they would be left out, not let through."""
     lattice = LATTICES[0]
-    monkeypatch.setattr("dpcov.rungs.BELOW", 1 + 1e-5)
+    monkeypatch.setattr("dpcov.rungs.WHOLE", 2**40 + 2**25)
     parts = [part for _, part in shared(block_of(1, lattice), rungs_of(lattice))]
     empty = np.concatenate([np.all(part == 0, axis=0) for part in parts])
     assert np.mean(empty) > 0.1
+
+
+def test_rounding_prefers_no_sign() -> None:
+    """Of many rows errors add up no faster than at random; toward 0, they would."""
+    generator = np.random.default_rng(1)
+    block = np.rint(generator.uniform(0.1, 0.5, (3, 4000)) * SIDE)
+    rungs = rungs_of(LATTICES[0])
+    exact = block @ block.T
+    total = sum(part @ part.T * (rungs[j] / WHOLE) for j, part in shared(block, rungs))
+    assert np.abs(total / exact - 1).max() < 5e-8
+    toward_0 = sum(
+        (inner := np.trunc(part - 0.5 * np.sign(part))) @ inner.T * (rungs[j] / WHOLE)
+        for j, part in shared(block, rungs)
+    )
+    assert np.abs(toward_0 / exact - 1).max() > 5e-7
 
 
 def test_a_row_has_the_same_parts_in_any_block() -> None:
@@ -243,7 +257,7 @@ def test_what_is_published_is_the_weighted_sum_of_the_rungs(request_: dict[str, 
     weights = made.noise.weights  # type: ignore[union-attr]
     plain = np.tensordot(weights, made.rungs.astype(float), 1)
     assert np.all(np.abs(plain - made.published) <= 0.51 + 1e-12 * np.abs(plain))
-    assert weights[0] == made.lattice.bound / SIDE**2
+    assert weights[0] == made.lattice.bound / WHOLE
     assert np.array_equal(summed(made.rungs, rungs_of(made.lattice)), made.published)
 
 

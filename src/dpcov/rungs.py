@@ -25,7 +25,8 @@ RATIO = 4  # of the squared lengths of neighbouring rungs
 MOST = 4  # rungs
 APART = 1.3  # least ratio
 SQUARED_SIDE = float(UNITS_PER_RADIUS**2)
-BELOW = 1 - 2.0**-45  # keeps the certificate of a shared row, after all rounding of float64
+# Of 2^40, what a whole share may have: leaves room for rounding to the nearest integers at any order.
+WHOLE = UNITS_PER_RADIUS**2 - 2**28
 WITHIN = 1 - 2.0**-50  # more than the rounding in the limit that it is held against
 TRACE_BITS = 32
 
@@ -48,8 +49,8 @@ class RungMoments:
 
     Attributes
     ----------
-    units : for each rung, the (d, d) symmetric object array of Python integers sum r r', r being
-        2^20 times the direction of a row times the root of its share in this rung.
+    units : for each rung, the (d, d) symmetric object array of Python integers sum r r', where
+        ||r||^2 is `WHOLE` times the share of a row in this rung, and its direction the row's.
     rungs : squared lengths of the rungs, in squared lattice units.
     trace : sum of the squared lengths of the rows.
     unit_count : the number of rows, or of persons where the unit is a person.
@@ -88,10 +89,17 @@ def _part(
     covered: NDArray[np.float64],
     gap: int,
 ) -> NDArray[np.float64]:
-    """2^20 times the rows' directions, times the root of covered / gap; rounded toward 0."""
-    limits = covered * SQUARED_SIDE / gap
-    part: NDArray[np.float64] = np.trunc(rows * (np.sqrt(limits / squared) * BELOW))
-    part[:, ~(np.square(part).sum(axis=0) <= limits * WITHIN)] = 0.0
+    """Rows scaled to the squared length `WHOLE` times covered / gap, to the nearest integers.
+
+    Toward 0 where the share is so small that the nearest could be longer than the certificate.
+    """
+    shares = covered / gap
+    scaled = rows * np.sqrt(shares * WHOLE / squared)
+    limits = shares * (SQUARED_SIDE * WITHIN)
+    part: NDArray[np.float64] = np.rint(scaled)
+    long = ~(np.square(part).sum(axis=0) <= limits)
+    part[:, long] = np.trunc(scaled[:, long])
+    part[:, ~(np.square(part).sum(axis=0) <= limits)] = 0.0
     return part
 
 

@@ -156,5 +156,10 @@ def nothing_can_show(lattice: Lattice, count: int | None, law: MatrixLaw) -> boo
 def coarse(noisy: NDArray[np.object_], shift: int) -> NDArray[np.int64]:
     """Round integers to multiples of 2^shift, halves up, and divide; kept within 64 bits."""
     half = 1 << shift >> 1
-    kept: NDArray[np.int64] = np.clip((noisy + half) >> shift, -(2**63), 2**63 - 1).astype(np.int64)
+    return within_64_bits((noisy + half) >> shift)
+
+
+def within_64_bits(integers: NDArray[np.object_]) -> NDArray[np.int64]:
+    """Integers that 64 bits can't hold become the nearest that they can."""
+    kept: NDArray[np.int64] = np.clip(integers, -(2**63), 2**63 - 1).astype(np.int64)
     return kept

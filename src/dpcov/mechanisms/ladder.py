@@ -16,7 +16,7 @@ from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.moment import UNITS_PER_RADIUS
 from dpcov.privacy import ApproxDP, Guarantee, Neighbors, PureDP, exact, upper_float
 from dpcov.releases import Release
-from dpcov.rungs import rungs_of
+from dpcov.rungs import WHOLE, rungs_of
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.samplers.weighted import WeightedSum
@@ -56,7 +56,7 @@ class Calibration:
     @property
     def matrix(self) -> WeightedSum:
         """Law of the noise in the moment of all rows, in squared lattice units."""
-        return WeightedSum(tuple(rung / SQUARED_SIDE for rung in self.squared), self.rungs)
+        return WeightedSum(tuple(rung / WHOLE for rung in self.squared), self.rungs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,4 +243,5 @@ def summed(rungs: NDArray[np.int64], squared: tuple[int, ...]) -> NDArray[np.int
     total = np.zeros(rungs.shape[1:], object)
     for moment, length in zip(rungs, squared, strict=True):
         total += moment.astype(object) * length
-    return additive.coarse(total, 2 * (UNITS_PER_RADIUS.bit_length() - 1))
+    half = WHOLE // 2
+    return additive.within_64_bits((total + half) // WHOLE)
