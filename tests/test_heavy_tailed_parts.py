@@ -1,5 +1,6 @@
 """Heavy tails, part by part: options, shares, radii, slacks, and how many looks there are."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -133,7 +134,7 @@ def test_each_look_is_at_the_map_of_those_before_it(monkeypatch):
     np.testing.assert_allclose(looks[0][0], np.eye(4) / math.sqrt(0.1), rtol=1e-6)
     maps = [shape for shape, _ in looks] + [last[0][0]]
     assert len(maps) > 2
-    for one, other in zip(maps, maps[1:], strict=False):
+    for one, other in itertools.pairwise(maps):
         assert np.linalg.norm(one - other) > 0.1 * np.linalg.norm(one)
 
 
