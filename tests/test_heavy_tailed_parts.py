@@ -24,8 +24,8 @@ NAMES = ("a", "b", "c", "d")
 SHAPE = Lattice(4, 2.0)
 
 
-def rows_of(values, bound=4.0, intercept=0.0):
-    return open_rows(values, Schema.from_bounds(-bound, bound, NAMES, intercept=intercept))
+def rows_of(values, **fields):
+    return open_rows(values, Schema.from_bounds(-4, 4, NAMES, **{"intercept": 0.0, **fields}))
 
 
 def round_rows(n, seed=0):
@@ -141,7 +141,7 @@ def test_each_look_is_at_the_map_of_those_before_it(monkeypatch):
 @pytest.mark.parametrize("upper", [None, 0.01, 1e4])
 @pytest.mark.parametrize("radii", ["practical", "theory"])
 def test_a_look_is_no_wider_than_the_longest_row(monkeypatch, radii, upper):
-    rows = rows_of(round_rows(200))
+    rows = rows_of(round_rows(200), radius=1.5)
     mechanism = HeavyTailed("one-step", radii=radii, constant=3.0, upper=upper)
     looks, _ = noticed(monkeypatch, mechanism, rows)
     radius = rows.lattice().radius

@@ -42,6 +42,22 @@ def test_degrees_beside_those_of_the_theorem_are_refused(excess):
         mechanism.calibrate(Lattice(4, 1.0), BUDGET, ADD)
 
 
+def test_the_degrees_that_are_chosen_have_the_least_noise():
+    def spread(degrees):
+        mechanism = AdditiveWishart(trace_share=0.0, degrees=degrees)
+        return mechanism.calibrate(Lattice(5, 1.0), BUDGET, SWAP).matrix.spread
+
+    chosen = spread(None)
+    assert chosen < 0.997 * min(spread(5 + excess) for excess in (2, 60, 1000, HIGHEST))
+    assert chosen < 1.001 * min(spread(degrees) for degrees in (5000, 8000, 11000))
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_a_trace_is_released_beside_more_than_one_entry(d):
+    laws = AdditiveWishart().calibrate(Lattice(d, 1.0), BUDGET, ADD)
+    assert (laws.trace is None) == (d == 1)
+
+
 @pytest.mark.parametrize("share", [0.05, 0.2, 0.5])
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
 def test_trace_and_matrix_together_spend_epsilon_and_no_more(monkeypatch, epsilon, share):
