@@ -99,8 +99,8 @@ def test_the_map_makes_a_covariance_round_but_for_directions_without_variance():
     matrix = turn @ np.diag([4.0, 2.0**-10]) @ turn.T
     shape = _rounding_map(matrix).matrix()
     np.testing.assert_allclose(shape @ matrix @ shape.T, np.eye(2), atol=1e-6)
-    flat = np.linalg.svd(_rounding_map(turn @ np.diag([4.0, -1.0]) @ turn.T).matrix())[1]
-    np.testing.assert_allclose(flat, [2.0**21, 0.5], rtol=1e-6)
+    flat = np.linalg.svd(_rounding_map(np.diag([4.0, -1.0, 1.0])).matrix())[1]
+    np.testing.assert_allclose(flat, [2.0**21, 1.0, 0.5], rtol=1e-6)
     nothing = np.linalg.svd(_rounding_map(np.zeros((2, 2))).matrix())[1]
     np.testing.assert_allclose(nothing, [2.0**30, 2.0**30], rtol=1e-6)
 
