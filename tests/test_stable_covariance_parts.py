@@ -219,6 +219,7 @@ def test_the_number_of_units_is_published_under_replace_one_only(neighbors):
         open_rows(values, schema), budget=BUDGET, neighbors=neighbors, entropy=Entropy.seeded(1)
     )
     assert made.unit_count == (6000 if neighbors is SWAP else None)
+    np.testing.assert_allclose(made.noisy().diagonal(), (values**2).sum(axis=0), rtol=0.3)
 
 
 # Options and refusals.
