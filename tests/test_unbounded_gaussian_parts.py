@@ -278,7 +278,7 @@ def moment_of(rows, lattice, count=None):
 
 
 def test_groups_have_covariances_over_their_size_and_traces(monkeypatch):
-    lattice = Lattice(2, 2.0**21)  # a step of 2
+    lattice = Lattice(2, 2.0**22)  # a step of 4
     moments = [moment_of(rows, lattice) for rows in ([], [(3, 4)], [(1, 0), (0, 2), (1, 1)])]
     given = []
 
@@ -293,24 +293,25 @@ def test_groups_have_covariances_over_their_size_and_traces(monkeypatch):
     )
     assert covariances.tolist() == [
         [[0, 0], [0, 0]],
-        [[36, 48], [48, 64]],
-        pytest.approx(np.array([[2, 1], [1, 5]]) * 4 / 3),
+        [[144, 192], [192, 256]],
+        pytest.approx(np.array([[2, 1], [1, 5]]) * 16 / 3),
     ]
-    assert traces.tolist() == [0, 100, pytest.approx(28 / 3)]
+    assert traces.tolist() == [0, 400, pytest.approx(7 * 16 / 3)]
     assert (given[0]["radius"], given[0]["groups"], given[0]["labels"]) == (1.5, 3, entropy)
     np.testing.assert_allclose(given[0]["transform"].matrix(), shape, rtol=1e-8)
 
 
 def test_an_intercept_tells_the_mean_of_a_group_whatever_its_size():
     for intercept in (2.0**-20, 0.3):
-        lattice = Lattice(2, 2.0**21, intercept)
+        lattice = Lattice(2, 2.0**22, intercept)
         assert _covariance(moment_of([], lattice)).tolist() == [[0, 0], [0, 0]]
         np.testing.assert_allclose(_covariance(moment_of([(3, 4)], lattice)), 0, atol=1e-9)
-        found = _covariance(moment_of([(1, 0), (0, 2), (1, 1), (2, 5)], lattice))
-        rows = 2 * np.array([(1, 0), (0, 2), (1, 1), (2, 5)])
-        np.testing.assert_allclose(found, np.cov(rows.T, bias=True), rtol=1e-9)
-    without = moment_of([(1, 0), (3, 2)], Lattice(2, 2.0**21))
-    assert _covariance(without).tolist() == [[20, 12], [12, 8]]
+        rows = np.array([(1, 0), (0, 2), (1, 1), (2, 5)])
+        for sign in (1, -1):
+            found = _covariance(moment_of((sign * rows).tolist(), lattice))
+            np.testing.assert_allclose(found, 16 * np.cov(rows.T, bias=True), rtol=1e-9)
+    without = moment_of([(1, 0), (3, 2)], Lattice(2, 2.0**22))
+    assert _covariance(without).tolist() == [[80, 48], [48, 32]]
 
 
 # The fine step.
@@ -350,6 +351,8 @@ def test_the_fine_step_cuts_what_is_above_the_widest_ratio_to_it():
         cut = np.diag(fine(np.diag(values)))
         expected = np.sqrt(np.minimum(values.clip(1), 1000) / values.clip(1))
         np.testing.assert_allclose(cut, expected, rtol=1e-12)
+    wide = np.diag(fine(np.diag([1.0, 5000.0, 20_000.0])))
+    np.testing.assert_allclose(wide, np.sqrt([1, 1 / 5, 1 / 20]), rtol=1e-12)
     np.testing.assert_array_equal(fine(np.zeros((2, 2))), np.eye(2))
 
 
