@@ -339,18 +339,15 @@ def test_hostile_rows_never_raise(variant, radii):
                 assert np.isfinite(denoise(made).second_moment()).all()
 
 
-@pytest.mark.parametrize("center", [None, np.linspace(-0.9, 0.7, D)], ids=["zero", "a mean"])
-def test_no_row_is_longer_than_what_the_radius_is_limited_to(center):
+def test_no_row_is_longer_than_what_the_radius_is_limited_to():
     rng = np.random.default_rng(12)
-    shape = LinearMap.rounded(rng.normal(size=(D, D)), center=center)
+    shape = LinearMap.rounded(rng.normal(size=(D, D)))
     lattice = open_rows(np.zeros((1, D)), Schema.from_bounds(0, 1, NAMES)).lattice()
     sphere = rng.normal(size=(D, 1000))
     sphere *= lattice.radius / np.linalg.norm(sphere, axis=0)
-    norms = np.linalg.norm(shape.matrix() @ (sphere - shape.center[:, None]), axis=0)
-    assert 0.7 * heavy_tailed.longest(shape, lattice) < norms.max()
+    norms = np.linalg.norm(shape.matrix() @ sphere, axis=0)
+    assert 0.8 * heavy_tailed.longest(shape, lattice) < norms.max()
     assert norms.max() <= heavy_tailed.longest(shape, lattice)
-    without = float(np.linalg.norm(shape.matrix(), 2)) * lattice.radius
-    assert (norms.max() > without) == (center is not None)
 
 
 def test_fourth_moments_follow_from_higher_ones_and_the_step_is_the_papers():
