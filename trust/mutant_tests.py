@@ -30,6 +30,20 @@ SEPARATE = (
 )
 SPECTRAL = ("tests/conformance/test_spectral_accounting.py", *BATTERY)
 
+
+def approximate(name: str) -> tuple[str, ...]:
+    """Tests of the battery for one mechanism that takes no budget without a delta."""
+    return tuple(
+        f"tests/conformance/{test}[{name}-{neighbors}-ApproxDP]"
+        for test in (
+            "test_mechanisms.py::test_a_relation_given_as_text_is_the_relation",
+            "test_readings.py::"
+            "test_the_data_is_read_as_often_as_stated_and_rows_are_held_where_stated",
+        )
+        for neighbors in ("add-remove", "replace-one")
+    )
+
+
 ENCODER = (
     "tests/test_encoder.py",
     "tests/test_focused_maps.py",
@@ -178,6 +192,62 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_standardized.py",
     ),
     "src/dpcov/mechanisms/standardized.py": ("tests/test_standardized.py",),
+    "src/dpcov/mechanisms/additive_wishart.py": (
+        "tests/statistical/test_wishart_calibration.py",
+        "tests/statistical/test_additive_wishart.py",
+        *approximate("additive-wishart"),
+    ),
+    "src/dpcov/mechanisms/heavy_tailed.py": (
+        "tests/test_heavy_tailed_parts.py",
+        "tests/test_heavy_tailed.py::test_looks_counts_and_release_add_up_to_rho",
+        "tests/test_heavy_tailed.py::"
+        "test_for_epsilon_and_delta_every_variance_is_8_larger_to_cover_the_rounding",
+        "tests/test_heavy_tailed.py::test_options_and_budgets_that_make_no_sense_are_refused",
+        "tests/test_heavy_tailed.py::test_a_stream_that_can_be_read_once_is_refused_before_it_is",
+        "tests/test_heavy_tailed.py::test_no_row_is_longer_than_what_the_radius_is_limited_to",
+        *BATTERY,
+    ),
+    "src/dpcov/mechanisms/whitened.py": (
+        "tests/test_whitened_parts.py",
+        "tests/test_stable_covariance.py::test_whitened_releases_mapped_rows_at_the_stated_rho",
+        "tests/test_stable_covariance.py::test_the_parts_of_whitened_add_up_to_the_budget",
+        "tests/test_stable_covariance.py::test_options_that_make_no_sense_are_refused",
+        *approximate("whitened"),
+    ),
+    "src/dpcov/mechanisms/unbounded_gaussian.py": (
+        "tests/test_unbounded_gaussian_parts.py",
+        "tests/test_unbounded_gaussian.py::test_all_steps_together_keep_the_budget",
+        "tests/test_unbounded_gaussian.py::test_the_first_gap_is_the_first_ratio_above_four",
+        "tests/test_unbounded_gaussian.py::test_steps_bring_eigenvalues_together",
+        "tests/test_unbounded_gaussian.py::test_what_makes_no_sense_is_refused_from_public_numbers",
+        "tests/test_unbounded_gaussian.py::test_what_looks_leave_goes_to_the_release",
+    ),
+    "src/dpcov/mechanisms/stable_covariance.py": (
+        "tests/test_stable_covariance_parts.py",
+        "tests/test_stable_covariance.py::"
+        "test_as_many_rows_as_stated_are_enough_and_half_are_not[stable-covariance]",
+        "tests/test_stable_covariance.py::"
+        "test_the_parts_of_a_stable_covariance_add_up_to_the_budget",
+        "tests/test_stable_covariance.py::test_options_that_make_no_sense_are_refused",
+        "tests/test_stable_covariance.py::"
+        "test_budgets_that_cannot_be_kept_are_refused_from_public_numbers",
+        "tests/test_stable_covariance.py::test_nothing_is_drawn_after_a_refusal",
+        *approximate("stable-covariance"),
+    ),
+    "src/dpcov/mechanisms/ashtiani_liaw.py": (
+        "tests/test_ashtiani_liaw_parts.py",
+        "tests/test_ashtiani_liaw.py::test_the_parts_add_up_to_the_budget",
+        "tests/test_ashtiani_liaw.py::test_what_makes_no_sense_is_refused",
+        *approximate("ashtiani-liaw"),
+    ),
+    "src/dpcov/mechanisms/__init__.py": (
+        "tests/conformance/test_mechanisms.py::"
+        "test_an_unknown_name_or_option_is_refused_with_the_choices",
+        "tests/conformance/test_mechanisms.py::"
+        "test_an_option_of_the_wrong_type_is_refused_and_right_ones_are_kept",
+        "tests/conformance/test_mechanisms.py::test_what_a_type_error_says_is_not_told",
+        "tests/test_wishart_demonstration.py::test_it_is_no_mechanism_and_asking_for_it_says_why",
+    ),
     "src/dpcov/samplers/discrete.py": ("tests/test_discrete.py",),
     "src/dpcov/samplers/scalars.py": (
         "tests/test_noise_laws.py",

@@ -75,20 +75,30 @@ def argument(key: Key) -> str:
 def mutants(source: str, filename: str) -> Iterator[Mutant]:
     """All mutants of a module, one change each."""
     tree = ast.parse(source)
+    for place, new, key in _changes(tree, source):
+        place.put(new)
+        code = compile(ast.fix_missing_locations(tree), filename, "exec")
+        place.put(place.node)
+        yield Mutant(*key, place.lines, place.on_import, code)
+
+
+def keys(source: str) -> set[Key]:
+    """What tells the mutants of a module from each other."""
+    return {key for _, _, key in _changes(ast.parse(source), source)}
+
+
+def _changes(tree: ast.Module, source: str) -> Iterator[tuple[_Place, ast.AST, Key]]:
     text = source.splitlines()
-    seen: Counter[tuple[str, str, str]] = Counter()
+    seen: Counter[Key] = Counter()
     for place in list(_places(tree)):
         for new, after in _replacements(place.node):
             before = ast.unparse(place.node)
-            place.put(new)
-            code = compile(ast.fix_missing_locations(tree), filename, "exec")
-            place.put(place.node)
             line = text[place.node.lineno - 1].strip()
             change = f"{_short(before)} -> {after}"
             seen[place.function, line, change] += 1
             if (times := seen[place.function, line, change]) > 1:
                 change = f"{change} ({times})"
-            yield Mutant(place.function, line, change, place.lines, place.on_import, code)
+            yield place, new, (place.function, line, change)
 
 
 @dataclass(frozen=True)

@@ -349,6 +349,22 @@ def test_an_unknown_name_or_option_is_refused_with_the_choices():
     with pytest.raises(MechanismError, match=", ".join([*MECHANISMS, "auto"])):
         mechanism_named("nonsense")
     for name in MECHANISMS:
-        with pytest.raises(MechanismError, match="sigma"):
+        with pytest.raises(MechanismError, match=f"{name!r} has no option 'sigma'"):
             mechanism_named(name, sigma=1.0)
     assert set(mechanisms.__all__) >= {"MECHANISMS", "Mechanism"}
+
+
+@each_mechanism
+def test_an_option_of_the_wrong_type_is_refused_and_right_ones_are_kept(kind):
+    defaults = mechanisms.options_of(kind.name)
+    assert defaults == {field.name: field.default for field in dataclasses.fields(kind)}
+    assert mechanism_named(kind.name, **defaults) == kind()
+    for name in (name for name, default in defaults.items() if default is not False):
+        with pytest.raises(MechanismError):
+            mechanism_named(kind.name, **{name: object()})
+
+
+def test_what_a_type_error_says_is_not_told():
+    with pytest.raises(MechanismError, match="of the wrong type: alpha='a tenth'") as caught:
+        mechanism_named("heavy-tailed", alpha="a tenth")
+    assert caught.value.__cause__ is None

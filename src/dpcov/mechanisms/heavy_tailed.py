@@ -79,7 +79,7 @@ class HeavyTailed:
     Looks, counts and the last release are those of `Preconditioned`, where the proof is: Gaussian
     mechanisms at radii and maps that are public or made from earlier looks, whose costs add up to
     rho in exact rationals. A row under the map A is no longer than R ||A||, R the schema's radius,
-    so larger radii are replaced by that.
+    so larger radii are replaced by that; about a mean, rows further than R from it are clipped.
 
     The step. Let A be the map so far, Sigma <= I the second moment of the mapped rows, c I <= Sigma
     (c > 0), and M = Sigma + E, ||E|| <= s, what a look tells. With M+ the positive semidefinite
@@ -300,5 +300,5 @@ class HeavyTailed:
 
 
 def longest(shape: LinearMap, lattice: Lattice) -> float:
-    """Norm that no mapped row exceeds, up to rounding: R ||A||."""
+    """Norm that no row exceeds, up to rounding, under a map about 0: R ||A||."""
     return float(np.linalg.norm(shape.matrix(), 2)) * lattice.radius
