@@ -175,7 +175,7 @@ def test_the_spend_is_on_disk_before_noise_is_drawn_and_data_read(
         return noted
 
     monkeypatch.setattr(Entropy, "words", note("draw", Entropy.words))
-    monkeypatch.setattr(Rows, "second_moments", note("read", Rows.second_moments))
+    monkeypatch.setattr(Rows, "rung_moments", note("read", Rows.rung_moments))
     dpcov.release(DATA, **BOUNDS, epsilon=0.4, ledger=path)
     assert {spent for _, spent in order} == {0.4}
     assert [what for what, _ in order] == ["draw"] * (len(order) - 1) + ["read"]
@@ -201,17 +201,24 @@ def test_the_guarantee_booked_is_that_of_the_release(tmp_path: Path) -> None:
         assert (entry.guarantee, entry.note) == (made.guarantee, made.mechanism)
 
 
-def test_auto_takes_the_mechanism_with_less_noise_and_says_why() -> None:
-    def chosen(**budget: float) -> tuple[str, str]:
+def test_auto_takes_the_ladder_where_rows_differ_in_length() -> None:
+    for budget in ({"epsilon": 1.0}, {"rho": 1.0}, {"epsilon": 1.0, "delta": 1e-6}):
         request = api.prepare(DATA, **BOUNDS, **budget)
-        return request.mechanism.name, request.reason
+        assert request.mechanism.name == "ladder"
+        assert "length" in request.reason
+
+
+def test_auto_takes_the_mechanism_with_less_noise_elsewhere_and_says_why() -> None:
+    def chosen(data=DATA, **request) -> tuple[str, str]:
+        prepared = api.prepare(data, **BOUNDS, radius="private", **request)
+        return prepared.mechanism.name, prepared.reason
 
     assert chosen(epsilon=1.0)[0] == "nuclear-laplace"
     assert chosen(rho=1.0)[0] == "gaussian"
     name, reason = chosen(epsilon=1.0, delta=1e-6)
     assert name in reason
-    wide = api.prepare(np.zeros((2, 400)), **BOUNDS, epsilon=1.0, delta=1e-6)
-    assert {name, wide.mechanism.name} == {"nuclear-laplace", "gaussian"}
+    wide = chosen(np.zeros((2, 400)), epsilon=1.0, delta=1e-6)[0]
+    assert {name, wide} == {"nuclear-laplace", "gaussian"}
 
 
 @pytest.mark.parametrize("goal", ["correlation", "relative", "regression"])

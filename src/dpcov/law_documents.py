@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraints
 
-from dpcov.releases import MOST_RUNGS
+from dpcov.rungs import MOST_RUNGS
 
 MAX_DIMENSION = 8192
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]

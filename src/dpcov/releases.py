@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dpcov.errors import OutputError, ReleaseError
+from dpcov.moment import Lattice
+from dpcov.rungs import rungs_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpcov.documents import Library
-    from dpcov.moment import Lattice
     from dpcov.privacy import Guarantee
     from dpcov.samplers import MatrixLaw, ScalarLaw
     from dpcov.schema import Schema
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 NOT_PRIVATE = "reproducible: NOT PRIVATE"
 ROUNDING = 1e-13  # share of a second moment below which a variance is a rounding error
-MOST_RUNGS = 8  # moments by length of rows in one release
 SMALLEST_VARIANCE = 1e-12  # of an encoded feature; below it a correlation is set to 0
 
 
@@ -336,7 +336,8 @@ def _congruent(linear_map: Matrix, shift: Matrix | None, matrix: Matrix) -> Matr
 
 def largest_file(schema: Schema, dimension: int) -> int:
     """Bytes that the file of a release of this order needs at most."""
-    entry = 52 + 22 * MOST_RUNGS  # integers of the noisy matrices, a float of the denoised one
+    rungs = len(rungs_of(Lattice.of(schema)))
+    entry = 52 + 25 * rungs  # integers of the noisy matrices, a float of the denoised one
     return entry * dimension * (dimension + 1) // 2 + 8 * len(schema.model_dump_json()) + 2**14
 
 

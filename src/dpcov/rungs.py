@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 RATIO = 4  # of the squared lengths of neighbouring rungs
-MOST = 4  # rungs
+MOST_RUNGS = 5  # the last for the intercept alone
 APART = 1.3  # least ratio
 SQUARED_SIDE = float(UNITS_PER_RADIUS**2)
-# Of 2^40, what a whole share may have: leaves room for rounding to the nearest integers at any order.
+# Of 2^40, what a whole share has: leaves room for rounding to the nearest integers at any order.
 WHOLE = UNITS_PER_RADIUS**2 - 2**28
 WITHIN = 1 - 2.0**-50  # more than the rounding in the limit that it is held against
 TRACE_BITS = 32
@@ -38,7 +38,7 @@ def rungs_of(lattice: Lattice) -> tuple[int, ...]:
     have (but for weights below 1); without one, the fourth.
     """
     rungs, constant = [lattice.bound], lattice.intercept_units**2
-    while len(rungs) < MOST and rungs[-1] // RATIO > APART * constant:
+    while len(rungs) < MOST_RUNGS - 1 and rungs[-1] // RATIO > APART * constant:
         rungs.append(rungs[-1] // RATIO)
     return (*rungs, constant) if constant else tuple(rungs)
 

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.denoise import Method, denoise
+from dpcov.denoise.rungs import parts_of, split
 from dpcov.entropy import simulation_generator
+from dpcov.mechanisms.ladder import summed
+from dpcov.rungs import rungs_of
+from dpcov.samplers.weighted import WeightedSum
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,10 +56,18 @@ def _again(release: Release, generator: np.random.Generator) -> Release:
     if release.noise is None:
         raise ValueError("the release has no matrix")
     units = release.mapped(release.second_moment()) / release.lattice.step**2
-    noisy = (units + release.noise.simulate(generator)) * 2.0**-release.shift
     trace = None
     if release.trace_noise is not None:
         trace = round(float(np.trace(units)) + release.trace_noise.simulate(generator))
-    again = replace(release, published=np.rint(noisy).astype(np.int64), published_trace=trace)
+    again = replace(release, published_trace=trace)
+    if release.rungs is not None and isinstance(release.noise, WeightedSum):
+        parts = split(*parts_of(release.rungs, release.noise, release.shift), units)
+        pieces = zip(parts, release.noise.weights, release.noise.terms, strict=True)
+        noisy = [part / weight + law.simulate(generator) for part, weight, law in pieces]
+        rungs = np.rint(np.array(noisy) * 2.0**-release.shift).astype(np.int64)
+        again = replace(again, rungs=rungs, published=summed(rungs, rungs_of(release.lattice)))
+    else:
+        drawn = (units + release.noise.simulate(generator)) * 2.0**-release.shift
+        again = replace(again, published=np.rint(drawn).astype(np.int64))
     method: Method = release.denoise  # type: ignore[assignment]
     return denoise(again, method, generator=generator)

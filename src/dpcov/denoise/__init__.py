@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from dpcov.denoise.projection import project
-from dpcov.denoise.rungs import combined
+from dpcov.denoise.rungs import combined, parts_of
 from dpcov.denoise.shrinkage import nothing_shows, shrink
 from dpcov.denoise.structure import Structure
 from dpcov.entropy import simulation_generator
@@ -97,8 +97,7 @@ def _of_rungs(
 
     They are put together for the noise as it is, then for what shrinking has left of it.
     """
-    parts = rungs * (2.0**release.shift * np.array(law.weights)[:, None, None])
-    laws = [term.rescaled(w) for w, term in zip(law.weights, law.terms, strict=True)]
+    parts, laws = parts_of(rungs, law, release.shift)
     left = 1.0
     for _ in range(ROUNDS):
         found = combined(parts, laws, *told, left)

@@ -65,6 +65,41 @@ def combined(
     return Combined(matrix, law, float(traces.sum()), both)
 
 
+def parts_of(
+    rungs: NDArray[np.int64], law: WeightedSum, shift: int
+) -> tuple[Matrix, list[MatrixLaw]]:
+    """Noisy moments that add up to the published one, with the laws of their noise.
+
+    From the integers of a release, in units of 2^-`shift` times those of `law`.
+    """
+    weights = np.array(law.weights)
+    laws = [term.rescaled(w) for w, term in zip(law.weights, law.terms, strict=True)]
+    parts: Matrix = rungs * (2.0**shift * weights[:, None, None])
+    return parts, laws
+
+
+def split(parts: Matrix, laws: Sequence[MatrixLaw], whole: Matrix) -> Matrix:
+    """(K, d, d) what each part of `whole` may have been: its share, and its own directions.
+
+    For simulations that take an estimate of the whole for the truth. The parts' deviations from
+    their shares of the whole are those of what the noise alone would not reach.
+    """
+    estimates = np.array([_above_noise(*pair) for pair in zip(parts, laws, strict=True)])
+    traces = np.trace(estimates, axis1=1, axis2=2)
+    if traces.sum() <= 0:
+        return np.stack([whole, *np.zeros((len(parts) - 1, *whole.shape))])
+    shares = (traces / traces.sum())[:, None, None]
+    found: Matrix = shares * whole + (estimates - shares * estimates.sum(axis=0))
+    return found
+
+
+def _above_noise(part: Matrix, law: MatrixLaw) -> Matrix:
+    """The part of a noisy matrix whose eigenvalues the noise alone would not reach."""
+    values, vectors = np.linalg.eigh(part)
+    kept: Matrix = (vectors * np.where(values > law.edge, values, 0.0)) @ vectors.T
+    return kept
+
+
 def _traces(found: Vector, deviations: Vector, trace: float, deviation: float) -> Vector:
     """(K,) traces of the parts, none below 0, by least squares: one by one, and their sum."""
     sizes = np.append(deviations, deviation)

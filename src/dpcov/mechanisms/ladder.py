@@ -133,7 +133,7 @@ class Ladder:
 
     """
 
-    trace_share: float = 0.2
+    trace_share: float = 0.1
 
     name: ClassVar[str] = "ladder"
     use: ClassVar[str] = "rows of different lengths, at any budget; clips none. The default"
