@@ -234,8 +234,9 @@ def test_a_draw_of_the_square_law_at_order_one_is_an_accepted_difference():
 
 
 def test_simulations_are_composed_like_draws():
-    generator = np.random.default_rng(7)
-    values = simulated_eigenvalues(4, generator)
+    shapes, generator = nuclear._simulated_shapes(4), np.random.default_rng(7)
+    values = shapes[generator.integers(256)] * generator.choice((-1.0, 1.0))
+    values = values * generator.gamma(10.0)
     vectors = gram_schmidt(generator.standard_normal((4, 4)))
     found = NuclearLaplace(4, 3.0).simulate(np.random.default_rng(7))
     np.testing.assert_allclose(found, 3 * composed(vectors, values, vectors), atol=1e-11)
@@ -244,6 +245,15 @@ def test_simulations_are_composed_like_draws():
     left, right = (gram_schmidt(generator.standard_normal((4, 4))) for _ in range(2))
     found = SquareNuclearLaplace(4, 3.0).simulate(np.random.default_rng(7))
     np.testing.assert_allclose(found, 3 * composed(left, values, right), atol=1e-11)
+
+
+def test_spectra_that_simulations_choose_from_are_simulated_ones_of_size_1():
+    shapes, generator = nuclear._simulated_shapes(3), np.random.default_rng(nuclear.SEED)
+    drawn = [simulated_eigenvalues(3, generator) for _ in range(256)]
+    expected = [values / np.abs(values).sum() for values in drawn]
+    np.testing.assert_allclose(shapes, expected, rtol=1e-12)
+    assert len(nuclear._simulated_shapes(50)) == 80
+    assert len(nuclear._simulated_shapes(200)) == 32
 
 
 def test_noise_is_rounded_to_the_nearest_integer_halves_up():

@@ -175,6 +175,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_preconditioned.py::test_directions_without_rows_leave_a_map_that_can_be_undone",
         *BATTERY,
     ),
+    "src/dpcov/mechanisms/ladder.py": ("tests/test_ladder.py",),
+    "src/dpcov/rungs.py": ("tests/test_ladder.py",),
+    "src/dpcov/samplers/weighted.py": ("tests/test_weighted.py",),
     "src/dpcov/mechanisms/matrix_laplace.py": (
         "tests/conformance/test_accounting.py",
         "tests/test_releases.py::"

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from dpcov.mechanisms import additive
-from dpcov.samplers.log_gas import simulated_eigenvalues
 from dpcov.samplers.nuclear import NuclearLaplace
 
 if TYPE_CHECKING:
@@ -22,35 +20,19 @@ if TYPE_CHECKING:
 
 Law = TypeVar("Law", bound="Calibrated")
 
-SPECTRA = 256
-SEED = 20_250_103
 
-
-class PooledNuclearLaplace(NuclearLaplace):
-    """`NuclearLaplace` with one of 256 spectra, each simulated once; eigenvectors are fresh."""
+class QuickNuclearLaplace(NuclearLaplace):
+    """`NuclearLaplace` whose draws are simulations."""
 
     __slots__ = ()
-
-    def simulate(self, generator: np.random.Generator) -> Matrix:
-        values = _spectra(self.dimension)[generator.integers(SPECTRA)]
-        # Signs of the vectors, by which Q differs from a Haar matrix, cancel.
-        vectors = np.linalg.qr(generator.standard_normal((self.dimension, self.dimension)))[0]
-        product: Matrix = (vectors * (self.scale * values)) @ vectors.T
-        return (product + product.T) / 2
 
     def sample(self, entropy: Entropy) -> NDArray[np.int64]:
         """For trials alone: no release may hold it, as the spectrum is one of a few."""
         generator = np.random.default_rng(int(entropy.words(1)[0]))
         return np.floor(self.simulate(generator) + 0.5).astype(np.int64)
 
-    def rescaled(self, factor: float) -> PooledNuclearLaplace:
-        return PooledNuclearLaplace(self.dimension, self.scale * factor)
-
-
-@cache
-def _spectra(dimension: int) -> Matrix:
-    generator = np.random.default_rng(SEED)
-    return np.array([simulated_eigenvalues(dimension, generator) for _ in range(SPECTRA)])
+    def rescaled(self, factor: float) -> QuickNuclearLaplace:
+        return QuickNuclearLaplace(self.dimension, self.scale * factor)
 
 
 def simulated(calibration: Law) -> Law:
@@ -70,5 +52,5 @@ def simulated(calibration: Law) -> Law:
 
 def _quick(held: Any) -> Any:
     if isinstance(held, NuclearLaplace):
-        return PooledNuclearLaplace(held.dimension, held.scale)
+        return QuickNuclearLaplace(held.dimension, held.scale)
     return held

@@ -98,7 +98,7 @@ class MatrixLaplace:
     radius_share: float = 0.1
 
     name: ClassVar[str] = "matrix-laplace"
-    use: ClassVar[str] = "pure privacy at any number of columns; the default beyond 20 features"
+    use: ClassVar[str] = "pure privacy at any number of columns, from one sum alone"
     source: ClassVar[str] = "dpcov"
 
     def __post_init__(self) -> None:

@@ -111,9 +111,7 @@ class NuclearLaplace:
     radius_share: float = 0.1
 
     name: ClassVar[str] = "nuclear-laplace"
-    use: ClassVar[str] = (
-        "least noise for pure privacy; the default up to 20 features, possible up to 50"
-    )
+    use: ClassVar[str] = "least noise for pure privacy in one sum; possible up to 50 features"
     source: ClassVar[str] = (
         "d'Orsi et al. 2025, Algorithm 1; symmetric form and exact samplers: dpcov"
     )

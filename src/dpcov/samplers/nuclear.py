@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 CATALAN = 0.915965594177219
 FAST_REJECTION = 7  # up to here rejection is as fast as the Pfaffians
 LARGEST_EXACT = 50  # Pfaffians take ten seconds here, the square law's half a minute
+MOST_SHAPES, FEWEST_SHAPES = 256, 32  # spectra that simulations choose from
+POINTS = 4000  # of all of them together, where their number is between
+SEED = 20_250_103
 SMALLEST_BATCH, LARGEST_BATCH = 32, 4096
 
 
@@ -108,8 +112,13 @@ class NuclearLaplace:
         return with_eigenvalues(np.array(largest_first(LineEnsemble(d), entropy)), entropy)
 
     def simulate(self, generator: np.random.Generator) -> Matrix:
-        """Metropolis eigenvalues, which fit the exact law to a fraction of a percent."""
-        values = simulated_eigenvalues(self.dimension, generator)
+        """Metropolis eigenvalues, which fit the exact law to a fraction of a percent.
+
+        Up to their size, which is drawn afresh, and their sign they are one of a few spectra.
+        """
+        shapes = _simulated_shapes(self.dimension)
+        values = shapes[generator.integers(len(shapes))] * generator.choice((-1.0, 1.0))
+        values *= generator.gamma(self.dimension * (self.dimension + 1) / 2)
         vectors = _haar(generator.standard_normal((self.dimension, self.dimension)))
         return self.scale * _composed(vectors, values, vectors)
 
@@ -266,6 +275,16 @@ def _composed(left: Matrix, values: NDArray[np.float64], right: Matrix) -> Matri
 
 def _rounded(noise: Matrix) -> NDArray[np.int64]:
     return np.floor(noise + 0.5).astype(np.int64)
+
+
+@cache
+def _simulated_shapes(dimension: int) -> Matrix:
+    """(n, d) eigenvalues whose absolute values add up to 1."""
+    generator = np.random.default_rng(SEED)
+    count = max(FEWEST_SHAPES, min(POINTS // dimension, MOST_SHAPES))
+    drawn = np.array([simulated_eigenvalues(dimension, generator) for _ in range(count)])
+    shapes: Matrix = drawn / np.abs(drawn).sum(axis=1, keepdims=True)
+    return shapes
 
 
 def _ullman_r_transform(edge: float, g: NDArray[np.complex128]) -> NDArray[np.complex128]:
