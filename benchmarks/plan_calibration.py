@@ -61,7 +61,7 @@ EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 REPEATS, FEW_REPEATS = 60, 8
 FACTOR = 1.3
 KNOWN_EPSILON = 1e4  # of the release of the known half, which may be public
-KINDS = ("defaults", "two numbers", "each column", "a release")
+KINDS = ("defaults", "two numbers", "each column", "means too", "a release")
 FIGURES = ("noise", "entry", "correlation", "eigenvalue", "prediction")
 
 # What the documentation of each table says that its columns can hold.
@@ -143,11 +143,23 @@ def guesses(rows: RememberedRows) -> dict[str, Guess]:
     means = exact[:-1, -1] / exact[-1, -1]
     covariance = exact[:-1, :-1] / moment.unit_count - t * np.outer(means, means)
     deviations = np.sqrt(np.maximum(np.diag(covariance), 0.0)) * moment.lattice.step
+    constant = moment.lattice.intercept_units * moment.lattice.step
     columns = schema.encoded_columns
     spreads = {
         feature.name: float(np.clip(_digit(deviation), 0.01, 1.0))
         for feature, deviation in zip(schema.features, deviations, strict=True)
         if not isinstance(columns[feature.column], Categorical)
+    }
+    typical_values = {
+        feature.name: float(
+            np.clip(
+                float(f"{feature.center + feature.scale * mean:.2g}"),
+                feature.center - feature.scale,
+                feature.center + feature.scale,
+            )
+        )
+        for feature, mean in zip(schema.features, means * constant, strict=True)
+        if feature.name in spreads
     }
     at = [j for j, feature in enumerate(schema.features) if feature.name in spreads]
     at = [j for j in at if deviations[j] > 0]
@@ -158,7 +170,8 @@ def guesses(rows: RememberedRows) -> dict[str, Guess]:
     return {
         "defaults": Guess(),
         "two numbers": Guess(typical, correlation=correlation),
-        "each column": Guess(typical, spreads, correlation),
+        "each column": Guess(typical, spreads, correlation=correlation),
+        "means too": Guess(typical, spreads, typical_values, correlation),
         "a release": Guess(like=_released(MatrixLaplace(), rows, PureDP(KNOWN_EPSILON), 0)),
     }
 

@@ -15,11 +15,11 @@ import numpy as np
 from scipy.special import betaincinv
 
 from dpcov.analysis.moments import Moments
-from dpcov.analysis.pseudo_rows import MOST_OF_THE_VARIANCE, pseudo_rows
+from dpcov.analysis.pseudo_rows import EDGE, MOST_OF_THE_VARIANCE, pseudo_rows
 from dpcov.errors import ReleaseError, SchemaError
 from dpcov.moment import UNITS_PER_RADIUS, Lattice, SecondMoment
 from dpcov.rehearsal import ImaginedRows
-from dpcov.schema import Categorical, Schema
+from dpcov.schema import Categorical, Numeric, Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,19 +50,23 @@ class Guess:
         bounds. 0.58 is a column that fills its bounds evenly; the default is 0.35, bounds nearly
         three standard deviations from their midpoint.
     spreads : the same for single columns.
+    means : typical value of single columns, in their own units, such as a mean age of 40, or 0.02
+        for a column of 0s and 1s that holds few 1s.
     correlation : typical size (root mean square) of the correlation of two columns, in [0, 1).
     like : a release of a table of the same kind (last year's, another country's, a public one),
         with the features of the schema: its means and covariance are supposed, in place of all
         the above.
 
     Where columns differ much in their spread, give those of the narrow ones, which have the largest
-    errors. Numeric columns are supposed to have beta laws with means a spread off their midpoints,
-    and levels of a categorical column to be the rarer the later they are declared (shares in
+    errors; where values crowd near a bound, their mean, which tells how far the others lie from
+    it. Numeric columns are supposed to have beta laws, with means the typical spread off their
+    midpoints unless they are given, and levels of a categorical column to be the rarer the later they are declared (shares in
     proportion to 1, 1/4, 1/9, ...).
     """
 
     spread: float = SPREAD
     spreads: Mapping[str, float] = field(default_factory=dict)
+    means: Mapping[str, float] = field(default_factory=dict)
     correlation: float = CORRELATION
     like: Release | None = None
 
@@ -80,10 +84,18 @@ class Guess:
 
     def check(self, schema: Schema) -> None:
         """Refuse spreads of columns that are not numeric ones of the schema, and other features."""
-        for name in self.spreads:
-            column = schema.encoded_columns.get(name)
-            if column is None or isinstance(column, Categorical):
-                raise SchemaError(f"There is no numeric column {name!r} to have a spread.")
+        for what, names in (("spread", self.spreads), ("mean", self.means)):
+            for name in names:
+                column = schema.encoded_columns.get(name)
+                if column is None or isinstance(column, Categorical):
+                    raise SchemaError(f"There is no numeric column {name!r} to have a {what}.")
+        for name, value in self.means.items():
+            column = schema.encoded_columns[name]
+            if isinstance(column, Numeric) and not column.lower <= value <= column.upper:
+                raise SchemaError(
+                    f"The mean of a column lies within its bounds, {column.lower:g} to "
+                    f"{column.upper:g}; {name} = {value:g} does not."
+                )
         if self.like is not None:
             if not self.like.has_intercept:
                 raise ReleaseError(
@@ -181,31 +193,40 @@ def imagined_rows(schema: Schema, guess: Guess) -> Matrix:
     count = max(FEWEST, min(SAMPLE, NUMBERS // len(schema.features)))
     root = np.linalg.cholesky(typical_correlation(len(columns), guess.correlation, generator))
     scores = generator.standard_normal((count, len(columns))) @ root.T
-    laws: dict[float, Matrix] = {}
+    laws: dict[tuple[float, float], Matrix] = {}
     parts = []
     for at, (name, column) in enumerate(columns.items()):
         if isinstance(column, Categorical):
             parts.append(_indicators(scores[:, at], len(column.labels)))
             continue
-        spread = guess.spreads.get(name, guess.spread)
-        if spread not in laws:
-            laws[spread] = _bounded(spread, count)
-        values = laws[spread][_ranks(scores[:, at])]
-        parts.append((values if at % 2 else -values)[:, None])
+        law = _law(guess, name, column, 1 if at % 2 else -1)
+        if law not in laws:
+            laws[law] = _bounded(*law, count)
+        parts.append(laws[law][_ranks(scores[:, at])][:, None])
         if column.missing == "level":
             parts.append((generator.random((count, 1)) < ABSENT).astype(np.float64))
     return np.hstack(parts)
 
 
-def _bounded(spread: float, count: int) -> Matrix:
-    """(count,) ascending quantiles of a beta law on [-1, 1] with this standard deviation.
+def _law(guess: Guess, name: str, column: Numeric, side: int) -> tuple[float, float]:
+    """Mean and standard deviation of an encoded column, as far as its bounds allow both.
 
-    Its mean lies a spread above the midpoint, or as far as the bounds allow.
+    A mean that is not given lies the typical spread off the midpoint, on the side given: a column's
+    own spread tells nothing of its place.
     """
-    mean = min(spread, ROOM * math.sqrt(1 - spread**2))
+    spread = guess.spreads.get(name, guess.spread)
+    if name in guess.means:
+        mean = (guess.means[name] - column.midpoint) / column.half_range
+        mean = float(np.clip(mean, 2 * EDGE - 1, 1 - 2 * EDGE))
+    else:
+        mean = side * min(guess.spread, ROOM * math.sqrt(1 - spread**2))
+    return mean, min(spread, math.sqrt(MOST_OF_THE_VARIANCE * (1 - mean**2)))
+
+
+def _bounded(mean: float, spread: float, count: int) -> Matrix:
+    """(count,) ascending quantiles of the beta law on [-1, 1] with these moments."""
     share = (1 + mean) / 2
-    possible = share * (1 - share)
-    weight = possible / min(spread**2 / 4, MOST_OF_THE_VARIANCE * possible) - 1
+    weight = (1 - mean**2) / spread**2 - 1
     chances = (np.arange(count) + 0.5) / count
     quantiles = betaincinv(share * weight, (1 - share) * weight, chances)
     return np.asarray(2 * quantiles - 1, np.float64)
