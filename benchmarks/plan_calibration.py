@@ -170,8 +170,8 @@ def guesses(rows: RememberedRows) -> dict[str, Guess]:
     return {
         "defaults": Guess(),
         "two numbers": Guess(typical, correlation=correlation),
-        "each column": Guess(typical, spreads, correlation=correlation),
-        "means too": Guess(typical, spreads, typical_values, correlation),
+        "each column": Guess(typical, spreads, correlation),
+        "means too": Guess(typical, spreads, correlation, means=typical_values),
         "a release": Guess(like=_released(MatrixLaplace(), rows, PureDP(KNOWN_EPSILON), 0)),
     }
 

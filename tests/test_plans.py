@@ -326,6 +326,7 @@ def test_the_command_prints_what_the_function_returns(run):
     assert printed["guess"] == {
         "spread": 0.2,
         "spreads": {"age": 0.1},
+        "means": {},
         "correlation": 0.25,
         "like": False,
     }

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import betaincinv
 
-from dpcov.analysis.moments import Moments
-from dpcov.analysis.pseudo_rows import EDGE, MOST_OF_THE_VARIANCE, pseudo_rows
+from dpcov.analysis.pseudo_rows import EDGE, MOST_OF_THE_VARIANCE
 from dpcov.errors import ReleaseError, SchemaError
 from dpcov.moment import UNITS_PER_RADIUS, Lattice, SecondMoment
 from dpcov.rehearsal import ImaginedRows
+from dpcov.rows_like import moments_like, rows_like
 from dpcov.schema import Categorical, Numeric, Schema
 
 if TYPE_CHECKING:
@@ -50,12 +50,12 @@ class Guess:
         bounds. 0.58 is a column that fills its bounds evenly; the default is 0.35, bounds nearly
         three standard deviations from their midpoint.
     spreads : the same for single columns.
-    means : typical value of single columns, in their own units, such as a mean age of 40, or 0.02
-        for a column of 0s and 1s that holds few 1s.
     correlation : typical size (root mean square) of the correlation of two columns, in [0, 1).
     like : a release of a table of the same kind (last year's, another country's, a public one),
         with the features of the schema: its means and covariance are supposed, in place of all
-        the above.
+        else.
+    means : means of single columns, in their own units, such as a mean age of 40, or 0.02
+        for a column of 0s and 1s that holds few 1s.
 
     Where columns differ much in their spread, give those of the narrow ones, which have the largest
     errors; where values crowd near a bound, their mean, which tells how far the others lie from
@@ -66,9 +66,9 @@ class Guess:
 
     spread: float = SPREAD
     spreads: Mapping[str, float] = field(default_factory=dict)
-    means: Mapping[str, float] = field(default_factory=dict)
     correlation: float = CORRELATION
     like: Release | None = None
+    means: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, value in {"spread": self.spread, **self.spreads}.items():
@@ -141,12 +141,10 @@ class ImaginedTable:
         if guess.like is None:
             encoded = imagined_rows(schema, guess)
             return cls(schema, lattice, _mean_of_rows(encoded, lattice), encoded)
-        means, covariance = _moments_like(guess.like, schema)
-        low = np.array([0.0 if feature.is_indicator else -1.0 for feature in schema.features])
-        count = max(FEWEST, len(means))
-        about = pseudo_rows(means, covariance, low, count, np.random.default_rng(SEED))
-        encoded = np.clip(means + about, low, 1.0)
-        return cls(schema, lattice, _mean_of_moments(means, covariance, lattice), encoded)
+        count = max(FEWEST, len(schema.features))
+        encoded = rows_like(guess.like, schema, count, np.random.default_rng(SEED))
+        mean = _mean_of_moments(*moments_like(guess.like, schema), lattice)
+        return cls(schema, lattice, mean, encoded)
 
     def moment(self, rows: int) -> SecondMoment:
         """The second moment of so many rows."""
@@ -166,16 +164,6 @@ def _mean_of_rows(features: Matrix, lattice: Lattice) -> Matrix:
     if lattice.intercept_units:
         units = np.column_stack([units, np.full(len(units), float(lattice.intercept_units))])
     return np.asarray(units.T @ units / len(units))
-
-
-def _moments_like(release: Release, schema: Schema) -> tuple[Matrix, Matrix]:
-    """Mean and covariance of encoded rows of `schema` as those of the release."""
-    moments, features = Moments.of(release), schema.features
-    at = [release.columns.index(feature.name) for feature in features]
-    scales = np.array([feature.scale for feature in features])
-    means = (moments.means[at] - [feature.center for feature in features]) / scales
-    ratios = moments.scales[at] / scales
-    return means, moments.covariance[np.ix_(at, at)] * np.outer(ratios, ratios)
 
 
 def _mean_of_moments(means: Matrix, covariance: Matrix, lattice: Lattice) -> Matrix:

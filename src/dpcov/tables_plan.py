@@ -71,9 +71,11 @@ def assumptions(plan: Plan) -> list[str]:
     """What the imagined table is, in words."""
     guess, columns = plan.guess, len(plan.schema.encoded_columns)
     own = "".join(f", {plain(name)} {share:g}" for name, share in guess.spreads.items())
+    known = ", ".join(f"{plain(name)} {value:g}" for name, value in guess.means.items())
+    means = f"; means {known} (--mean)" if known else ""
     supposed = (
         f"numeric columns have a standard deviation of {guess.spread:g} times half the width of "
-        f"their bounds{own} (--spread); correlations of about {guess.correlation:g} (--correlation)"
+        f"their bounds{own} (--spread){means}; correlations of about {guess.correlation:g} (--correlation)"
         if guess.like is None
         else "means, standard deviations and correlations are those of the release given (--like)"
     )
@@ -138,6 +140,7 @@ def document(
         "guess": {
             "spread": plan.guess.spread,
             "spreads": dict(plan.guess.spreads),
+            "means": dict(plan.guess.means),
             "correlation": plan.guess.correlation,
             "like": plan.guess.like is not None,
         },

@@ -1,0 +1,78 @@
+"""Rows with the moments of a release, for plans of a table like the one that it is of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpcov.analysis.moments import Moments
+from dpcov.analysis.pseudo_rows import pseudo_rows
+from dpcov.analysis.synthetic import Sampler
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.releases import Release
+    from dpcov.schema import Schema
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+
+def moments_like(release: Release, schema: Schema) -> tuple[Vector, Matrix]:
+    """Mean and covariance of encoded rows of `schema` as those of the release."""
+    moments = Moments.of(release)
+    at, centers, ratios = _places(release, schema)
+    encoded = (moments.means - moments.centers) / moments.scales
+    means = centers + encoded[at] * ratios
+    return means, moments.covariance[np.ix_(at, at)] * np.outer(ratios, ratios)
+
+
+def rows_like(
+    release: Release, schema: Schema, count: int, generator: np.random.Generator
+) -> Matrix:
+    """(count, p) encoded rows of `schema` with about the moments of the release.
+
+    Indicators are 0 or 1 and a row has one level of a column, as denoising takes for granted:
+    levels are drawn as `sample` draws them, numbers are their regression on the levels and
+    `pseudo_rows` of what is left.
+    """
+    means, covariance = moments_like(release, schema)
+    features = schema.features
+    rows = np.empty((count, len(features)))
+    sampler = Sampler(release, count, generator)
+    owners = [feature.column if feature.is_indicator else None for feature in features]
+    places = _places(release, schema)
+    for column in dict.fromkeys(owner for owner in owners if owner is not None):
+        here = [j for j, owner in enumerate(owners) if owner == column]
+        sampler.draw_levels([places[0][j] for j in here], rest=True)
+        rows[:, here] = sampler.drawn[:, -len(here) :]
+    numbers = [j for j, owner in enumerate(owners) if owner is None]
+    if numbers:
+        at, centers, ratios = (np.asarray(part)[numbers] for part in places)
+        given, left = sampler.regression(at.tolist())
+        about = pseudo_rows(
+            means[numbers],
+            left * np.outer(ratios, ratios),
+            np.full(len(at), -1.0),
+            count,
+            generator,
+        )
+        rows[:, numbers] = np.clip(centers + given * ratios + about, -1.0, 1.0)
+    return rows
+
+
+def _places(release: Release, schema: Schema) -> tuple[list[int], Vector, Vector]:
+    """Where the features of `schema` are in the release, and what encodes them anew.
+
+    That is (p,) positions, and (p,) c and r: x encoded there is c + r x here.
+    """
+    positions, centers, ratios = [], [], []
+    for feature in schema.features:
+        position = release.columns.index(feature.name)
+        there = release.schema.features[position]
+        positions.append(position)
+        centers.append((there.center - feature.center) / feature.scale)
+        ratios.append(there.scale / feature.scale)
+    return positions, np.array(centers), np.array(ratios)
