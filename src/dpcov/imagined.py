@@ -60,8 +60,8 @@ class Guess:
     Where columns differ much in their spread, give those of the narrow ones, which have the largest
     errors; where values crowd near a bound, their mean, which tells how far the others lie from
     it. Numeric columns are supposed to have beta laws, with means the typical spread off their
-    midpoints unless they are given, and levels of a categorical column to be the rarer the later they are declared (shares in
-    proportion to 1, 1/4, 1/9, ...).
+    midpoints unless they are given, and levels of a categorical column to be the rarer the later
+    they are declared (shares in proportion to 1, 1/4, 1/9, ...).
     """
 
     spread: float = SPREAD

@@ -38,8 +38,7 @@ def rows_like(
     levels are drawn as `sample` draws them, numbers are their regression on the levels and
     `pseudo_rows` of what is left.
     """
-    means, covariance = moments_like(release, schema)
-    features = schema.features
+    means, features = moments_like(release, schema)[0], schema.features
     rows = np.empty((count, len(features)))
     sampler = Sampler(release, count, generator)
     owners = [feature.column if feature.is_indicator else None for feature in features]

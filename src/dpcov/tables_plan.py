@@ -75,7 +75,8 @@ def assumptions(plan: Plan) -> list[str]:
     means = f"; means {known} (--mean)" if known else ""
     supposed = (
         f"numeric columns have a standard deviation of {guess.spread:g} times half the width of "
-        f"their bounds{own} (--spread){means}; correlations of about {guess.correlation:g} (--correlation)"
+        f"their bounds{own} (--spread){means}; correlations of about {guess.correlation:g} "
+        "(--correlation)"
         if guess.like is None
         else "means, standard deviations and correlations are those of the release given (--like)"
     )
