@@ -28,6 +28,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -52,16 +53,16 @@ from dpcov.planning import choose
 from dpcov.plans import plan
 from dpcov.privacy import Budget, Neighbors, PureDP
 from dpcov.releases import Release
-from dpcov.schema import Categorical, FileOptions, Schema
+from dpcov.schema import FileOptions, Schema
 from dpcov.sources import open_source
 from dpcov.trials import Errors, Trials, adds_noise, targets_of
 from results import show, write
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
-REPEATS, FEW_REPEATS = 60, 8
+REPEATS, FEW_REPEATS = 60, 24
 FACTOR = 1.3
 KNOWN_EPSILON = 1e4  # of the release of the known half, which may be public
-KINDS = ("defaults", "two numbers", "each column", "means too", "a release")
+KINDS = ("defaults", "two numbers", "each column", "all numbers", "a release")
 FIGURES = ("noise", "entry", "correlation", "eigenvalue", "prediction")
 
 # What the documentation of each table says that its columns can hold.
@@ -138,42 +139,62 @@ def tables() -> dict[str, Halves]:
 def guesses(rows: RememberedRows) -> dict[str, Guess]:
     """The defaults, and what somebody would suppose who knows another table of the kind."""
     schema, moment = rows.schema, rows.second_moments()[0]
-    exact = moment.units.astype(float)
-    t = exact[-1, -1] / moment.unit_count
-    means = exact[:-1, -1] / exact[-1, -1]
-    covariance = exact[:-1, :-1] / moment.unit_count - t * np.outer(means, means)
-    deviations = np.sqrt(np.maximum(np.diag(covariance), 0.0)) * moment.lattice.step
-    constant = moment.lattice.intercept_units * moment.lattice.step
-    columns = schema.encoded_columns
-    spreads = {
-        feature.name: float(np.clip(_digit(deviation), 0.01, 1.0))
-        for feature, deviation in zip(schema.features, deviations, strict=True)
-        if not isinstance(columns[feature.column], Categorical)
-    }
-    typical_values = {
-        feature.name: float(
-            np.clip(
-                float(f"{feature.center + feature.scale * mean:.2g}"),
-                feature.center - feature.scale,
-                feature.center + feature.scale,
-            )
-        )
-        for feature, mean in zip(schema.features, means * constant, strict=True)
-        if feature.name in spreads
-    }
-    at = [j for j, feature in enumerate(schema.features) if feature.name in spreads]
-    at = [j for j in at if deviations[j] > 0]
-    scales = deviations[at] / moment.lattice.step
-    related = (covariance[np.ix_(at, at)] / np.outer(scales, scales))[np.tril_indices(len(at), -1)]
-    correlation = min(0.9, _digit(float(np.sqrt(np.mean(related**2)))))
-    typical = float(np.clip(_digit(float(np.sqrt(np.mean(deviations[at] ** 2)))), 0.01, 1.0))
+    exact = moment.units.astype(float) * moment.lattice.step**2 / moment.unit_count
+    encoded_means = exact[:-1, -1] / np.sqrt(exact[-1, -1])
+    covariance = exact[:-1, :-1] - np.outer(encoded_means, encoded_means)
+    deviations = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    numbers = [j for j, feature in enumerate(schema.features) if not feature.is_indicator]
+    spreads, means = {}, {}
+    for j in numbers:
+        feature = schema.features[j]
+        lower, upper = feature.center - feature.scale, feature.center + feature.scale
+        value = float(f"{feature.center + feature.scale * encoded_means[j]:.2g}")
+        spreads[feature.name] = _share(deviations[j])
+        means[feature.name] = min(max(value, lower), upper)
+    vary = [j for j in numbers if deviations[j] > 0]
+    typical = _share(np.sqrt(np.mean(deviations[vary] ** 2)))
+    correlation = min(0.9, _digit(_typical_correlation(schema, covariance)))
+    explained = min(0.9, _digit(_typically_explained(schema, covariance, vary)))
     return {
         "defaults": Guess(),
         "two numbers": Guess(typical, correlation=correlation),
         "each column": Guess(typical, spreads, correlation),
-        "means too": Guess(typical, spreads, correlation, means=typical_values),
+        "all numbers": Guess(typical, spreads, correlation, means=means, explained=explained),
         "a release": Guess(like=_released(MatrixLaplace(), rows, PureDP(KNOWN_EPSILON), 0)),
     }
+
+
+def _typical_correlation(schema: Schema, covariance: Any) -> float:
+    """Root mean square correlation of two columns; of levels, that of the best scores for them."""
+    features = schema.features
+    owned: dict[str, Any] = {}
+    for column in schema.encoded_columns:
+        at = [j for j, feature in enumerate(features) if feature.column == column]
+        values, vectors = np.linalg.eigh(covariance[np.ix_(at, at)])
+        shows = values > 1e-6 * max(values.max(), 1e-9)
+        if shows.any():
+            owned[column] = np.zeros((len(features), int(shows.sum())))
+            owned[column][at] = vectors[:, shows] / np.sqrt(values[shows])
+    squares = [
+        np.linalg.norm(owned[first].T @ covariance @ owned[second], 2) ** 2
+        for first, second in combinations(owned, 2)
+    ]
+    return float(np.sqrt(np.mean(squares)))
+
+
+def _typically_explained(schema: Schema, covariance: Any, numbers: Sequence[int]) -> float:
+    """Average share of a number's variance that its regression on all other columns explains."""
+    shares = []
+    for j in numbers:
+        column = schema.features[j].column
+        at = [k for k, feature in enumerate(schema.features) if feature.column != column]
+        inverse = np.linalg.pinv(covariance[np.ix_(at, at)], rcond=1e-9, hermitian=True)
+        shares.append(covariance[j, at] @ inverse @ covariance[at, j] / covariance[j, j])
+    return float(np.mean(shares))
+
+
+def _share(deviation: float) -> float:
+    return float(np.clip(_digit(deviation), 0.01, 1.0))
 
 
 def _digit(value: float) -> float:

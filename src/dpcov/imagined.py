@@ -7,13 +7,14 @@ they are, which the schema does not say. A `Guess` says it: one of a person, nev
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import betaincinv
 
+from dpcov.analysis.moments import solve
 from dpcov.analysis.pseudo_rows import EDGE, MOST_OF_THE_VARIANCE
 from dpcov.errors import ReleaseError, SchemaError
 from dpcov.moment import UNITS_PER_RADIUS, Lattice, SecondMoment
@@ -35,7 +36,13 @@ SAMPLE = 20_000  # rows that are drawn; their moments stand for those of any num
 FEWEST = 4_000
 NUMBERS = 2 * 10**6
 SEED = 20_250_101  # of the imagined table: the same public numbers give the same plan
+ROUNDS = 4  # in which the scores' relations are fitted to those of the columns
+MOST_RELATED, MOST_EXPLAINED = 0.95, 0.999  # of the scores
+TINY = 1e-9
 STEEPEST = 12.0
+SMALLEST = 12.0  # logarithm by which the last eigenvalues may be smaller
+HALVINGS = 30
+JITTER = 1e-9  # of a correlation matrix that is to be factored
 ROOM = 0.7  # share of what the bounds allow a mean, beside its spread
 RARER = 2.0  # power by which the shares of levels fall
 
@@ -56,6 +63,8 @@ class Guess:
         else.
     means : means of single columns, in their own units, such as a mean age of 40, or 0.02
         for a column of 0s and 1s that holds few 1s.
+    explained : share of the variance of a typical numeric column that all other columns explain
+        (R^2), in [0, 1); default, what follows from `correlation`.
 
     Where columns differ much in their spread, give those of the narrow ones, which have the largest
     errors; where values crowd near a bound, their mean, which tells how far the others lie from
@@ -69,6 +78,7 @@ class Guess:
     correlation: float = CORRELATION
     like: Release | None = None
     means: Mapping[str, float] = field(default_factory=dict)
+    explained: float | None = None
 
     def __post_init__(self) -> None:
         for name, value in {"spread": self.spread, **self.spreads}.items():
@@ -80,6 +90,11 @@ class Guess:
         if not 0 <= self.correlation < 1:
             raise SchemaError(
                 f"The typical correlation is at least 0 and below 1, not {self.correlation:g}."
+            )
+        if self.explained is not None and not 0 <= self.explained < 1:
+            raise SchemaError(
+                f"The share of a column that all others explain is at least 0 and below 1, not "
+                f"{self.explained:g}."
             )
 
     def check(self, schema: Schema) -> None:
@@ -175,25 +190,76 @@ def _mean_of_moments(means: Matrix, covariance: Matrix, lattice: Lattice) -> Mat
 
 
 def imagined_rows(schema: Schema, guess: Guess) -> Matrix:
-    """(m, p) encoded rows of the imagined table: a Gaussian copula of its columns."""
+    """(m, p) encoded rows of the imagined table: a Gaussian copula of its columns.
+
+    Columns are less related than the scores behind them, so those are more so than was guessed.
+    """
+    count = max(FEWEST, min(SAMPLE, NUMBERS // len(schema.features)))
+    laws = _laws(schema, guess)
+    size, explained = guess.correlation, guess.explained or 0.0
+    for _ in range(ROUNDS):
+        found = _relations(schema, _rows(schema, laws, size, explained, FEWEST))
+        if found is None:
+            break
+        size = min(MOST_RELATED, size * guess.correlation / max(found[0], TINY))
+        if guess.explained is not None:
+            left = (1 - explained) * (1 - guess.explained) / max(1 - found[1], TINY)
+            explained = min(max(1 - left, guess.explained), MOST_EXPLAINED)
+    return _rows(schema, laws, size, explained, count)
+
+
+def _relations(schema: Schema, rows: Matrix) -> tuple[float, float] | None:
+    """Root mean square correlation of numbers, and the mean share that all else explains of one.
+
+    None where there are no two numbers that vary.
+    """
+    deviations = rows.std(axis=0)
+    varies = np.flatnonzero(deviations > TINY)
+    features = [schema.features[j] for j in varies]
+    numbers = [j for j, feature in enumerate(features) if not feature.is_indicator]
+    if len(numbers) < 2:
+        return None
+    correlation = np.corrcoef(rows[:, varies], rowvar=False)
+    related = correlation[np.ix_(numbers, numbers)][np.tril_indices(len(numbers), -1)]
+    shares = []
+    for j in numbers:
+        others = [k for k, feature in enumerate(features) if feature.column != features[j].column]
+        slopes, _ = solve(correlation[np.ix_(others, others)], correlation[others, j])
+        shares.append(float(slopes @ correlation[others, j]))
+    return float(np.sqrt(np.mean(related**2))), float(np.mean(shares))
+
+
+def _rows(
+    schema: Schema, laws: Mapping[str, Matrix], size: float, explained: float, count: int
+) -> Matrix:
+    """(count, p) encoded rows of columns with these laws, whose scores are so related."""
     generator = np.random.default_rng(SEED)
     columns = schema.encoded_columns
-    count = max(FEWEST, min(SAMPLE, NUMBERS // len(schema.features)))
-    root = np.linalg.cholesky(typical_correlation(len(columns), guess.correlation, generator))
+    root = np.linalg.cholesky(typical_correlation(len(columns), size, generator, explained))
     scores = generator.standard_normal((count, len(columns))) @ root.T
-    laws: dict[tuple[float, float], Matrix] = {}
     parts = []
     for at, (name, column) in enumerate(columns.items()):
+        ranks = scores[:, at].argsort().argsort()
         if isinstance(column, Categorical):
-            parts.append(_indicators(scores[:, at], len(column.labels)))
+            parts.append(_indicators((ranks + 0.5) / count, len(column.labels)))
             continue
-        law = _law(guess, name, column, 1 if at % 2 else -1)
-        if law not in laws:
-            laws[law] = _bounded(*law, count)
-        parts.append(laws[law][_ranks(scores[:, at])][:, None])
+        parts.append(laws[name][ranks * FEWEST // count][:, None])
         if column.missing == "level":
             parts.append((generator.random((count, 1)) < ABSENT).astype(np.float64))
     return np.hstack(parts)
+
+
+def _laws(schema: Schema, guess: Guess) -> dict[str, Matrix]:
+    """Ascending quantiles of each numeric column; their means lie on both sides by turns."""
+    laws: dict[str, Matrix] = {}
+    found: dict[tuple[float, float], Matrix] = {}
+    for at, (name, column) in enumerate(schema.encoded_columns.items()):
+        if not isinstance(column, Categorical):
+            law = _law(guess, name, column, 1 if at % 2 else -1)
+            if law not in found:
+                found[law] = _bounded(*law)
+            laws[name] = found[law]
+    return laws
 
 
 def _law(guess: Guess, name: str, column: Numeric, side: int) -> tuple[float, float]:
@@ -211,48 +277,64 @@ def _law(guess: Guess, name: str, column: Numeric, side: int) -> tuple[float, fl
     return mean, min(spread, math.sqrt(MOST_OF_THE_VARIANCE * (1 - mean**2)))
 
 
-def _bounded(mean: float, spread: float, count: int) -> Matrix:
-    """(count,) ascending quantiles of the beta law on [-1, 1] with these moments."""
+def _bounded(mean: float, spread: float) -> Matrix:
+    """(FEWEST,) ascending quantiles of the beta law on [-1, 1] with these moments."""
     share = (1 + mean) / 2
     weight = (1 - mean**2) / spread**2 - 1
-    chances = (np.arange(count) + 0.5) / count
+    chances = (np.arange(FEWEST) + 0.5) / FEWEST
     quantiles = betaincinv(share * weight, (1 - share) * weight, chances)
     return np.asarray(2 * quantiles - 1, np.float64)
 
 
-def _ranks(scores: Matrix) -> NDArray[np.intp]:
-    """(m,) place of each score in ascending order."""
-    return scores.argsort().argsort()
-
-
-def _indicators(scores: Matrix, count: int) -> Matrix:
+def _indicators(chances: Matrix, count: int) -> Matrix:
     """(m, count) indicators of levels with shares in proportion to 1, 1/4, 1/9, ..."""
     shares = np.arange(1.0, count + 1) ** -RARER
     ends = np.cumsum(shares / shares.sum())[:-1]
-    return np.eye(count)[np.searchsorted(ends, (_ranks(scores) + 0.5) / len(scores))]
+    return np.eye(count)[np.searchsorted(ends, chances)]
 
 
-def typical_correlation(p: int, size: float, generator: np.random.Generator) -> Matrix:
+def typical_correlation(
+    p: int, size: float, generator: np.random.Generator, explained: float = 0.0
+) -> Matrix:
     """(p, p) random correlation matrix whose entries off the diagonal have root mean square `size`.
 
     Its eigenvalues fall by a power law, as those of real tables mostly do; the power is the one
-    that gives the wanted size.
+    that gives the wanted size. Where all others are to explain more of a column than that (mean
+    R^2), the last ones are smaller: as many of them as leave the others room for that size, at
+    most a third.
     """
     if p == 1 or size == 0:
         return np.eye(p)
     turned = np.linalg.qr(generator.standard_normal((p, p)))[0]
+    # With m eigenvalues of 0 and the others alike, the mean square is m / ((p - m) (p - 1)).
+    room = size**2 * (p - 1)
+    last = min(p // 3, max(1, math.floor(p * room / (1 + room))))
 
-    def at(power: float) -> Matrix:
-        root = turned * np.arange(1.0, p + 1) ** (-power / 2)
+    def at(power: float, share: float) -> Matrix:
+        values = np.arange(1.0, p + 1) ** -power
+        values[p - last :] *= share
+        root = turned * np.sqrt(values)
         matrix = root @ root.T
         deviations = np.sqrt(np.diag(matrix))
         correlation: Matrix = matrix / np.outer(deviations, deviations)
-        return correlation
+        return (correlation + JITTER * np.eye(p)) / (1 + JITTER)
 
-    low, high = 0.0, STEEPEST
-    for _ in range(40):
+    def sized(share: float) -> Matrix:
+        def enough(power: float) -> bool:
+            return float(np.sum(at(power, share) ** 2)) - p >= p * (p - 1) * size**2
+
+        return at(_least(enough, 0.0, STEEPEST), share)
+
+    def determined(log_share: float) -> bool:
+        inverse = np.linalg.inv(sized(math.exp(-log_share)))
+        return float(np.mean(1 - 1 / np.diag(inverse))) >= explained
+
+    return sized(math.exp(-_least(determined, 0.0, SMALLEST)) if explained else 1.0)
+
+
+def _least(enough: Callable[[float], bool], low: float, high: float) -> float:
+    """Least number between the bounds, nearly, from which on `enough` holds."""
+    for _ in range(HALVINGS):
         middle = (low + high) / 2
-        squares = float(np.sum(at(middle) ** 2)) - p
-        low, high = (middle, high) if squares < p * (p - 1) * size**2 else (low, middle)
-    jitter = 1e-9
-    return (at(math.fsum((low, high)) / 2) + jitter * np.eye(p)) / (1 + jitter)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return (low + high) / 2
