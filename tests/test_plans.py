@@ -328,6 +328,7 @@ def test_the_command_prints_what_the_function_returns(run):
         "spreads": {"age": 0.1},
         "means": {},
         "correlation": 0.25,
+        "explained": None,
         "like": False,
     }
     assert len(printed["curve"]) == len(found.curve)
@@ -342,9 +343,59 @@ def test_the_command_takes_a_release_of_a_table_like_it(run):
     code, _, err = run("--rows 4000 --like like.json --spread 0.2")
     assert (code, err.count("\n")) == (2, 1)
     assert "give one" in err
+    for line in ("--mean age=3", "--explained 0.5"):
+        assert run(f"--rows 4000 --like like.json {line}")[0] == 2
 
 
-@pytest.mark.parametrize("line", ["--rows 100 --spread much", "--rows 100 --error 2", "--rows 0"])
+def test_the_command_takes_means_and_what_others_explain(run):
+    line = "--rows 4000 --mechanism gaussian --rho 0.1 --mean age=30 --explained 0.6 --json"
+    code, out, _ = run(line)
+    guess = Guess(means={"age": 30.0}, explained=0.6)
+    right, wrong = (
+        plan(Schema.load("s.toml"), 4000, rho=0.1, mechanism="gaussian", guess=supposed)
+        for supposed in (guess, Guess())
+    )
+    printed = json.loads(out)
+    assert code == 0
+    assert (printed["guess"]["means"], printed["guess"]["explained"]) == ({"age": 30.0}, 0.6)
+    assert printed["mechanisms"][0]["prediction"] == right.predictions[0].errors.prediction
+    assert printed["mechanisms"][0]["prediction"] != wrong.predictions[0].errors.prediction
+    code, out, _ = run(line.replace(" --json", ""))
+    assert "means age 30 (--mean)" in " ".join(out.split())
+    assert "60% of a column explained by others (--explained)" in " ".join(out.split())
+
+
+def test_what_is_named_or_taken_is_tried_more_often_than_what_it_is_compared_with(monkeypatch):
+    tried = []
+
+    def errors(self, mechanism, budget, neighbors, repeats):
+        tried.append((mechanism.name, budget.epsilon, repeats))
+        return Errors(1.0, 1.0, float(repeats), 1.0, 1.0)
+
+    monkeypatch.setattr("dpcov.trials.Trials.errors", errors)
+    found = plan(NUMERIC, 5000, epsilon=1.0, factors=(0.5, 1.0))
+    repeats = {name: count for name, epsilon, count in tried if epsilon == 1.0}
+    assert repeats.pop(found.recommended) > 2 * max(repeats.values())
+    assert (found.recommended, 0.5, max(repeats.values())) in tried
+    taken = next(p for p in found.predictions if p.mechanism == found.recommended)
+    assert found.curve[1] == taken
+    tried.clear()
+    plan(NUMERIC, 5000, epsilon=1.0, mechanism="laplace", factors=(1.0,))
+    assert tried == [("laplace", 1.0, 60)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--rows 100 --spread much",
+        "--rows 100 --mean 3",
+        "--rows 100 --mean age=old",
+        "--rows 100 --mean age=-1",
+        "--rows 100 --explained 1",
+        "--rows 100 --error 2",
+        "--rows 0",
+    ],
+)
 def test_the_command_refuses_in_one_sentence(run, line):
     code, out, err = run(line)
     assert (code, out) == (2, "")

@@ -77,12 +77,19 @@ def plan(
     correlation: Annotated[
         float | None, typer.Option(help="Guessed typical size of a correlation; default 0.25.")
     ] = None,
+    explained: Annotated[
+        float | None,
+        typer.Option(
+            help="Guessed share of a typical numeric column's variance that all others explain "
+            "(R^2); default, what follows from --correlation."
+        ),
+    ] = None,
     like: Annotated[
         Path | None,
         typer.Option(
             metavar="RELEASE",
             help="Release of a table of the same kind (last year's, a public one), in place of "
-            "--spread and --correlation: what it holds is supposed.",
+            "the other guesses: what it holds is supposed.",
         ),
     ] = None,
     as_json: Json = False,
@@ -105,7 +112,7 @@ def plan(
         goal=goal,
         denoise=denoise,
         target=target,
-        guess=_guess(spread or [], mean or [], correlation, like),
+        guess=_guess(spread or [], mean or [], correlation, explained, like),
     )
     needed = None if error is None else (found.budget_for(error), found.rows_for(error))
     if as_json:
@@ -122,16 +129,21 @@ def _spelt(budget: Budget) -> list[str]:
 
 
 def _guess(
-    stated: list[str], means: list[str], correlation: float | None, like: Path | None
+    stated: list[str],
+    means: list[str],
+    correlation: float | None,
+    explained: float | None,
+    like: Path | None,
 ) -> Guess:
-    """The guess that ``--spread``, ``--mean`` and ``--correlation`` state, or ``--like``."""
+    """The guess that the options state, or ``--like``."""
     from dpcov.errors import SchemaError
     from dpcov.imagined import CORRELATION, SPREAD, Guess
 
     if like is not None:
-        if stated or means or correlation is not None:
+        if stated or means or (correlation, explained) != (None, None):
             raise SchemaError(
-                "--like takes the place of --spread, --mean and --correlation: give one."
+                "--like takes the place of --spread, --mean, --correlation and --explained: give "
+                "one."
             )
         from dpcov.releases import Release
 
@@ -146,6 +158,7 @@ def _guess(
         spreads,
         CORRELATION if correlation is None else correlation,
         means=values,
+        explained=explained,
     )
 
 

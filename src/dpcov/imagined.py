@@ -219,7 +219,7 @@ def _relations(schema: Schema, rows: Matrix) -> tuple[float, float] | None:
     numbers = [j for j, feature in enumerate(features) if not feature.is_indicator]
     if len(numbers) < 2:
         return None
-    correlation = np.corrcoef(rows[:, varies], rowvar=False)
+    correlation: Matrix = np.asarray(np.corrcoef(rows[:, varies], rowvar=False))
     related = correlation[np.ix_(numbers, numbers)][np.tril_indices(len(numbers), -1)]
     shares = []
     for j in numbers:
@@ -243,9 +243,13 @@ def _rows(
         if isinstance(column, Categorical):
             parts.append(_indicators((ranks + 0.5) / count, len(column.labels)))
             continue
-        parts.append(laws[name][ranks * FEWEST // count][:, None])
+        numbers = laws[name][ranks * FEWEST // count][:, None]
         if column.missing == "level":
-            parts.append((generator.random((count, 1)) < ABSENT).astype(np.float64))
+            absent = generator.random((count, 1)) < ABSENT
+            parts.append(np.where(absent, 0.0, numbers))
+            parts.append(absent.astype(np.float64))
+        else:
+            parts.append(numbers)
     return np.hstack(parts)
 
 

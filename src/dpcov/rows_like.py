@@ -34,9 +34,9 @@ def rows_like(
 ) -> Matrix:
     """(count, p) encoded rows of `schema` with about the moments of the release.
 
-    Indicators are 0 or 1 and a row has one level of a column, as denoising takes for granted:
-    levels are drawn as `sample` draws them, numbers are their regression on the levels and
-    `pseudo_rows` of what is left.
+    Indicators are 0 or 1, a row has one level of a column, and a missing number is 0, as denoising
+    takes for granted: levels are drawn as `sample` draws them, numbers are their regression on the
+    levels and `pseudo_rows` of what is left.
     """
     means, features = moments_like(release, schema)[0], schema.features
     rows = np.empty((count, len(features)))
@@ -58,7 +58,15 @@ def rows_like(
             count,
             generator,
         )
-        rows[:, numbers] = np.clip(centers + given * ratios + about, -1.0, 1.0)
+        for k, j in enumerate(numbers):
+            absent = np.zeros(count, bool)
+            for level in range(len(features)):
+                if owners[level] == features[j].column:
+                    absent = rows[:, level] == 1
+            # What is missing does not vary, so the others must vary more.
+            about[:, k] /= np.sqrt(max(1 - absent.mean(), 1 / count))
+            values = np.clip(centers[k] + given[:, k] * ratios[k] + about[:, k], -1.0, 1.0)
+            rows[:, j] = np.where(absent, 0.0, values)
     return rows
 
 

@@ -73,10 +73,12 @@ def assumptions(plan: Plan) -> list[str]:
     own = "".join(f", {plain(name)} {share:g}" for name, share in guess.spreads.items())
     known = ", ".join(f"{plain(name)} {value:g}" for name, value in guess.means.items())
     means = f"; means {known} (--mean)" if known else ""
+    share = guess.explained
+    ties = "" if share is None else f", {share:.0%} of a column explained by others (--explained)"
     supposed = (
         f"numeric columns have a standard deviation of {guess.spread:g} times half the width of "
         f"their bounds{own} (--spread){means}; correlations of about {guess.correlation:g} "
-        "(--correlation)"
+        f"(--correlation){ties}"
         if guess.like is None
         else "means, standard deviations and correlations are those of the release given (--like)"
     )
@@ -143,6 +145,7 @@ def document(
             "spreads": dict(plan.guess.spreads),
             "means": dict(plan.guess.means),
             "correlation": plan.guess.correlation,
+            "explained": plan.guess.explained,
             "like": plan.guess.like is not None,
         },
         "recommended": plan.recommended,
