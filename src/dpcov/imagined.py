@@ -41,6 +41,7 @@ MOST_RELATED, MOST_EXPLAINED = 0.95, 0.999  # of the scores
 TINY = 1e-9
 STEEPEST = 12.0
 SMALLEST = 12.0  # logarithm by which the last eigenvalues may be smaller
+ROOMY = 1.02  # factor by which correlations may be larger than was guessed
 HALVINGS = 30
 JITTER = 1e-9  # of a correlation matrix that is to be factored
 ROOM = 0.7  # share of what the bounds allow a mean, beside its spread
@@ -304,36 +305,63 @@ def typical_correlation(
 
     Its eigenvalues fall by a power law, as those of real tables mostly do; the power is the one
     that gives the wanted size. Where all others are to explain more of a column than that (mean
-    R^2), the last ones are smaller: as many of them as leave the others room for that size, at
-    most a third.
+    R^2), the last third of the eigenvalues is smaller, or fewer of them where a third leaves no
+    room for that size.
     """
     if p == 1 or size == 0:
         return np.eye(p)
-    turned = np.linalg.qr(generator.standard_normal((p, p)))[0]
-    # With m eigenvalues of 0 and the others alike, the mean square is m / ((p - m) (p - 1)).
-    room = size**2 * (p - 1)
-    last = min(p // 3, max(1, math.floor(p * room / (1 + room))))
+    spectrum = _Spectrum(np.linalg.qr(generator.standard_normal((p, p)))[0], size)
+    found = spectrum.sized(0, 1.0)
+    if explained <= _explained(found):
+        return found
+    for last in range(p // 3, 0, -1):
+        found = spectrum.explaining(last, explained)
+        if _mean_square(found) <= (ROOMY * size) ** 2:
+            break
+    return found
 
-    def at(power: float, share: float) -> Matrix:
+
+@dataclass(frozen=True, slots=True)
+class _Spectrum:
+    """Correlation matrices of one rotation, (p, p), whose entries have one root mean square."""
+
+    rotation: Matrix
+    size: float
+
+    def at(self, power: float, last: int, share: float) -> Matrix:
+        """That of eigenvalues 1, 2^-power, 3^-power, ..., the `last` ones times `share`."""
+        p = len(self.rotation)
         values = np.arange(1.0, p + 1) ** -power
         values[p - last :] *= share
-        root = turned * np.sqrt(values)
+        root = self.rotation * np.sqrt(values)
         matrix = root @ root.T
         deviations = np.sqrt(np.diag(matrix))
         correlation: Matrix = matrix / np.outer(deviations, deviations)
         return (correlation + JITTER * np.eye(p)) / (1 + JITTER)
 
-    def sized(share: float) -> Matrix:
-        def enough(power: float) -> bool:
-            return float(np.sum(at(power, share) ** 2)) - p >= p * (p - 1) * size**2
+    def sized(self, last: int, share: float) -> Matrix:
+        """The one with the least power that has the size."""
+        power = _least(
+            lambda power: _mean_square(self.at(power, last, share)) >= self.size**2, 0.0, STEEPEST
+        )
+        return self.at(power, last, share)
 
-        return at(_least(enough, 0.0, STEEPEST), share)
+    def explaining(self, last: int, explained: float) -> Matrix:
+        """The one whose last eigenvalues are as large as they can be for others to explain that."""
+        log_share = _least(
+            lambda small: _explained(self.sized(last, math.exp(-small))) >= explained, 0.0, SMALLEST
+        )
+        return self.sized(last, math.exp(-log_share))
 
-    def determined(log_share: float) -> bool:
-        inverse = np.linalg.inv(sized(math.exp(-log_share)))
-        return float(np.mean(1 - 1 / np.diag(inverse))) >= explained
 
-    return sized(math.exp(-_least(determined, 0.0, SMALLEST)) if explained else 1.0)
+def _mean_square(correlation: Matrix) -> float:
+    p = len(correlation)
+    return (float(np.sum(correlation**2)) - p) / (p * (p - 1))
+
+
+def _explained(correlation: Matrix) -> float:
+    """Average share of a column's variance that all others explain."""
+    return float(np.mean(1 - 1 / np.diag(np.linalg.inv(correlation))))
 
 
 def _least(enough: Callable[[float], bool], low: float, high: float) -> float:
