@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from dpcov.errors import SchemaError
-from dpcov.imagined import CORRELATION, Guess, _laws, _rows, imagined_rows, typical_correlation
+from dpcov.imagined import CORRELATION, Guess, _laws, _rows, imagined_rows
 from dpcov.schema import Schema
+from dpcov.typical_correlation import typical_correlation
 
 NAMES = [f"x{j}" for j in range(8)]
 SCHEMA = Schema.from_bounds(0, 10, NAMES)
@@ -85,6 +86,13 @@ def test_a_spectrum_whose_end_is_small_leaves_the_size_of_correlations(p):
     plain = typical_correlation(p, 0.3, np.random.default_rng(1))
     assert np.mean(1 - 1 / np.diag(np.linalg.inv(plain))) < 0.65
     assert np.allclose(np.diag(made), 1)
+
+
+def test_what_others_explain_is_spread_over_a_third_of_the_directions():
+    made = typical_correlation(6, 0.3, np.random.default_rng(3), 0.5)
+    values = np.linalg.eigvalsh(made)
+    assert values[1] < 0.4 < 0.6 < values[2]
+    assert values[0] > 0.08
 
 
 def test_more_is_explained_than_was_guessed_where_correlations_alone_explain_it():

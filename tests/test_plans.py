@@ -14,7 +14,7 @@ import pytest
 import dpcov
 from dpcov import cli
 from dpcov.errors import BudgetError, DpcovError, MechanismError, ReleaseError, SchemaError
-from dpcov.imagined import Guess, ImaginedTable, imagined_rows, typical_correlation
+from dpcov.imagined import Guess, ImaginedTable, imagined_rows
 from dpcov.mechanisms import MECHANISMS
 from dpcov.moment import UNITS_PER_RADIUS, Lattice
 from dpcov.plans import Plan, plan, scaled
@@ -22,6 +22,7 @@ from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.schema import Schema
 from dpcov.tables_plan import LEGEND
 from dpcov.trials import Errors, adds_noise
+from dpcov.typical_correlation import typical_correlation
 from tables_for_tests import SCHEMA_TEXT, correlated, write_people
 
 NUMERIC = Schema.from_bounds(-1, 1, [f"x{j}" for j in range(6)])
