@@ -38,35 +38,30 @@ def rows_like(
     takes for granted: levels are drawn as `sample` draws them, numbers are their regression on the
     levels and `pseudo_rows` of what is left.
     """
-    means, features = moments_like(release, schema)[0], schema.features
+    features = schema.features
+    positions, centers, ratios = _places(release, schema)
+    numbers = [j for j, feature in enumerate(features) if not feature.is_indicator]
+    levels: dict[str, list[int]] = {}
+    for j, feature in enumerate(features):
+        if feature.is_indicator:
+            levels.setdefault(feature.column, []).append(j)
     rows = np.empty((count, len(features)))
     sampler = Sampler(release, count, generator)
-    owners = [feature.column if feature.is_indicator else None for feature in features]
-    places = _places(release, schema)
-    for column in dict.fromkeys(owner for owner in owners if owner is not None):
-        here = [j for j, owner in enumerate(owners) if owner == column]
-        sampler.draw_levels([places[0][j] for j in here], rest=True)
+    for here in levels.values():
+        sampler.draw_levels([positions[j] for j in here], rest=True)
         rows[:, here] = sampler.drawn[:, -len(here) :]
-    numbers = [j for j, owner in enumerate(owners) if owner is None]
-    if numbers:
-        at, centers, ratios = (np.asarray(part)[numbers] for part in places)
-        given, left = sampler.regression(at.tolist())
-        about = pseudo_rows(
-            means[numbers],
-            left * np.outer(ratios, ratios),
-            np.full(len(at), -1.0),
-            count,
-            generator,
-        )
-        for k, j in enumerate(numbers):
-            absent = np.zeros(count, bool)
-            for level in range(len(features)):
-                if owners[level] == features[j].column:
-                    absent = rows[:, level] == 1
-            # What is missing does not vary, so the others must vary more.
-            about[:, k] /= np.sqrt(max(1 - absent.mean(), 1 / count))
-            values = np.clip(centers[k] + given[:, k] * ratios[k] + about[:, k], -1.0, 1.0)
-            rows[:, j] = np.where(absent, 0.0, values)
+    if not numbers:
+        return rows
+    given, left = sampler.regression([positions[j] for j in numbers])
+    given = centers[numbers] + given * ratios[numbers]
+    left *= np.outer(ratios[numbers], ratios[numbers])
+    means, lowest = moments_like(release, schema)[0][numbers], np.full(len(numbers), -1.0)
+    about = pseudo_rows(means, left, lowest, count, generator)
+    for k, j in enumerate(numbers):
+        absent = rows[:, levels.get(features[j].column, [])].any(axis=1)
+        # What is missing does not vary, so the others must vary more.
+        about[:, k] /= np.sqrt(max(1 - absent.mean(), 1 / count))
+        rows[:, j] = np.where(absent, 0.0, np.clip(given[:, k] + about[:, k], -1.0, 1.0))
     return rows
 
 
