@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import betaincinv
 
-from dpcov.analysis.moments import solve
 from dpcov.analysis.pseudo_rows import EDGE, MOST_OF_THE_VARIANCE
 from dpcov.errors import ReleaseError, SchemaError
 from dpcov.moment import UNITS_PER_RADIUS, Lattice, SecondMoment
 from dpcov.rehearsal import ImaginedRows
 from dpcov.rows_like import moments_like, rows_like
 from dpcov.schema import Categorical, Numeric, Schema
-from dpcov.typical_correlation import typical_correlation
+from dpcov.typical_correlation import JITTER, typical_correlation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,7 +53,8 @@ class Guess:
         bounds. 0.58 is a column that fills its bounds evenly; the default is 0.35, bounds nearly
         three standard deviations from their midpoint.
     spreads : the same for single columns.
-    correlation : typical size (root mean square) of the correlation of two columns, in [0, 1).
+    correlation : typical size (root mean square) of the correlation of two columns, in [0, 1); of
+        levels, with the scores that make it largest.
     like : a release of a table of the same kind (last year's, another country's, a public one),
         with the features of the schema: its means and covariance are supposed, in place of all
         else.
@@ -206,24 +206,30 @@ def imagined_rows(schema: Schema, guess: Guess) -> Matrix:
 
 
 def _relations(schema: Schema, rows: Matrix) -> tuple[float, float] | None:
-    """Root mean square correlation of numbers, and the mean share that all else explains of one.
+    """Root mean square correlation of columns, and the mean share that all others explain of one.
 
-    None where there are no two numbers that vary.
+    The share is that of numbers. None where there are no two columns, or no number, that vary.
     """
-    deviations = rows.std(axis=0)
-    varies = np.flatnonzero(deviations > TINY)
-    features = [schema.features[j] for j in varies]
-    numbers = [j for j, feature in enumerate(features) if not feature.is_indicator]
-    if len(numbers) < 2:
+    features = schema.features
+    values, numeric = [], []
+    for name, column in schema.encoded_columns.items():
+        at = [j for j, feature in enumerate(features) if feature.column == name]
+        if isinstance(column, Categorical):
+            # The middle of the chances that a level stands for is its score.
+            shares = rows[:, at].mean(axis=0)
+            values.append(rows[:, at] @ (shares.cumsum() - shares / 2))
+        else:
+            values.append(rows[:, at[0]])
+        numeric.append(not isinstance(column, Categorical))
+    table = np.column_stack(values)
+    varies = table.std(axis=0) > TINY
+    numbers = np.array(numeric)[varies]
+    if len(numbers) < 2 or not numbers.any():
         return None
-    correlation: Matrix = np.asarray(np.corrcoef(rows[:, varies], rowvar=False))
-    related = correlation[np.ix_(numbers, numbers)][np.tril_indices(len(numbers), -1)]
-    shares = []
-    for j in numbers:
-        others = [k for k, feature in enumerate(features) if feature.column != features[j].column]
-        slopes, _ = solve(correlation[np.ix_(others, others)], correlation[others, j])
-        shares.append(float(slopes @ correlation[others, j]))
-    return float(np.sqrt(np.mean(related**2))), float(np.mean(shares))
+    correlation: Matrix = np.asarray(np.corrcoef(table[:, varies], rowvar=False))
+    related = correlation[np.tril_indices(len(numbers), -1)]
+    alone = 1 / np.diag(np.linalg.inv(correlation + JITTER * np.eye(len(numbers))))
+    return float(np.sqrt(np.mean(related**2))), float(1 - np.mean(alone[numbers]))
 
 
 def _rows(
