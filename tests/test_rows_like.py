@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pandas as pd
@@ -128,6 +128,27 @@ def test_mapped_releases_of_levels_are_predicted_from_a_release_of_a_table_like_
         assert 1 / 1.3 < getattr(right, figure) / getattr(facts, figure) < 1.3, figure
         if figure in ("entry", "correlation", "eigenvalue"):
             assert getattr(wrong, figure) / getattr(facts, figure) > 1.3, figure
+
+
+def test_the_constant_of_rehearsed_rows_is_that_of_the_declared_columns(like, monkeypatch):
+    planner = _Planner.of(
+        SCHEMA, Neighbors.ADD_REMOVE, Guess(like=like), None, "frobenius", "shrink"
+    )
+    trials, truths = planner.trials(ROWS), []
+
+    def measured(self, releases):
+        truths.append(self.moment.lattice)
+        return Trials.measured(self, releases)
+
+    class Recorded(Trials):
+        __slots__ = ()
+
+    monkeypatch.setattr(Recorded, "measured", measured)
+    recorded = Recorded(**{field.name: getattr(trials, field.name) for field in fields(trials)})
+    recorded.errors(mechanism_named("standardized"), ZCDP(1.0), Neighbors.ADD_REMOVE, repeats=1)
+    (truth,) = truths
+    assert (truth.radius, truth.intercept) == (SCHEMA.largest_norm, SCHEMA.intercept)
+    assert trials.door.schema.largest_norm > 1.5 * truth.radius
 
 
 def test_an_imagined_table_like_a_release_has_exactly_its_moment(like):
