@@ -169,7 +169,8 @@ def test_a_release_of_a_table_like_it_predicts_all_errors():
     error = np.mean(np.abs(np.array(made) - exact))
 
     def predicted(guess):
-        return of_auto(plan(NUMERIC, 4000, epsilon=1.0, guess=guess, factors=()))
+        asked = {"mechanism": "nuclear-laplace", "guess": guess, "factors": ()}
+        return of_auto(plan(NUMERIC, 4000, epsilon=1.0, **asked))
 
     assert predicted(Guess(like=released(0, 100))).correlation == pytest.approx(error, rel=0.25)
     assert predicted(Guess()).correlation != pytest.approx(error, rel=0.25)

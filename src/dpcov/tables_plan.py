@@ -36,8 +36,8 @@ LEGEND = (
     "and 99 % of all, were within a factor of 1.3 of what the other half showed; given spreads and "
     "means of columns, how correlated they are and how much of one the others explain (--spread, "
     "--mean, --correlation, --explained), all for entries and correlations, 95 % for regression "
-    "and 85 % for eigenvalues. Given spreads and correlation alone, 94 % for correlations, and 99 % "
-    "of all within 2. With the defaults, correlations were within 2. Mechanisms that auto does not "
+    "and 85 % for eigenvalues. Given spreads and correlation alone, 94 % for correlations, and "
+    "99 % of all within 2. With the defaults, correlations were within 2. Mechanisms that auto does not "
     "take are tried less often here than alone (--mechanism): their eigenvalues are rough.",
 )
 
