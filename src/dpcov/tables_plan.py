@@ -38,7 +38,8 @@ LEGEND = (
     "--mean, --correlation, --explained), all for entries and correlations, 95 % for regression "
     "and 85 % for eigenvalues. Given spreads and correlation alone, 94 % for correlations, and "
     "99 % of all within 2. With the defaults, correlations were within 2. Mechanisms that auto "
-    "does not take are tried less often here than alone (--mechanism): their eigenvalues are rough.",
+    "does not take are tried less often here than alone (--mechanism), so their eigenvalues are "
+    "rough.",
 )
 
 
