@@ -159,8 +159,13 @@ class _Planner:
     def predicted(
         self, name: str, budget: Budget, trials: Trials, *, careful: bool = False
     ) -> Prediction:
-        """Errors to expect of the mechanism `name`, or of the one that ``auto`` takes."""
+        """Errors to expect of the mechanism `name`, or of the one that ``auto`` takes.
+
+        With few features always from many releases, so that a curve has no kink where the
+        comparison has its row.
+        """
         mechanism = self.chosen(budget) if name == "auto" else mechanism_named(name)
+        careful |= self.table.lattice.dimension <= MANY_FEATURES
         return self._tried(mechanism, budget, trials, careful=careful)
 
     def compared(self, name: str, budget: Budget, trials: Trials) -> Prediction:
