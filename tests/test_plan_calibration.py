@@ -22,6 +22,7 @@ def test_a_plan_from_a_release_of_other_wines_is_within_a_factor_of_what_wine_sh
         return {"a release": known(rows)["a release"], "poor": calibration.Guess(0.8)}
 
     monkeypatch.setattr(calibration, "guesses", guessed)
+    monkeypatch.setattr(calibration, "REPEATS", 60)
     halves = calibration.numeric(calibration.wine(), calibration.WINE)
     for epsilon in (1.0, 10.0):
         cells = list(calibration.compared("wine", halves, epsilon))

@@ -14,7 +14,7 @@ import pytest
 import dpcov
 from dpcov import cli
 from dpcov.errors import BudgetError, DpcovError, MechanismError, ReleaseError, SchemaError
-from dpcov.imagined import Guess, ImaginedTable, imagined_rows, typical_correlation
+from dpcov.imagined import Guess, ImaginedTable, imagined_rows
 from dpcov.mechanisms import MECHANISMS
 from dpcov.moment import UNITS_PER_RADIUS, Lattice
 from dpcov.plans import Plan, plan, scaled
@@ -22,6 +22,7 @@ from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.schema import Schema
 from dpcov.tables_plan import LEGEND
 from dpcov.trials import Errors, adds_noise
+from dpcov.typical_correlation import typical_correlation
 from tables_for_tests import SCHEMA_TEXT, correlated, write_people
 
 NUMERIC = Schema.from_bounds(-1, 1, [f"x{j}" for j in range(6)])
@@ -80,7 +81,8 @@ def test_no_imagined_row_is_longer_than_the_radius_allows():
 
 
 def test_the_same_public_numbers_give_the_same_plan():
-    first, second = (plan(NUMERIC, 5000, epsilon=1.0, mechanism="matrix-laplace") for _ in "ab")
+    asked = {"epsilon": 1.0, "mechanism": "matrix-laplace", "factors": (0.5, 1.0)}
+    first, second = (plan(NUMERIC, 5000, **asked) for _ in "ab")
     assert first == second
 
 
@@ -168,7 +170,8 @@ def test_a_release_of_a_table_like_it_predicts_all_errors():
     error = np.mean(np.abs(np.array(made) - exact))
 
     def predicted(guess):
-        return of_auto(plan(NUMERIC, 4000, epsilon=1.0, guess=guess, factors=()))
+        asked = {"mechanism": "nuclear-laplace", "guess": guess, "factors": ()}
+        return of_auto(plan(NUMERIC, 4000, epsilon=1.0, **asked))
 
     assert predicted(Guess(like=released(0, 100))).correlation == pytest.approx(error, rel=0.25)
     assert predicted(Guess()).correlation != pytest.approx(error, rel=0.25)
@@ -295,6 +298,7 @@ def test_the_legend_names_the_mechanisms_whose_noise_is_exact():
 def run(capsys, tmp_path: Path, monkeypatch):
     """Run `dpcov plan` in a folder that holds a schema and no data."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("dpcov.plans.CAREFUL", 10)
     Path("s.toml").write_text(SCHEMA_TEXT)
 
     def run(line: str) -> tuple[int, str, str]:
@@ -326,7 +330,9 @@ def test_the_command_prints_what_the_function_returns(run):
     assert printed["guess"] == {
         "spread": 0.2,
         "spreads": {"age": 0.1},
+        "means": {},
         "correlation": 0.25,
+        "explained": None,
         "like": False,
     }
     assert len(printed["curve"]) == len(found.curve)
@@ -341,9 +347,63 @@ def test_the_command_takes_a_release_of_a_table_like_it(run):
     code, _, err = run("--rows 4000 --like like.json --spread 0.2")
     assert (code, err.count("\n")) == (2, 1)
     assert "give one" in err
+    for line in ("--mean age=3", "--explained 0.5"):
+        assert run(f"--rows 4000 --like like.json {line}")[0] == 2
 
 
-@pytest.mark.parametrize("line", ["--rows 100 --spread much", "--rows 100 --error 2", "--rows 0"])
+def test_the_command_takes_means_and_what_others_explain(run):
+    line = "--rows 4000 --mechanism gaussian --rho 0.1 --mean age=30 --explained 0.6 --json"
+    code, out, _ = run(line)
+    guess = Guess(means={"age": 30.0}, explained=0.6)
+    right, wrong = (
+        plan(Schema.load("s.toml"), 4000, rho=0.1, mechanism="gaussian", guess=supposed, factors=())
+        for supposed in (guess, Guess())
+    )
+    printed = json.loads(out)
+    assert code == 0
+    assert (printed["guess"]["means"], printed["guess"]["explained"]) == ({"age": 30.0}, 0.6)
+    assert printed["mechanisms"][0]["prediction"] == right.predictions[0].errors.prediction
+    assert printed["mechanisms"][0]["prediction"] != wrong.predictions[0].errors.prediction
+    code, out, _ = run(line.replace(" --json", ""))
+    assert "means age 30 (--mean)" in " ".join(out.split())
+    assert "60% of a column explained by others (--explained)" in " ".join(out.split())
+
+
+def test_what_is_named_or_taken_is_tried_more_often_than_what_it_is_compared_with(monkeypatch):
+    tried = []
+
+    def errors(self, mechanism, budget, neighbors, repeats):
+        tried.append((mechanism.name, budget.epsilon, repeats))
+        return Errors(1.0, 1.0, float(repeats), 1.0, 1.0)
+
+    monkeypatch.setattr("dpcov.trials.Trials.errors", errors)
+    found = plan(NUMERIC, 5000, epsilon=1.0, factors=(0.5, 1.0))
+    repeats = {name: count for name, epsilon, count in tried if epsilon == 1.0}
+    assert repeats.pop(found.recommended) > 2 * max(repeats.values())
+    assert (found.recommended, 0.5, 60) in tried
+    taken = next(p for p in found.predictions if p.mechanism == found.recommended)
+    assert found.curve[1] == taken
+    tried.clear()
+    plan(NUMERIC, 5000, epsilon=1.0, mechanism="laplace", factors=(1.0,))
+    assert tried == [("laplace", 1.0, 60)]
+    tried.clear()
+    wide = Schema.from_bounds(-1, 1, [f"x{j}" for j in range(50)])
+    plan(wide, 5000, epsilon=1.0, mechanism="laplace", factors=(0.5, 1.0))
+    assert tried == [("laplace", 1.0, 24), ("laplace", 0.5, 4)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--rows 100 --spread much",
+        "--rows 100 --mean 3",
+        "--rows 100 --mean age=old",
+        "--rows 100 --mean age=-1",
+        "--rows 100 --explained 1",
+        "--rows 100 --error 2",
+        "--rows 0",
+    ],
+)
 def test_the_command_refuses_in_one_sentence(run, line):
     code, out, err = run(line)
     assert (code, out) == (2, "")

@@ -66,15 +66,30 @@ def plan(
             "the bounds; for one column, COLUMN=SHARE; may be repeated. Default 0.35.",
         ),
     ] = None,
+    mean: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN=VALUE",
+            help="Guessed mean of a numeric column, in its own units; may be repeated. Tells much "
+            "where values crowd near a bound.",
+        ),
+    ] = None,
     correlation: Annotated[
         float | None, typer.Option(help="Guessed typical size of a correlation; default 0.25.")
+    ] = None,
+    explained: Annotated[
+        float | None,
+        typer.Option(
+            help="Guessed share of a typical numeric column's variance that all others explain "
+            "(R^2); default, what follows from --correlation."
+        ),
     ] = None,
     like: Annotated[
         Path | None,
         typer.Option(
             metavar="RELEASE",
             help="Release of a table of the same kind (last year's, a public one), in place of "
-            "--spread and --correlation: what it holds is supposed.",
+            "the other guesses: what it holds is supposed.",
         ),
     ] = None,
     as_json: Json = False,
@@ -97,7 +112,7 @@ def plan(
         goal=goal,
         denoise=denoise,
         target=target,
-        guess=_guess(spread or [], correlation, like),
+        guess=_guess(spread or [], mean or [], correlation, explained, like),
     )
     needed = None if error is None else (found.budget_for(error), found.rows_for(error))
     if as_json:
@@ -113,27 +128,46 @@ def _spelt(budget: Budget) -> list[str]:
     return [f"--{name} {amount:g}" for name, amount in asdict(budget).items()]
 
 
-def _guess(stated: list[str], correlation: float | None, like: Path | None) -> Guess:
-    """The guess that ``--spread`` and ``--correlation`` state, or ``--like``."""
+def _guess(
+    stated: list[str],
+    means: list[str],
+    correlation: float | None,
+    explained: float | None,
+    like: Path | None,
+) -> Guess:
+    """The guess that the options state, or ``--like``."""
     from dpcov.errors import SchemaError
     from dpcov.imagined import CORRELATION, SPREAD, Guess
 
     if like is not None:
-        if stated or correlation is not None:
-            raise SchemaError("--like takes the place of --spread and --correlation: give one.")
+        if stated or means or (correlation, explained) != (None, None):
+            raise SchemaError(
+                "--like takes the place of --spread, --mean, --correlation and --explained: give "
+                "one."
+            )
         from dpcov.releases import Release
 
         return Guess(like=Release.load(like))
 
-    spread, spreads = SPREAD, {}
-    for text in stated:
-        name, sign, share = text.rpartition("=")
-        try:
-            number = float(share)
-        except ValueError:
-            raise SchemaError(f"A spread is SHARE or COLUMN=SHARE, not {text!r}.") from None
-        if sign:
-            spreads[name] = number
-        else:
-            spread = number
-    return Guess(spread, spreads, CORRELATION if correlation is None else correlation)
+    spreads = dict(_number(text, "A spread is SHARE or COLUMN=SHARE") for text in stated)
+    values = dict(_number(text, "A mean is COLUMN=VALUE") for text in means)
+    if "" in values:
+        raise SchemaError("A mean is COLUMN=VALUE: say of which column.")
+    return Guess(
+        spreads.pop("", SPREAD),
+        spreads,
+        CORRELATION if correlation is None else correlation,
+        means=values,
+        explained=explained,
+    )
+
+
+def _number(text: str, form: str) -> tuple[str, float]:
+    """A column, or nothing, and its number."""
+    from dpcov.errors import SchemaError
+
+    name, _, number = text.rpartition("=")
+    try:
+        return name, float(number)
+    except ValueError:
+        raise SchemaError(f"{form}, not {text!r}.") from None

@@ -116,8 +116,9 @@ class Trials:
         if self.door is None:
             raise ValueError("there are no rows to run the mechanism on")
         made = list(rehearse(mechanism, self.door, budget, neighbors, repeats, self.method))
-        # Mapped rows are clipped at another radius, of which the schema's says nothing.
-        radius = None if made[0].linear_map is None else self.door.schema.largest_norm
+        # Mapped rows are clipped at another radius, of which the schema's says nothing. The door's
+        # own schema knows no levels: by it rows were longer, and so their constants.
+        radius = None if made[0].linear_map is None else self.door.declared.largest_norm
         return replace(self, moment=self.door.second_moments(radius=radius)[0]).measured(made)
 
     def measured(self, releases: Sequence[Release], law: MatrixLaw | None = None) -> Errors:

@@ -54,20 +54,27 @@ def sample(release: Release, n: int, seed: int | None = None) -> pa.Table:
     if n < 1:
         raise ReleaseError(f"The number of synthetic rows must be at least 1; it is {n}.")
     require_matrix(release)
-    sampler = _Sampler(release, max(n, CALIBRATION), np.random.default_rng(seed))
+    sampler = Sampler(release, max(n, CALIBRATION), np.random.default_rng(seed))
     return sampler.table().slice(0, n)
 
 
-class _Sampler:
-    """Draws blocks of features one after the other, each given those before."""
+class Sampler:
+    """Draws blocks of features one after the other, each given those before.
+
+    Attributes
+    ----------
+    drawn : (rows, k) features drawn so far, encoded.
+    given : their k positions in the release.
+
+    """
 
     def __init__(self, release: Release, rows: int, generator: np.random.Generator) -> None:
         self._moments = Moments.of(release)
         self._schema = release.schema
         self._generator = generator
         self._damping = _damping(release, self._moments.count, generator)
-        self._drawn = np.zeros((rows, 0))
-        self._given: list[int] = []
+        self.drawn = np.zeros((rows, 0))
+        self.given: list[int] = []
 
     def table(self) -> pa.Table:
         """All rows drawn."""
@@ -78,9 +85,9 @@ class _Sampler:
         for name, column in columns.items():
             if isinstance(column, Categorical):
                 at = [names.index(f"{name}={label}") for label in column.labels]
-                arrays[name] = _levels(column, self._draw_levels(at))
+                arrays[name] = _levels(column, self.draw_levels(at))
             elif column.missing == "level":
-                chances = self._draw_levels([names.index(f"{name}=(missing)")], rest=True)
+                chances = self.draw_levels([names.index(f"{name}=(missing)")], rest=True)
                 absent[name] = chances == 0
         numeric = {name: c for name, c in columns.items() if isinstance(c, Numeric)}
         if numeric:
@@ -88,13 +95,13 @@ class _Sampler:
             arrays |= values
         return pa.table({name: arrays[name] for name in columns})
 
-    def _regression(self, at: list[int]) -> tuple[Matrix, Matrix]:
+    def regression(self, at: list[int]) -> tuple[Matrix, Matrix]:
         """(rows, b) conditional means of features given those drawn, and their covariance."""
         covariance, means = self._moments.covariance, self._moments.means
-        cross = covariance[np.ix_(self._given, at)]
-        gram = covariance[np.ix_(self._given, self._given)]
+        cross = covariance[np.ix_(self.given, at)]
+        gram = covariance[np.ix_(self.given, self.given)]
         slopes, _ = solve(gram + self._damping * np.eye(len(gram)), cross)
-        centred = self._drawn - means[self._given]
+        centred = self.drawn - means[self.given]
         residual = positive(
             covariance[np.ix_(at, at)] - cross.T @ slopes - slopes.T @ cross
             + slopes.T @ gram @ slopes
@@ -102,12 +109,12 @@ class _Sampler:
         encoded = (means[at] - self._moments.centers[at]) / self._moments.scales[at]
         return encoded + centred @ slopes, residual
 
-    def _draw_levels(self, at: list[int], *, rest: bool = False) -> NDArray[np.int64]:
+    def draw_levels(self, at: list[int], *, rest: bool = False) -> NDArray[np.int64]:
         """(rows,) position of the level drawn among `at`, `rest` adding one for none of them."""
         shares = np.clip(self._moments.means[at], 0.0, 1.0)
-        chances = self._regression(at)[0]
+        chances = self.regression(at)[0]
         if rest:
-            shares = np.append(shares, 1 - shares.sum())
+            shares = np.append(shares, max(0.0, 1 - float(shares.sum())))
             chances = np.column_stack([chances, 1 - chances.sum(axis=1)])
         if shares.sum() <= 0:
             shares = np.ones(len(shares))
@@ -117,15 +124,15 @@ class _Sampler:
         drawn = np.minimum(drawn, len(shares) - 1)
         kept = at[:-1] if not rest and len(at) > 1 else at  # the last follows from the others
         indicators = (drawn[:, None] == np.arange(len(kept))).astype(np.float64)
-        self._drawn = np.column_stack([self._drawn, indicators])
-        self._given += kept
+        self.drawn = np.column_stack([self.drawn, indicators])
+        self.given += kept
         positions: NDArray[np.int64] = drawn
         return positions
 
     def _draw_numbers(
         self, at: list[int], absent: dict[str, NDArray[np.bool_]], columns: dict[str, Numeric]
     ) -> dict[str, pa.Array]:
-        means, covariance = self._regression(at)
+        means, covariance = self.regression(at)
         values, vectors = np.linalg.eigh(covariance)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         noise = self._generator.standard_normal(means.shape) @ root.T

@@ -1,0 +1,158 @@
+"""Rows like a release: whole levels, about its moments, so that plans of mapped releases hold."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpcov
+from dpcov.analysis.pseudo_rows import pseudo_rows
+from dpcov.imagined import Guess, ImaginedTable
+from dpcov.mechanisms import mechanism_named
+from dpcov.moment import Lattice
+from dpcov.plans import _Planner
+from dpcov.privacy import ZCDP, Neighbors
+from dpcov.rehearsal import ImaginedRows
+from dpcov.rows_like import moments_like, rows_like
+from dpcov.schema import Schema
+from dpcov.sources import open_source
+from dpcov.sources.rows import Rows
+from dpcov.trials import Trials, targets_of
+
+ROWS = 8000
+CITIES = [f"c{j}" for j in range(9)]
+SCHEMA = Schema.parse(
+    {
+        "columns": {
+            "age": {"kind": "numeric", "lower": 0, "upper": 100, "missing": "level"},
+            "job": {"kind": "categorical", "levels": ["a", "b", "c"], "other": True},
+            "city": {"kind": "categorical", "levels": CITIES},
+            "pay": {"kind": "numeric", "lower": 0, "upper": 90},
+            "rank": {"kind": "numeric", "lower": 0, "upper": 2},
+        }
+    }
+)
+
+
+def people(seed: int) -> pd.DataFrame:
+    """Jobs by age, ranks that jobs determine, a city of which some are rare, pay near its bound."""
+    generator = np.random.default_rng(seed)
+    age = generator.uniform(20, 80, ROWS)
+    job = np.clip(np.rint((age - 20) / 30 + generator.normal(0, 0.5, ROWS)), 0, 2).astype(int)
+    shares = 0.6 ** np.arange(9)
+    return pd.DataFrame(
+        {
+            "age": np.where(generator.random(ROWS) < 0.1, np.nan, age),
+            "job": np.array(["a", "b", "c"])[job],
+            "city": generator.choice(CITIES, ROWS, p=shares / shares.sum()),
+            "pay": np.clip(generator.exponential(4 + 4 * job), 0, 90),
+            "rank": job.astype(float),
+        }
+    )
+
+
+def released(seed: int, mechanism: str, rho: float, noise: int) -> dpcov.Release:
+    return dpcov.release(people(seed), schema=SCHEMA, mechanism=mechanism, rho=rho, seed=noise)
+
+
+@pytest.fixture(scope="module")
+def like() -> dpcov.Release:
+    return released(0, "gaussian", 1e6, 0)
+
+
+def test_rows_like_a_release_have_whole_levels_and_about_its_moments(like):
+    rows = rows_like(like, SCHEMA, 20_000, np.random.default_rng(1))
+    flags = np.array([feature.is_indicator for feature in SCHEMA.features])
+    assert np.isin(rows[:, flags], (0.0, 1.0)).all()
+    assert (rows >= -1).all()
+    assert (rows <= 1).all()
+    names = [feature.name for feature in SCHEMA.features]
+    assert not rows[rows[:, names.index("age=(missing)")] == 1, names.index("age")].any()
+    for column, fewest in (("job", 1), ("city", 1), ("age", 0)):
+        at = [f.is_indicator and f.column == column for f in SCHEMA.features]
+        sums = rows[:, at].sum(axis=1)
+        assert (sums.min(), sums.max()) == (fewest, 1)
+    means, covariance = moments_like(like, SCHEMA)
+    scale = np.sqrt(np.maximum(np.diag(covariance), 1e-2))
+    assert np.abs((rows.mean(axis=0) - means) / scale).max() < 0.04
+    off = (np.cov(rows, rowvar=False) - covariance) / np.outer(scale, scale)
+    assert np.abs(off).max() < 0.15
+    assert np.sqrt(np.mean(off**2)) < 0.03
+    apart = covariance / np.outer(scale, scale) - np.diag(np.diag(covariance) / scale**2)
+    assert np.sqrt(np.mean(apart**2)) > 3 * np.sqrt(np.mean(off**2))
+
+
+def test_a_number_that_levels_determine_is_determined_by_those_imagined(like):
+    rows = rows_like(like, SCHEMA, 4000, np.random.default_rng(1))
+    names = [feature.name for feature in SCHEMA.features]
+    rank, pay = rows[:, names.index("rank")], rows[:, names.index("pay")]
+    jobs = rows[:, [names.index(f"job={level}") for level in "abc"]]
+    assert np.abs(rank - jobs @ [-1.0, 0.0, 1.0]).mean() < 0.05
+    fitted = jobs @ np.linalg.lstsq(jobs, pay, rcond=None)[0]
+    assert np.std(pay - fitted) > 0.8 * np.std(pay)
+
+
+def test_rows_like_a_release_are_encoded_as_the_schema_asks(like):
+    document = SCHEMA.model_dump()
+    document["columns"]["pay"] |= {"lower": -90.0, "upper": 270.0}
+    wider = Schema.parse({**document, "columns": dict(reversed(document["columns"].items()))})
+    names = [feature.name for feature in wider.features]
+    pay = rows_like(like, wider, 4000, np.random.default_rng(1))[:, names.index("pay")]
+    assert 90 + 180 * pay.mean() == pytest.approx(people(0)["pay"].mean(), rel=0.05)
+    assert 180 * pay.std() == pytest.approx(people(0)["pay"].std(), rel=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rho", [0.1, 10.0])
+def test_mapped_releases_of_levels_are_predicted_from_a_release_of_a_table_like_theirs(like, rho):
+    rows = Rows(SCHEMA, open_source(people(1), SCHEMA.file, ()))
+    facts = Trials(SCHEMA, rows.second_moments()[0], ROWS, targets_of(SCHEMA, None)).measured(
+        [released(1, "standardized", rho, seed) for seed in range(40)]
+    )
+    planner = _Planner.of(
+        SCHEMA, Neighbors.ADD_REMOVE, Guess(like=like), None, "frobenius", "shrink"
+    )
+    trials = planner.trials(ROWS)
+    means, covariance = moments_like(like, SCHEMA)
+    low = np.array([0.0 if feature.is_indicator else -1.0 for feature in SCHEMA.features])
+    about = pseudo_rows(means, covariance, low, 4000, np.random.default_rng(0))
+    blurred = ImaginedRows(SCHEMA, np.clip(means + about, low, 1.0), ROWS)
+    right, wrong = (
+        tried.errors(mechanism_named("standardized"), ZCDP(rho), Neighbors.ADD_REMOVE, repeats=40)
+        for tried in (trials, replace(trials, door=blurred))
+    )
+    for figure in ("noise", "entry", "correlation", "eigenvalue", "prediction"):
+        assert 1 / 1.3 < getattr(right, figure) / getattr(facts, figure) < 1.3, figure
+        if figure in ("entry", "correlation", "eigenvalue"):
+            assert getattr(wrong, figure) / getattr(facts, figure) > 1.3, figure
+
+
+def test_the_constant_of_rehearsed_rows_is_that_of_the_declared_columns(like, monkeypatch):
+    planner = _Planner.of(
+        SCHEMA, Neighbors.ADD_REMOVE, Guess(like=like), None, "frobenius", "shrink"
+    )
+    trials, truths = planner.trials(ROWS), []
+
+    def measured(self, releases):
+        truths.append(self.moment.lattice)
+        return Trials.measured(self, releases)
+
+    class Recorded(Trials):
+        __slots__ = ()
+
+    monkeypatch.setattr(Recorded, "measured", measured)
+    recorded = Recorded(**{field.name: getattr(trials, field.name) for field in fields(trials)})
+    recorded.errors(mechanism_named("standardized"), ZCDP(1.0), Neighbors.ADD_REMOVE, repeats=1)
+    (truth,) = truths
+    assert (truth.radius, truth.intercept) == (SCHEMA.largest_norm, SCHEMA.intercept)
+    assert trials.door.schema.largest_norm > 1.5 * truth.radius
+
+
+def test_an_imagined_table_like_a_release_has_exactly_its_moment(like):
+    lattice = Lattice.of(SCHEMA)
+    moment = ImaginedTable.of(SCHEMA, lattice, Guess(like=like)).moment(10**6)
+    sums = moment.units[:-1, -1].astype(float) / lattice.intercept_units * lattice.step / 1e6
+    assert sums == pytest.approx(moments_like(like, SCHEMA)[0], abs=1e-6)
