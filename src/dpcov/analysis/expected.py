@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,8 @@ from dpcov.rungs import rungs_of
 from dpcov.samplers.weighted import WeightedSum
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from dpcov.releases import Release
@@ -46,28 +49,49 @@ def expected_correlation_error(
     truth = release.correlation()
     few = len(truth) > MANY_FEATURES
     count = FEW_REPETITIONS if few else REPETITIONS
-    errors = [np.abs(_again(release, draws).correlation() - truth) for _ in range(count)]
+    again = islice(repeated(release, draws), count)
+    errors = [np.abs(one.correlation() - truth) for one in again]
     mean: NDArray[np.float64] = np.mean(errors, axis=0)
     return mean
 
 
-def _again(release: Release, generator: np.random.Generator) -> Release:
-    """A release of the denoised matrix, with fresh simulated noise of the same law."""
+def _units(release: Release) -> NDArray[np.float64]:
+    """The denoised matrix of the mapped rows, in squared lattice units."""
+    return release.mapped(release.second_moment()) / release.lattice.step**2
+
+
+def _parts(release: Release, generator: np.random.Generator) -> NDArray[np.float64] | None:
+    """The same by length of rows, where noise was added to it by length."""
+    if release.rungs is None or not isinstance(release.noise, WeightedSum):
+        return None
+    noisy, laws = parts_of(release.rungs, release.noise, release.shift)
+    return split(noisy, laws, _units(release), generator)
+
+
+def repeated(release: Release, generator: np.random.Generator) -> Iterator[Release]:
+    """Releases of the denoised matrix, with fresh simulated noise of the same law, without end."""
+    parts = _parts(release, generator)
+    while True:
+        yield _again(release, parts, generator)
+
+
+def _again(
+    release: Release, parts: NDArray[np.float64] | None, generator: np.random.Generator
+) -> Release:
     if release.noise is None:
         raise ValueError("the release has no matrix")
-    units = release.mapped(release.second_moment()) / release.lattice.step**2
+    units, step = _units(release), 2.0**-release.shift
     trace = None
     if release.trace_noise is not None:
         trace = round(float(np.trace(units)) + release.trace_noise.simulate(generator))
     again = replace(release, published_trace=trace)
-    if release.rungs is not None and isinstance(release.noise, WeightedSum):
-        parts = split(*parts_of(release.rungs, release.noise, release.shift), units)
+    if parts is not None and isinstance(release.noise, WeightedSum):
         pieces = zip(parts, release.noise.weights, release.noise.terms, strict=True)
         noisy = [part / weight + law.simulate(generator) for part, weight, law in pieces]
-        rungs = np.rint(np.array(noisy) * 2.0**-release.shift).astype(np.int64)
+        rungs = np.rint(np.array(noisy) * step).astype(np.int64)
         again = replace(again, rungs=rungs, published=summed(rungs, rungs_of(release.lattice)))
     else:
-        drawn = (units + release.noise.simulate(generator)) * 2.0**-release.shift
+        drawn = (units + release.noise.simulate(generator)) * step
         again = replace(again, published=np.rint(drawn).astype(np.int64))
     method: Method = release.denoise  # type: ignore[assignment]
     return denoise(again, method, generator=generator)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.analysis.expected import _again
+from dpcov.analysis.expected import repeated
 from dpcov.analysis.features import chosen, position
 from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.analysis.plausible import PlausibleMoments
@@ -96,8 +97,8 @@ def least_risk(
     risk = _sampling_risk(truth, grid, max(1.0, release.count()))
     entries, crosses = _noise(release, targets, features, draws)
     unseen = UNSEEN * math.sqrt(release.lattice.dimension) * entries
-    for _ in range(SIMULATIONS):
-        again = Problem.of(_again(release, draws), targets, features, penalty, intercept=intercept)
+    for made in islice(repeated(release, draws), SIMULATIONS):
+        again = Problem.of(made, targets, features, penalty, intercept=intercept)
         lengths = np.sum(again.solutions(grid) ** 2, axis=(1, 2))
         risk += (_errors(truth, again, grid) + unseen * lengths) / SIMULATIONS
     best = float(grid[int(np.argmin(risk))])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.expected import _again
+from dpcov.analysis.expected import repeated
 from dpcov.analysis.features import chosen
 from dpcov.analysis.graphical_lasso import Solution, graphical_lasso
 from dpcov.analysis.moments import Moments, require_matrix
@@ -338,8 +339,7 @@ def _shares(
     """(p, p) share of simulated releases with each edge."""
     present = np.zeros_like(problem.matrix)
     names = [release.columns[j] for j in problem.at]
-    for _ in range(draws):
-        simulated = _again(release, generator)
+    for simulated in islice(repeated(release, generator), draws):
         again = _Problem.of(simulated, names, correlation=problem.correlation, flat=[])
         optimum = again.solution(fit.alpha, fit.optimum).optimum
         present += optimum.precision != 0
