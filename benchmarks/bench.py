@@ -32,6 +32,7 @@ FLOOR_SHAPES = {(100_000, 1000): 20_000}  # rows of a group
 WIDE = (100_000, 2000)
 FLOOR_BAR = 1.4
 WORKERS_BAR = 0.65
+LENGTHS_BAR = 3.0
 CHUNK = 200_000
 DPCOV = Path(sys.executable).with_name("dpcov")
 
@@ -118,6 +119,14 @@ def least_between(path: Path, case: str) -> Any:
     least, floor = (min(run[k] for run in runs) for k in (0, 1))
     metric = "CPU seconds of decode + one rounding pass + syrk against decode + syrk"
     return row(case, metric, least, floor, FLOOR_BAR, True)
+
+
+def lengths(path: Path, case: str) -> Any:
+    """What moments by length of rows cost beside one moment of all."""
+    runs = [[measure(job, path)["cpu"] for job in ("by_length", "exact")] for _ in range(3)]
+    found, one = (min(run[k] for run in runs) for k in (0, 1))
+    metric = "CPU seconds of moments by length of rows against one moment"
+    return row(case, metric, found, one, LENGTHS_BAR, found <= LENGTHS_BAR * one)
 
 
 def parts(path: Path, case: str) -> list[dict[str, Any]]:
@@ -261,6 +270,7 @@ def main() -> int:
             rows += compare(path, case, "plain", 1.2, memory_bar)
             rows += against_floor(path, case)
             rows.append(least_between(path, case))
+            rows.append(lengths(path, case))
             spent += parts(path, case)
             if d == 20:
                 rows += against_pandas(path, case)

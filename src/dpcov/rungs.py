@@ -72,7 +72,7 @@ def shared(
     Columns r with ||r||^2 <= 2^40 share, where the shares of a row w in its rungs P add up to at
     most 1, and the sum of P share to at most ||w||^2: certified, not supposed.
     """
-    lengths = np.square(block).sum(axis=0)
+    lengths = _squared_lengths(block)
     for at, (upper, lower) in enumerate(itertools.pairwise((*rungs, 0))):
         here = np.flatnonzero((lengths > lower) & (lengths <= upper))
         if not here.size:
@@ -94,13 +94,21 @@ def _part(
     Toward 0 where the share is so small that the nearest could be longer than the certificate.
     """
     shares = covered / gap
-    scaled = rows * np.sqrt(shares * WHOLE / squared)
+    part: NDArray[np.float64] = rows * np.sqrt(shares * WHOLE / squared)
+    np.rint(part, out=part)
     limits = shares * (SQUARED_SIDE * WITHIN)
-    part: NDArray[np.float64] = np.rint(scaled)
-    long = ~(np.square(part).sum(axis=0) <= limits)
-    part[:, long] = np.trunc(scaled[:, long])
-    part[:, ~(np.square(part).sum(axis=0) <= limits)] = 0.0
+    long = np.flatnonzero(~(_squared_lengths(part) <= limits))
+    if long.size:
+        inward = np.trunc(rows[:, long] * np.sqrt(shares[long] * WHOLE / squared[long]))
+        inward[:, ~(_squared_lengths(inward) <= limits[long])] = 0.0
+        part[:, long] = inward
     return part
+
+
+def _squared_lengths(block: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of the columns of a (d, m) block of integers; exact up to 2^53, whatever the order."""
+    lengths: NDArray[np.float64] = np.einsum("ij,ij->j", block, block)
+    return lengths
 
 
 class RungSum:
@@ -115,7 +123,7 @@ class RungSum:
 
     def add(self, block: NDArray[np.float64]) -> None:
         """Add the rows of a (d, m) block of integer-valued floats."""
-        self._trace += int(np.square(block).sum())
+        self._trace += int(_squared_lengths(block).sum())
         for at, part in shared(block, self._rungs):
             self._moments[at].add(part)
 
