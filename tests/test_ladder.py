@@ -22,7 +22,7 @@ from dpcov.mechanisms.ladder import Calibration, summed
 from dpcov.moment import UNITS_PER_RADIUS, Lattice
 from dpcov.privacy import ZCDP, ApproxDP, Budget, Neighbors, PureDP, Unit
 from dpcov.releases import Release
-from dpcov.rungs import WHOLE, RungSum, rungs_of, shared
+from dpcov.rungs import WHOLE, RungSum, _certified, rungs_of, shared
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
@@ -31,14 +31,26 @@ SIDE = UNITS_PER_RADIUS
 LATTICES = [Lattice(3, 1.0), Lattice(3, 1.0, 0.3), Lattice(3, 1.0, 0.6), Lattice(2, 5.0, 0.05)]
 
 
-@pytest.mark.parametrize("lattice", LATTICES, ids=lambda lattice: str(lattice.intercept))
-def test_rungs_descend_from_the_longest_row_to_the_intercept(lattice: Lattice) -> None:
-    rungs = rungs_of(lattice)
-    assert rungs[0] == lattice.bound
-    assert all(low < high for high, low in itertools.pairwise(rungs))
-    assert 1 < len(rungs) <= 5
-    if lattice.intercept_units:
-        assert rungs[-1] == lattice.intercept_units**2
+def test_rungs_descend_by_quarters_from_the_longest_row_to_the_intercept() -> None:
+    whole = 2**40
+    assert rungs_of(Lattice(3, 1.0)) == (whole, whole // 4, whole // 16, whole // 64)
+    short, middle, long = 52_429**2, 314_573**2, 629_146**2  # intercepts of .05, .3 and .6
+    assert rungs_of(Lattice(2, 5.0, 0.05)) == (
+        *((whole + short) // 4**k for k in range(4)),
+        short,
+    )
+    assert rungs_of(Lattice(3, 1.0, 0.3)) == (whole + middle, (whole + middle) // 4, middle)
+    assert rungs_of(Lattice(3, 1.0, 0.6)) == (whole + long, long)
+
+
+def test_what_certifies_a_row_is_never_above_its_share_and_hardly_below() -> None:
+    generator = np.random.default_rng(1)
+    gaps = generator.integers(2**10, 2**41, 3000)
+    covered = (gaps * generator.random(3000)).astype(np.int64)
+    limits = _certified(covered / gaps)
+    for limit, part, gap in zip(limits.tolist(), covered.tolist(), gaps.tolist(), strict=True):
+        exact = Fraction(part * SIDE**2, gap)
+        assert exact * (1 - Fraction(1, 2**48)) <= Fraction(limit) <= exact
 
 
 def shares(squared: int, rungs: tuple[int, ...]) -> list[Fraction]:
@@ -124,8 +136,12 @@ def test_a_row_has_the_same_parts_in_any_block() -> None:
     apart[0].merge(apart[1])
     packed = RungSum(rungs, lattice.dimension)
     packed.add_packed(whole.packed())
+    units, trace = whole.total()
+    for at in range(len(rungs)):
+        parts = [part.astype(int) for to, part in shared(block, rungs) if to == at]
+        assert np.array_equal(units[at], sum(part @ part.T for part in parts))
     for other in (apart[0], packed):
-        (units, trace), (found, sum_) = whole.total(), other.total()
+        found, sum_ = other.total()
         assert trace == sum_ == int(np.square(block).sum())
         assert all(np.array_equal(a, b) for a, b in zip(units, found, strict=True))
 

@@ -187,7 +187,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         *BATTERY,
     ),
     "src/dpcov/rungs.py": (
-        "tests/test_ladder.py::test_rungs_descend_from_the_longest_row_to_the_intercept",
+        "tests/test_ladder.py::"
+        "test_rungs_descend_by_quarters_from_the_longest_row_to_the_intercept",
+        "tests/test_ladder.py::test_what_certifies_a_row_is_never_above_its_share_and_hardly_below",
         "tests/test_ladder.py::"
         "test_every_row_is_certified_within_its_shares_and_loses_next_to_nothing",
         "tests/test_ladder.py::test_a_certificate_that_is_not_kept_leaves_nothing",

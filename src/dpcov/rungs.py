@@ -96,13 +96,19 @@ def _part(
     shares = covered / gap
     part: NDArray[np.float64] = rows * np.sqrt(shares * WHOLE / squared)
     np.rint(part, out=part)
-    limits = shares * (SQUARED_SIDE * WITHIN)
+    limits = _certified(shares)
     long = np.flatnonzero(~(_squared_lengths(part) <= limits))
     if long.size:
         inward = np.trunc(rows[:, long] * np.sqrt(shares[long] * WHOLE / squared[long]))
         inward[:, ~(_squared_lengths(inward) <= limits[long])] = 0.0
         part[:, long] = inward
     return part
+
+
+def _certified(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """At most 2^40 times the exact share, of which `shares` are correctly rounded."""
+    limits: NDArray[np.float64] = shares * (SQUARED_SIDE * WITHIN)
+    return limits
 
 
 def _squared_lengths(block: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -130,8 +136,8 @@ class RungSum:
     def merge(self, other: RungSum) -> None:
         """Add another's sums to this one."""
         self._trace += other._trace
-        for mine, theirs in zip(self._moments, other._moments, strict=True):
-            mine.merge(theirs)
+        for at, theirs in enumerate(other._moments):
+            self._moments[at].merge(theirs)
 
     def packed(self) -> NDArray[np.int64]:
         """Limbs of all sums, to be added to those of up to 2^30 others."""
@@ -141,10 +147,8 @@ class RungSum:
     def add_packed(self, limbs: NDArray[np.int64]) -> None:
         """Add a sum of `packed` limbs to this one."""
         self._trace += (int(limbs[0]) << TRACE_BITS) + int(limbs[1])
-        for moment, part in zip(
-            self._moments, np.split(limbs[2:], len(self._moments)), strict=True
-        ):
-            moment.add_packed(part)
+        for at, part in enumerate(np.split(limbs[2:], len(self._moments))):
+            self._moments[at].add_packed(part)
 
     def total(self) -> tuple[tuple[NDArray[np.object_], ...], int]:
         """The sum of each rung as Python integers, and the trace."""
