@@ -18,12 +18,14 @@ from dpcov.denoise.rungs import combined
 from dpcov.entropy import Entropy, simulation_generator
 from dpcov.errors import MechanismError, ReleaseError
 from dpcov.mechanisms import Gaussian, Ladder
+from dpcov.mechanisms.additive import coarse, shift_for
 from dpcov.mechanisms.ladder import Calibration, summed
 from dpcov.moment import UNITS_PER_RADIUS, Lattice
-from dpcov.privacy import ZCDP, ApproxDP, Budget, Neighbors, PureDP, Unit
+from dpcov.privacy import ZCDP, ApproxDP, Budget, Neighbors, PureDP, Unit, gaussian_mu
 from dpcov.releases import Release
 from dpcov.rungs import WHOLE, RungSum, _certified, rungs_of, shared
 from dpcov.samplers.orthogonal import GaussianOrthogonal
+from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
 
@@ -180,7 +182,7 @@ def largest_loss(laws: Calibration, budget: Budget, lattice: Lattice, sides: int
     return max(loss(laws, budget, x, y, lattice) for x in lengths for y in others)
 
 
-BUDGETS: list[Budget] = [PureDP(1.0), ZCDP(0.5)]
+BUDGETS: list[Budget] = [PureDP(0.5), ZCDP(0.25)]
 
 
 @pytest.mark.parametrize("lattice", LATTICES, ids=lambda lattice: str(lattice.intercept))
@@ -409,3 +411,66 @@ def test_the_public_gate_spends_all_on_the_trace() -> None:
     assert made.trace_noise is not None
     alone = Ladder().calibrate(made.lattice, PureDP(0.1), Neighbors.REPLACE_ONE).trace_alone
     assert made.trace_noise == alone
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+def test_a_trace_that_is_released_alone_has_the_whole_budget(neighbors: Neighbors) -> None:
+    for lattice in (LATTICES[1], replace(LATTICES[1], unit=Unit("person", 3))):
+        alone = Ladder().calibrate(lattice, PureDP(0.5), neighbors).trace_alone
+        assert alone == ScalarLaplace(Fraction(lattice.unit_bound) * 2)
+        alone = Ladder().calibrate(lattice, ZCDP(0.25), neighbors).trace_alone
+        assert alone == ScalarGaussian(Fraction(lattice.unit_bound) ** 2 * 2)
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+def test_for_a_delta_variances_are_those_of_mu_and_8_more(neighbors: Neighbors) -> None:
+    lattice, epsilon, delta = Lattice(100, 1.0, 0.3), 1.0, 1e-6
+    laws = Ladder().calibrate(lattice, ApproxDP(epsilon, delta), neighbors)
+    mu = Fraction(gaussian_mu(epsilon * (1 - 1e-12), delta))
+    share, sides, bound = Fraction(1, 10), neighbors.sides, lattice.bound
+    for law, rung in zip(laws.rungs, laws.squared, strict=True):
+        part = Fraction(rung, bound)
+        left = 1 - share * (part if sides == 1 else 1 - part) ** 2
+        assert law.variance == sides * SIDE**4 / (mu**2 * left) + 8  # type: ignore[attr-defined]
+    assert laws.trace == ScalarGaussian(sides * Fraction(bound) ** 2 / (mu**2 * share) + 8)
+    assert laws.trace_alone == ScalarGaussian(Fraction(bound) ** 2 / mu**2 + 8)
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: type(budget).__name__)
+def test_what_is_published_is_the_exact_answer_plus_draws_of_the_stated_laws(
+    budget: Budget,
+) -> None:
+    mechanism = Ladder(trace_share=0.9)
+    rows = open_rows(table(), Schema.from_bounds(-1.0, 1.0, tuple("abcd")))
+    laws = mechanism.calibrate(rows.lattice(), budget, Neighbors.REPLACE_ONE)
+    for opened in (rows, open_rows(table(n=1), rows.schema)):
+        made = mechanism(
+            opened, budget=budget, neighbors=Neighbors.REPLACE_ONE, entropy=Entropy.seeded(4)
+        )
+        again, found = Entropy.seeded(4), opened.rung_moments()
+        draws = [law.sample(again) for law in laws.rungs]
+        of_trace, alone = laws.trace.sample(again), laws.trace_alone.sample(again)
+        if made.published is None:
+            assert opened is not rows
+            assert made.published_trace == found.trace + alone
+            continue
+        assert made.shift == shift_for(min(law.spread for law in laws.rungs))
+        assert made.shift != shift_for(max(law.spread for law in laws.rungs))
+        assert made.published_trace == found.trace + of_trace
+        assert made.rungs is not None
+        for rung, units, noise in zip(made.rungs, found.units, draws, strict=True):
+            assert np.array_equal(rung, coarse(units + noise, made.shift))
+    assert made.published is None
+
+
+def test_noise_that_64_bits_can_not_hold_is_refused() -> None:
+    laws = Ladder().calibrate(LATTICES[1], PureDP(1.0), Neighbors.ADD_REMOVE)
+    huge = ScalarLaplace(Fraction(2**80))
+    for change in (
+        {"trace": huge},
+        {"trace_alone": huge},
+        {"rungs": tuple(law.rescaled(1e12) for law in laws.rungs)},
+    ):
+        with pytest.raises(MechanismError):
+            replace(laws, **change)
+    assert Ladder().passes == 1

@@ -183,7 +183,11 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_ladder.py::test_what_is_published_is_the_weighted_sum_of_the_rungs",
         "tests/test_ladder.py::test_a_share_without_a_meaning_is_refused",
         "tests/test_ladder.py::test_the_public_gate_spends_all_on_the_trace",
-        "tests/test_ladder.py::test_the_noise_of_the_sum_has_the_stated_size",
+        "tests/test_ladder.py::test_a_trace_that_is_released_alone_has_the_whole_budget",
+        "tests/test_ladder.py::test_for_a_delta_variances_are_those_of_mu_and_8_more",
+        "tests/test_ladder.py::"
+        "test_what_is_published_is_the_exact_answer_plus_draws_of_the_stated_laws",
+        "tests/test_ladder.py::test_noise_that_64_bits_can_not_hold_is_refused",
         *BATTERY,
     ),
     "src/dpcov/rungs.py": (

@@ -101,7 +101,8 @@ class Ladder:
     ----------
     trace_share : float in (0, 1), public
         How much less noise there would be without the trace: share f of the above. It is taken from
-        the longest rungs under add/remove, from the shortest under replace-one.
+        the longest rungs under add/remove, from the shortest under replace-one; there f is 4 / d,
+        at most 1 / 2, where that is more: of few columns the diagonal tells the trace no better.
 
     Returns
     -------
@@ -162,7 +163,7 @@ class Ladder:
 
     def _laplace(self, lattice: Lattice, guarantee: Guarantee) -> Calibration:
         """Pure, and so for any delta."""
-        epsilon, share = pure_epsilon(self.name, guarantee.budget), exact(self.trace_share)
+        epsilon, share = pure_epsilon(self.name, guarantee.budget), self._share(lattice, guarantee)
         sides, k = guarantee.neighbors.sides, lattice.unit.max_rows
 
         def left(squared: int) -> Fraction:
@@ -183,7 +184,7 @@ class Ladder:
 
     def _gaussian(self, lattice: Lattice, guarantee: Guarantee) -> Calibration:
         rho, extra = gaussian.concentration(self.name, guarantee.budget)
-        share = exact(self.trace_share)
+        share = self._share(lattice, guarantee)
         sides, k = guarantee.neighbors.sides, lattice.unit.max_rows
         halved = 2 * rho / sides
 
@@ -201,6 +202,13 @@ class Ladder:
             ScalarGaussian(single / (halved * share) + extra),
             ScalarGaussian(single / (2 * rho) + extra),
         )
+
+    def _share(self, lattice: Lattice, guarantee: Guarantee) -> Fraction:
+        """The share f of the trace; see `trace_share`."""
+        share = exact(self.trace_share)
+        if guarantee.neighbors == Neighbors.REPLACE_ONE:
+            share = max(share, min(Fraction(1, 2), Fraction(4, lattice.dimension)))
+        return share
 
     def __call__(
         self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
