@@ -88,3 +88,16 @@ def test_noise_of_one_term_that_64_bits_can_not_hold_is_refused():
     WeightedSum((1.0, 0.0), (fits, fits)).require_drawable()
     with pytest.raises(MechanismError):
         WeightedSum((1.0, 0.0), (fits, does_not)).require_drawable()
+
+
+def test_the_spread_is_the_root_of_the_sum_of_squares():
+    law = WeightedSum((3.0, -4.0), (WishartDifference(D, 3.0), WishartDifference(D, 3.0)))
+    assert law.spread == 15.0
+    assert law.rotation_invariant
+
+
+def test_drawn_sums_are_rounded_down_from_exact_ones():
+    law = WeightedSum((0.5, 0.25), (WishartDifference(D, 1e9), WishartDifference(D, 1e9)))
+    again = Entropy.seeded(3)
+    first, second = (term.sample(again).astype(object) for term in law.terms)
+    assert np.array_equal(law.sample(Entropy.seeded(3)), (2 * first + second) // 4)
