@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from dpcov.entropy import Entropy
     from dpcov.mechanisms import Calibrated
 
-    Matrix = NDArray[np.float64]
 
 Law = TypeVar("Law", bound="Calibrated")
 

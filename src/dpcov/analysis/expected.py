@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from dpcov.releases import Release
 
+    Matrix = NDArray[np.float64]
+
 REPETITIONS = 20
 FEW_REPETITIONS = 5
 MANY_FEATURES = 200
@@ -55,32 +57,29 @@ def expected_correlation_error(
     return mean
 
 
-def _units(release: Release) -> NDArray[np.float64]:
-    """The denoised matrix of the mapped rows, in squared lattice units."""
-    return release.mapped(release.second_moment()) / release.lattice.step**2
-
-
-def _parts(release: Release, generator: np.random.Generator) -> NDArray[np.float64] | None:
-    """The same by length of rows, where noise was added to it by length."""
+def _parts(release: Release, units: Matrix, generator: np.random.Generator) -> Matrix | None:
+    """The matrix by length of rows, where noise was added to it by length."""
     if release.rungs is None or not isinstance(release.noise, WeightedSum):
         return None
     noisy, laws = parts_of(release.rungs, release.noise, release.shift)
-    return split(noisy, laws, _units(release), generator)
+    return split(noisy, laws, units, generator)
 
 
 def repeated(release: Release, generator: np.random.Generator) -> Iterator[Release]:
     """Releases of the denoised matrix, with fresh simulated noise of the same law, without end."""
-    parts = _parts(release, generator)
+    units = release.mapped(release.second_moment()) / release.lattice.step**2
+    parts = _parts(release, units, generator)
     while True:
-        yield _again(release, parts, generator)
+        yield _again(release, units, parts, generator)
 
 
 def _again(
-    release: Release, parts: NDArray[np.float64] | None, generator: np.random.Generator
+    release: Release, units: Matrix, parts: Matrix | None, generator: np.random.Generator
 ) -> Release:
+    """One of them; `units` is the matrix in squared lattice units, of the mapped rows."""
     if release.noise is None:
         raise ValueError("the release has no matrix")
-    units, step = _units(release), 2.0**-release.shift
+    step = 2.0**-release.shift
     trace = None
     if release.trace_noise is not None:
         trace = round(float(np.trace(units)) + release.trace_noise.simulate(generator))

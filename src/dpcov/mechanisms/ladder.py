@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dpcov.errors import MechanismError
-from dpcov.mechanisms import additive, gaussian
+from dpcov.mechanisms import additive, gaussian, spectral
 from dpcov.mechanisms.nuclear_laplace import pure_noise
-from dpcov.mechanisms.pure import pure_epsilon
+from dpcov.mechanisms.pure import by_budget, float_scale, pure_epsilon
 from dpcov.moment import UNITS_PER_RADIUS
-from dpcov.privacy import ApproxDP, Guarantee, Neighbors, PureDP, exact, upper_float
+from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.releases import Release
 from dpcov.rungs import WHOLE, rungs_of
 from dpcov.samplers.orthogonal import GaussianOrthogonal
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from dpcov.sources.rows import Rows
 
 SQUARED_SIDE = UNITS_PER_RADIUS**2
-LARGEST = Fraction(2**65)  # scale that float64 is asked to hold; refused by far
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +61,7 @@ class Ladder:
     r"""Second moments of directions by length of rows, plus noise; for any budget.
 
     For tables whose rows differ in length, as nearly all do, or that are shorter than the schema
-    allows. One moment is released for each of up to four lengths (rungs), and the noise of the
+    allows. One moment is released for each of up to five lengths (rungs), and the noise of the
     short ones is as small as they are. Denoising puts them together (`dpcov.denoise.rungs`).
 
     Guarantee
@@ -117,7 +114,7 @@ class Ladder:
     Cost
     ----
     One pass over the data (two with persons), with twice the products of one second moment; the
-    noise of up to four.
+    noise of up to five.
 
     Source
     ------
@@ -141,10 +138,7 @@ class Ladder:
     source: ClassVar[str] = "dpcov"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.trace_share, int | float) or not 0 < self.trace_share < 1:
-            raise MechanismError(
-                f"trace_share must be above 0 and below 1, not {self.trace_share!r}."
-            )
+        spectral.check_share("trace_share", self.trace_share)
 
     @property
     def passes(self) -> int:
@@ -152,31 +146,23 @@ class Ladder:
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
         guarantee = Guarantee(budget, Neighbors(neighbors), lattice.unit)
-        if isinstance(budget, PureDP):
-            return self._laplace(lattice, guarantee)
-        made = self._gaussian(lattice, guarantee)
-        if isinstance(budget, ApproxDP):
-            with suppress(MechanismError):
-                laplace = self._laplace(lattice, guarantee)
-                return min(laplace, made, key=lambda laws: laws.matrix.frobenius_squared)
-        return made
+        return by_budget(
+            budget,
+            lambda: self._laplace(lattice, guarantee),
+            lambda: self._gaussian(lattice, guarantee),
+            lambda laws: laws.matrix.frobenius_squared,
+        )
 
     def _laplace(self, lattice: Lattice, guarantee: Guarantee) -> Calibration:
         """Pure, and so for any delta."""
         epsilon, share = pure_epsilon(self.name, guarantee.budget), self._share(lattice, guarantee)
         sides, k = guarantee.neighbors.sides, lattice.unit.max_rows
-
-        def left(squared: int) -> Fraction:
-            part = Fraction(squared, lattice.bound)
-            return 1 - share * (part if sides == 1 else 1 - part)
-
         squared = rungs_of(lattice)
-        scales = [k * sides * SQUARED_SIDE / (epsilon * left(rung)) for rung in squared]
+        left = [1 - share * part for part in _taken(lattice, guarantee.neighbors)]
+        scales = [k * sides * SQUARED_SIDE / (epsilon * rest) for rest in left]
         return Calibration(
             guarantee,
-            tuple(
-                pure_noise(lattice.dimension, upper_float(min(scale, LARGEST))) for scale in scales
-            ),
+            tuple(pure_noise(lattice.dimension, float_scale(scale)) for scale in scales),
             squared,
             ScalarLaplace(sides * lattice.unit_bound / (share * epsilon)),
             ScalarLaplace(lattice.unit_bound / epsilon),
@@ -187,14 +173,10 @@ class Ladder:
         share = self._share(lattice, guarantee)
         sides, k = guarantee.neighbors.sides, lattice.unit.max_rows
         halved = 2 * rho / sides
-
-        def left(squared: int) -> Fraction:
-            part = Fraction(squared, lattice.bound)
-            return 1 - share * (part if sides == 1 else 1 - part) ** 2
-
         squared = rungs_of(lattice)
+        left = [1 - share * part**2 for part in _taken(lattice, guarantee.neighbors)]
         whole, single = (k * SQUARED_SIDE) ** 2, lattice.unit_bound**2
-        variances = [whole / (halved * left(rung)) + extra for rung in squared]
+        variances = [whole / (halved * rest) + extra for rest in left]
         return Calibration(
             guarantee,
             tuple(GaussianOrthogonal(lattice.dimension, variance) for variance in variances),
@@ -244,6 +226,12 @@ class Ladder:
             reproducible=entropy.reproducible,
             rungs=noisy,
         )
+
+
+def _taken(lattice: Lattice, neighbors: Neighbors) -> list[Fraction]:
+    """For each rung the part of `trace_share` that it gives: p_j, or 1 - p_j (`Ladder`)."""
+    parts = [Fraction(squared, lattice.bound) for squared in rungs_of(lattice)]
+    return parts if neighbors == Neighbors.ADD_REMOVE else [1 - part for part in parts]
 
 
 def summed(rungs: NDArray[np.int64], squared: tuple[int, ...]) -> NDArray[np.int64]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from dpcov.samplers import MatrixLaw
 
 
+Laws = TypeVar("Laws")
+
+
 def pure_epsilon(name: str, budget: Budget) -> Fraction:
     """Epsilon of a pure or an (epsilon, delta) budget, as stated; the mechanism spends no delta."""
     if not isinstance(budget, PureDP | ApproxDP):
@@ -26,6 +30,27 @@ def pure_epsilon(name: str, budget: Budget) -> Fraction:
             f"{name} is calibrated by epsilon. Give epsilon, or choose gaussian for rho."
         )
     return exact(budget.epsilon)
+
+
+def float_scale(scale: Fraction) -> float:
+    """The scale rounded up, within what float64 holds; samplers refuse far smaller ones."""
+    return upper_float(min(scale, Fraction(2**65)))
+
+
+def by_budget(
+    budget: Budget,
+    laplace: Callable[[], Laws],
+    gaussian: Callable[[], Laws],
+    squared_noise: Callable[[Laws], float],
+) -> Laws:
+    """Laplace noise for a pure budget, Gaussian for rho, for a delta whichever is less."""
+    if isinstance(budget, PureDP):
+        return laplace()
+    made = gaussian()
+    if isinstance(budget, ApproxDP):
+        with suppress(MechanismError):
+            return min(laplace(), made, key=squared_noise)
+    return made
 
 
 def nuclear_calibration(
@@ -49,7 +74,7 @@ def nuclear_calibration(
     has_trace = lattice.dimension > 1 and trace_epsilon > 0
     return additive.Calibration(
         guarantee=Guarantee(PureDP(float(epsilon + for_radius)), neighbors, lattice.unit),
-        matrix=law(lattice.dimension, upper_float(min(scale, Fraction(2**65)))),
+        matrix=law(lattice.dimension, float_scale(scale)),
         trace=ScalarLaplace(lattice.unit_bound / trace_epsilon) if has_trace else None,
         trace_alone=ScalarLaplace(lattice.unit_bound / epsilon),
         counts=laplace_counts(lattice, neighbors, for_radius),

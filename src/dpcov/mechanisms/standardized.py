@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
@@ -15,10 +14,10 @@ from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import additive, gaussian, spectral
 from dpcov.mechanisms.mapped import private_radius, release_at
 from dpcov.mechanisms.nuclear_laplace import pure_noise
-from dpcov.mechanisms.pure import nuclear_calibration, pure_epsilon
+from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon
 from dpcov.mechanisms.radius import count_law
 from dpcov.moment import UNITS_PER_RADIUS
-from dpcov.privacy import ApproxDP, Guarantee, Neighbors, PureDP, exact
+from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 
 if TYPE_CHECKING:
@@ -178,13 +177,12 @@ class Standardized:
                 "Give the schema an intercept (the default is 0.3), or choose another mechanism."
             )
         guarantee = Guarantee(budget, Neighbors(neighbors), lattice.unit)
-        if isinstance(budget, PureDP):
-            return self._laplace(lattice, guarantee)
-        made = self._gaussian(lattice, guarantee)
-        if isinstance(budget, ApproxDP):
-            with suppress(MechanismError):
-                return min(self._laplace(lattice, guarantee), made, key=_noise)
-        return made
+        return by_budget(
+            budget,
+            lambda: self._laplace(lattice, guarantee),
+            lambda: self._gaussian(lattice, guarantee),
+            _noise,
+        )
 
     def _laplace(self, lattice: Lattice, guarantee: Guarantee) -> Calibration:
         """Pure, and so for any delta."""
