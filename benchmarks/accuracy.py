@@ -18,6 +18,7 @@ from dpcov.mechanisms import Mechanism
 from dpcov.moment import SecondMoment
 from dpcov.planning import choose
 from dpcov.privacy import ZCDP, Budget, Neighbors, PureDP
+from dpcov.rungs import RungMoments
 from dpcov.schema import Schema
 from dpcov.sources.array import ArraySource
 from dpcov.sources.rows import Rows
@@ -49,6 +50,12 @@ class RememberedRows(Rows):
         super().__init__(*door, **options)
         self.answers: dict[float | None, list[SecondMoment]] = {}
         self.counts: dict[tuple[float, ...], Any] = {}
+        self.rungs: RungMoments | None = None
+
+    def rung_moments(self) -> RungMoments:
+        if self.rungs is None:
+            self.rungs = super().rung_moments()
+        return self.rungs
 
     def second_moments(self, *, radius: float | None = None, **query: Any) -> list[SecondMoment]:
         if query:

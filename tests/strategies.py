@@ -155,10 +155,11 @@ _LEVELS = (
     st.booleans() | st.integers(-5, 5) | st.floats(-2, 2) | st.sampled_from(["a", "NA", "x y"])
 )
 _CATEGORICAL = st.builds(
-    lambda levels, other, missing: categorical(*levels, other=other, missing=missing),
+    lambda levels, policy: categorical(*levels, other=policy[0], missing=policy[1]),
     st.lists(_LEVELS, min_size=1, max_size=4, unique_by=level_text),
-    st.booleans(),
-    st.sampled_from(["zeros", "level"]),
+    st.sampled_from(
+        [(False, "zeros"), (False, "level"), (True, "zeros"), (True, "level"), (True, "other")]
+    ),
 )
 DECLARATIONS = _NUMERIC | _CATEGORICAL
 MISSING = st.sampled_from([(), ("",), ("", "NA", "-999"), ("nan",), ("0", "true")])

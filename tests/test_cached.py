@@ -24,6 +24,7 @@ COLUMNS = {
     "a": numeric(0, 10, missing="level"),
     "b": categorical("x", 2, True, "\0", other=True, missing="level"),
     "c": categorical("x", "y"),
+    "d": categorical("x", "y", other=True, missing="other"),
 }
 SCHEMA = Schema.parse(
     {"columns": COLUMNS, "missing": ["", "NA", "-9"], "weight": {"column": "w", "maximum": 3}}
@@ -37,9 +38,10 @@ def path(tmp_path) -> Path:
     a = rng.choice(["1", "2.5", "NA", "", "x", "1e3", "-9.0"], LINES)
     b = rng.choice(["x", "2", "2.0", "TRUE", "other", "", "\0"], LINES)
     c, w = rng.choice(["x", "y", "z", "NA"], LINES), rng.choice(["1", "2", "", "9"], LINES)
-    lines = [",".join(cells) for cells in zip(a, b, c, w, map(str, range(LINES)), strict=True)]
+    d, n = rng.choice(["x", "y", "z", "NA", ""], LINES), map(str, range(LINES))
+    lines = [",".join(cells) for cells in zip(a, b, c, d, w, n, strict=True)]
     ids = [f"{line},p{i % 700}" for i, line in enumerate(lines)]
-    (tmp_path / "t.csv").write_text("\n".join(["a,b,c,w,n,id", *ids]) + "\n")
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,c,d,w,n,id", *ids]) + "\n")
     return tmp_path / "t.csv"
 
 

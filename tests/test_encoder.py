@@ -261,11 +261,14 @@ def test_a_level_declared_as_text_is_met_by_its_text_only():
         ({"other": True}, [0, UNIT], [0, 0]),
         ({"missing": "level"}, [0, 0], [0, UNIT]),
         ({"other": True, "missing": "level"}, [0, UNIT, 0], [0, 0, UNIT]),
+        ({"other": True, "missing": "other"}, [0, UNIT], [0, UNIT]),
     ],
 )
 def test_undeclared_and_missing_levels_follow_their_policies(policy, undeclared, absent):
-    cells = pa.array(["b", None, ""])
-    assert column(categorical("a", **policy), cells) == [undeclared, absent, absent]
+    cells, declared = pa.array(["b", None, ""]), categorical("a", **policy)
+    assert column(declared, cells) == [undeclared, absent, absent]
+    assert column(declared, cells.dictionary_encode()) == [undeclared, absent, absent]
+    assert Categorical(**declared).is_full == all(map(any, (undeclared, absent)))
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,10 @@ import pytest
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import Gaussian, MatrixLaplace, NuclearLaplace
 from dpcov.moment import Lattice
-from dpcov.planning import expected_noise, least_noise
+from dpcov.planning import choose, expected_noise, least_noise
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
+from dpcov.schema import Schema
+from strategies import categorical, numeric
 
 BUDGETS = [
     (NuclearLaplace(), PureDP(0.5)),
@@ -87,3 +89,20 @@ def test_a_mechanism_whose_noise_does_not_fit_64_bits_is_not_chosen():
     assert isinstance(least_noise(grid, budget, Neighbors.ADD_REMOVE).mechanism, Gaussian)
     with pytest.raises(MechanismError, match="larger"):
         least_noise(grid, ApproxDP(1e-12, 1e-9), Neighbors.ADD_REMOVE)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "levels", "name"),
+    [
+        (1, 0, "nuclear-laplace"),
+        (2, 0, "ladder"),
+        (2, 1, "ladder"),
+        (2, 2, "nuclear-laplace"),
+        (0, 2, "nuclear-laplace"),
+    ],
+)
+def test_rows_that_levels_make_about_as_long_get_one_matrix(numbers, levels, name):
+    columns = {f"x{j}": numeric(0, 1) for j in range(numbers)}
+    columns |= {f"c{j}": categorical("a", "b") for j in range(levels)}
+    schema = Schema.parse({"columns": columns, "intercept": 0})
+    assert choose(schema, PureDP(1.0), Neighbors.ADD_REMOVE).mechanism.name == name

@@ -94,6 +94,7 @@ def test_the_default_radius_is_the_largest_norm_and_the_default_unit_a_row():
         ({"columns": {"c": categorical("a", " a ")}}, "declared twice"),
         ({"columns": {"c": categorical(1, 1.0)}}, "declared twice"),
         ({"columns": {"c": categorical(True, "true")}}, "declared twice"),
+        ({"columns": {"c": categorical("a", missing="other")}}, "needs other = true"),
         ({"columns": {"c": categorical("(other)", other=True)}}, "same name"),
         ({"columns": {"a": categorical("b=c"), "a=b": categorical("c")}}, "same name"),
         ({"columns": {"c": categorical(*range(MAX_FEATURES + 1))}}, "more than 8191"),

@@ -103,16 +103,13 @@ def numbers_of(values: pa.Array, missing: tuple[str, ...]) -> NDArray[np.float64
 
 def codes_of(values: pa.Array, column: Categorical, missing: tuple[str, ...]) -> NDArray[np.int64]:
     """Index of each cell's indicator among `column.labels`, or -1 for none."""
-    absent = len(column.labels) - 1 if column.missing == "level" else -1
     if (parts := distinct(values)) is not None:
-        known: NDArray[np.int64] = np.append(codes_of(parts[0], column, missing), absent).take(
-            parts[1]
-        )
-        return known
+        codes = np.append(codes_of(parts[0], column, missing), column.absent)
+        return np.asarray(codes.take(parts[1]))
     values = cells(values, missing)
     codes = _positions(values, column.levels)
     codes[codes < 0] = len(column.levels) if column.other else -1
-    codes[is_missing(values, missing)] = absent
+    codes[is_missing(values, missing)] = column.absent
     return codes
 
 

@@ -19,6 +19,7 @@ from dpcov.mechanisms import (
 )
 from dpcov.mechanisms.nuclear_laplace import PATIENCE
 from dpcov.moment import Lattice
+from dpcov.schema import Categorical
 
 if TYPE_CHECKING:
     from dpcov.privacy import Budget, Neighbors
@@ -63,12 +64,12 @@ def choose(
     """The mechanism to take, from public things alone.
 
     For the Frobenius error of the second moment, `Ladder`, whose noise is as small as the rows are
-    short; `least_noise` where rows can't be told apart (`rungs`), or all are about as long: those
-    of levels alone, and of a single number. Entries relative to the deviations of their columns,
-    correlations and regressions are about rows less their means, which are much shorter: for those
-    goals it is `Standardized`, unless there is no intercept or the data is read only once. Not for
-    the covariance as a whole: clipping at a private radius takes from it what intervals do not know
-    of.
+    short; `least_noise` where rows can't be told apart (`rungs`), or all are about as long: where
+    half of the columns or more have levels, and for a single number. Entries relative to the
+    deviations of their columns, correlations and regressions are about rows less their means, which
+    are much shorter: for those goals it is `Standardized`, unless there is no intercept or the data
+    is read only once. Not for the covariance as a whole: clipping at a private radius takes from it
+    what intervals do not know of.
 
     Raises
     ------
@@ -81,7 +82,9 @@ def choose(
         with suppress(MechanismError):
             mechanism.calibrate(lattice, budget, neighbors)
             return Choice(mechanism, f"for {goal}, rows are taken about private means")
-    if rungs and lattice.dimension > 1 and not all(f.is_indicator for f in schema.features):
+    columns = schema.encoded_columns.values()
+    of_levels = sum(isinstance(column, Categorical) for column in columns)
+    if rungs and lattice.dimension > 1 and 2 * of_levels < len(columns):
         ladder = Ladder()
         with suppress(MechanismError):
             ladder.calibrate(lattice, budget, neighbors)

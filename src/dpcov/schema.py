@@ -72,8 +72,10 @@ class Categorical(_Model):
     kind: Literal["categorical"] = "categorical"
     levels: tuple[bool | int | float | str, ...] = Field(min_length=1)
     other: bool = False
-    missing: Literal["zeros", "level"] = Field(
-        "zeros", description="Missing values become all zeros; `level` adds an indicator."
+    missing: Literal["zeros", "level", "other"] = Field(
+        "zeros",
+        description="Missing values become all zeros; `level` adds an indicator; `other` counts "
+        "them with undeclared ones.",
     )
 
     @field_validator("levels")
@@ -83,6 +85,12 @@ class Categorical(_Model):
             raise ValueError("a level is declared twice")
         return levels
 
+    @model_validator(mode="after")
+    def _other_is_declared(self) -> Categorical:
+        if self.missing == "other" and not self.other:
+            raise ValueError('missing = "other" needs other = true')
+        return self
+
     @property
     def labels(self) -> tuple[str, ...]:
         """Names of the indicators in encoding order: levels, then other, then missing."""
@@ -91,6 +99,18 @@ class Categorical(_Model):
             *(["(other)"] if self.other else []),
             *(["(missing)"] if self.missing == "level" else []),
         )
+
+    @property
+    def absent(self) -> int:
+        """Position among `labels` of the indicator of a missing value; -1 where it has none."""
+        if self.missing == "other":
+            return len(self.levels)
+        return len(self.labels) - 1 if self.missing == "level" else -1
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every value, missing ones too, has exactly one indicator."""
+        return self.other and self.missing != "zeros"
 
 
 class Ignored(_Model):

@@ -75,14 +75,14 @@ def _shrunken(
 
     `told` is the trace that was released, and the standard deviation of its noise.
     """
+    structure = Structure.of(release)
     if release.rungs is not None and isinstance(law, WeightedSum):
-        shrunk, trace = _of_rungs(release, release.rungs, law, told, generator)
+        shrunk, trace = _of_rungs(release, release.rungs, law, told, structure, generator)
     else:
         trace = _shrunk(*told)
         if nothing_shows(law, trace):
             return _isotropic(release, trace, noisy)
-        shrunk = shrink(noisy, law, trace, generator)
-    structure = Structure.of(release)
+        shrunk = _shrunk_within(structure, noisy, law, trace, generator)
     return shrunk if structure is None else structure.fit(shrunk, trace)
 
 
@@ -91,6 +91,7 @@ def _of_rungs(
     rungs: NDArray[np.int64],
     law: WeightedSum,
     told: tuple[float, float],
+    structure: Structure | None,
     generator: np.random.Generator,
 ) -> tuple[Matrix, float]:
     """The same from moments by length of rows, before levels are looked at, and its trace.
@@ -104,10 +105,23 @@ def _of_rungs(
         trace = _shrunk(min(found.trace, _largest_trace(release)), found.deviation)
         if nothing_shows(found.law, trace):
             return _isotropic(release, trace, found.matrix), trace
-        shrunk = shrink(found.matrix, found.law, trace, generator)
+        shrunk = _shrunk_within(structure, found.matrix, found.law, trace, generator)
         taken = float(np.sum((found.matrix - shrunk) ** 2))
         left = float(np.clip(1 - taken / found.law.frobenius_squared, LEAST_LEFT, 1.0))
     return shrunk, trace
+
+
+def _shrunk_within(
+    structure: Structure | None,
+    noisy: Matrix,
+    law: MatrixLaw,
+    trace: float,
+    generator: np.random.Generator,
+) -> Matrix:
+    """Shrunk; where noise is simulated, of what the equations of the schema's levels leave."""
+    if structure is None or not structure.simulates(law, trace):
+        return shrink(noisy, law, trace, generator)
+    return structure.shrunk(noisy, law, trace, generator)
 
 
 def _noisy_trace(release: Release) -> tuple[float, float] | None:

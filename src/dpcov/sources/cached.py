@@ -77,8 +77,7 @@ class CachedSource:
         codes = codes_of(values, column, missing)
         levels = len(column.levels)
         at = np.where((codes >= 0) & (codes < levels), codes, levels)  # else undeclared
-        absent = codes == (len(column.labels) - 1 if column.missing == "level" else -1)
-        cells = pa.array(at.astype(np.int32), mask=absent)
+        cells = pa.array(at.astype(np.int32), mask=codes == column.absent)
         undeclared = "\0"
         while undeclared in (*column.labels, *missing):
             undeclared += "\0"
