@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 Method = Literal["none", "project", "shrink"]
 METHODS: tuple[Method, ...] = ("none", "project", "shrink")
-ROUNDS = 2  # in which moments by length of rows are put together
+ROUNDS = 3  # in which moments by length of rows are put together
 LEAST_LEFT = 0.02  # of the squared noise, after shrinking
+MARGINAL = 0.5  # share of more noise that shrinking leaves, over the share of all
 
 
 def denoise(
@@ -96,7 +97,7 @@ def _of_rungs(
 ) -> tuple[Matrix, float]:
     """The same from moments by length of rows, before levels are looked at, and its trace.
 
-    They are put together for the noise as it is, then for what shrinking has left of it.
+    They are put together for the noise as it is, then for what shrinking would leave of more.
     """
     parts, laws = parts_of(rungs, law, release.shift)
     left = 1.0
@@ -107,7 +108,8 @@ def _of_rungs(
             return _isotropic(release, trace, found.matrix), trace
         shrunk = _shrunk_within(structure, found.matrix, found.law, trace, generator)
         taken = float(np.sum((found.matrix - shrunk) ** 2))
-        left = float(np.clip(1 - taken / found.law.frobenius_squared, LEAST_LEFT, 1.0))
+        kept = float(np.clip(1 - taken / found.law.frobenius_squared, LEAST_LEFT, 1.0))
+        left = MARGINAL * kept
     return shrunk, trace
 
 

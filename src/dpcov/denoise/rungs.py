@@ -3,8 +3,9 @@
 Their plain sum S_1 + ... + S_K is unbiased, and nearly all of its noise is that of the longest
 rungs, which may hold few rows or none. Rows of all lengths tend to share directions, so a
 sum b_1 M_1 + ... + b_K M_K of the noisy moments can be nearer: its error is (b - 1)' Q (b - 1) +
-sum b_k^2 D_k, where D_k is the expected squared norm of the noise of M_k, and Q_jk = <S_j, S_k>
-(tr M_j M_k, less D_k on the diagonal, is an unbiased estimate of it).
+sum b_k^2 D_k, where D_k is the expected squared norm of the noise of M_k, and Q_jk = <S_j, S_k>.
+Of that tr M_j M_k, less D_k on the diagonal, is an unbiased estimate; where noise drowns it, rows
+of all lengths are taken to share directions alike: Q_jk = theta tr S_j tr S_k.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 
-OWN = 0.6  # with it, errors are about what is expected of them (tests/test_expected)
+APART = 1.0  # standard deviation of Q_jk about theta tr S_j tr S_k, as a share of it
+# With these, errors are about what is expected of them (tests/test_expected).
+OWN = 0.6
+DROWNS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +57,13 @@ def combined(
     laws : their laws.
     trace : noisy trace of the sum.
     deviation : standard deviation of its noise.
-    left : share of the squared noise that further denoising leaves.
+    left : share of more squared noise that further denoising would leave.
 
     """
     noises = np.array([law.frobenius_squared for law in laws])
     of_traces = np.sqrt([law.dimension * law.diagonal_variance for law in laws])
     traces = _traces(np.trace(parts, axis1=1, axis2=2), of_traces, trace, deviation)
-    weights = _least_error(parts, noises, left)
+    weights = _least_error(_overlaps(parts, noises, traces)[0], noises, left)
     kept = float(weights @ traces)
     # With all of the trace, or else the parts that drown would take it along.
     weights = weights * (traces.sum() / kept) if kept > 0 else np.ones(len(parts))
@@ -88,18 +92,21 @@ def split(
     """(K, d, d) what each part of `whole` may have been: its share, and its own directions.
 
     For simulations that take an estimate of the whole for the truth. By how much the parts differ
-    from their shares is a part of what is left of it when each is denoised alone: there is noise in
-    that still.
+    from their shares is a part of what is left of it when each is denoised alone, the less the more
+    its noise hides: there is noise in that still.
     """
     traces = np.maximum(np.trace(parts, axis1=1, axis2=2), 0.0)
     if traces.sum() <= 0:
         return np.stack([whole, *np.zeros((len(parts) - 1, *whole.shape))])
     shares = (traces / traces.sum())[:, None, None]
+    noises = np.array([law.frobenius_squared for law in laws])
+    known = np.diag(_overlaps(parts, noises, traces)[1])
+    own = (OWN * known**DROWNS)[:, None, None]
     estimates = np.zeros_like(parts)
     for estimate, part, law, trace in zip(estimates, parts, laws, traces, strict=True):
         if not nothing_shows(law, trace):
             estimate[:] = shrink(part, law, float(trace), generator)
-    found: Matrix = shares * (whole - OWN * estimates.sum(axis=0)) + OWN * estimates
+    found: Matrix = shares * (whole - np.sum(own * estimates, axis=0)) + own * estimates
     return found
 
 
@@ -111,10 +118,27 @@ def _traces(found: Vector, deviations: Vector, trace: float, deviation: float) -
     return fitted
 
 
-def _least_error(parts: Matrix, noises: Vector, left: float) -> Vector:
+def _least_error(overlaps: Matrix, noises: Vector, left: float) -> Vector:
     """(K,) weights b = (Q + left D)^-1 Q 1."""
-    flat = parts.reshape(len(parts), -1)
-    values, vectors = np.linalg.eigh(flat @ flat.T - np.diag(noises))
-    overlaps = (vectors * np.maximum(values, 0.0)) @ vectors.T
     weights: Vector = np.linalg.solve(overlaps + left * np.diag(noises), overlaps.sum(axis=1))
     return weights
+
+
+def _overlaps(parts: Matrix, noises: Vector, traces: Vector) -> tuple[Matrix, Matrix]:
+    """(K, K) estimates of Q, and how much of each is what is seen of it; the rest is theta.
+
+    The variances of what is seen are those of Gaussian noise with all its entries alike.
+    """
+    d, count = parts.shape[-1], len(parts)
+    flat = parts.reshape(count, -1)
+    seen = flat @ flat.T - np.diag(noises)
+    squares = np.outer(np.maximum(np.diag(seen), 0.0) + noises / 2, noises)
+    variances = (squares + squares.T) * (1 + np.eye(count)) / (d * (d + 1) / 2)
+    alike = np.outer(traces, traces)
+    known = float(np.sum(alike**2 / variances))
+    theta = float(np.sum(seen * alike / variances)) / known if known > 0 else 0.0
+    alike = np.clip(theta, 1 / d, 1) * alike
+    spread = (APART * alike) ** 2
+    shares = spread / (spread + variances)
+    values, vectors = np.linalg.eigh(shares * seen + (1 - shares) * alike)
+    return (vectors * np.maximum(values, 0.0)) @ vectors.T, shares
