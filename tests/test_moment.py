@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dpcov.moment import BLOCK_ROWS, UNITS_PER_RADIUS, Accumulator, Lattice, SecondMoment
 from dpcov.privacy import Neighbors, Unit
+from dpcov.schema import Schema
 from strategies import gram
 
 UNIT = UNITS_PER_RADIUS
@@ -219,3 +220,23 @@ def test_control_a_bound_without_the_intercept_or_the_cap_is_exceeded():
     nuclear, _ = largest_changes(lattice, ADD)
     assert nuclear > Lattice(2, 1.0, 0.0, Unit("id", 3)).nuclear(ADD)
     assert nuclear > Lattice(2, 1.0, TAU).nuclear(ADD)
+
+
+def test_packed_limbs_leave_room_for_others():
+    rows = np.full((40, BLOCK_ROWS), float(UNIT))
+    total = Accumulator(len(rows))
+    for _ in range(5):
+        total.add(rows)
+    high, low = np.split(total.packed(), 2)
+    assert low.min() >= 0
+    assert low.max() < 2**32
+    assert (high * 2**32 + low == 5 * BLOCK_ROWS * UNIT**2).all()
+
+
+def test_the_lattice_is_the_schema_s_but_for_what_a_query_changes():
+    schema = Schema.from_bounds(-1.0, 1.0, ["a", "b", "c", "d"], intercept=0.5)
+    own = Lattice.of(schema)
+    assert (own.features, own.radius, own.intercept) == (4, 2.0, 0.5)
+    mapped = Lattice.of(schema, radius=0.25, features=2)
+    assert (mapped.features, mapped.radius, mapped.intercept) == (2, 0.25, 0.5)
+    assert mapped.unit == own.unit == Unit()

@@ -7,9 +7,11 @@ import pytest
 
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import Gaussian, MatrixLaplace, NuclearLaplace
+from dpcov.mechanisms.nuclear_laplace import PATIENCE, pure_noise
 from dpcov.moment import Lattice
 from dpcov.planning import choose, expected_noise, least_noise
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
+from dpcov.samplers.wishart import WishartDifference
 from dpcov.schema import Schema
 from strategies import categorical, numeric
 
@@ -89,6 +91,29 @@ def test_a_mechanism_whose_noise_does_not_fit_64_bits_is_not_chosen():
     assert isinstance(least_noise(grid, budget, Neighbors.ADD_REMOVE).mechanism, Gaussian)
     with pytest.raises(MechanismError, match="larger"):
         least_noise(grid, ApproxDP(1e-12, 1e-9), Neighbors.ADD_REMOVE)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "budget", "message"),
+    [
+        (Gaussian(), PureDP(1.0), "no pure differential privacy"),
+        (MatrixLaplace(), ZCDP(1.0), "calibrated by epsilon"),
+    ],
+    ids=str,
+)
+def test_a_budget_that_a_mechanism_can_not_keep_is_refused(mechanism, budget, message):
+    with pytest.raises(MechanismError, match=message):
+        mechanism.calibrate(lattice(3), budget, Neighbors.ADD_REMOVE)
+
+
+@pytest.mark.parametrize("d", [1, PATIENCE, PATIENCE + 1, PATIENCE + 2])
+def test_the_least_pure_noise_is_drawn_up_to_some_order_and_keeps_the_scale_beyond(d):
+    scale = 2.0**30
+    exact, known = WishartDifference(d, scale / 2), pure_noise(d, scale).frobenius_squared
+    if d <= PATIENCE:
+        assert known < 0.9 * exact.frobenius_squared or d == 1
+    else:
+        assert known == exact.frobenius_squared
 
 
 @pytest.mark.parametrize(
