@@ -118,7 +118,7 @@ mahalanobis: .venv/ready-bench ## Errors relative to the covariance, without bou
 	$(ONE_THREAD) $(BIN)/python benchmarks/whitened.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/unbounded.py
 
-trust: .venv/ready-test ## Attacks on the library, and the figure that each gives
+trust: .venv/ready-test .venv/ready-fuzz ## Attacks on the library, and the figure that each gives
 	$(ONE_THREAD) PYTHONPATH=benchmarks:trust $(BIN)/python trust/trust.py
 
 mutants: .venv/ready-test ## Small faults in the modules that carry the guarantee; tests must notice
@@ -136,7 +136,7 @@ LOCK := $(LOCK_OF) pyproject.toml requirements/build.in
 
 locks: ## Pin what is installed, with hashes, from constraints.txt (needs uv)
 	$(LOCK) --output-file requirements/core.txt
-	for extra in demo test bench lint docs spark sbom; do \
+	for extra in demo test bench lint docs spark fuzz sbom; do \
 		$(LOCK) --extra $$extra --output-file requirements/$$extra.txt || exit 1; done
 	echo setuptools | $(LOCK_OF) - --output-file requirements/setuptools.txt
 

@@ -2,7 +2,7 @@
 
     python coverage_guided.py TARGET RUNS
 
-atheris (tried with 3.0.0) instruments the library and steers its inputs towards new branches. An
+atheris (`make trust` installs it) instruments the library and steers its inputs towards new branches. An
 error that is not the library's own ends the run.
 """
 
