@@ -12,6 +12,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 from arena_page import arena
@@ -149,6 +150,31 @@ def peers(cells: Cells) -> str:
     )
 
 
+def frontier(cells: Cells) -> str:
+    """The default over one matrix, by family, with the cells that are worse; adult's bars."""
+    compared = [cell for cell in cells if cell["part"] == "over one matrix"]
+    lines = [["family", "cells", "pure", "zCDP", "both", "worst cell"]]
+    families = dict.fromkeys(cell["family"] for cell in compared)
+    for family in (*families, "all"):
+        own = [cell for cell in compared if family in (cell["family"], "all")]
+        means = [
+            geometric_mean([c["ratio"] for c in own if c["definition"] in kinds])
+            for kinds in (("pure",), ("zcdp",), ("pure", "zcdp"))
+        ]
+        worst = max(own, key=lambda cell: cell["ratio"])
+        cell = f"{worst['table']}, {worst['neighbors']}, {worst['definition']} {worst['epsilon']:g}"
+        largest = f"{worst['ratio']:.2f} ± {worst['se']:.2f} ({cell})"
+        lines.append([family, str(len(own)), *(f"{mean:.2f}" for mean in means), largest])
+    above = sum(not cell["ok"] for cell in compared)
+    adult = [["epsilon", "mechanism", "error", "bar"]]
+    adult += [
+        [f"{c['epsilon']:g}", c["default"], f"{c['error']:.4g} ± {c['se']:.1g}", f"{c['bar']:g}"]
+        for c in cells
+        if c["part"] == "adult with levels"
+    ]
+    return f"{_table(lines)}\n\nCells above 1.1 by two standard errors: {above}.\n\n{_table(adult)}"
+
+
 def _peer_error(cell: dict[str, Any]) -> str:
     if cell["error_mean"] is None:
         return f"none in {cell['limit']:g} s"
@@ -158,6 +184,7 @@ def _peer_error(cell: dict[str, Any]) -> str:
 FIGURES: dict[str, tuple[str, Callable[[Cells], str]]] = {
     "accuracy": ("README.md", accuracy),
     "arena": ("docs/arena.md", arena),
+    "frontier": ("docs/arena.md", frontier),
     "bench": ("README.md", bench),
     "bench-parts": ("docs/explanation/speed.md", parts),
     "bench-scaling": ("docs/explanation/speed.md", scaling),

@@ -2,8 +2,8 @@
 
     python coverage_guided.py TARGET RUNS
 
-atheris (`make trust` installs it) instruments the library and steers its inputs towards new branches. An
-error that is not the library's own ends the run.
+atheris (`make trust` installs it) instruments the library and steers its inputs towards new
+branches. An error that is not the library's own ends the run.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
 
 ROUNDS = 200  # of the alternating projections, at most
-SETTLED = 0.002  # of what all rounds changed, by the last: then they end
+SETTLED = 0.001  # of what all rounds changed, by the last: then they end
 SWEEPS = 4  # of the projections on the equations alone
 
 
