@@ -175,6 +175,38 @@ def frontier(cells: Cells) -> str:
     return f"{_table(lines)}\n\nCells above 1.1 by two standard errors: {above}.\n\n{_table(adult)}"
 
 
+GUESSES = {
+    "a release": "a release of half of the table",
+    "all numbers": "all numbers above, to a digit or two",
+    "each column": "spreads, correlation",
+    "two numbers": "one spread, correlation",
+    "defaults": "nothing",
+}
+
+
+def plan_calibration(cells: Cells) -> str:
+    """Share of predictions within the factor, of all mechanisms; and those of auto that are not."""
+    figures = list(dict.fromkeys(cell["figure"] for cell in cells))
+    lines = [["said", *("regression" if f == "prediction" else f for f in figures)]]
+    for guess, said in GUESSES.items():
+        own = [cell for cell in cells if cell["guess"] == guess]
+        shares = [_share_ok([c for c in own if c["figure"] == figure]) for figure in figures]
+        lines.append([said, *(f"{share:.0%}" for share in shares)])
+    automatic = [c for c in cells if c["automatic"] and c["guess"] == "a release"]
+    missed = [
+        f"{c['figure']} of {c['dataset']} at epsilon {c['epsilon']:g}: {c['ratio']:.2f}"
+        for c in automatic
+        if not c["ok"]
+    ]
+    within = f"{len(automatic) - len(missed)} of {len(automatic)}"
+    rest = f" ({'; '.join(missed)})" if missed else ""
+    return f"{_table(lines)}\n\nOf what `auto` takes, from a release: {within}{rest}."
+
+
+def _share_ok(cells: Cells) -> float:
+    return sum(cell["ok"] for cell in cells) / len(cells)
+
+
 def _peer_error(cell: dict[str, Any]) -> str:
     if cell["error_mean"] is None:
         return f"none in {cell['limit']:g} s"
@@ -189,6 +221,7 @@ FIGURES: dict[str, tuple[str, Callable[[Cells], str]]] = {
     "bench-parts": ("docs/explanation/speed.md", parts),
     "bench-scaling": ("docs/explanation/speed.md", scaling),
     "engines": ("docs/dependencies.md", engines),
+    "plan_calibration": ("docs/how-to/epsilon.md", plan_calibration),
     "persons": ("docs/how-to/persons.md", persons),
     "persons-memory": ("docs/how-to/persons.md", persons_memory),
     "trust": ("docs/trust.md", trust),
