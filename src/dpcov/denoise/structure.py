@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
     Vector = NDArray[np.float64]
 
-ROUNDS = 200  # of the alternating projections, at most
-SETTLED = 0.001  # of what all rounds changed, by the last: then they end
+ROUNDS = 6  # of the alternating projections; without an intercept, until they have settled
+MOST_ROUNDS = 200
+SETTLED = 0.001  # of what all rounds changed, by the last
 SWEEPS = 4  # of the projections on the equations alone
 
 
@@ -102,13 +103,14 @@ class Structure:
         Dykstra's alternating projections; the last is on the positive semidefinite matrices.
         """
         start, left, right = matrix, np.zeros_like(matrix), np.zeros_like(matrix)
-        for _ in range(ROUNDS):
+        for _ in range(ROUNDS if self.intercept else MOST_ROUNDS):
             before = matrix
             inside = self.entries(matrix + left)
             left += matrix - inside
             matrix = self._spectrum(inside + right, trace)
             right += inside - matrix
-            if np.linalg.norm(matrix - before) <= SETTLED * np.linalg.norm(matrix - start):
+            last, all_rounds = np.linalg.norm(matrix - before), np.linalg.norm(matrix - start)
+            if not self.intercept and last <= SETTLED * all_rounds:
                 break
         return matrix
 
