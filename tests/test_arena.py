@@ -253,11 +253,11 @@ def test_noise_added_by_hand_costs_no_more_than_its_budget(neighbors):
 
 def test_pairing_by_seeds_takes_what_is_common_out_of_a_ratios_error():
     common = np.array([1.0, 2.0, 3.0, 4.0])
-    found = cells._against(1.1 * common, common)
+    found = cells.against(1.1 * common, common)
     assert found["default_over"] == pytest.approx(1.1)
     assert found["default_over_se"] == pytest.approx(0.0, abs=1e-12)
-    assert cells._against(1.1 * common[::-1], common)["default_over_se"] > 0.3
-    assert math.isnan(cells._against(common, 0 * common)["default_over"])
+    assert cells.against(1.1 * common[::-1], common)["default_over_se"] > 0.3
+    assert math.isnan(cells.against(common, 0 * common)["default_over"])
 
 
 def row(cell, method, mean, role="mechanism", se=0.0, over=1.0, repeats=3, error="frobenius"):

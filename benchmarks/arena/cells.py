@@ -123,13 +123,13 @@ def measured(cell: Cell, repeats: int | None = None) -> list[Row]:
                     "se": float(own.std(ddof=1) / math.sqrt(len(own))),
                     "repeats": len(own),
                     "refused": refusals[entrant.name],
-                    **_against(reference, own),
+                    **against(reference, own),
                 }
             )
     return rows
 
 
-def _against(reference: Any, own: Any) -> dict[str, float]:
+def against(reference: Any, own: Any) -> dict[str, float]:
     """Ratio of the default's mean error to an entrant's, and its standard error.
 
     Draws are paired by their seeds: the ratio r has the error of mean(reference - r own) / mean.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 from arena_tables import Contest, contest_named, target
-from cells import Cell, Definition
+from cells import Cell, Definition, against
 
 import datasets
 from accuracy import RememberedRows
@@ -54,12 +54,16 @@ ADULT_REPEATS = 20
 Row = dict[str, Any]
 
 
-def estimated(contest: Contest, mechanism: Mechanism, cell: Cell, seed: int) -> Matrix:
+def denoised(door: RememberedRows, mechanism: Mechanism, cell: Cell, seed: int) -> Matrix:
+    """The denoised second moment of a release."""
     made = mechanism(
-        contest.door, budget=cell.budget, neighbors=cell.neighbors, entropy=Entropy.seeded(seed)
+        door, budget=cell.budget, neighbors=cell.neighbors, entropy=Entropy.seeded(seed)
     )
-    found = denoise(made, generator=simulation_generator(seed)).second_moment()
-    return target(contest, contest.per_row(found))
+    return denoise(made, generator=simulation_generator(seed)).second_moment()
+
+
+def estimated(contest: Contest, mechanism: Mechanism, cell: Cell, seed: int) -> Matrix:
+    return target(contest, contest.per_row(denoised(contest.door, mechanism, cell, seed)))
 
 
 def compared(cell: Cell) -> Row:
@@ -78,8 +82,7 @@ def compared(cell: Cell) -> Row:
         )
         for mechanism in (ours, one)
     )
-    ratio = default.mean() / single.mean()
-    spread = np.std(default - ratio * single, ddof=1) / np.sqrt(REPEATS) / single.mean()
+    ratio, spread = against(default, single).values()
     return {
         "part": "over one matrix",
         "table": cell.table,
@@ -90,9 +93,9 @@ def compared(cell: Cell) -> Row:
         "default": ours.name,
         "one matrix": one.name,
         "error": float(default.mean()),
-        "ratio": float(ratio),
-        "se": float(spread),
-        "ok": bool(ratio - 2 * spread <= WORST_BAR),
+        "ratio": ratio,
+        "se": spread,
+        "ok": ratio - 2 * spread <= WORST_BAR,
     }
 
 
@@ -129,13 +132,10 @@ def adult() -> Iterator[Row]:
     for epsilon, bar in ADULT_BARS.items():
         cell = Cell("adult with levels", Neighbors.REPLACE_ONE, "pure", epsilon)
         mechanism = choose(door.schema, cell.budget, cell.neighbors).mechanism
-        errors = []
-        for seed in range(ADULT_REPEATS):
-            made = mechanism(
-                door, budget=cell.budget, neighbors=cell.neighbors, entropy=Entropy.seeded(seed)
-            )
-            found = denoise(made, generator=simulation_generator(seed)).second_moment()
-            errors.append(np.linalg.norm(found - truth) / scale)
+        errors = [
+            np.linalg.norm(denoised(door, mechanism, cell, seed) - truth) / scale
+            for seed in range(ADULT_REPEATS)
+        ]
         mean, se = float(np.mean(errors)), float(np.std(errors, ddof=1) / np.sqrt(len(errors)))
         yield {
             "part": "adult with levels",

@@ -109,8 +109,9 @@ class Structure:
             left += matrix - inside
             matrix = self._spectrum(inside + right, trace)
             right += inside - matrix
-            last, all_rounds = np.linalg.norm(matrix - before), np.linalg.norm(matrix - start)
-            if not self.intercept and last <= SETTLED * all_rounds:
+            if not self.intercept and (
+                np.linalg.norm(matrix - before) <= SETTLED * np.linalg.norm(matrix - start)
+            ):
                 break
         return matrix
 
