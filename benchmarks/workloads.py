@@ -177,7 +177,7 @@ def plain(path: Path) -> Any:
     total: Any = 0.0
     rows = max(1, min(BATCH_ROWS, 2**22 // len(file.schema_arrow)))
     for batch in file.iter_batches(batch_size=rows, use_threads=False):
-        block = np.column_stack([column.chunk(0).to_numpy() for column in batch.columns])
+        block = np.column_stack([column.to_numpy() for column in batch.columns])
         total = total + block.T @ block
     return total
 
@@ -201,7 +201,7 @@ def plain_mixed(path: Path) -> Any:
         for name, levels in columns.items():
             column = batch.column(name)
             if levels is None:
-                block[:, at] = column.chunk(0).to_numpy()
+                block[:, at] = column.to_numpy()
                 at += 1
                 continue
             codes = pc.index_in(column, value_set=sets[name]).to_numpy()
