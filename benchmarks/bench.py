@@ -33,6 +33,7 @@ WIDE = (100_000, 2000)
 FLOOR_BAR = 1.4
 WORKERS_BAR = 0.65
 LENGTHS_BAR = 3.0
+MATRICES_BAR = 6
 CHUNK = 200_000
 DPCOV = Path(sys.executable).with_name("dpcov")
 
@@ -50,14 +51,17 @@ def row(case: str, metric: str, ours: float, reference: float, bar: float, ok: b
     }
 
 
-def write_numeric(path: Path, n: int, d: int, group: int = CHUNK) -> None:
-    """Standard normals in row groups of this size at most."""
+def write_numeric(
+    path: Path, n: int, d: int, group: int = CHUNK, lengths: tuple[float, float] = (1.0, 1.0)
+) -> None:
+    """Standard normals in row groups of this size at most; rows times factors between `lengths`."""
     generator = np.random.default_rng(0)
     names = [f"x{j}" for j in range(d)]
     schema = pa.schema([(name, pa.float64()) for name in names])
     with pq.ParquetWriter(path, schema) as writer:
         for start in range(0, n, group):
             block = generator.standard_normal((d, min(group, n - start)))
+            block *= np.exp(generator.uniform(*np.log(lengths), block.shape[1]))
             writer.write_table(pa.table(list(block), schema=schema))
 
 
@@ -139,19 +143,24 @@ def parts(path: Path, case: str) -> list[dict[str, Any]]:
 def wide(folder: Path, spent: list[Any]) -> Iterator[Any]:
     """2000 columns: matrices of each worker beyond one row group; noise, gate and denoising."""
     import dpcov
+    from dpcov.rungs import MOST_RUNGS
 
     path = folder / "wide.parquet"
-    write_numeric(path, *WIDE, group=10_000)
+    write_numeric(path, *WIDE, group=10_000, lengths=(0.05, 5.0))  # rows on all rungs
     matrix = 8 * WIDE[1] ** 2 / 2**20
     group = 4 * WIDE[1] * 10_000 / 2**20  # encoded, in float32; the workers share it
     case = f"Parquet {WIDE[0]:,} x {WIDE[1]}"
     yield from against_floor(path, case)
     spent += parts(path, case)
     bare = measure("nothing", path)["peak_mib"]
-    for workers, job in ((1, "exact"), (2, "exact_by_two")):
+    for workers, job in ((1, "exact"), (2, "exact_by_two"), (1, "by_length")):
         beyond = measure(job, path)["peak_mib"] - bare - group
         held = beyond / workers / matrix
-        yield row(case, f"d x d matrices per worker, {workers} workers", held, 6, 6, held <= 6)
+        integers = 3 * MOST_RUNGS if job == "by_length" else 0  # of 24 bytes an entry, once
+        of = " by length of rows, their Python integers 15 more" if integers else ""
+        metric = f"d x d matrices per worker, {workers} workers{of}"
+        bar = MATRICES_BAR + integers
+        yield row(case, metric, held, bar, bar, held <= bar)
     path.unlink()
     rows = np.random.default_rng(0).uniform(-1, 1, (1000, WIDE[1]))
     for asked in ({"epsilon": 1.0}, {"rho": 0.1}):

@@ -127,7 +127,7 @@ def test_rounding_prefers_no_sign() -> None:
     assert np.abs(toward_0 / exact - 1).max() > 5e-7
 
 
-def test_a_row_has_the_same_parts_in_any_block() -> None:
+def test_a_row_has_the_same_parts_in_any_block(monkeypatch: Any) -> None:
     lattice = LATTICES[1]
     block, rungs = block_of(2, lattice), rungs_of(LATTICES[1])
     whole = RungSum(rungs, lattice.dimension)
@@ -138,11 +138,15 @@ def test_a_row_has_the_same_parts_in_any_block() -> None:
     apart[0].merge(apart[1])
     packed = RungSum(rungs, lattice.dimension)
     packed.add_packed(whole.packed())
+    monkeypatch.setattr("dpcov.rungs.COPIED", 1)
+    monkeypatch.setattr("dpcov.rungs.LEAST_ROWS", 3)
+    by_threes = RungSum(rungs, lattice.dimension)
+    by_threes.add(block)
     units, trace = whole.total()
     for at in range(len(rungs)):
         parts = [part.astype(int) for to, part in shared(block, rungs) if to == at]
         assert np.array_equal(units[at], sum(part @ part.T for part in parts))
-    for other in (apart[0], packed):
+    for other in (apart[0], packed, by_threes):
         found, sum_ = other.total()
         assert trace == sum_ == int(np.square(block).sum())
         assert all(np.array_equal(a, b) for a, b in zip(units, found, strict=True))

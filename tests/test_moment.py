@@ -103,6 +103,28 @@ def test_merging_adds_and_leaves_the_other_as_it_was():
     assert (right.total() == gram(rows[30:])).all()
 
 
+@pytest.mark.parametrize("blocks", [(200, 200), (512, 1), (300, 400), (512, 512)])
+def test_merging_sums_that_have_not_carried_does_not_overflow(blocks):
+    block = np.full((1, BLOCK_ROWS), float(UNIT))
+    parts = [Accumulator(1) for _ in blocks]
+    for part, count in zip(parts, blocks, strict=True):
+        for _ in range(count):
+            part.add(block)
+    merged = Accumulator(1)
+    for part in parts + parts:
+        merged.merge(part)
+    assert merged.total()[0, 0] == 2 * sum(blocks) * BLOCK_ROWS * UNIT**2
+
+
+def test_sums_that_share_the_room_of_a_product_are_those_of_their_own():
+    rows, room = integer_rows(50), np.full((5, 5), np.nan)
+    first, second = Accumulator(5), Accumulator(5)
+    first.add(rows[:20].T, room)
+    second.add(rows[20:].T, room)
+    assert (first.total() == gram(rows[:20])).all()
+    assert (second.total() == gram(rows[20:])).all()
+
+
 def test_no_overflow_up_to_2_to_the_50_rows():
     rows = np.tile([[UNIT, -UNIT], [UNIT, 3 - UNIT]], (BLOCK_ROWS // 2, 1)).astype(float)
     total, exact = Accumulator(2), gram(rows)

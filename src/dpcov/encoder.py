@@ -160,7 +160,7 @@ def _certify(rows: NDArray[np.float64], work: NDArray[np.float64]) -> None:
     others = np.flatnonzero(~(_squared_norms(rows, work) <= RADIUS_SQUARED))
     if others.size == 0:
         return
-    moved = rows[:, others]
+    moved = rows.take(others, axis=1)
     scratch = np.empty((2, others.size))
     norms = _squared_norms(moved, scratch)
     moved = np.trunc(moved * (UNITS_PER_RADIUS / np.sqrt(norms) * (1 - 2.0**-50)))

@@ -144,10 +144,11 @@ class Accumulator:
     A block's Gram matrix is computed by BLAS in float64, where every partial sum is an integer
     below 2^53 and so exact in any order. The lower triangles of blocks are added to two int64
     limbs, value = high * 2^32 + low: no overflow for fewer than 2^50 rows
-    (docs/proofs/release.md 4). Limbs far above the diagonal are never touched: they take no memory.
+    (docs/proofs/release.md 4). Limbs far above the diagonal, and high ones until there is something
+    to carry, are never touched: they take no memory.
     """
 
-    __slots__ = ("_gram", "_high", "_low", "_pending")
+    __slots__ = ("_carried", "_gram", "_high", "_low", "_pending")
 
     _FLUSHES = 512  # 512 * 2^53 + 2^32 < 2^63
 
@@ -156,28 +157,32 @@ class Accumulator:
         self._high: NDArray[np.int64] = np.zeros((dimension, dimension), np.int64)
         self._gram: NDArray[np.float64] | None = None
         self._pending = 0
+        self._carried = False
 
-    def add(self, block: NDArray[np.float64]) -> None:
-        """Add the rows of a (d, m) block of integer-valued floats, m <= `BLOCK_ROWS`."""
+    def add(self, block: NDArray[np.float64], gram: NDArray[np.float64] | None = None) -> None:
+        """Add the rows of a (d, m) block of integer-valued floats, m <= `BLOCK_ROWS`.
+
+        In `gram`, (d, d) floats, if given: so accumulators can share the room.
+        """
         if block.shape[1] > BLOCK_ROWS:
             raise ValueError("a block has too many rows for an exact float64 Gram matrix")
-        if self._gram is None:
-            self._gram = np.empty(self._low.shape)
-        np.matmul(block, block.T, out=self._gram)
+        if gram is None:
+            gram = self._gram = np.empty(self._low.shape) if self._gram is None else self._gram
+        np.matmul(block, block.T, out=gram)
+        self._reserve(1)
         for here in self._strips():
-            self._low[here] += self._gram[here].astype(np.int64)
-        self._pending += 1
-        if self._pending >= self._FLUSHES:
-            self._carry()
+            self._low[here] += gram[here].astype(np.int64)
 
     def merge(self, other: Accumulator) -> None:
         """Add another accumulator's sum to this one."""
-        self._carry()
-        other._carry()
+        if self._pending + other._pending >= self._FLUSHES:
+            other._carry()
+        self._reserve(other._pending + 1)  # one for what it carried
+        self._carried |= other._carried
         for here in self._strips():
             self._low[here] += other._low[here]
-            self._high[here] += other._high[here]
-        self._carry()
+            if other._carried:
+                self._high[here] += other._high[here]
 
     def packed(self) -> NDArray[np.int64]:
         """(d (d + 1),) limbs of the lower triangle, to be added to those of up to 2^30 others."""
@@ -201,12 +206,19 @@ class Accumulator:
             stop = min(start + _STRIP, len(self._low))
             yield slice(start, stop), slice(0, stop)
 
+    def _reserve(self, blocks: int) -> None:
+        """Carry, if what as many blocks add could be more than the low limb can hold."""
+        if self._pending + blocks > self._FLUSHES:
+            self._carry()
+        self._pending += blocks
+
     def _carry(self) -> None:
         for here in self._strips():
             low = self._low[here]
             self._high[here] += low >> 32
             low &= 2**32 - 1
         self._pending = 0
+        self._carried = True
 
     def total(self) -> NDArray[np.object_]:
         """The sum as Python integers; the two of an entry and its mirror image are one object."""
@@ -214,7 +226,7 @@ class Accumulator:
         total = np.empty(self._low.shape, object)
         for i, (row, high, low) in enumerate(zip(total, self._high, self._low, strict=True)):
             here = slice(0, i + 1)
-            if np.abs(high[here]).max() < 2**29:  # and low is below 2^62
+            if np.abs(high[here]).max() < 2**29:  # and low is at most 2^62 + 2^32
                 row[here] = (high[here] << 32) + low[here]
             else:
                 row[here] = high[here].astype(object) * 2**32 + low[here]

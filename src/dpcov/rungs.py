@@ -27,6 +27,8 @@ APART = 1.3  # least ratio
 SQUARED_SIDE = float(UNITS_PER_RADIUS**2)
 # Of 2^40, what a whole share has: leaves room for rounding to the nearest integers at any order.
 WHOLE = UNITS_PER_RADIUS**2 - 2**28
+COPIED = 2**21  # cells of a block that are copied at once
+LEAST_ROWS = 256  # however many columns it has
 WITHIN = 1 - 2.0**-50  # more than the rounding in the limit that it is held against
 TRACE_BITS = 32
 
@@ -65,9 +67,11 @@ class RungMoments:
 
 
 def shared(
-    block: NDArray[np.float64], rungs: Sequence[int]
+    block: NDArray[np.float64], rungs: Sequence[int], room: NDArray[np.float64] | None = None
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
     """Rungs that rows of a (d, m) block of integers have a share in, with integers r of the rows.
+
+    In `room`, for (d m,) floats, if given: the next of them takes the place of the last.
 
     Columns r with ||r||^2 <= 2^40 share, where the shares of a row w in its rungs P add up to at
     most 1, and the sum of P share to at most ||w||^2: certified, not supposed.
@@ -77,10 +81,11 @@ def shared(
         here = np.flatnonzero((lengths > lower) & (lengths <= upper))
         if not here.size:
             continue
-        rows, squared = block[:, here], lengths[here]
-        yield at, _part(rows, squared, squared - lower, upper - lower)
+        rows, squared = block.take(here, axis=1), lengths[here]
+        out = None if room is None else room[: rows.size].reshape(rows.shape)
+        yield at, _part(rows, squared, squared - lower, upper - lower, out)
         if lower:
-            yield at + 1, _part(rows, squared, upper - squared, upper - lower)
+            yield at + 1, _part(rows, squared, upper - squared, upper - lower, out)
 
 
 def _part(
@@ -88,18 +93,19 @@ def _part(
     squared: NDArray[np.float64],
     covered: NDArray[np.float64],
     gap: int,
+    out: NDArray[np.float64] | None,
 ) -> NDArray[np.float64]:
     """Rows scaled to the squared length `WHOLE` times covered / gap, to the nearest integers.
 
     Toward 0 where the share is so small that the nearest could be longer than the certificate.
     """
     shares = covered / gap
-    part: NDArray[np.float64] = rows * np.sqrt(shares * WHOLE / squared)
+    part: NDArray[np.float64] = np.multiply(rows, np.sqrt(shares * WHOLE / squared), out=out)
     np.rint(part, out=part)
     limits = _certified(shares)
     long = np.flatnonzero(~(_squared_lengths(part) <= limits))
     if long.size:
-        inward = np.trunc(rows[:, long] * np.sqrt(shares[long] * WHOLE / squared[long]))
+        inward = np.trunc(rows.take(long, axis=1) * np.sqrt(shares[long] * WHOLE / squared[long]))
         inward[:, ~(_squared_lengths(inward) <= limits[long])] = 0.0
         part[:, long] = inward
     return part
@@ -118,20 +124,28 @@ def _squared_lengths(block: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class RungSum:
-    """Exact sums of r r' over the rows' shares in each rung, and of the squared lengths."""
+    """Exact sums of r r' over the rows' shares in each rung, and of the squared lengths.
 
-    __slots__ = ("_moments", "_rungs", "_trace")
+    The rungs share the room of a part and of its product: large new arrays cost more than sums.
+    """
+
+    __slots__ = ("_gram", "_moments", "_room", "_rows", "_rungs", "_trace")
 
     def __init__(self, rungs: Sequence[int], dimension: int) -> None:
         self._rungs = rungs
         self._moments = [Accumulator(dimension) for _ in rungs]
+        self._rows = max(LEAST_ROWS, COPIED // dimension)
+        self._room = np.empty(self._rows * dimension)
+        self._gram = np.empty((dimension, dimension))
         self._trace = 0
 
     def add(self, block: NDArray[np.float64]) -> None:
         """Add the rows of a (d, m) block of integer-valued floats."""
-        self._trace += int(_squared_lengths(block).sum())
-        for at, part in shared(block, self._rungs):
-            self._moments[at].add(part)
+        for start in range(0, block.shape[1], self._rows):
+            some = block[:, start : start + self._rows]
+            self._trace += int(_squared_lengths(some).sum())
+            for at, part in shared(some, self._rungs, self._room):
+                self._moments[at].add(part, self._gram)
 
     def merge(self, other: RungSum) -> None:
         """Add another's sums to this one."""

@@ -180,7 +180,7 @@ def _add(
         sums[0].add(block)
         return
     order = np.argsort(labels, kind="stable")
-    ordered = block[:, order]
+    ordered = block.take(order, axis=1)
     starts = np.searchsorted(labels[order], np.arange(len(sums) + 1))
     for group in np.flatnonzero(np.diff(starts)).tolist():
         sums[group].add(ordered[:, starts[group] : starts[group + 1]])
