@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 Total = TypeVar("Total", covariant=True)
 Labelled = tuple[pa.RecordBatch, "NDArray[np.int64] | None"]
 MOST_DECODED = 2**31  # bytes of the parts that are decoded at the same time
-SHARES = 8  # of a part's columns for each thread, since some columns take longer
+SHARES = 8  # of a part for each thread, since some columns take longer
+SMALL_PART = 2**22  # cells of a part that a thread may have for itself: 16 MiB
 
 
 class Sum(Protocol[Total]):
@@ -95,36 +97,55 @@ class Folder(Generic[Total]):
                 future.result()
 
     def together(self, encoder: Encoder, parts: Sequence[Part], tell: Callable[[], None]) -> int:
-        """Read, encode and add `whole` parts, all threads sharing each; returns the rows read.
+        """Read, encode and add `whole` parts; returns the rows read.
 
-        All rows fall in the only group. `tell` hears, here, of each part that is done.
+        Of small ones, each thread takes one after the other; all threads share the large ones, and
+        what small ones are left over. All rows fall in the only group. `tell` hears, here, of each
+        part that is done.
         """
-        encoded = encoder.columns.room(max((part.rows for part in parts), default=0))
-        with ThreadPoolExecutor(self._threads) as pool:
-            for part in parts:
-                here = encoded.part(slice(0, part.rows))
-                self._share(encoder, part, here, pool)
+        rows = max((part.rows for part in parts), default=0)
+        small = self._threads > 1 and rows * len(encoder.columns.names) <= SMALL_PART
+        alone = len(parts) - len(parts) % self._threads if small else 0
+        rooms = [encoder.columns.room(rows) for _ in range(self._threads if alone else 1)]
+
+        with stoppable(self._threads) as pool:
+
+            def read(part: Part, threads: int = 1) -> None:
+                room = rooms.pop()
+                here = room.part(slice(0, part.rows))
+                self._read(encoder, part, here, map if threads == 1 else pool.map, threads)
+                rooms.append(room)
+
+            for _ in pool.map(read, parts[:alone]):
+                tell()
+            for part in parts[alone:]:
+                read(part, self._threads)
                 tell()
         return sum(part.rows for part in parts)
 
-    def _share(
-        self, encoder: Encoder, part: Part, encoded: Encoded, pool: ThreadPoolExecutor
+    def _read(
+        self,
+        encoder: Encoder,
+        part: Part,
+        encoded: Encoded,
+        run: Callable[..., Iterator[None]],
+        threads: int,
     ) -> None:
-        """First its columns are shared out, then its rows."""
+        """First the part's columns are shared out among so many threads, then its rows."""
 
         def put(names: list[str]) -> None:
             part.each(names, lambda name, values: encoder.columns.put(name, values, encoded))
 
-        def add(rows: slice) -> None:
+        def add(slices: list[slice]) -> None:
             worker = self._idle.pop()
-            worker.sums[0].add(encoder.block(encoded.part(rows), worker.scratch))
+            for rows in slices:
+                worker.sums[0].add(encoder.block(encoded.part(rows), worker.scratch))
             self._idle.append(worker)
 
-        names, one = encoder.columns.names, self._threads == 1
-        tasks = 1 if one else SHARES * self._threads
-        deque((map if one else pool.map)(put, [names[at::tasks] for at in range(tasks)]), 0)
-        slices = encoder.block_slices(part.rows, self._threads)
-        deque((map if one else pool.map)(add, slices), 0)
+        tasks = 1 if threads == 1 else SHARES * threads
+        slices = encoder.block_slices(part.rows, threads)
+        for job, pieces in ((put, encoder.columns.names), (add, slices)):
+            deque(run(job, [pieces[at::tasks] for at in range(tasks)]), 0)
 
     def apart(self, parts: Sequence[Part], tell: Callable[[], None]) -> int:
         """Each thread streams, encodes and adds one part after the other; returns the rows read.
@@ -143,16 +164,10 @@ class Folder(Generic[Total]):
             return rows
 
         rows = 0
-        with ThreadPoolExecutor(self._threads) as pool:
-            try:
-                futures = [pool.submit(work, part) for part in parts]
-                for future in futures:
-                    rows += future.result()
-                    tell()
-            except BaseException:  # an interrupt too: the parts that wait are not begun
-                stopped.set()
-                pool.shutdown(cancel_futures=True)
-                raise
+        with stoppable(self._threads, stopped) as pool:
+            for read in pool.map(work, parts):
+                rows += read
+                tell()
         return rows
 
     def totals(self) -> list[Sum[Total]]:
@@ -171,6 +186,19 @@ class Folder(Generic[Total]):
             _add(worker.sums, block, None if labels is None else labels[at : at + size])
             at += size
         self._idle.append(worker)
+
+
+@contextmanager
+def stoppable(threads: int, stopped: threading.Event | None = None) -> Iterator[ThreadPoolExecutor]:
+    """Threads that begin nothing more after an error or an interrupt; `stopped` is set then."""
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            yield pool
+        except BaseException:
+            if stopped is not None:
+                stopped.set()
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def _add(
