@@ -108,7 +108,8 @@ def against_floor(path: Path, case: str) -> Iterator[Any]:
 
     Wall times are those of a machine that others may use: the best of a few rounds counts.
     """
-    runs = [[measure(job, path) for job in ("exact", "floor", "exact_by_two")] for _ in range(3)]
+    jobs = ("exact", "floor", "exact_by_two")
+    runs = [[measure(job, path) for job in jobs] for _ in range(ROUNDS)]
     ours, least = (min(run[k]["cpu"] for run in runs) for k in (0, 1))
     ok = ours <= FLOOR_BAR * least
     yield row(case, "CPU seconds against decode + syrk", ours, least, FLOOR_BAR, ok)
@@ -119,7 +120,8 @@ def against_floor(path: Path, case: str) -> Iterator[Any]:
 
 def least_between(path: Path, case: str) -> Any:
     """What one pass of NumPy over the cells adds to decoding and BLAS: no bar, but a measure."""
-    runs = [[measure(job, path)["cpu"] for job in ("floor_and_pass", "floor")] for _ in range(3)]
+    jobs = ("floor_and_pass", "floor")
+    runs = [[measure(job, path)["cpu"] for job in jobs] for _ in range(ROUNDS)]
     least, floor = (min(run[k] for run in runs) for k in (0, 1))
     metric = "CPU seconds of decode + one rounding pass + syrk against decode + syrk"
     return row(case, metric, least, floor, FLOOR_BAR, True)

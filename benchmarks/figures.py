@@ -37,11 +37,12 @@ def accuracy(cells: Cells) -> str:
 
 def bench(cells: Cells) -> str:
     """Every benchmark with its bar."""
-    lines = [["case", "metric", "dpcov", "reference", "ratio", "bar"]]
+    lines = [["case", "metric", "dpcov", "reference", "ratio", "bar", "ok"]]
     for cell in cells:
         ratio = "" if cell["ratio"] is None else f"{cell['ratio']:.2f}"
         reference = "" if cell["ratio"] is None else f"{cell['reference']:.3g}"
-        figures = [f"{cell['ours']:.3g}", reference, ratio, f"{cell['bar']:.3g}"]
+        ok = "yes" if cell["ok"] else "**no**"
+        figures = [f"{cell['ours']:.3g}", reference, ratio, f"{cell['bar']:.3g}", ok]
         lines.append([cell["case"], cell["metric"], *figures])
     return _table(lines)
 
@@ -97,6 +98,52 @@ def persons_memory(cells: Cells) -> str:
         [f"{cell['persons']:,}", f"{cell['cpu']:.1f}", f"{cell['peak_mib']:.0f}"] for cell in cells
     ]
     return _table(lines)
+
+
+def spark(cells: Cells) -> str:
+    """Bytes and CPU of passes at three sizes beside the cost model; then the model of many rows."""
+    lines = [
+        [
+            "answer",
+            "rows",
+            "read, MB",
+            "tasks",
+            "sums of all tasks, MB: model",
+            "measured",
+            "to the driver, MB: at most",
+            "measured",
+            "CPU, s",
+            "CPU without Spark, s",
+            "as the local result",
+        ]
+    ]
+    for cell in (cell for cell in cells if "input_mb" in cell):
+        megabytes = ("sums_mb_expected", "sums_mb", "to_driver_mb_at_most", "to_driver_mb")
+        lines.append(
+            [
+                cell["answer"],
+                f"{cell['rows']:,}",
+                f"{cell['input_mb']:.0f}",
+                f"{cell['tasks']}",
+                *(f"{cell[name]:.3f}" for name in megabytes),
+                f"{cell['cpu_s']:.1f}",
+                f"{cell['local_cpu_s']:.2f}",
+                "yes" if cell["same_as_local"] else "**no**",
+            ]
+        )
+    large = [["answer", "rows", "sums of all tasks, GB", "to the driver, MB", "core hours"]]
+    large += [
+        [
+            cell["answer"],
+            f"{cell['rows']:.0e}",
+            f"{cell['sums_gb']:.1f}",
+            f"{cell['to_driver_mb']:.1f}",
+            f"{cell['core_hours']:.0f}",
+        ]
+        for cell in cells
+        if "core_hours" in cell
+    ]
+    return f"{_table(lines)}\n\n{_table(large)}"
 
 
 def trust(cells: Cells) -> str:
@@ -224,6 +271,7 @@ FIGURES: dict[str, tuple[str, Callable[[Cells], str]]] = {
     "plan_calibration": ("docs/how-to/epsilon.md", plan_calibration),
     "persons": ("docs/how-to/persons.md", persons),
     "persons-memory": ("docs/how-to/persons.md", persons_memory),
+    "spark": ("docs/notes/spark.md", spark),
     "trust": ("docs/trust.md", trust),
     "peers": ("docs/comparison.md", peers),
 }

@@ -1,5 +1,7 @@
 """Spark: bytes, tasks and CPU of one pass at three sizes, beside the cost model of the notes.
 
+For one moment of all rows, and for moments by their length, which the default asks for.
+
 `make spark`. A local session with two cores; docs/notes/spark.md has the model.
 """
 
@@ -9,9 +11,11 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +23,19 @@ import pyarrow.parquet as pq
 
 import dpcov
 from dpcov.encoder import Encoder
-from dpcov.moment import Accumulator
+from dpcov.moment import Accumulator, Lattice
+from dpcov.rungs import RungSum, rungs_of
 from dpcov.schema import Schema
 from dpcov.sources import open_rows, open_source
 from dpcov.sources.packed import Query
 from dpcov.sources.spark import MERGERS, SparkRows, SparkSource, merged_sums, packed_sums
 from results import show, write
 from workloads import peak_mib
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.sources.rows import Rows
 
 COLUMNS = 200
 NAMES = tuple(f"x{j}" for j in range(COLUMNS))
@@ -83,26 +93,58 @@ def table(path: Path, rows: int) -> None:
             writer.write_table(pa.table(generator.random((COLUMNS, GROUP)).tolist(), fields))
 
 
-def sum_bytes(columns: int) -> int:
-    """Bytes of a packed sum: two limbs of 8 bytes for each pair of the columns and intercept."""
-    return 8 * (columns + 1) * (columns + 2)
+@dataclass(frozen=True)
+class Answer:
+    """What a pass is asked for: how rows answer it, the sum of a task, and how many moments.
+
+    A packed moment has two limbs of 8 bytes for each pair of the columns and the intercept; moments
+    by length come with two limbs of a trace.
+    """
+
+    name: str
+    of: Callable[[Rows], tuple[NDArray[np.object_], ...]]
+    empty: Callable[[], Accumulator | RungSum]
+    moments: int
+    traces: int
+
+    def sum_bytes(self) -> int:
+        return 8 * self.moments * (COLUMNS + 1) * (COLUMNS + 2) + 16 * self.traces
 
 
-def measured(spark: Any, path: Path, rows: int, schema: Schema) -> dict[str, Any]:
+def answers(lattice: Lattice) -> list[Answer]:
+    rungs, d = rungs_of(lattice), lattice.dimension
+    return [
+        Answer(
+            "one moment",
+            lambda rows: (rows.second_moments()[0].units,),
+            partial(Accumulator, d),
+            1,
+            0,
+        ),
+        Answer(
+            "by length",
+            lambda rows: rows.rung_moments().units,
+            partial(RungSum, rungs, d),
+            len(rungs),
+            1,
+        ),
+    ]
+
+
+def measured(spark: Any, path: Path, rows: int, schema: Schema, answer: Answer) -> dict[str, Any]:
     frame = spark.read.parquet(str(path))
     seen = open_rows(frame, schema)
     assert isinstance(seen, SparkRows)
     started, before = time.perf_counter(), cpu_seconds()
-    moment = seen.second_moments()[0]
+    moments = answer.of(seen)
     wall, cpu = time.perf_counter() - started, cpu_seconds() - before
     local = open_rows(path, schema, threads=1)
     before_local = time.process_time()
-    same = bool((moment.units == local.second_moments()[0].units).all())
+    same = all(np.array_equal(*pair) for pair in zip(moments, answer.of(local), strict=True))
     local_cpu = time.process_time() - before_local
 
     lattice = seen.lattice()
-    sums = partial(Accumulator, lattice.dimension)
-    query = Query(schema, schema.needed, Encoder(schema, lattice), sums)
+    query = Query(schema, schema.needed, Encoder(schema, lattice), answer.empty)
     source = open_source(frame, schema.file, ())
     assert isinstance(source, SparkSource)
     sent = packed_sums(query, source.columns(schema.needed)).persist()
@@ -112,13 +154,14 @@ def measured(spark: Any, path: Path, rows: int, schema: Schema) -> dict[str, Any
     (driven,) = merged_sums(sent).selectExpr("sum(length(integers)) AS bytes").collect()
     sent.unpersist()
     return {
+        "answer": answer.name,
         "rows": rows,
         "input_mb": path.stat().st_size / 1e6,
         "tasks": shuffled.tasks,
         "sums_mb": shuffled.bytes / 1e6,
-        "sums_mb_expected": shuffled.tasks * sum_bytes(COLUMNS) / 1e6,
+        "sums_mb_expected": shuffled.tasks * answer.sum_bytes() / 1e6,
         "to_driver_mb": driven.bytes / 1e6,
-        "to_driver_mb_at_most": min(MERGERS, shuffled.tasks) * sum_bytes(COLUMNS) / 1e6,
+        "to_driver_mb_at_most": min(MERGERS, shuffled.tasks) * answer.sum_bytes() / 1e6,
         "wall_s": wall,
         "cpu_s": cpu,
         "cpu_us_per_row": cpu / rows * 1e6,
@@ -134,42 +177,42 @@ def fits(row: dict[str, Any]) -> bool:
     return row["same_as_local"] and bytes_fit and row["to_driver_mb"] <= row["to_driver_mb_at_most"]
 
 
-def at_large(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def at_large(rows: list[dict[str, Any]], answer: Answer) -> dict[str, Any]:
     """The model's figures for many rows, with the CPU of the two largest sizes' difference."""
-    *_, fewer, more = rows
+    *_, fewer, more = (row for row in rows if row["answer"] == answer.name)
     per_row = (more["cpu_s"] - fewer["cpu_s"]) / (more["rows"] - fewer["rows"])
     size = LARGE * 8 * COLUMNS
     tasks = size / LARGE_SPLIT
-    return [
-        {
-            "rows": LARGE,
-            "columns": COLUMNS,
-            "input_tb": size / 1e12,
-            "tasks": tasks,
-            "sums_gb": tasks * sum_bytes(COLUMNS) / 1e9,
-            "sums_share_of_input": sum_bytes(COLUMNS) / LARGE_SPLIT,
-            "to_driver_mb": MERGERS * sum_bytes(COLUMNS) / 1e6,
-            "cpu_us_per_row": per_row * 1e6,
-            "core_hours": per_row * LARGE / 3600,
-        }
-    ]
+    return {
+        "answer": answer.name,
+        "rows": LARGE,
+        "columns": COLUMNS,
+        "input_tb": size / 1e12,
+        "tasks": tasks,
+        "sums_gb": tasks * answer.sum_bytes() / 1e9,
+        "sums_share_of_input": answer.sum_bytes() / LARGE_SPLIT,
+        "to_driver_mb": MERGERS * answer.sum_bytes() / 1e6,
+        "cpu_us_per_row": per_row * 1e6,
+        "core_hours": per_row * LARGE / 3600,
+    }
 
 
 def main() -> None:
     schema = Schema.from_bounds(0, 1, NAMES)
     spark = session()
     spark.sparkContext.setLogLevel("ERROR")
+    asked = answers(Lattice.of(schema))
     rows = []
     with tempfile.TemporaryDirectory(prefix="dpcov-spark-") as folder:
         for warm_up, size in ((True, SIZES[0]), *((False, size) for size in SIZES)):
             path = Path(folder) / f"{size}.parquet"
             if not path.exists():
                 table(path, size)
-            found = measured(spark, path, size, schema)
-            rows += [] if warm_up else [found]
+            found = [measured(spark, path, size, schema, answer) for answer in asked]
+            rows += [] if warm_up else found
     spark.stop()
     show(f"One pass over {COLUMNS} columns in local Spark, two cores", rows)
-    model = at_large(rows)
+    model = [at_large(rows, answer) for answer in asked]
     show("The cost model", model)
     write("spark.json", "make spark", [*rows, *model])
     if not all(fits(row) for row in rows):
