@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 import dpcov
 from dpcov.denoise import denoise
-from dpcov.denoise.rungs import Combined, combined
-from dpcov.denoise.shrinkage import nothing_shows
+from dpcov.denoise.rungs import combined
 from dpcov.entropy import Entropy, simulation_generator
 from dpcov.errors import MechanismError, ReleaseError
 from dpcov.mechanisms import Gaussian, Ladder
@@ -352,46 +351,6 @@ def test_parts_that_drown_are_left_out_with_their_noise() -> None:
         left.append(made.law.frobenius_squared / sum(law.frobenius_squared for law in laws))
     assert np.mean(left) < 0.2
     assert np.mean(errors) < 0.5 * np.mean(plain)
-
-
-def short_rungs_that_seem_to_tell(sure: float) -> Combined:
-    """Noise alone but for the trace: a short rung's has one that is 1.8 standard deviations."""
-    laws = [GaussianOrthogonal(6, Fraction(4 * 10**8)), GaussianOrthogonal(6, Fraction(1))]
-    noisy = np.stack([law.simulate(np.random.default_rng(3)) for law in laws])
-    of_trace = np.sqrt(6 * laws[1].diagonal_variance)
-    noisy[1] += np.eye(6) * (1.8 * of_trace - np.trace(noisy[1])) / 6
-    return combined(noisy, laws, 10**4, 10.0, 1.0, sure)
-
-
-def test_a_short_rungs_noise_is_not_taken_for_what_all_rows_have_in_common() -> None:
-    found = short_rungs_that_seem_to_tell(2.0)
-    assert found.trace == pytest.approx(10**4, rel=0.01)
-    assert nothing_shows(found.law, found.trace)
-
-
-def test_control_without_being_sure_noise_seems_to_show() -> None:
-    found = short_rungs_that_seem_to_tell(0.0)
-    assert not nothing_shows(found.law, found.trace)
-
-
-@pytest.mark.parametrize("sure", [True, False])
-def test_where_hardly_anything_shows_no_release_is_many_times_as_wrong_as_none(
-    monkeypatch: Any, sure: bool
-) -> None:
-    """Rows whose norms fall like a power law, nearly all in short rungs, at a tiny budget."""
-    generator = np.random.default_rng(0)
-    rows = generator.standard_normal((3000, 12))
-    rows *= ((1 + np.arange(3000.0)) ** -0.5 / np.linalg.norm(rows, axis=1))[:, None]
-    exact = rows.T @ rows
-    asked: dict[str, Any] = {"lower": -1, "upper": 1, "radius": 1.0, "intercept": 0.0}
-    asked |= {"mechanism": "ladder", "neighbors": "add-remove"}
-    if not sure:
-        monkeypatch.setattr("dpcov.denoise.SURE", 0.0)
-    errors = []
-    for seed in range(20):
-        made = dpcov.release(rows, **asked, epsilon=0.01, seed=seed)
-        errors.append(np.linalg.norm(made.second_moment() - exact) / np.linalg.norm(exact))
-    assert bool(np.mean(errors) < 1.2) is sure
 
 
 def test_where_all_drowns_the_answer_is_a_scaled_identity() -> None:

@@ -26,7 +26,6 @@ Method = Literal["none", "project", "shrink"]
 METHODS: tuple[Method, ...] = ("none", "project", "shrink")
 ROUNDS = 3  # in which moments by length of rows are put together
 LEAST_LEFT = 0.02  # of the squared noise, after shrinking
-SURE = 2.0  # standard deviations of its noise that the trace of a rung is above, if it holds rows
 MARGINAL = 0.5  # share of more noise that shrinking leaves, over the share of all
 
 
@@ -98,18 +97,15 @@ def _of_rungs(
 ) -> tuple[Matrix, float]:
     """The same from moments by length of rows, before levels are looked at, and its trace.
 
-    They are put together for the noise as it is, then for what shrinking would leave of more; but
-    first of all from those that are sure to hold rows, to see whether anything shows.
+    They are put together for the noise as it is, then for what shrinking would leave of more.
     """
     parts, laws = parts_of(rungs, law, release.shift)
     left = 1.0
-    for sure in (SURE, *[0.0] * ROUNDS):
-        found = combined(parts, laws, *told, left, sure)
+    for _ in range(ROUNDS):
+        found = combined(parts, laws, *told, left)
         trace = _shrunk(min(found.trace, _largest_trace(release)), found.deviation)
         if nothing_shows(found.law, trace):
             return _isotropic(release, trace, found.matrix), trace
-        if sure:
-            continue
         shrunk = _shrunk_within(structure, found.matrix, found.law, trace, generator)
         taken = float(np.sum((found.matrix - shrunk) ** 2))
         kept = float(np.clip(1 - taken / found.law.frobenius_squared, LEAST_LEFT, 1.0))

@@ -47,12 +47,7 @@ class Combined:
 
 
 def combined(
-    parts: Matrix,
-    laws: Sequence[MatrixLaw],
-    trace: float,
-    deviation: float,
-    left: float,
-    sure: float = 0.0,
+    parts: Matrix, laws: Sequence[MatrixLaw], trace: float, deviation: float, left: float
 ) -> Combined:
     """The combination of noisy parts of a second moment with the least error that can be expected.
 
@@ -63,19 +58,11 @@ def combined(
     trace : noisy trace of the sum.
     deviation : standard deviation of its noise.
     left : share of more squared noise that further denoising would leave.
-    sure : parts whose traces are not above so many standard deviations of their noise count as
-        empty, and others for less. A little noise that is taken for the trace of a short rung seems
-        to tell of the directions of all rows: with a large weight, it is much noise.
 
     """
     noises = np.array([law.frobenius_squared for law in laws])
     of_traces = np.sqrt([law.dimension * law.diagonal_variance for law in laws])
-    found = np.trace(parts, axis1=1, axis2=2)
-    if sure > 0:
-        limits = sure * of_traces
-        found = np.maximum(found, limits)
-        found -= limits**2 / found
-    traces = _traces(found, of_traces, trace, deviation)
+    traces = _traces(np.trace(parts, axis1=1, axis2=2), of_traces, trace, deviation)
     weights = _least_error(_overlaps(parts, noises, traces)[0], noises, left)
     kept = float(weights @ traces)
     # With all of the trace, or else the parts that drown would take it along.
