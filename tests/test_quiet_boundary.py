@@ -17,7 +17,7 @@ BROAD = {"Exception", "BaseException", "MemoryError", "Warning"}
 WHOLESALE = {
     ("cli.py", "main"): "the last place: tells the type alone",
     ("releases.py", "write_atomically"): "removes its draft and raises on",
-    ("sources/folding.py", "apart"): "stops the parts that wait and raises on",
+    ("sources/folding.py", "stoppable"): "stops the parts that wait and raises on",
     ("sources/frame.py", "_text"): "one cell, which becomes missing",
     ("sources/training.py", "_number"): "one cell, which becomes missing",
 }

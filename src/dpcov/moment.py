@@ -175,8 +175,6 @@ class Accumulator:
 
     def merge(self, other: Accumulator) -> None:
         """Add another accumulator's sum to this one."""
-        if self._pending + other._pending >= self._FLUSHES:
-            other._carry()
         self._reserve(other._pending + 1)  # one for what it carried
         self._carried |= other._carried
         for here in self._strips():
