@@ -159,7 +159,7 @@ def wide(folder: Path, spent: list[Any]) -> Iterator[Any]:
         beyond = measure(job, path)["peak_mib"] - bare - group
         held = beyond / workers / matrix
         integers = 3 * MOST_RUNGS if job == "by_length" else 0  # of 24 bytes an entry, once
-        of = " by length of rows, their Python integers 15 more" if integers else ""
+        of = f" by length of rows, their Python integers {integers} more" if integers else ""
         metric = f"d x d matrices per worker, {workers} workers{of}"
         bar = MATRICES_BAR + integers
         yield row(case, metric, held, bar, bar, held <= bar)

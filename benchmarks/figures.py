@@ -41,7 +41,7 @@ def bench(cells: Cells) -> str:
     for cell in cells:
         ratio = "" if cell["ratio"] is None else f"{cell['ratio']:.2f}"
         reference = "" if cell["ratio"] is None else f"{cell['reference']:.3g}"
-        ok = "yes" if cell["ok"] else "**no**"
+        ok = _yes(cell["ok"])
         figures = [f"{cell['ours']:.3g}", reference, ratio, f"{cell['bar']:.3g}", ok]
         lines.append([cell["case"], cell["metric"], *figures])
     return _table(lines)
@@ -72,7 +72,7 @@ def scaling(cells: Cells) -> str:
         beside = f"{cell['reference']:.3g}" if cell["reference"] else ""
         if cell["metric"].startswith("exponent"):
             beside = f"{cell['reference']:g}"
-        figures = [f"{cell['ours']:.3g}", beside, "yes" if cell["ok"] else "**no**"]
+        figures = [f"{cell['ours']:.3g}", beside, _yes(cell["ok"])]
         lines.append([cell["case"], cell["metric"], *figures])
     return _table(lines)
 
@@ -128,7 +128,7 @@ def spark(cells: Cells) -> str:
                 *(f"{cell[name]:.3f}" for name in megabytes),
                 f"{cell['cpu_s']:.1f}",
                 f"{cell['local_cpu_s']:.2f}",
-                "yes" if cell["same_as_local"] else "**no**",
+                _yes(cell["same_as_local"]),
             ]
         )
     large = [["answer", "rows", "sums of all tasks, GB", "to the driver, MB", "core hours"]]
@@ -281,6 +281,10 @@ def rendered(name: str) -> str:
     """The table of a snapshot, between its markers."""
     document = json.loads((SNAPSHOTS / f"{name}.json").read_text())
     return f"<!-- {name} -->\n\n{FIGURES[name][1](document['rows'])}\n\n<!-- /{name} -->"
+
+
+def _yes(holds: bool) -> str:
+    return "yes" if holds else "**no**"
 
 
 def _table(lines: list[list[str]]) -> str:

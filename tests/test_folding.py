@@ -188,13 +188,27 @@ def test_the_first_failure_ends_the_reading(tmp_path, monkeypatch, threads):
 
     def column(file, group, name):
         begun.append(group)
+        raise ValueError("S3CRET")
+
+    monkeypatch.setattr(arrow, "_column", column)
+    monkeypatch.setattr(folding, "SMALL_PART", 0)
+    with pytest.raises(SourceError, match="could not be read to its end"):
+        moment(parquet(tmp_path, row_group_size=100), SCHEMA, threads=threads)
+    assert set(begun) == {0}
+
+
+def test_after_a_failure_no_thread_begins_another_small_group(tmp_path, monkeypatch):
+    begun = []
+
+    def column(file, group, name):
+        begun.append(group)
         time.sleep(0.05)
         raise ValueError("S3CRET")
 
     monkeypatch.setattr(arrow, "_column", column)
     with pytest.raises(SourceError, match="could not be read to its end"):
-        moment(parquet(tmp_path, row_group_size=100), SCHEMA, threads=threads)
-    assert len(set(begun)) < 10 * threads < ROWS / 100
+        moment(parquet(tmp_path, row_group_size=100), SCHEMA, threads=2)
+    assert len(set(begun)) < 20 < ROWS / 100
 
 
 def test_a_column_that_is_shorter_than_its_group_is_refused(tmp_path, monkeypatch):

@@ -112,8 +112,7 @@ class Folder(Generic[Total]):
 
             def read(part: Part, threads: int = 1) -> None:
                 room = rooms.pop()
-                here = room.part(slice(0, part.rows))
-                self._read(encoder, part, here, map if threads == 1 else pool.map, threads)
+                self._read(encoder, part, room.part(slice(0, part.rows)), pool, threads)
                 rooms.append(room)
 
             for _ in pool.map(read, parts[:alone]):
@@ -128,7 +127,7 @@ class Folder(Generic[Total]):
         encoder: Encoder,
         part: Part,
         encoded: Encoded,
-        run: Callable[..., Iterator[None]],
+        pool: ThreadPoolExecutor,
         threads: int,
     ) -> None:
         """First the part's columns are shared out among so many threads, then its rows."""
@@ -142,6 +141,7 @@ class Folder(Generic[Total]):
                 worker.sums[0].add(encoder.block(encoded.part(rows), worker.scratch))
             self._idle.append(worker)
 
+        run: Callable[..., Iterator[None]] = map if threads == 1 else pool.map
         tasks = 1 if threads == 1 else SHARES * threads
         slices = encoder.block_slices(part.rows, threads)
         for job, pieces in ((put, encoder.columns.names), (add, slices)):
