@@ -8,7 +8,7 @@ import numpy as np
 
 from dpcov.denoise.projection import project
 from dpcov.denoise.rungs import combined, parts_of
-from dpcov.denoise.shrinkage import nothing_shows, shrink
+from dpcov.denoise.shrinkage import james_stein, nothing_shows, shrink
 from dpcov.denoise.structure import Structure
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
@@ -47,7 +47,7 @@ def denoise(
     if method not in METHODS:
         raise ReleaseError(f"There is no denoising {method!r}. Choose: {', '.join(METHODS)}.")
     told = _noisy_trace(release)
-    trace = None if told is None else _shrunk(*told)
+    trace = None if told is None else float(james_stein(*told))
     if release.published is None:
         made, matrix = method, _isotropic(release, trace or 0.0, None)
     elif method == "none":
@@ -80,7 +80,7 @@ def _shrunken(
     if release.rungs is not None and isinstance(law, WeightedSum):
         shrunk, trace = _of_rungs(release, release.rungs, law, told, structure, generator)
     else:
-        trace = _shrunk(*told)
+        trace = float(james_stein(*told))
         if nothing_shows(law, trace):
             return _isotropic(release, trace, noisy)
         shrunk = _shrunk_within(structure, noisy, law, trace, generator)
@@ -103,7 +103,7 @@ def _of_rungs(
     left = 1.0
     for _ in range(ROUNDS):
         found = combined(parts, laws, *told, left)
-        trace = _shrunk(min(found.trace, _largest_trace(release)), found.deviation)
+        trace = min(found.trace, _largest_trace(release))
         if nothing_shows(found.law, trace):
             return _isotropic(release, trace, found.matrix), trace
         shrunk = _shrunk_within(structure, found.matrix, found.law, trace, generator)
@@ -135,14 +135,6 @@ def _noisy_trace(release: Release) -> tuple[float, float] | None:
         return None
     trace = min(release.published_trace / release.lattice.bound, _largest_trace(release))
     return trace, release.trace_noise.standard_deviation / release.lattice.bound
-
-
-def _shrunk(trace: float, deviation: float) -> float:
-    """(t - 2 s^2/t)+, in the manner of James and Stein; s is the noise's standard deviation.
-
-    At tiny budgets the trace is mostly noise, and a wrong trace is worse than none.
-    """
-    return max(0.0, trace - 2 * deviation**2 / trace) if trace > 0 else 0.0
 
 
 def _largest_trace(release: Release) -> float:

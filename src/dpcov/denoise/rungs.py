@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import nnls
 
-from dpcov.denoise.shrinkage import nothing_shows, shrink
+from dpcov.denoise.shrinkage import james_stein, nothing_shows, shrink
 from dpcov.samplers.weighted import WeightedSum
 
 if TYPE_CHECKING:
@@ -34,16 +34,16 @@ APART = 1.0  # standard deviation of Q_jk about theta tr S_j tr S_k, as a share 
 # With these, errors are about what is expected of them (tests/test_expected).
 OWN = 0.6
 DROWNS = 4
+ALONE = 3.0  # how strongly traces are shrunk one by one; their sum: 2
 
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """A noisy matrix of known law about a second moment, whose trace is known up to `deviation`."""
+    """A noisy matrix of known law about a second moment, and an estimate of its trace."""
 
     matrix: Matrix
     law: MatrixLaw
     trace: float
-    deviation: float
 
 
 def combined(
@@ -69,8 +69,7 @@ def combined(
     weights = weights * (traces.sum() / kept) if kept > 0 else np.ones(len(parts))
     matrix: Matrix = np.tensordot(weights, parts, 1)
     law = WeightedSum(tuple(weights.tolist()), tuple(laws))
-    both = float(1 / np.sqrt(1 / deviation**2 + 1 / np.sum(of_traces**2)))
-    return Combined(matrix, law, float(traces.sum()), both)
+    return Combined(matrix, law, float(traces.sum()))
 
 
 def parts_of(
@@ -111,11 +110,19 @@ def split(
 
 
 def _traces(found: Vector, deviations: Vector, trace: float, deviation: float) -> Vector:
-    """(K,) traces of the parts, none below 0, by least squares: one by one, and their sum."""
+    """(K,) traces of the parts, none below 0: by least squares, then shrunk.
+
+    Either one by one, or with their sum, whichever keeps more: most of the sum's noise is often
+    that of parts that hold next to nothing.
+    """
     sizes = np.append(deviations, deviation)
     design = np.vstack([np.eye(len(found)), np.ones(len(found))]) / sizes[:, None]
     fitted: Vector = nnls(design, np.append(found, trace) / sizes)[0]
-    return fitted
+    covariance = np.linalg.inv(design.T @ design)
+    alone = james_stein(fitted, np.sqrt(np.diag(covariance)), ALONE)
+    whole = float(fitted.sum())
+    kept = float(james_stein(whole, np.sqrt(covariance.sum())))
+    return alone if alone.sum() >= kept else fitted * (kept / whole)
 
 
 def _least_error(overlaps: Matrix, noises: Vector, left: float) -> Vector:

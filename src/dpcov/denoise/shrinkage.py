@@ -74,6 +74,18 @@ def simulates(law: MatrixLaw, trace: float) -> bool:
     return law.dimension <= LARGE and trace < CLEAR * law.detectable
 
 
+def james_stein(
+    values: Vector | float, deviations: Vector | float, strength: float = 2.0
+) -> Vector:
+    """(x - c s^2/x)+, in the manner of James and Stein; s is the noise's standard deviation, not 0.
+
+    At tiny budgets a trace is mostly noise, and a wrong one is worse than none.
+    """
+    least = np.sqrt(strength) * np.asarray(deviations)
+    kept = np.maximum(values, least)
+    return np.where(values > least, kept - least**2 / kept, 0.0)
+
+
 def nothing_shows(law: MatrixLaw, trace: float) -> bool:
     """The gate: whether even one direction holding all of the trace would drown in the noise.
 
