@@ -51,6 +51,7 @@ def table(rows: int = 500) -> pa.Table:
 def plain(data: pa.Table, declared: Schema) -> np.ndarray:
     """(rows, features) integers by the formula of docs/proofs/release.md 2, without a clip."""
     scale = UNIT / declared.effective_radius
+    kind = np.float32 if scale <= 2**24 else np.float64
     features: list[np.ndarray] = []
     for name, column in declared.columns.items():
         cells = data[name].to_pylist()
@@ -62,7 +63,8 @@ def plain(data: pa.Table, declared: Schema) -> np.ndarray:
             continue
         numbers = np.array([np.nan if cell is None else cell for cell in cells])
         with np.errstate(over="ignore"):
-            rounded = np.rint((numbers - column.midpoint) * (scale / column.half_range))
+            shifted = (numbers - column.midpoint).astype(kind)
+            rounded = np.rint(shifted * kind(scale / column.half_range)).astype(float)
         rounded = np.clip(rounded, -np.floor(scale), np.floor(scale))
         features.append(np.nan_to_num(rounded, nan=0.0))
         if column.missing == "level":
@@ -84,6 +86,35 @@ def test_columns_have_the_integers_of_the_plain_formula(radius):
     assert np.array_equal(unclipped(table(), schema(radius)), plain(table(), schema(radius)))
 
 
+@pytest.mark.parametrize("scale", [1000.0, 2.0**20, 2.0**20 / 3, 2.0**24 - 0.5])
+@pytest.mark.parametrize(("lower", "upper"), [(-1, 1), (0, 0.7), (1900, 2030)])
+def test_integers_in_float32_are_next_to_the_exact_ones(scale, lower, upper):
+    """Three roundings to 24 bits come before the one to an integer; none has a direction."""
+    columns = Columns(Schema.from_bounds(lower, upper, ["a"]), np.array([scale]))
+    cells = np.random.default_rng(1).uniform(lower, upper, 100_000)
+    exact = (cells - (lower + upper) / 2) * (scale / ((upper - lower) / 2))
+    (batch,) = pa.table({"a": cells}).to_batches()
+    found = columns.encode(batch).numbers[0]
+    assert found.dtype == np.float32
+    inside = np.abs(found) < np.floor(scale)
+    gaps = (found - exact)[inside]
+    assert np.all(np.abs(gaps) <= 0.5 + 3 * 2.0**-24 * np.abs(exact[inside]) + 1e-6)
+    assert abs(gaps.mean()) < 5 * gaps.std() / len(gaps) ** 0.5
+
+
+@pytest.mark.parametrize("exponent", [-70, -59, 0, 59, 70, 300])
+def test_columns_of_any_size_are_scaled(exponent):
+    """Beyond the range of float32 by float64: otherwise 2^-70 would be 0, and 2^300 infinite."""
+    half = 2.0**exponent
+    columns = Columns(Schema.from_bounds(-half, half, ["a"]), np.array([1000.0]))
+    (batch,) = pa.table(
+        {"a": half * np.array([-2.0, -1.0, -0.25, 0.5, 1.0, 3.0, np.inf])}
+    ).to_batches()
+    made = columns.encode(batch).numbers
+    assert made[0].tolist() == [-1000, -1000, -250, 500, 1000, 1000, 1000]
+    assert (made.dtype == np.float32) == (abs(exponent) < 60)
+
+
 def test_control_float32_would_lose_integers_of_a_fine_grid(monkeypatch):
     monkeypatch.setattr(encoded, "FLOAT32_INTEGERS", 2**60)
     fine = schema(0.001)
@@ -92,8 +123,8 @@ def test_control_float32_would_lose_integers_of_a_fine_grid(monkeypatch):
 
 @pytest.mark.parametrize("largest", [2**24, 2**24 - 1])
 def test_float32_holds_every_integer_that_it_is_used_for(largest):
-    columns = Columns(Schema.from_bounds(-1, 1, ["a"]), np.array([float(largest)]))
-    cells = (largest - np.arange(100)) / largest
+    columns = Columns(Schema.from_bounds(-largest, largest, ["a"]), np.array([float(largest)]))
+    cells = largest - np.arange(100.0)
     (batch,) = pa.table({"a": cells}).to_batches()
     made = columns.encode(batch)
     assert made.numbers.dtype == np.float32
@@ -185,6 +216,10 @@ def test_blocks_cover_every_row_once_and_fit_the_threads(rows, threads):
 def test_wide_blocks_have_fewer_rows(monkeypatch):
     declared = schema()
     wide = 8 * lattice_of(declared).dimension
+    monkeypatch.setattr(encoder, "CACHE_BYTES", 3000 * wide)
+    slices = Encoder(declared, lattice_of(declared)).block_slices(6000, 1)
+    assert {part.stop - part.start for part in slices} == {3000}
+    monkeypatch.setattr(encoder, "CACHE_BYTES", 1000 * wide)
     monkeypatch.setattr(encoder, "BLOCK_BYTES", 100 * wide)
     slices = Encoder(declared, lattice_of(declared)).block_slices(1000, 1)
     assert {part.stop - part.start for part in slices} == {100}

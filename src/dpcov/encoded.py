@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FLOAT32_INTEGERS = 2**24  # up to which float32 holds every integer
-CHUNK = 2**14  # cells that are encoded at a time: the second-level cache holds them
+FLOAT32_RANGES = 60  # columns with half-ranges from 2^-60 to 2^60 are scaled in float32
+CHUNK = 2**16  # cells that are encoded at a time: the second-level cache holds them
 
 
 @dataclass(frozen=True, slots=True, repr=False)  # its repr would print the data
@@ -85,7 +86,9 @@ class Columns:
             self.largest_squared_norm += int(largest) ** 2  # one feature of a column is not 0
         self._runs = _runs(of_numbers)
         self._shape = len(of_numbers), len(self._indicated)
-        small = self._caps.max(initial=0.0) <= FLOAT32_INTEGERS
+        ranges = [c.half_range for c in self._declared.values() if isinstance(c, Numeric)]
+        exponents = np.abs(np.log2(np.array(ranges))).max(initial=0.0)
+        small = self._caps.max(initial=0.0) <= FLOAT32_INTEGERS and exponents <= FLOAT32_RANGES
         self._kind = np.dtype(np.float32 if small else np.float64)
 
     def room(self, rows: int) -> Encoded:
@@ -137,18 +140,17 @@ class Columns:
         rows: NDArray[np.float32] | NDArray[np.float64],
     ) -> None:
         midpoint, cap = column.midpoint, float(self._caps[features.start])
-        row, work = rows[0], np.empty(min(CHUNK, len(values)))
+        row, work = rows[0], np.empty(min(CHUNK, len(values)) if midpoint else 0)
         with np.errstate(all="ignore"):
-            scale = self._scales[features.start] / column.half_range
+            scale = float(self._scales[features.start]) / column.half_range
             for start in range(0, len(values), CHUNK):
-                part = values[start : start + CHUNK]
-                fine = work[: len(part)]
+                part, here = values[start : start + CHUNK], row[start : start + CHUNK]
                 if midpoint != 0:
-                    part = np.subtract(part, midpoint, out=fine)
-                np.multiply(part, scale, out=fine)
-                np.rint(fine, out=fine)
-                row[start : start + CHUNK] = fine
-            np.clip(row, -cap, cap, out=row)
+                    part = np.subtract(part, midpoint, out=work[: len(part)])
+                here[:] = part
+                np.multiply(here, scale, out=here)
+                np.rint(here, out=here)
+                np.clip(here, -cap, cap, out=here)
             # The quickest test for NaN; nothing else is taken from the sum.
             some = math.isnan(np.dot(row, row))
         missing = np.isnan(row) if some else None

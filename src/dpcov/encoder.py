@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 RADIUS_SQUARED = float(UNITS_PER_RADIUS**2)
 BLOCK_BYTES = 2**25
+CACHE_BYTES = 2**20  # of the second-level cache, for blocks that still have more than `FEW_ROWS`
+FEW_ROWS = 2048
 
 
 class Scratch:
@@ -87,7 +89,8 @@ class Encoder:
     def block_slices(self, rows: int, threads: int) -> list[slice]:
         """Slices of as many rows as a block may have, of one size, as many for each thread."""
         wide = 8 * (self._dimension + (self._map is not None) * self._inputs)
-        most = min(BLOCK_ROWS, max(1, BLOCK_BYTES // wide))
+        fitting = CACHE_BYTES // wide
+        most = min(BLOCK_ROWS, fitting if fitting > FEW_ROWS else max(1, BLOCK_BYTES // wide))
         blocks = threads * max(1, -(-rows // (threads * most)))
         size = max(1, -(-rows // blocks))
         return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
