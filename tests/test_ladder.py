@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import dpcov
 from dpcov.denoise import denoise
-from dpcov.denoise.rungs import combined
+from dpcov.denoise.rungs import _traces, combined
+from dpcov.denoise.shrinkage import james_stein
 from dpcov.entropy import Entropy, simulation_generator
 from dpcov.errors import MechanismError, ReleaseError
 from dpcov.mechanisms import Gaussian, Ladder
@@ -351,6 +352,37 @@ def test_parts_that_drown_are_left_out_with_their_noise() -> None:
         left.append(made.law.frobenius_squared / sum(law.frobenius_squared for law in laws))
     assert np.mean(left) < 0.2
     assert np.mean(errors) < 0.5 * np.mean(plain)
+
+
+def test_a_short_rung_that_is_sure_to_hold_rows_is_not_lost_in_the_noise_of_long_ones() -> None:
+    """Its own trace counts where the sum of all is within its noise; control: the sum alone."""
+    law, long = GaussianOrthogonal(6, Fraction(1)), GaussianOrthogonal(6, Fraction(10**6))
+    deviations = np.sqrt([6 * each.diagonal_variance for each in (long, law)])
+    generator = np.random.default_rng(1)
+    kept, of_sums = [], []
+    for _ in range(200):
+        told = 100 + 1e4 * generator.standard_normal()
+        found = np.array([0.0, 100.0]) + deviations * generator.standard_normal(2)
+        kept.append(_traces(found, deviations, told, 1e4)[1])
+        deviation = 1 / np.sqrt(1e-8 + 1 / np.sum(deviations**2))
+        of_sums.append(float(james_stein(max(found.sum(), 0.0), deviation)))
+    assert abs(np.median(kept) - 100) < 5
+    assert np.median(of_sums) == 0
+
+
+def test_traces_that_are_sure_are_those_that_were_seen() -> None:
+    deviations = np.array([1e-3, 1e-4, 1e-5])
+    found = np.array([5.0, 2.0, 0.0])
+    assert _traces(found, deviations, 7.0, 1e-3) == pytest.approx(found, abs=1e-4)
+    assert not np.any(_traces(np.array([0.5, -1.0, 0.1]), np.ones(3), 0.5, 1.0))
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.floats(0.1, 10))
+def test_james_stein_takes_more_of_what_is_less_sure(x: float, s: float, c: float) -> None:
+    shrunk = float(james_stein(x, s, c))
+    assert 0 <= shrunk <= max(x, 0)
+    assert (shrunk == 0) == (x <= np.sqrt(c) * s) or shrunk < 1e-9 * s
+    assert shrunk == pytest.approx(max(0, x - c * s**2 / x) if x > 0 else 0, rel=1e-6, abs=1e-6 * s)
 
 
 def test_where_all_drowns_the_answer_is_a_scaled_identity() -> None:
