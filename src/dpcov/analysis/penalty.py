@@ -49,9 +49,10 @@ def choose_alpha(
     fits each for every alpha, and measures its error on that truth (a parametric bootstrap), plus
     what fitting n rows costs, sigma^2 tr(H^2) / n with H the ridge's hat matrix. Directions in
     which the denoised matrix shows no variance would make errors free, so all get a little more:
-    `UNSEEN` of sqrt(d) standard deviations of the noise in an entry. Where the noise alone would
-    explain `DROWNED` times what the model does, the largest alpha is chosen, with which little but
-    the intercept is left.
+    `UNSEEN` of sqrt(d) standard deviations of the noise in an entry. No alpha of the default grid
+    is below that: otherwise a small direction that noise made could carry the model. Where the
+    noise alone would explain `DROWNED` times what the model does, the largest alpha is chosen, with
+    which little but the intercept is left.
 
     Parameters
     ----------
@@ -90,13 +91,15 @@ def least_risk(
             "from it. Give alpha."
         )
     draws = simulation_generator() if generator is None else generator
+    entries, crosses = _noise(release, targets, features, draws)
+    unseen = UNSEEN * math.sqrt(release.lattice.dimension) * entries
     if alphas is None:
-        grid = GRID * float(np.trace(truth.gram)) / max(float(truth.weights.sum()), TINY)
+        variances = GRID * float(np.trace(truth.gram)) / len(features)
+        grid = variances[variances >= min(unseen, variances[-1])]
+        grid *= len(features) / max(float(truth.weights.sum()), TINY)
     else:
         grid = np.asarray(alphas, np.float64)
     risk = _sampling_risk(truth, grid, max(1.0, release.count()))
-    entries, crosses = _noise(release, targets, features, draws)
-    unseen = UNSEEN * math.sqrt(release.lattice.dimension) * entries
     for made in islice(repeated(release, draws), SIMULATIONS):
         again = Problem.of(made, targets, features, penalty, intercept=intercept)
         lengths = np.sum(again.solutions(grid) ** 2, axis=(1, 2))
