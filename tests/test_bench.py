@@ -77,7 +77,7 @@ def test_the_plain_loop_over_levels_counts_what_the_library_counts(mixed):
     )
 
 
-@pytest.mark.parametrize("job", ["floor", "floor_and_pass"])
+@pytest.mark.parametrize("job", ["floor", "floor_by_two", "floor_and_pass"])
 def test_the_floor_multiplies_as_large_a_matrix(numeric, job):
     assert np.shape(getattr(workloads, job)(numeric)) == (5, 5)
 

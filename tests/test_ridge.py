@@ -29,7 +29,7 @@ from analysis_tables import (
     without_law,
 )
 from dpcov import choose_alpha, ridge, ridge_error_bound, ridge_path
-from dpcov.analysis.penalty import _errors, pull_of_mean
+from dpcov.analysis.penalty import pull_of_mean, squared_errors
 from dpcov.analysis.ridge import PENALTIES, Problem
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
@@ -236,7 +236,9 @@ def test_a_wrong_mean_counts_as_error() -> None:
     truth = Problem.of(released(), [8], [0, 4], "encoded")
     moved = replace(truth, target_means=truth.target_means + 0.5)
     alphas = np.array([0.01])
-    assert _errors(truth, moved, alphas) == pytest.approx(_errors(truth, truth, alphas) + 0.25)
+    assert squared_errors(truth, moved, alphas) == pytest.approx(
+        squared_errors(truth, truth, alphas) + 0.25
+    )
 
 
 def test_without_alpha_it_is_chosen_from_the_release() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpcov.analysis.features import chosen
 from dpcov.analysis.moments import Moments
-from dpcov.analysis.penalty import GRID, _errors
+from dpcov.analysis.penalty import GRID, squared_errors
 from dpcov.analysis.ridge import Problem
 from dpcov.denoise import Method, denoise
 from dpcov.entropy import simulation_generator
@@ -238,7 +238,7 @@ def _prediction_error(
         exact = Problem.of(truth, [to], at, "encoded")
         least = float(exact.losses(exact.solutions(np.zeros(1)))[0, 0])
         grid = GRID * float(np.trace(exact.gram)) / len(at)
-        risks = [_errors(exact, Problem.of(r, [to], at, "encoded"), grid) for r in releases]
+        risks = [squared_errors(exact, Problem.of(r, [to], at, "encoded"), grid) for r in releases]
         excess += max(float(np.min(np.mean(risks, axis=0))) - least, 0.0)
         total += float(exact.power[0])
     return math.sqrt(excess / total) if total > 0 else None

@@ -103,7 +103,7 @@ def least_risk(
     for made in islice(repeated(release, draws), SIMULATIONS):
         again = Problem.of(made, targets, features, penalty, intercept=intercept)
         lengths = np.sum(again.solutions(grid) ** 2, axis=(1, 2))
-        risk += (_errors(truth, again, grid) + unseen * lengths) / SIMULATIONS
+        risk += (squared_errors(truth, again, grid) + unseen * lengths) / SIMULATIONS
     best = float(grid[int(np.argmin(risk))])
     by_noise = _explained(truth, crosses, best) / len(crosses)
     return float(grid.max()) if by_noise > DROWNED * _explained(truth, truth.cross, best) else best
@@ -154,7 +154,7 @@ def pull_of_mean(release: Release, target: int, generator: np.random.Generator) 
     return float(-away * share * moments.scales[target])
 
 
-def _errors(truth: Problem, fitted: Problem, alphas: Vector) -> Vector:
+def squared_errors(truth: Problem, fitted: Problem, alphas: Vector) -> Vector:
     """(a,) mean squared errors, summed over targets, of fits to one matrix under another."""
     solutions = fitted.solutions(alphas)
     moved = (fitted.means - truth.means) @ solutions  # (a, t)
