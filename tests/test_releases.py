@@ -318,3 +318,20 @@ def test_no_file_is_larger_than_the_room_that_is_asked_for(tmp_path, columns, ep
     assert path.stat().st_size < room
     if (columns, epsilon) == (200, 100.0):  # every entry is written at its full length
         assert path.stat().st_size > room / 3
+
+
+def test_no_variance_is_above_the_squared_half_range() -> None:
+    """However few rows a noisy count says; control: without the limit, some are."""
+    rows = np.random.default_rng(1).uniform(-3, 3, (60, 4))
+    plain = []
+    for seed in range(60):
+        made = dpcov.release(rows, lower=-3, upper=3, epsilon=0.3, seed=seed)
+        limited = made.covariance()
+        assert np.diag(limited).max() <= 9 * (1 + 1e-9)
+        matrix = made.second_moment()
+        if made.count() > 0 and matrix[-1, -1] > 0:
+            centred = matrix[:-1, :-1] - np.outer(matrix[:-1, -1], matrix[-1, :-1]) / matrix[-1, -1]
+            plain.append(9 * np.diag(centred).max() / max(made.count(), 1.0))
+            if plain[-1] <= 9:
+                assert np.diag(limited).max() == pytest.approx(plain[-1], rel=1e-6)
+    assert min(plain) < 9 < max(plain)

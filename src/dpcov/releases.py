@@ -247,7 +247,11 @@ class Release:
             )
         nothing = np.abs(np.diag(centred)) <= ROUNDING * np.diag(moment)[:-1]
         centred[nothing, :] = centred[:, nothing] = 0.0
-        return mean, (centred + centred.T) / (2 * max(self.count(), 1.0))
+        # Values lie in [-1, 1], so no variance is above 1, however small a count noise has left.
+        count = max(self.count(), 1.0)
+        if self.denoised is not None:
+            count = max(count, float(np.diag(centred).max(initial=0.0)))
+        return mean, (centred + centred.T) / (2 * count)
 
     def to_frame(self, which: Which = "covariance", library: Library = "pandas") -> Any:
         """A matrix of the release as a data frame with the features' names.
