@@ -203,6 +203,8 @@ def lda_html(found: LDA) -> str:
 
 def intervals_html(found: Intervals) -> str:
     """Ends of the intervals; of many, the first."""
+    from dpcov.analysis.intervals import CLIPPED
+
     low, high = np.atleast_1d(found.low), np.atleast_1d(found.high)
     trusted = np.atleast_1d(found.trusted)
     places = list(np.ndindex(low.shape))
@@ -218,6 +220,8 @@ def intervals_html(found: Intervals) -> str:
         for place in places[:MOST_ROWS]
     ]
     caption = f"{found.level:.0%} intervals for {found.covers}"
+    if found.clipped:
+        caption += f". {CLIPPED}"
     return table(("entry", "low", "high", ""), rows, caption, more=len(places) - MOST_ROWS)
 
 

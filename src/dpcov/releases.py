@@ -123,6 +123,18 @@ class Release:
         plain = self.guarantee.unit.column is None and self.schema.weight is None
         return self.unit_count if plain else None
 
+    @property
+    def clipped(self) -> bool:
+        """Whether rows may have been shortened to a radius that the mechanism took from the data.
+
+        The second moment is then that of the shortened rows; what is missing, nobody knows.
+        """
+        longest = self.schema.effective_radius
+        if self.linear_map is not None:
+            center = np.zeros(len(self.linear_map)) if self.center is None else self.center
+            longest = float(np.linalg.norm(np.abs(self.linear_map) @ (1 + np.abs(center))))
+        return self.lattice.radius < longest * (1 - 1e-9)
+
     def noisy(self) -> Matrix:
         """(d, d) second moment as published, in squared units of an encoded row (z, t).
 

@@ -29,6 +29,11 @@ MOST_UNDEFINED = 0.01  # share of plausible truths for which it is not defined
 MOST_BIAS = 0.1  # median of its error, in standard deviations
 MOST_BENDING = 0.05  # log2 of how far its spread is from proportional to the size of the error
 RANK_ROUNDING = 1e-9
+CLIPPED = (
+    "Long rows may have been clipped at a private radius, and intervals don't know what that took: "
+    "covariances and eigenvalues may be larger than they say. Correlations and regressions hardly "
+    "miss it; for covariances, release with the goal frobenius."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,9 @@ class Intervals:
         sampling``: for that of the population that the rows were drawn from.
     trusted : bool, in the same shape. Where it is False the noise drowns the statistic: the
         interval is then a wide one that covers too often rather than too seldom.
-    warning : a sentence where not all of them can be trusted, else None.
+    clipped : whether rows may have been clipped at a private radius (`Release.clipped`). Intervals
+        don't know what that took: those for covariances and eigenvalues cover too seldom.
+    warning : what there is to beware of, else None.
 
     """
 
@@ -52,17 +59,19 @@ class Intervals:
     level: float
     covers: Covers
     trusted: NDArray[np.bool_]
+    clipped: bool = False
 
     @property
     def warning(self) -> str | None:
         drowned = self.trusted.size - int(np.count_nonzero(self.trusted))
-        if not drowned:
-            return None
-        return (
-            f"Noise drowns {drowned} of {self.trusted.size} of these figures (`trusted` is False): "
-            "their intervals are wide and may cover more than asked. Use a larger epsilon, more "
-            "rows or fewer columns."
-        )
+        found = [CLIPPED] if self.clipped else []
+        if drowned:
+            found.append(
+                f"Noise drowns {drowned} of {self.trusted.size} of these figures (`trusted` is "
+                "False): their intervals are wide and may cover more than asked. Use a larger "
+                "epsilon, more rows or fewer columns."
+            )
+        return " ".join(found) or None
 
     def _repr_html_(self) -> str:
         from dpcov.notebook import intervals_html
@@ -186,7 +195,7 @@ class _Simulation:
         low = np.where(defined, np.clip(low, least, largest), least)
         high = np.where(defined, np.clip(high, least, largest), largest)
         shaped = [self._statistic.shaped(self._release, one) for one in (low, high, trusted)]
-        return Intervals(shaped[0], shaped[1], level, covers, shaped[2])
+        return Intervals(shaped[0], shaped[1], level, covers, shaped[2], self._release.clipped)
 
     def _bending(self, level: float) -> Array:
         """(k,) |log2| of how much wider than twice as wide intervals get by twice the error."""
