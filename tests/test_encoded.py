@@ -102,7 +102,7 @@ def test_integers_in_float32_are_next_to_the_exact_ones(scale, lower, upper):
     assert abs(gaps.mean()) < 5 * gaps.std() / len(gaps) ** 0.5
 
 
-@pytest.mark.parametrize("exponent", [-70, -59, 0, 59, 70, 300])
+@pytest.mark.parametrize("exponent", [-70, -61, -60, 0, 60, 61, 300])
 def test_columns_of_any_size_are_scaled(exponent):
     """Beyond the range of float32 by float64: otherwise 2^-70 would be 0, and 2^300 infinite."""
     half = 2.0**exponent
@@ -112,7 +112,7 @@ def test_columns_of_any_size_are_scaled(exponent):
     ).to_batches()
     made = columns.encode(batch).numbers
     assert made[0].tolist() == [-1000, -1000, -250, 500, 1000, 1000, 1000]
-    assert (made.dtype == np.float32) == (abs(exponent) < 60)
+    assert (made.dtype == np.float32) == (abs(exponent) <= 60)
 
 
 def test_control_float32_would_lose_integers_of_a_fine_grid(monkeypatch):
@@ -213,16 +213,24 @@ def test_blocks_cover_every_row_once_and_fit_the_threads(rows, threads):
         assert max(sizes) - min(sizes) < len(slices)
 
 
+def largest_block(declared: Schema, rows: int) -> int:
+    slices = Encoder(declared, lattice_of(declared)).block_slices(rows, 1)
+    return max(part.stop - part.start for part in slices)
+
+
 def test_wide_blocks_have_fewer_rows(monkeypatch):
-    declared = schema()
-    wide = 8 * lattice_of(declared).dimension
-    monkeypatch.setattr(encoder, "CACHE_BYTES", 3000 * wide)
-    slices = Encoder(declared, lattice_of(declared)).block_slices(6000, 1)
-    assert {part.stop - part.start for part in slices} == {3000}
-    monkeypatch.setattr(encoder, "CACHE_BYTES", 1000 * wide)
+    wide = 8 * lattice_of(schema()).dimension
+    for cached, found in ((3000, 3000), (2049, 2049), (2048, 4096)):  # too few: no use of the cache
+        monkeypatch.setattr(encoder, "CACHE_BYTES", cached * wide)
+        assert largest_block(schema(), found * 10) == found
     monkeypatch.setattr(encoder, "BLOCK_BYTES", 100 * wide)
-    slices = Encoder(declared, lattice_of(declared)).block_slices(1000, 1)
-    assert {part.stop - part.start for part in slices} == {100}
+    assert largest_block(schema(), 1000) == 100
+
+
+@pytest.mark.parametrize(("columns", "most"), [(20, 4096), (50, 2570), (500, 4096), (5000, 838)])
+def test_blocks_are_as_large_as_the_cache_or_a_thread_may_hold(columns, most):
+    declared = Schema.from_bounds(-1, 1, [f"x{j}" for j in range(columns)])
+    assert largest_block(declared, 100 * most) == most
 
 
 def test_scratch_is_used_again_and_grows():
