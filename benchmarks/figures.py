@@ -250,6 +250,36 @@ def plan_calibration(cells: Cells) -> str:
     return f"{_table(lines)}\n\nOf what `auto` takes, from a release: {within}{rest}."
 
 
+def interval_coverage(cells: Cells) -> str:
+    """Coverage of trusted intervals over all numbers of rows; bold where it is outside the bar."""
+    families = list(dict.fromkeys(cell["family"] for cell in cells))
+    heads = [f"{family}: noise | and sampling | trusted" for family in families]
+    lines = [["statistic", *" | ".join(heads).split(" | ")]]
+    pooled = {(c["statistic"], c["family"], c["covers"]): c for c in cells if c["n"] is None}
+    for statistic in dict.fromkeys(cell["statistic"] for cell in cells):
+        line = [statistic]
+        for family in families:
+            noise = pooled.get((statistic, family, "privacy noise"))
+            both = pooled[statistic, family, "privacy noise and sampling"]
+            line += [_coverage(noise), _coverage(both), f"{both['trusted']:.2f}"]
+        lines.append(line)
+    judged = [
+        f"{family}: {sum(c['cells judged'] - c['cells outside'] for c in own):,} of "
+        f"{sum(c['cells judged'] for c in own):,}"
+        for family in families
+        if (own := [c for key, c in pooled.items() if key[1] == family])
+    ]
+    said = "Cells (table, rows, budget, statistic) within .93 to .97 or two standard errors of it"
+    return f"{_table(lines)}\n\n{said}: {'; '.join(judged)}."
+
+
+def _coverage(cell: dict[str, Any] | None) -> str:
+    if cell is None:
+        return ""
+    said = f"{cell['coverage']:.3f}"
+    return said if cell["ok"] else f"**{said}**"
+
+
 def _share_ok(cells: Cells) -> float:
     return sum(cell["ok"] for cell in cells) / len(cells)
 
@@ -269,6 +299,7 @@ FIGURES: dict[str, tuple[str, Callable[[Cells], str]]] = {
     "bench-scaling": ("docs/explanation/speed.md", scaling),
     "engines": ("docs/dependencies.md", engines),
     "plan_calibration": ("docs/how-to/epsilon.md", plan_calibration),
+    "interval_coverage": ("docs/notes/intervals.md", interval_coverage),
     "persons": ("docs/how-to/persons.md", persons),
     "persons-memory": ("docs/how-to/persons.md", persons_memory),
     "spark": ("docs/notes/spark.md", spark),

@@ -23,7 +23,7 @@ from dpcov.analysis.statistics import NAMED, Coefficients, Statistic, eigenvalue
 from dpcov.denoise import denoise
 from dpcov.entropy import Entropy, simulation_generator
 from dpcov.errors import ReleaseError
-from dpcov.mechanisms import Gaussian, MatrixLaplace, Mechanism, Standardized
+from dpcov.mechanisms import Gaussian, Ladder, MatrixLaplace, Mechanism, Standardized
 from dpcov.privacy import ZCDP, Budget, Neighbors, PureDP
 from dpcov.schema import Schema
 from dpcov.sources.array import ArraySource
@@ -42,6 +42,7 @@ COUNTS = (200, 2000, 50_000)
 EPSILONS = (0.1, 0.5, 1.0, 4.0)
 REPEATS = 20
 LEVEL, BAR = 0.95, (0.93, 0.97)
+POOLED = ("family", "statistic", "covers")
 FEWEST = 60  # trusted intervals, at least in a third of the releases, for a verdict
 STATISTICS: dict[str, Statistic] = {
     **NAMED,
@@ -113,13 +114,13 @@ TABLES: dict[str, Callable[[], Population]] = {
 
 
 def mechanisms(epsilon: float) -> Iterator[tuple[str, Mechanism, Budget, Neighbors]]:
-    plain: list[tuple[str, Mechanism, Budget, Neighbors]] = [
-        ("pure", MatrixLaplace(), PureDP(epsilon), Neighbors.ADD_REMOVE),
-        ("zcdp", Gaussian(), ZCDP(epsilon**2 / 2), Neighbors.REPLACE_ONE),
-    ]
-    for kind, adding, budget, neighbors in plain:
-        for mechanism in (Standardized(), adding):
-            yield f"{kind}, {mechanism.name}", mechanism, budget, neighbors
+    """Families of mechanisms, each for a pure budget and for zCDP."""
+    pure, rho = PureDP(epsilon), ZCDP(epsilon**2 / 2)
+    yield "one matrix", MatrixLaplace(), pure, Neighbors.ADD_REMOVE
+    yield "one matrix", Gaussian(), rho, Neighbors.REPLACE_ONE
+    for mechanism in (Ladder(), Standardized()):
+        yield mechanism.name, mechanism, pure, Neighbors.ADD_REMOVE
+        yield mechanism.name, mechanism, rho, Neighbors.REPLACE_ONE
 
 
 def exact(rows: Rows) -> Matrix:
@@ -176,7 +177,8 @@ def cell(job: tuple[str, int, float]) -> list[dict[str, Any]]:
     names = tuple(schema.columns)
     population = exact(Rows(schema, ArraySource(table, names)))
     rows = []
-    for kind, mechanism, budget, neighbors in mechanisms(epsilon):
+    for family, mechanism, budget, neighbors in mechanisms(epsilon):
+        kind = f"{'pure' if isinstance(budget, PureDP) else 'zcdp'}, {mechanism.name}"
         runs: dict[tuple[str, str], list[dict[str, Matrix]]] = {}
         refused = 0
         for seed in range(REPEATS):
@@ -193,7 +195,15 @@ def cell(job: tuple[str, int, float]) -> list[dict[str, Any]]:
                 runs.setdefault((name, covers), []).append(kept)
         for (name, covers), kept_runs in runs.items():
             place = {"dataset": dataset, "n": count, "budget": f"{kind} {epsilon:g}"}
-            rows.append({**place, "statistic": name, "covers": covers, **summary(kept_runs)})
+            rows.append(
+                {
+                    "family": family,
+                    **place,
+                    "statistic": name,
+                    "covers": covers,
+                    **summary(kept_runs),
+                }
+            )
             rows[-1]["refused"] = refused / REPEATS
     return rows
 
@@ -230,10 +240,11 @@ def pooled(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     Over all numbers of rows (`n` None), and for each.
     """
     found = []
-    statistics = list(dict.fromkeys((row["statistic"], row["covers"]) for row in rows))
+    keys = list(dict.fromkeys(tuple(row[name] for name in POOLED) for row in rows))
     for n in (None, *COUNTS):
-        for key in statistics:
-            own = [r for r in rows if (r["statistic"], r["covers"]) == key and n in (None, r["n"])]
+        for key in keys:
+            alike = [row for row in rows if tuple(row[name] for name in POOLED) == key]
+            own = [row for row in alike if n in (None, row["n"])]
             cells = [row for row in own if row["intervals"]]
             if not cells:
                 continue
@@ -245,8 +256,7 @@ def pooled(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             others = [row["others"] for row in own if row["others"] is not None]
             found.append(
                 {
-                    "statistic": key[0],
-                    "covers": key[1],
+                    **dict(zip(POOLED, key, strict=True)),
                     "n": n,
                     "trusted": float(np.mean([row["trusted"] for row in own])),
                     "coverage": coverage,
@@ -270,7 +280,9 @@ def main() -> int:
     show("Coverage of 95 % intervals that are trusted", totals)
     write("interval_coverage_cells.json", "make interval-coverage", rows)
     write("interval_coverage.json", "make interval-coverage", totals)
-    return int(not all(total["ok"] for total in totals if total["n"] is None))
+    warned = Standardized.name  # its intervals say that they don't know what its radius takes
+    judged = [row for row in totals if row["n"] is None and row["family"] != warned]
+    return int(not all(row["ok"] for row in judged))
 
 
 if __name__ == "__main__":
