@@ -253,8 +253,8 @@ def plan_calibration(cells: Cells) -> str:
 def interval_coverage(cells: Cells) -> str:
     """Coverage of trusted intervals over all numbers of rows; bold where it is outside the bar."""
     families = list(dict.fromkeys(cell["family"] for cell in cells))
-    heads = [f"{family}: noise | and sampling | trusted" for family in families]
-    lines = [["statistic", *" | ".join(heads).split(" | ")]]
+    heads = [(f"{family}: noise", "and sampling", "trusted") for family in families]
+    lines = [["statistic", *(head for three in heads for head in three)]]
     pooled = {(c["statistic"], c["family"], c["covers"]): c for c in cells if c["n"] is None}
     for statistic in dict.fromkeys(cell["statistic"] for cell in cells):
         line = [statistic]

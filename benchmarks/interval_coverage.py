@@ -195,15 +195,8 @@ def cell(job: tuple[str, int, float]) -> list[dict[str, Any]]:
                 runs.setdefault((name, covers), []).append(kept)
         for (name, covers), kept_runs in runs.items():
             place = {"dataset": dataset, "n": count, "budget": f"{kind} {epsilon:g}"}
-            rows.append(
-                {
-                    "family": family,
-                    **place,
-                    "statistic": name,
-                    "covers": covers,
-                    **summary(kept_runs),
-                }
-            )
+            place |= {"family": family, "statistic": name, "covers": covers}
+            rows.append({**place, **summary(kept_runs)})
             rows[-1]["refused"] = refused / REPEATS
     return rows
 
@@ -240,11 +233,12 @@ def pooled(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     Over all numbers of rows (`n` None), and for each.
     """
     found = []
-    keys = list(dict.fromkeys(tuple(row[name] for name in POOLED) for row in rows))
+    alike: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        alike.setdefault(tuple(row[name] for name in POOLED), []).append(row)
     for n in (None, *COUNTS):
-        for key in keys:
-            alike = [row for row in rows if tuple(row[name] for name in POOLED) == key]
-            own = [row for row in alike if n in (None, row["n"])]
+        for key, all_counts in alike.items():
+            own = [row for row in all_counts if n in (None, row["n"])]
             cells = [row for row in own if row["intervals"]]
             if not cells:
                 continue
