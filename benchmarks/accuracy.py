@@ -52,7 +52,9 @@ class RememberedRows(Rows):
         self.counts: dict[tuple[float, ...], Any] = {}
         self.rungs: RungMoments | None = None
 
-    def rung_moments(self) -> RungMoments:
+    def rung_moments(self, **query: Any) -> RungMoments:
+        if query:
+            return super().rung_moments(**query)
         if self.rungs is None:
             self.rungs = super().rung_moments()
         return self.rungs

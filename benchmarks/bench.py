@@ -23,7 +23,7 @@ from packaging.utils import canonicalize_name
 
 from datasets import ADULT_COLUMNS, ADULT_NUMERIC, adult_levels, adult_lines
 from results import show, write
-from workloads import NUMERIC_LEVELS, measure
+from workloads import NUMERIC_LEVELS, door, measure
 
 ROUNDS = 5
 SHAPES = {(1_000_000, 50): 600.0, (10_000_000, 20): 600.0, (200_000, 500): 1.1 * 1024}  # MiB
@@ -152,7 +152,7 @@ def parts(path: Path, case: str) -> list[dict[str, Any]]:
 def wide(folder: Path, spent: list[Any]) -> Iterator[Any]:
     """2000 columns: matrices of each worker beyond one row group; noise, gate and denoising."""
     import dpcov
-    from dpcov.rungs import MOST_RUNGS
+    from dpcov.rungs import rungs_of
 
     path = folder / "wide.parquet"
     write_numeric(path, *WIDE, group=10_000, lengths=(0.05, 5.0))  # rows on all rungs
@@ -165,7 +165,8 @@ def wide(folder: Path, spent: list[Any]) -> Iterator[Any]:
     for workers, job in ((1, "exact"), (2, "exact_by_two"), (1, "by_length")):
         beyond = measure(job, path)["peak_mib"] - bare - group
         held = beyond / workers / matrix
-        integers = 3 * MOST_RUNGS if job == "by_length" else 0  # of 24 bytes an entry, once
+        # Of 24 bytes an entry, once.
+        integers = 3 * len(rungs_of(door(path, 1).lattice())) if job == "by_length" else 0
         of = f" by length of rows, their Python integers {integers} more" if integers else ""
         metric = f"d x d matrices per worker, {workers} workers{of}"
         bar = MATRICES_BAR + integers

@@ -23,7 +23,14 @@ from dpcov.analysis.statistics import NAMED, Coefficients, Statistic, eigenvalue
 from dpcov.denoise import denoise
 from dpcov.entropy import Entropy, simulation_generator
 from dpcov.errors import ReleaseError
-from dpcov.mechanisms import Gaussian, Ladder, MatrixLaplace, Mechanism, Standardized
+from dpcov.mechanisms import (
+    Gaussian,
+    Ladder,
+    MatrixLaplace,
+    Mechanism,
+    ShapedLadder,
+    Standardized,
+)
 from dpcov.privacy import ZCDP, Budget, Neighbors, PureDP
 from dpcov.schema import Schema
 from dpcov.sources.array import ArraySource
@@ -118,7 +125,7 @@ def mechanisms(epsilon: float) -> Iterator[tuple[str, Mechanism, Budget, Neighbo
     pure, rho = PureDP(epsilon), ZCDP(epsilon**2 / 2)
     yield "one matrix", MatrixLaplace(), pure, Neighbors.ADD_REMOVE
     yield "one matrix", Gaussian(), rho, Neighbors.REPLACE_ONE
-    for mechanism in (Ladder(), Standardized()):
+    for mechanism in (ShapedLadder(), Ladder(), Standardized()):
         yield mechanism.name, mechanism, pure, Neighbors.ADD_REMOVE
         yield mechanism.name, mechanism, rho, Neighbors.REPLACE_ONE
 

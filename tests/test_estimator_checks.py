@@ -25,9 +25,10 @@ EXEMPT = {
     "refusing it would tell of that row (a table without columns is refused: "
     "test_a_table_without_columns_is_refused)",
 }
-EXEMPT_GRAPH = {
+EXEMPT_SPECTRUM = {
     "check_fit2d_1sample": "nothing varies in a single row, which is said without their number",
 }
+SPECTRAL = PrivateGraphicalLasso, PrivatePCA
 EXEMPT_REGRESSOR = {
     "check_supervised_y_no_nan": "a target that is infinite or missing is a value like others, "
     "moved into the bounds: one person's cell must not decide whether a fit fails",
@@ -37,7 +38,7 @@ EXEMPT_REGRESSOR = {
 def exempt(estimator: Any) -> dict[str, str]:
     if isinstance(estimator, PrivateRidge):
         return EXEMPT | EXEMPT_REGRESSOR
-    return EXEMPT | (EXEMPT_GRAPH if isinstance(estimator, PrivateGraphicalLasso) else {})
+    return EXEMPT | (EXEMPT_SPECTRUM if isinstance(estimator, SPECTRAL) else {})
 
 
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=exempt, xfail_strict=True)

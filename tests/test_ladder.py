@@ -39,8 +39,13 @@ def test_rungs_descend_by_quarters_from_the_longest_row_to_the_intercept() -> No
     assert rungs_of(Lattice(3, 1.0)) == (whole, whole // 4, whole // 16, whole // 64)
     short, middle, long = 52_429**2, 314_573**2, 629_146**2  # intercepts of .05, .3 and .6
     assert rungs_of(Lattice(2, 5.0, 0.05)) == (
-        *((whole + short) // 4**k for k in range(4)),
+        *((whole + short) // 4**k for k in range(5)),
         short,
+    )
+    tiny = 10_486**2  # of .01; no more than eight in all
+    assert rungs_of(Lattice(2, 5.0, 0.01)) == (
+        *((whole + tiny) // 4**k for k in range(7)),
+        tiny,
     )
     assert rungs_of(Lattice(3, 1.0, 0.3)) == (whole + middle, (whole + middle) // 4, middle)
     assert rungs_of(Lattice(3, 1.0, 0.6)) == (whole + long, long)
@@ -363,7 +368,7 @@ def test_a_short_rung_that_is_sure_to_hold_rows_is_not_lost_in_the_noise_of_long
     for _ in range(200):
         told = 100 + 1e4 * generator.standard_normal()
         found = np.array([0.0, 100.0]) + deviations * generator.standard_normal(2)
-        kept.append(_traces(found, deviations, told, 1e4)[1])
+        kept.append(_traces(found, deviations, told, 1e4, mapped=False)[1])
         deviation = 1 / np.sqrt(1e-8 + 1 / np.sum(deviations**2))
         of_sums.append(float(james_stein(max(found.sum(), 0.0), deviation)))
     assert abs(np.median(kept) - 100) < 5
@@ -373,8 +378,10 @@ def test_a_short_rung_that_is_sure_to_hold_rows_is_not_lost_in_the_noise_of_long
 def test_traces_that_are_sure_are_those_that_were_seen() -> None:
     deviations = np.array([1e-3, 1e-4, 1e-5])
     found = np.array([5.0, 2.0, 0.0])
-    assert _traces(found, deviations, 7.0, 1e-3) == pytest.approx(found, abs=1e-4)
-    assert not np.any(_traces(np.array([0.5, -1.0, 0.1]), np.ones(3), 0.5, 1.0))
+    for mapped in (False, True):
+        kept = _traces(found, deviations, 7.0, 1e-3, mapped)
+        assert kept == pytest.approx(found, abs=1e-4)
+        assert not np.any(_traces(np.array([0.5, -1.0, 0.1]), np.ones(3), 0.5, 1.0, mapped))
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.floats(0.1, 10))

@@ -63,10 +63,15 @@ def test_moments_are_in_the_units_of_the_data(mixed, neighbors, intercept) -> No
 def test_the_second_moment_is_that_of_the_encoded_rows() -> None:
     data = correlated(500, 3)
     made = dpcov.release(data, lower=-2, upper=2, radius=2.0, intercept=0.25, epsilon=HUGE)
-    rows = np.column_stack([data / 2, np.full(500, 0.5)])
-    assert made.intercept() == 0.5
-    assert made.second_moment() == pytest.approx(rows.T @ rows, abs=1e-3)
-    assert made.noisy() == pytest.approx(rows.T @ rows, abs=1e-3)
+    plain = dpcov.release(
+        data, lower=-2, upper=2, radius=2.0, intercept=0.25, epsilon=HUGE, mechanism="ladder"
+    )
+    assert plain.intercept() == 0.5
+    assert made.intercept() != 0.5  # that of the mapped rows
+    for one in (made, plain):
+        rows = np.column_stack([data / 2, np.full(500, one.intercept())])
+        assert one.second_moment() == pytest.approx(rows.T @ rows, abs=1e-3)
+        assert one.noisy() == pytest.approx(rows.T @ rows, abs=1e-3)
 
 
 def test_rows_longer_than_the_radius_are_shortened_to_it() -> None:

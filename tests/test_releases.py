@@ -134,7 +134,7 @@ BROKEN = {
     "noise.scale": [0, -1.0, float("nan"), 1e300, 1e-300],
     "trace_noise.scale": ["0", "1/0", "-1", "1e9", "9" * 2000, "1/" + "9" * 2000, 5],
     "lattice.radius": [0, -1.0, 1e308, 1e-300, float("inf"), "1"],
-    "lattice.intercept_units": [0, 1, 2**20 + 1],
+    "lattice.intercept_units": [0, 2**19, 2**20 + 1],
     "lattice.features": [[], ["x0", "x1", "x3"], "x0"],
     "guarantee.budget": [{}, {"definition": "pure"}, {"definition": "zcdp", "epsilon": 1}],
     "guarantee.budget.epsilon": [0, -1, float("nan"), "1e400", None],

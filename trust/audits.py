@@ -69,6 +69,7 @@ ASKED: dict[str, Asked] = {
 # audit that could see a fault would take days (150 runs of preconditioned, two minutes, show no
 # loss at all). What they are made of is audited above, and proved.
 NOT_AUDITED = (
+    "shaped-ladder",
     "preconditioned",
     "heavy-tailed",
     "stable-covariance",

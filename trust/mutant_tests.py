@@ -200,6 +200,24 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_ladder.py::test_noise_that_64_bits_can_not_hold_is_refused",
         *BATTERY,
     ),
+    "src/dpcov/mechanisms/shaped_ladder.py": (
+        *(
+            f"tests/test_shaped_ladder.py::test_{name}"
+            for name in (
+                "look_and_release_are_ladders_whose_budgets_add_up",
+                "for_a_delta_the_kind_of_noise_is_that_of_the_look_whatever_the_map",
+                "what_is_calibrated_before_the_look_can_be_drawn_after_it",
+                "both_kinds_of_noise_occur_for_a_delta",
+                "images_of_rows_are_whole_and_no_release_says_that_it_clips",
+                "the_map_depends_on_the_data_through_the_look_alone",
+                "the_noise_of_the_mapped_moment_has_the_stated_size",
+                "where_nothing_shows_rows_are_not_mapped",
+                "without_an_intercept_or_a_second_reading_it_is_refused_before_anything_is_read",
+                "the_guarantee_is_that_of_both_parts_together",
+            )
+        ),
+        *BATTERY,
+    ),
     "src/dpcov/rungs.py": (
         "tests/test_ladder.py::"
         "test_rungs_descend_by_quarters_from_the_longest_row_to_the_intercept",

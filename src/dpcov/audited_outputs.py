@@ -188,8 +188,10 @@ class _Remembered(Rows):
         exact = tuple(np.asarray(edges).tolist())
         return cast("NDArray[np.int64]", self._answer("norm_counts", asked, exact)).copy()
 
-    def rung_moments(self) -> RungMoments:
-        return cast("RungMoments", self._answer("rung_moments", {}))
+    def rung_moments(self, **asked: Any) -> RungMoments:
+        if asked.get("transform") is not None:
+            return self._rows.rung_moments(**asked)
+        return cast("RungMoments", self._answer("rung_moments", asked))
 
     def integer_rows(self) -> Any:
         return self._answer("integer_rows", {})

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FLOAT32_INTEGERS = 2**24  # up to which float32 holds every integer
 FLOAT32_RANGES = 60  # columns with half-ranges from 2^-60 to 2^60 are scaled in float32
-CHUNK = 2**16  # cells that are encoded at a time: the second-level cache holds them
+CHUNK = 2**17  # cells that are encoded at a time: the second-level cache holds them
 
 
 @dataclass(frozen=True, slots=True, repr=False)  # its repr would print the data

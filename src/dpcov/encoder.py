@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from dpcov.encoded import Columns, Encoded
 from dpcov.linear_map import FINE_UNITS, LinearMap
-from dpcov.moment import BLOCK_ROWS, UNITS_PER_RADIUS, Lattice
+from dpcov.moment import BLOCK_ROWS, UNITS_PER_RADIUS, Lattice, squared_lengths
 from dpcov.schema import Schema
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Encoder:
                 self.columns.write(encoded, unmapped)
                 self._mapped(self._map, unmapped[: self._inputs], roots, rows)
             if not self._inside:
-                _certify(rows, scratch.array("squares", 2, count))
+                _certify(rows)
         whole[features] = self._intercept if roots is None else np.rint(roots * self._intercept)
         return whole[: self._dimension]
 
@@ -148,36 +148,39 @@ class Encoder:
             columns.write(encoded, whole)
             if encoded.roots is not None:
                 rows *= encoded.roots
-            norms = np.sqrt(_squared_norms(rows, np.empty((2, batch.num_rows))))
+            norms = np.sqrt(_squared_norms(rows))
             shrink = FINE_UNITS / norms * (1 - 2.0**-50)
             clipped: NDArray[np.float64] = np.trunc(rows * np.where(norms > FINE_UNITS, shrink, 1))
         return clipped
 
 
-def _certify(rows: NDArray[np.float64], work: NDArray[np.float64]) -> None:
+def _certify(rows: NDArray[np.float64]) -> None:
     """Make every column of (d, m) integer `rows` a point with squared norm at most 2^40, in place.
 
     A column that passes has every partial sum of squares at most 2^40, so its certificate is exact.
     The others are moved to the radius.
     """
-    others = np.flatnonzero(~(_squared_norms(rows, work) <= RADIUS_SQUARED))
+    others = np.flatnonzero(_outside(rows))
     if others.size == 0:
         return
     moved = rows.take(others, axis=1)
-    scratch = np.empty((2, others.size))
-    norms = _squared_norms(moved, scratch)
+    norms = _squared_norms(moved)
     moved = np.trunc(moved * (UNITS_PER_RADIUS / np.sqrt(norms) * (1 - 2.0**-50)))
     moved[:, ~np.isfinite(moved).all(axis=0) | ~np.isfinite(norms)] = 0.0
-    while (over := ~(_squared_norms(moved, scratch) <= RADIUS_SQUARED)).any():
+    while (over := _outside(moved)).any():
         moved[:, over] -= np.sign(moved[:, over])
     rows[:, others] = moved
 
 
-def _squared_norms(rows: NDArray[np.float64], work: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sum of squares of each column, feature by feature; exact wherever it is at most 2^53."""
-    total: NDArray[np.float64] = work[0]
-    square = work[1]
-    total[:] = 0.0
+def _outside(rows: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Of which columns the squared norm is above 2^40, or no number."""
+    outside: NDArray[np.bool_] = ~(squared_lengths(rows) <= RADIUS_SQUARED)
+    return outside
+
+
+def _squared_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sum of squares of each column, in the order of the features: of each row alone."""
+    total, square = np.zeros(rows.shape[1]), np.empty(rows.shape[1])
     for row in rows:
         np.multiply(row, row, out=square)
         np.add(total, square, out=total)

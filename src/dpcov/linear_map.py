@@ -15,6 +15,13 @@ FINE_UNITS = 2**40  # grid of the features under a linear map: two limbs of 20 b
 LARGEST_HALVINGS = 200  # of a feature's cap and step
 
 
+def longest_image(matrix: NDArray[np.float64], center: NDArray[np.float64], radius: float) -> float:
+    """What |A (z - c)| can't exceed, for features z in [-1, 1] with |z| at most `radius`."""
+    of_cube = np.linalg.norm(np.abs(matrix) @ (1 + np.abs(center)))
+    of_ball = np.linalg.norm(matrix, 2) * (radius + np.linalg.norm(center))
+    return float(min(of_cube, of_ball))
+
+
 @dataclass(frozen=True)
 class LinearMap:
     """A public map z -> A (z - c) on encoded rows, in the integers in which it is applied.

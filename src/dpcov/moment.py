@@ -7,7 +7,7 @@ by an `Accumulator` whose arithmetic is exact, hence independent of order, batch
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,6 +55,12 @@ class Lattice:
             schema.intercept,
             schema.privacy_unit,
         )
+
+    def with_intercept(self, units: int) -> Lattice:
+        """The same with these `intercept_units`."""
+        if units == self.intercept_units:
+            return self
+        return replace(self, intercept=(units - 0.5) / UNITS_PER_RADIUS)
 
     @property
     def step(self) -> float:
@@ -136,6 +142,16 @@ def _limbs(integers: NDArray[np.object_]) -> list[NDArray[np.float64]]:
         limbs.append(signs * (rest % 2**LIMB_BITS).astype(np.float64))
         rest = rest >> LIMB_BITS
     return limbs
+
+
+def squared_lengths(block: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of the columns of a (d, m) block of integers.
+
+    Exact where the length is at most 2^53, and above 2^53 elsewhere, in whatever order it is
+    summed: sums of integers that are not exact are at least 2^53.
+    """
+    lengths: NDArray[np.float64] = np.einsum("ij,ij->j", block, block)
+    return lengths
 
 
 class Accumulator:

@@ -163,7 +163,7 @@ class SummedRows(Rows):
         sums = self._partial
         return [SecondMoment(sums.units, self.lattice(), names, sums.rows)]
 
-    def rung_moments(self) -> RungMoments:
+    def rung_moments(self, **_: Any) -> RungMoments:
         """Can't be told without the rows."""
         raise MechanismError(_NO_ROWS)
 

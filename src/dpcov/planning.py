@@ -15,6 +15,7 @@ from dpcov.mechanisms import (
     MatrixLaplace,
     Mechanism,
     NuclearLaplace,
+    ShapedLadder,
     Standardized,
 )
 from dpcov.mechanisms.nuclear_laplace import PATIENCE
@@ -63,9 +64,11 @@ def choose(
 ) -> Choice:
     """The mechanism to take, from public things alone.
 
-    For the Frobenius error of the second moment, `Ladder`, whose noise is as small as the rows are
-    short; `least_noise` where rows can't be told apart (`rungs`), or all are about as long: where
-    half of the columns or more have levels, and for a single number. Entries relative to the
+    For the Frobenius error of the second moment, `ShapedLadder`, whose noise is as small as rows
+    are short about their mean; `Ladder` where the data is read only once, there is no intercept, or
+    some columns have levels, of which denoising knows more in rows that nothing has mapped;
+    `least_noise` where rows can't be told apart (`rungs`), or all are about as long: where half of
+    the columns or more have levels, and for a single number. Entries relative to the
     deviations of their columns, correlations and regressions are about rows less their means, which
     are much shorter: for those goals it is `Standardized`, unless there is no intercept or the data
     is read only once. Not for the covariance as a whole: clipping at a private radius takes from it
@@ -84,11 +87,18 @@ def choose(
             return Choice(mechanism, f"for {goal}, rows are taken about private means")
     columns = schema.encoded_columns.values()
     of_levels = sum(isinstance(column, Categorical) for column in columns)
-    if rungs and lattice.dimension > 1 and 2 * of_levels < len(columns):
-        ladder = Ladder()
+    if not rungs or lattice.dimension == 1 or 2 * of_levels >= len(columns):
+        return least_noise(lattice, budget, neighbors)
+    indicators = any(feature.is_indicator for feature in schema.features)
+    if rereadable and not indicators:
+        shaped = ShapedLadder()
         with suppress(MechanismError):
-            ladder.calibrate(lattice, budget, neighbors)
-            return Choice(ladder, "rows of different lengths get noise that is as small as they")
+            shaped.calibrate(lattice, budget, neighbors)
+            return Choice(shaped, "rows about private means get noise that is as small as they")
+    ladder = Ladder()
+    with suppress(MechanismError):
+        ladder.calibrate(lattice, budget, neighbors)
+        return Choice(ladder, "rows of different lengths get noise that is as small as they")
     return least_noise(lattice, budget, neighbors)
 
 

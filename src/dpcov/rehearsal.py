@@ -76,8 +76,10 @@ class ImaginedRows(Rows):
         (found,) = super().second_moments(radius=radius, transform=transform)
         return [replace(found, units=self._times(found.units), unit_count=self._persons())]
 
-    def rung_moments(self) -> RungMoments:
-        found = super().rung_moments()
+    def rung_moments(
+        self, *, lattice: Lattice | None = None, transform: LinearMap | None = None
+    ) -> RungMoments:
+        found = super().rung_moments(lattice=lattice, transform=transform)
         units = tuple(self._times(rung) for rung in found.units)
         trace = round(found.trace * self._factor)
         return replace(found, units=units, trace=trace, unit_count=self._persons())

@@ -252,8 +252,11 @@ def _release(document: ReleaseDocument) -> Release:
     if (guarantee.unit, guarantee.max_rows) != (unit.column, unit.max_rows):
         raise ValueError("guarantee: its unit is not its schema's")
     lattice = Lattice.of(schema, radius=document.lattice.radius)
-    if lattice.intercept_units != document.lattice.intercept_units:
-        raise ValueError("lattice: its intercept is not its schema's")
+    units = document.lattice.intercept_units
+    if lattice.intercept_units != units:
+        if document.linear_map is None or not 0 < units <= lattice.intercept_units:
+            raise ValueError("lattice: its intercept is not its schema's")
+        lattice = lattice.with_intercept(units)  # of mapped rows it may be a smaller one
     noise = None if document.noise is None else matrix_law(document.noise.model_dump())
     trace_noise = (
         None if document.trace_noise is None else scalar_law(document.trace_noise.model_dump())

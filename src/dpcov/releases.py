@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dpcov.errors import OutputError, ReleaseError
+from dpcov.linear_map import longest_image
 from dpcov.moment import Lattice
 from dpcov.rungs import rungs_of
 
@@ -132,7 +133,7 @@ class Release:
         longest = self.schema.effective_radius
         if self.linear_map is not None:
             center = np.zeros(len(self.linear_map)) if self.center is None else self.center
-            longest = float(np.linalg.norm(np.abs(self.linear_map) @ (1 + np.abs(center))))
+            longest = longest_image(self.linear_map, center, longest)
         return self.lattice.radius < longest * (1 - 1e-9)
 
     def noisy(self) -> Matrix:
@@ -187,7 +188,10 @@ class Release:
         if self.row_count is not None:
             return float(self.row_count)
         self._need_intercept()
-        corner = self.second_moment()[-1, -1] if self.published is None else self.noisy()[-1, -1]
+        # By length of mapped rows most of the noise is that of lengths which hardly a row has.
+        mapped_lengths = self.rungs is not None and self.linear_map is not None
+        noisy = self.published is not None and not mapped_lengths
+        corner = (self.noisy() if noisy else self.second_moment())[-1, -1]
         return max(0.0, float(corner / self.intercept() ** 2))
 
     def total_weight(self) -> float:

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.moment import UNITS_PER_RADIUS, Accumulator, Lattice
+from dpcov.moment import UNITS_PER_RADIUS, Accumulator, Lattice, squared_lengths
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 RATIO = 4  # of the squared lengths of neighbouring rungs
-MOST_RUNGS = 5  # the last for the intercept alone
+MOST_RUNGS = 8  # the last for the intercept alone
+WITHOUT_INTERCEPT = 4
 APART = 1.3  # least ratio
 SQUARED_SIDE = float(UNITS_PER_RADIUS**2)
 # Of 2^40, what a whole share has: leaves room for rounding to the nearest integers at any order.
@@ -40,7 +41,8 @@ def rungs_of(lattice: Lattice) -> tuple[int, ...]:
     have (but for weights below 1); without one, the fourth.
     """
     rungs, constant = [lattice.bound], lattice.intercept_units**2
-    while len(rungs) < MOST_RUNGS - 1 and rungs[-1] // RATIO > APART * constant:
+    most = MOST_RUNGS - 1 if constant else WITHOUT_INTERCEPT
+    while len(rungs) < most and rungs[-1] // RATIO > APART * constant:
         rungs.append(rungs[-1] // RATIO)
     return (*rungs, constant) if constant else tuple(rungs)
 
@@ -76,7 +78,7 @@ def shared(
     Columns r with ||r||^2 <= 2^40 share, where the shares of a row w in its rungs P add up to at
     most 1, and the sum of P share to at most ||w||^2: certified, not supposed.
     """
-    lengths = _squared_lengths(block)
+    lengths = squared_lengths(block)
     for at, (upper, lower) in enumerate(itertools.pairwise((*rungs, 0))):
         here = np.flatnonzero((lengths > lower) & (lengths <= upper))
         if not here.size:
@@ -103,10 +105,10 @@ def _part(
     part: NDArray[np.float64] = np.multiply(rows, np.sqrt(shares * WHOLE / squared), out=out)
     np.rint(part, out=part)
     limits = _certified(shares)
-    long = np.flatnonzero(~(_squared_lengths(part) <= limits))
+    long = np.flatnonzero(~(squared_lengths(part) <= limits))
     if long.size:
         inward = np.trunc(rows.take(long, axis=1) * np.sqrt(shares[long] * WHOLE / squared[long]))
-        inward[:, ~(_squared_lengths(inward) <= limits[long])] = 0.0
+        inward[:, ~(squared_lengths(inward) <= limits[long])] = 0.0
         part[:, long] = inward
     return part
 
@@ -115,12 +117,6 @@ def _certified(shares: NDArray[np.float64]) -> NDArray[np.float64]:
     """At most 2^40 times the exact share, of which `shares` are correctly rounded."""
     limits: NDArray[np.float64] = shares * (SQUARED_SIDE * WITHIN)
     return limits
-
-
-def _squared_lengths(block: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of the columns of a (d, m) block of integers; exact up to 2^53, whatever the order."""
-    lengths: NDArray[np.float64] = np.einsum("ij,ij->j", block, block)
-    return lengths
 
 
 class RungSum:
@@ -143,7 +139,7 @@ class RungSum:
         """Add the rows of a (d, m) block of integer-valued floats."""
         for start in range(0, block.shape[1], self._rows):
             some = block[:, start : start + self._rows]
-            self._trace += int(_squared_lengths(some).sum())
+            self._trace += int(squared_lengths(some).sum())
             for at, part in shared(some, self._rungs, self._room):
                 self._moments[at].add(part, self._gram)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from dpcov.mechanisms import additive
+from dpcov.mechanisms import additive, ladder
 from dpcov.samplers.nuclear import NuclearLaplace
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def simulated(calibration: Law) -> Law:
     changes: dict[str, Any] = {}
     for field in fields(calibration):  # type: ignore[arg-type]
         held = getattr(calibration, field.name)
-        if isinstance(held, additive.Calibration):
+        if isinstance(held, additive.Calibration | ladder.Calibration):
             changes[field.name] = simulated(held)
         elif isinstance(held, tuple):
             changes[field.name] = tuple(map(_quick, held))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from dpcov.denoise.projection import project
-from dpcov.denoise.rungs import combined, parts_of
+from dpcov.denoise.rungs import Combined, combined, parts_of
 from dpcov.denoise.shrinkage import james_stein, nothing_shows, shrink
 from dpcov.denoise.structure import Structure
 from dpcov.entropy import simulation_generator
@@ -65,6 +66,22 @@ def denoise(
     return release.with_denoised(made, release.unmapped(matrix * scale))
 
 
+def shown(release: Release, generator: np.random.Generator) -> tuple[Matrix, MatrixLaw] | None:
+    """What moments by length of rows show of their sum, and the law of the noise that is in it.
+
+    In squared units of an encoded row, of mapped rows where there is a map; None where nothing
+    shows.
+    """
+    told, law = _noisy_trace(release), release.noise
+    if told is None or release.rungs is None or not isinstance(law, WeightedSum):
+        return None
+    bound = release.lattice.bound
+    law, structure = law.rescaled(1 / bound), Structure.of(release)
+    shrunk, found = _of_rungs(release, release.rungs, law, told, structure, generator)
+    scale = bound * release.lattice.step**2
+    return None if shrunk is None else (shrunk * scale, found.law.rescaled(scale))
+
+
 def _shrunken(
     release: Release,
     noisy: Matrix,
@@ -78,7 +95,10 @@ def _shrunken(
     """
     structure = Structure.of(release)
     if release.rungs is not None and isinstance(law, WeightedSum):
-        shrunk, trace = _of_rungs(release, release.rungs, law, told, structure, generator)
+        shrunk, found = _of_rungs(release, release.rungs, law, told, structure, generator)
+        trace = found.trace
+        if shrunk is None:
+            shrunk = _isotropic(release, trace, found.matrix)
     else:
         trace = float(james_stein(*told))
         if nothing_shows(law, trace):
@@ -94,23 +114,23 @@ def _of_rungs(
     told: tuple[float, float],
     structure: Structure | None,
     generator: np.random.Generator,
-) -> tuple[Matrix, float]:
-    """The same from moments by length of rows, before levels are looked at, and its trace.
+) -> tuple[Matrix | None, Combined]:
+    """The same from moments by length of rows, before levels are looked at; None: nothing shows.
 
     They are put together for the noise as it is, then for what shrinking would leave of more.
     """
     parts, laws = parts_of(rungs, law, release.shift)
-    left = 1.0
+    left, shrunk, mapped = 1.0, None, release.linear_map is not None
     for _ in range(ROUNDS):
-        found = combined(parts, laws, *told, left)
-        trace = min(found.trace, _largest_trace(release))
-        if nothing_shows(found.law, trace):
-            return _isotropic(release, trace, found.matrix), trace
-        shrunk = _shrunk_within(structure, found.matrix, found.law, trace, generator)
+        found = combined(parts, laws, *told, left, mapped=mapped)
+        found = replace(found, trace=min(found.trace, _largest_trace(release)))
+        if nothing_shows(found.law, found.trace):
+            return None, found
+        shrunk = _shrunk_within(structure, found.matrix, found.law, found.trace, generator)
         taken = float(np.sum((found.matrix - shrunk) ** 2))
         kept = float(np.clip(1 - taken / found.law.frobenius_squared, LEAST_LEFT, 1.0))
         left = MARGINAL * kept
-    return shrunk, trace
+    return shrunk, found
 
 
 def _shrunk_within(

@@ -47,7 +47,13 @@ class Combined:
 
 
 def combined(
-    parts: Matrix, laws: Sequence[MatrixLaw], trace: float, deviation: float, left: float
+    parts: Matrix,
+    laws: Sequence[MatrixLaw],
+    trace: float,
+    deviation: float,
+    left: float,
+    *,
+    mapped: bool = False,
 ) -> Combined:
     """The combination of noisy parts of a second moment with the least error that can be expected.
 
@@ -58,11 +64,12 @@ def combined(
     trace : noisy trace of the sum.
     deviation : standard deviation of its noise.
     left : share of more squared noise that further denoising would leave.
+    mapped : whether a look has made rows of like length, so that long ones are few.
 
     """
     noises = np.array([law.frobenius_squared for law in laws])
     of_traces = np.sqrt([law.dimension * law.diagonal_variance for law in laws])
-    traces = _traces(np.trace(parts, axis1=1, axis2=2), of_traces, trace, deviation)
+    traces = _traces(np.trace(parts, axis1=1, axis2=2), of_traces, trace, deviation, mapped)
     weights = _least_error(_overlaps(parts, noises, traces)[0], noises, left)
     kept = float(weights @ traces)
     # With all of the trace, or else the parts that drown would take it along.
@@ -109,17 +116,21 @@ def split(
     return found
 
 
-def _traces(found: Vector, deviations: Vector, trace: float, deviation: float) -> Vector:
+def _traces(
+    found: Vector, deviations: Vector, trace: float, deviation: float, mapped: bool
+) -> Vector:
     """(K,) traces of the parts, none below 0: by least squares, then shrunk.
 
     Either one by one, or with their sum, whichever keeps more: most of the sum's noise is often
-    that of parts that hold next to nothing.
+    that of parts that hold next to nothing. So always of mapped rows, where one by one keeps any.
     """
     sizes = np.append(deviations, deviation)
     design = np.vstack([np.eye(len(found)), np.ones(len(found))]) / sizes[:, None]
     fitted: Vector = nnls(design, np.append(found, trace) / sizes)[0]
     covariance = np.linalg.inv(design.T @ design)
     alone = james_stein(fitted, np.sqrt(np.diag(covariance)), ALONE)
+    if mapped and alone.any():
+        return alone
     whole = float(fitted.sum())
     kept = float(james_stein(whole, np.sqrt(covariance.sum())))
     return alone if alone.sum() >= kept else fitted * (kept / whole)

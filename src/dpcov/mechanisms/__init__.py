@@ -26,6 +26,7 @@ from dpcov.mechanisms.nuclear_laplace import NuclearLaplace
 from dpcov.mechanisms.preconditioned import Preconditioned
 from dpcov.mechanisms.separate_gaussian import SeparateGaussian
 from dpcov.mechanisms.separate_laplace import SeparateLaplace
+from dpcov.mechanisms.shaped_ladder import ShapedLadder
 from dpcov.mechanisms.stable_covariance import StableCovariance
 from dpcov.mechanisms.standardized import Standardized
 from dpcov.mechanisms.unbounded_gaussian import UnboundedGaussian
@@ -75,6 +76,7 @@ class AdditiveMechanism(Mechanism, Protocol):
 MECHANISMS: dict[str, type[Mechanism]] = {
     mechanism.name: mechanism
     for mechanism in (
+        ShapedLadder,
         Ladder,
         MatrixLaplace,
         NuclearLaplace,
@@ -151,6 +153,7 @@ __all__ = [
     "Preconditioned",
     "SeparateGaussian",
     "SeparateLaplace",
+    "ShapedLadder",
     "StableCovariance",
     "Standardized",
     "UnboundedGaussian",

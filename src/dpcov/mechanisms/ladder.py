@@ -20,12 +20,17 @@ from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.samplers.weighted import WeightedSum
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from dpcov.entropy import Entropy
+    from dpcov.mechanisms import Mechanism
     from dpcov.moment import Lattice
     from dpcov.privacy import Budget
+    from dpcov.rungs import RungMoments
     from dpcov.samplers import MatrixLaw, ScalarLaw
+    from dpcov.schema import Schema
     from dpcov.sources.rows import Rows
 
 SQUARED_SIDE = UNITS_PER_RADIUS**2
@@ -61,8 +66,9 @@ class Ladder:
     r"""Second moments of directions by length of rows, plus noise; for any budget.
 
     For tables whose rows differ in length, as nearly all do, or that are shorter than the schema
-    allows. One moment is released for each of up to five lengths (rungs), and the noise of the
-    short ones is as small as they are. Denoising puts them together (`dpcov.denoise.rungs`).
+    allows. One moment is released for each of three or four lengths (rungs; up to eight where the
+    intercept is small), and the noise of the short ones is as small as they are. Denoising puts
+    them together (`dpcov.denoise.rungs`).
 
     Guarantee
     ---------
@@ -114,7 +120,7 @@ class Ladder:
     Cost
     ----
     One pass over the data (two with persons), with twice the products of one second moment; the
-    noise of up to five.
+    noise of as many as there are rungs.
 
     Source
     ------
@@ -148,14 +154,14 @@ class Ladder:
         guarantee = Guarantee(budget, Neighbors(neighbors), lattice.unit)
         return by_budget(
             budget,
-            lambda: self._laplace(lattice, guarantee),
-            lambda: self._gaussian(lattice, guarantee),
+            lambda: self.laplace(lattice, guarantee, pure_epsilon(self.name, budget)),
+            lambda: self.gaussian(lattice, guarantee, *gaussian.concentration(self.name, budget)),
             lambda laws: laws.matrix.frobenius_squared,
         )
 
-    def _laplace(self, lattice: Lattice, guarantee: Guarantee) -> Calibration:
-        """Pure, and so for any delta."""
-        epsilon, share = pure_epsilon(self.name, guarantee.budget), self._share(lattice, guarantee)
+    def laplace(self, lattice: Lattice, guarantee: Guarantee, epsilon: Fraction) -> Calibration:
+        """Noise that spends this epsilon, and no delta; it may be a part of the guarantee's."""
+        share = self._share(lattice, guarantee)
         sides, k = guarantee.neighbors.sides, lattice.unit.max_rows
         squared = rungs_of(lattice)
         left = [1 - share * part for part in _taken(lattice, guarantee.neighbors)]
@@ -168,8 +174,10 @@ class Ladder:
             ScalarLaplace(lattice.unit_bound / epsilon),
         )
 
-    def _gaussian(self, lattice: Lattice, guarantee: Guarantee) -> Calibration:
-        rho, extra = gaussian.concentration(self.name, guarantee.budget)
+    def gaussian(
+        self, lattice: Lattice, guarantee: Guarantee, rho: Fraction, extra: int
+    ) -> Calibration:
+        """The same for rho in zCDP; variances are larger by `extra` (`gaussian.concentration`)."""
         share = self._share(lattice, guarantee)
         sides, k = guarantee.neighbors.sides, lattice.unit.max_rows
         halved = 2 * rho / sides
@@ -196,36 +204,47 @@ class Ladder:
         self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
     ) -> Release:
         laws = self.calibrate(rows.lattice(), budget, neighbors)
-        noise = [law.sample(entropy) for law in laws.rungs]
-        of_trace, of_trace_alone = laws.trace.sample(entropy), laws.trace_alone.sample(entropy)
-        found = rows.rung_moments()
-        replaced = laws.guarantee.neighbors == Neighbors.REPLACE_ONE
-        count = found.unit_count if replaced else None
-        shift = additive.shift_for(min(law.spread for law in laws.rungs))
-        gated = additive.nothing_can_show(found.lattice, count, laws.matrix)
-        noisy = None
-        if not gated:
-            noisy = np.stack(
-                [
-                    additive.coarse(units + drawn, shift)
-                    for units, drawn in zip(found.units, noise, strict=True)
-                ]
-            )
-        return Release(
-            schema=rows.schema,
-            lattice=found.lattice,
-            guarantee=laws.guarantee,
-            mechanism=self.name,
-            parameters=asdict(self),
-            noise=None if gated else laws.matrix,
-            trace_noise=laws.trace_alone if gated else laws.trace,
-            shift=shift,
-            published=None if noisy is None else summed(noisy, laws.squared),
-            published_trace=found.trace + (of_trace_alone if gated else of_trace),
-            unit_count=count,
-            reproducible=entropy.reproducible,
-            rungs=noisy,
+        return released(self, rows.schema, laws, rows.rung_moments, entropy)
+
+
+def released(
+    mechanism: Mechanism,
+    schema: Schema,
+    laws: Calibration,
+    ask: Callable[[], RungMoments],
+    entropy: Entropy,
+) -> Release:
+    """Draw the noise, then `ask` for the moments by length of rows, and publish both together."""
+    noise = [law.sample(entropy) for law in laws.rungs]
+    of_trace, of_trace_alone = laws.trace.sample(entropy), laws.trace_alone.sample(entropy)
+    found = ask()
+    replaced = laws.guarantee.neighbors == Neighbors.REPLACE_ONE
+    count = found.unit_count if replaced else None
+    shift = additive.shift_for(min(law.spread for law in laws.rungs))
+    gated = additive.nothing_can_show(found.lattice, count, laws.matrix)
+    noisy = None
+    if not gated:
+        noisy = np.stack(
+            [
+                additive.coarse(units + drawn, shift)
+                for units, drawn in zip(found.units, noise, strict=True)
+            ]
         )
+    return Release(
+        schema=schema,
+        lattice=found.lattice,
+        guarantee=laws.guarantee,
+        mechanism=mechanism.name,
+        parameters=asdict(mechanism),  # type: ignore[call-overload]
+        noise=None if gated else laws.matrix,
+        trace_noise=laws.trace_alone if gated else laws.trace,
+        shift=shift,
+        published=None if noisy is None else summed(noisy, laws.squared),
+        published_trace=found.trace + (of_trace_alone if gated else of_trace),
+        unit_count=count,
+        reproducible=entropy.reproducible,
+        rungs=noisy,
+    )
 
 
 def _taken(lattice: Lattice, neighbors: Neighbors) -> list[Fraction]:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpcov.moment import squared_lengths
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -32,7 +34,7 @@ class NormCounter:
 
     def add(self, block: NDArray[np.float64]) -> None:
         """Count the rows of a (d, m) block of integer-valued floats."""
-        norms = np.square(block[: self._features]).sum(axis=0)
+        norms = squared_lengths(block[: self._features])
         bins = np.searchsorted(self._limits, norms, side="left")
         self._counts += np.bincount(bins, minlength=len(self._counts))
 

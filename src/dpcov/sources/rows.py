@@ -158,8 +158,15 @@ class Rows:
         sums = self._sums(encoder, partial(Accumulator, lattice.dimension), groups, labels)
         return [SecondMoment(total, lattice, columns, count) for total, count in sums]
 
-    def rung_moments(self) -> RungMoments:
+    def rung_moments(
+        self, *, lattice: Lattice | None = None, transform: LinearMap | None = None
+    ) -> RungMoments:
         """Second moments by length of rows, on the rungs that the lattice has, and the trace.
+
+        Parameters
+        ----------
+        lattice : public; default, that of the schema.
+        transform : public linear map, of as many features, applied before the clip.
 
         Returns
         -------
@@ -167,10 +174,11 @@ class Rows:
         product of directions in all, and the square of its length (docs/proofs/ladder.md 2).
 
         """
-        lattice = self.lattice()
+        lattice = self.lattice() if lattice is None else lattice
         rungs = rungs_of(lattice)
         empty = partial(RungSum, rungs, lattice.dimension)
-        ((units, trace), count) = self._sums(Encoder(self.schema, lattice), empty)[0]
+        encoder = Encoder(self.schema, lattice, transform)
+        ((units, trace), count) = self._sums(encoder, empty)[0]
         return RungMoments(units, rungs, trace, lattice, count)
 
     def norm_counts(

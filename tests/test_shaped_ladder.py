@@ -1,0 +1,306 @@
+"""The ladder on rows about private means: what its two parts cost, what they map, what it gains."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dpcov
+from dpcov.denoise import denoise
+from dpcov.encoder import Encoder
+from dpcov.entropy import Entropy, simulation_generator
+from dpcov.errors import MechanismError, ReleaseError, SourceError
+from dpcov.linear_map import longest_image
+from dpcov.mechanisms import Ladder, ShapedLadder
+from dpcov.mechanisms.shaped_ladder import Shape
+from dpcov.moment import Lattice
+from dpcov.planning import choose
+from dpcov.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, Unit
+from dpcov.releases import Release
+from dpcov.rungs import RungMoments
+from dpcov.samplers.orthogonal import GaussianOrthogonal
+from dpcov.schema import Schema
+from dpcov.sources import open_rows
+from dpcov.sources.rows import Rows
+
+ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
+LATTICES = [Lattice(3, 2.0, 0.3), Lattice(1, 1.0, 0.05), Lattice(4, 1.0, 0.6, Unit("id", 3))]
+SHARE = Fraction(1, 20)
+
+
+def narrow(n: int = 4000, seed: int = 0) -> Any:
+    """(n, 4) rows that fill a tenth of their bounds, -1 to 1, far from the midpoints."""
+    generator = np.random.default_rng(seed)
+    mixed = generator.standard_normal((n, 4)) @ np.diag([0.05, 0.02, 0.01, 0.03])
+    return np.clip(mixed + np.array([0.5, -0.4, 0.6, 0.2]), -1, 1)
+
+
+def door(rows: Any, intercept: float = 0.3) -> Rows:
+    names = tuple(f"x{j}" for j in range(rows.shape[1]))
+    return open_rows(rows, Schema.from_bounds(-1.0, 1.0, names, intercept=intercept))
+
+
+def made_of(rows: Rows, seed: int = 1, **changed: Any) -> Release:
+    asked = {"budget": ZCDP(0.5), "neighbors": ADD, "entropy": Entropy.seeded(seed)} | changed
+    return ShapedLadder()(rows, **asked)
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+@pytest.mark.parametrize("lattice", LATTICES, ids=str)
+def test_look_and_release_are_ladders_whose_budgets_add_up(
+    lattice: Lattice, neighbors: Neighbors
+) -> None:
+    pure = ShapedLadder().calibrate(lattice, PureDP(2.0), neighbors)
+    for share, part in ((SHARE, pure.look), (1 - SHARE, pure.final)):
+        alone = Ladder().calibrate(lattice, PureDP(float(2 * share)), neighbors)
+        assert part.rungs == alone.rungs
+        assert (part.trace, part.trace_alone) == (alone.trace, alone.trace_alone)
+    rho = ShapedLadder().calibrate(lattice, ZCDP(2.0), neighbors)
+    for share, part in ((SHARE, rho.look), (1 - SHARE, rho.final)):
+        alone = Ladder().calibrate(lattice, ZCDP(float(2 * share)), neighbors)
+        assert (part.rungs, part.trace) == (alone.rungs, alone.trace)
+    whole = Ladder().calibrate(lattice, ZCDP(2.0), neighbors)
+    for look, final, both in zip(rho.look.rungs, rho.final.rungs, whole.rungs, strict=True):
+        assert 1 / look.variance + 1 / final.variance == 1 / both.variance  # type: ignore[union-attr]
+
+
+@given(st.floats(1e-3, 1e3), st.integers(1, 314_573), st.floats(0.05, 5.0), st.integers(1, 12))
+def test_for_a_delta_the_kind_of_noise_is_that_of_the_look_whatever_the_map(
+    radius: float, units: int, epsilon: float, features: int
+) -> None:
+    budget, plain = ApproxDP(epsilon, 1e-6), Lattice(features, 1.0, 0.3)
+    mapped = replace(plain, radius=radius).with_intercept(units)
+    assert mapped.intercept_units == units
+    first = ShapedLadder().calibrate(plain, budget, ADD)
+    second = ShapedLadder().calibrate(mapped, budget, ADD)
+    assert first.is_gaussian == second.is_gaussian
+    for part in (first.look, first.final, second.final):
+        assert isinstance(part.rungs[0], GaussianOrthogonal) == first.is_gaussian
+
+
+@given(st.floats(-12, -1), st.booleans(), st.integers(1, 314_573))
+def test_what_is_calibrated_before_the_look_can_be_drawn_after_it(
+    size: float, pure: bool, units: int
+) -> None:
+    budget: Any = PureDP(10.0**size) if pure else ZCDP(10.0 ** (2 * size))
+    plain = Lattice(5, 1.0, 0.3)
+    for neighbors in Neighbors:
+        try:
+            ShapedLadder().calibrate(plain, budget, neighbors)
+        except MechanismError:
+            continue
+        ShapedLadder().calibrate(plain.with_intercept(units), budget, neighbors)
+
+
+def test_both_kinds_of_noise_occur_for_a_delta() -> None:
+    lattice = Lattice(4, 1.0, 0.3)
+    kinds = [
+        ShapedLadder().calibrate(lattice, ApproxDP(epsilon, delta), ADD).is_gaussian
+        for epsilon, delta in ((8.0, 1e-12), (0.1, 1e-3))
+    ]
+    assert kinds == [False, True]
+
+
+@given(st.integers(0, 10**6), st.integers(1, 5), st.booleans())
+def test_no_row_is_mapped_beyond_the_radius_and_some_come_near(
+    seed: int, p: int, ball: bool
+) -> None:
+    generator = np.random.default_rng(seed)
+    matrix = generator.standard_normal((p, p))
+    center = generator.uniform(-1, 1, p)
+    corners = np.array(list(itertools.product([-1.0, 1.0], repeat=p)))
+    rows = np.vstack([corners, generator.uniform(-1, 1, (50, p))])
+    radius = np.sqrt(p)
+    if ball:  # of a radius below that of the corners
+        radius = 0.3
+        rows *= np.minimum(1, radius / np.linalg.norm(rows, axis=1))[:, None]
+    longest = longest_image(matrix, center, radius)
+    lengths = np.linalg.norm((rows - center) @ matrix.T, axis=1)
+    assert lengths.max() <= longest * (1 + 1e-12)
+    if p == 1:
+        assert longest <= (1 + abs(center[0])) * abs(matrix[0, 0]) * (1 + 1e-12)
+
+
+def test_images_of_rows_are_whole_and_no_release_says_that_it_clips() -> None:
+    rows = door(narrow())
+    made = made_of(rows)
+    assert made.linear_map is not None
+    assert made.center is not None
+    assert not made.clipped
+    shape = Shape.of(Ladder()(rows, **look_request()), simulation_generator(1))
+    assert shape is not None
+    lattice = shape.lattice(rows.lattice())
+    extreme = np.array(list(itertools.product([-1.0, 1.0], repeat=4)))
+    encoder = Encoder(rows.schema, lattice, shape.map)
+    columns = [pa.array(column) for column in extreme.T]
+    batch = pa.RecordBatch.from_arrays(columns, [f"x{j}" for j in range(4)])
+    (block,) = encoder.blocks(batch)
+    images = (extreme - shape.map.center) @ shape.map.matrix().T
+    assert np.allclose(block[:4].T * lattice.step, images, atol=lattice.step)
+    assert np.all(block[4] == lattice.intercept_units)
+    shorter = replace(made, lattice=replace(made.lattice, radius=made.lattice.radius / 2))
+    assert shorter.clipped
+
+
+def look_request() -> dict[str, Any]:
+    return {"budget": ZCDP(0.5), "neighbors": ADD, "entropy": Entropy.seeded(3)}
+
+
+class Two(Rows):
+    """Tells of one table first, of another one after that; notes what it was asked."""
+
+    def __init__(self, first: Rows, second: Rows) -> None:
+        self.schema, self.progress = first.schema, None
+        self._doors = [first, second]
+        self.asked: list[dict[str, Any]] = []
+
+    def require_rereadable(self) -> None:
+        pass
+
+    def rung_moments(self, **asked: Any) -> RungMoments:
+        self.asked.append(asked)
+        return self._doors[len(self.asked) - 1].rung_moments(**asked)
+
+
+def test_the_map_depends_on_the_data_through_the_look_alone() -> None:
+    one, other = door(narrow()), door(narrow(seed=5) / 2)
+    same, changed, looked = Two(one, one), Two(one, other), Two(other, one)
+    made, after, before = made_of(same), made_of(changed), made_of(looked)
+    assert np.array_equal(made.linear_map, after.linear_map)
+    assert np.array_equal(made.center, after.center)  # type: ignore[arg-type]
+    assert made.lattice == after.lattice
+    assert not np.array_equal(made.published, after.published)  # type: ignore[arg-type]
+    assert not np.array_equal(made.linear_map, before.linear_map)
+    assert [list(asked) for asked in same.asked] == [[], ["lattice", "transform"]]
+
+
+def test_the_noise_of_the_mapped_moment_has_the_stated_size() -> None:
+    rows = door(narrow())
+    exact = rows.second_moments()[0].units.astype(float) * rows.lattice().step ** 2
+    ratios, of_look = [], []
+    for seed in range(40):
+        made = made_of(rows, seed)
+        assert made.noise is not None
+        scales = np.ones(5)
+        scales[-1] = made.intercept() / (0.3 * rows.schema.effective_radius)
+        truth = made.mapped(exact * np.outer(scales, scales)) / made.lattice.step**2
+        noise = made.noisy_mapped() / made.lattice.step**2 - truth
+        ratios.append(np.sum(noise**2) / made.noise.frobenius_squared)
+        of_look.append(np.sum(noise**2) / (made.noise.frobenius_squared * 19))
+    error = np.std(ratios) / np.sqrt(len(ratios))
+    assert abs(np.mean(ratios) - 1) < 4 * error
+    assert abs(np.mean(of_look) - 1) > 4 * error
+
+
+@pytest.mark.parametrize("budget", [ZCDP(0.5), PureDP(1.0)], ids=str)
+@pytest.mark.parametrize("neighbors", Neighbors)
+def test_narrow_columns_far_from_their_midpoints_get_less_noise(
+    budget: Any, neighbors: Neighbors
+) -> None:
+    rows = door(narrow())
+    truth = np.cov(narrow().T, bias=True)
+
+    def error(mechanism: Any) -> float:
+        asked = {"budget": budget, "neighbors": neighbors}
+        found = [
+            denoise(
+                mechanism(rows, **asked, entropy=Entropy.seeded(seed)),
+                generator=simulation_generator(seed),
+            ).covariance()
+            for seed in range(12)
+        ]
+        return float(np.mean([np.linalg.norm(one - truth) for one in found]))
+
+    assert error(ShapedLadder()) < 0.5 * error(Ladder())
+
+
+def test_where_nothing_shows_rows_are_not_mapped() -> None:
+    made = made_of(door(narrow(n=30)), budget=PureDP(0.01))
+    assert made.linear_map is None
+    laws = ShapedLadder().calibrate(made.lattice, PureDP(0.01), ADD)
+    assert made.noise == laws.final.matrix
+    few = made_of(door(narrow(n=30)), budget=PureDP(0.01), neighbors=SWAP)
+    assert few.published is None
+    swapped = ShapedLadder().calibrate(few.lattice, PureDP(0.01), SWAP)
+    assert few.trace_noise == swapped.final.trace_alone
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+@pytest.mark.parametrize("rows", [0, 1, 2])
+def test_hardly_any_rows_are_released_too(rows: int, neighbors: Neighbors) -> None:
+    for budget in (PureDP(1.0), PureDP(1000.0), ZCDP(1e5)):
+        made = made_of(door(narrow(n=rows)), budget=budget, neighbors=neighbors)
+        assert np.isfinite(denoise(made).second_moment()).all()
+
+
+def test_a_constant_column_does_not_stop_it() -> None:
+    rows = narrow()
+    rows[:, 2] = 0.25
+    found = denoise(made_of(door(rows), budget=ZCDP(50.0))).covariance()
+    assert np.allclose(found, np.cov(rows.T, bias=True), atol=2e-4)
+
+
+def test_a_seed_repeats_map_and_matrix_and_a_file_brings_them_back(tmp_path: Any) -> None:
+    asked: dict[str, Any] = {"lower": -1, "upper": 1, "seed": 4, "rho": 0.5}
+    made, again = (dpcov.release(narrow(), **asked, threads=k) for k in (1, 2))
+    assert made.mechanism == "shaped-ladder"
+    assert np.array_equal(made.linear_map, again.linear_map)
+    assert np.array_equal(made.second_moment(), again.second_moment())
+    made.save(tmp_path / "a.json")
+    read = Release.load(tmp_path / "a.json")
+    assert read.lattice == made.lattice
+    assert np.array_equal(read.covariance(), made.covariance())
+    assert read.count() == made.count()
+
+
+@pytest.mark.parametrize("damage", ["larger", "none", "no map"])
+def test_an_intercept_that_no_map_explains_is_refused(tmp_path: Any, damage: str) -> None:
+    path = tmp_path / "a.json"
+    dpcov.release(narrow(), lower=-1, upper=1, rho=0.5, seed=4).save(path)
+    document = json.loads(path.read_text())
+    if damage == "larger":
+        document["lattice"]["intercept_units"] = 2**19
+    elif damage == "none":
+        document["lattice"]["intercept_units"] = 0
+    else:
+        document["linear_map"] = document["center"] = None
+    path.write_text(json.dumps(document))
+    with pytest.raises(ReleaseError):
+        Release.load(path)
+
+
+def test_without_an_intercept_or_a_second_reading_it_is_refused_before_anything_is_read() -> None:
+    with pytest.raises(MechanismError, match="intercept"):
+        made_of(door(narrow(), intercept=0.0))
+    batches = pa.table(dict(zip("abcd", narrow().T, strict=True))).to_reader()
+    with pytest.raises(SourceError, match="only once"):
+        dpcov.release(batches, lower=-1, upper=1, rho=0.5, mechanism="shaped-ladder")
+    with pytest.raises(MechanismError, match="look_share"):
+        ShapedLadder(look_share=1.0)
+
+
+def test_auto_takes_it_for_numbers_that_can_be_read_twice() -> None:
+    numbers = Schema.from_bounds(0.0, 1.0, ("a", "b"))
+    assert choose(numbers, PureDP(1.0), ADD).mechanism == ShapedLadder()
+    assert choose(numbers, PureDP(1.0), ADD, rereadable=False).mechanism == Ladder()
+    bare = Schema.from_bounds(0.0, 1.0, ("a", "b"), intercept=0.0)
+    assert choose(bare, PureDP(1.0), ADD).mechanism == Ladder()
+    columns: dict[str, Any] = {name: {"kind": "numeric", "lower": 0, "upper": 1} for name in "abc"}
+    mixed = Schema.parse(
+        {"columns": columns | {"d": {"kind": "categorical", "levels": ["u", "v"]}}}
+    )
+    assert choose(mixed, PureDP(1.0), ADD).mechanism == Ladder()
+
+
+def test_the_guarantee_is_that_of_both_parts_together() -> None:
+    made = made_of(door(narrow()), budget=ApproxDP(1.0, 1e-6))
+    assert made.guarantee == Guarantee(ApproxDP(1.0, 1e-6), ADD)
