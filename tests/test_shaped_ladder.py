@@ -6,6 +6,7 @@ import itertools
 import json
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.linalg import fractional_matrix_power
 
 import dpcov
 from dpcov.denoise import denoise
@@ -181,6 +183,60 @@ def test_the_map_depends_on_the_data_through_the_look_alone() -> None:
     assert not np.array_equal(made.published, after.published)  # type: ignore[arg-type]
     assert not np.array_equal(made.linear_map, before.linear_map)
     assert [list(asked) for asked in same.asked] == [[], ["lattice", "transform"]]
+    assert ShapedLadder().passes == len(same.asked)
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+def test_a_clear_look_tells_means_spreads_and_lengths(neighbors: Neighbors) -> None:
+    table = narrow()
+    look = Ladder()(door(table), budget=ZCDP(1e9), neighbors=neighbors, entropy=Entropy.seeded(1))
+    shape = Shape.of(look, simulation_generator(1))
+    assert shape is not None
+    assert shape.map.center == pytest.approx(table.mean(axis=0), abs=1e-4)
+    wanted = fractional_matrix_power(np.cov(table.T, bias=True), -0.25)
+    assert shape.map.matrix() == pytest.approx(
+        wanted / np.linalg.norm(wanted, -2), rel=0.02, abs=1e-3
+    )
+    images = (table - shape.map.center) @ shape.map.matrix().T
+    lengths = np.linalg.norm(images, axis=1)
+    assert shape.typical == pytest.approx(np.sqrt(np.mean(lengths**2)), rel=0.01)
+    assert lengths.max() < shape.longest
+    units = shape.lattice(look.lattice).intercept_units
+    assert units == round(look.lattice.intercept_units * shape.typical / shape.longest)
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize(("rows", "deviation"), [(500.0, 1.0), (500.0, 100.0), (0.01, 1e-3)])
+def test_directions_and_numbers_of_rows_are_taken_no_smaller_than_the_noise(
+    monkeypatch: pytest.MonkeyPatch, known: bool, rows: float, deviation: float
+) -> None:
+    neighbors = SWAP if known else ADD
+    look = Ladder()(
+        door(narrow(n=300)), budget=ZCDP(9.0), neighbors=neighbors, entropy=Entropy.seeded(1)
+    )
+    p, t = 4, look.intercept()
+    count = 300.0 if known else max(rows, 2 * deviation / t**2, 1.0)
+    means = np.array([0.3, -0.2, 0.5, 0.1]) * rows / count
+    mixed = np.array([[2.0, 1, 0, 0], [0, 1, 0, 0], [0, 0, 0.1, 0], [0, 0, 0, 0]])
+    moment = np.zeros((5, 5))
+    moment[:p, :p] = mixed @ mixed.T + count * np.outer(means, means)
+    moment[:p, -1] = t * count * means
+    moment[-1, -1] = rows * t**2
+    law = SimpleNamespace(frobenius_squared=25 * deviation**2, dimension=5)
+    monkeypatch.setattr("dpcov.mechanisms.shaped_ladder.shown", lambda *_: (moment, law))
+    shape = Shape.of(look, simulation_generator(1))
+    assert shape is not None
+    spread = mixed @ mixed.T + 4 * deviation * np.sqrt(5) * np.eye(p)
+    wanted = fractional_matrix_power(spread / np.linalg.norm(spread, 2), -0.25)
+    assert shape.map.matrix() == pytest.approx(wanted, rel=1e-5, abs=1e-7)
+    assert shape.map.center == pytest.approx(means)
+    typical = np.sqrt(np.trace(wanted @ spread @ wanted) / count)
+    assert shape.typical == pytest.approx(min(typical, shape.longest), rel=1e-5)
+    assert shape.longest == longest_image(shape.map.matrix(), shape.map.center, 2.0)
+    moment[:p, -1] *= 100
+    far = Shape.of(look, simulation_generator(1))
+    assert far is not None
+    assert np.abs(far.map.center) == pytest.approx(np.minimum(1, 100 * np.abs(means)))
 
 
 def test_the_noise_of_the_mapped_moment_has_the_stated_size() -> None:
@@ -284,6 +340,8 @@ def test_without_an_intercept_or_a_second_reading_it_is_refused_before_anything_
     batches = pa.table(dict(zip("abcd", narrow().T, strict=True))).to_reader()
     with pytest.raises(SourceError, match="only once"):
         dpcov.release(batches, lower=-1, upper=1, rho=0.5, mechanism="shaped-ladder")
+    with pytest.raises(SourceError, match="reads the data twice"):
+        made_of(open_rows(pa.table({"x0": [0.5] * 9}).to_reader(), door(narrow()[:, :1]).schema))
     with pytest.raises(MechanismError, match="look_share"):
         ShapedLadder(look_share=1.0)
 

@@ -214,6 +214,8 @@ TESTS: dict[str, tuple[str, ...]] = {
                 "where_nothing_shows_rows_are_not_mapped",
                 "without_an_intercept_or_a_second_reading_it_is_refused_before_anything_is_read",
                 "the_guarantee_is_that_of_both_parts_together",
+                "a_clear_look_tells_means_spreads_and_lengths",
+                "directions_and_numbers_of_rows_are_taken_no_smaller_than_the_noise",
             )
         ),
         *BATTERY,

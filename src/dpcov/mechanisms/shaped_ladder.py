@@ -212,8 +212,7 @@ class Shape:
         moment, law = seen
         p, t = look.lattice.features, look.intercept()
         deviation = math.sqrt(law.frobenius_squared) / law.dimension
-        count = float(moment[-1, -1]) / t**2
-        count = max(count, SURE * deviation / t**2, 1.0) if look.row_count is None else count
+        count = look.row_count or max(float(moment[-1, -1]), SURE * deviation, t**2) / t**2
         center = np.clip(moment[:p, -1] / (t * count), -1.0, 1.0)
         centred = moment[:p, :p] - count * np.outer(center, center)
         values, vectors = np.linalg.eigh(centred)
