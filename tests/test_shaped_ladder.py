@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy.linalg import fractional_matrix_power
 
 import dpcov
-from dpcov.denoise import denoise
+from dpcov.denoise import denoise, law_of_estimate
 from dpcov.encoder import Encoder
 from dpcov.entropy import Entropy, simulation_generator
 from dpcov.errors import MechanismError, ReleaseError, SourceError
@@ -296,6 +296,40 @@ def test_hardly_any_rows_are_released_too(rows: int, neighbors: Neighbors) -> No
     for budget in (PureDP(1.0), PureDP(1000.0), ZCDP(1e5)):
         made = made_of(door(narrow(n=rows)), budget=budget, neighbors=neighbors)
         assert np.isfinite(denoise(made).second_moment()).all()
+
+
+def test_estimates_have_the_noise_of_what_was_put_together_and_not_of_the_sum() -> None:
+    """Its law is told apart from that of the sum, which is far too large, by what is measured."""
+    rows, truth = door(narrow()), np.cov(narrow().T, bias=True)
+    expected, of_sum, found = [], [], []
+    for seed in range(8):
+        made = denoise(made_of(rows, seed), generator=simulation_generator(seed))
+        law = law_of_estimate(made)
+        assert law is not None
+        assert made.noise is not None
+        expected.append(law.frobenius_squared)
+        of_sum.append(made.noise.frobenius_squared)
+        back = np.linalg.norm(np.linalg.inv(made.linear_map), 2) ** 2 * made.lattice.step**2
+        found.append(np.linalg.norm(made.covariance() - truth) * made.count() / back)
+    assert np.mean(found) < 3 * np.sqrt(np.mean(expected))
+    assert np.sqrt(np.mean(expected)) < 0.1 * np.sqrt(np.mean(of_sum))
+    plain = Ladder()(rows, budget=ZCDP(0.5), neighbors=ADD, entropy=Entropy.seeded(1))
+    assert law_of_estimate(plain) == plain.noise
+
+
+def test_ridge_takes_the_noise_of_its_estimate() -> None:
+    generator = np.random.default_rng(3)
+    features = 0.6 + 0.03 * generator.standard_normal((3000, 3))
+    target = features @ np.array([1.0, -0.5, 0.2]) + 0.01 * generator.standard_normal(3000)
+    table = np.clip(np.column_stack([features, target]), -1, 1)
+
+    def explained(mechanism: str) -> float:
+        made = dpcov.release(table, lower=-1, upper=1, rho=0.5, mechanism=mechanism, seed=1)
+        fit = dpcov.ridge(made, "x3")
+        left = table[:, 3] - fit.intercept - table[:, :3] @ np.ravel(fit.coefficients)
+        return float(1 - np.mean(left**2) / table[:, 3].var())
+
+    assert explained("shaped-ladder") > 0.5 > explained("ladder")
 
 
 def test_a_constant_column_does_not_stop_it() -> None:

@@ -14,6 +14,7 @@ from dpcov.analysis.features import chosen, position
 from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.analysis.ridge import Penalty, Problem
+from dpcov.denoise import law_of_estimate
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
 
@@ -122,13 +123,21 @@ def _noise(
     The standard deviation of an entry between features, and (s, k, t) draws of those with targets.
 
     """
-    plausible = PlausibleMoments(release, sampling=False, generator=generator, draws=NOISE_DRAWS)
+    plausible = _of_estimate(release, generator)
     at = np.asarray(features)
     rows = np.concatenate([errors[:, at] for errors in plausible.errors()])
     rows /= max(1.0, release.count())
     entries = rows[:, :, at]
     apart = entries[:, ~np.eye(len(at), dtype=bool)] if len(at) > 1 else entries.ravel()
     return float(np.sqrt(np.mean(apart**2))), rows[:, :, np.asarray(targets)]
+
+
+def _of_estimate(release: Release, generator: np.random.Generator) -> PlausibleMoments:
+    """Errors of what denoising starts from."""
+    law = law_of_estimate(release)
+    return PlausibleMoments(
+        release, sampling=False, generator=generator, draws=NOISE_DRAWS, law=law
+    )
 
 
 def _explained(problem: Problem, cross: Matrix, alpha: float) -> float:
@@ -146,8 +155,7 @@ def pull_of_mean(release: Release, target: int, generator: np.random.Generator) 
     """
     moments, t = Moments.of(release), release.intercept()
     away = float(moments.means[target] - moments.centers[target]) / moments.scales[target]
-    plausible = PlausibleMoments(release, sampling=False, generator=generator, draws=NOISE_DRAWS)
-    errors = np.concatenate(list(plausible.errors()))
+    errors = np.concatenate(list(_of_estimate(release, generator).errors()))
     ratios = (errors[:, target, -1] - away * errors[:, -1, -1] / t) / (t * moments.count)
     variance = float(np.mean(ratios**2))
     share = min(1.0, variance / max(away**2, TINY))

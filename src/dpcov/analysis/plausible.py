@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpcov.releases import Release
+    from dpcov.samplers import MatrixLaw
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
@@ -40,6 +41,7 @@ class PlausibleMoments:
         that the only thing between it and the truth is noise of a known law. Where the number of
         rows is public it takes the place of the noisy one.
     draws : number of errors.
+    law : that of the noise, if not the one of the release.
 
     """
 
@@ -50,6 +52,7 @@ class PlausibleMoments:
         sampling: bool,
         generator: np.random.Generator,
         draws: int = DRAWS,
+        law: MatrixLaw | None = None,
     ) -> None:
         if release.noise is None:
             release.noisy()  # says so where only the trace was released
@@ -57,7 +60,7 @@ class PlausibleMoments:
                 f"The noise of the mechanism {release.mechanism!r} has no law that can be "
                 "simulated, so nothing is known of the error of this release."
             )
-        self._law = release.noise.rescaled(release.lattice.step**2)
+        self._law = (law or release.noise).rescaled(release.lattice.step**2)
         self._release = release
         self._generator = generator
         self._count_known = release.has_intercept and release.row_count is not None

@@ -13,6 +13,7 @@ from dpcov.analysis.expected import repeated
 from dpcov.analysis.features import chosen
 from dpcov.analysis.graphical_lasso import Solution, graphical_lasso
 from dpcov.analysis.moments import Moments, require_matrix
+from dpcov.denoise import law_of_estimate
 from dpcov.documents import frame
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
@@ -300,7 +301,7 @@ def noise_of_entries(release: Release) -> Vector:
     Of encoded features, over the number of rows, apart from the diagonal; 0 without a noise law.
     Noise on rows that were mapped by A comes back through A^-1, whose rows make it larger.
     """
-    p, law = len(release.columns), release.noise
+    p, law = len(release.columns), law_of_estimate(release)
     if law is None:
         return np.zeros(p)
     d = law.dimension

@@ -12,6 +12,7 @@ import numpy as np
 
 from dpcov.analysis.expected import expected_correlation_error
 from dpcov.analysis.features import chosen, position
+from dpcov.denoise import law_of_estimate
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
 from dpcov.plot import shortened
@@ -119,9 +120,10 @@ def _rows(release: Release) -> tuple[str, str, str]:
     if not release.has_intercept:
         return "rows", "?", "private, not released"
     about = f"{release.count():,.0f}".replace(",", "\u202f")
-    if release.noise is None:
+    law = law_of_estimate(release)
+    if law is None:
         return "rows", f"≈ {about}", "private: with noise"
-    deviation = math.sqrt(release.noise.diagonal_variance) / release.lattice.intercept_units**2
+    deviation = math.sqrt(law.diagonal_variance) / release.lattice.intercept_units**2
     rounded = f"{float(f'{deviation:.2g}'):,g}".replace(",", "\u202f")
     return "rows", f"≈ {about}", f"± {rounded}, since their number is private too"
 
