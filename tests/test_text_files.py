@@ -226,6 +226,7 @@ def neighbours(folder, line: bytes, at: int, schema: Schema, read=file_moment):
 )
 @example(BOM + b"1,2", 0, with_options(header=False))
 @example(b'"', 0, with_options())
+@example(b"DUCK", 1, with_options())  # where a database of DuckDB has its mark
 def test_one_line_changes_the_moment_by_one_row_at_most(tmp_path, line, at, schema):
     more, fewer = neighbours(tmp_path, line, at, schema)
     assert more.unit_count - fewer.unit_count in (0, 1)

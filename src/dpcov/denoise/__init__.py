@@ -83,14 +83,14 @@ def shown(release: Release, generator: np.random.Generator) -> tuple[Matrix, Mat
 
 
 def law_of_estimate(release: Release) -> MatrixLaw | None:
-    """Law of the noise in what denoising starts from, in the units of `Release.noise`.
+    """Law of the noise in what the release's denoising starts from, in units of `Release.noise`.
 
     By length of mapped rows that is far less than the published sum has: most of its noise is that
     of lengths which hardly a row has. Estimates take it that none has unless it shows; intervals
     and tests don't, and keep to `Release.noise`.
     """
     told, law, rungs = _noisy_trace(release), release.noise, release.rungs
-    if rungs is None or release.linear_map is None or told is None:
+    if rungs is None or release.linear_map is None or told is None or release.denoise != "shrink":
         return law
     if not isinstance(law, WeightedSum):
         return law

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 POSTGRES = ("postgresql://", "postgres://")
 SQLITE_START = b"SQLite format 3\0"
-DUCKDB_MARK = (8, b"DUCK")  # where it stands in a file's header
+DUCKDB_MARK = slice(8, 12), b"DUCK"  # where it stands in a file's header
+DUCKDB_VERSION = slice(12, 20)  # little-endian, below 2^16: no text has so many zeros
 LINK = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 NO_LINK = (
     "This database can't be read: give a link postgresql://user@host/database, or the path of a "
@@ -123,13 +124,13 @@ def database_kind(path: Path) -> str | None:
     """Whether a file is one of SQLite or of DuckDB, by the mark in its header."""
     try:
         with path.open("rb") as file:
-            head = file.read(len(SQLITE_START))
+            head = file.read(DUCKDB_VERSION.stop)
     except OSError:
         return None
-    at, mark = DUCKDB_MARK
-    if head[at : at + len(mark)] == mark:
+    place, mark = DUCKDB_MARK
+    if head[place] == mark and head[DUCKDB_VERSION].endswith(bytes(6)):
         return "duckdb"
-    return "sqlite" if head == SQLITE_START else None
+    return "sqlite" if head.startswith(SQLITE_START) else None
 
 
 def quoted(name: str) -> str:
