@@ -214,12 +214,22 @@ def test_clear_correlations_are_narrow_and_trusted() -> None:
 def test_equal_eigenvalues_are_not_trusted_but_their_intervals_hold_them() -> None:
     flat = np.random.default_rng(1).uniform(-1, 1, (20_000, 6))
     true = np.linalg.eigvalsh(np.cov(flat, rowvar=False, bias=True))[::-1]
-    trusted = []
+    trusted, held, by_tenth = [], [], []
     for seed in range(20):
-        found = intervals(made(flat, seed, epsilon=0.5), "eigenvalues", sampling=False)
+        found = intervals(
+            made(flat, seed, epsilon=0.5),
+            "eigenvalues",
+            sampling=False,
+            generator=simulation_generator(seed),
+        )
         trusted.append(found.trusted)
-        assert np.all((found.low <= true) & (true <= found.high) | found.trusted)
+        held.append(np.all((found.low <= true) & (true <= found.high) | found.trusted))
+        most = 0.45 * (found.high - found.low)  # control: a tenth as wide
+        low, high = found.low + most, found.high - most
+        by_tenth.append(np.all((low <= true) & (true <= high) | found.trusted))
     assert np.mean(trusted) < 0.15
+    assert sum(held) >= 17, "of 20; a level of 95 % has fewer once in sixty times"
+    assert sum(by_tenth) < 17
 
 
 def test_a_lone_large_eigenvalue_is_trusted() -> None:
