@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 import dpcov
 from dpcov import json_schemas
 from dpcov.errors import OutputError, ReleaseError
+from dpcov.output_files import check_writable, write_atomically
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
-from dpcov.releases import Release, check_writable, largest_file, write_atomically
+from dpcov.releases import Release, largest_file
 from dpcov.schema import Schema
 from tables_for_tests import assert_same, correlated, mixed_table
 
@@ -218,11 +219,12 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     path.write_text("old")
     code = (
         "import resource, signal, sys; from pathlib import Path\n"
-        "from dpcov.releases import write_atomically\n"
+        "from dpcov.errors import OutputError\n"
+        "from dpcov.output_files import write_atomically\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "try: write_atomically(Path(sys.argv[1]), 'new' * 1000)\n"
-        "except OSError: sys.exit(3)"
+        "except OutputError: sys.exit(3)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], check=False, timeout=60)
     assert done.returncode == 3
@@ -234,7 +236,7 @@ def test_a_killed_write_leaves_the_old_file(tmp_path: Path) -> None:
     path.write_text("old")
     code = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from dpcov.releases import write_atomically\n"
+        "from dpcov.output_files import write_atomically\n"
         "os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)\n"
         "write_atomically(Path(sys.argv[1]), 'new' * 100000)"
     )

@@ -152,7 +152,8 @@ def release(
     from dpcov.documents import document
     from dpcov.grouped import paths, prepare_by
     from dpcov.ledger import Ledger
-    from dpcov.releases import check_writable, largest_file
+    from dpcov.output_files import check_writable
+    from dpcov.releases import largest_file
     from dpcov.schema import Schema
     from dpcov.tables import warn_if_seeded
 

@@ -41,7 +41,8 @@ def report(
 ) -> None:
     """Write a release as one offline web page: guarantee, figures, how to use it."""
     from dpcov.ledger import Ledger
-    from dpcov.releases import Release, check_writable
+    from dpcov.output_files import check_writable
+    from dpcov.releases import Release
     from dpcov.report import write
     from dpcov.tables import warn_if_seeded
 

@@ -47,7 +47,7 @@ def schema(
     from dpcov import metadata as others
     from dpcov.drafts import Stated, draft
     from dpcov.errors import OutputError
-    from dpcov.releases import check_writable, write_atomically
+    from dpcov.output_files import check_writable, write_atomically
     from dpcov.schema import FileOptions
     from dpcov.sources import open_source
     from dpcov.sources.sql import table_of

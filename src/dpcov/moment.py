@@ -147,8 +147,8 @@ def _limbs(integers: NDArray[np.object_]) -> list[NDArray[np.float64]]:
 def squared_lengths(block: NDArray[np.float64]) -> NDArray[np.float64]:
     """Of the columns of a (d, m) block of integers.
 
-    Exact where the length is at most 2^53, and above 2^53 elsewhere, in whatever order it is
-    summed: sums of integers that are not exact are at least 2^53.
+    Exact where the length is below 2^53, and at least 2^53 elsewhere, in whatever order it is
+    summed: sums of integers that are not exact are at least that.
     """
     lengths: NDArray[np.float64] = np.einsum("ij,ij->j", block, block)
     return lengths

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.errors import MechanismError, OutputError, SourceError
+from dpcov.errors import MechanismError, SourceError
 from dpcov.mechanisms import Gaussian, MatrixLaplace, NuclearLaplace
 from dpcov.moment import Lattice, SecondMoment
-from dpcov.releases import check_writable, write_atomically
+from dpcov.output_files import check_writable, write_atomically
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.base import SUMS_START, holds_sums
@@ -96,10 +96,7 @@ class PartialMoment:
             "units": below.tolist(),
         }
         text = SUMS_START + json.dumps(document)[1:] + "\n"
-        try:
-            write_atomically(path, text, mode=0o600)
-        except OSError as error:
-            raise OutputError(f"{str(path)!r} can't be written: {error.strerror}.") from None
+        write_atomically(path, text, mode=0o600)
 
     @classmethod
     def load(cls, path: Path) -> PartialMoment:

@@ -79,26 +79,23 @@ def choose(
     MechanismError : the budget is too small for 64-bit noise.
 
     """
-    lattice = Lattice.of(schema)
-    if goal != "frobenius" and rereadable:
-        mechanism = Standardized(shows=FEW_LONG_ROWS)
-        with suppress(MechanismError):
-            mechanism.calibrate(lattice, budget, neighbors)
-            return Choice(mechanism, f"for {goal}, rows are taken about private means")
-    columns = schema.encoded_columns.values()
+    lattice, columns = Lattice.of(schema), schema.encoded_columns.values()
     of_levels = sum(isinstance(column, Categorical) for column in columns)
-    if not rungs or lattice.dimension == 1 or 2 * of_levels >= len(columns):
-        return least_noise(lattice, budget, neighbors)
     indicators = any(feature.is_indicator for feature in schema.features)
-    if rereadable and not indicators:
-        shaped = ShapedLadder()
+    wanted = []
+    if goal != "frobenius" and rereadable:
+        reason = f"for {goal}, rows are taken about private means"
+        wanted.append(Choice(Standardized(shows=FEW_LONG_ROWS), reason))
+    if rungs and lattice.dimension > 1 and 2 * of_levels < len(columns):
+        if rereadable and not indicators:
+            reason = "rows about private means get noise that is as small as they"
+            wanted.append(Choice(ShapedLadder(), reason))
+        reason = "rows of different lengths get noise that is as small as they"
+        wanted.append(Choice(Ladder(), reason))
+    for choice in wanted:
         with suppress(MechanismError):
-            shaped.calibrate(lattice, budget, neighbors)
-            return Choice(shaped, "rows about private means get noise that is as small as they")
-    ladder = Ladder()
-    with suppress(MechanismError):
-        ladder.calibrate(lattice, budget, neighbors)
-        return Choice(ladder, "rows of different lengths get noise that is as small as they")
+            choice.mechanism.calibrate(lattice, budget, neighbors)
+            return choice
     return least_noise(lattice, budget, neighbors)
 
 

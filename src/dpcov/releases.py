@@ -6,10 +6,7 @@ Nothing here sees data; everything computed from a release costs no further priv
 from __future__ import annotations
 
 import json
-import os
-import secrets
-import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -19,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dpcov.errors import OutputError, ReleaseError
+from dpcov.errors import ReleaseError
 from dpcov.linear_map import longest_image
 from dpcov.moment import Lattice
+from dpcov.output_files import check_writable, write_atomically
 from dpcov.rungs import rungs_of
 
 if TYPE_CHECKING:
@@ -119,6 +117,14 @@ class Release:
         return self.lattice.dimension > self.lattice.features
 
     @property
+    def has_mapped_rungs(self) -> bool:
+        """Whether there is a moment for each length of *mapped* rows.
+
+        Most of the noise of `published` is then that of lengths which hardly a row has.
+        """
+        return self.rungs is not None and self.linear_map is not None
+
+    @property
     def row_count(self) -> int | None:
         """Number of rows where it is public: replace-one, and rows as units without weights."""
         plain = self.guarantee.unit.column is None and self.schema.weight is None
@@ -188,9 +194,7 @@ class Release:
         if self.row_count is not None:
             return float(self.row_count)
         self._need_intercept()
-        # By length of mapped rows most of the noise is that of lengths which hardly a row has.
-        mapped_lengths = self.rungs is not None and self.linear_map is not None
-        noisy = self.published is not None and not mapped_lengths
+        noisy = self.published is not None and not self.has_mapped_rungs
         corner = (self.noisy() if noisy else self.second_moment())[-1, -1]
         return max(0.0, float(corner / self.intercept() ** 2))
 
@@ -314,11 +318,7 @@ class Release:
 
         target = Path(path)
         check_writable(target, force=force)
-        text = json.dumps(to_document(self), indent=1) + "\n"
-        try:
-            write_atomically(target, text)
-        except OSError as error:
-            raise OutputError(f"{str(path)!r} can't be written: {error.strerror}.") from None
+        write_atomically(target, json.dumps(to_document(self), indent=1) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> Release:
@@ -359,47 +359,3 @@ def largest_file(schema: Schema, dimension: int) -> int:
     rungs = len(rungs_of(Lattice.of(schema)))
     entry = 52 + 25 * rungs  # integers of the noisy matrices, a float of the denoised one
     return entry * dimension * (dimension + 1) // 2 + 8 * len(schema.model_dump_json()) + 2**14
-
-
-def check_writable(path: Path, *, force: bool, inputs: Iterable[Path] = (), room: int = 0) -> None:
-    """Find out, before anything is spent, whether `room` bytes can be written to `path`.
-
-    An existing file needs `force`; an input of the release is never overwritten.
-    """
-    try:
-        exists = bool(path.lstat())
-    except FileNotFoundError:
-        exists = False
-    except OSError as error:
-        raise _unwritable(path, error) from None
-    if path.is_dir():
-        raise OutputError(f"{str(path)!r} is a folder; give a file name.")
-    if path.exists() and any(given.exists() and path.samefile(given) for given in inputs):
-        raise OutputError(f"{str(path)!r} is an input of this release; give another name.")
-    if exists and not force:
-        raise OutputError(f"{str(path)!r} exists. Give another name, or --force to replace it.")
-    try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".dpcov-") as probe:
-            probe.write(bytes(room))
-            probe.flush()
-    except OSError as error:
-        raise _unwritable(path, error) from None
-
-
-def _unwritable(path: Path, error: OSError) -> OutputError:
-    return OutputError(f"{str(path)!r} can't be written: {error.strerror}. Nothing was spent.")
-
-
-def write_atomically(path: Path, text: str, mode: int = 0o666) -> None:
-    """Write beside `path`, flush to disk, and rename over it; `mode` as `os.open` takes it."""
-    draft = path.with_name(f".dpcov-{secrets.token_hex(8)}")
-    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
-    try:
-        with os.fdopen(os.open(draft, flags, mode), "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise

@@ -34,6 +34,7 @@ class PlausibleMoments:
 
     For the population's moments an error is a draw of the noise plus one of the sampling error, to
     first order: rows with the released moments (`pseudo_rows`) under random weights of mean 0.
+    Noise is of the release's law, or of `law`.
 
     Attributes
     ----------
@@ -41,7 +42,6 @@ class PlausibleMoments:
         that the only thing between it and the truth is noise of a known law. Where the number of
         rows is public it takes the place of the noisy one.
     draws : number of errors.
-    law : that of the noise, if not the one of the release.
 
     """
 

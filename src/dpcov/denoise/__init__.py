@@ -72,14 +72,11 @@ def shown(release: Release, generator: np.random.Generator) -> tuple[Matrix, Mat
     In squared units of an encoded row, of mapped rows where there is a map; None where nothing
     shows.
     """
-    told, law = _noisy_trace(release), release.noise
-    if told is None or release.rungs is None or not isinstance(law, WeightedSum):
+    shrunk, found = _of_rungs(release, Structure.of(release), generator) or (None, None)
+    if shrunk is None or found is None:
         return None
-    bound = release.lattice.bound
-    law, structure = law.rescaled(1 / bound), Structure.of(release)
-    shrunk, found = _of_rungs(release, release.rungs, law, told, structure, generator)
-    scale = bound * release.lattice.step**2
-    return None if shrunk is None else (shrunk * scale, found.law.rescaled(scale))
+    scale = release.lattice.bound * release.lattice.step**2
+    return shrunk * scale, found.law.rescaled(scale)
 
 
 def law_of_estimate(release: Release) -> MatrixLaw | None:
@@ -89,14 +86,10 @@ def law_of_estimate(release: Release) -> MatrixLaw | None:
     of lengths which hardly a row has. Estimates take it that none has unless it shows; intervals
     and tests don't, and keep to `Release.noise`.
     """
-    told, law, rungs = _noisy_trace(release), release.noise, release.rungs
-    if rungs is None or release.linear_map is None or told is None or release.denoise != "shrink":
-        return law
-    if not isinstance(law, WeightedSum):
-        return law
-    bound, generator = release.lattice.bound, simulation_generator(0)
-    _, found = _of_rungs(release, rungs, law.rescaled(1 / bound), told, None, generator)
-    return found.law.rescaled(bound)
+    if not release.has_mapped_rungs or release.denoise != "shrink":
+        return release.noise
+    put_together = _of_rungs(release, None, simulation_generator(0))
+    return put_together and put_together[1].law.rescaled(release.lattice.bound)
 
 
 def _shrunken(
@@ -111,8 +104,9 @@ def _shrunken(
     `told` is the trace that was released, and the standard deviation of its noise.
     """
     structure = Structure.of(release)
-    if release.rungs is not None and isinstance(law, WeightedSum):
-        shrunk, found = _of_rungs(release, release.rungs, law, told, structure, generator)
+    put_together = _of_rungs(release, structure, generator)
+    if put_together is not None:
+        shrunk, found = put_together
         trace = found.trace
         if shrunk is None:
             shrunk = _isotropic(release, trace, found.matrix)
@@ -125,21 +119,20 @@ def _shrunken(
 
 
 def _of_rungs(
-    release: Release,
-    rungs: NDArray[np.int64],
-    law: WeightedSum,
-    told: tuple[float, float],
-    structure: Structure | None,
-    generator: np.random.Generator,
-) -> tuple[Matrix | None, Combined]:
-    """The same from moments by length of rows, before levels are looked at; None: nothing shows.
+    release: Release, structure: Structure | None, generator: np.random.Generator
+) -> tuple[Matrix | None, Combined] | None:
+    """The same from moments by length of rows, before levels are looked at, and its noisy start.
 
-    They are put together for the noise as it is, then for what shrinking would leave of more.
+    The first is None where nothing shows; all is None where there are no such moments. They are put
+    together for the noise as it is, then for what shrinking would leave of more.
     """
-    parts, laws = parts_of(rungs, law, release.shift)
-    left, shrunk, mapped = 1.0, None, release.linear_map is not None
+    told, rungs, noise = _noisy_trace(release), release.rungs, release.noise
+    if told is None or rungs is None or not isinstance(noise, WeightedSum):
+        return None
+    parts, laws = parts_of(rungs, noise.rescaled(1 / release.lattice.bound), release.shift)
+    left, shrunk = 1.0, None
     for _ in range(ROUNDS):
-        found = combined(parts, laws, *told, left, mapped=mapped)
+        found = combined(parts, laws, *told, left, mapped=release.has_mapped_rungs)
         found = replace(found, trace=min(found.trace, _largest_trace(release)))
         if nothing_shows(found.law, found.trace):
             return None, found

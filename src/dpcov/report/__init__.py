@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpcov.errors import OutputError
+from dpcov.output_files import check_writable, write_atomically
 from dpcov.printable import printable
-from dpcov.releases import Release, check_writable, write_atomically
+from dpcov.releases import Release
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,11 +96,7 @@ def write(release: Release, out: str | Path, *, force: bool = False, **options: 
     """
     place = Path(out)
     check_writable(place, force=force)
-    page = render(release, **options)
-    try:
-        write_atomically(place, page)
-    except OSError as error:
-        raise OutputError(f"{str(out)!r} can't be written: {error.strerror}.") from None
+    write_atomically(place, render(release, **options))
     return place
 
 
