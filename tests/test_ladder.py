@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 import dpcov
 from dpcov.denoise import denoise
-from dpcov.denoise.rungs import _traces, combined
+from dpcov.denoise.rungs import ALONE, _traces, combined
 from dpcov.denoise.shrinkage import james_stein
 from dpcov.entropy import Entropy, simulation_generator
 from dpcov.errors import MechanismError, ReleaseError
@@ -22,7 +23,7 @@ from dpcov.mechanisms import Gaussian, Ladder
 from dpcov.mechanisms.additive import coarse, shift_for
 from dpcov.mechanisms.ladder import Calibration, summed
 from dpcov.moment import UNITS_PER_RADIUS, Lattice
-from dpcov.privacy import ZCDP, ApproxDP, Budget, Neighbors, PureDP, Unit, gaussian_mu
+from dpcov.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, PureDP, Unit, gaussian_mu
 from dpcov.releases import Release
 from dpcov.rungs import WHOLE, RungSum, _certified, rungs_of, shared
 from dpcov.samplers.orthogonal import GaussianOrthogonal
@@ -34,21 +35,30 @@ SIDE = UNITS_PER_RADIUS
 LATTICES = [Lattice(3, 1.0), Lattice(3, 1.0, 0.3), Lattice(3, 1.0, 0.6), Lattice(2, 5.0, 0.05)]
 
 
+def descending(longest: int, ratio: Fraction, count: int) -> list[int]:
+    found = [longest]
+    while len(found) < count:
+        found.append(math.floor(found[-1] / ratio))
+    return found
+
+
 def test_rungs_descend_by_quarters_from_the_longest_row_to_the_intercept() -> None:
     whole = 2**40
     assert rungs_of(Lattice(3, 1.0)) == (whole, whole // 4, whole // 16, whole // 64)
-    short, middle, long = 52_429**2, 314_573**2, 629_146**2  # intercepts of .05, .3 and .6
-    assert rungs_of(Lattice(2, 5.0, 0.05)) == (
-        *((whole + short) // 4**k for k in range(5)),
-        short,
-    )
-    tiny = 10_486**2  # of .01; no more than eight in all
-    assert rungs_of(Lattice(2, 5.0, 0.01)) == (
-        *((whole + tiny) // 4**k for k in range(7)),
-        tiny,
-    )
+    middle, long = 314_573**2, 629_146**2  # intercepts of .3 and .6
     assert rungs_of(Lattice(3, 1.0, 0.3)) == (whole + middle, (whole + middle) // 4, middle)
     assert rungs_of(Lattice(3, 1.0, 0.6)) == (whole + long, long)
+
+
+def test_rungs_are_finer_where_the_intercept_is_short() -> None:
+    whole, fine = 2**40, Fraction(5, 2)
+    short, tiny = 52_429**2, 5_243**2  # intercepts of .05 and .005
+    assert rungs_of(Lattice(2, 5.0, 0.05)) == (*descending(whole + short, fine, 7), short)
+    # No more than twelve in all.
+    assert rungs_of(Lattice(2, 5.0, 0.005)) == (*descending(whole + tiny, fine, 11), tiny)
+    for units, ratio in ((132_109, Fraction(4)), (132_108, fine)):  # 64 T^2 over Q^2 + T^2, or not
+        found = rungs_of(Lattice(2, 5.0, 0.3).with_intercept(units))
+        assert found[1] == math.floor(found[0] / ratio)
 
 
 def test_what_certifies_a_row_is_never_above_its_share_and_hardly_below() -> None:
@@ -205,6 +215,34 @@ def test_no_pair_of_rows_loses_more_than_the_budget_and_some_lose_all(
     laws = Ladder(trace_share=share).calibrate(lattice, budget, neighbors)
     found = largest_loss(laws, budget, lattice, neighbors.sides)
     assert 1 - 1e-9 < found <= 1
+
+
+def for_short_rows(share: float, lattice: Lattice, budget: Budget, to: Neighbors) -> Calibration:
+    """Laws by which long rungs give the trace its share."""
+    made, guarantee = Ladder(trace_share=share), Guarantee(budget, to, lattice.unit)
+    if isinstance(budget, PureDP):
+        return made.laplace(lattice, guarantee, Fraction(budget.epsilon), short=True)
+    assert isinstance(budget, ZCDP)
+    return made.gaussian(lattice, guarantee, Fraction(budget.rho), 0, short=True)
+
+
+@pytest.mark.parametrize("lattice", LATTICES, ids=lambda lattice: str(lattice.intercept))
+@pytest.mark.parametrize("share", [0.05, 0.2, 0.9])
+@pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: type(budget).__name__)
+def test_long_rungs_may_give_the_trace_its_share_under_either_relation(
+    lattice: Lattice, share: float, budget: Budget
+) -> None:
+    """Exchanged rows at the shortest rung lose most: all but f p, or f p^2 of the budget."""
+    added = for_short_rows(share, lattice, budget, Neighbors.ADD_REMOVE)
+    assert added == Ladder(trace_share=share).calibrate(lattice, budget, Neighbors.ADD_REMOVE)
+    laws = for_short_rows(share, lattice, budget, Neighbors.REPLACE_ONE)
+    shortest = rungs_of(lattice)[-1] / lattice.bound
+    left = 1 - share * (shortest if isinstance(budget, PureDP) else shortest**2)
+    found = largest_loss(laws, budget, lattice, 2)
+    assert found <= 1
+    assert float(found) == pytest.approx(left, rel=1e-9)
+    stingy = for_short_rows(share / 100, lattice, budget, Neighbors.REPLACE_ONE)
+    assert largest_loss(replace(stingy, trace=laws.trace), budget, lattice, 2) > 1
 
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: type(budget).__name__)
@@ -373,6 +411,19 @@ def test_a_short_rung_that_is_sure_to_hold_rows_is_not_lost_in_the_noise_of_long
         of_sums.append(float(james_stein(max(found.sum(), 0.0), deviation)))
     assert abs(np.median(kept) - 100) < 5
     assert np.median(of_sums) == 0
+
+
+def test_a_long_rung_holds_no_more_than_the_next_shorter_unless_it_is_sure() -> None:
+    deviations = np.array([10.0, 4.0, 1.0, 0.1])
+    found = np.array([25.0, 2.0, 50.0, 20.0])
+    alone = james_stein(found, deviations, ALONE)
+    assert alone[0] > 10
+    unsure = _traces(found, deviations, 97.0, 1e6, mapped=True)
+    assert unsure == pytest.approx([0.0, 0.0, *alone[2:]], rel=1e-6)
+    sure = _traces(np.array([60.0, 2.0, 50.0, 20.0]), deviations, 132.0, 1e6, mapped=True)
+    assert sure[0] == pytest.approx(60 - 3 * 100 / 60, rel=1e-6)
+    some = _traces(np.array([25.0, 9.0, 50.0, 20.0]), deviations, 104.0, 1e6, mapped=True)
+    assert some[0] == some[1] == pytest.approx(9 - 3 * 16 / 9, rel=1e-6)
 
 
 def test_traces_that_are_sure_are_those_that_were_seen() -> None:

@@ -36,7 +36,7 @@ from dpcov.sources.rows import Rows
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
 LATTICES = [Lattice(3, 2.0, 0.3), Lattice(1, 1.0, 0.05), Lattice(4, 1.0, 0.6, Unit("id", 3))]
-SHARE = Fraction(1, 20)
+SHARE = Fraction(7, 100)
 
 
 def narrow(n: int = 4000, seed: int = 0) -> Any:
@@ -62,17 +62,31 @@ def test_look_and_release_are_ladders_whose_budgets_add_up(
     lattice: Lattice, neighbors: Neighbors
 ) -> None:
     pure = ShapedLadder().calibrate(lattice, PureDP(2.0), neighbors)
-    for share, part in ((SHARE, pure.look), (1 - SHARE, pure.final)):
+    for share, part in ((SHARE, pure.look), (1 - SHARE, pure.plain)):
         alone = Ladder().calibrate(lattice, PureDP(float(2 * share)), neighbors)
         assert part.rungs == alone.rungs
         assert (part.trace, part.trace_alone) == (alone.trace, alone.trace_alone)
     rho = ShapedLadder().calibrate(lattice, ZCDP(2.0), neighbors)
-    for share, part in ((SHARE, rho.look), (1 - SHARE, rho.final)):
+    for share, part in ((SHARE, rho.look), (1 - SHARE, rho.plain)):
         alone = Ladder().calibrate(lattice, ZCDP(float(2 * share)), neighbors)
         assert (part.rungs, part.trace) == (alone.rungs, alone.trace)
     whole = Ladder().calibrate(lattice, ZCDP(2.0), neighbors)
-    for look, final, both in zip(rho.look.rungs, rho.final.rungs, whole.rungs, strict=True):
-        assert 1 / look.variance + 1 / final.variance == 1 / both.variance  # type: ignore[union-attr]
+    for look, plain, both in zip(rho.look.rungs, rho.plain.rungs, whole.rungs, strict=True):
+        assert 1 / look.variance + 1 / plain.variance == 1 / both.variance  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+@pytest.mark.parametrize("lattice", LATTICES, ids=str)
+def test_of_mapped_rows_long_rungs_give_the_trace_its_share(
+    lattice: Lattice, neighbors: Neighbors
+) -> None:
+    guarantee = Guarantee(PureDP(2.0), neighbors, lattice.unit)
+    pure = ShapedLadder().calibrate(lattice, guarantee.budget, neighbors)
+    assert pure.shaped == Ladder().laplace(lattice, guarantee, 2 * (1 - SHARE), short=True)
+    guarantee = Guarantee(ZCDP(2.0), neighbors, lattice.unit)
+    rho = ShapedLadder().calibrate(lattice, guarantee.budget, neighbors)
+    assert rho.shaped == Ladder().gaussian(lattice, guarantee, 2 * (1 - SHARE), 0, short=True)
+    assert (rho.shaped == rho.plain) == (neighbors == ADD)
 
 
 @given(st.floats(1e-3, 1e3), st.integers(1, 314_573), st.floats(0.05, 5.0), st.integers(1, 12))
@@ -85,7 +99,7 @@ def test_for_a_delta_the_kind_of_noise_is_that_of_the_look_whatever_the_map(
     first = ShapedLadder().calibrate(plain, budget, ADD)
     second = ShapedLadder().calibrate(mapped, budget, ADD)
     assert first.is_gaussian == second.is_gaussian
-    for part in (first.look, first.final, second.final):
+    for part in (first.look, first.plain, first.shaped, second.shaped):
         assert isinstance(part.rungs[0], GaussianOrthogonal) == first.is_gaussian
 
 
@@ -283,11 +297,11 @@ def test_where_nothing_shows_rows_are_not_mapped() -> None:
     made = made_of(door(narrow(n=30)), budget=PureDP(0.01))
     assert made.linear_map is None
     laws = ShapedLadder().calibrate(made.lattice, PureDP(0.01), ADD)
-    assert made.noise == laws.final.matrix
+    assert made.noise == laws.plain.matrix
     few = made_of(door(narrow(n=30)), budget=PureDP(0.01), neighbors=SWAP)
     assert few.published is None
     swapped = ShapedLadder().calibrate(few.lattice, PureDP(0.01), SWAP)
-    assert few.trace_noise == swapped.final.trace_alone
+    assert few.trace_noise == swapped.plain.trace_alone
 
 
 @pytest.mark.parametrize("neighbors", Neighbors)

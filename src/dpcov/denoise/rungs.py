@@ -35,6 +35,7 @@ APART = 1.0  # standard deviation of Q_jk about theta tr S_j tr S_k, as a share 
 OWN = 0.6
 DROWNS = 4
 ALONE = 3.0  # how strongly traces are shrunk one by one; their sum: 2
+SURE = 4.0  # standard deviations from which on a long rung's trace is more than noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +131,22 @@ def _traces(
     covariance = np.linalg.inv(design.T @ design)
     alone = james_stein(fitted, np.sqrt(np.diag(covariance)), ALONE)
     if mapped and alone.any():
-        return alone
+        return _falling(alone, fitted / np.sqrt(np.diag(covariance)))
     whole = float(fitted.sum())
     kept = float(james_stein(whole, np.sqrt(covariance.sum())))
     return alone if alone.sum() >= kept else fitted * (kept / whole)
+
+
+def _falling(traces: Vector, seen: Vector) -> Vector:
+    """(K,) traces, of rows longer than those that show most none above that of the next shorter.
+
+    Unless it is sure: noise grows with length, so a long rung without rows often has the trace of
+    many. `seen` are the traces over their standard deviations.
+    """
+    for at in range(int(np.argmax(seen)) - 1, -1, -1):
+        if seen[at] < SURE:
+            traces[at] = min(traces[at], traces[at + 1])
+    return traces
 
 
 def _least_error(overlaps: Matrix, noises: Vector, left: float) -> Vector:

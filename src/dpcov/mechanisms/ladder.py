@@ -106,6 +106,7 @@ class Ladder:
         How much less noise there would be without the trace: share f of the above. It is taken from
         the longest rungs under add/remove, from the shortest under replace-one; there f is 4 / d,
         at most 1 / 2, where that is more: of few columns the diagonal tells the trace no better.
+        (Rows that `ShapedLadder` maps are nearly all short: there the longest give it, and f is f.)
 
     Returns
     -------
@@ -159,12 +160,17 @@ class Ladder:
             lambda laws: laws.matrix.frobenius_squared,
         )
 
-    def laplace(self, lattice: Lattice, guarantee: Guarantee, epsilon: Fraction) -> Calibration:
-        """Noise that spends this epsilon, and no delta; it may be a part of the guarantee's."""
-        share = self._share(lattice, guarantee)
+    def laplace(
+        self, lattice: Lattice, guarantee: Guarantee, epsilon: Fraction, *, short: bool = False
+    ) -> Calibration:
+        """Noise that spends this epsilon, and no delta; it may be a part of the guarantee's.
+
+        Where nearly all rows are `short`, it is long rungs that give the trace its share.
+        """
+        share, given = self._trace(lattice, guarantee, short)
         sides, k = guarantee.neighbors.sides, lattice.unit.max_rows
         squared = rungs_of(lattice)
-        left = [1 - share * part for part in _taken(lattice, guarantee.neighbors)]
+        left = [1 - share * part for part in given]
         scales = [k * sides * SQUARED_SIDE / (epsilon * rest) for rest in left]
         return Calibration(
             guarantee,
@@ -175,14 +181,20 @@ class Ladder:
         )
 
     def gaussian(
-        self, lattice: Lattice, guarantee: Guarantee, rho: Fraction, extra: int
+        self,
+        lattice: Lattice,
+        guarantee: Guarantee,
+        rho: Fraction,
+        extra: int,
+        *,
+        short: bool = False,
     ) -> Calibration:
         """The same for rho in zCDP; variances are larger by `extra` (`gaussian.concentration`)."""
-        share = self._share(lattice, guarantee)
+        share, given = self._trace(lattice, guarantee, short)
         sides, k = guarantee.neighbors.sides, lattice.unit.max_rows
         halved = 2 * rho / sides
         squared = rungs_of(lattice)
-        left = [1 - share * part**2 for part in _taken(lattice, guarantee.neighbors)]
+        left = [1 - share * part**2 for part in given]
         whole, single = (k * SQUARED_SIDE) ** 2, lattice.unit_bound**2
         variances = [whole / (halved * rest) + extra for rest in left]
         return Calibration(
@@ -193,12 +205,16 @@ class Ladder:
             ScalarGaussian(single / (2 * rho) + extra),
         )
 
-    def _share(self, lattice: Lattice, guarantee: Guarantee) -> Fraction:
-        """The share f of the trace; see `trace_share`."""
+    def _trace(
+        self, lattice: Lattice, guarantee: Guarantee, short: bool
+    ) -> tuple[Fraction, list[Fraction]]:
+        """The share f of the trace, and what of it each rung gives: p_j or 1 - p_j."""
         share = exact(self.trace_share)
-        if guarantee.neighbors == Neighbors.REPLACE_ONE:
-            share = max(share, min(Fraction(1, 2), Fraction(4, lattice.dimension)))
-        return share
+        parts = [Fraction(squared, lattice.bound) for squared in rungs_of(lattice)]
+        if short or guarantee.neighbors == Neighbors.ADD_REMOVE:
+            return share, parts
+        share = max(share, min(Fraction(1, 2), Fraction(4, lattice.dimension)))
+        return share, [1 - part for part in parts]
 
     def __call__(
         self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
@@ -245,12 +261,6 @@ def released(
         reproducible=entropy.reproducible,
         rungs=noisy,
     )
-
-
-def _taken(lattice: Lattice, neighbors: Neighbors) -> list[Fraction]:
-    """For each rung the part of `trace_share` that it gives: p_j, or 1 - p_j (`Ladder`)."""
-    parts = [Fraction(squared, lattice.bound) for squared in rungs_of(lattice)]
-    return parts if neighbors == Neighbors.ADD_REMOVE else [1 - part for part in parts]
 
 
 def summed(rungs: NDArray[np.int64], squared: tuple[int, ...]) -> NDArray[np.int64]:

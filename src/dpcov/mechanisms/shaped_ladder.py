@@ -18,16 +18,12 @@ from dpcov.mechanisms.pure import by_budget, pure_epsilon
 from dpcov.privacy import Guarantee, Neighbors, exact
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dpcov.entropy import Entropy
     from dpcov.moment import Lattice
     from dpcov.privacy import Budget
     from dpcov.releases import Release
     from dpcov.sources.rows import Rows
 
-    Matrix = NDArray[np.float64]
-    Vector = NDArray[np.float64]
 
 SLACK = 4.0  # of the noise in the look, which a direction's variance is never taken to be below
 POWER = 0.25  # of a direction's variance, by which it is divided
@@ -38,13 +34,14 @@ SURE = 2.0  # standard deviations of its noise that the number of rows is taken 
 class Calibration:
     """Public outcome of calibrating `ShapedLadder`.
 
-    `look` are the laws of the look, `final` those of the release if the look shows nothing;
-    `is_gaussian` tells which kind of noise both have, which is the same for any shape.
+    `look` are the laws of the look, `shaped` those of the release, and `plain` if the look shows
+    nothing; `is_gaussian` tells which kind of noise all have, which is the same for any shape.
     """
 
     guarantee: Guarantee
     look: ladder.Calibration
-    final: ladder.Calibration
+    shaped: ladder.Calibration
+    plain: ladder.Calibration
     is_gaussian: bool
 
 
@@ -114,12 +111,12 @@ class ShapedLadder:
     >>> from dpcov.privacy import ZCDP
     >>> lattice = Lattice(4, 2.0, intercept=0.3)
     >>> laws = ShapedLadder(look_share=0.1).calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)
-    >>> [round(float(both.rungs[-1].variance) / 2**80, 2) for both in (laws.look, laws.final)]
+    >>> [round(float(both.rungs[-1].variance) / 2**80, 2) for both in (laws.look, laws.shaped)]
     [10.01, 1.11]
 
     """
 
-    look_share: float = 0.05
+    look_share: float = 0.07
     trace_share: float = 0.1
 
     name: ClassVar[str] = "shaped-ladder"
@@ -148,7 +145,7 @@ class ShapedLadder:
             budget,
             lambda: self._laws(alike, budget, neighbors, is_gaussian=False),
             lambda: self._laws(alike, budget, neighbors, is_gaussian=True),
-            lambda laws: laws.final.matrix.frobenius_squared,
+            lambda laws: laws.shaped.matrix.frobenius_squared,
         ).is_gaussian
         return self._laws(lattice, budget, neighbors, is_gaussian=is_gaussian)
 
@@ -156,15 +153,17 @@ class ShapedLadder:
         self, lattice: Lattice, budget: Budget, neighbors: Neighbors, *, is_gaussian: bool
     ) -> Calibration:
         guarantee = Guarantee(budget, Neighbors(neighbors), lattice.unit)
-        plain, share = ladder.Ladder(self.trace_share), exact(self.look_share)
-        shares = share, 1 - share
+        one = ladder.Ladder(self.trace_share)
         if is_gaussian:
-            rho, extra = gaussian.concentration(self.name, budget)
-            look, final = (plain.gaussian(lattice, guarantee, part * rho, extra) for part in shares)
+            whole, extra = gaussian.concentration(self.name, budget)
+            spending = partial(one.gaussian, lattice, guarantee, extra=extra)
         else:
-            epsilon = pure_epsilon(self.name, budget)
-            look, final = (plain.laplace(lattice, guarantee, part * epsilon) for part in shares)
-        return Calibration(guarantee, look, final, is_gaussian)
+            whole = pure_epsilon(self.name, budget)
+            spending = partial(one.laplace, lattice, guarantee)
+        looking = exact(self.look_share) * whole
+        left = whole - looking
+        look, shaped, plain = spending(looking), spending(left, short=True), spending(left)
+        return Calibration(guarantee, look, shaped, plain, is_gaussian)
 
     def __call__(
         self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
@@ -175,9 +174,9 @@ class ShapedLadder:
         # Of the release's own stream, so that a seed repeats the map as well.
         shape = Shape.of(look, simulation_generator(int(entropy.words(1)[0])))
         if shape is None:
-            return ladder.released(self, rows.schema, laws.final, rows.rung_moments, entropy)
+            return ladder.released(self, rows.schema, laws.plain, rows.rung_moments, entropy)
         lattice = shape.lattice(look.lattice)
-        final = self.calibrate(lattice, budget, neighbors).final
+        final = self.calibrate(lattice, budget, neighbors).shaped
         ask = partial(rows.rung_moments, lattice=lattice, transform=shape.map)
         made = ladder.released(self, rows.schema, final, ask, entropy)
         return replace(made, linear_map=shape.map.matrix(), center=shape.map.center)
