@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -35,30 +34,21 @@ SIDE = UNITS_PER_RADIUS
 LATTICES = [Lattice(3, 1.0), Lattice(3, 1.0, 0.3), Lattice(3, 1.0, 0.6), Lattice(2, 5.0, 0.05)]
 
 
-def descending(longest: int, ratio: Fraction, count: int) -> list[int]:
-    found = [longest]
-    while len(found) < count:
-        found.append(math.floor(found[-1] / ratio))
-    return found
-
-
 def test_rungs_descend_by_quarters_from_the_longest_row_to_the_intercept() -> None:
     whole = 2**40
     assert rungs_of(Lattice(3, 1.0)) == (whole, whole // 4, whole // 16, whole // 64)
-    middle, long = 314_573**2, 629_146**2  # intercepts of .3 and .6
+    short, middle, long = 52_429**2, 314_573**2, 629_146**2  # intercepts of .05, .3 and .6
+    assert rungs_of(Lattice(2, 5.0, 0.05)) == (
+        *((whole + short) // 4**k for k in range(5)),
+        short,
+    )
+    tiny = 10_486**2  # of .01; no more than eight in all
+    assert rungs_of(Lattice(2, 5.0, 0.01)) == (
+        *((whole + tiny) // 4**k for k in range(7)),
+        tiny,
+    )
     assert rungs_of(Lattice(3, 1.0, 0.3)) == (whole + middle, (whole + middle) // 4, middle)
     assert rungs_of(Lattice(3, 1.0, 0.6)) == (whole + long, long)
-
-
-def test_rungs_are_finer_where_the_intercept_is_short() -> None:
-    whole, fine = 2**40, Fraction(5, 2)
-    short, tiny = 52_429**2, 5_243**2  # intercepts of .05 and .005
-    assert rungs_of(Lattice(2, 5.0, 0.05)) == (*descending(whole + short, fine, 7), short)
-    # No more than twelve in all.
-    assert rungs_of(Lattice(2, 5.0, 0.005)) == (*descending(whole + tiny, fine, 11), tiny)
-    for units, ratio in ((132_109, Fraction(4)), (132_108, fine)):  # 64 T^2 over Q^2 + T^2, or not
-        found = rungs_of(Lattice(2, 5.0, 0.3).with_intercept(units))
-        assert found[1] == math.floor(found[0] / ratio)
 
 
 def test_what_certifies_a_row_is_never_above_its_share_and_hardly_below() -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,11 +21,9 @@ from dpcov.moment import UNITS_PER_RADIUS, Accumulator, Lattice, squared_lengths
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-RATIO = Fraction(4)  # of the squared lengths of neighbouring rungs
-MOST_RUNGS = 12  # the last for the intercept alone
+RATIO = 4  # of the squared lengths of neighbouring rungs
+MOST_RUNGS = 8  # the last for the intercept alone
 WITHOUT_INTERCEPT = 4
-FINE = Fraction(5, 2)  # the ratio where lengths reach far
-FAR = 64  # over the intercept's squared length
 APART = 1.3  # least ratio
 SQUARED_SIDE = float(UNITS_PER_RADIUS**2)
 # Of 2^40, what a whole share has: leaves room for rounding to the nearest integers at any order.
@@ -40,16 +37,13 @@ TRACE_BITS = 32
 def rungs_of(lattice: Lattice) -> tuple[int, ...]:
     """Squared lengths of the rungs, descending from the longest row's, in squared lattice units.
 
-    Each is a quarter of the one before; two fifths where the intercept is short, which a look makes
-    of it: hardly a row is then near the longest, so which rungs it lies between is luck, and counts
-    less between fine ones. The last is that of the intercept alone, which all rows have (but for
-    weights below 1); without one, the fourth.
+    Each is a quarter of the one before. The last is that of the intercept alone, which all rows
+    have (but for weights below 1); without one, the fourth.
     """
     rungs, constant = [lattice.bound], lattice.intercept_units**2
     most = MOST_RUNGS - 1 if constant else WITHOUT_INTERCEPT
-    ratio = FINE if 0 < FAR * constant < lattice.bound else RATIO
-    while len(rungs) < most and (shorter := int(rungs[-1] / ratio)) > APART * constant:
-        rungs.append(shorter)
+    while len(rungs) < most and rungs[-1] // RATIO > APART * constant:
+        rungs.append(rungs[-1] // RATIO)
     return (*rungs, constant) if constant else tuple(rungs)
 
 
