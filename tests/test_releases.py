@@ -231,6 +231,12 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("x.json", "old")]
 
 
+def test_a_folder_that_is_none_any_more_is_an_output_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match="can't be written"):
+        write_atomically(tmp_path / "file" / "x.json", "{}")
+
+
 def test_a_killed_write_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text("old")

@@ -51,12 +51,14 @@ def write_atomically(path: Path, text: str, mode: int = 0o666) -> None:
     draft = path.with_name(f".dpcov-{secrets.token_hex(8)}")
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
     try:
-        with os.fdopen(os.open(draft, flags, mode), "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
+        descriptor = os.open(draft, flags, mode)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
     except OSError as error:
         raise OutputError(f"{str(path)!r} can't be written: {error.strerror}.") from None
-    finally:
-        draft.unlink(missing_ok=True)

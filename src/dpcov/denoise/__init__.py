@@ -89,7 +89,9 @@ def law_of_estimate(release: Release) -> MatrixLaw | None:
     if not release.has_mapped_rungs or release.denoise != "shrink":
         return release.noise
     put_together = _of_rungs(release, None, simulation_generator(0))
-    return put_together and put_together[1].law.rescaled(release.lattice.bound)
+    if put_together is None:
+        return release.noise
+    return put_together[1].law.rescaled(release.lattice.bound)
 
 
 def _shrunken(

@@ -129,9 +129,10 @@ def _traces(
     design = np.vstack([np.eye(len(found)), np.ones(len(found))]) / sizes[:, None]
     fitted: Vector = nnls(design, np.append(found, trace) / sizes)[0]
     covariance = np.linalg.inv(design.T @ design)
-    alone = james_stein(fitted, np.sqrt(np.diag(covariance)), ALONE)
+    of_fitted = np.sqrt(np.diag(covariance))
+    alone = james_stein(fitted, of_fitted, ALONE)
     if mapped and alone.any():
-        return _falling(alone, fitted / np.sqrt(np.diag(covariance)))
+        return _falling(alone, fitted / of_fitted)
     whole = float(fitted.sum())
     kept = float(james_stein(whole, np.sqrt(covariance.sum())))
     return alone if alone.sum() >= kept else fitted * (kept / whole)
