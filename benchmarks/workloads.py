@@ -145,7 +145,7 @@ def floor(path: Path, threads: int = 1) -> Any:
             for name in names:
                 file.read_row_group(group, columns=[name], use_threads=False)
             for _ in range(-(-file.metadata.row_group(group).num_rows // BLOCK_ROWS)):
-                total = block @ block.T  # one call of syrk
+                total = np.dot(block, block.T)  # one call of syrk
         return total
 
     with ThreadPoolExecutor(threads) as pool:
@@ -177,7 +177,7 @@ def floor_and_pass(path: Path) -> Any:
             np.rint(values, out=out[: len(values)])
         for start in range(0, file.metadata.row_group(group).num_rows, BLOCK_ROWS):
             block = room[:, start : start + BLOCK_ROWS]
-            total = block @ block.T
+            total = np.dot(block, block.T)
     return total
 
 

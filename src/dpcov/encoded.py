@@ -30,7 +30,7 @@ class Encoded:
 
     Attributes
     ----------
-    numbers : (k, n) capped integers of the features that are numbers, or mark missing ones.
+    numbers : (k, n) capped features that are numbers, or mark missing ones; not yet rounded.
     ones : (c, n) of each categorical column, the feature that is 1; or the one after the last.
     roots : (n,) square roots of the weights, as shares of the largest; None without weights.
 
@@ -149,7 +149,6 @@ class Columns:
                     part = np.subtract(part, midpoint, out=work[: len(part)])
                 here[:] = part
                 np.multiply(here, scale, out=here)
-                np.rint(here, out=here)
                 np.clip(here, -cap, cap, out=here)
             # The quickest test for NaN; nothing else is taken from the sum.
             some = math.isnan(np.dot(row, row))
@@ -171,11 +170,11 @@ class Columns:
             return np.sqrt(np.clip(shares, 0.0, 1.0))
 
     def write(self, encoded: Encoded, rows: NDArray[np.float64]) -> None:
-        """Write the features into contiguous (p + 1, n) `rows`, of which the last is scratch."""
+        """Write the features as integers into contiguous (p + 1, n) `rows`; the last is scratch."""
         for features in self._indicated:
             rows[features] = 0.0
         for stored, features in self._runs:
-            rows[features] = encoded.numbers[stored]
+            np.rint(encoded.numbers[stored], out=rows[features])
         if self._indicated:
             count = rows.shape[1]
             places = encoded.ones * np.int64(count) + np.arange(count)

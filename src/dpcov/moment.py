@@ -184,7 +184,7 @@ class Accumulator:
             raise ValueError("a block has too many rows for an exact float64 Gram matrix")
         if gram is None:
             gram = self._gram = np.empty(self._low.shape) if self._gram is None else self._gram
-        np.matmul(block, block.T, out=gram)
+        np.dot(block, block.T, out=gram)  # matmul lets no other thread run where results are small
         self._reserve(1)
         for here in self._strips():
             self._low[here] += gram[here].astype(np.int64)
