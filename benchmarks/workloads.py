@@ -177,7 +177,7 @@ def floor_and_pass(path: Path) -> Any:
             np.rint(values, out=out[: len(values)])
         for start in range(0, file.metadata.row_group(group).num_rows, BLOCK_ROWS):
             block = room[:, start : start + BLOCK_ROWS]
-            total = np.dot(block, block.T)
+            total = block @ block.T
     return total
 
 

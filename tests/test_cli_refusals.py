@@ -11,7 +11,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from dpcov import cli
+from dpcov import cli, releases
+from dpcov.errors import OutputError
 from dpcov.ledger import Ledger
 from dpcov.privacy import PureDP
 from dpcov.releases import Release
@@ -223,6 +224,26 @@ def test_a_pipe_that_closes_early_is_no_error() -> None:
         assert b"Traceback" not in done.stderr
         assert b"Unexpected" not in done.stderr
     os.close(write)
+
+
+def test_a_release_that_can_no_longer_be_written_is_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a disk fills up while the table is read: what was paid for is not lost."""
+
+    def full(path: Path, text: str) -> None:
+        raise OutputError(f"{str(path)!r} can't be written: No space left on device.")
+
+    monkeypatch.setattr(releases, "write_atomically", full)
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*options("--epsilon 1 --quiet").split()])
+    out, err = capsys.readouterr()
+    assert ended.value.code == 2
+    assert "The budget is spent" in err
+    assert "Nothing was spent" not in err
+    Path("kept.json").write_text(out)
+    assert Release.load("kept.json").guarantee.budget == PureDP(1.0)
+    assert Ledger.open("l.db").account().to_json()["spent"] == {"epsilon": 1.0}
 
 
 def test_a_disk_without_room_for_the_release_is_found_before_anything_is_spent() -> None:

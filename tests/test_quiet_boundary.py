@@ -22,6 +22,8 @@ WHOLESALE = {
 }
 # Who may look into an error: it is the library's own, or about a public file or argument.
 QUOTING = {
+    ("cli.py", "_save"): "own error about an output",
+    ("cli.py", "release"): "own error about an output",
     ("cli.py", "main"): "own errors, and usage errors about the command line",
     ("documents.py", "write_table"): "the system's word on an output",
     ("grouped.py", "prepare_by"): "own error about the schema",

@@ -6,7 +6,7 @@ import json
 import sys
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -32,7 +32,10 @@ from dpcov.cli_options import (
 from dpcov.cli_plan import app as plan_app
 from dpcov.cli_report import app as report_app
 from dpcov.cli_schema import schema
-from dpcov.errors import DpcovError, MechanismError
+from dpcov.errors import DpcovError, MechanismError, OutputError
+
+if TYPE_CHECKING:
+    from dpcov.releases import Release
 
 app = typer.Typer(
     help="Release a covariance matrix under differential privacy, and read everything off it.",
@@ -180,8 +183,11 @@ def release(
     opened = None if ledger is None else Ledger.open(ledger)
     inputs = [path for path in (Path(data), schema, ledger) if path is not None]
     room = largest_file(request.rows.schema, request.rows.lattice().dimension)
-    for place in places.values():
-        check_writable(place, force=force, inputs=inputs, room=room)
+    try:
+        for place in places.values():
+            check_writable(place, force=force, inputs=inputs, room=room)
+    except OutputError as error:
+        raise OutputError(f"{error} Nothing was spent.") from None
     hushed = quiet or as_json
     say(f"mechanism: {request.mechanism.name} ({request.reason})", hushed)
     with reading_bar(one.rows for one in requests.values()):
@@ -189,8 +195,8 @@ def release(
             made = {"": request.run(opened, dataset)}
         else:
             made = grouped.run(opened, dataset)
-    for level, one in made.items():
-        one.save(places[level], force=force)
+    _save(made, places, force)
+    level, one = list(made.items())[-1]
     if as_json:
         left = None if opened is None else opened.account(dataset).to_json()["left"]
         files = {level: str(place) for level, place in places.items()}
@@ -204,6 +210,23 @@ def release(
         say("ledger: none, so nothing keeps count of repeated releases (--ledger)", quiet)
     written = " ".join(map(str, places.values()))
     say(f"written to {written}; next: dpcov show {places[level]}", quiet)
+
+
+def _save(made: dict[str, Release], places: dict[str, Path], force: bool) -> None:
+    """Write each release to its place; what can't be written is not lost: it is printed."""
+    from dpcov.release_file import to_document
+
+    failed = []
+    for level, one in made.items():
+        try:
+            one.save(places[level], force=force)
+        except OutputError as error:
+            typer.echo(json.dumps(to_document(one)))
+            failed.append(str(error))
+    if failed:
+        raise OutputError(
+            f"{failed[0]} The budget is spent; standard output has the release: keep it as a file."
+        )
 
 
 def _option(stated: str) -> tuple[str, Any]:

@@ -50,7 +50,7 @@ class ReleaseError(DpcovError):
 
 
 class OutputError(DpcovError):
-    """The output cannot be written; found before anything is spent."""
+    """The output cannot be written; found before anything is spent, where it can be."""
 
 
 class LedgerError(DpcovError):

@@ -178,7 +178,8 @@ class Accumulator:
     def add(self, block: NDArray[np.float64], gram: NDArray[np.float64] | None = None) -> None:
         """Add the rows of a (d, m) block of integer-valued floats, m <= `BLOCK_ROWS`.
 
-        In `gram`, (d, d) floats, if given: so accumulators can share the room.
+        In `gram`, (d, d) floats, if given: so accumulators can share the room. A block that is not
+        contiguous takes twice as long.
         """
         if block.shape[1] > BLOCK_ROWS:
             raise ValueError("a block has too many rows for an exact float64 Gram matrix")

@@ -12,7 +12,7 @@ from dpcov.errors import OutputError
 
 
 def check_writable(path: Path, *, force: bool, inputs: Iterable[Path] = (), room: int = 0) -> None:
-    """Find out, before anything is spent, whether `room` bytes can be written to `path`.
+    """Find out, before anything is done, whether `room` bytes can be written to `path`.
 
     An existing file needs `force`; an input of the release is never overwritten.
     """
@@ -37,7 +37,7 @@ def check_writable(path: Path, *, force: bool, inputs: Iterable[Path] = (), room
 
 
 def _unwritable(path: Path, error: OSError) -> OutputError:
-    return OutputError(f"{str(path)!r} can't be written: {error.strerror}. Nothing was spent.")
+    return OutputError(f"{str(path)!r} can't be written: {error.strerror}.")
 
 
 def write_atomically(path: Path, text: str, mode: int = 0o666) -> None:
@@ -61,4 +61,4 @@ def write_atomically(path: Path, text: str, mode: int = 0o666) -> None:
         finally:
             draft.unlink(missing_ok=True)
     except OSError as error:
-        raise OutputError(f"{str(path)!r} can't be written: {error.strerror}.") from None
+        raise _unwritable(path, error) from None

@@ -27,7 +27,7 @@ Total = TypeVar("Total", covariant=True)
 Labelled = tuple[pa.RecordBatch, "NDArray[np.int64] | None"]
 MOST_DECODED = 2**31  # bytes of the parts that are decoded at the same time
 SHARES = 8  # of a part for each thread, since some columns take longer
-SMALL_PART = 2**22  # cells of a part that a thread may have for itself: 16 MiB
+SMALL_PART = 2**24  # cells of a part that a thread may have for itself: 64 MiB
 
 
 class Sum(Protocol[Total]):
@@ -208,10 +208,9 @@ def _add(
         sums[0].add(block)
         return
     order = np.argsort(labels, kind="stable")
-    ordered = block.take(order, axis=1)
     starts = np.searchsorted(labels[order], np.arange(len(sums) + 1))
     for group in np.flatnonzero(np.diff(starts)).tolist():
-        sums[group].add(ordered[:, starts[group] : starts[group + 1]])
+        sums[group].add(block.take(order[starts[group] : starts[group + 1]], axis=1))
 
 
 def available_cores() -> int:
