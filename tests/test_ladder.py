@@ -42,8 +42,8 @@ def test_rungs_descend_by_quarters_from_the_longest_row_to_the_intercept() -> No
         *((whole + short) // 4**k for k in range(5)),
         short,
     )
-    tiny = 10_486**2  # of .01; no more than eight in all
-    assert rungs_of(Lattice(2, 5.0, 0.01)) == (
+    tiny = 1_049**2  # of .001; no more than eight in all
+    assert rungs_of(Lattice(2, 5.0, 0.001)) == (
         *((whole + tiny) // 4**k for k in range(7)),
         tiny,
     )

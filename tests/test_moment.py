@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcov.moment import BLOCK_ROWS, UNITS_PER_RADIUS, Accumulator, Lattice, SecondMoment
+from dpcov.moment import (
+    BLOCK_ROWS,
+    UNITS_PER_RADIUS,
+    Accumulator,
+    Lattice,
+    SecondMoment,
+    squared_lengths,
+)
 from dpcov.privacy import Neighbors, Unit
 from dpcov.schema import Schema
 from strategies import gram
@@ -273,3 +280,20 @@ def test_the_lattice_is_the_schema_s_but_for_what_a_query_changes():
     mapped = Lattice.of(schema, radius=0.25, features=2)
     assert (mapped.features, mapped.radius, mapped.intercept) == (2, 0.25, 0.5)
     assert mapped.unit == own.unit == Unit()
+
+
+def test_squared_lengths_are_those_of_the_columns():
+    rows = integer_rows(100)
+    assert squared_lengths(np.ascontiguousarray(rows.T)).tolist() == [
+        sum(int(cell) ** 2 for cell in row) for row in rows
+    ]
+
+
+@pytest.mark.parametrize("units", [1, 2, 314_573, UNIT])
+def test_an_intercept_has_as_many_units_as_it_is_given(units):
+    lattice = Lattice(3, 2.0, TAU, Unit("person", 2))
+    changed = lattice.with_intercept(units)
+    assert changed.intercept_units == units
+    assert changed.bound == UNIT**2 + units**2
+    assert (changed.features, changed.radius, changed.unit) == (3, 2.0, lattice.unit)
+    assert changed.with_intercept(units) is changed

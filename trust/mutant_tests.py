@@ -205,6 +205,7 @@ TESTS: dict[str, tuple[str, ...]] = {
             f"tests/test_shaped_ladder.py::test_{name}"
             for name in (
                 "look_and_release_are_ladders_whose_budgets_add_up",
+                "of_mapped_rows_long_rungs_give_the_trace_its_share",
                 "for_a_delta_the_kind_of_noise_is_that_of_the_look_whatever_the_map",
                 "what_is_calibrated_before_the_look_can_be_drawn_after_it",
                 "both_kinds_of_noise_occur_for_a_delta",
