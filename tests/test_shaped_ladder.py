@@ -143,7 +143,12 @@ def test_no_row_is_mapped_beyond_the_radius_and_some_come_near(
     lengths = np.linalg.norm((rows - center) @ matrix.T, axis=1)
     assert lengths.max() <= longest * (1 + 1e-12)
     if p == 1:
-        assert longest <= (1 + abs(center[0])) * abs(matrix[0, 0]) * (1 + 1e-12)
+        furthest = min(1.0, radius) + abs(center[0])
+        assert longest == pytest.approx(furthest * abs(matrix[0, 0]))
+    if not ball:  # a corner is as far as can be, where axes are only stretched
+        stretched = np.diag(np.diag(matrix))
+        lengths = np.linalg.norm((corners - center) @ stretched, axis=1)
+        assert longest_image(stretched, center, radius) == pytest.approx(lengths.max())
 
 
 def test_images_of_rows_are_whole_and_no_release_says_that_it_clips() -> None:
