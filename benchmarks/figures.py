@@ -240,13 +240,15 @@ def plan_calibration(cells: Cells) -> str:
         shares = [_share_ok([c for c in own if c["figure"] == figure]) for figure in figures]
         lines.append([said, *(f"{share:.0%}" for share in shares)])
     automatic = [c for c in cells if c["automatic"] and c["guess"] == "a release"]
-    missed = [
-        f"{c['figure']} of {c['dataset']} at epsilon {c['epsilon']:g}: {c['ratio']:.2f}"
-        for c in automatic
-        if not c["ok"]
-    ]
-    within = f"{len(automatic) - len(missed)} of {len(automatic)}"
-    rest = f" ({'; '.join(missed)})" if missed else ""
+    missed: dict[str, list[float]] = {}
+    for c in automatic:
+        if not c["ok"]:
+            missed.setdefault(c["dataset"], []).append(c["ratio"])
+    within = f"{sum(c['ok'] for c in automatic)} of {len(automatic)}"
+    others = "; ".join(
+        f"{len(off)} of {name}, {min(off):.2f} to {max(off):.2f}" for name, off in missed.items()
+    )
+    rest = f" (not: {others})" if others else ""
     return f"{_table(lines)}\n\nOf what `auto` takes, from a release: {within}{rest}."
 
 
