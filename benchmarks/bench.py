@@ -146,8 +146,7 @@ def least_between(path: Path, case: str) -> Any:
 
 def lengths(path: Path, case: str) -> Any:
     """What moments by length of rows cost beside one moment of all."""
-    runs = [[measure(job, path)["cpu"] for job in ("by_length", "exact")] for _ in range(3)]
-    found, one = (min(run[k] for run in runs) for k in (0, 1))
+    found, one = (run["cpu"] for run in best(path, "by_length", "exact"))
     metric = "CPU seconds of moments by length of rows against one moment"
     return row(case, metric, found, one, LENGTHS_BAR, found <= LENGTHS_BAR * one)
 

@@ -42,11 +42,12 @@ def test_rungs_descend_by_quarters_from_the_longest_row_to_the_intercept() -> No
         *((whole + short) // 4**k for k in range(5)),
         short,
     )
-    tiny = 1_049**2  # of .001; no more than eight in all
-    assert rungs_of(Lattice(2, 5.0, 0.001)) == (
-        *((whole + tiny) // 4**k for k in range(7)),
-        tiny,
-    )
+    for intercept, units in ((0.01, 10_486), (0.001, 1_049)):  # no more than eight in all
+        tiny = units**2
+        assert rungs_of(Lattice(2, 5.0, intercept)) == (
+            *((whole + tiny) // 4**k for k in range(7)),
+            tiny,
+        )
     assert rungs_of(Lattice(3, 1.0, 0.3)) == (whole + middle, (whole + middle) // 4, middle)
     assert rungs_of(Lattice(3, 1.0, 0.6)) == (whole + long, long)
 
