@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import dpcov
 from dpcov.denoise import denoise
-from dpcov.denoise.rungs import ALONE, _traces, combined
+from dpcov.denoise.rungs import ALONE, _Shared, _traces, combined
 from dpcov.denoise.shrinkage import james_stein
 from dpcov.entropy import Entropy, simulation_generator
 from dpcov.errors import MechanismError, ReleaseError
@@ -388,6 +388,15 @@ def test_parts_that_drown_are_left_out_with_their_noise() -> None:
     assert np.mean(errors) < 0.5 * np.mean(plain)
 
 
+def by_traces_alone(
+    found: Any, deviations: Any, told: float, deviation: float, mapped: bool
+) -> Any:
+    """Traces of the parts where overlaps tell nothing."""
+    count = len(found)
+    nothing = _Shared(np.zeros((count, count)), np.full((count, count), 1e60), np.ones(count), 6)
+    return _traces(nothing, np.append(found, told), np.append(deviations, deviation), mapped)
+
+
 def test_a_short_rung_that_is_sure_to_hold_rows_is_not_lost_in_the_noise_of_long_ones() -> None:
     """Its own trace counts where the sum of all is within its noise; control: the sum alone."""
     law, long = GaussianOrthogonal(6, Fraction(1)), GaussianOrthogonal(6, Fraction(10**6))
@@ -397,7 +406,7 @@ def test_a_short_rung_that_is_sure_to_hold_rows_is_not_lost_in_the_noise_of_long
     for _ in range(200):
         told = 100 + 1e4 * generator.standard_normal()
         found = np.array([0.0, 100.0]) + deviations * generator.standard_normal(2)
-        kept.append(_traces(found, deviations, told, 1e4, mapped=False)[1])
+        kept.append(by_traces_alone(found, deviations, told, 1e4, False)[1])
         deviation = 1 / np.sqrt(1e-8 + 1 / np.sum(deviations**2))
         of_sums.append(float(james_stein(max(found.sum(), 0.0), deviation)))
     assert abs(np.median(kept) - 100) < 5
@@ -409,11 +418,11 @@ def test_a_long_rung_holds_no_more_than_the_next_shorter_unless_it_is_sure() -> 
     found = np.array([25.0, 2.0, 50.0, 20.0])
     alone = james_stein(found, deviations, ALONE)
     assert alone[0] > 10
-    unsure = _traces(found, deviations, 97.0, 1e6, mapped=True)
+    unsure = by_traces_alone(found, deviations, 97.0, 1e6, True)
     assert unsure == pytest.approx([0.0, 0.0, *alone[2:]], rel=1e-6)
-    sure = _traces(np.array([60.0, 2.0, 50.0, 20.0]), deviations, 132.0, 1e6, mapped=True)
+    sure = by_traces_alone(np.array([60.0, 2.0, 50.0, 20.0]), deviations, 132.0, 1e6, True)
     assert sure[0] == pytest.approx(60 - 3 * 100 / 60, rel=1e-6)
-    some = _traces(np.array([25.0, 9.0, 50.0, 20.0]), deviations, 104.0, 1e6, mapped=True)
+    some = by_traces_alone(np.array([25.0, 9.0, 50.0, 20.0]), deviations, 104.0, 1e6, True)
     assert some[0] == some[1] == pytest.approx(9 - 3 * 16 / 9, rel=1e-6)
 
 
@@ -421,9 +430,52 @@ def test_traces_that_are_sure_are_those_that_were_seen() -> None:
     deviations = np.array([1e-3, 1e-4, 1e-5])
     found = np.array([5.0, 2.0, 0.0])
     for mapped in (False, True):
-        kept = _traces(found, deviations, 7.0, 1e-3, mapped)
+        kept = by_traces_alone(found, deviations, 7.0, 1e-3, mapped)
         assert kept == pytest.approx(found, abs=1e-4)
-        assert not np.any(_traces(np.array([0.5, -1.0, 0.1]), np.ones(3), 0.5, 1.0, mapped))
+        assert not np.any(by_traces_alone(np.array([0.5, -1.0, 0.1]), np.ones(3), 0.5, 1.0, mapped))
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_traces_of_parts_that_share_few_directions_are_told_by_their_overlaps(mapped: bool) -> None:
+    """Control: the traces alone, whose noise is that of all directions."""
+    d, generator = 30, np.random.default_rng(1)
+    direction = np.zeros((d, d))
+    direction[0, 0] = 1.0
+    true = np.array([60.0, 50.0, 40.0])
+    laws = [GaussianOrthogonal(d, Fraction(4 ** (2 - k))) for k in range(3)]
+    deviations = np.sqrt([d * law.diagonal_variance for law in laws])
+    told, alone = [], []
+    for _ in range(60):
+        parts = true[:, None, None] * direction
+        parts = parts + np.stack([law.simulate(generator) for law in laws])
+        found = np.trace(parts, axis1=1, axis2=2)
+        shared = _Shared.of(parts, laws)
+        seen = np.append(found, 1e3 * generator.standard_normal())
+        told.append(_traces(shared, seen, np.append(deviations, 1e3), mapped) - true)
+        alone.append(by_traces_alone(found, deviations, seen[-1], 1e3, mapped) - true)
+    errors, of_alone = (np.linalg.norm(each, axis=0) for each in (told, alone))
+    assert np.all(errors < 0.8 * of_alone), errors / of_alone
+
+
+def test_the_squared_norm_of_a_long_part_alone_tells_of_no_rows() -> None:
+    """Noise can make it as large as that of many rows."""
+    found, deviations = np.array([40.0, 2.0, 50.0, 200.0]), np.array([50.0, 4.0, 1.0, 1e3])
+    seen = np.diag([1e6, 1.0, 2400.0])
+    shared = _Shared(seen, np.ones((3, 3)), np.ones(3), 6)
+    for mapped in (False, True):
+        assert _traces(shared, found, deviations, mapped)[0] < 0.1
+
+
+@pytest.mark.parametrize(
+    ("rank", "theta", "apart"), [(1, 1.0, 0.2), (2, 0.5, 1.0), (6, 1 / 6, 1.0)]
+)
+def test_overlaps_of_parts_in_few_directions_can_differ_little(
+    rank: int, theta: float, apart: float
+) -> None:
+    """<S, T> is at most tr S tr T: where it is nearly that, no other can be much above it."""
+    part = np.diag([1.0] * rank + [0.0] * (6 - rank)) * 1e6 / rank
+    shared = _Shared.of(np.stack([part, part]), [GaussianOrthogonal(6, Fraction(1))] * 2)
+    assert shared.alike(np.array([1e6, 1e6])) == pytest.approx((theta, apart), rel=1e-4)
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.floats(0.1, 10))

@@ -47,7 +47,7 @@ TABLES = (
 )
 EPSILONS = (0.1, 0.5, 1.0, 4.0)
 DEFINITIONS: tuple[Definition, ...] = ("pure", "zcdp")
-REPEATS = 12
+REPEATS = 24
 MEAN_BAR, WORST_BAR = 0.75, 1.1
 ADULT_BARS = {0.1: 0.055, 0.5: 0.0205, 1.0: 0.013, 4.0: 0.0044}
 ADULT_REPEATS = 20

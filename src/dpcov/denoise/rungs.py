@@ -6,6 +6,10 @@ sum b_1 M_1 + ... + b_K M_K of the noisy moments can be nearer: its error is (b 
 sum b_k^2 D_k, where D_k is the expected squared norm of the noise of M_k, and Q_jk = <S_j, S_k>.
 Of that tr M_j M_k, less D_k on the diagonal, is an unbiased estimate; where noise drowns it, rows
 of all lengths are taken to share directions alike: Q_jk = theta tr S_j tr S_k.
+
+The traces tr S_k count twice: in Q, and as the trace of the result. Those of the M_k have the noise
+of d entries of a diagonal. The overlaps tell them too, since the noise in tr M_j M_k is that along
+the directions of S_j, of which there are often few: one factor, t_j t_k, is fitted to both.
 """
 
 from __future__ import annotations
@@ -30,7 +34,11 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 
-APART = 1.0  # standard deviation of Q_jk about theta tr S_j tr S_k, as a share of it
+# Standard deviation of Q_jk about theta tr S_j tr S_k, as a share of it: CURVES (1 - theta), as it
+# can't be above tr S_j tr S_k, within these limits.
+CURVES, LEAST_APART, MOST_APART = 2.0, 0.2, 1.0
+CAUTION = 2.0  # by which variances of overlaps are larger where they tell traces
+HALF_STEPS = 12  # of Newton's method, to traces that overlaps fit
 # With these, errors are about what is expected of them (tests/test_expected).
 OWN = 0.6
 DROWNS = 4
@@ -68,10 +76,11 @@ def combined(
     mapped : whether a look has made rows of like length, so that long ones are few.
 
     """
-    noises = np.array([law.frobenius_squared for law in laws])
+    shared = _Shared.of(parts, laws)
     of_traces = np.sqrt([law.dimension * law.diagonal_variance for law in laws])
-    traces = _traces(np.trace(parts, axis1=1, axis2=2), of_traces, trace, deviation, mapped)
-    weights = _least_error(_overlaps(parts, noises, traces)[0], noises, left)
+    found = np.append(np.trace(parts, axis1=1, axis2=2), trace)
+    traces = _traces(shared, found, np.append(of_traces, deviation), mapped)
+    weights = shared.least_error(traces, left)
     kept = float(weights @ traces)
     # With all of the trace, or else the parts that drown would take it along.
     weights = weights * (traces.sum() / kept) if kept > 0 else np.ones(len(parts))
@@ -106,8 +115,7 @@ def split(
     if traces.sum() <= 0:
         return np.stack([whole, *np.zeros((len(parts) - 1, *whole.shape))])
     shares = (traces / traces.sum())[:, None, None]
-    noises = np.array([law.frobenius_squared for law in laws])
-    known = np.diag(_overlaps(parts, noises, traces)[1])
+    known = np.diag(_Shared.of(parts, laws).overlaps(traces)[1])
     own = (OWN * known**DROWNS)[:, None, None]
     estimates = np.zeros_like(parts)
     for estimate, part, law, trace in zip(estimates, parts, laws, traces, strict=True):
@@ -117,22 +125,101 @@ def split(
     return found
 
 
-def _traces(
-    found: Vector, deviations: Vector, trace: float, deviation: float, mapped: bool
-) -> Vector:
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """(K, K) estimates of Q from noisy parts without bias, and their variances.
+
+    Variances are those of Gaussian noise with all its entries alike; `noises` are the D_k.
+    """
+
+    seen: Matrix
+    variances: Matrix
+    noises: Vector
+    dimension: int
+
+    @classmethod
+    def of(cls, parts: Matrix, laws: Sequence[MatrixLaw]) -> _Shared:
+        d, count = parts.shape[-1], len(parts)
+        noises = np.array([law.frobenius_squared for law in laws])
+        flat = parts.reshape(count, -1)
+        seen = flat @ flat.T - np.diag(noises)
+        squares = np.outer(np.maximum(np.diag(seen), 0.0) + noises / 2, noises)
+        variances = (squares + squares.T) * (1 + np.eye(count)) / (d * (d + 1) / 2)
+        return cls(seen, variances, noises, d)
+
+    def alike(self, traces: Vector) -> tuple[float, float]:
+        """Theta, and the standard deviation of Q_jk about theta tr S_j tr S_k as a share of it."""
+        products = np.outer(traces, traces)
+        known = float(np.sum(products**2 / self.variances))
+        fitted = float(np.sum(self.seen * products / self.variances)) / known if known > 0 else 0.0
+        theta = float(np.clip(fitted, 1 / self.dimension, 1))
+        return theta, float(np.clip(CURVES * (1 - theta), LEAST_APART, MOST_APART))
+
+    def overlaps(self, traces: Vector) -> tuple[Matrix, Matrix]:
+        """(K, K) estimates of Q, and how much of each is what is seen of it; the rest is theta."""
+        theta, apart = self.alike(traces)
+        alike = theta * np.outer(traces, traces)
+        spread = (apart * alike) ** 2
+        shares = spread / (spread + self.variances)
+        values, vectors = np.linalg.eigh(shares * self.seen + (1 - shares) * alike)
+        return (vectors * np.maximum(values, 0.0)) @ vectors.T, shares
+
+    def least_error(self, traces: Vector, left: float) -> Vector:
+        """(K,) weights b = (Q + left D)^-1 Q 1."""
+        overlaps, _ = self.overlaps(traces)
+        weights: Vector = np.linalg.solve(
+            overlaps + left * np.diag(self.noises), overlaps.sum(axis=1)
+        )
+        return weights
+
+    def equations(self, traces: Vector) -> tuple[Matrix, Vector]:
+        """What overlaps of two parts tell of traces near these: rows of design, and their goals.
+
+        theta t_j t_k = seen_jk, to the first order, over its standard deviation. Not those of a
+        part with itself: the noise of a long one's squared norm can look like many rows.
+        """
+        theta, apart = self.alike(traces)
+        first, second = np.triu_indices(len(traces), 1)
+        rows = np.arange(len(first))
+        alike = theta * traces[first] * traces[second]
+        sizes = np.sqrt(CAUTION * self.variances[first, second] + (apart * alike) ** 2)
+        design = np.zeros((len(first), len(traces)))
+        design[rows, first] = theta * traces[second] / sizes
+        design[rows, second] = theta * traces[first] / sizes
+        return design, (self.seen[first, second] + alike) / sizes
+
+
+def _traces(shared: _Shared, found: Vector, deviations: Vector, mapped: bool) -> Vector:
     """(K,) traces of the parts, none below 0: by least squares, then shrunk.
 
-    Either one by one, or with their sum, whichever keeps more: most of the sum's noise is often
-    that of parts that hold next to nothing. So always of mapped rows, where one by one keeps any.
+    `found` and `deviations` are those of the K parts and of their sum. Where they show nothing, nor
+    do overlaps.
     """
-    sizes = np.append(deviations, deviation)
-    design = np.vstack([np.eye(len(found)), np.ones(len(found))]) / sizes[:, None]
-    fitted: Vector = nnls(design, np.append(found, trace) / sizes)[0]
+    count = len(found) - 1
+    plain = np.vstack([np.eye(count), np.ones(count)]) / deviations[:, None]
+    goals = found / deviations
+    traces: Vector = nnls(plain, goals)[0]
+    shrunk = _shrunk_traces(traces, plain, mapped)
+    if not shrunk.any():
+        return shrunk
+    for _ in range(HALF_STEPS):
+        rows, told = shared.equations(traces)
+        design = np.vstack([plain, rows])
+        traces = (traces + nnls(design, np.append(goals, told))[0]) / 2
+    return _shrunk_traces(traces, design, mapped)
+
+
+def _shrunk_traces(fitted: Vector, design: Matrix, mapped: bool) -> Vector:
+    """Shrunk either one by one, or with their sum, whichever keeps more.
+
+    Most of the sum's noise is often that of parts that hold next to nothing. So always one by one
+    where rows are mapped, if that keeps any.
+    """
     covariance = np.linalg.inv(design.T @ design)
-    of_fitted = np.sqrt(np.diag(covariance))
-    alone = james_stein(fitted, of_fitted, ALONE)
+    deviations = np.sqrt(np.diag(covariance))
+    alone = james_stein(fitted, deviations, ALONE)
     if mapped and alone.any():
-        return _falling(alone, fitted / of_fitted)
+        return _falling(alone, fitted / deviations)
     whole = float(fitted.sum())
     kept = float(james_stein(whole, np.sqrt(covariance.sum())))
     return alone if alone.sum() >= kept else fitted * (kept / whole)
@@ -148,29 +235,3 @@ def _falling(traces: Vector, seen: Vector) -> Vector:
         if seen[at] < SURE:
             traces[at] = min(traces[at], traces[at + 1])
     return traces
-
-
-def _least_error(overlaps: Matrix, noises: Vector, left: float) -> Vector:
-    """(K,) weights b = (Q + left D)^-1 Q 1."""
-    weights: Vector = np.linalg.solve(overlaps + left * np.diag(noises), overlaps.sum(axis=1))
-    return weights
-
-
-def _overlaps(parts: Matrix, noises: Vector, traces: Vector) -> tuple[Matrix, Matrix]:
-    """(K, K) estimates of Q, and how much of each is what is seen of it; the rest is theta.
-
-    The variances of what is seen are those of Gaussian noise with all its entries alike.
-    """
-    d, count = parts.shape[-1], len(parts)
-    flat = parts.reshape(count, -1)
-    seen = flat @ flat.T - np.diag(noises)
-    squares = np.outer(np.maximum(np.diag(seen), 0.0) + noises / 2, noises)
-    variances = (squares + squares.T) * (1 + np.eye(count)) / (d * (d + 1) / 2)
-    alike = np.outer(traces, traces)
-    known = float(np.sum(alike**2 / variances))
-    theta = float(np.sum(seen * alike / variances)) / known if known > 0 else 0.0
-    alike = np.clip(theta, 1 / d, 1) * alike
-    spread = (APART * alike) ** 2
-    shares = spread / (spread + variances)
-    values, vectors = np.linalg.eigh(shares * seen + (1 - shares) * alike)
-    return (vectors * np.maximum(values, 0.0)) @ vectors.T, shares
