@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 
-# Standard deviation of Q_jk about theta tr S_j tr S_k, as a share of it: CURVES (1 - theta), as it
+# Standard deviation of Q_jk about theta tr S_j tr S_k, as a share of it: APART (1 - theta), as it
 # can't be above tr S_j tr S_k, within these limits.
-CURVES, LEAST_APART, MOST_APART = 2.0, 0.2, 1.0
+APART, LEAST_APART, MOST_APART = 2.0, 0.2, 1.0
 CAUTION = 2.0  # by which variances of overlaps are larger where they tell traces
 HALF_STEPS = 12  # of Newton's method, to traces that overlaps fit
 # With these, errors are about what is expected of them (tests/test_expected).
@@ -153,7 +153,7 @@ class _Shared:
         known = float(np.sum(products**2 / self.variances))
         fitted = float(np.sum(self.seen * products / self.variances)) / known if known > 0 else 0.0
         theta = float(np.clip(fitted, 1 / self.dimension, 1))
-        return theta, float(np.clip(CURVES * (1 - theta), LEAST_APART, MOST_APART))
+        return theta, float(np.clip(APART * (1 - theta), LEAST_APART, MOST_APART))
 
     def overlaps(self, traces: Vector) -> tuple[Matrix, Matrix]:
         """(K, K) estimates of Q, and how much of each is what is seen of it; the rest is theta."""
