@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import dpcov
 from dpcov.denoise import denoise
-from dpcov.denoise.rungs import ALONE, _Shared, _traces, combined
+from dpcov.denoise.rungs import ALONE, _Shared, _traces, combiner
 from dpcov.denoise.shrinkage import james_stein
 from dpcov.entropy import Entropy, simulation_generator
 from dpcov.errors import MechanismError, ReleaseError
@@ -367,7 +367,7 @@ def test_parts_without_noise_are_put_together_to_the_whole(
     parts = roots @ roots.transpose(0, 2, 1)
     whole = parts.sum(axis=0)
     laws = [GaussianOrthogonal(3, Fraction(size) ** 2 / 10**16)] * count
-    made = combined(parts, laws, float(np.trace(whole)), size * 1e-8, 1.0)
+    made = combiner(parts, laws, float(np.trace(whole)), size * 1e-8)(1.0)
     assert np.allclose(made.matrix, whole, rtol=1e-5, atol=1e-5 * size**2)
     assert made.trace == pytest.approx(np.trace(whole), rel=1e-6)
 
@@ -380,7 +380,7 @@ def test_parts_that_drown_are_left_out_with_their_noise() -> None:
     errors, plain, left = [], [], []
     for _ in range(30):
         noisy = parts + np.stack([law.simulate(generator) for law in laws])
-        made = combined(noisy, laws, float(np.trace(parts[1])), 10.0, 1.0)
+        made = combiner(noisy, laws, float(np.trace(parts[1])), 10.0)(1.0)
         errors.append(np.linalg.norm(made.matrix - parts[1]))
         plain.append(np.linalg.norm(noisy.sum(axis=0) - parts[1]))
         left.append(made.law.frobenius_squared / sum(law.frobenius_squared for law in laws))

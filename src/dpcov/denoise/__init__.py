@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from dpcov.denoise.projection import project
-from dpcov.denoise.rungs import Combined, combined, parts_of
+from dpcov.denoise.rungs import Combined, combiner, parts_of
 from dpcov.denoise.shrinkage import james_stein, nothing_shows, shrink
 from dpcov.denoise.structure import Structure
 from dpcov.entropy import simulation_generator
@@ -132,9 +132,10 @@ def _of_rungs(
     if told is None or rungs is None or not isinstance(noise, WeightedSum):
         return None
     parts, laws = parts_of(rungs, noise.rescaled(1 / release.lattice.bound), release.shift)
+    combined = combiner(parts, laws, *told, mapped=release.has_mapped_rungs)
     left, shrunk = 1.0, None
     for _ in range(ROUNDS):
-        found = combined(parts, laws, *told, left, mapped=release.has_mapped_rungs)
+        found = combined(left)
         found = replace(found, trace=min(found.trace, _largest_trace(release)))
         if nothing_shows(found.law, found.trace):
             return None, found

@@ -24,7 +24,7 @@ from dpcov.denoise.shrinkage import james_stein, nothing_shows, shrink
 from dpcov.samplers.weighted import WeightedSum
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -55,16 +55,15 @@ class Combined:
     trace: float
 
 
-def combined(
+def combiner(
     parts: Matrix,
     laws: Sequence[MatrixLaw],
     trace: float,
     deviation: float,
-    left: float,
     *,
     mapped: bool = False,
-) -> Combined:
-    """The combination of noisy parts of a second moment with the least error that can be expected.
+) -> Callable[[float], Combined]:
+    """How to combine noisy parts of a second moment with the least error that can be expected.
 
     Parameters
     ----------
@@ -72,21 +71,29 @@ def combined(
     laws : their laws.
     trace : noisy trace of the sum.
     deviation : standard deviation of its noise.
-    left : share of more squared noise that further denoising would leave.
     mapped : whether a look has made rows of like length, so that long ones are few.
+
+    Returns
+    -------
+    The combination, of the share of more squared noise that further denoising would leave.
 
     """
     shared = _Shared.of(parts, laws)
     of_traces = np.sqrt([law.dimension * law.diagonal_variance for law in laws])
     found = np.append(np.trace(parts, axis1=1, axis2=2), trace)
     traces = _traces(shared, found, np.append(of_traces, deviation), mapped)
-    weights = shared.least_error(traces, left)
-    kept = float(weights @ traces)
-    # With all of the trace, or else the parts that drown would take it along.
-    weights = weights * (traces.sum() / kept) if kept > 0 else np.ones(len(parts))
-    matrix: Matrix = np.tensordot(weights, parts, 1)
-    law = WeightedSum(tuple(weights.tolist()), tuple(laws))
-    return Combined(matrix, law, float(traces.sum()))
+    overlaps, _ = shared.overlaps(traces)
+
+    def combined(left: float) -> Combined:
+        weights = np.linalg.solve(overlaps + left * np.diag(shared.noises), overlaps.sum(axis=1))
+        kept = float(weights @ traces)
+        # With all of the trace, or else the parts that drown would take it along.
+        weights = weights * (traces.sum() / kept) if kept > 0 else np.ones(len(parts))
+        matrix: Matrix = np.tensordot(weights, parts, 1)
+        law = WeightedSum(tuple(weights.tolist()), tuple(laws))
+        return Combined(matrix, law, float(traces.sum()))
+
+    return combined
 
 
 def parts_of(
@@ -163,14 +170,6 @@ class _Shared:
         shares = spread / (spread + self.variances)
         values, vectors = np.linalg.eigh(shares * self.seen + (1 - shares) * alike)
         return (vectors * np.maximum(values, 0.0)) @ vectors.T, shares
-
-    def least_error(self, traces: Vector, left: float) -> Vector:
-        """(K,) weights b = (Q + left D)^-1 Q 1."""
-        overlaps, _ = self.overlaps(traces)
-        weights: Vector = np.linalg.solve(
-            overlaps + left * np.diag(self.noises), overlaps.sum(axis=1)
-        )
-        return weights
 
     def equations(self, traces: Vector) -> tuple[Matrix, Vector]:
         """What overlaps of two parts tell of traces near these: rows of design, and their goals.
