@@ -198,6 +198,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_ladder.py::"
         "test_what_is_published_is_the_exact_answer_plus_draws_of_the_stated_laws",
         "tests/test_ladder.py::test_noise_that_64_bits_can_not_hold_is_refused",
+        "tests/test_uncentred_shapes.py::test_means_of_two_releases_are_means_of_what_they_hold",
+        "tests/test_uncentred_shapes.py::test_where_one_of_two_says_nothing_the_other_is_published",
         *BATTERY,
     ),
     "src/dpcov/mechanisms/shaped_ladder.py": (
@@ -219,9 +221,11 @@ TESTS: dict[str, tuple[str, ...]] = {
                 "directions_and_numbers_of_rows_are_taken_no_smaller_than_the_noise",
             )
         ),
+        "tests/test_uncentred_shapes.py",
         *BATTERY,
     ),
     "src/dpcov/rungs.py": (
+        "tests/test_uncentred_shapes.py::test_lengths_are_shared_out_as_rows_are",
         "tests/test_ladder.py::"
         "test_rungs_descend_by_quarters_from_the_longest_row_to_the_intercept",
         "tests/test_ladder.py::test_what_certifies_a_row_is_never_above_its_share_and_hardly_below",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 CANDIDATES: tuple[type[AdditiveMechanism], ...] = (NuclearLaplace, MatrixLaplace, Gaussian)
 
 
+MANY_FEATURES = 20  # from which on to look whether rows without an intercept should be mapped
 FEW_LONG_ROWS = 8.0  # `Standardized.shows` where correlations count more than the covariance
 
 
@@ -65,8 +66,9 @@ def choose(
     """The mechanism to take, from public things alone.
 
     For the Frobenius error of the second moment, `ShapedLadder`, whose noise is as small as rows
-    are short about their mean; `Ladder` where the data is read only once, there is no intercept, or
-    some columns have levels, of which denoising knows more in rows that nothing has mapped;
+    are short about their mean; `Ladder` where the data is read only once, or some columns have
+    levels, of which denoising knows more in rows that nothing has mapped, and without an intercept
+    where noise is not Gaussian or features are few;
     `least_noise` where rows can't be told apart (`rungs`), or all are about as long: where half of
     the columns or more have levels, and for a single number. Entries relative to the
     deviations of their columns, correlations and regressions are about rows less their means, which
@@ -87,8 +89,11 @@ def choose(
         reason = f"for {goal}, rows are taken about private means"
         wanted.append(Choice(Standardized(shows=FEW_LONG_ROWS), reason))
     if rungs and lattice.dimension > 1 and 2 * of_levels < len(columns):
-        if rereadable and not indicators:
+        if rereadable and not indicators and lattice.intercept_units:
             reason = "rows about private means get noise that is as small as they"
+            wanted.append(Choice(ShapedLadder(), reason))
+        elif rereadable and not indicators and lattice.features >= MANY_FEATURES:
+            reason = "directions get noise as small as their spread, where a look says so"
             wanted.append(Choice(ShapedLadder(), reason))
         reason = "rows of different lengths get noise that is as small as they"
         wanted.append(Choice(Ladder(), reason))

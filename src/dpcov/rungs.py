@@ -90,6 +90,20 @@ def shared(
             yield at + 1, _part(rows, squared, upper - squared, upper - lower, out)
 
 
+def shared_lengths(squared: NDArray[np.float64], rungs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(n, K) how rows of these squared lengths are shared out between `rungs`, descending.
+
+    Of a row the entries add up to its squared length.
+    """
+    parts = np.zeros((len(squared), len(rungs)))
+    for at, (upper, lower) in enumerate(itertools.pairwise((*rungs, 0.0))):
+        here = (squared > lower) & (squared <= upper)
+        parts[here, at] = upper * (squared[here] - lower) / (upper - lower)
+        if lower:
+            parts[here, at + 1] = lower * (upper - squared[here]) / (upper - lower)
+    return parts
+
+
 def _part(
     rows: NDArray[np.float64],
     squared: NDArray[np.float64],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
@@ -260,6 +260,29 @@ def released(
         unit_count=count,
         reproducible=entropy.reproducible,
         rungs=noisy,
+    )
+
+
+def pooled(first: Release, second: Release, share: Fraction, laws: Calibration) -> Release:
+    """The mean of two releases of the same rows, the first with this share of both their budgets.
+
+    For Gaussian noise: their precisions add up, so `laws` are those of one with both budgets.
+    """
+    if first.rungs is None or second.rungs is None:
+        return second
+    shift = min(first.shift, second.shift)
+    one, other = first.rungs << (first.shift - shift), second.rungs << (second.shift - shift)
+    # Modulo 2^64: the difference, of noise alone, fits where the matrices no longer do.
+    rungs = other + np.rint(float(share) * (one - other)).astype(np.int64)
+    trace, of_second = first.published_trace or 0, second.published_trace or 0
+    return replace(
+        second,
+        noise=laws.matrix,
+        trace_noise=laws.trace,
+        shift=shift,
+        published=summed(rungs, laws.squared),
+        published_trace=of_second + round(share * (trace - of_second)),
+        rungs=rungs,
     )
 
 

@@ -4,38 +4,52 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from dpcov.denoise import shown
+from dpcov.denoise.rungs import noise_left
 from dpcov.entropy import simulation_generator
 from dpcov.errors import MechanismError
 from dpcov.linear_map import LinearMap, longest_image
 from dpcov.mechanisms import gaussian, ladder, spectral
 from dpcov.mechanisms.pure import by_budget, pure_epsilon
+from dpcov.mechanisms.radius import count_law, significant
 from dpcov.privacy import Guarantee, Neighbors, exact
+from dpcov.rungs import WHOLE, shared_lengths
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from dpcov.entropy import Entropy
     from dpcov.moment import Lattice
     from dpcov.privacy import Budget
     from dpcov.releases import Release
+    from dpcov.samplers import ScalarLaw
     from dpcov.sources.rows import Rows
+
+    Vector = NDArray[np.float64]
 
 
 SLACK = 4.0  # of the noise in the look, which a direction's variance is never taken to be below
 POWER = 0.25  # of a direction's variance, by which it is divided
 SURE = 2.0  # standard deviations of its noise that the number of rows is taken to be above
+PAYS = 0.8  # of the noise: rows without an intercept are mapped if no more is left of it
+COUNT_SHARE = Fraction(1, 50)  # of the budget, for counts of mapped rows by length
+HALVINGS = 8  # of the squared length, over which they are counted
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """Public outcome of calibrating `ShapedLadder`.
 
-    `look` are the laws of the look, `shaped` those of the release, and `plain` if the look shows
-    nothing; `is_gaussian` tells which kind of noise all have, which is the same for any shape.
+    `look` are the laws of the look, `shaped` those of the release, and `plain` without a map;
+    `is_gaussian` tells which kind of noise all have, which is the same for any shape. Without an
+    intercept, `counts` is the law of counts of mapped rows by length, and `pooled` are those of
+    look and plain release together.
     """
 
     guarantee: Guarantee
@@ -43,6 +57,8 @@ class Calibration:
     shaped: ladder.Calibration
     plain: ladder.Calibration
     is_gaussian: bool
+    counts: ScalarLaw | None = None
+    pooled: ladder.Calibration | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +67,8 @@ class ShapedLadder:
 
     For tables whose values fill a small part of their bounds, lie far from the midpoints, or have
     columns of very different sizes: about their mean such rows are much shorter, and each direction
-    gets noise that is as small as its spread. No row is clipped.
+    gets noise that is as small as its spread. No row is clipped. Without an intercept rows are not
+    centred, and mapped only where counts of mapped rows by length say that it pays.
 
     Guarantee
     ---------
@@ -67,6 +84,10 @@ class ShapedLadder:
     so its sensitivity is that of any rows (docs/proofs/ladder.md 7). Costs add up adaptively, in
     exact rationals: epsilon by basic composition, rho, and for (epsilon, delta) mu^2 / 2 = rho with
     variances 8 larger (`gaussian`).
+
+    Without an intercept there are counts between the two, with a fiftieth of the budget and the
+    sensitivity that `mechanisms.radius` proves, and the noise is Gaussian: where rows are not
+    mapped, the mean of look and release is published, with the noise that both budgets have.
 
     Not protected
     -------------
@@ -85,20 +106,20 @@ class ShapedLadder:
     Release
         The (d, d) moments of the rungs of mapped rows (`Release.rungs`), their sum, the map
         (`Release.linear_map`) and its center, the trace, the noise law. Without a map where the
-        look shows nothing.
+        look shows nothing, and without an intercept where a map would not pay.
 
     Raises
     ------
     MechanismError
-        The schema has no intercept, or the budget is too small for 64-bit noise. Before anything
-        is read.
+        The schema has no intercept and noise would not be Gaussian, or the budget is too small for
+        64-bit noise. Before anything is read.
     SourceError
         The data can be read only once. Before anything is read.
 
     Cost
     ----
-    Two passes over the data (four with persons); the noise of two releases by `Ladder`; of each row
-    three products with a (p, p) matrix.
+    Two passes over the data, three without an intercept (twice that with persons); the noise of two
+    releases by `Ladder`; of each row three products with a (p, p) matrix.
 
     Source
     ------
@@ -129,24 +150,25 @@ class ShapedLadder:
 
     @property
     def passes(self) -> int:
-        """The look and the release."""
-        return 2
+        """The look, counts without an intercept, and the release."""
+        return 3
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
-        if lattice.intercept_units == 0:
-            raise MechanismError(
-                "shaped-ladder takes rows about their mean, which only an intercept tells. Give "
-                "the schema an intercept (the default is 0.3), or choose ladder."
-            )
         # The map makes the intercept smaller, which must not change the kind of noise, nor make it
         # too large after the look: it is largest with the smallest of all.
-        alike = lattice.with_intercept(1)
+        alike = lattice.with_intercept(1) if lattice.intercept_units else lattice
         is_gaussian = by_budget(
             budget,
             lambda: self._laws(alike, budget, neighbors, is_gaussian=False),
             lambda: self._laws(alike, budget, neighbors, is_gaussian=True),
             lambda laws: laws.shaped.matrix.frobenius_squared,
         ).is_gaussian
+        if not lattice.intercept_units and not is_gaussian:
+            raise MechanismError(
+                "shaped-ladder with Laplace noise takes rows about their mean, which only an "
+                "intercept tells. Give the schema an intercept (the default is 0.3), or choose "
+                "ladder."
+            )
         return self._laws(lattice, budget, neighbors, is_gaussian=is_gaussian)
 
     def _laws(
@@ -160,10 +182,16 @@ class ShapedLadder:
         else:
             whole = pure_epsilon(self.name, budget)
             spending = partial(one.laplace, lattice, guarantee)
+        centred = lattice.intercept_units > 0
+        counting = Fraction(0) if centred else COUNT_SHARE * whole
         looking = exact(self.look_share) * whole
-        left = whole - looking
+        left = whole - looking - counting
         look, shaped, plain = spending(looking), spending(left, short=True), spending(left)
-        return Calibration(guarantee, look, shaped, plain, is_gaussian)
+        if centred or not is_gaussian:
+            return Calibration(guarantee, look, shaped, plain, is_gaussian)
+        counts = count_law(lattice, counting / guarantee.neighbors.sides, extra)
+        pooled = spending(whole - counting)
+        return Calibration(guarantee, look, shaped, plain, is_gaussian, counts, pooled)
 
     def __call__(
         self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
@@ -173,13 +201,36 @@ class ShapedLadder:
         look = ladder.released(self, rows.schema, laws.look, rows.rung_moments, entropy)
         # Of the release's own stream, so that a seed repeats the map as well.
         shape = Shape.of(look, simulation_generator(int(entropy.words(1)[0])))
-        if shape is None:
-            return ladder.released(self, rows.schema, laws.plain, rows.rung_moments, entropy)
+        if shape is None or not self._pays(shape, rows, look, laws, entropy):
+            made = ladder.released(self, rows.schema, laws.plain, rows.rung_moments, entropy)
+            if laws.pooled is None:
+                return made
+            share = exact(self.look_share) / (1 - COUNT_SHARE)
+            return ladder.pooled(look, made, share, laws.pooled)
         lattice = shape.lattice(look.lattice)
         final = self.calibrate(lattice, budget, neighbors).shaped
         ask = partial(rows.rung_moments, lattice=lattice, transform=shape.map)
         made = ladder.released(self, rows.schema, final, ask, entropy)
-        return replace(made, linear_map=shape.map.matrix(), center=shape.map.center)
+        center = shape.map.center if lattice.intercept_units else None
+        return replace(made, linear_map=shape.map.matrix(), center=center)
+
+    def _pays(
+        self, shape: Shape, rows: Rows, look: Release, laws: Calibration, entropy: Entropy
+    ) -> bool:
+        """Whether the map is worth while: about a mean always, else by counts of mapped rows."""
+        if laws.counts is None:
+            return True
+        squared: Vector = 2.0 ** -np.arange(HALVINGS, -1.0, -1.0)
+        noise = laws.counts.samples(len(squared), entropy)
+        edges = shape.longest * np.sqrt(squared[:-1])
+        counted = rows.norm_counts(edges, radius=shape.longest, transform=shape.map)
+        counts = significant(counted + noise, laws.counts)
+        lattice = shape.lattice(look.lattice)
+        rungs = np.array(laws.look.squared) / look.lattice.bound
+        traces = shape.longest**2 * counts @ shared_lengths(squared, rungs)
+        units = np.array([law.frobenius_squared for law in laws.look.rungs]) * lattice.step**4
+        noises = units * (rungs * lattice.bound / WHOLE) ** 2
+        return shape.left_of_noise(traces, noises, self.look_share) <= PAYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,12 +242,18 @@ class Shape:
     map : to rows about their mean, divided by the root of their spread in each direction.
     longest : what no image of a row is beyond.
     typical : root mean square of the images' lengths, as far as the look tells.
+    values : (p,) variances along the map's own directions times the number of rows, descending.
+    factors : (p,) by which the map stretches these directions, at least 1.
+    noise : norm of the noise in what the look shows.
 
     """
 
     map: LinearMap
     longest: float
     typical: float
+    values: Vector
+    factors: Vector
+    noise: float
 
     @classmethod
     def of(cls, look: Release, generator: np.random.Generator) -> Shape | None:
@@ -210,22 +267,50 @@ class Shape:
             return None
         moment, law = seen
         p, t = look.lattice.features, look.intercept()
-        deviation = math.sqrt(law.frobenius_squared) / law.dimension
-        count = look.row_count or max(float(moment[-1, -1]), SURE * deviation, t**2) / t**2
-        center = np.clip(moment[:p, -1] / (t * count), -1.0, 1.0)
-        centred = moment[:p, :p] - count * np.outer(center, center)
-        values, vectors = np.linalg.eigh(centred)
-        spread = np.maximum(values, 0.0) + SLACK * deviation * math.sqrt(law.dimension)
+        noise = math.sqrt(law.frobenius_squared)
+        deviation = noise / law.dimension
+        count, center = 1.0, None
+        if t:
+            count = look.row_count or max(float(moment[-1, -1]), SURE * deviation, t**2) / t**2
+            center = np.clip(moment[:p, -1] / (t * count), -1.0, 1.0)
+            moment = moment[:p, :p] - count * np.outer(center, center)
+        values, vectors = np.linalg.eigh(moment)
+        values = np.maximum(values, 0.0)
+        spread = values + SLACK * deviation * math.sqrt(law.dimension)
         factors = (spread / spread.max()) ** -POWER
         matrix = (vectors * factors) @ vectors.T
         radius = look.schema.effective_radius
-        shape = LinearMap.focused(matrix, longest_image(matrix, center, radius), center)
-        longest = longest_image(shape.matrix(), center, radius)
+        about = np.zeros(p) if center is None else center
+        shape = LinearMap.focused(matrix, longest_image(matrix, about, radius), center)
+        longest = longest_image(shape.matrix(), about, radius)
         typical = min(longest, math.sqrt(float(spread @ factors**2) / count))
-        return cls(shape, longest, typical)
+        return cls(shape, longest, typical, values[::-1], factors[::-1], noise)
 
     def lattice(self, plain: Lattice) -> Lattice:
         """That of the images: the intercept is to their size what it is to that of the rows."""
-        units = max(1, round(plain.intercept_units * self.typical / self.longest))
         mapped = replace(plain, radius=self.longest)
+        if not plain.intercept_units:
+            return mapped
+        units = max(1, round(plain.intercept_units * self.typical / self.longest))
         return mapped.with_intercept(units)
+
+    def left_of_noise(self, traces: Vector, noises: Vector, share: float) -> float:
+        """What a map is expected to leave of the noise that denoising can't tell from the matrix.
+
+        Of a release that spends what the look does, which is `share` of the budget.
+
+        Parameters
+        ----------
+        traces, noises : (K,) of mapped rows on the rungs: their traces, and squared norms of noise.
+
+        """
+        images = self.values * self.factors**2
+        hidden = self.values < 2 * self.noise * math.sqrt(share / len(images))
+        if hidden.all() or not traces.any():
+            return math.inf
+        mapped = noise_left(traces, noises, float(np.sum(images**2) / np.sum(images) ** 2))
+        back = self.factors**-2.0
+        # Noise between two directions in which nothing shows is taken away with a map or without.
+        kept = back.sum() ** 2 - back[hidden].sum() ** 2
+        before = len(images) ** 2 - hidden.sum() ** 2
+        return mapped / self.noise * math.sqrt(kept / before)
