@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -20,7 +21,7 @@ from dpcov.entropy import Entropy, simulation_generator
 from dpcov.errors import MechanismError, ReleaseError
 from dpcov.mechanisms import Gaussian, Ladder
 from dpcov.mechanisms.additive import coarse, shift_for
-from dpcov.mechanisms.ladder import Calibration, summed
+from dpcov.mechanisms.ladder import Calibration, released, summed
 from dpcov.moment import UNITS_PER_RADIUS, Lattice
 from dpcov.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, PureDP, Unit, gaussian_mu
 from dpcov.releases import Release
@@ -548,6 +549,57 @@ def test_the_public_gate_spends_all_on_the_trace() -> None:
     assert made.trace_noise is not None
     alone = Ladder().calibrate(made.lattice, PureDP(0.1), Neighbors.REPLACE_ONE).trace_alone
     assert made.trace_noise == alone
+
+
+def few_rows(times: float, columns: int = 8) -> tuple[Any, int]:
+    """Rows in the unit ball, so few that they rise above noise by no more than so many times."""
+    lattice = Lattice(columns, 1.0)
+    law = Ladder().calibrate(lattice, PureDP(1.0), Neighbors.REPLACE_ONE).matrix
+    count = math.ceil(times * law.detectable / lattice.bound)
+    rows = np.random.default_rng(0).standard_normal((count, columns)) * np.linspace(2, 1, columns)
+    names = tuple(f"x{j}" for j in range(columns))
+    schema = Schema.from_bounds(-1.0, 1.0, names, radius=1.0, intercept=0.0)
+    return open_rows(rows / np.linalg.norm(rows, axis=1).max(), schema), count
+
+
+def test_a_known_number_of_rows_that_rises_less_than_three_times_above_noise_gives_a_trace() -> (
+    None
+):
+    for times, alone in ((2.9, True), (3.1, False)):
+        rows, count = few_rows(times)
+        made = Ladder()(
+            rows,
+            budget=PureDP(1.0),
+            neighbors=Neighbors.REPLACE_ONE,
+            entropy=Entropy.seeded(1),
+        )
+        assert made.unit_count == count
+        assert (made.published is None) == alone
+    other = Ladder()(
+        few_rows(0.5)[0],
+        budget=PureDP(1.0),
+        neighbors=Neighbors.ADD_REMOVE,
+        entropy=Entropy.seeded(1),
+    )
+    assert other.published is not None  # the number of rows is private
+
+
+def test_such_a_trace_is_nearer_than_moments_are() -> None:
+    """Against those of the same rows with the gate as it would be without a margin."""
+    rows, _ = few_rows(2.0)
+    truth = rows.second_moments()[0].units.astype(float) * rows.lattice().step ** 2
+    laws = Ladder().calibrate(rows.lattice(), PureDP(1.0), Neighbors.REPLACE_ONE)
+
+    def error(margin: float) -> float:
+        found = []
+        for seed in range(20):
+            entropy = Entropy.seeded(seed)
+            made = released(Ladder(), rows.schema, laws, rows.rung_moments, entropy, margin)
+            estimate = denoise(made, generator=simulation_generator(seed)).second_moment()
+            found.append(np.linalg.norm(estimate - truth))
+        return float(np.mean(found))
+
+    assert error(3.0) < 0.9 * error(1.0)
 
 
 @pytest.mark.parametrize("neighbors", Neighbors)

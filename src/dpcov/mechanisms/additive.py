@@ -146,11 +146,16 @@ def published(
     )
 
 
-def nothing_can_show(lattice: Lattice, count: int | None, law: MatrixLaw) -> bool:
-    """The public gate: whether even `count` units, all along one direction, drown in the noise."""
+def nothing_can_show(
+    lattice: Lattice, count: int | None, law: MatrixLaw, margin: float = 1.0
+) -> bool:
+    """The public gate: whether `count` units, all along one direction, hardly rise above the noise.
+
+    By `margin` times what can be detected; not at all with 1.
+    """
     if count is None or lattice.dimension == 1:
         return False
-    return count * lattice.unit_bound < law.detectable
+    return count * lattice.unit_bound < margin * law.detectable
 
 
 def coarse(noisy: NDArray[np.object_], shift: int) -> NDArray[np.int64]:

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from dpcov.sources.rows import Rows
 
 SQUARED_SIDE = UNITS_PER_RADIUS**2
+# Where a known number of rows could rise above the noise by no more than this, if all were as long
+# as can be and along one direction, the trace alone is nearer than what a real table shows.
+MARGIN = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,15 +232,19 @@ def released(
     laws: Calibration,
     ask: Callable[[], RungMoments],
     entropy: Entropy,
+    margin: float = MARGIN,
 ) -> Release:
-    """Draw the noise, then `ask` for the moments by length of rows, and publish both together."""
+    """Draw the noise, then `ask` for the moments by length of rows, and publish both together.
+
+    Or the trace alone, where the number of rows is public and below what `margin` asks for.
+    """
     noise = [law.sample(entropy) for law in laws.rungs]
     of_trace, of_trace_alone = laws.trace.sample(entropy), laws.trace_alone.sample(entropy)
     found = ask()
     replaced = laws.guarantee.neighbors == Neighbors.REPLACE_ONE
     count = found.unit_count if replaced else None
     shift = additive.shift_for(min(law.spread for law in laws.rungs))
-    gated = additive.nothing_can_show(found.lattice, count, laws.matrix)
+    gated = additive.nothing_can_show(found.lattice, count, laws.matrix, margin)
     noisy = None
     if not gated:
         noisy = np.stack(

@@ -198,7 +198,7 @@ class ShapedLadder:
     ) -> Release:
         rows.require_rereadable()
         laws = self.calibrate(rows.lattice(), budget, neighbors)
-        look = ladder.released(self, rows.schema, laws.look, rows.rung_moments, entropy)
+        look = ladder.released(self, rows.schema, laws.look, rows.rung_moments, entropy, margin=1.0)
         # Of the release's own stream, so that a seed repeats the map as well.
         shape = Shape.of(look, simulation_generator(int(entropy.words(1)[0])))
         if shape is None or not self._pays(shape, rows, look, laws, entropy):
