@@ -96,6 +96,14 @@ def test_noise_that_is_not_gaussian_is_refused_before_anything_is_read() -> None
         made_of(door(falling(9)), budget=ApproxDP(8.0, 1e-12))
 
 
+@pytest.mark.parametrize("share", [0.98, 0.99])
+def test_a_look_that_leaves_nothing_to_release_is_refused(share: float) -> None:
+    with pytest.raises(MechanismError, match=r"look_share.*0\.98"):
+        ShapedLadder(look_share=share).calibrate(LATTICES[0], ZCDP(1.0), ADD)
+    ShapedLadder(look_share=0.97).calibrate(LATTICES[0], ZCDP(1.0), ADD)
+    ShapedLadder(look_share=share).calibrate(Lattice(3, 1.0, 0.3), ZCDP(1.0), ADD)
+
+
 @pytest.mark.parametrize("neighbors", Neighbors)
 def test_rows_are_mapped_where_that_pays_and_nowhere_else(neighbors: Neighbors) -> None:
     def is_mapped(rows: Any) -> bool:

@@ -19,7 +19,7 @@ from dpcov.mechanisms import gaussian, ladder, spectral
 from dpcov.mechanisms.pure import by_budget, pure_epsilon
 from dpcov.mechanisms.radius import count_law, significant
 from dpcov.privacy import Guarantee, Neighbors, exact
-from dpcov.rungs import WHOLE, shared_lengths
+from dpcov.rungs import shared_lengths
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -186,6 +186,11 @@ class ShapedLadder:
         counting = Fraction(0) if centred else COUNT_SHARE * whole
         looking = exact(self.look_share) * whole
         left = whole - looking - counting
+        if left <= 0:
+            raise MechanismError(
+                "look_share leaves nothing to release: without an intercept it must be below "
+                f"{float(1 - COUNT_SHARE)}."
+            )
         look, shaped, plain = spending(looking), spending(left, short=True), spending(left)
         if centred or not is_gaussian:
             return Calibration(guarantee, look, shaped, plain, is_gaussian)
@@ -225,11 +230,11 @@ class ShapedLadder:
         edges = shape.longest * np.sqrt(squared[:-1])
         counted = rows.norm_counts(edges, radius=shape.longest, transform=shape.map)
         counts = significant(counted + noise, laws.counts)
-        lattice = shape.lattice(look.lattice)
         rungs = np.array(laws.look.squared) / look.lattice.bound
         traces = shape.longest**2 * counts @ shared_lengths(squared, rungs)
-        units = np.array([law.frobenius_squared for law in laws.look.rungs]) * lattice.step**4
-        noises = units * (rungs * lattice.bound / WHOLE) ** 2
+        law = laws.look.matrix.rescaled(shape.lattice(look.lattice).step ** 2)
+        parts = zip(law.weights, law.terms, strict=True)
+        noises = np.array([weight**2 * term.frobenius_squared for weight, term in parts])
         return shape.left_of_noise(traces, noises, self.look_share) <= PAYS
 
 
