@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 SQUARED_SIDE = UNITS_PER_RADIUS**2
 # Where a known number of rows could rise above the noise by no more than this, if all were as long
 # as can be and along one direction, the trace alone is nearer than what a real table shows.
-MARGIN = 3.0
+MARGIN = 2.0
 
 
 @dataclass(frozen=True, slots=True)

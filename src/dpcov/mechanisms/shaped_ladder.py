@@ -38,7 +38,7 @@ SLACK = 4.0  # of the noise in the look, which a direction's variance is never t
 POWER = 0.25  # of a direction's variance, by which it is divided
 SURE = 2.0  # standard deviations of its noise that the number of rows is taken to be above
 PAYS = 0.8  # of the noise: rows without an intercept are mapped if no more is left of it
-COUNT_SHARE = Fraction(1, 50)  # of the budget, for counts of mapped rows by length
+COUNT_SHARE = Fraction(1, 200)  # of the budget, for counts of mapped rows by length
 HALVINGS = 8  # of the squared length, over which they are counted
 
 
@@ -85,7 +85,7 @@ class ShapedLadder:
     exact rationals: epsilon by basic composition, rho, and for (epsilon, delta) mu^2 / 2 = rho with
     variances 8 larger (`gaussian`).
 
-    Without an intercept there are counts between the two, with a fiftieth of the budget and the
+    Without an intercept there are counts between the two, with half a percent of the budget and the
     sensitivity that `mechanisms.radius` proves, and the noise is Gaussian: where rows are not
     mapped, the mean of look and release is published, with the noise that both budgets have.
 
@@ -311,7 +311,7 @@ class Shape:
         """
         images = self.values * self.factors**2
         hidden = self.values < 2 * self.noise * math.sqrt(share / len(images))
-        if hidden.all() or not traces.any():
+        if hidden.all() or traces.sum() < images.sum():  # or the noise of counts hides rows
             return math.inf
         mapped = noise_left(traces, noises, float(np.sum(images**2) / np.sum(images) ** 2))
         back = self.factors**-2.0
