@@ -562,9 +562,7 @@ def few_rows(times: float, columns: int = 8) -> tuple[Any, int]:
     return open_rows(rows / np.linalg.norm(rows, axis=1).max(), schema), count
 
 
-def test_a_known_number_of_rows_that_rises_less_than_twice_above_noise_gives_a_trace() -> (
-    None
-):
+def test_a_known_number_of_rows_that_rises_less_than_twice_above_noise_gives_a_trace() -> None:
     for times, alone in ((1.9, True), (2.1, False)):
         rows, count = few_rows(times)
         made = Ladder()(
