@@ -89,11 +89,11 @@ def choose(
         reason = f"for {goal}, rows are taken about private means"
         wanted.append(Choice(Standardized(shows=FEW_LONG_ROWS), reason))
     if rungs and lattice.dimension > 1 and 2 * of_levels < len(columns):
-        if rereadable and not indicators and lattice.intercept_units:
+        centred = lattice.intercept_units > 0
+        if rereadable and not indicators and (centred or lattice.features >= MANY_FEATURES):
             reason = "rows about private means get noise that is as small as they"
-            wanted.append(Choice(ShapedLadder(), reason))
-        elif rereadable and not indicators and lattice.features >= MANY_FEATURES:
-            reason = "directions get noise as small as their spread, where a look says so"
+            if not centred:
+                reason = "directions get noise as small as their spread, where a look says so"
             wanted.append(Choice(ShapedLadder(), reason))
         reason = "rows of different lengths get noise that is as small as they"
         wanted.append(Choice(Ladder(), reason))

@@ -93,15 +93,12 @@ def shared(
 def shared_lengths(squared: NDArray[np.float64], rungs: NDArray[np.float64]) -> NDArray[np.float64]:
     """(n, K) how rows of these squared lengths are shared out between `rungs`, descending.
 
-    Of a row the entries add up to its squared length.
+    Of a row the entries add up to its squared length; shares in a rung rise and fall linearly.
     """
-    parts = np.zeros((len(squared), len(rungs)))
-    for at, (upper, lower) in enumerate(itertools.pairwise((*rungs, 0.0))):
-        here = (squared > lower) & (squared <= upper)
-        parts[here, at] = upper * (squared[here] - lower) / (upper - lower)
-        if lower:
-            parts[here, at + 1] = lower * (upper - squared[here]) / (upper - lower)
-    return parts
+    knots = np.append(rungs, 0.0)[::-1]
+    hats = np.eye(len(knots))[:0:-1]
+    shares: NDArray[np.float64] = np.stack([np.interp(squared, knots, hat) for hat in hats], axis=1)
+    return shares * rungs
 
 
 def _part(
