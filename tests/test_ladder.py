@@ -33,6 +33,7 @@ from dpcov.sources import open_rows
 
 SIDE = UNITS_PER_RADIUS
 LATTICES = [Lattice(3, 1.0), Lattice(3, 1.0, 0.3), Lattice(3, 1.0, 0.6), Lattice(2, 5.0, 0.05)]
+LATTICES += [replace(LATTICES[3], second_rung=2**36), replace(LATTICES[0], second_rung=9 * 2**36)]
 
 
 def test_rungs_descend_by_quarters_from_the_longest_row_to_the_intercept() -> None:

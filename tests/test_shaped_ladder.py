@@ -28,15 +28,15 @@ from dpcov.moment import Lattice
 from dpcov.planning import choose
 from dpcov.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, Unit
 from dpcov.releases import Release
-from dpcov.rungs import RungMoments
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.rows import Rows
+from several_rows import OneAfterAnother
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
 LATTICES = [Lattice(3, 2.0, 0.3), Lattice(1, 1.0, 0.05), Lattice(4, 1.0, 0.6, Unit("id", 3))]
-SHARE = Fraction(7, 100)
+SHARE, COUNTS = Fraction(7, 100), Fraction(2, 100)
 
 
 def narrow(n: int = 4000, seed: int = 0) -> Any:
@@ -62,16 +62,18 @@ def test_look_and_release_are_ladders_whose_budgets_add_up(
     lattice: Lattice, neighbors: Neighbors
 ) -> None:
     pure = ShapedLadder().calibrate(lattice, PureDP(2.0), neighbors)
-    for share, part in ((SHARE, pure.look), (1 - SHARE, pure.plain)):
+    for share, part in ((SHARE, pure.look), (1 - SHARE, pure.unmapped.plain)):
         alone = Ladder().calibrate(lattice, PureDP(float(2 * share)), neighbors)
         assert part.rungs == alone.rungs
         assert (part.trace, part.trace_alone) == (alone.trace, alone.trace_alone)
     rho = ShapedLadder().calibrate(lattice, ZCDP(2.0), neighbors)
-    for share, part in ((SHARE, rho.look), (1 - SHARE, rho.plain)):
+    for share, part in ((SHARE, rho.look), (1 - SHARE, rho.unmapped.plain)):
         alone = Ladder().calibrate(lattice, ZCDP(float(2 * share)), neighbors)
         assert (part.rungs, part.trace) == (alone.rungs, alone.trace)
     whole = Ladder().calibrate(lattice, ZCDP(2.0), neighbors)
-    for look, plain, both in zip(rho.look.rungs, rho.plain.rungs, whole.rungs, strict=True):
+    for look, plain, both in zip(
+        rho.look.rungs, rho.unmapped.plain.rungs, whole.rungs, strict=True
+    ):
         assert 1 / look.variance + 1 / plain.variance == 1 / both.variance  # type: ignore[union-attr]
 
 
@@ -85,21 +87,32 @@ def test_of_mapped_rows_long_rungs_give_the_trace_its_share(
     assert pure.shaped == Ladder().laplace(lattice, guarantee, 2 * (1 - SHARE), short=True)
     guarantee = Guarantee(ZCDP(2.0), neighbors, lattice.unit)
     rho = ShapedLadder().calibrate(lattice, guarantee.budget, neighbors)
-    assert rho.shaped == Ladder().gaussian(lattice, guarantee, 2 * (1 - SHARE), 0, short=True)
-    assert (rho.shaped == rho.plain) == (neighbors == ADD)
+    left = 2 * (1 - SHARE - COUNTS)
+    assert rho.shaped == Ladder().gaussian(lattice, guarantee, left, 0, short=True)
+    plain = Ladder().gaussian(lattice, guarantee, left, 0)
+    assert (rho.shaped == plain) == (neighbors == ADD)
+    assert rho.counts is not None
+    counts = neighbors.sides * lattice.unit.max_rows**2 / (2 * rho.counts.variance)  # type: ignore[union-attr]
+    assert counts == 2 * COUNTS
 
 
-@given(st.floats(1e-3, 1e3), st.integers(1, 314_573), st.floats(0.05, 5.0), st.integers(1, 12))
+@given(
+    st.floats(1e-3, 1e3),
+    st.integers(1, 314_573),
+    st.none() | st.integers(2**32, 2**40),
+    st.floats(0.05, 5.0),
+    st.integers(1, 12),
+)
 def test_for_a_delta_the_kind_of_noise_is_that_of_the_look_whatever_the_map(
-    radius: float, units: int, epsilon: float, features: int
+    radius: float, units: int, second_rung: int | None, epsilon: float, features: int
 ) -> None:
     budget, plain = ApproxDP(epsilon, 1e-6), Lattice(features, 1.0, 0.3)
-    mapped = replace(plain, radius=radius).with_intercept(units)
+    mapped = replace(plain, radius=radius, second_rung=second_rung).with_intercept(units)
     assert mapped.intercept_units == units
     first = ShapedLadder().calibrate(plain, budget, ADD)
     second = ShapedLadder().calibrate(mapped, budget, ADD)
     assert first.is_gaussian == second.is_gaussian
-    for part in (first.look, first.plain, first.shaped, second.shaped):
+    for part in (first.look, first.unmapped.plain, first.shaped, second.shaped):
         assert isinstance(part.rungs[0], GaussianOrthogonal) == first.is_gaussian
 
 
@@ -176,33 +189,24 @@ def look_request() -> dict[str, Any]:
     return {"budget": ZCDP(0.5), "neighbors": ADD, "entropy": Entropy.seeded(3)}
 
 
-class Two(Rows):
-    """Tells of one table first, of another one after that; notes what it was asked."""
-
-    def __init__(self, first: Rows, second: Rows) -> None:
-        self.schema, self.progress = first.schema, None
-        self._doors = [first, second]
-        self.asked: list[dict[str, Any]] = []
-
-    def require_rereadable(self) -> None:
-        pass
-
-    def rung_moments(self, **asked: Any) -> RungMoments:
-        self.asked.append(asked)
-        return self._doors[len(self.asked) - 1].rung_moments(**asked)
-
-
-def test_the_map_depends_on_the_data_through_the_look_alone() -> None:
+@pytest.mark.parametrize("budget", [ZCDP(0.5), PureDP(2.0)], ids=str)
+def test_the_map_depends_on_the_data_through_the_look_alone(budget: Any) -> None:
     one, other = door(narrow()), door(narrow(seed=5) / 2)
-    same, changed, looked = Two(one, one), Two(one, other), Two(other, one)
-    made, after, before = made_of(same), made_of(changed), made_of(looked)
+    parts = 3 if isinstance(budget, ZCDP) else 2
+    same, changed, looked = (
+        OneAfterAnother(*doors)
+        for doors in ([one] * parts, [one] * (parts - 1) + [other], [other] + [one] * (parts - 1))
+    )
+    made, after, before = (made_of(rows, budget=budget) for rows in (same, changed, looked))
     assert np.array_equal(made.linear_map, after.linear_map)
     assert np.array_equal(made.center, after.center)  # type: ignore[arg-type]
     assert made.lattice == after.lattice
+    assert made.noise == after.noise
     assert not np.array_equal(made.published, after.published)  # type: ignore[arg-type]
     assert not np.array_equal(made.linear_map, before.linear_map)
-    assert [list(asked) for asked in same.asked] == [[], ["lattice", "transform"]]
-    assert ShapedLadder().passes == 1 + len(same.asked)  # counts are without an intercept alone
+    kinds = [kind for kind, _ in same.asked]
+    assert kinds == ["moments", *["counts"] * (parts - 2), "moments"]
+    assert ShapedLadder().passes == 3
 
 
 @pytest.mark.parametrize("neighbors", Neighbors)
@@ -302,11 +306,11 @@ def test_where_nothing_shows_rows_are_not_mapped() -> None:
     made = made_of(door(narrow(n=30)), budget=PureDP(0.01))
     assert made.linear_map is None
     laws = ShapedLadder().calibrate(made.lattice, PureDP(0.01), ADD)
-    assert made.noise == laws.plain.matrix
+    assert made.noise == laws.unmapped.plain.matrix
     few = made_of(door(narrow(n=30)), budget=PureDP(0.01), neighbors=SWAP)
     assert few.published is None
     swapped = ShapedLadder().calibrate(few.lattice, PureDP(0.01), SWAP)
-    assert few.trace_noise == swapped.plain.trace_alone
+    assert few.trace_noise == swapped.unmapped.plain.trace_alone
 
 
 @pytest.mark.parametrize("neighbors", Neighbors)

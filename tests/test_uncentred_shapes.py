@@ -26,14 +26,15 @@ from dpcov.moment import Lattice
 from dpcov.planning import choose
 from dpcov.privacy import ZCDP, ApproxDP, Budget, Neighbors, PureDP, Unit
 from dpcov.releases import Release
-from dpcov.rungs import RungMoments, rungs_of, shared, shared_lengths
+from dpcov.rungs import rungs_of, shared, shared_lengths
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.rows import Rows
+from several_rows import OneAfterAnother
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
 LATTICES = [Lattice(3, 2.0), Lattice(40, 1.0), Lattice(4, 1.0, unit=Unit("id", 3))]
-LOOK, COUNTS = Fraction(7, 100), Fraction(5, 1000)
+LOOK, COUNTS = Fraction(7, 100), Fraction(2, 100)
 COLUMNS = 40
 
 
@@ -87,17 +88,24 @@ def test_look_counts_and_release_add_up_to_the_budget(
     lattice: Lattice, neighbors: Neighbors
 ) -> None:
     laws = ShapedLadder().calibrate(lattice, ZCDP(2.0), neighbors)
-    for share, part in ((LOOK, laws.look), (1 - LOOK - COUNTS, laws.plain)):
-        for rung, whole in zip(
-            part.rungs, Ladder().calibrate(lattice, ZCDP(2.0), neighbors).rungs, strict=True
-        ):
-            assert rung.variance == whole.variance / share  # type: ignore[union-attr]
+    assert laws.rejected is not None
+    spendings = {
+        1 - LOOK: laws.unmapped.plain,
+        1: laws.unmapped.pooled,
+        1 - LOOK - COUNTS: laws.rejected.plain,
+        1 - COUNTS: laws.rejected.pooled,
+        LOOK: laws.look,
+    }
+    whole = Ladder().calibrate(lattice, ZCDP(2.0), neighbors)
+    for share, part in spendings.items():
+        assert part is not None
+        for rung, alone in zip(part.rungs, whole.rungs, strict=True):
+            assert rung.variance == alone.variance / share  # type: ignore[union-attr]
+    assert laws.unmapped.share == LOOK
+    assert laws.rejected.share == LOOK / (1 - COUNTS)
     assert laws.counts is not None
     spent = neighbors.sides * lattice.unit.max_rows**2 / (2 * laws.counts.variance)  # type: ignore[union-attr]
     assert spent == 2 * COUNTS
-    assert laws.pooled is not None
-    for one, other, both in zip(laws.look.rungs, laws.plain.rungs, laws.pooled.rungs, strict=True):
-        assert 1 / one.variance + 1 / other.variance == 1 / both.variance  # type: ignore[union-attr]
 
 
 def test_noise_that_is_not_gaussian_is_refused_before_anything_is_read() -> None:
@@ -107,12 +115,13 @@ def test_noise_that_is_not_gaussian_is_refused_before_anything_is_read() -> None
         made_of(door(falling(9)), budget=ApproxDP(8.0, 1e-12))
 
 
-@pytest.mark.parametrize("share", [0.995, 0.999])
+@pytest.mark.parametrize("share", [0.98, 0.999])
 def test_a_look_that_leaves_nothing_to_release_is_refused(share: float) -> None:
-    with pytest.raises(MechanismError, match=r"look_share.*0\.995"):
-        ShapedLadder(look_share=share).calibrate(LATTICES[0], ZCDP(1.0), ADD)
+    for lattice in (LATTICES[0], Lattice(3, 1.0, 0.3)):
+        with pytest.raises(MechanismError, match=r"look_share.*0\.98"):
+            ShapedLadder(look_share=share).calibrate(lattice, ZCDP(1.0), ADD)
     ShapedLadder(look_share=0.97).calibrate(LATTICES[0], ZCDP(1.0), ADD)
-    ShapedLadder(look_share=share).calibrate(Lattice(3, 1.0, 0.3), ZCDP(1.0), ADD)
+    ShapedLadder(look_share=share).calibrate(Lattice(3, 1.0, 0.3), PureDP(1.0), ADD)
 
 
 @pytest.mark.parametrize("neighbors", Neighbors)
@@ -152,29 +161,13 @@ def test_directions_of_different_spread_get_less_noise(neighbors: Neighbors) -> 
     assert error_of(ShapedLadder(), *asked) < 0.8 * error_of(Ladder(), *asked)
 
 
-class Three(Rows):
-    """Answers the look, the counts and the release from one table each; notes what it was asked."""
-
-    def __init__(self, *doors: Rows) -> None:
-        self.schema, self.progress = doors[0].schema, None
-        self._doors = doors
-        self.asked: list[tuple[str, Any]] = []
-
-    def require_rereadable(self) -> None:
-        pass
-
-    def rung_moments(self, **asked: Any) -> RungMoments:
-        self.asked.append(("moments", asked))
-        return self._doors[len(self.asked) - 1].rung_moments(**asked)
-
-    def norm_counts(self, edges: Any, **asked: Any) -> Any:
-        self.asked.append(("counts", asked))
-        return self._doors[len(self.asked) - 1].norm_counts(edges, **asked)
-
-
 def test_the_map_depends_on_the_data_through_the_look_alone() -> None:
     one, other = door(falling()), door(falling(seed=5) / 2)
-    doors = [Three(one, one, one), Three(one, one, other), Three(other, one, one)]
+    doors = [
+        OneAfterAnother(one, one, one),
+        OneAfterAnother(one, one, other),
+        OneAfterAnother(other, one, one),
+    ]
     made, after, before = (made_of(found) for found in doors)
     assert made.linear_map is not None
     assert made.center is None
@@ -188,8 +181,8 @@ def test_the_map_depends_on_the_data_through_the_look_alone() -> None:
 
 def test_whether_to_map_depends_on_the_counts() -> None:
     one, hardly = door(falling()), door(falling(n=1))
-    assert made_of(Three(one, one, one)).linear_map is not None
-    assert made_of(Three(one, hardly, one)).linear_map is None
+    assert made_of(OneAfterAnother(one, one, one)).linear_map is not None
+    assert made_of(OneAfterAnother(one, hardly, one)).linear_map is None
 
 
 @pytest.mark.parametrize("neighbors", Neighbors)
@@ -198,7 +191,8 @@ def test_where_nothing_is_mapped_look_and_release_are_published_together(
 ) -> None:
     """With the noise of both, which is told apart from that of the release alone."""
     rows, budget = door(flat(500)), ZCDP(2.0)
-    laws = ShapedLadder().calibrate(rows.lattice(), budget, neighbors)
+    laws = ShapedLadder().calibrate(rows.lattice(), budget, neighbors).rejected
+    assert laws is not None
     exact = rows.rung_moments()
     ratios, alone, traces = [], [], []
     assert laws.pooled is not None
@@ -253,6 +247,19 @@ def test_means_of_two_releases_are_means_of_what_they_hold(
     assert np.abs(apart.astype(float)).max() <= 2.0**both.shift
     trace = sum(w * one.published_trace for w, one in zip(weights, found, strict=True))  # type: ignore[operator]
     assert abs(both.published_trace - trace) <= 1
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+def test_where_the_look_shows_no_direction_nothing_is_spent_on_counts(
+    neighbors: Neighbors,
+) -> None:
+    one, budget = door(flat(500)), ZCDP(0.02)
+    rows = OneAfterAnother(one, one)
+    made = made_of(rows, budget=budget, neighbors=neighbors)
+    laws = ShapedLadder().calibrate(one.lattice(), budget, neighbors).unmapped
+    assert laws.pooled is not None
+    assert made.noise == laws.pooled.matrix
+    assert [kind for kind, _ in rows.asked] == ["moments", "moments"]
 
 
 def test_where_one_of_two_says_nothing_the_other_is_published() -> None:

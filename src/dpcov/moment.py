@@ -37,12 +37,16 @@ class Lattice:
     with trace at most k B^2, where k = `unit.max_rows` (1 for rows); one of them is 0 under
     add/remove. All sensitivities below are exact integers in squared lattice units
     (docs/proofs/release.md 5).
+
+    For moments by length of rows `second_rung` is the squared length of the second rung, in squared
+    lattice units; by default a quarter of B^2 (`dpcov.rungs`).
     """
 
     features: int
     radius: float
     intercept: float = 0.0
     unit: Unit = ROW
+    second_rung: int | None = None
 
     @classmethod
     def of(

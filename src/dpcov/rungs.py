@@ -37,13 +37,15 @@ TRACE_BITS = 32
 def rungs_of(lattice: Lattice) -> tuple[int, ...]:
     """Squared lengths of the rungs, descending from the longest row's, in squared lattice units.
 
-    Each is a quarter of the one before. The last is that of the intercept alone, which all rows
-    have (but for weights below 1); without one, the fourth.
+    Each is a quarter of the one before, the second what the lattice says. The last is that of the
+    intercept alone, which all rows have (but for weights below 1); without one, the fourth.
     """
     rungs, constant = [lattice.bound], lattice.intercept_units**2
     most = MOST_RUNGS - 1 if constant else WITHOUT_INTERCEPT
-    while len(rungs) < most and rungs[-1] // RATIO > APART * constant:
-        rungs.append(rungs[-1] // RATIO)
+    following = lattice.second_rung or lattice.bound // RATIO
+    while len(rungs) < most and following > APART * constant:
+        rungs.append(following)
+        following //= RATIO
     return (*rungs, constant) if constant else tuple(rungs)
 
 

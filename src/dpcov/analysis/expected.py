@@ -11,8 +11,7 @@ import numpy as np
 from dpcov.denoise import Method, denoise
 from dpcov.denoise.rungs import parts_of, split
 from dpcov.entropy import simulation_generator
-from dpcov.mechanisms.ladder import summed
-from dpcov.rungs import rungs_of
+from dpcov.mechanisms.ladder import squared_of, summed
 from dpcov.samplers.weighted import WeightedSum
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def _again(
         pieces = zip(parts, release.noise.weights, release.noise.terms, strict=True)
         noisy = [part / weight + law.simulate(generator) for part, weight, law in pieces]
         rungs = np.rint(np.array(noisy) * step).astype(np.int64)
-        again = replace(again, rungs=rungs, published=summed(rungs, rungs_of(release.lattice)))
+        again = replace(again, rungs=rungs, published=summed(rungs, squared_of(release.noise)))
     else:
         drawn = (units + release.noise.simulate(generator)) * step
         again = replace(again, published=np.rint(drawn).astype(np.int64))

@@ -102,10 +102,14 @@ def noise_left(traces: Vector, noises: Vector, theta: float) -> float:
     All share directions alike, and <S_j, S_k> is `theta` of both traces; or none, as where each row
     has a 1 in one column, and rows of rare columns are long. `noises` are the D_k.
     """
-    apart = float(np.sqrt(np.sum(traces**2 * noises / (traces**2 + noises))))
     weights = np.linalg.solve(theta * np.outer(traces, traces) + np.diag(noises), traces)
     weights = weights * (traces.sum() / (weights @ traces))
-    return max(apart, float(np.sqrt(weights**2 @ noises)))
+    return max(noise_left_apart(traces, noises), float(np.sqrt(weights**2 @ noises)))
+
+
+def noise_left_apart(traces: Vector, noises: Vector) -> float:
+    """The same where no two parts share directions: each is shrunk by itself."""
+    return float(np.sqrt(np.sum(traces**2 * noises / (traces**2 + noises))))
 
 
 def parts_of(

@@ -255,7 +255,7 @@ def released(
         )
     return Release(
         schema=schema,
-        lattice=found.lattice,
+        lattice=replace(found.lattice, second_rung=None),  # the noise has the weights of rungs
         guarantee=laws.guarantee,
         mechanism=mechanism.name,
         parameters=asdict(mechanism),  # type: ignore[call-overload]
@@ -291,6 +291,11 @@ def pooled(first: Release, second: Release, share: Fraction, laws: Calibration) 
         published_trace=of_second + round(share * (trace - of_second)),
         rungs=rungs,
     )
+
+
+def squared_of(law: WeightedSum) -> tuple[int, ...]:
+    """Squared lengths of the rungs whose noise, put together, is of this law."""
+    return tuple(round(weight * WHOLE) for weight in law.weights)
 
 
 def summed(rungs: NDArray[np.int64], squared: tuple[int, ...]) -> NDArray[np.int64]:

@@ -17,9 +17,10 @@ from dpcov.errors import MechanismError
 from dpcov.linear_map import LinearMap, longest_image
 from dpcov.mechanisms import gaussian, ladder, spectral
 from dpcov.mechanisms.pure import by_budget, pure_epsilon
-from dpcov.mechanisms.radius import count_law, significant
+from dpcov.mechanisms.radius import count_law
+from dpcov.mechanisms.row_lengths import RowLengths
 from dpcov.privacy import Guarantee, Neighbors, exact
-from dpcov.rungs import shared_lengths
+from dpcov.rungs import WHOLE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,27 +39,39 @@ SLACK = 4.0  # of the noise in the look, which a direction's variance is never t
 POWER = 0.25  # of a direction's variance, by which it is divided
 SURE = 2.0  # standard deviations of its noise that the number of rows is taken to be above
 PAYS = 0.8  # of the noise: rows without an intercept are mapped if no more is left of it
-COUNT_SHARE = Fraction(1, 200)  # of the budget, for counts of mapped rows by length
-HALVINGS = 8  # of the squared length, over which they are counted
+SEEN = 0.9  # of what the look shows of mapped rows, that counts must account for
+COUNT_SHARE = Fraction(1, 50)  # of the budget, for counts of mapped rows by length
+
+
+@dataclass(frozen=True, slots=True)
+class Unmapped:
+    """Laws of a release of rows as they are, and of its mean with the look if there is one.
+
+    `share` is the look's of what both spend.
+    """
+
+    plain: ladder.Calibration
+    pooled: ladder.Calibration | None = None
+    share: Fraction = Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """Public outcome of calibrating `ShapedLadder`.
 
-    `look` are the laws of the look, `shaped` those of the release, and `plain` without a map;
-    `is_gaussian` tells which kind of noise all have, which is the same for any shape. Without an
-    intercept, `counts` is the law of counts of mapped rows by length, and `pooled` are those of
-    look and plain release together.
+    `look` are the laws of the look, `shaped` those of the release, and `unmapped` where the look
+    tells no map; `is_gaussian` tells which kind of noise all have, which is the same for any shape.
+    If it is Gaussian, `counts` is the law of counts of mapped rows by length; without an intercept
+    `rejected` are the laws where they tell that a map would not pay.
     """
 
     guarantee: Guarantee
     look: ladder.Calibration
     shaped: ladder.Calibration
-    plain: ladder.Calibration
+    unmapped: Unmapped
     is_gaussian: bool
     counts: ScalarLaw | None = None
-    pooled: ladder.Calibration | None = None
+    rejected: Unmapped | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +81,8 @@ class ShapedLadder:
     For tables whose values fill a small part of their bounds, lie far from the midpoints, or have
     columns of very different sizes: about their mean such rows are much shorter, and each direction
     gets noise that is as small as its spread. No row is clipped. Without an intercept rows are not
-    centred, and mapped only where counts of mapped rows by length say that it pays.
+    centred, and mapped only where counts of mapped rows by length say that it pays. With Gaussian
+    noise such counts, for 2 % of the budget, also say where the second rung is best.
 
     Guarantee
     ---------
@@ -85,9 +99,10 @@ class ShapedLadder:
     exact rationals: epsilon by basic composition, rho, and for (epsilon, delta) mu^2 / 2 = rho with
     variances 8 larger (`gaussian`).
 
-    Without an intercept there are counts between the two, with half a percent of the budget and the
-    sensitivity that `mechanisms.radius` proves, and the noise is Gaussian: where rows are not
-    mapped, the mean of look and release is published, with the noise that both budgets have.
+    With Gaussian noise there are counts between the two, with 2 % of the budget and the sensitivity
+    that `mechanisms.radius` proves; rungs, and whether to map, depend on look and counts alone.
+    Without an intercept the noise is Gaussian: where rows are not mapped, the mean of look and
+    release is published, with the noise that both budgets have.
 
     Not protected
     -------------
@@ -118,7 +133,7 @@ class ShapedLadder:
 
     Cost
     ----
-    Two passes over the data, three without an intercept (twice that with persons); the noise of two
+    Two passes over the data, three with Gaussian noise (twice that with persons); the noise of two
     releases by `Ladder`; of each row three products with a (p, p) matrix.
 
     Source
@@ -133,7 +148,7 @@ class ShapedLadder:
     >>> lattice = Lattice(4, 2.0, intercept=0.3)
     >>> laws = ShapedLadder(look_share=0.1).calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)
     >>> [round(float(both.rungs[-1].variance) / 2**80, 2) for both in (laws.look, laws.shaped)]
-    [10.01, 1.11]
+    [10.01, 1.14]
 
     """
 
@@ -150,13 +165,14 @@ class ShapedLadder:
 
     @property
     def passes(self) -> int:
-        """The look, counts without an intercept, and the release."""
+        """The look, counts where the noise is Gaussian, and the release."""
         return 3
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
         # The map makes the intercept smaller, which must not change the kind of noise, nor make it
         # too large after the look: it is largest with the smallest of all.
-        alike = lattice.with_intercept(1) if lattice.intercept_units else lattice
+        alike = replace(lattice, second_rung=None)
+        alike = alike.with_intercept(1) if lattice.intercept_units else alike
         is_gaussian = by_budget(
             budget,
             lambda: self._laws(alike, budget, neighbors, is_gaussian=False),
@@ -182,21 +198,25 @@ class ShapedLadder:
         else:
             whole = pure_epsilon(self.name, budget)
             spending = partial(one.laplace, lattice, guarantee)
-        centred = lattice.intercept_units > 0
-        counting = Fraction(0) if centred else COUNT_SHARE * whole
+        counting = COUNT_SHARE * whole if is_gaussian else Fraction(0)
         looking = exact(self.look_share) * whole
         left = whole - looking - counting
         if left <= 0:
             raise MechanismError(
-                "look_share leaves nothing to release: without an intercept it must be below "
+                "look_share leaves nothing to release: with Gaussian noise it must be below "
                 f"{float(1 - COUNT_SHARE)}."
             )
-        look, shaped, plain = spending(looking), spending(left, short=True), spending(left)
-        if centred or not is_gaussian:
-            return Calibration(guarantee, look, shaped, plain, is_gaussian)
-        counts = count_law(lattice, counting / guarantee.neighbors.sides, extra)
-        pooled = spending(whole - counting)
-        return Calibration(guarantee, look, shaped, plain, is_gaussian, counts, pooled)
+        look, shaped = spending(looking), spending(left, short=True)
+        unmapped = Unmapped(spending(whole - looking))
+        if not is_gaussian:
+            return Calibration(guarantee, look, shaped, unmapped, is_gaussian)
+        counts, rejected = count_law(lattice, counting / guarantee.neighbors.sides, extra), None
+        if not lattice.intercept_units:
+            unmapped, rejected = (
+                Unmapped(spending(both - looking), spending(both), looking / both)
+                for both in (whole, whole - counting)
+            )
+        return Calibration(guarantee, look, shaped, unmapped, is_gaussian, counts, rejected)
 
     def __call__(
         self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
@@ -206,36 +226,41 @@ class ShapedLadder:
         look = ladder.released(self, rows.schema, laws.look, rows.rung_moments, entropy, margin=1.0)
         # Of the release's own stream, so that a seed repeats the map as well.
         shape = Shape.of(look, simulation_generator(int(entropy.words(1)[0])))
-        if shape is None or not self._pays(shape, rows, look, laws, entropy):
-            made = ladder.released(self, rows.schema, laws.plain, rows.rung_moments, entropy)
-            if laws.pooled is None:
-                return made
-            share = exact(self.look_share) / (1 - COUNT_SHARE)
-            return ladder.pooled(look, made, share, laws.pooled)
+        if shape is None or (laws.rejected is not None and shape.hidden(self.look_share).all()):
+            return self._as_they_are(rows, look, laws.unmapped, entropy)
         lattice = shape.lattice(look.lattice)
+        if laws.counts is not None:
+            lengths = RowLengths.counted(rows, lattice, shape.map, laws.counts, entropy)
+            second = lengths.best_second(_first_noise(laws.shaped))
+            if laws.rejected is not None and not self._pays(shape, lengths, second, laws):
+                return self._as_they_are(rows, look, laws.rejected, entropy)
+            lattice = replace(lattice, second_rung=second)
         final = self.calibrate(lattice, budget, neighbors).shaped
         ask = partial(rows.rung_moments, lattice=lattice, transform=shape.map)
         made = ladder.released(self, rows.schema, final, ask, entropy)
         center = shape.map.center if lattice.intercept_units else None
         return replace(made, linear_map=shape.map.matrix(), center=center)
 
+    def _as_they_are(self, rows: Rows, look: Release, laws: Unmapped, entropy: Entropy) -> Release:
+        """Without a map, and together with the look where noise allows it."""
+        made = ladder.released(self, rows.schema, laws.plain, rows.rung_moments, entropy)
+        if laws.pooled is None:
+            return made
+        return ladder.pooled(look, made, laws.share, laws.pooled)
+
     def _pays(
-        self, shape: Shape, rows: Rows, look: Release, laws: Calibration, entropy: Entropy
+        self, shape: Shape, lengths: RowLengths, second: int | None, laws: Calibration
     ) -> bool:
-        """Whether the map is worth while: about a mean always, else by counts of mapped rows."""
-        if laws.counts is None:
-            return True
-        squared: Vector = 2.0 ** -np.arange(HALVINGS, -1.0, -1.0)
-        noise = laws.counts.samples(len(squared), entropy)
-        edges = shape.longest * np.sqrt(squared[:-1])
-        counted = rows.norm_counts(edges, radius=shape.longest, transform=shape.map)
-        counts = significant(counted + noise, laws.counts)
-        rungs = np.array(laws.look.squared) / look.lattice.bound
-        traces = shape.longest**2 * counts @ shared_lengths(squared, rungs)
-        law = laws.look.matrix.rescaled(shape.lattice(look.lattice).step ** 2)
-        parts = zip(law.weights, law.terms, strict=True)
-        noises = np.array([weight**2 * term.frobenius_squared for weight, term in parts])
-        return shape.left_of_noise(traces, noises, self.look_share) <= PAYS
+        """Whether counts say that so little of the noise is left that the map is worth while."""
+        traces, rungs = lengths.on_rungs(second)
+        noises = (_first_noise(laws.look) * rungs) ** 2
+        unit = lengths.lattice.bound * lengths.lattice.step**2
+        return shape.left_of_noise(unit * traces, unit**2 * noises, self.look_share) <= PAYS
+
+
+def _first_noise(laws: ladder.Calibration) -> float:
+    """Norm of the noise in the moment of the longest rows, as a share of the lattice's bound."""
+    return math.sqrt(laws.rungs[0].frobenius_squared) / WHOLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +324,10 @@ class Shape:
         units = max(1, round(plain.intercept_units * self.typical / self.longest))
         return mapped.with_intercept(units)
 
+    def hidden(self, share: float) -> NDArray[np.bool_]:
+        """(p,) where a release that spends what the look does, `share`, would show nothing."""
+        return self.values < 2 * self.noise * math.sqrt(share / len(self.values))
+
     def left_of_noise(self, traces: Vector, noises: Vector, share: float) -> float:
         """What a map is expected to leave of the noise that denoising can't tell from the matrix.
 
@@ -309,9 +338,8 @@ class Shape:
         traces, noises : (K,) of mapped rows on the rungs: their traces, and squared norms of noise.
 
         """
-        images = self.values * self.factors**2
-        hidden = self.values < 2 * self.noise * math.sqrt(share / len(images))
-        if hidden.all() or traces.sum() < images.sum():  # or the noise of counts hides rows
+        images, hidden = self.values * self.factors**2, self.hidden(share)
+        if hidden.all() or traces.sum() < SEEN * images.sum():  # or the noise of counts hides rows
             return math.inf
         mapped = noise_left(traces, noises, float(np.sum(images**2) / np.sum(images) ** 2))
         back = self.factors**-2.0
