@@ -116,9 +116,14 @@ def test_for_a_delta_the_kind_of_noise_is_that_of_the_look_whatever_the_map(
         assert isinstance(part.rungs[0], GaussianOrthogonal) == first.is_gaussian
 
 
-@given(st.floats(-12, -1), st.booleans(), st.integers(1, 314_573))
+@given(
+    st.floats(-12, -1),
+    st.booleans(),
+    st.integers(1, 314_573),
+    st.none() | st.integers(2**32, 2**40),
+)
 def test_what_is_calibrated_before_the_look_can_be_drawn_after_it(
-    size: float, pure: bool, units: int
+    size: float, pure: bool, units: int, second_rung: int | None
 ) -> None:
     budget: Any = PureDP(10.0**size) if pure else ZCDP(10.0 ** (2 * size))
     plain = Lattice(5, 1.0, 0.3)
@@ -127,7 +132,8 @@ def test_what_is_calibrated_before_the_look_can_be_drawn_after_it(
             ShapedLadder().calibrate(plain, budget, neighbors)
         except MechanismError:
             continue
-        ShapedLadder().calibrate(plain.with_intercept(units), budget, neighbors)
+        mapped = replace(plain, second_rung=second_rung).with_intercept(units)
+        ShapedLadder().calibrate(mapped, budget, neighbors)
 
 
 def test_both_kinds_of_noise_occur_for_a_delta() -> None:
