@@ -225,10 +225,6 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_row_lengths.py",
         *BATTERY,
     ),
-    "src/dpcov/mechanisms/row_lengths.py": (
-        "tests/test_row_lengths.py",
-        "tests/test_uncentred_shapes.py",
-    ),
     "src/dpcov/rungs.py": (
         "tests/test_row_lengths.py::test_rungs_fall_by_four_from_the_second_on",
         "tests/test_uncentred_shapes.py::test_lengths_are_shared_out_as_rows_are",
