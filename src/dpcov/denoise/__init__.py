@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from dpcov.denoise.leading import given_back
 from dpcov.denoise.projection import project
 from dpcov.denoise.rungs import Combined, combiner, parts_of
 from dpcov.denoise.shrinkage import james_stein, nothing_shows, shrink
@@ -126,14 +127,15 @@ def _of_rungs(
     """The same from moments by length of rows, before levels are looked at, and its noisy start.
 
     The first is None where nothing shows; all is None where there are no such moments. They are put
-    together for the noise as it is, then for what shrinking would leave of more.
+    together for the noise as it is, then for what shrinking would leave of more; what that loses
+    along leading directions is given back.
     """
     told, rungs, noise = _noisy_trace(release), release.rungs, release.noise
     if told is None or rungs is None or not isinstance(noise, WeightedSum):
         return None
     parts, laws = parts_of(rungs, noise.rescaled(1 / release.lattice.bound), release.shift)
     combined = combiner(parts, laws, *told, mapped=release.has_mapped_rungs)
-    left, shrunk = 1.0, None
+    left = 1.0
     for _ in range(ROUNDS):
         found = combined(left)
         found = replace(found, trace=min(found.trace, _largest_trace(release)))
@@ -143,7 +145,7 @@ def _of_rungs(
         taken = float(np.sum((found.matrix - shrunk) ** 2))
         kept = float(np.clip(1 - taken / found.law.frobenius_squared, LEAST_LEFT, 1.0))
         left = MARGINAL * kept
-    return shrunk, found
+    return given_back(shrunk, found, parts, laws, mapped=release.has_mapped_rungs), found
 
 
 def _shrunk_within(

@@ -48,11 +48,15 @@ SURE = 4.0  # standard deviations from which on a long rung's trace is more than
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """A noisy matrix of known law about a second moment, and an estimate of its trace."""
+    """A noisy matrix of known law about a second moment, and estimates of its trace.
+
+    `law` has the weights of the parts, and `traces` are the parts' own.
+    """
 
     matrix: Matrix
-    law: MatrixLaw
+    law: WeightedSum
     trace: float
+    traces: Vector
 
 
 def combiner(
@@ -91,7 +95,7 @@ def combiner(
         weights = weights * (traces.sum() / kept) if kept > 0 else np.ones(len(parts))
         matrix: Matrix = np.tensordot(weights, parts, 1)
         law = WeightedSum(tuple(weights.tolist()), tuple(laws))
-        return Combined(matrix, law, float(traces.sum()))
+        return Combined(matrix, law, float(traces.sum()), traces)
 
     return combined
 
