@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpcov
+from denoised_errors import mean_error
 from dpcov.denoise import denoise
 from dpcov.denoise.rungs import ALONE, _Shared, _traces, combiner
 from dpcov.denoise.shrinkage import james_stein
@@ -344,20 +345,9 @@ def test_short_rows_get_less_noise_than_from_one_matrix() -> None:
     rows = open_rows(table(), schema)
     exact = rows.second_moments()[0].units.astype(float) * rows.lattice().step ** 2
 
-    def error(mechanism: Any) -> float:
-        errors = []
-        for seed in range(20):
-            made = mechanism(
-                rows,
-                budget=ZCDP(0.1),
-                neighbors=Neighbors.ADD_REMOVE,
-                entropy=Entropy.seeded(seed),
-            )
-            shrunk = denoise(made, generator=simulation_generator(seed)).second_moment()
-            errors.append(np.linalg.norm(shrunk - exact))
-        return float(np.mean(errors))
-
-    assert error(Ladder()) < 0.6 * error(Gaussian())
+    asked: dict[str, Any] = {"budget": ZCDP(0.1), "neighbors": Neighbors.ADD_REMOVE}
+    of_ladder = mean_error(Ladder(), rows, exact, 20, **asked)
+    assert of_ladder < 0.6 * mean_error(Gaussian(), rows, exact, 20, **asked)
 
 
 @given(st.integers(0, 10**6), st.floats(0.01, 1e4), st.integers(2, 5))

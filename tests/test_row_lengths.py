@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcov.denoise import denoise
-from dpcov.entropy import Entropy, simulation_generator
+from denoised_errors import mean_error
+from dpcov.entropy import Entropy
 from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import ShapedLadder
 from dpcov.mechanisms.row_lengths import BETTER, RowLengths
 from dpcov.moment import Lattice
 from dpcov.privacy import ZCDP, Neighbors
+from dpcov.releases import Release
 from dpcov.rungs import MOST_RUNGS, rungs_of
 from dpcov.samplers.scalars import ScalarGaussian
 from dpcov.schema import Schema
@@ -119,15 +120,7 @@ def test_rungs_where_rows_are_leave_less_noise(
     rows = open_rows(table, Schema.from_bounds(-1.0, 1.0, names, radius=1.0))
     truth = np.cov(table.T, bias=True)
 
-    def error() -> float:
-        found = []
-        for seed in range(8):
-            asked: dict[str, Any] = {"budget": ZCDP(2.0), "neighbors": neighbors}
-            made = ShapedLadder()(rows, **asked, entropy=Entropy.seeded(seed))
-            estimate = denoise(made, generator=simulation_generator(seed)).covariance()
-            found.append(np.linalg.norm(estimate - truth))
-        return float(np.mean(found))
-
-    counted = error()
+    asked: dict[str, Any] = {"budget": ZCDP(2.0), "neighbors": neighbors, "of": Release.covariance}
+    counted = mean_error(ShapedLadder(), rows, truth, 8, **asked)
     monkeypatch.setattr(RowLengths, "best_second", lambda *_: None)
-    assert counted < 0.6 * error()
+    assert counted < 0.6 * mean_error(ShapedLadder(), rows, truth, 8, **asked)

@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpcov
+from denoised_errors import mean_error
 from dpcov.denoise import denoise
 from dpcov.denoise.rungs import noise_left
-from dpcov.entropy import Entropy, simulation_generator
+from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError
 from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import Ladder, ShapedLadder
@@ -73,13 +74,8 @@ def made_of(rows: Rows, seed: int = 1, **changed: Any) -> Release:
 
 def error_of(mechanism: Any, table: Any, budget: Budget, neighbors: Neighbors = ADD) -> float:
     """Mean Frobenius error of a mechanism's denoised second moment, over four draws."""
-    asked: dict[str, Any] = {"budget": budget, "neighbors": neighbors}
-    truth, found = table.T @ table, []
-    for seed in range(4):
-        made = mechanism(door(table), **asked, entropy=Entropy.seeded(seed))
-        estimate = denoise(made, generator=simulation_generator(seed)).second_moment()
-        found.append(np.linalg.norm(estimate - truth))
-    return float(np.mean(found))
+    truth = table.T @ table
+    return mean_error(mechanism, door(table), truth, 4, budget=budget, neighbors=neighbors)
 
 
 @pytest.mark.parametrize("neighbors", Neighbors)

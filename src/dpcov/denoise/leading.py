@@ -15,7 +15,8 @@ import numpy as np
 from scipy.linalg import eigh
 
 from dpcov.denoise.projection import compose
-from dpcov.denoise.rungs import SURE
+from dpcov.denoise.rungs import unsure
+from dpcov.denoise.shrinkage import james_stein
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 MOST = 3  # directions
 CLEAR = 2.0  # eigenvalue, over the detectable one, from which a direction is taken for a true one
 DROWNED = 0.8  # weight below which a part is taken for lost
-STRENGTH = 2.0  # how strongly what a part shows there is shrunk
 
 
 def given_back(
@@ -55,12 +55,14 @@ def given_back(
     (d, d) positive semidefinite matrix.
 
     """
+    weights = np.array(found.law.weights)
+    lost = np.where(weights < DROWNED, 1 - weights, 0.0)
+    if not lost.any():
+        return shrunk
     d = len(shrunk)
     values, vectors = eigh(shrunk, subset_by_index=(max(0, d - MOST), d - 1))
     clear = values >= CLEAR * found.law.detectable
-    weights = np.array(found.law.weights)
-    lost = np.where(weights < DROWNED, 1 - weights, 0.0)
-    if not clear.any() or not lost.any():
+    if not clear.any():
         return shrunk
     values, basis = values[clear], vectors[:, clear]
     seen = basis.T @ parts @ basis
@@ -69,13 +71,12 @@ def given_back(
     of_trace = found.traces / trace if trace > 0 else np.zeros_like(lost)
     shares = of_trace[:, None, None] * instead
     beyond = seen - shares
-    noises = np.array([noise_within(law, len(values)) for law in laws])
-    squared = np.sum(beyond**2, axis=(1, 2))
-    shrinking = np.maximum(0.0, 1 - STRENGTH * noises / np.maximum(squared, noises))
-    kept = np.where(lost > 0, shrinking, 1.0)
-    traces = np.trace(shares, axis1=1, axis2=2), np.trace(beyond, axis1=1, axis2=2)
+    noises = np.sqrt([noise_within(law, len(values)) for law in laws])
+    norms = np.linalg.norm(beyond, axis=(1, 2))
+    kept = np.where(lost > 0, james_stein(norms, noises) / np.maximum(norms, noises), 1.0)
+    of_shares, of_beyond = (np.trace(each, axis1=1, axis2=2) for each in (shares, beyond))
     deviations = np.sqrt([len(values) * law.diagonal_variance for law in laws])
-    _hold_back(kept, *traces, deviations, mapped)
+    _hold_back(kept, of_shares, of_beyond, deviations, mapped)
     sizes, axes = np.linalg.eigh(np.diag(values) + np.tensordot(kept * lost, beyond, 1))
     restored = compose(basis @ axes, np.maximum(sizes, 0.0))
     return shrunk - compose(basis, values) + restored
@@ -96,8 +97,7 @@ def _hold_back(
     They are longer than the rows that show most, and not sure. Of mapped rows, that are of like
     length, only where there would be more of them than of the next shorter.
     """
-    seen = (shares + beyond) / deviations
-    for at in range(int(np.argmax(seen)) - 1, -1, -1):
+    for at in unsure((shares + beyond) / deviations):
         here, shorter = (shares + kept * beyond)[at : at + 2]
-        if seen[at] < SURE and (not mapped or here > max(0.0, shorter)):
+        if not mapped or here > max(0.0, shorter):
             kept[at] = 0.0

@@ -250,7 +250,14 @@ def _falling(traces: Vector, seen: Vector) -> Vector:
     Unless it is sure: noise grows with length, so a long rung without rows often has the trace of
     many. `seen` are the traces over their standard deviations.
     """
-    for at in range(int(np.argmax(seen)) - 1, -1, -1):
-        if seen[at] < SURE:
-            traces[at] = min(traces[at], traces[at + 1])
+    for at in unsure(seen):
+        traces[at] = min(traces[at], traces[at + 1])
     return traces
+
+
+def unsure(seen: Vector) -> list[int]:
+    """Parts of longer rows than those that show most, the longest last, that may be noise.
+
+    `seen` are (K,) traces over their standard deviations, by descending length of rows.
+    """
+    return [at for at in range(int(np.argmax(seen)) - 1, -1, -1) if seen[at] < SURE]
