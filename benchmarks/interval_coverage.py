@@ -30,6 +30,7 @@ from dpcov.mechanisms import (
     Mechanism,
     ShapedLadder,
     Standardized,
+    StandardizedLadder,
 )
 from dpcov.privacy import ZCDP, Budget, Neighbors, PureDP
 from dpcov.schema import Schema
@@ -125,7 +126,7 @@ def mechanisms(epsilon: float) -> Iterator[tuple[str, Mechanism, Budget, Neighbo
     pure, rho = PureDP(epsilon), ZCDP(epsilon**2 / 2)
     yield "one matrix", MatrixLaplace(), pure, Neighbors.ADD_REMOVE
     yield "one matrix", Gaussian(), rho, Neighbors.REPLACE_ONE
-    for mechanism in (ShapedLadder(), Ladder(), Standardized()):
+    for mechanism in (ShapedLadder(), StandardizedLadder(), Ladder(), Standardized()):
         yield mechanism.name, mechanism, pure, Neighbors.ADD_REMOVE
         yield mechanism.name, mechanism, rho, Neighbors.REPLACE_ONE
 

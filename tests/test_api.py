@@ -110,7 +110,7 @@ def test_radius_and_intercept_override_the_schema(tmp_path: Path) -> None:
     table, path = write_people(tmp_path)
     for schema in (path, str(path), dpcov.Schema.load(path)):
         made = dpcov.release(table, schema=schema, radius=1.25, intercept=0.5, epsilon=1.0)
-        assert (made.lattice.radius, made.schema.intercept) == (1.25, 0.5)
+        assert (made.schema.radius, made.schema.intercept) == (1.25, 0.5)
     assert not dpcov.release(table, schema=path, intercept=0, epsilon=1.0).has_intercept
     with pytest.raises(SchemaError, match="radius"):
         dpcov.release(table, schema=path, radius=-1.0, epsilon=1.0)

@@ -278,7 +278,7 @@ def test_the_pull_is_as_large_as_the_noise_says() -> None:
 
 
 def test_the_pull_is_to_the_midpoint_and_only_with_a_chosen_alpha() -> None:
-    made = released(0.5)
+    made = released(0.5, mechanism="matrix-laplace")
     pull = pull_of_mean(made, made.columns.index("y"), simulation_generator(1))
     away = made.mean()[made.columns.index("y")] - CENTERS["y"]
     assert 0 < -pull / away < 1
@@ -300,7 +300,7 @@ def test_directions_without_variance_are_not_free(monkeypatch: pytest.MonkeyPatc
 
 def test_no_usual_alpha_is_below_what_noise_hides(monkeypatch: pytest.MonkeyPatch) -> None:
     """Control: where next to nothing counts as hidden, some are. An alpha that is given is kept."""
-    made, usual, free = released(0.3), [], []
+    made, usual, free = released(0.3, mechanism="ladder"), [], []
     for penalty in PENALTIES:
         hidden = hidden_by_noise(made, penalty)
         for found, unseen in ((usual, choice.UNSEEN), (free, 1e-9)):

@@ -407,11 +407,6 @@ def test_auto_takes_it_for_numbers_that_can_be_read_twice() -> None:
     assert choose(numbers, PureDP(1.0), ADD, rereadable=False).mechanism == Ladder()
     bare = Schema.from_bounds(0.0, 1.0, ("a", "b"), intercept=0.0)
     assert choose(bare, PureDP(1.0), ADD).mechanism == Ladder()
-    columns: dict[str, Any] = {name: {"kind": "numeric", "lower": 0, "upper": 1} for name in "abc"}
-    mixed = Schema.parse(
-        {"columns": columns | {"d": {"kind": "categorical", "levels": ["u", "v"]}}}
-    )
-    assert choose(mixed, PureDP(1.0), ADD).mechanism == Ladder()
 
 
 def test_the_guarantee_is_that_of_both_parts_together() -> None:

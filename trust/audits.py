@@ -70,6 +70,7 @@ ASKED: dict[str, Asked] = {
 # loss at all). What they are made of is audited above, and proved.
 NOT_AUDITED = (
     "shaped-ladder",
+    "standardized-ladder",
     "preconditioned",
     "heavy-tailed",
     "stable-covariance",

@@ -255,6 +255,15 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_standardized.py",
     ),
     "src/dpcov/mechanisms/standardized.py": ("tests/test_standardized.py",),
+    "src/dpcov/mechanisms/standardized_ladder.py": ("tests/test_standardized_ladder.py", *BATTERY),
+    "src/dpcov/mechanisms/mapped_ladder.py": (
+        "tests/test_standardized_ladder.py",
+        "tests/test_shaped_ladder.py::"
+        "test_for_a_delta_the_kind_of_noise_is_that_of_the_look_whatever_the_map",
+        "tests/test_shaped_ladder.py::"
+        "test_what_is_calibrated_before_the_look_can_be_drawn_after_it",
+        "tests/test_uncentred_shapes.py",
+    ),
     "src/dpcov/mechanisms/additive_wishart.py": (
         "tests/statistical/test_wishart_calibration.py",
         "tests/statistical/test_additive_wishart.py",
@@ -360,5 +369,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_encoder.py",
         "tests/test_standardized.py::test_features_are_divided_by_the_stated_power_of_their_spread",
         "tests/test_shaped_ladder.py::test_no_row_is_mapped_beyond_the_radius_and_some_come_near",
+        "tests/test_standardized_ladder.py::"
+        "test_no_row_of_levels_is_mapped_beyond_the_radius_and_some_reach_it",
     ),
 }

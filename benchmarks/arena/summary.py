@@ -29,6 +29,7 @@ PEER_BARS = {"pure": 2.5, "zcdp": 1.5}
 USES = {
     "private radius": "tables with few rows as long as the bound",
     "shaped-ladder": "rows that are short about their mean; clips none",
+    "standardized-ladder": "columns of numbers and levels; clips none",
     "standardized": "rows that are short about their mean, in units of their columns' spread",
     "projected": "spectra that the simulation judges worse than the projection does",
     "zero matrix": "where not even the trace rises above the noise",

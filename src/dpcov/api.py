@@ -156,10 +156,10 @@ def release(
     mechanism : ``auto``, which follows `goal`, or a name of `MECHANISMS` (``dpcov mechanisms``
         lists them); further keywords are its options.
     goal : what ``auto`` makes accurate: ``frobenius``, the second moment as a whole
-        (``shaped-ladder`` for columns of numbers, ``ladder`` where they come once, else the least
-        noise); ``correlation``, ``relative`` or ``regression``, what is about deviations from the
-        mean (``standardized``, where the data can be read three times and no radius is asked for,
-        as it chooses its own).
+        (``shaped-ladder`` for columns of numbers, ``standardized-ladder`` for mostly levels,
+        ``ladder`` where rows come once, else the least noise); ``correlation``, ``relative`` or
+        ``regression``, what is about deviations from the mean (``standardized``, where the data can
+        be read three times and no radius is asked for, as it chooses its own).
     neighbors : ``add-remove`` (the number of rows is private) or ``replace-one``.
     radius : public bound on the norm of an encoded row; default, the largest that the bounds allow.
         ``private`` chooses a smaller one from noisy counts, for a share of the budget, where few

@@ -9,17 +9,36 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from numpy.typing import NDArray
 
 FINE_UNITS = 2**40  # grid of the features under a linear map: two limbs of 20 bits
 LARGEST_HALVINGS = 200  # of a feature's cap and step
 
 
-def longest_image(matrix: NDArray[np.float64], center: NDArray[np.float64], radius: float) -> float:
-    """What |A (z - c)| can't exceed, for features z in [-1, 1] with |z| at most `radius`."""
+def longest_image(
+    matrix: NDArray[np.float64],
+    center: NDArray[np.float64],
+    radius: float,
+    exclusive: Iterable[Sequence[int]] = (),
+) -> float:
+    """What |A (z - c)| can't exceed, for features z in [-1, 1] with |z| at most `radius`.
+
+    Of the features at each of the `exclusive` positions, at most one is above 0, and none below.
+    """
     of_cube = np.linalg.norm(np.abs(matrix) @ (1 + np.abs(center)))
     of_ball = np.linalg.norm(matrix, 2) * (radius + np.linalg.norm(center))
-    return float(min(of_cube, of_ball))
+    units = np.diag(matrix)
+    if np.any(matrix != np.diag(units)):
+        return float(min(of_cube, of_ball))
+    squares = (units * (1 + np.abs(center))) ** 2
+    for at in exclusive:  # the furthest of 0 and the unit vectors, as lengths are convex
+        of_none = (units[at] * center[at]) ** 2
+        of_one = (units[at] * (1 - center[at])) ** 2 - of_none
+        squares[at] = 0.0
+        squares[at[0]] = of_none.sum() + max(0.0, of_one.max())
+    return float(min(of_cube, of_ball, np.sqrt(squares.sum())))
 
 
 @dataclass(frozen=True)

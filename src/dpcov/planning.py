@@ -17,6 +17,7 @@ from dpcov.mechanisms import (
     NuclearLaplace,
     ShapedLadder,
     Standardized,
+    StandardizedLadder,
 )
 from dpcov.mechanisms.nuclear_laplace import PATIENCE
 from dpcov.moment import Lattice
@@ -66,15 +67,15 @@ def choose(
     """The mechanism to take, from public things alone.
 
     For the Frobenius error of the second moment, `ShapedLadder`, whose noise is as small as rows
-    are short about their mean; `Ladder` where the data is read only once, or some columns have
-    levels, of which denoising knows more in rows that nothing has mapped, and without an intercept
-    where noise is not Gaussian or features are few;
-    `least_noise` where rows can't be told apart (`rungs`), or all are about as long: where half of
-    the columns or more have levels, and for a single number. Entries relative to the
-    deviations of their columns, correlations and regressions are about rows less their means, which
-    are much shorter: for those goals it is `Standardized`, unless there is no intercept or the data
-    is read only once. Not for the covariance as a whole: clipping at a private radius takes from it
-    what intervals do not know of.
+    are short about their mean; `StandardizedLadder` where half of the features or more are
+    indicators of levels, of which denoising knows nothing once directions are mixed. `Ladder` where
+    the data is read only once, and without an intercept where noise is not Gaussian, features are
+    few or some are indicators; `least_noise` where rows can't be told apart (`rungs`), or all are
+    about as long: where all columns have levels (half of them or more, if rows are not centred),
+    and for a single number. Entries relative to the deviations of their columns, correlations and
+    regressions are about rows less their means, which are much shorter: for those goals it is
+    `Standardized`, unless there is no intercept or the data is read only once. Not for the
+    covariance as a whole: clipping at a private radius takes from it what intervals do not know of.
 
     Raises
     ------
@@ -83,17 +84,19 @@ def choose(
     """
     lattice, columns = Lattice.of(schema), schema.encoded_columns.values()
     of_levels = sum(isinstance(column, Categorical) for column in columns)
-    indicators = any(feature.is_indicator for feature in schema.features)
+    indicators = sum(feature.is_indicator for feature in schema.features)
+    centred = lattice.intercept_units > 0
     wanted = []
     if goal != "frobenius" and rereadable:
         reason = f"for {goal}, rows are taken about private means"
         wanted.append(Choice(Standardized(shows=FEW_LONG_ROWS), reason))
+    if rungs and rereadable and centred and of_levels < len(columns):
+        mixes = 2 * indicators < lattice.features
+        reason = "rows about private means get noise that is as small as they"
+        wanted.append(Choice(ShapedLadder() if mixes else StandardizedLadder(), reason))
     if rungs and lattice.dimension > 1 and 2 * of_levels < len(columns):
-        centred = lattice.intercept_units > 0
-        if rereadable and not indicators and (centred or lattice.features >= MANY_FEATURES):
-            reason = "rows about private means get noise that is as small as they"
-            if not centred:
-                reason = "directions get noise as small as their spread, where a look says so"
+        if rereadable and not indicators and not centred and lattice.features >= MANY_FEATURES:
+            reason = "directions get noise as small as their spread, where a look says so"
             wanted.append(Choice(ShapedLadder(), reason))
         reason = "rows of different lengths get noise that is as small as they"
         wanted.append(Choice(Ladder(), reason))

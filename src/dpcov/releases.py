@@ -139,7 +139,9 @@ class Release:
         longest = self.schema.effective_radius
         if self.linear_map is not None:
             center = np.zeros(len(self.linear_map)) if self.center is None else self.center
-            longest = longest_image(self.linear_map, center, longest)
+            longest = longest_image(
+                self.linear_map, center, longest, self.schema.indicators.values()
+            )
         return self.lattice.radius < longest * (1 - 1e-9)
 
     def noisy(self) -> Matrix:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
+DETERMINED = 1e-6  # share of a number's variance, up to which levels are taken to explain all
+
 
 def moments_like(release: Release, schema: Schema) -> tuple[Vector, Matrix]:
     """Mean and covariance of encoded rows of `schema` as those of the release."""
@@ -41,10 +43,7 @@ def rows_like(
     features = schema.features
     positions, centers, ratios = _places(release, schema)
     numbers = [j for j, feature in enumerate(features) if not feature.is_indicator]
-    levels: dict[str, list[int]] = {}
-    for j, feature in enumerate(features):
-        if feature.is_indicator:
-            levels.setdefault(feature.column, []).append(j)
+    levels = schema.indicators
     rows = np.empty((count, len(features)))
     sampler = Sampler(release, count, generator)
     for here in levels.values():
@@ -55,7 +54,11 @@ def rows_like(
     given, left = sampler.regression([positions[j] for j in numbers])
     given = centers[numbers] + given * ratios[numbers]
     left *= np.outer(ratios[numbers], ratios[numbers])
-    means, lowest = moments_like(release, schema)[0][numbers], np.full(len(numbers), -1.0)
+    means, covariance = moments_like(release, schema)
+    # Rounding in a number that levels determine would predict others.
+    determined = np.diag(left) <= DETERMINED * np.diag(covariance)[numbers]
+    left[determined] = left[:, determined] = 0.0
+    means, lowest = means[numbers], np.full(len(numbers), -1.0)
     about = pseudo_rows(means, left, lowest, count, generator)
     for k, j in enumerate(numbers):
         absent = rows[:, levels.get(features[j].column, [])].any(axis=1)

@@ -266,6 +266,15 @@ class Schema(_Model):
                 found.append(Feature(f"{name}=(missing)", name))
         return tuple(found)
 
+    @cached_property
+    def indicators(self) -> dict[str, list[int]]:
+        """Positions of the indicators of each column: at most one of them is 1, the others 0."""
+        found: dict[str, list[int]] = {}
+        for position, feature in enumerate(self.features):
+            if feature.is_indicator:
+                found.setdefault(feature.column, []).append(position)
+        return found
+
     @property
     def largest_norm(self) -> float:
         """Largest L2 norm of an encoded row: every column contributes at most 1 to its square."""

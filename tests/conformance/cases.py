@@ -78,6 +78,7 @@ def refusing(enough, too_few, epsilon=10.0):
 BUDGETS = {
     "ladder": Budgets(kept=pure().kept | concentrated().kept, refused=()),
     "shaped-ladder": Budgets(kept=pure().kept | concentrated().kept, refused=()),
+    "standardized-ladder": Budgets(kept=pure().kept | concentrated().kept, refused=()),
     "eigenvector-sampling": pure(),
     "kapralov-talwar": pure(),
     "exponential-pca": pure(),

@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,13 +33,12 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
     Vector = NDArray[np.float64]
 
-ROUNDS = 6  # of the alternating projections; without an intercept, until they have settled
-MOST_ROUNDS = 200
+MOST_ROUNDS = 200  # of the alternating projections, if they don't settle before
 SETTLED = 0.001  # of what all rounds changed, by the last
 SWEEPS = 4  # of the projections on the equations alone
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Structure:
     """Convex sets that hold the second moment of any rows of a schema.
 
@@ -70,21 +70,20 @@ class Structure:
         """That of a release's schema; None without indicators, or where a map mixed features."""
         schema, lattice = release.schema, release.lattice
         features, columns = schema.features, schema.encoded_columns
-        flags = np.array([feature.is_indicator for feature in features])
         scales = _scales(release)
-        if scales is None or not flags.any():
+        if scales is None or not schema.indicators:
             return None
         d, p = lattice.dimension, lattice.features
         owners = np.array([feature.column for feature in features])
         zero = np.zeros((d, d), bool)
         zero[:p, :p] = (owners[:, None] == owners) & ~np.eye(p, dtype=bool)
         sure = np.ones(d, bool)
-        sure[:p] = flags
+        sure[:p] = [feature.is_indicator for feature in features]
         units, centers, intercept = scales
         blocks, sums = [], []
-        for name, column in columns.items():
-            at = np.flatnonzero(flags & (owners == name))
-            if len(at) and intercept:
+        for name, positions in schema.indicators.items():
+            at, column = np.array(positions), columns[name]
+            if intercept:
                 blocks.append(at)
             if isinstance(column, Categorical) and column.is_full:
                 total = np.zeros(d)
@@ -103,15 +102,13 @@ class Structure:
         Dykstra's alternating projections; the last is on the positive semidefinite matrices.
         """
         start, left, right = matrix, np.zeros_like(matrix), np.zeros_like(matrix)
-        for _ in range(ROUNDS if self.intercept else MOST_ROUNDS):
+        for _ in range(MOST_ROUNDS):
             before = matrix
             inside = self.entries(matrix + left)
             left += matrix - inside
             matrix = self._spectrum(inside + right, trace)
             right += inside - matrix
-            if not self.intercept and (
-                np.linalg.norm(matrix - before) <= SETTLED * np.linalg.norm(matrix - start)
-            ):
+            if np.linalg.norm(matrix - before) <= SETTLED * np.linalg.norm(matrix - start):
                 break
         return matrix
 
@@ -140,7 +137,7 @@ class Structure:
         least = 0.0 if bounded else -np.inf
         near, base = matrix.copy(), np.zeros_like(matrix)
         if self.intercept:
-            rows = max(matrix[-1, -1], least) / self.intercept**2
+            rows = max(float(np.sum(matrix * self.of_rows)), least)
             sums = matrix[:, -1] / self.intercept
             for block in self.blocks:
                 sums[block] = self._sums(matrix, block, rows)
@@ -152,11 +149,30 @@ class Structure:
             at = np.concatenate(self.blocks)
             near[at, at] = self.units[at] * (rows * self.centers + sums)[at] - base[at, at]
             near[at, -1] = near[-1, at] = self.intercept * sums[at]
+            near[-1, -1] = self.intercept**2 * rows
             base[-1] = base[:, -1] = self.intercept * rows * self.centers
             base[-1, -1] = 0.0
         if bounded:
             near = np.where(self.positive, np.maximum(near, -base), near)
         return np.where(self.zero, -base, near)
+
+    @cached_property
+    def of_rows(self) -> Matrix:
+        """(d, d) matrix whose inner product with a moment is N, by least squares.
+
+        Over all that follows from N and the sums g: the blocks, the products t g and the corner.
+        """
+        centers, units = self.centers, self.units
+        of_one = np.zeros_like(self.zero, float)
+        of_one[-1, -1] = self.intercept**2
+        for block in self.blocks:
+            k, u = centers[block], units[block]
+            within = np.ix_(block, block)
+            of_one[within] = np.diag(u * k) - np.outer(k, k)
+            g = self._sums(of_one, block, 0.0)
+            of_one[within] -= np.diag(u * g) - np.outer(k, g) - np.outer(g, k)
+            of_one[block, -1] = of_one[-1, block] = -self.intercept * g
+        return np.asarray(of_one / np.sum(of_one**2))
 
     def _sums(self, matrix: Matrix, block: NDArray[np.intp], rows: float) -> Vector:
         """(k,) sums g of a column's indicators, by least squares over all that they imply.

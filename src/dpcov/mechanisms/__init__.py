@@ -29,6 +29,7 @@ from dpcov.mechanisms.separate_laplace import SeparateLaplace
 from dpcov.mechanisms.shaped_ladder import ShapedLadder
 from dpcov.mechanisms.stable_covariance import StableCovariance
 from dpcov.mechanisms.standardized import Standardized
+from dpcov.mechanisms.standardized_ladder import StandardizedLadder
 from dpcov.mechanisms.unbounded_gaussian import UnboundedGaussian
 from dpcov.mechanisms.whitened import Whitened
 
@@ -77,6 +78,7 @@ MECHANISMS: dict[str, type[Mechanism]] = {
     mechanism.name: mechanism
     for mechanism in (
         ShapedLadder,
+        StandardizedLadder,
         Ladder,
         MatrixLaplace,
         NuclearLaplace,
@@ -156,6 +158,7 @@ __all__ = [
     "ShapedLadder",
     "StableCovariance",
     "Standardized",
+    "StandardizedLadder",
     "UnboundedGaussian",
     "Whitened",
     "mechanism_named",

@@ -14,13 +14,12 @@ from dpcov.denoise import shown
 from dpcov.denoise.rungs import noise_left
 from dpcov.entropy import simulation_generator
 from dpcov.errors import MechanismError
-from dpcov.linear_map import LinearMap, longest_image
-from dpcov.mechanisms import gaussian, ladder, spectral
-from dpcov.mechanisms.pure import by_budget, pure_epsilon
+from dpcov.mechanisms import gaussian, ladder, mapped_ladder, spectral
+from dpcov.mechanisms.mapped_ladder import Images, first_noise
+from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.mechanisms.radius import count_law
 from dpcov.mechanisms.row_lengths import RowLengths
-from dpcov.privacy import Guarantee, Neighbors, exact
-from dpcov.rungs import WHOLE
+from dpcov.privacy import Guarantee, Neighbors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +39,6 @@ POWER = 0.25  # of a direction's variance, by which it is divided
 SURE = 2.0  # standard deviations of its noise that the number of rows is taken to be above
 PAYS = 0.8  # of the noise: rows without an intercept are mapped if no more is left of it
 SEEN = 0.9  # of what the look shows of mapped rows, that counts must account for
-COUNT_SHARE = Fraction(1, 50)  # of the budget, for counts of mapped rows by length
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,16 +167,11 @@ class ShapedLadder:
         return 3
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
-        # The map makes the intercept smaller, which must not change the kind of noise, nor make it
-        # too large after the look: it is largest with the smallest of all.
-        alike = replace(lattice, second_rung=None)
-        alike = alike.with_intercept(1) if lattice.intercept_units else alike
-        is_gaussian = by_budget(
+        is_gaussian = mapped_ladder.is_gaussian(
+            lattice,
             budget,
-            lambda: self._laws(alike, budget, neighbors, is_gaussian=False),
-            lambda: self._laws(alike, budget, neighbors, is_gaussian=True),
-            lambda laws: laws.shaped.matrix.frobenius_squared,
-        ).is_gaussian
+            lambda alike, kind: self._laws(alike, budget, neighbors, is_gaussian=kind).shaped,
+        )
         if not lattice.intercept_units and not is_gaussian:
             raise MechanismError(
                 "shaped-ladder with Laplace noise takes rows about their mean, which only an "
@@ -198,14 +191,7 @@ class ShapedLadder:
         else:
             whole = pure_epsilon(self.name, budget)
             spending = partial(one.laplace, lattice, guarantee)
-        counting = COUNT_SHARE * whole if is_gaussian else Fraction(0)
-        looking = exact(self.look_share) * whole
-        left = whole - looking - counting
-        if left <= 0:
-            raise MechanismError(
-                "look_share leaves nothing to release: with Gaussian noise it must be below "
-                f"{float(1 - COUNT_SHARE)}."
-            )
+        looking, counting, left = mapped_ladder.spent(self.look_share, whole, counts=is_gaussian)
         look, shaped = spending(looking), spending(left, short=True)
         unmapped = Unmapped(spending(whole - looking))
         if not is_gaussian:
@@ -231,15 +217,12 @@ class ShapedLadder:
         lattice = shape.lattice(look.lattice)
         if laws.counts is not None:
             lengths = RowLengths.counted(rows, lattice, shape.map, laws.counts, entropy)
-            second = lengths.best_second(_first_noise(laws.shaped))
+            second = lengths.best_second(first_noise(laws.shaped))
             if laws.rejected is not None and not self._pays(shape, lengths, second, laws):
                 return self._as_they_are(rows, look, laws.rejected, entropy)
             lattice = replace(lattice, second_rung=second)
         final = self.calibrate(lattice, budget, neighbors).shaped
-        ask = partial(rows.rung_moments, lattice=lattice, transform=shape.map)
-        made = ladder.released(self, rows.schema, final, ask, entropy)
-        center = shape.map.center if lattice.intercept_units else None
-        return replace(made, linear_map=shape.map.matrix(), center=center)
+        return mapped_ladder.released(self, rows, shape.map, lattice, final, entropy)
 
     def _as_they_are(self, rows: Rows, look: Release, laws: Unmapped, entropy: Entropy) -> Release:
         """Without a map, and together with the look where noise allows it."""
@@ -253,34 +236,24 @@ class ShapedLadder:
     ) -> bool:
         """Whether counts say that so little of the noise is left that the map is worth while."""
         traces, rungs = lengths.on_rungs(second)
-        noises = (_first_noise(laws.look) * rungs) ** 2
+        noises = (first_noise(laws.look) * rungs) ** 2
         unit = lengths.lattice.bound * lengths.lattice.step**2
         return shape.left_of_noise(unit * traces, unit**2 * noises, self.look_share) <= PAYS
 
 
-def _first_noise(laws: ladder.Calibration) -> float:
-    """Norm of the noise in the moment of the longest rows, as a share of the lattice's bound."""
-    return math.sqrt(laws.rungs[0].frobenius_squared) / WHOLE
-
-
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """What the look makes of the release: a map of rows, what bounds their images, and their size.
+class Shape(Images):
+    """What the look makes of the release.
 
     Attributes
     ----------
-    map : to rows about their mean, divided by the root of their spread in each direction.
-    longest : what no image of a row is beyond.
-    typical : root mean square of the images' lengths, as far as the look tells.
+    map, longest, typical : images are divided by the root of their spread in each direction.
     values : (p,) variances along the map's own directions times the number of rows, descending.
     factors : (p,) by which the map stretches these directions, at least 1.
     noise : norm of the noise in what the look shows.
 
     """
 
-    map: LinearMap
-    longest: float
-    typical: float
     values: Vector
     factors: Vector
     noise: float
@@ -309,20 +282,9 @@ class Shape:
         spread = values + SLACK * deviation * math.sqrt(law.dimension)
         factors = (spread / spread.max()) ** -POWER
         matrix = (vectors * factors) @ vectors.T
-        radius = look.schema.effective_radius
-        about = np.zeros(p) if center is None else center
-        shape = LinearMap.focused(matrix, longest_image(matrix, about, radius), center)
-        longest = longest_image(shape.matrix(), about, radius)
+        shape, longest = Images.reached(matrix, center, look.schema)
         typical = min(longest, math.sqrt(float(spread @ factors**2) / count))
         return cls(shape, longest, typical, values[::-1], factors[::-1], noise)
-
-    def lattice(self, plain: Lattice) -> Lattice:
-        """That of the images: the intercept is to their size what it is to that of the rows."""
-        mapped = replace(plain, radius=self.longest)
-        if not plain.intercept_units:
-            return mapped
-        units = max(1, round(plain.intercept_units * self.typical / self.longest))
-        return mapped.with_intercept(units)
 
     def hidden(self, share: float) -> NDArray[np.bool_]:
         """(p,) where a release that spends what the look does, `share`, would show nothing."""

@@ -160,8 +160,7 @@ class Standardized:
         if self.look_share + self.radius_share >= 1:
             raise MechanismError("look_share and radius_share leave nothing to release.")
         additive.check_trace_share(self.trace_share)
-        if not isinstance(self.power, int | float) or not 0 <= self.power <= 1:
-            raise MechanismError(f"power must be at least 0 and at most 1, not {self.power!r}.")
+        check_power(self.power)
         if not isinstance(self.shows, int | float) or not 0 <= self.shows < math.inf:
             raise MechanismError(f"shows must be at least 0 and finite, not {self.shows!r}.")
 
@@ -231,6 +230,12 @@ class Standardized:
         return exact(self.look_share) * budget, exact(self.radius_share) * budget
 
 
+def check_power(power: float) -> None:
+    """Refuse a power of standard deviations that is not in [0, 1]."""
+    if not isinstance(power, int | float) or not 0 <= power <= 1:
+        raise MechanismError(f"power must be at least 0 and at most 1, not {power!r}.")
+
+
 def look_sensitivities(lattice: Lattice, neighbors: Neighbors) -> tuple[Fraction, Fraction]:
     """Squared l2 and l1 sensitivity of the look, in squared lattice units; `Standardized` has why.
 
@@ -258,13 +263,21 @@ class Spread:
     center: Vector
     variances: Vector
 
+    def units(self, power: float) -> Vector:
+        """(p,) this power of the standard deviations, the largest of them 1."""
+        units: Vector = self.variances ** (power / 2)
+        units /= units.max()
+        return units
+
+    def mean_length(self, units: Vector) -> float:
+        """Root mean square of the lengths of rows about the center, in these units."""
+        return math.sqrt(np.sum(self.variances / units**2))
+
     def standardizer(self, power: float) -> tuple[LinearMap, Vector]:
         """The map of rows, and candidates for the radius of what it makes of them."""
-        units = self.variances ** (power / 2)
-        units = units / units.max()
-        mean_square = float(np.sum(self.variances / units**2))
+        units = self.units(power)
         longest = float(np.sqrt(np.sum(((1 + np.abs(self.center)) / units) ** 2)))
-        radii = np.sqrt(mean_square * 2.0 ** (QUARTERS / 4))
+        radii = self.mean_length(units) * 2.0 ** (QUARTERS / 8)
         radii = np.append(radii[radii < longest], longest)
         return LinearMap.focused(np.diag(1 / units), longest, self.center), radii
 

@@ -1,0 +1,122 @@
+"""What ladders of mapped rows have in common: the lattice of images, their noise and release."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpcov.errors import MechanismError
+from dpcov.linear_map import LinearMap, longest_image
+from dpcov.mechanisms import ladder
+from dpcov.mechanisms.pure import by_budget
+from dpcov.privacy import exact
+from dpcov.rungs import WHOLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from dpcov.entropy import Entropy
+    from dpcov.mechanisms import Mechanism
+    from dpcov.moment import Lattice
+    from dpcov.privacy import Budget
+    from dpcov.releases import Release
+    from dpcov.schema import Schema
+    from dpcov.sources.rows import Rows
+
+    Vector = NDArray[np.float64]
+    Matrix = NDArray[np.float64]
+
+COUNT_SHARE = Fraction(1, 50)  # of the budget, for counts of mapped rows by length
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """A map of rows, what bounds their images, and their size.
+
+    Attributes
+    ----------
+    map : to rows about their mean, or as they are, in other units.
+    longest : what no image of a row is beyond.
+    typical : root mean square of the images' lengths, as far as a look tells.
+
+    """
+
+    map: LinearMap
+    longest: float
+    typical: float
+
+    @staticmethod
+    def reached(matrix: Matrix, center: Vector | None, schema: Schema) -> tuple[LinearMap, float]:
+        """The map that can be applied exactly, and what no image of a schema's row is beyond."""
+        about = np.zeros(len(matrix)) if center is None else center
+        known = about, schema.effective_radius, schema.indicators.values()
+        nearest = LinearMap.focused(matrix, longest_image(matrix, *known), center)
+        return nearest, longest_image(nearest.matrix(), *known)
+
+    def lattice(self, plain: Lattice) -> Lattice:
+        """That of the images: the intercept is to their size what it is to that of the rows."""
+        mapped = replace(plain, radius=self.longest)
+        if not plain.intercept_units:
+            return mapped
+        units = max(1, round(plain.intercept_units * self.typical / self.longest))
+        return mapped.with_intercept(units)
+
+
+def is_gaussian(
+    lattice: Lattice, budget: Budget, laws: Callable[[Lattice, bool], ladder.Calibration]
+) -> bool:
+    """Whether noise is Gaussian, which must not depend on the map; refuses a budget too small.
+
+    The map makes the intercept smaller, and the noise is largest with the smallest of all. `laws`
+    are those of a lattice, with Gaussian noise or without.
+    """
+    alike = replace(lattice, second_rung=None)
+    alike = alike.with_intercept(1) if lattice.intercept_units else alike
+    return by_budget(
+        budget,
+        lambda: (False, laws(alike, False)),
+        lambda: (True, laws(alike, True)),
+        lambda kind: kind[1].matrix.frobenius_squared,
+    )[0]
+
+
+def spent(
+    look_share: float, budget: Fraction, *, counts: bool = True
+) -> tuple[Fraction, Fraction, Fraction]:
+    """Of the budget: by the look, by counts if there are any, and by the release."""
+    counting = COUNT_SHARE * budget if counts else Fraction(0)
+    looking = exact(look_share) * budget
+    left = budget - looking - counting
+    if left <= 0:
+        raise MechanismError(
+            "look_share leaves nothing to release: beside counts of rows it must be below "
+            f"{float(1 - COUNT_SHARE)}."
+        )
+    return looking, counting, left
+
+
+def first_noise(laws: ladder.Calibration) -> float:
+    """Norm of the noise in the moment of the longest rows, as a share of the lattice's bound."""
+    return math.sqrt(laws.rungs[0].frobenius_squared) / WHOLE
+
+
+def released(
+    mechanism: Mechanism,
+    rows: Rows,
+    transform: LinearMap,
+    lattice: Lattice,
+    laws: ladder.Calibration,
+    entropy: Entropy,
+) -> Release:
+    """Moments by length of mapped rows on this lattice, with noise of these laws for it."""
+    ask = partial(rows.rung_moments, lattice=lattice, transform=transform)
+    made = ladder.released(mechanism, rows.schema, laws, ask, entropy)
+    center = transform.center if lattice.intercept_units else None
+    return replace(made, linear_map=transform.matrix(), center=center)

@@ -1,0 +1,194 @@
+"""Moments by length of rows, of features about private means and in units of their spread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from dpcov.errors import MechanismError
+from dpcov.mechanisms import gaussian, ladder, mapped_ladder, spectral
+from dpcov.mechanisms.mapped_ladder import Images, first_noise, spent
+from dpcov.mechanisms.pure import pure_epsilon
+from dpcov.mechanisms.radius import count_law
+from dpcov.mechanisms.row_lengths import RowLengths
+from dpcov.mechanisms.standardized import check_power, look, look_sensitivities
+from dpcov.privacy import Guarantee, Neighbors
+from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
+
+if TYPE_CHECKING:
+    from dpcov.entropy import Entropy
+    from dpcov.moment import Lattice
+    from dpcov.privacy import Budget
+    from dpcov.releases import Release
+    from dpcov.samplers import ScalarLaw
+    from dpcov.sources.rows import Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Public outcome of calibrating `StandardizedLadder`.
+
+    `look` is the law of every number of the look, `counts` that of every count of mapped rows by
+    length, `final` are those of the release; `is_gaussian` tells which kind of noise all have.
+    """
+
+    guarantee: Guarantee
+    look: ScalarLaw
+    counts: ScalarLaw
+    final: ladder.Calibration
+    is_gaussian: bool
+
+    def __post_init__(self) -> None:
+        for law in (self.look, self.counts):
+            law.require_drawable()
+
+
+@dataclass(frozen=True, slots=True)
+class StandardizedLadder:
+    r"""`Ladder` on features about their means, in units of their spread; for any budget.
+
+    For tables in which some columns have levels, others numbers. Rows about their means are much
+    shorter, and no feature is mixed with another, so that denoising knows what levels imply
+    (`dpcov.denoise.structure`), which it doesn't of `ShapedLadder`. No row is clipped, as
+    `Standardized` does. Counts of mapped rows by length, for 2 % of the budget, say where the
+    second rung is best: levels make most rows about as long.
+
+    Guarantee
+    ---------
+    Epsilon-DP for a pure budget; rho-zCDP; (epsilon, delta)-DP by the exact curve of the Gaussian
+    mechanism, or with Laplace noise, which spends no delta, where there is less of it. For every
+    input, under add/remove or replace-one, for rows or for persons with at most k rows.
+
+    Sensitivity
+    -----------
+    A look at means and spreads, by `look_sensitivities`, as in `Standardized`; counts of rows by
+    length of their images (`mechanisms.radius` has the proof); and a release by `Ladder` of mapped
+    rows, certified to lie within a radius that no image of a row is beyond, with the sensitivity
+    of any rows (docs/proofs/ladder.md 7): the map depends on the data through the look alone, the
+    rungs through look and counts. Costs add up adaptively, in exact rationals:
+    epsilon by basic composition, rho, and for (epsilon, delta) mu^2 / 2 = rho with variances 8
+    larger (`gaussian`).
+
+    Not protected
+    -------------
+    Schema, budget, order of the matrix, running time; the number of rows (of persons) under
+    replace-one.
+
+    Parameters
+    ----------
+    look_share : float in (0, 1), public
+        Share of the budget for means and spreads.
+    trace_share : float in (0, 1), public
+        Of the release; see `Ladder`.
+    power : float in [0, 1], public
+        Features are divided by this power of their standard deviation. Rows with a rare level
+        would be long by 1/2, which is best where all rows are about as long.
+
+    Returns
+    -------
+    Release
+        The (d, d) moments of the rungs of mapped rows (`Release.rungs`), their sum, the map
+        (`Release.linear_map`) and its center, the trace, the noise law.
+
+    Raises
+    ------
+    MechanismError
+        The schema has no intercept, or the budget is too small for 64-bit noise. Before anything
+        is read.
+    SourceError
+        The data can be read only once. Before anything is read.
+
+    Cost
+    ----
+    Three passes over the data (six with persons); the noise of one release by `Ladder`, and
+    2 p + 26 numbers.
+
+    Source
+    ------
+    dpcov.
+
+    Examples
+    --------
+    >>> from dpcov.moment import Lattice
+    >>> from dpcov.privacy import ZCDP, Neighbors
+    >>> lattice = Lattice(4, 2.0, intercept=0.3)
+    >>> laws = StandardizedLadder().calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)
+    >>> round(float(laws.final.rungs[-1].variance) / 2**80, 2)
+    1.1
+
+    """
+
+    look_share: float = 0.07
+    trace_share: float = 0.1
+    power: float = 0.25
+
+    name: ClassVar[str] = "standardized-ladder"
+    use: ClassVar[str] = (
+        "columns of numbers and of levels, at any budget; clips no row. The default"
+    )
+    source: ClassVar[str] = "dpcov"
+
+    def __post_init__(self) -> None:
+        for field in ("look_share", "trace_share"):
+            spectral.check_share(field, getattr(self, field))
+        check_power(self.power)
+
+    @property
+    def passes(self) -> int:
+        """The look, counts, and the release."""
+        return 3
+
+    def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
+        if lattice.intercept_units == 0:
+            raise MechanismError(
+                f"{self.name} takes features about their means, which only an intercept tells. "
+                "Give the schema an intercept (the default is 0.3), or choose ladder."
+            )
+        guarantee = Guarantee(budget, Neighbors(neighbors), lattice.unit)
+        is_gaussian = mapped_ladder.is_gaussian(
+            lattice, budget, lambda alike, kind: self._final(alike, guarantee, is_gaussian=kind)
+        )
+        squared, absolute = look_sensitivities(lattice, guarantee.neighbors)
+        sides = guarantee.neighbors.sides
+        for_look: ScalarLaw
+        counts: ScalarLaw
+        if is_gaussian:
+            rho, extra = gaussian.concentration(self.name, budget)
+            looking, counting, _ = spent(self.look_share, rho)
+            for_look = ScalarGaussian(squared / (2 * looking) + extra)
+            counts = count_law(lattice, counting / sides, extra)
+        else:
+            looking, counting, _ = spent(self.look_share, pure_epsilon(self.name, budget))
+            for_look = ScalarLaplace(absolute / looking)
+            counts = ScalarLaplace(sides * lattice.unit.max_rows / counting)
+        final = self._final(lattice, guarantee, is_gaussian=is_gaussian)
+        return Calibration(guarantee, for_look, counts, final, is_gaussian)
+
+    def __call__(
+        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
+    ) -> Release:
+        rows.require_rereadable()
+        laws = self.calibrate(rows.lattice(), budget, neighbors)
+        spread = look(rows, laws.look, entropy)
+        units = spread.units(self.power)
+        reached = Images.reached(np.diag(1 / units), spread.center, rows.schema)
+        images = Images(*reached, min(reached[1], spread.mean_length(units)))
+        lattice = images.lattice(rows.lattice())
+        lengths = RowLengths.counted(rows, lattice, images.map, laws.counts, entropy)
+        lattice = replace(lattice, second_rung=lengths.best_second(first_noise(laws.final)))
+        final = self._final(lattice, laws.guarantee, is_gaussian=laws.is_gaussian)
+        return mapped_ladder.released(self, rows, images.map, lattice, final, entropy)
+
+    def _final(
+        self, lattice: Lattice, guarantee: Guarantee, *, is_gaussian: bool
+    ) -> ladder.Calibration:
+        """What is left of the budget, for rows of which nearly all are short."""
+        one = ladder.Ladder(self.trace_share)
+        if not is_gaussian:
+            whole = pure_epsilon(self.name, guarantee.budget)
+            return one.laplace(lattice, guarantee, spent(self.look_share, whole)[-1], short=True)
+        whole, extra = gaussian.concentration(self.name, guarantee.budget)
+        left = spent(self.look_share, whole)[-1]
+        return one.gaussian(lattice, guarantee, left, extra, short=True)
