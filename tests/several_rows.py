@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from dpcov.releases import Release
 from dpcov.rungs import RungMoments
 from dpcov.sources.rows import Rows
 
@@ -26,3 +30,23 @@ class OneAfterAnother(Rows):
     def norm_counts(self, edges: Any, **asked: Any) -> Any:
         self.asked.append(("counts", asked))
         return self._doors[len(self.asked) - 1].norm_counts(edges, **asked)
+
+    def second_moments(self, **asked: Any) -> Any:
+        self.asked.append(("look", asked))
+        return self._doors[len(self.asked) - 1].second_moments(**asked)
+
+
+def kinds_asked(make: Callable[[Rows], Release], parts: int, one: Rows, other: Rows) -> list[str]:
+    """What a mechanism asks in so many parts, whose map depends on the first answer alone."""
+    same, changed, looked = (
+        OneAfterAnother(*doors)
+        for doors in ([one] * parts, [one] * (parts - 1) + [other], [other] + [one] * (parts - 1))
+    )
+    made, after, before = (make(rows) for rows in (same, changed, looked))
+    assert np.array_equal(made.linear_map, after.linear_map)
+    assert np.array_equal(made.center, after.center)
+    assert made.lattice == after.lattice
+    assert made.noise == after.noise
+    assert not np.array_equal(made.published, after.published)
+    assert not np.array_equal(made.linear_map, before.linear_map)
+    return [kind for kind, _ in same.asked]

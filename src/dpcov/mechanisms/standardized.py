@@ -192,25 +192,16 @@ class Standardized:
         final = nuclear_calibration(
             lattice, left, neighbors, self.trace_share, pure_noise, Fraction(0)
         )
-        return Calibration(
-            guarantee,
-            ScalarLaplace(look_sensitivities(lattice, neighbors)[1] / looking),
-            ScalarLaplace(neighbors.sides * lattice.unit.max_rows / counting),
-            replace(final, guarantee=guarantee),
-        )
+        laws = laplace_laws(lattice, neighbors, looking, counting)
+        return Calibration(guarantee, *laws, replace(final, guarantee=guarantee))
 
     def _gaussian(self, lattice: Lattice, guarantee: Guarantee) -> Calibration:
         rho, extra = gaussian.concentration(self.name, guarantee.budget)
         looking, counting = self._spent(rho)
-        neighbors = guarantee.neighbors
-        squared = look_sensitivities(lattice, neighbors)[0]
         left = rho - looking - counting
-        return Calibration(
-            guarantee,
-            ScalarGaussian(squared / (2 * looking) + extra),
-            count_law(lattice, counting / neighbors.sides, extra),
-            gaussian.calibration(lattice, guarantee, left, extra, self.trace_share),
-        )
+        laws = gaussian_laws(lattice, guarantee.neighbors, looking, counting, extra)
+        final = gaussian.calibration(lattice, guarantee, left, extra, self.trace_share)
+        return Calibration(guarantee, *laws, final)
 
     def __call__(
         self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
@@ -234,6 +225,24 @@ def check_power(power: float) -> None:
     """Refuse a power of standard deviations that is not in [0, 1]."""
     if not isinstance(power, int | float) or not 0 <= power <= 1:
         raise MechanismError(f"power must be at least 0 and at most 1, not {power!r}.")
+
+
+def laplace_laws(
+    lattice: Lattice, neighbors: Neighbors, looking: Fraction, counting: Fraction
+) -> tuple[ScalarLaplace, ScalarLaplace]:
+    """Laws of the look's numbers and of counts of rows, that spend these epsilons."""
+    rows = neighbors.sides * lattice.unit.max_rows
+    of_look = ScalarLaplace(look_sensitivities(lattice, neighbors)[1] / looking)
+    return of_look, ScalarLaplace(rows / counting)
+
+
+def gaussian_laws(
+    lattice: Lattice, neighbors: Neighbors, looking: Fraction, counting: Fraction, extra: int
+) -> tuple[ScalarGaussian, ScalarGaussian]:
+    """The same for these rhos; variances are larger by `extra` (`gaussian.concentration`)."""
+    squared, _ = look_sensitivities(lattice, neighbors)
+    of_look = ScalarGaussian(squared / (2 * looking) + extra)
+    return of_look, count_law(lattice, counting / neighbors.sides, extra)
 
 
 def look_sensitivities(lattice: Lattice, neighbors: Neighbors) -> tuple[Fraction, Fraction]:

@@ -11,11 +11,9 @@ from dpcov.errors import MechanismError
 from dpcov.mechanisms import gaussian, ladder, mapped_ladder, spectral
 from dpcov.mechanisms.mapped_ladder import Images, first_noise, spent
 from dpcov.mechanisms.pure import pure_epsilon
-from dpcov.mechanisms.radius import count_law
 from dpcov.mechanisms.row_lengths import RowLengths
-from dpcov.mechanisms.standardized import check_power, look, look_sensitivities
+from dpcov.mechanisms.standardized import check_power, gaussian_laws, laplace_laws, look
 from dpcov.privacy import Guarantee, Neighbors
-from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 
 if TYPE_CHECKING:
     from dpcov.entropy import Entropy
@@ -125,9 +123,7 @@ class StandardizedLadder:
     power: float = 0.25
 
     name: ClassVar[str] = "standardized-ladder"
-    use: ClassVar[str] = (
-        "columns of numbers and of levels, at any budget; clips no row. The default"
-    )
+    use: ClassVar[str] = "mostly levels, some numbers, at any budget; clips no row. The default"
     source: ClassVar[str] = "dpcov"
 
     def __post_init__(self) -> None:
@@ -150,21 +146,16 @@ class StandardizedLadder:
         is_gaussian = mapped_ladder.is_gaussian(
             lattice, budget, lambda alike, kind: self._final(alike, guarantee, is_gaussian=kind)
         )
-        squared, absolute = look_sensitivities(lattice, guarantee.neighbors)
-        sides = guarantee.neighbors.sides
-        for_look: ScalarLaw
-        counts: ScalarLaw
+        laws: tuple[ScalarLaw, ScalarLaw]
         if is_gaussian:
             rho, extra = gaussian.concentration(self.name, budget)
             looking, counting, _ = spent(self.look_share, rho)
-            for_look = ScalarGaussian(squared / (2 * looking) + extra)
-            counts = count_law(lattice, counting / sides, extra)
+            laws = gaussian_laws(lattice, guarantee.neighbors, looking, counting, extra)
         else:
             looking, counting, _ = spent(self.look_share, pure_epsilon(self.name, budget))
-            for_look = ScalarLaplace(absolute / looking)
-            counts = ScalarLaplace(sides * lattice.unit.max_rows / counting)
+            laws = laplace_laws(lattice, guarantee.neighbors, looking, counting)
         final = self._final(lattice, guarantee, is_gaussian=is_gaussian)
-        return Calibration(guarantee, for_look, counts, final, is_gaussian)
+        return Calibration(guarantee, laws[0], laws[1], final, is_gaussian)
 
     def __call__(
         self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
