@@ -278,7 +278,13 @@ def test_what_it_can_not_do_is_refused_before_anything_is_read() -> None:
         StandardizedLadder(look_share=0.98).calibrate(LATTICES[0], ZCDP(1.0), ADD)
     with pytest.raises(MechanismError, match="power"):
         StandardizedLadder(power=1.5)
-    stream = pa.table({"x0": [0.5] * 9}).to_reader()
+    for budget in (PureDP(1.0), ZCDP(1.0)):
+        with pytest.raises(MechanismError, match="64"):
+            StandardizedLadder(look_share=1e-18).calibrate(LATTICES[0], budget, ADD)
+    data = pa.table({"x0": [0.5] * 9})
+    with pytest.raises(SourceError, match="reads the data twice"):
+        made_of(open_rows(data.to_reader(), Schema.from_bounds(-1.0, 1.0, ("x0",))))
+    stream = data.to_reader()
     with pytest.raises(SourceError, match="only once"):
         dpcov.release(stream, lower=-1, upper=1, rho=0.5, mechanism="standardized-ladder")
 
