@@ -193,9 +193,9 @@ def test_no_row_of_levels_is_mapped_beyond_the_radius_and_some_reach_it(
         [[x, *a, *b] for x, a, b in itertools.product([-1.0, 1.0], levels[0], levels[1])]
     )
     shortened = rows * np.minimum(1, radius / np.linalg.norm(rows, axis=1))[:, None]
-    _, longest = Images.reached(units, center, declared)
-    lengths = np.linalg.norm((shortened - center) @ units, axis=1)
-    assert lengths.max() <= longest * (1 + 1e-9)
+    applied, longest = Images.reached(units, center, declared)
+    lengths = np.linalg.norm((shortened - center) @ applied.matrix(), axis=1)
+    assert lengths.max() <= longest * (1 + 1e-12)
     if radius >= np.sqrt(3):
         whole = np.linalg.norm((rows - center) @ units, axis=1).max()
         of_ball = np.linalg.norm(units, 2) * (radius + np.linalg.norm(center))
