@@ -38,6 +38,7 @@ from dpcov.samplers.scalars import ScalarGaussian
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.rows import Rows
+from mapped_noise import noise_ratios
 from several_rows import kinds_asked
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
@@ -204,16 +205,8 @@ def test_no_row_of_levels_is_mapped_beyond_the_radius_and_some_reach_it(
 
 
 def test_the_noise_of_the_mapped_moment_has_the_stated_size() -> None:
-    rows, ratios = people(), []
-    exact = truth_of(rows)
-    for seed in range(100):
-        made = made_of(rows, seed)
-        assert made.noise is not None
-        scales = np.ones(len(exact))
-        scales[-1] = made.intercept() / (0.3 * rows.schema.effective_radius)
-        truth = made.mapped(exact * np.outer(scales, scales)) / made.lattice.step**2
-        noise = made.noisy_mapped() / made.lattice.step**2 - truth
-        ratios.append(np.sum(noise**2) / made.noise.frobenius_squared)
+    rows = people()
+    ratios = noise_ratios(lambda seed: made_of(rows, seed), rows, range(100))
     error = np.std(ratios) / np.sqrt(len(ratios))
     assert abs(np.mean(ratios) - 1) < 4 * error
     assert abs(np.mean(ratios) / (1 - float(SHARE)) - 1) > 4 * error

@@ -19,7 +19,7 @@ LARGEST_HALVINGS = 200  # of a feature's cap and step
 
 def longest_image(
     matrix: NDArray[np.float64],
-    center: NDArray[np.float64],
+    center: NDArray[np.float64] | None,
     radius: float,
     exclusive: Iterable[Sequence[int]] = (),
 ) -> float:
@@ -27,6 +27,7 @@ def longest_image(
 
     Of the features at each of the `exclusive` positions, at most one is above 0, and none below.
     """
+    center = np.zeros(matrix.shape[1]) if center is None else center
     of_cube = np.linalg.norm(np.abs(matrix) @ (1 + np.abs(center)))
     of_ball = np.linalg.norm(matrix, 2) * (radius + np.linalg.norm(center))
     units = np.diag(matrix)

@@ -85,19 +85,19 @@ def choose(
     lattice, columns = Lattice.of(schema), schema.encoded_columns.values()
     of_levels = sum(isinstance(column, Categorical) for column in columns)
     indicators = sum(feature.is_indicator for feature in schema.features)
-    centred = lattice.intercept_units > 0
     wanted = []
     if goal != "frobenius" and rereadable:
         reason = f"for {goal}, rows are taken about private means"
         wanted.append(Choice(Standardized(shows=FEW_LONG_ROWS), reason))
-    if rungs and rereadable and centred and of_levels < len(columns):
-        mixes = 2 * indicators < lattice.features
-        reason = "rows about private means get noise that is as small as they"
-        wanted.append(Choice(ShapedLadder() if mixes else StandardizedLadder(), reason))
-    if rungs and lattice.dimension > 1 and 2 * of_levels < len(columns):
-        if rereadable and not indicators and not centred and lattice.features >= MANY_FEATURES:
+    if rungs and rereadable and of_levels < len(columns):
+        if lattice.intercept_units:
+            mixes = 2 * indicators < lattice.features
+            reason = "rows about private means get noise that is as small as they"
+            wanted.append(Choice(ShapedLadder() if mixes else StandardizedLadder(), reason))
+        elif not indicators and lattice.features >= MANY_FEATURES:
             reason = "directions get noise as small as their spread, where a look says so"
             wanted.append(Choice(ShapedLadder(), reason))
+    if rungs and lattice.dimension > 1 and 2 * of_levels < len(columns):
         reason = "rows of different lengths get noise that is as small as they"
         wanted.append(Choice(Ladder(), reason))
     for choice in wanted:

@@ -138,10 +138,8 @@ class Release:
         """
         longest = self.schema.effective_radius
         if self.linear_map is not None:
-            center = np.zeros(len(self.linear_map)) if self.center is None else self.center
-            longest = longest_image(
-                self.linear_map, center, longest, self.schema.indicators.values()
-            )
+            exclusive = self.schema.indicators.values()
+            longest = longest_image(self.linear_map, self.center, longest, exclusive)
         return self.lattice.radius < longest * (1 - 1e-9)
 
     def noisy(self) -> Matrix:

@@ -55,8 +55,7 @@ class Images:
     @staticmethod
     def reached(matrix: Matrix, center: Vector | None, schema: Schema) -> tuple[LinearMap, float]:
         """The map that can be applied exactly, and what no image of a schema's row is beyond."""
-        about = np.zeros(len(matrix)) if center is None else center
-        known = about, schema.effective_radius, schema.indicators.values()
+        known = center, schema.effective_radius, schema.indicators.values()
         nearest = LinearMap.focused(matrix, longest_image(matrix, *known), center)
         return nearest, longest_image(nearest.matrix(), *known)
 

@@ -37,21 +37,26 @@ LEAST_SPREAD = 2.0**-20  # in units of a feature's half-range
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
-    """Public outcome of calibrating `Standardized`.
+class BeforeRelease:
+    """Laws of what mechanisms that map rows by `Spread` ask before they release anything.
 
-    `look` is the law of every number of the look, `counts` that of every count of rows by norm,
-    `final` are those of the release.
+    `look` is that of every number of the look, `counts` that of every count of mapped rows by norm.
     """
 
     guarantee: Guarantee
     look: ScalarLaw
     counts: ScalarLaw
-    final: additive.Calibration
 
     def __post_init__(self) -> None:
         for law in (self.look, self.counts):
             law.require_drawable()
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration(BeforeRelease):
+    """Public outcome of calibrating `Standardized`; `final` are the laws of the release."""
+
+    final: additive.Calibration
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +175,7 @@ class Standardized:
         return 3
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
-        if lattice.intercept_units == 0:
-            raise MechanismError(
-                "standardized takes features about their means, which only an intercept tells. "
-                "Give the schema an intercept (the default is 0.3), or choose another mechanism."
-            )
+        require_intercept(self.name, lattice, "another mechanism")
         guarantee = Guarantee(budget, Neighbors(neighbors), lattice.unit)
         return by_budget(
             budget,
@@ -219,6 +220,15 @@ class Standardized:
 
     def _spent(self, budget: Fraction) -> tuple[Fraction, Fraction]:
         return exact(self.look_share) * budget, exact(self.radius_share) * budget
+
+
+def require_intercept(name: str, lattice: Lattice, instead: str) -> None:
+    """Refuse a table without means, with what to do `instead`."""
+    if lattice.intercept_units == 0:
+        raise MechanismError(
+            f"{name} takes features about their means, which only an intercept tells. "
+            f"Give the schema an intercept (the default is 0.3), or choose {instead}."
+        )
 
 
 def check_power(power: float) -> None:

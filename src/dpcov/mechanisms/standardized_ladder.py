@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dpcov.errors import MechanismError
 from dpcov.mechanisms import gaussian, ladder, mapped_ladder, spectral
 from dpcov.mechanisms.mapped_ladder import Images, first_noise, spent
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.mechanisms.row_lengths import RowLengths
-from dpcov.mechanisms.standardized import check_power, gaussian_laws, laplace_laws, look
+from dpcov.mechanisms.standardized import (
+    BeforeRelease,
+    check_power,
+    gaussian_laws,
+    laplace_laws,
+    look,
+    require_intercept,
+)
 from dpcov.privacy import Guarantee, Neighbors
 
 if TYPE_CHECKING:
@@ -25,22 +31,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
+class Calibration(BeforeRelease):
     """Public outcome of calibrating `StandardizedLadder`.
 
-    `look` is the law of every number of the look, `counts` that of every count of mapped rows by
-    length, `final` are those of the release; `is_gaussian` tells which kind of noise all have.
+    `final` are the laws of the release; `is_gaussian` tells which kind of noise all parts have.
     """
 
-    guarantee: Guarantee
-    look: ScalarLaw
-    counts: ScalarLaw
     final: ladder.Calibration
     is_gaussian: bool
-
-    def __post_init__(self) -> None:
-        for law in (self.look, self.counts):
-            law.require_drawable()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +135,7 @@ class StandardizedLadder:
         return 3
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
-        if lattice.intercept_units == 0:
-            raise MechanismError(
-                f"{self.name} takes features about their means, which only an intercept tells. "
-                "Give the schema an intercept (the default is 0.3), or choose ladder."
-            )
+        require_intercept(self.name, lattice, "ladder")
         guarantee = Guarantee(budget, Neighbors(neighbors), lattice.unit)
         is_gaussian = mapped_ladder.is_gaussian(
             lattice, budget, lambda alike, kind: self._final(alike, guarantee, is_gaussian=kind)
