@@ -13,7 +13,7 @@ from scipy.optimize import isotonic_regression
 
 import dpcov
 from dpcov import denoise as package
-from dpcov.denoise import METHODS, denoise
+from dpcov.denoise import METHODS, denoise, shrinkage
 from dpcov.denoise.projection import compose, onto_simplex
 from dpcov.denoise.shrinkage import (
     CLEAR,
@@ -124,6 +124,27 @@ def test_shrinking_a_spiked_matrix_beats_the_noisy_and_the_projected_one(name, d
     )
     assert shrunk < 0.85 * projected
     assert shrunk < noisy / 2
+
+
+@each_law
+@pytest.mark.parametrize("d", [20, 120])
+@pytest.mark.parametrize("strength", [2.0, 8.0])
+def test_noise_about_a_flat_spectrum_is_not_taken_for_directions(name, d, strength, monkeypatch):
+    """Control: without the flat candidate it is."""
+    law = law_of(name, d)
+    trace = strength * law.detectable
+
+    def error():
+        return errors(
+            law,
+            np.full(d, trace / d),
+            6,
+            lambda values, generator: simulated_spectrum(values, BASIS, law, trace, generator),
+        )[0]
+
+    found = error()
+    monkeypatch.setattr(shrinkage, "FLAT", ())
+    assert found < 0.75 * error()
 
 
 def test_the_shrunk_spectrum_is_the_mean_of_the_truth_along_noisy_eigenvectors():

@@ -470,6 +470,26 @@ def test_overlaps_of_parts_in_few_directions_can_differ_little(
     assert shared.alike(np.array([1e6, 1e6])) == pytest.approx((theta, apart), rel=1e-4)
 
 
+def test_a_part_that_is_sure_of_its_trace_is_not_left_out_for_the_noise_in_its_norm() -> None:
+    """A squared norm is at least that of a flat spectrum. Control: norms as noise shows them."""
+    d, generator = 60, np.random.default_rng(1)
+    laws = [GaussianOrthogonal(d, Fraction(size)) for size in (10**4, 40)]
+    flat = np.stack([100 * np.eye(d), np.zeros((d, d))])
+    traces = np.array([100.0 * d, 20.0])
+    kept, of_seen = [], []
+    for _ in range(60):
+        shared = _Shared.of(flat + np.stack([law.simulate(generator) for law in laws]), laws)
+        overlaps, shares = shared.overlaps(traces)
+        alike = shared.alike(traces)[0] * np.outer(traces, traces)
+        values, vectors = np.linalg.eigh(shares * shared.seen + (1 - shares) * alike)
+        seen = (vectors * np.maximum(values, 0.0)) @ vectors.T
+        for found, about in ((kept, overlaps), (of_seen, seen)):
+            weights = np.linalg.solve(about + np.diag(shared.noises), about.sum(axis=1)) * traces
+            found.append(weights[0] / weights.sum())
+    assert min(kept) > 0.9
+    assert min(of_seen) < 0.1
+
+
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.floats(0.1, 10))
 def test_james_stein_takes_more_of_what_is_less_sure(x: float, s: float, c: float) -> None:
     shrunk = float(james_stein(x, s, c))

@@ -5,7 +5,8 @@ rungs, which may hold few rows or none. Rows of all lengths tend to share direct
 sum b_1 M_1 + ... + b_K M_K of the noisy moments can be nearer: its error is (b - 1)' Q (b - 1) +
 sum b_k^2 D_k, where D_k is the expected squared norm of the noise of M_k, and Q_jk = <S_j, S_k>.
 Of that tr M_j M_k, less D_k on the diagonal, is an unbiased estimate; where noise drowns it, rows
-of all lengths are taken to share directions alike: Q_jk = theta tr S_j tr S_k.
+of all lengths are taken to share directions alike: Q_jk = theta tr S_j tr S_k. Q_kk is never below
+(tr S_k)^2 / d, its value for a flat spectrum.
 
 The traces tr S_k count twice: in Q, and as the trace of the result. Those of the M_k have the noise
 of d entries of a diagonal. The overlaps tell them too, since the noise in tr M_j M_k is that along
@@ -188,7 +189,9 @@ class _Shared:
         alike = theta * np.outer(traces, traces)
         spread = (apart * alike) ** 2
         shares = spread / (spread + self.variances)
-        values, vectors = np.linalg.eigh(shares * self.seen + (1 - shares) * alike)
+        known = shares * self.seen + (1 - shares) * alike
+        np.fill_diagonal(known, np.maximum(np.diag(known), traces**2 / self.dimension))
+        values, vectors = np.linalg.eigh(known)
         return (vectors * np.maximum(values, 0.0)) @ vectors.T, shares
 
     def equations(self, traces: Vector) -> tuple[Matrix, Vector]:

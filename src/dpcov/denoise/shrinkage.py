@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SIMULATIONS = 32
 ITERATIONS = 12
 STEP = 0.7
-POWERS = (2.0, 8.0)
+FLAT, STEEP = (0.0,), (2.0, 8.0)  # powers of candidate spectra
 SMALL = 100  # below this order always simulate
 LARGE = 400  # above it never
 CLEAR = 30.0  # trace, over the detectable eigenvalue, from which the closed form is as good
@@ -105,17 +105,16 @@ def simulated_spectrum(
 ) -> Vector:
     """Shrunk spectrum for ascending noisy eigenvalues, by simulation.
 
-    Candidates for the true spectrum are the one that reproduces the noisy eigenvalues best and
-    steep power laws, since uncentred second moments have a dominant direction; each is weighted by
-    the likelihood of the noisy eigenvalues under it (at small orders; many eigenvalues make the
-    likelihoods too unequal). Near the threshold of detection, where the fit alone is unstable,
-    this saves up to 5 % (`make accuracy`).
+    Candidates for the true spectrum are the one that reproduces the noisy eigenvalues best, which
+    sees directions in what is but noise; the flat one, without any; and at small orders steep power
+    laws, since uncentred second moments have a dominant direction. Each is weighted by the
+    likelihood of the noisy eigenvalues under it.
     """
     simulations = _Simulations(law, vectors, generator, through)
-    candidates = [_fitted(values, trace, simulations)]
-    if len(values) < SMALL:
-        ranks = np.arange(len(values), 0, -1.0)
-        candidates += [trace * ranks**-power / np.sum(ranks**-power) for power in POWERS]
+    ranks = np.arange(len(values), 0, -1.0)
+    powers = FLAT + STEEP if len(values) < SMALL else FLAT
+    candidates = [trace * ranks**-power / np.sum(ranks**-power) for power in powers]
+    candidates.append(_fitted(values, trace, simulations))
     likelihoods, shrunk = zip(
         *(simulations.shrunk(candidate, values) for candidate in candidates), strict=True
     )
