@@ -15,7 +15,9 @@ def arena(rows: Cells) -> str:
     parts = [
         f"{cells} cells are measured.",
         "### The default against the rest",
-        _regimes(rows),
+        _regimes(rows, "regime"),
+        "### Where anything shows",
+        _regimes(rows, "showing"),
         "### By family of tables",
         _shares(rows, "family"),
         "### By kind of error",
@@ -34,9 +36,9 @@ def arena(rows: Cells) -> str:
     return "\n\n".join(parts)
 
 
-def _regimes(rows: Cells) -> str:
+def _regimes(rows: Cells, part: str) -> str:
     lines = [["definition", "neighbours", *SHARES, "its bar"]]
-    for row in _part(rows, "regime"):
+    for row in _part(rows, part):
         bar = "" if row["peer bar"] is None else f"{row['peer bar']:g}"
         lines.append([TITLES[row["definition"]], row["neighbors"], *_of(row), bar])
     return _table(lines)
@@ -50,7 +52,7 @@ def _shares(rows: Cells, part: str, name: str | None = None) -> str:
 
 
 SHARES = (
-    *("cells", "within 1.02", "or within errors"),
+    *("cells", "within 1.02", "of three equals", "or within errors"),
     *("best peer over default", "best peer over our best", "worse than a peer"),
 )
 
@@ -59,6 +61,7 @@ def _of(row: dict[str, Any]) -> Line:
     return [
         f"{row['cells']}",
         f"{row['within']:.0%}",
+        f"{row['of equals']:.0%}",
         f"{row['not worse']:.0%}",
         f"{row['advantage']:.2f}",
         f"{row['in hindsight']:.2f}",

@@ -314,16 +314,39 @@ def test_losses_are_cells_over_the_bar_and_worse_ones_those_beyond_chance():
     assert lost(0.5, 0.0, role="peer") == []  # peers have a bar of their own
 
 
+def of_both(rows, part):
+    found = [row for row in summary.regimes(rows) if row["part"] == part]
+    return next((row for row in found if row["neighbors"] == "both"), None)
+
+
+def test_cells_where_everybody_is_about_as_wrong_as_zero_show_nothing():
+    rows = [row(CELL, "default", 1.0, "default"), row(CELL, "peer", 1.5, "peer", over=1 / 1.5)]
+    rows.append(row(CELL, "zero matrix", 1.9, "simple", over=1 / 1.9))
+    assert of_both(rows, "showing") is None
+    rows[1] = row(CELL, "peer", 0.9, "peer", over=1 / 0.9)
+    assert of_both(rows, "showing")["advantage"] == pytest.approx(0.9)
+
+
 def test_shares_and_the_advantage_are_over_cells():
     rows = []
     for cell, own, peer in ((CELL, 1.0, 4.0), (OTHER, 2.0, 2.0)):
         rows += [row(cell, "default", own, "default"), row(cell, "laplace", 1.5, over=own / 1.5)]
         rows += [row(cell, "peer", peer, "peer", over=own / peer)]
-    both = [found for found in summary.regimes(rows) if found["neighbors"] == "both"]
-    (found,) = both
+    found = of_both(rows, "regime")
     assert (found["cells"], found["within"], found["worse than a peer"]) == (2, 0.5, 0)
     assert found["advantage"] == pytest.approx(2.0)
     assert found["in hindsight"] == pytest.approx(math.sqrt(4.0 / 1.0 * 2.0 / 1.5))
+
+
+@pytest.mark.parametrize("relative", [0.003, 0.02, 0.3])
+def test_chance_leaves_of_the_bar_what_draws_of_equals_do(relative):
+    generator = np.random.default_rng(7)
+    own, *others = 1 + relative * generator.standard_normal((1 + summary.EQUALS, 100_000))
+    expected = np.mean(own <= summary.BAR * np.min(others, axis=0))
+    default = row(CELL, "default", 5.0, "default")
+    found = summary.within_of_equals({**default, "se": 5 * relative})
+    assert found == pytest.approx(expected, abs=0.006)
+    assert summary.within_of_equals(default) == 1
 
 
 def test_an_error_beyond_all_numbers_is_not_taken_for_none():

@@ -16,16 +16,22 @@ from cells import DEFINITIONS, DELTA, Definition, Row
 from entrants import DEFAULT
 from lower_bounds import approximate, pure, zcdp
 from matrix_errors import KINDS
+from numpy.polynomial.hermite_e import hermegauss
 from ranking import critical_difference, mean_ranks
+from scipy.stats import norm
 
 from dpcov.privacy import Neighbors
 
 BAR = 1.02
 FORCE = 1.0  # epsilon, above which the lower bounds lose theirs: one row's exchange can be told
 ERRORS = 2.0  # standard errors that a ratio must differ by to count as different
+EQUALS = 3  # entrants as good as the default, to see what chance leaves of the bar
+QUADRATURE = 40  # points of the integral over the default's own chance
 OTHERS = ("mechanism", "variant", "simple")  # whom the default must not be worse than
 GOALS = ("frobenius", "correlation", "relative", "ridge")
 PEER_BARS = {"pure": 2.5, "zcdp": 1.5}
+ALL = ("default", "peer", *OTHERS)
+SHOWS = 0.5
 USES = {
     "private radius": "tables with few rows as long as the bound",
     "shaped-ladder": "rows that are short about their mean; clips none",
@@ -85,22 +91,34 @@ def compared(other: Any) -> dict[str, Any]:
 
 
 def regimes(rows: list[Row]) -> Iterator[Row]:
-    """The bars, for each definition and relation."""
+    """The bars, for each definition and relation: over all cells, and where anything shows."""
     cells = grouped(rows, "frobenius")
-    for definition, neighbors in product(DEFINITIONS, [*map(str, Neighbors), "both"]):
-        groups = [
-            group
-            for key, group in cells.items()
-            if key[2] == definition and neighbors in (key[1], "both")
-        ]
-        if groups:
-            yield {
-                "part": "regime",
-                "definition": definition,
-                "neighbors": neighbors,
-                **_shares(groups),
-                "peer bar": PEER_BARS.get(definition),
-            }
+    showing = {key: group for key, group in cells.items() if shows(group)}
+    relations = [*map(str, Neighbors), "both"]
+    for part, among in (("regime", cells), ("showing", showing)):
+        for definition, neighbors in product(DEFINITIONS, relations):
+            groups = [
+                group
+                for key, group in among.items()
+                if key[2] == definition and neighbors in (key[1], "both")
+            ]
+            if groups:
+                yield {
+                    "part": part,
+                    "definition": definition,
+                    "neighbors": neighbors,
+                    **_shares(groups),
+                    "peer bar": PEER_BARS.get(definition),
+                }
+
+
+def shows(group: Group) -> bool:
+    """Whether anyone, peers too, has at most half of the error of the simple answers.
+
+    Where nobody has, all entrants are alike, since all that a budget tells is next to nothing.
+    """
+    simple = best(group, "simple")
+    return simple is not None and standing(best(group, *ALL)) <= SHOWS * standing(simple)
 
 
 def _shares(groups: list[Group]) -> Row:
@@ -112,11 +130,26 @@ def _shares(groups: list[Group]) -> Row:
     return {
         "cells": len(groups),
         "within": float(np.mean([found["ratio"] <= BAR for found in others])),
+        "of equals": float(np.mean([within_of_equals(group[DEFAULT]) for group in groups])),
         "not worse": float(np.mean([not found["worse"] for found in others])),
         "advantage": geometric(leads),
         "in hindsight": geometric([a / b for a, b in zip(leads, own, strict=True) if b > 0]),
         "worse than a peer": sum(compared(row)["worse"] for row in peer),
     }
+
+
+def within_of_equals(default: Row) -> float:
+    """Probability of meeting the bar of `EQUALS` entrants with the default's own law of errors.
+
+    By the default's standard error, as if means of repeats were normal: what chance leaves of the
+    bar where all are equally good.
+    """
+    if default["se"] == 0:
+        return 1.0
+    relative = default["se"] / default["mean"]
+    points, weights = hermegauss(QUADRATURE)
+    others_are_above = norm.sf(((1 + relative * points) / BAR - 1) / relative)
+    return float(weights @ others_are_above**EQUALS / weights.sum())
 
 
 def geometric(ratios: list[float]) -> float:
