@@ -22,8 +22,12 @@ def arena(rows: Cells) -> str:
         _shares(rows, "family"),
         "### By kind of error",
         _shares(rows, "kind", "error"),
+        "### The error of each of our own, if always taken, over the default's",
+        _singles(rows, "single"),
         "### Each peer's error over the default's",
-        _peers(rows),
+        _singles(rows, "peer"),
+        "### Cells where a peer is nearer, beyond two standard errors",
+        _lost_to_peers(rows),
         "### Who is best how often",
         _winners(rows),
         "### What choosing among more would gain",
@@ -69,14 +73,22 @@ def _of(row: dict[str, Any]) -> Line:
     ]
 
 
-def _peers(rows: Cells) -> str:
-    """A line for each peer, a column for each definition."""
-    found = {(row["peer"], row["definition"]): row for row in _part(rows, "peer")}
-    lines = [["peer", *TITLES.values()]]
+def _singles(rows: Cells, part: str) -> str:
+    """A line for each entrant, a column for each definition."""
+    found = {(row["entrant"], row["definition"]): row for row in _part(rows, part)}
+    lines = [["entrant", *TITLES.values()]]
     for name in dict.fromkeys(name for name, _ in found):
         own = [found.get((name, definition)) for definition in TITLES]
         texts = ["" if row is None else _figure(row["over the default"]) for row in own]
         lines.append([name, *texts])
+    return _table(lines)
+
+
+def _lost_to_peers(rows: Cells) -> str:
+    lines = [["table", "neighbours", "definition", "epsilon", "peer", "default's error over its"]]
+    for row in _part(rows, "lost to a peer"):
+        where = [row["table"], row["neighbors"], TITLES[row["definition"]], f"{row['epsilon']:g}"]
+        lines.append([*where, row["peer"], f"{row['ratio']:.2f} ± {row['se']:.2f}"])
     return _table(lines)
 
 

@@ -314,6 +314,28 @@ def test_losses_are_cells_over_the_bar_and_worse_ones_those_beyond_chance():
     assert lost(0.5, 0.0, role="peer") == []  # peers have a bar of their own
 
 
+def test_an_entrant_alone_is_judged_over_all_cells():
+    rows = []
+    for cell, own, over in ((CELL, 1.0, 0.5), (OTHER, 2.0, 1.0)):
+        rows += [row(cell, "default", own, "default"), row(cell, "laplace", own / over, over=over)]
+        rows.append(row(cell, "peer", own / over, "peer", over=over))
+    rows.append(row(CELL, "gaussian", 0.1, over=10))
+    found = {at["entrant"]: at for at in summary.singles(rows)}
+    assert set(found) == {"laplace", "peer"}, "gaussian is in one cell of two"
+    for entrant, part in (("laplace", "single"), ("peer", "peer")):
+        assert found[entrant]["part"] == part
+        assert found[entrant]["over the default"] == pytest.approx(math.sqrt(2))
+
+
+def test_cells_lost_to_a_peer_are_those_beyond_chance():
+    def lost(se):
+        peer = row(CELL, "peer", 0.8, "peer", se, over=1 / 0.8)
+        return list(summary.lost_to_peers([row(CELL, "default", 1.0, "default"), peer]))
+
+    ((sure,), unsure) = lost(0.01), lost(0.2)
+    assert (sure["peer"], sure["ratio"], unsure) == ("peer", pytest.approx(1.25), [])
+
+
 def of_both(rows, part):
     found = [row for row in summary.regimes(rows) if row["part"] == part]
     return next((row for row in found if row["neighbors"] == "both"), None)

@@ -208,6 +208,16 @@ def losses(rows: list[Row], kind: str = "frobenius") -> Iterator[Row]:
     yield from sorted(found, key=lambda row: (not row["worse"], -row["ratio"]))
 
 
+def lost_to_peers(rows: list[Row]) -> Iterator[Row]:
+    """Cells where a peer has less error than the default, beyond chance."""
+    for key, group in grouped(rows, "frobenius").items():
+        peer = best(group, "peer")
+        against = compared(peer)
+        if against["worse"]:
+            cell = zip(("table", "neighbors", "definition", "epsilon"), key, strict=True)
+            yield {"part": "lost to a peer", **dict(cell), "peer": peer["method"], **against}
+
+
 def _over(others: list[Row]) -> float | None:
     """The default's error over the least of these."""
     return max((compared(row)["ratio"] for row in others), default=None)
@@ -274,23 +284,25 @@ def portfolios(rows: list[Row], kind: str = "frobenius", steps: int = 4) -> Iter
             }
 
 
-def peers(rows: list[Row]) -> Iterator[Row]:
-    """The error of each peer over the default's, geometric mean over the cells that it is in."""
+def singles(rows: list[Row]) -> Iterator[Row]:
+    """The error of each entrant over the default's, geometric mean over the cells that it is in.
+
+    Of our own those that are in every cell, as if one of them were always taken.
+    """
     cells = grouped(rows, "frobenius")
     for definition in DEFINITIONS:
         groups = [group for key, group in cells.items() if key[2] == definition]
-        names = [name for group in groups for name, row in group.items() if row["role"] == "peer"]
-        for name in dict.fromkeys(names):
+        roles = {name: row["role"] for group in groups for name, row in group.items()}
+        for name, role in roles.items():
             own = [group for group in groups if name in group]
-            found = [standing(group[name]) for group in own]
-            ahead = sum(compared(group[name])["worse"] for group in own)
+            if role == "default" or (role != "peer" and len(own) < len(groups)):
+                continue
             yield {
-                "part": "peer",
+                "part": "peer" if role == "peer" else "single",
                 "definition": definition,
-                "peer": name,
+                "entrant": name,
                 "cells": len(own),
-                "over the default": geometric(found),
-                "better": ahead,
+                "over the default": geometric([standing(group[name]) for group in own]),
             }
 
 
@@ -373,6 +385,6 @@ def optimality(found: list[Row]) -> Iterator[Row]:
 
 def summed_up(rows: list[Row]) -> list[Row]:
     """All parts of the page."""
-    parts = (regimes, families, kinds, peers, winners, losses, ranks)
+    parts = (regimes, families, kinds, singles, lost_to_peers, winners, losses, ranks)
     goals = (row for kind in GOALS for row in portfolios(rows, kind))
     return [*(row for part in parts for row in part(rows)), *goals, *optimality(list(bounds(rows)))]
