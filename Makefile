@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Tests and benchmarks run side by side on all cores, each with one BLAS thread.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow test-spark test-all lint types bench bench-scaling peers arena frontier notebooks persons \
+.PHONY: help demo test test-slow test-spark test-all lint types bench bench-scaling peers arena frontier goals notebooks persons \
 	spark accuracy reproduce engines frames analysis discriminant precision \
 	denoising pictures plan-calibration ridge-comparison interval-coverage mahalanobis trust mutants figures docs locks sbom schemas clean
 
@@ -67,6 +67,10 @@ arena: .venv/ready-bench ## Everyone against everyone; goes on where it ended
 frontier: .venv/ready-bench ## The default over one matrix, and adult with its levels, beside their bars
 	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments:benchmarks/arena $(BIN)/python \
 		benchmarks/arena/frontier.py
+
+goals: .venv/ready-bench ## What --goal takes beside the default, by the goal's own error
+	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments:benchmarks/arena $(BIN)/python \
+		benchmarks/arena/goals.py
 
 notebooks: .venv/ready-bench ## The stories of examples/ as notebooks
 	$(BIN)/python examples/notebooks.py

@@ -158,13 +158,17 @@ def test_wide_tables_get_noise_of_matrix_laplace_that_spends_as_much(features, n
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_features_are_divided_by_the_stated_power_of_their_spread(power):
     variances, center = np.array([1e-4, 1e-2, 0.04]), np.array([0.5, -0.25, 0.0])
-    shape, radii = standardized.Spread(center, variances).standardizer(power)
+    schema = Schema.from_bounds(-1.0, 1.0, ("a", "b", "c"), radius=0.9)
+    images = standardized.Spread(center, variances).images(power, schema)
     units = (variances / 0.04) ** (power / 2)
-    np.testing.assert_allclose(shape.matrix(), np.diag(1 / units), rtol=1e-6)
-    assert shape.center.tolist() == center.tolist()
-    longest = np.linalg.norm((1 + np.abs(center)) / units)
+    np.testing.assert_allclose(images.map.matrix(), np.diag(1 / units), rtol=1e-6)
+    assert images.map.center.tolist() == center.tolist()
+    of_cube = np.linalg.norm((1 + np.abs(center)) / units)
+    of_ball = (0.9 + np.linalg.norm(center)) / units.min()
+    assert images.longest == pytest.approx(min(of_cube, of_ball))
     mean_square = (variances / units**2).sum()
-    assert radii[-1] == pytest.approx(longest)
+    radii = standardized.candidates(images)
+    assert radii[-1] == images.longest
     np.testing.assert_allclose(
         radii[:-1] ** 2, mean_square * 2.0 ** (np.arange(-8, len(radii) - 9) / 4)
     )

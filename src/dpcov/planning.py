@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from dpcov.errors import MechanismError
@@ -32,7 +32,9 @@ CANDIDATES: tuple[type[AdditiveMechanism], ...] = (NuclearLaplace, MatrixLaplace
 
 
 MANY_FEATURES = 20  # from which on to look whether rows without an intercept should be mapped
-FEW_LONG_ROWS = 8.0  # `Standardized.shows` where correlations count more than the covariance
+# For correlations, relative errors and regressions:
+BY_COLUMN = Standardized(shows=8.0)
+BY_DIRECTION = Standardized(look_share=0.05, shows=8.0, directions_share=0.11)
 
 
 Goal = Literal["frobenius", "relative", "correlation", "regression"]
@@ -87,8 +89,7 @@ def choose(
     indicators = sum(feature.is_indicator for feature in schema.features)
     wanted = []
     if goal != "frobenius" and rereadable:
-        reason = f"for {goal}, rows are taken about private means"
-        wanted.append(Choice(Standardized(shows=FEW_LONG_ROWS), reason))
+        wanted.append(for_deviations(goal, lattice.features, indicators, rungs=rungs))
     if rungs and rereadable and of_levels < len(columns):
         if lattice.intercept_units:
             mixes = 2 * indicators < lattice.features
@@ -105,6 +106,22 @@ def choose(
             choice.mechanism.calibrate(lattice, budget, neighbors)
             return choice
     return least_noise(lattice, budget, neighbors)
+
+
+def for_deviations(goal: Goal, features: int, indicators: int, *, rungs: bool) -> Choice:
+    """`Standardized`, of which these errors are small; covariances miss the long rows it clips.
+
+    For numbers with a second look, so that noise is in proportion to the deviation of each
+    direction. A row with a rare level is long then: regressions of tables with few levels gain all
+    the same, other errors and tables with many levels do not.
+    """
+    about = f"for {goal}, rows are taken about private means"
+    mixes = not indicators or (goal == "regression" and 2 * indicators < features)
+    if not (mixes and rungs):
+        return Choice(BY_COLUMN, about)
+    reason = f"{about}, and each direction gets noise in proportion to its deviation"
+    # What is clipped is missed more in entries than in correlations and regressions.
+    return Choice(replace(BY_DIRECTION, shows=5.0) if goal == "relative" else BY_DIRECTION, reason)
 
 
 def least_noise(lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Choice:

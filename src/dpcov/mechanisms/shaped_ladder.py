@@ -259,8 +259,15 @@ class Shape(Images):
     noise: float
 
     @classmethod
-    def of(cls, look: Release, generator: np.random.Generator) -> Shape | None:
-        """The shape that a look shows; None where it shows nothing.
+    def of(
+        cls,
+        look: Release,
+        generator: np.random.Generator,
+        *,
+        slack: float = SLACK,
+        power: float = POWER,
+    ) -> Shape | None:
+        """The shape that a look shows, at rows as they are or mapped; None where it shows nothing.
 
         Noise is spread as evenly as tr(S^1/2)^2 can be when images are A z with A = S^-1/4: the
         noise of a release grows with their mean square tr(A S A), and comes back through A^-1.
@@ -272,16 +279,20 @@ class Shape(Images):
         p, t = look.lattice.features, look.intercept()
         noise = math.sqrt(law.frobenius_squared)
         deviation = noise / law.dimension
+        before = np.eye(p) if look.linear_map is None else look.linear_map
         count, center = 1.0, None
         if t:
             count = look.row_count or max(float(moment[-1, -1]), SURE * deviation, t**2) / t**2
-            center = np.clip(moment[:p, -1] / (t * count), -1.0, 1.0)
-            moment = moment[:p, :p] - count * np.outer(center, center)
+            about = np.zeros(p) if look.center is None else look.center
+            found = about + np.linalg.solve(before, moment[:p, -1] / (t * count))
+            center = np.clip(found, -1.0, 1.0)
+            mean = before @ (center - about)
+            moment = moment[:p, :p] - count * np.outer(mean, mean)
         values, vectors = np.linalg.eigh(moment)
         values = np.maximum(values, 0.0)
-        spread = values + SLACK * deviation * math.sqrt(law.dimension)
-        factors = (spread / spread.max()) ** -POWER
-        matrix = (vectors * factors) @ vectors.T
+        spread = values + slack * deviation * math.sqrt(law.dimension)
+        factors = (spread / spread.max()) ** -power
+        matrix = (vectors * factors) @ vectors.T @ before
         shape, longest = Images.reached(matrix, center, look.schema)
         typical = min(longest, math.sqrt(float(spread @ factors**2) / count))
         return cls(shape, longest, typical, values[::-1], factors[::-1], noise)

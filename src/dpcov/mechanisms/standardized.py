@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dpcov.errors import MechanismError
-from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import additive, gaussian, spectral
 from dpcov.mechanisms.mapped import private_radius, release_at
+from dpcov.mechanisms.mapped_ladder import Images
 from dpcov.mechanisms.nuclear_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon
 from dpcov.mechanisms.radius import count_law
+from dpcov.mechanisms.second_look import SecondLook
 from dpcov.moment import UNITS_PER_RADIUS
 from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from dpcov.privacy import Budget
     from dpcov.releases import Release
     from dpcov.samplers import ScalarLaw
+    from dpcov.schema import Schema
     from dpcov.sources.rows import Rows
 
     Vector = NDArray[np.float64]
@@ -54,9 +56,13 @@ class BeforeRelease:
 
 @dataclass(frozen=True, slots=True)
 class Calibration(BeforeRelease):
-    """Public outcome of calibrating `Standardized`; `final` are the laws of the release."""
+    """Public outcome of calibrating `Standardized`.
+
+    `final` are the laws of the release, `directions` is the second look, if there is one.
+    """
 
     final: additive.Calibration
+    directions: SecondLook | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +89,13 @@ class Standardized:
 
     what a unit adds is at most k times as long, and two units that are exchanged, twice that
     (`look_sensitivities`; docs/proofs/release.md 9). Every number gets its own discrete Gaussian of
-    variance l2^2 / (2 rho), or discrete Laplace of scale l1 / epsilon. Then counts of rows by the
-    norm of their map, for the radius (`mechanisms.radius` has the proof), and the mapped rows'
-    second moment, whose sensitivity is
-    that of any clipped rows (`Gaussian`, `NuclearLaplace`, `MatrixLaplace`): the map depends on the
-    data through the look alone. Costs add up adaptively, in exact rationals: epsilon by basic
-    composition, rho, and for (epsilon, delta) mu^2 / 2 = rho with variances 8 larger (`gaussian`).
+    variance l2^2 / (2 rho), or discrete Laplace of scale l1 / epsilon. A second look, if there is
+    one, is a release by `Ladder` of mapped rows (`SecondLook`). Then counts of rows by the norm of
+    their map, for the radius (`mechanisms.radius` has the proof), and the mapped rows' second
+    moment, whose sensitivity is that of any clipped rows (`Gaussian`, `NuclearLaplace`,
+    `MatrixLaplace`): a map depends on the data through looks before it alone. Costs add up
+    adaptively, in exact rationals: epsilon by basic composition, rho, and for (epsilon, delta)
+    mu^2 / 2 = rho with variances 8 larger (`gaussian`).
 
     Not protected
     -------------
@@ -110,6 +117,10 @@ class Standardized:
         Standard deviations of its noise that a count of long rows must be above for the radius to
         reach them. Clipping takes more from covariances than from correlations and regressions,
         which a larger value serves.
+    directions_share : float in [0, 1), public
+        Share of the budget for a second look, at all directions of the rows that the first has
+        mapped; then each direction is divided by its standard deviation. For correlations and
+        regressions of numbers. Rows with a rare level would be long then. 0: no second look.
 
     Returns
     -------
@@ -129,6 +140,7 @@ class Standardized:
     Cost
     ----
     Three passes over the data (six with persons); the noise of one release, and 2 p + 35 numbers.
+    With a second look four (eight), its noise, and of each row three products with a (p, p) matrix.
 
     Source
     ------
@@ -152,6 +164,7 @@ class Standardized:
     trace_share: float = 0.05
     power: float = 0.5
     shows: float = 5.0
+    directions_share: float = 0.0
 
     name: ClassVar[str] = "standardized"
     use: ClassVar[str] = (
@@ -162,8 +175,12 @@ class Standardized:
     def __post_init__(self) -> None:
         for field in ("look_share", "radius_share"):
             spectral.check_share(field, getattr(self, field))
-        if self.look_share + self.radius_share >= 1:
-            raise MechanismError("look_share and radius_share leave nothing to release.")
+        if self.directions_share != 0:
+            spectral.check_share("directions_share", self.directions_share)
+        if self.look_share + self.directions_share + self.radius_share >= 1:
+            raise MechanismError(
+                "look_share, directions_share and radius_share leave nothing to release."
+            )
         additive.check_trace_share(self.trace_share)
         check_power(self.power)
         if not isinstance(self.shows, int | float) or not 0 <= self.shows < math.inf:
@@ -171,8 +188,8 @@ class Standardized:
 
     @property
     def passes(self) -> int:
-        """The look, the radius, the release."""
-        return 3
+        """The look, a second one if there is any, the radius, the release."""
+        return 3 if self.directions_share == 0 else 4
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
         require_intercept(self.name, lattice, "another mechanism")
@@ -187,39 +204,52 @@ class Standardized:
     def _laplace(self, lattice: Lattice, guarantee: Guarantee) -> Calibration:
         """Pure, and so for any delta."""
         epsilon = pure_epsilon(self.name, guarantee.budget)
-        looking, counting = self._spent(epsilon)
+        looking, directing, counting, left = self._spent(epsilon)
         neighbors = guarantee.neighbors
-        left = epsilon - looking - counting
         final = nuclear_calibration(
             lattice, left, neighbors, self.trace_share, pure_noise, Fraction(0)
         )
         laws = laplace_laws(lattice, neighbors, looking, counting)
-        return Calibration(guarantee, *laws, replace(final, guarantee=guarantee))
+        directions = self._directions(lattice, guarantee, directing, None)
+        return Calibration(guarantee, *laws, replace(final, guarantee=guarantee), directions)
 
     def _gaussian(self, lattice: Lattice, guarantee: Guarantee) -> Calibration:
         rho, extra = gaussian.concentration(self.name, guarantee.budget)
-        looking, counting = self._spent(rho)
-        left = rho - looking - counting
+        looking, directing, counting, left = self._spent(rho)
         laws = gaussian_laws(lattice, guarantee.neighbors, looking, counting, extra)
         final = gaussian.calibration(lattice, guarantee, left, extra, self.trace_share)
-        return Calibration(guarantee, *laws, final)
+        directions = self._directions(lattice, guarantee, directing, extra)
+        return Calibration(guarantee, *laws, final, directions)
+
+    def _directions(
+        self, lattice: Lattice, guarantee: Guarantee, spends: Fraction, extra: int | None
+    ) -> SecondLook | None:
+        if spends == 0:
+            return None
+        directions = SecondLook(guarantee, spends, extra)
+        directions.require_drawable(lattice)
+        return directions
 
     def __call__(
         self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
     ) -> Release:
         rows.require_rereadable()
         laws = self.calibrate(rows.lattice(), budget, neighbors)
-        spread = look(rows, laws.look, entropy)
-        shape, radii = spread.standardizer(self.power)
+        images = look(rows, laws.look, entropy).images(self.power, rows.schema)
+        if laws.directions is not None:
+            images = laws.directions.shape(self, rows, images, entropy) or images
         noise = laws.final.matrix
         # So many rows, all alike, weigh as much as the noise that not clipping them would add.
         clipped = math.sqrt(noise.frobenius_squared) / rows.lattice().bound
-        counts = laws.counts
-        radius = private_radius(rows, shape, radii, counts, clipped, entropy, self.shows)
-        return release_at(self, rows, shape, radius, laws.final, entropy)
+        asked = candidates(images), laws.counts, clipped
+        radius = private_radius(rows, images.map, *asked, entropy, self.shows)
+        return release_at(self, rows, images.map, radius, laws.final, entropy)
 
-    def _spent(self, budget: Fraction) -> tuple[Fraction, Fraction]:
-        return exact(self.look_share) * budget, exact(self.radius_share) * budget
+    def _spent(self, budget: Fraction) -> tuple[Fraction, Fraction, Fraction, Fraction]:
+        """By the look, by the second one, by the radius, and by the release."""
+        shares = [exact(s) for s in (self.look_share, self.directions_share, self.radius_share)]
+        looking, directing, counting = (share * budget for share in shares)
+        return looking, directing, counting, budget - looking - directing - counting
 
 
 def require_intercept(name: str, lattice: Lattice, instead: str) -> None:
@@ -275,6 +305,12 @@ def _noise(laws: Calibration) -> float:
     return laws.final.matrix.frobenius_squared
 
 
+def candidates(images: Images) -> Vector:
+    """Radii, ascending, at which images may be clipped; the last clips none."""
+    radii = images.typical * 2.0 ** (QUARTERS / 8)
+    return np.append(radii[radii < images.longest], images.longest)
+
+
 @dataclass(frozen=True, slots=True)
 class Spread:
     """What the look tells: a center and variances about it, (p,), of features in [-1, 1]."""
@@ -282,23 +318,13 @@ class Spread:
     center: Vector
     variances: Vector
 
-    def units(self, power: float) -> Vector:
-        """(p,) this power of the standard deviations, the largest of them 1."""
+    def images(self, power: float, schema: Schema) -> Images:
+        """Rows about the center, in units of this power of the standard deviations."""
         units: Vector = self.variances ** (power / 2)
         units /= units.max()
-        return units
-
-    def mean_length(self, units: Vector) -> float:
-        """Root mean square of the lengths of rows about the center, in these units."""
-        return math.sqrt(np.sum(self.variances / units**2))
-
-    def standardizer(self, power: float) -> tuple[LinearMap, Vector]:
-        """The map of rows, and candidates for the radius of what it makes of them."""
-        units = self.units(power)
-        longest = float(np.sqrt(np.sum(((1 + np.abs(self.center)) / units) ** 2)))
-        radii = self.mean_length(units) * 2.0 ** (QUARTERS / 8)
-        radii = np.append(radii[radii < longest], longest)
-        return LinearMap.focused(np.diag(1 / units), longest, self.center), radii
+        reached = Images.reached(np.diag(1 / units), self.center, schema)
+        root_mean_square = math.sqrt(np.sum(self.variances / units**2))
+        return Images(*reached, min(reached[1], root_mean_square))
 
 
 def look(rows: Rows, law: ScalarLaw, entropy: Entropy) -> Spread:

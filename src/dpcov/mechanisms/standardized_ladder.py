@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from dpcov.mechanisms import gaussian, ladder, mapped_ladder, spectral
-from dpcov.mechanisms.mapped_ladder import Images, first_noise, spent
+from dpcov.mechanisms.mapped_ladder import first_noise, spent
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.mechanisms.row_lengths import RowLengths
 from dpcov.mechanisms.standardized import (
@@ -156,10 +154,7 @@ class StandardizedLadder:
     ) -> Release:
         rows.require_rereadable()
         laws = self.calibrate(rows.lattice(), budget, neighbors)
-        spread = look(rows, laws.look, entropy)
-        units = spread.units(self.power)
-        reached = Images.reached(np.diag(1 / units), spread.center, rows.schema)
-        images = Images(*reached, min(reached[1], spread.mean_length(units)))
+        images = look(rows, laws.look, entropy).images(self.power, rows.schema)
         lattice = images.lattice(rows.lattice())
         lengths = RowLengths.counted(rows, lattice, images.map, laws.counts, entropy)
         lattice = replace(lattice, second_rung=lengths.best_second(first_noise(laws.final)))

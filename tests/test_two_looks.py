@@ -1,0 +1,237 @@
+"""`Standardized` with a second look, at directions: its cost, what it maps, what it gains."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from denoised_errors import mean_error
+from dpcov.denoise import denoise
+from dpcov.entropy import Entropy
+from dpcov.errors import MechanismError
+from dpcov.mechanisms import Ladder, ShapedLadder, Standardized
+from dpcov.mechanisms.second_look import SecondLook
+from dpcov.mechanisms.standardized import look_sensitivities
+from dpcov.moment import Lattice
+from dpcov.planning import BY_COLUMN, BY_DIRECTION, GOALS, Goal, choose
+from dpcov.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, PureDP, Unit, exact
+from dpcov.releases import Release
+from dpcov.schema import Schema
+from dpcov.sources import open_rows
+from dpcov.sources.rows import Rows
+from mapped_noise import noise_ratios
+from several_rows import OneAfterAnother, kinds_asked
+
+ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
+LATTICES = [Lattice(3, 2.0, 0.3), Lattice(1, 1.0, 0.05), Lattice(4, 1.0, 0.6, Unit("id", 3))]
+TWO = BY_DIRECTION
+FIRST, SECOND, RADIUS = map(exact, (TWO.look_share, TWO.directions_share, TWO.radius_share))
+MIXED = np.array([[1.0, 0, 0, 0], [0.98, 0.2, 0, 0], [0.5, 0.5, 0.2, 0], [0, 0, 0, 1]])
+
+
+def related(n: int = 5000, seed: int = 0) -> Any:
+    """(n, 4) rows of columns of very different spreads, of which three go together."""
+    generator = np.random.default_rng(seed)
+    scaled = generator.standard_normal((n, 4)) @ MIXED.T * [0.15, 0.02, 0.05, 0.1]
+    return np.clip(scaled + np.array([0.4, -0.3, 0.5, 0.1]), -1, 1)
+
+
+def door(table: Any) -> Rows:
+    return open_rows(table, Schema.from_bounds(-1.0, 1.0, tuple("abcd")))
+
+
+def made_of(rows: Rows, seed: int = 1, mechanism: Any = TWO, **changed: Any) -> Release:
+    asked = {"budget": ZCDP(0.5), "neighbors": ADD, "entropy": Entropy.seeded(seed)} | changed
+    return mechanism(rows, **asked)
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+@pytest.mark.parametrize("lattice", LATTICES, ids=str)
+def test_both_looks_counts_and_release_spend_the_budget_to_the_last(
+    lattice: Lattice, neighbors: Neighbors
+) -> None:
+    """What is left is a release that spends it in one that looks once."""
+    squared, absolute = look_sensitivities(lattice, neighbors)
+    pure = TWO.calibrate(lattice, PureDP(2.0), neighbors)
+    assert absolute / pure.look.scale == 2 * FIRST  # type: ignore[attr-defined]
+    assert neighbors.sides * lattice.unit.max_rows / pure.counts.scale == 2 * RADIUS  # type: ignore[attr-defined]
+    guarantee = Guarantee(PureDP(2.0), neighbors, lattice.unit)
+    assert pure.directions == SecondLook(guarantee, 2 * SECOND, None)
+    assert pure.directions.laws(lattice) == Ladder().laplace(
+        lattice, guarantee, 2 * SECOND, short=True
+    )
+    rho = TWO.calibrate(lattice, ZCDP(2.0), neighbors)
+    assert squared / (2 * rho.look.variance) == 2 * FIRST  # type: ignore[attr-defined]
+    guarantee = Guarantee(ZCDP(2.0), neighbors, lattice.unit)
+    assert rho.directions == SecondLook(guarantee, 2 * SECOND, 0)
+    assert rho.directions.laws(lattice) == Ladder().gaussian(
+        lattice, guarantee, 2 * SECOND, 0, short=True
+    )
+    as_much = replace(TWO, directions_share=0.0, radius_share=TWO.radius_share + 0.11)
+    for laws, budget in ((pure, PureDP(2.0)), (rho, ZCDP(2.0))):
+        once = as_much.calibrate(lattice, budget, neighbors)
+        assert once.directions is None
+        found, wanted = (float(at.final.matrix.frobenius_squared) for at in (laws, once))
+        assert found == pytest.approx(wanted, rel=1e-9)
+
+
+def test_for_a_delta_variances_of_all_parts_are_8_larger() -> None:
+    lattice, guarantee = LATTICES[0], Guarantee(ApproxDP(0.1, 1e-3), ADD)
+    laws = TWO.calibrate(lattice, guarantee.budget, ADD)
+    rho = look_sensitivities(lattice, ADD)[0] / (2 * (laws.look.variance - 8)) / FIRST  # type: ignore[attr-defined]
+    assert laws.directions == SecondLook(guarantee, SECOND * rho, 8)
+    assert laws.directions.laws(lattice) == Ladder().gaussian(
+        lattice, guarantee, SECOND * rho, 8, short=True
+    )
+
+
+@given(
+    st.floats(-12, -1),
+    st.booleans(),
+    st.integers(1, 314_573),
+    st.sampled_from(list(Neighbors)),
+)
+def test_what_is_calibrated_before_the_first_look_can_be_drawn_after_it(
+    size: float, pure: bool, units: int, each: Neighbors
+) -> None:
+    budget: Any = PureDP(10.0**size) if pure else ZCDP(10.0 ** (2 * size))
+    plain = Lattice(5, 1.0, 0.3)
+    try:
+        laws = TWO.calibrate(plain, budget, each)
+    except MechanismError:
+        return
+    assert laws.directions is not None
+    laws.directions.laws(plain.with_intercept(units))
+
+
+@pytest.mark.parametrize("budget", [ZCDP(0.5), PureDP(2.0)], ids=str)
+def test_the_map_depends_on_the_data_through_the_looks_alone(budget: Any) -> None:
+    one, other = door(related()), door(related(seed=5) / 2)
+    asked = kinds_asked(lambda rows: made_of(rows, budget=budget), 4, one, other)
+    assert asked == ["look", "moments", "counts", "look"]
+    assert TWO.passes == 4
+    assert BY_COLUMN.passes == 3
+    made, second = (
+        made_of(OneAfterAnother(one, at, one, one), budget=budget) for at in (one, other)
+    )
+    assert not np.allclose(made.linear_map, second.linear_map)
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+def test_clear_looks_make_all_directions_alike(neighbors: Neighbors) -> None:
+    """Control: after the first, the root of each column's spread is left, and how they go along."""
+    table = related()
+    covariance = np.cov(table.T, bias=True)
+
+    def images(mechanism: Any) -> Any:
+        made = made_of(door(table), mechanism=mechanism, budget=ZCDP(1e9), neighbors=neighbors)
+        assert made.center == pytest.approx(table.mean(axis=0), abs=1e-4)
+        found = made.linear_map @ covariance @ made.linear_map.T
+        return np.linalg.eigvalsh(found)
+
+    after_two = images(TWO)
+    assert after_two == pytest.approx(np.full(4, after_two.max()), rel=0.02)
+    after_one = images(BY_COLUMN)
+    assert after_one.min() < 0.1 * after_one.max()
+
+
+def test_where_directions_do_not_show_columns_are_left_as_they_are() -> None:
+    for neighbors in Neighbors:
+        made = made_of(door(related(60)), budget=PureDP(0.05), neighbors=neighbors)
+        assert made.linear_map is not None
+        assert np.array_equal(made.linear_map, np.diag(np.diag(made.linear_map)))
+
+
+def test_the_noise_of_the_mapped_moment_has_the_stated_size() -> None:
+    """Control: as if the second look cost nothing."""
+    rows, half = door(related()), replace(TWO, directions_share=0.5, shows=0.5)
+    ratios = noise_ratios(lambda seed: made_of(rows, seed, half), rows, range(60))
+    error = np.std(ratios) / np.sqrt(len(ratios))
+    assert abs(np.mean(ratios) - 1) < 4 * error
+    assert abs(np.mean(ratios) / 0.5 - 1) > 8 * error
+
+
+def in_units_of_truth(table: Any) -> Any:
+    """What takes a covariance to (4, 4) entries over the true deviation of each direction."""
+    values, vectors = np.linalg.eigh(np.cov(table.T, bias=True))
+    whitening = (vectors / np.sqrt(values)).T
+    return lambda made: whitening @ made.covariance() @ whitening.T
+
+
+@pytest.mark.parametrize(
+    ("budget", "neighbors"), [(PureDP(4.0), ADD), (ZCDP(0.5), ADD), (ZCDP(0.5), SWAP)], ids=str
+)
+def test_errors_over_deviations_are_less_than_by_other_mechanisms(
+    budget: Budget, neighbors: Neighbors
+) -> None:
+    table = related()
+    rows, of = door(table), in_units_of_truth(table)
+
+    def error(mechanism: Any) -> float:
+        return mean_error(mechanism, rows, np.eye(4), 6, budget=budget, neighbors=neighbors, of=of)
+
+    found = error(TWO)
+    for other in (BY_COLUMN, ShapedLadder()):
+        assert found < 0.7 * error(other)
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+@pytest.mark.parametrize("rows", [0, 1, 2])
+def test_hardly_any_rows_are_released_too(rows: int, neighbors: Neighbors) -> None:
+    for budget in (PureDP(1.0), PureDP(1000.0), ZCDP(1e5)):
+        made = made_of(door(related(rows)), budget=budget, neighbors=neighbors)
+        assert np.isfinite(denoise(made).second_moment()).all()
+
+
+def test_a_seed_repeats_it_and_a_file_brings_it_back(tmp_path: Any) -> None:
+    made, again = made_of(door(related())), made_of(door(related()))
+    assert np.array_equal(made.linear_map, again.linear_map)
+    assert np.array_equal(made.second_moment(), again.second_moment())
+    made.save(tmp_path / "a.json")
+    read = Release.load(tmp_path / "a.json")
+    assert np.array_equal(read.covariance(), made.covariance())
+    assert read.parameters["directions_share"] == TWO.directions_share
+
+
+def test_shares_that_leave_nothing_are_refused_before_anything_is_read() -> None:
+    for share in (1.0, -0.1, "much"):
+        with pytest.raises(MechanismError, match="directions_share"):
+            Standardized(directions_share=share)  # type: ignore[arg-type]
+    with pytest.raises(MechanismError, match="leave nothing"):
+        Standardized(directions_share=0.9)
+    for budget in (PureDP(1.0), ZCDP(1.0)):
+        with pytest.raises(MechanismError, match="64"):
+            Standardized(directions_share=1e-18).calibrate(LATTICES[0], budget, ADD)
+
+
+def columns(numbers: int, levels: int) -> Schema:
+    declared: dict[str, Any] = {
+        f"x{j}": {"kind": "numeric", "lower": -1, "upper": 1} for j in range(numbers)
+    }
+    if levels:
+        declared["c"] = {"kind": "categorical", "levels": [f"c{k}" for k in range(levels)]}
+    return Schema.parse({"columns": declared})
+
+
+@pytest.mark.parametrize("goal", [goal for goal in GOALS if goal != "frobenius"])
+@pytest.mark.parametrize("budget", [PureDP(1.0), ApproxDP(1.0, 1e-6), ZCDP(0.5)], ids=str)
+def test_a_goal_looks_at_directions_where_few_features_are_indicators(
+    goal: Goal, budget: Budget
+) -> None:
+    def chosen(schema: Schema, **known: bool) -> Any:
+        return choose(schema, budget, ADD, goal, **known).mechanism
+
+    numbers, few, many = columns(4, 0), columns(4, 3), columns(3, 3)
+    of_goal = replace(BY_DIRECTION, shows=5.0) if goal == "relative" else BY_DIRECTION
+    assert chosen(numbers) == of_goal
+    assert chosen(few) == (of_goal if goal == "regression" else BY_COLUMN)
+    assert chosen(many) == chosen(columns(0, 5)) == BY_COLUMN
+    assert chosen(numbers, rungs=False) == chosen(few, rungs=False) == BY_COLUMN
+    assert not isinstance(chosen(numbers, rereadable=False), Standardized)
+    flat = Schema.parse({"columns": numbers.model_dump()["columns"], "intercept": 0})
+    assert not isinstance(chosen(flat), Standardized)
