@@ -1,6 +1,6 @@
 """Ridge regression from one release against methods made for a single regression.
 
-Out-of-sample R^2 over random splits, the same encoded rows for all. A release for regressions,
+Out-of-sample R^2 over random splits, the same encoded rows for all. A release by `standardized`,
 with alpha chosen from it, is compared with AdaSSP at the same (epsilon, 1e-6), add/remove, and with
 output perturbation at the same epsilon, replace-one, whose penalty is the best in hindsight.
 `make ridge-comparison` runs it.
@@ -27,7 +27,7 @@ from dpcov.analysis.features import new_rows
 from dpcov.denoise import denoise
 from dpcov.entropy import Entropy, simulation_generator
 from dpcov.errors import ReleaseError
-from dpcov.planning import choose
+from dpcov.mechanisms import Standardized
 from dpcov.privacy import ApproxDP, Budget, Neighbors, PureDP
 from dpcov.schema import Schema
 from dpcov.sources import open_source
@@ -209,10 +209,9 @@ class Split:
         return self._r_squared(self._goal.center + self._goal.scale * encoded)
 
     def of_release(self, budget: Budget, neighbors: Neighbors, seed: int) -> float:
-        """R^2 of the ridge of a release for regressions; of the midpoint where it has no answer."""
+        """R^2 of the ridge of a standardized release; of the midpoint where it has no answer."""
         entropy = Entropy.seeded(seed)
-        mechanism = choose(self.rows.schema, budget, neighbors, "regression").mechanism
-        made = mechanism(self.rows, budget=budget, neighbors=neighbors, entropy=entropy)
+        made = Standardized()(self.rows, budget=budget, neighbors=neighbors, entropy=entropy)
         release = denoise(made, generator=simulation_generator(seed))
         try:
             model = ridge(release, self.task.target, generator=simulation_generator(seed))

@@ -227,9 +227,8 @@ def test_a_goal_looks_at_directions_where_few_features_are_indicators(
         return choose(schema, budget, ADD, goal, **known).mechanism
 
     numbers, few, many = columns(4, 0), columns(4, 3), columns(3, 3)
-    of_goal = replace(BY_DIRECTION, shows=5.0) if goal == "relative" else BY_DIRECTION
-    assert chosen(numbers) == of_goal
-    assert chosen(few) == (of_goal if goal == "regression" else BY_COLUMN)
+    assert chosen(numbers) == BY_DIRECTION
+    assert chosen(few) == (BY_DIRECTION if goal == "regression" else BY_COLUMN)
     assert chosen(many) == chosen(columns(0, 5)) == BY_COLUMN
     assert chosen(numbers, rungs=False) == chosen(few, rungs=False) == BY_COLUMN
     assert not isinstance(chosen(numbers, rereadable=False), Standardized)

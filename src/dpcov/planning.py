@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from dpcov.errors import MechanismError
@@ -34,7 +34,7 @@ CANDIDATES: tuple[type[AdditiveMechanism], ...] = (NuclearLaplace, MatrixLaplace
 MANY_FEATURES = 20  # from which on to look whether rows without an intercept should be mapped
 # For correlations, relative errors and regressions:
 BY_COLUMN = Standardized(shows=8.0)
-BY_DIRECTION = Standardized(look_share=0.05, shows=8.0, directions_share=0.11)
+BY_DIRECTION = Standardized(look_share=0.05, directions_share=0.11)
 
 
 Goal = Literal["frobenius", "relative", "correlation", "regression"]
@@ -120,8 +120,7 @@ def for_deviations(goal: Goal, features: int, indicators: int, *, rungs: bool) -
     if not (mixes and rungs):
         return Choice(BY_COLUMN, about)
     reason = f"{about}, and each direction gets noise in proportion to its deviation"
-    # What is clipped is missed more in entries than in correlations and regressions.
-    return Choice(replace(BY_DIRECTION, shows=5.0) if goal == "relative" else BY_DIRECTION, reason)
+    return Choice(BY_DIRECTION, reason)
 
 
 def least_noise(lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Choice:
