@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -196,6 +197,22 @@ def test_a_seed_repeats_it_and_a_file_brings_it_back(tmp_path: Any) -> None:
     read = Release.load(tmp_path / "a.json")
     assert np.array_equal(read.covariance(), made.covariance())
     assert read.parameters["directions_share"] == TWO.directions_share
+
+
+@pytest.mark.parametrize("budget", [PureDP(8.0), ZCDP(1.0)], ids=str)
+def test_persons_with_several_rows_are_looked_at_too(budget: Budget) -> None:
+    table = related(3000)
+    people = pa.table(
+        {**dict(zip("abcd", table.T, strict=True)), "id": np.repeat(np.arange(1000), 3)}
+    )
+    declared = columns(4, 0).model_dump()["columns"]
+    named = dict(zip("abcd", declared.values(), strict=True))
+    schema = Schema.parse({"columns": named, "unit": {"column": "id", "max_rows": 3}})
+    made = made_of(open_rows(people, schema), budget=budget)
+    assert made.guarantee.unit == Unit("id", 3)
+    correlations = np.corrcoef(table, rowvar=False)
+    assert denoise(made).correlation() == pytest.approx(correlations, abs=0.1)
+    assert not np.array_equal(made.linear_map, np.diag(np.diag(made.linear_map)))
 
 
 def test_shares_that_leave_nothing_are_refused_before_anything_is_read() -> None:
