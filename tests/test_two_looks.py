@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import Ladder, ShapedLadder, Standardized
 from dpcov.mechanisms.second_look import SecondLook
-from dpcov.mechanisms.standardized import look_sensitivities
+from dpcov.mechanisms.standardized import Spread, look_sensitivities
 from dpcov.moment import Lattice
 from dpcov.planning import BY_COLUMN, BY_DIRECTION, GOALS, Goal, choose
 from dpcov.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, PureDP, Unit, exact
@@ -139,6 +141,35 @@ def test_clear_looks_make_all_directions_alike(neighbors: Neighbors) -> None:
     assert after_two == pytest.approx(np.full(4, after_two.max()), rel=0.02)
     after_one = images(BY_COLUMN)
     assert after_one.min() < 0.1 * after_one.max()
+
+
+def test_a_direction_is_taken_no_smaller_than_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = door(related())
+    guarantee = Guarantee(ZCDP(0.5), SWAP)
+    found = Spread(np.array([0.4, -0.3, 0.5, 0.1]), np.array([0.02, 4e-4, 3e-3, 0.01]))
+    images = found.images(0.5, rows.schema)
+    deviation, count = 3.0, rows.second_moments()[0].unit_count
+    shown = np.zeros((5, 5))
+    shown[:4, :4] = 50 * np.diag([4.0, 0, 1, 9]) + 20
+    law = SimpleNamespace(frobenius_squared=25 * deviation**2, dimension=5)
+    monkeypatch.setattr("dpcov.mechanisms.shaped_ladder.shown", lambda *_: (shown, law))
+    look = SecondLook(guarantee, Fraction(1, 10), 0)
+    shape = look.shape(TWO, rows, images, Entropy.seeded(1))
+    assert shape is not None
+    spread = shown[:4, :4] + deviation * np.sqrt(5) * np.eye(4)
+    back = np.linalg.inv(shape.map.matrix() @ np.linalg.inv(images.map.matrix()))
+    scale = np.linalg.norm(spread, 2)
+    assert back @ back.T == pytest.approx(spread / scale, rel=1e-4, abs=1e-5)
+    assert shape.typical == pytest.approx(np.sqrt(4 * scale / count), rel=1e-4)
+
+
+def test_the_lattice_with_the_most_noise_is_tried_before_the_first_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried = []
+    monkeypatch.setattr(SecondLook, "laws", lambda _, lattice: tried.append(lattice))
+    TWO.calibrate(LATTICES[0], ZCDP(0.5), ADD)
+    assert {lattice.intercept_units for lattice in tried} == {1, LATTICES[0].intercept_units}
 
 
 def test_where_directions_do_not_show_columns_are_left_as_they_are() -> None:
