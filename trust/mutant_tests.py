@@ -203,6 +203,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         *BATTERY,
     ),
     "src/dpcov/mechanisms/shaped_ladder.py": (
+        "tests/test_two_looks.py",
         *(
             f"tests/test_shaped_ladder.py::test_{name}"
             for name in (
