@@ -31,7 +31,7 @@ OTHERS = ("mechanism", "variant", "simple")  # whom the default must not be wors
 GOALS = ("frobenius", "correlation", "relative", "ridge")
 PEER_BARS = {"pure": 2.5, "zcdp": 1.5}
 ALL = ("default", "peer", *OTHERS)
-SHOWS = 0.5
+SHOWS = 0.5  # of the error of the simple answers, up to which something shows
 USES = {
     "private radius": "tables with few rows as long as the bound",
     "shaped-ladder": "rows that are short about their mean; clips none",
@@ -55,11 +55,12 @@ USES = {
     "wishart": "one-sided noise",
 }  # what an entrant whose name has this part is for; the first part that fits
 Group = dict[str, Row]
+Key = tuple[Any, ...]  # table, neighbors, definition, epsilon
 
 
-def grouped(rows: list[Row], kind: str) -> dict[tuple[Any, ...], Group]:
+def grouped(rows: list[Row], kind: str) -> dict[Key, Group]:
     """Entrants' rows of one kind of error, by cell and name."""
-    found: dict[tuple[Any, ...], Group] = {}
+    found: dict[Key, Group] = {}
     for row in rows:
         if row["error"] == kind:
             key = (row["table"], row["neighbors"], row["definition"], row["epsilon"])
@@ -93,23 +94,25 @@ def compared(other: Any) -> dict[str, Any]:
 def regimes(rows: list[Row]) -> Iterator[Row]:
     """The bars, for each definition and relation: over all cells, and where anything shows."""
     cells = grouped(rows, "frobenius")
-    showing = {key: group for key, group in cells.items() if shows(group)}
-    relations = [*map(str, Neighbors), "both"]
-    for part, among in (("regime", cells), ("showing", showing)):
-        for definition, neighbors in product(DEFINITIONS, relations):
-            groups = [
-                group
-                for key, group in among.items()
-                if key[2] == definition and neighbors in (key[1], "both")
-            ]
-            if groups:
-                yield {
-                    "part": part,
-                    "definition": definition,
-                    "neighbors": neighbors,
-                    **_shares(groups),
-                    "peer bar": PEER_BARS.get(definition),
-                }
+    yield from _by_relation("regime", cells)
+    yield from _by_relation("showing", {key: at for key, at in cells.items() if shows(at)})
+
+
+def _by_relation(part: str, cells: dict[Key, Group]) -> Iterator[Row]:
+    for definition, neighbors in product(DEFINITIONS, [*map(str, Neighbors), "both"]):
+        groups = [
+            group
+            for key, group in cells.items()
+            if key[2] == definition and neighbors in (key[1], "both")
+        ]
+        if groups:
+            yield {
+                "part": part,
+                "definition": definition,
+                "neighbors": neighbors,
+                **_shares(groups),
+                "peer bar": PEER_BARS.get(definition),
+            }
 
 
 def shows(group: Group) -> bool:
@@ -194,7 +197,7 @@ def losses(rows: list[Row], kind: str = "frobenius") -> Iterator[Row]:
         found.append(
             {
                 "part": "loss",
-                **dict(zip(("table", "neighbors", "definition", "epsilon"), key, strict=True)),
+                **_named(key),
                 "rows": winner["rows"],
                 "columns": winner["columns"],
                 "default": group[DEFAULT]["mean"],
@@ -214,8 +217,11 @@ def lost_to_peers(rows: list[Row]) -> Iterator[Row]:
         peer = best(group, "peer")
         against = compared(peer)
         if against["worse"]:
-            cell = zip(("table", "neighbors", "definition", "epsilon"), key, strict=True)
-            yield {"part": "lost to a peer", **dict(cell), "peer": peer["method"], **against}
+            yield {"part": "lost to a peer", **_named(key), "peer": peer["method"], **against}
+
+
+def _named(key: Key) -> Row:
+    return dict(zip(("table", "neighbors", "definition", "epsilon"), key, strict=True))
 
 
 def _over(others: list[Row]) -> float | None:

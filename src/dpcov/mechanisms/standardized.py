@@ -62,7 +62,7 @@ class Calibration(BeforeRelease):
     """
 
     final: additive.Calibration
-    directions: SecondLook | None = None
+    directions: SecondLook | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +241,8 @@ class Standardized:
         noise = laws.final.matrix
         # So many rows, all alike, weigh as much as the noise that not clipping them would add.
         clipped = math.sqrt(noise.frobenius_squared) / rows.lattice().bound
-        asked = candidates(images), laws.counts, clipped
-        radius = private_radius(rows, images.map, *asked, entropy, self.shows)
+        radii = candidates(images)
+        radius = private_radius(rows, images.map, radii, laws.counts, clipped, entropy, self.shows)
         return release_at(self, rows, images.map, radius, laws.final, entropy)
 
     def _spent(self, budget: Fraction) -> tuple[Fraction, Fraction, Fraction, Fraction]:
