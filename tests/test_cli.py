@@ -279,7 +279,7 @@ def test_an_unexpected_error_is_quiet(run, monkeypatch: pytest.MonkeyPatch) -> N
     def explode(*_: object, **__: object) -> None:
         raise RuntimeError(PLANTED)
 
-    monkeypatch.setattr(Release, "save", explode)
+    monkeypatch.setattr(Release, "to_text", explode)
     shown = run("release people.csv --schema people.toml --epsilon 1 --out r.json")
     assert shown.code == 1
     assert shown.err.startswith("dpcov: Unexpected RuntimeError; its text is held back")

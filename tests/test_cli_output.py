@@ -183,7 +183,7 @@ EXPLODE = f"""
 from dpcov.releases import Release
 def explode(*_, **__):
     raise RuntimeError("{PLANTED}")
-Release.save = explode
+Release.to_text = explode
 """
 REFUTE = """
 from types import SimpleNamespace

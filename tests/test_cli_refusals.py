@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from dpcov import cli, releases
+from dpcov import cli, files
 from dpcov.errors import OutputError
 from dpcov.ledger import Ledger
 from dpcov.privacy import PureDP
@@ -231,10 +231,10 @@ def test_a_release_that_can_no_longer_be_written_is_printed(
 ) -> None:
     """As where a disk fills up while the table is read: what was paid for is not lost."""
 
-    def full(path: Path, text: str) -> None:
-        raise OutputError(f"{str(path)!r} can't be written: No space left on device.")
+    def full(output: files.Output, text: str) -> None:
+        raise OutputError(f"{str(output.path)!r} can't be written: No space left on device.")
 
-    monkeypatch.setattr(releases, "write_atomically", full)
+    monkeypatch.setattr(files.Output, "write", full)
     with pytest.raises(SystemExit) as ended:
         cli.main([*options("--epsilon 1 --quiet").split()])
     out, err = capsys.readouterr()

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import dpcov
 from dpcov import json_schemas
 from dpcov.errors import OutputError, ReleaseError
-from dpcov.output_files import check_writable, write_atomically
+from dpcov.files import check_writable, write
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.releases import Release, largest_file
 from dpcov.schema import Schema
@@ -220,10 +220,10 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     code = (
         "import resource, signal, sys; from pathlib import Path\n"
         "from dpcov.errors import OutputError\n"
-        "from dpcov.output_files import write_atomically\n"
+        "from dpcov.files import write\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
-        "try: write_atomically(Path(sys.argv[1]), 'new' * 1000)\n"
+        "try: write(sys.argv[1], 'new' * 1000, force=True)\n"
         "except OutputError: sys.exit(3)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], check=False, timeout=60)
@@ -234,7 +234,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
 def test_a_folder_that_is_none_any_more_is_an_output_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="can't be written"):
-        write_atomically(tmp_path / "file" / "x.json", "{}")
+        write(tmp_path / "file" / "x.json", "{}", force=False)
 
 
 def test_a_killed_write_leaves_the_old_file(tmp_path: Path) -> None:
@@ -242,9 +242,9 @@ def test_a_killed_write_leaves_the_old_file(tmp_path: Path) -> None:
     path.write_text("old")
     code = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from dpcov.output_files import write_atomically\n"
+        "from dpcov.files import write\n"
         "os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "write_atomically(Path(sys.argv[1]), 'new' * 100000)"
+        "write(sys.argv[1], 'new' * 100000, force=True)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], check=False, timeout=60)
     assert done.returncode == -9
@@ -253,7 +253,7 @@ def test_a_killed_write_leaves_the_old_file(tmp_path: Path) -> None:
 
 def test_others_may_read_a_release_as_any_new_file(tmp_path: Path) -> None:
     (tmp_path / "plain").touch()
-    write_atomically(tmp_path / "x.json", "{}")
+    write(tmp_path / "x.json", "{}", force=False)
     assert (tmp_path / "x.json").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 

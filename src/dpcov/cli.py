@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import tomllib
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -33,8 +35,10 @@ from dpcov.cli_plan import app as plan_app
 from dpcov.cli_report import app as report_app
 from dpcov.cli_schema import schema
 from dpcov.errors import DpcovError, MechanismError, OutputError
+from dpcov.printable import hidden, shown
 
 if TYPE_CHECKING:
+    from dpcov.files import Output
     from dpcov.releases import Release
 
 app = typer.Typer(
@@ -151,11 +155,11 @@ def release(
 ) -> None:
     """Release the second moment of a table under differential privacy."""
     from dpcov.api import prepare
-    from dpcov.cli_progress import reading_bar
+    from dpcov.cli_progress import reading
     from dpcov.documents import document
+    from dpcov.files import reserved
     from dpcov.grouped import paths, prepare_by
     from dpcov.ledger import Ledger
-    from dpcov.output_files import check_writable
     from dpcov.releases import largest_file
     from dpcov.schema import Schema
     from dpcov.tables import warn_if_seeded
@@ -183,19 +187,22 @@ def release(
     opened = None if ledger is None else Ledger.open(ledger)
     inputs = [path for path in (Path(data), schema, ledger) if path is not None]
     room = largest_file(request.rows.schema, request.rows.lattice().dimension)
-    try:
-        for place in places.values():
-            check_writable(place, force=force, inputs=inputs, room=room)
-    except OutputError as error:
-        raise OutputError(f"{error} Nothing was spent.") from None
     hushed = quiet or as_json
-    say(f"mechanism: {request.mechanism.name} ({request.reason})", hushed)
-    with reading_bar(one.rows for one in requests.values()):
-        if grouped is None:
-            made = {"": request.run(opened, dataset)}
-        else:
-            made = grouped.run(opened, dataset)
-    _save(made, places, force)
+    with ExitStack() as stack:
+        outputs: dict[str, Output] = {}
+        try:
+            for level, place in places.items():
+                held = reserved(place, force=force, inputs=inputs, room=room)
+                outputs[level] = stack.enter_context(held)
+        except OutputError as error:
+            raise OutputError(f"{error} Nothing was spent.") from None
+        say(f"mechanism: {request.mechanism.name} ({request.reason})", hushed)
+        with reading():
+            if grouped is None:
+                made = {"": request.run(opened, dataset)}
+            else:
+                made = grouped.run(opened, dataset)
+        _save(made, outputs)
     level, one = list(made.items())[-1]
     if as_json:
         left = None if opened is None else opened.account(dataset).to_json()["left"]
@@ -208,20 +215,18 @@ def release(
     say(f"guarantee: {one.guarantee_in_words()}", quiet)
     if ledger is None:
         say("ledger: none, so nothing keeps count of repeated releases (--ledger)", quiet)
-    written = " ".join(map(str, places.values()))
-    say(f"written to {written}; next: dpcov show {places[level]}", quiet)
+    written = " ".join(map(shown, places.values()))
+    say(f"written to {written}; next: dpcov show {shown(places[level])}", quiet)
 
 
-def _save(made: dict[str, Release], places: dict[str, Path], force: bool) -> None:
+def _save(made: dict[str, Release], outputs: dict[str, Output]) -> None:
     """Write each release to its place; what can't be written is not lost: it is printed."""
-    from dpcov.release_file import to_document
-
     failed = []
     for level, one in made.items():
         try:
-            one.save(places[level], force=force)
+            outputs[level].write(one.to_text())
         except OutputError as error:
-            typer.echo(json.dumps(to_document(one)))
+            typer.echo(one.to_text(indent=None), nl=False)
             failed.append(str(error))
     if failed:
         raise OutputError(
@@ -276,7 +281,8 @@ def show(file: ReleasePath, as_json: Json = False) -> None:
         return
     print_summary(loaded)
     print_accuracy(loaded)
-    typer.echo(f"next: dpcov correlation {file}, or dpcov report {file} --out PAGE.html")
+    name = shown(file)
+    typer.echo(f"next: dpcov correlation {name}, or dpcov report {name} --out PAGE.html")
 
 
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # typer's or click's, by version
@@ -284,8 +290,7 @@ _UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # typer's or cli
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; the last place where an error can be made quiet."""
-    from dpcov.sources.sql import hidden
-
+    _end_in_order()
     try:
         sys.exit(app(arguments, prog_name="dpcov", standalone_mode=False) or 0)
     except DpcovError as error:
@@ -304,6 +309,18 @@ def main(arguments: list[str] | None = None) -> None:
             "Please report what you ran.",
             1,
         )
+
+
+def _end_in_order() -> None:
+    """Make signals that end the process do so as errors do: what it holds is let go."""
+
+    def leave(number: int, _: object) -> None:
+        sys.exit(128 + number)
+
+    for ending in (signal.SIGHUP, signal.SIGTERM):
+        with suppress(ValueError):  # not the main thread: whose process it is decides
+            if signal.getsignal(ending) == signal.SIG_DFL:  # under nohup it stays ignored
+                signal.signal(ending, leave)
 
 
 def _fail(message: str, code: int) -> None:

@@ -284,7 +284,7 @@ def _print_json(release: Release, found: object, **facts: Any) -> None:
 
 def _check_output(out: Path | None, file: Path, force: bool) -> None:
     from dpcov.documents import require_ending
-    from dpcov.output_files import check_writable
+    from dpcov.files import check_writable
 
     if out is not None:
         require_ending(out)

@@ -30,7 +30,7 @@ def moments(
     quiet: Quiet = False,
 ) -> None:
     """Sum the rows of one part of a table exactly; the file is PRIVATE, not a release."""
-    from dpcov.output_files import check_writable
+    from dpcov.files import check_writable
     from dpcov.partial import PartialMoment
     from dpcov.schema import Schema
     from dpcov.sources.sql import table_of

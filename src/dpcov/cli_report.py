@@ -9,6 +9,7 @@ import typer
 
 from dpcov import completions
 from dpcov.cli_options import Dataset, Force, Quiet, ReleasePath, say
+from dpcov.printable import shown
 
 app = typer.Typer()
 
@@ -41,13 +42,11 @@ def report(
 ) -> None:
     """Write a release as one offline web page: guarantee, figures, how to use it."""
     from dpcov.ledger import Ledger
-    from dpcov.output_files import check_writable
     from dpcov.releases import Release
     from dpcov.report import write
     from dpcov.tables import warn_if_seeded
 
     loaded = Release.load(file)
-    check_writable(out, force=force, inputs=[file, *([ledger] if ledger else [])])
     account = None if ledger is None else Ledger.open(ledger).account(dataset)
     chosen = None if features is None else [name.strip() for name in features.split(",")]
     warn_if_seeded(loaded, error=quiet)
@@ -55,10 +54,11 @@ def report(
         loaded,
         out,
         force=force,
+        inputs=[file, *([ledger] if ledger else [])],
         target=target,
         features=chosen,
         account=account,
         title=title,
         file=file.name,
     )
-    say(f"written to {out}; open it in a browser", quiet)
+    say(f"written to {shown(out)}; open it in a browser", quiet)

@@ -47,7 +47,7 @@ def schema(
     from dpcov import metadata as others
     from dpcov.drafts import Stated, draft
     from dpcov.errors import OutputError
-    from dpcov.output_files import check_writable, write_atomically
+    from dpcov.files import check_writable, write
     from dpcov.schema import FileOptions
     from dpcov.sources import open_source
     from dpcov.sources.sql import table_of
@@ -74,7 +74,7 @@ def schema(
     if out is None:
         typer.echo(text, nl=False)
         return
-    write_atomically(out, text)
+    write(out, text, force=force)
     say(f"written to {out}; {_next(out, text)}", quiet)
 
 

@@ -23,6 +23,8 @@ from pydantic import ValidationError
 
 from dpcov.drafts import MODELS, Declaration, Stated, gaps
 from dpcov.errors import SchemaError
+from dpcov.files import read_text
+from dpcov.printable import shown
 from dpcov.schema import PersonUnit
 
 LARGEST = 2**24  # bytes
@@ -57,28 +59,21 @@ def read(path: Path, table: str, names: Collection[str]) -> Stated:
         for name, declaration in stated.columns.items():
             _check(name, declaration)
     except SchemaError as error:
-        raise SchemaError(f"The metadata {str(path)!r} can't be used. {error}") from None
+        raise SchemaError(f"The metadata {shown(path)!r} can't be used. {error}") from None
     return stated
 
 
 def _loaded(path: Path) -> Any:
     yaml = path.suffix.lower() in (".yaml", ".yml")
-    try:
-        with path.open(encoding="utf-8") as file:
-            text = file.read(LARGEST + 1)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise SchemaError(f"The metadata {str(path)!r} can't be read: {reason}.") from None
-    if len(text) > LARGEST:
-        raise SchemaError(f"The metadata {str(path)!r} is larger than 16 MiB.")
+    text, name = read_text(path, "metadata", SchemaError, most=LARGEST), shown(path)
     try:
         return _yaml(text) if yaml else json.loads(text)
     except RecursionError:
-        raise SchemaError(f"The metadata {str(path)!r} is nested too deeply.") from None
+        raise SchemaError(f"The metadata {name!r} is nested too deeply.") from None
     except ValueError as error:
         place = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
         kind = "YAML" if yaml else "JSON"
-        raise SchemaError(f"The metadata {str(path)!r} is not valid {kind}{place}.") from None
+        raise SchemaError(f"The metadata {name!r} is not valid {kind}{place}.") from None
 
 
 def _yaml(text: str) -> Any:

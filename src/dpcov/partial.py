@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcov.errors import MechanismError, SourceError
+from dpcov.files import write
 from dpcov.mechanisms import Gaussian, MatrixLaplace, NuclearLaplace
 from dpcov.moment import Lattice, SecondMoment
-from dpcov.output_files import check_writable, write_atomically
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.base import SUMS_START, holds_sums
@@ -86,7 +86,6 @@ class PartialMoment:
 
     def save(self, path: Path, *, force: bool = False, inputs: Sequence[Path] = ()) -> None:
         """Write a file that only its owner can read, atomically."""
-        check_writable(path, force=force, inputs=inputs)
         below = self.units[np.tril_indices(len(self.units))]
         document = {
             "status": STATUS,
@@ -96,7 +95,7 @@ class PartialMoment:
             "units": below.tolist(),
         }
         text = SUMS_START + json.dumps(document)[1:] + "\n"
-        write_atomically(path, text, mode=0o600)
+        write(path, text, force=force, inputs=inputs, mode=0o600)
 
     @classmethod
     def load(cls, path: Path) -> PartialMoment:

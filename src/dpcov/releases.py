@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dpcov.errors import ReleaseError
+from dpcov.files import read_text, write
 from dpcov.linear_map import longest_image
 from dpcov.moment import Lattice
-from dpcov.output_files import check_writable, write_atomically
+from dpcov.printable import shown
 from dpcov.rungs import rungs_of
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 NOT_PRIVATE = "reproducible: NOT PRIVATE"
 ROUNDING = 1e-13  # share of a second moment below which a variance is a rounding error
+LARGEST_FILE = 2**33  # of a release of as many features as a schema may have
 SMALLEST_VARIANCE = 1e-12  # of an encoded feature; below it a correlation is set to 0
 
 
@@ -314,11 +316,13 @@ class Release:
         OutputError : the file exists and `force` is not set, or can't be written.
 
         """
+        write(path, self.to_text(), force=force)
+
+    def to_text(self, indent: int | None = 1) -> str:
+        """The release file as text."""
         from dpcov.release_file import to_document
 
-        target = Path(path)
-        check_writable(target, force=force)
-        write_atomically(target, json.dumps(to_document(self), indent=1) + "\n")
+        return json.dumps(to_document(self), indent=indent) + "\n"
 
     @classmethod
     def load(cls, path: str | Path) -> Release:
@@ -331,12 +335,8 @@ class Release:
         """
         from dpcov.release_file import from_text
 
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-            raise ReleaseError(f"The release {str(path)!r} can't be read: {reason}.") from None
-        return from_text(text, str(path))
+        text = read_text(path, "release", ReleaseError, most=LARGEST_FILE)
+        return from_text(text, shown(path))
 
     def _repr_html_(self) -> str:
         from dpcov.notebook import release_html

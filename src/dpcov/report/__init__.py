@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpcov.errors import OutputError
-from dpcov.output_files import check_writable, write_atomically
+from dpcov.files import reserved
 from dpcov.printable import printable
 from dpcov.releases import Release
 
@@ -86,18 +86,24 @@ def _finalized(value: Any) -> Any:
     return printable(value, KEPT)
 
 
-def write(release: Release, out: str | Path, *, force: bool = False, **options: Any) -> Path:
-    """Write the page of `render` (which has the options) to the file `out`.
+def write(
+    release: Release,
+    out: str | Path,
+    *,
+    force: bool = False,
+    inputs: Sequence[Path] = (),
+    **options: Any,
+) -> Path:
+    """Write the page of `render` (which has the options) to the file `out`, none of the `inputs`.
 
     Raises
     ------
     OutputError : the file exists and `force` is not set, or can't be written.
 
     """
-    place = Path(out)
-    check_writable(place, force=force)
-    write_atomically(place, render(release, **options))
-    return place
+    with reserved(out, force=force, inputs=inputs) as output:
+        output.write(render(release, **options))
+    return output.path
 
 
 __all__ = ["render", "write"]
