@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -20,8 +21,9 @@ from dpcov.releases import Release
 from dpcov.schema import FileOptions, Schema
 from dpcov.sources import open_rows, open_source
 from dpcov.sources.base import holds_sums
+from dpcov.sources.conditions import Conditions, refuse_conditions
 from dpcov.sources.rows import Rows
-from dpcov.sources.sql import refuse_conditions, table_of
+from dpcov.sources.sql import table_of
 
 Bounds = float | Sequence[float]
 
@@ -40,14 +42,16 @@ class Request:
     where: tuple[str, ...] = ()
 
     def run(self, ledger: Ledger | None = None, dataset: str | None = None) -> Release:
-        """Reserve the budget, draw the noise, read the data, release, denoise."""
+        """Reserve the budget, draw the noise, read the data, release, denoise; close the data."""
         self.book(ledger, dataset, self.guarantee, note=self.mechanism.name)
         entropy = Entropy.system() if self.seed is None else Entropy.seeded(self.seed)
-        neighbors = self.guarantee.neighbors
-        made = self.mechanism(self.rows, budget=self.budget, neighbors=neighbors, entropy=entropy)
+        asked: Any = {"budget": self.budget, "neighbors": self.guarantee.neighbors}
+        with closing(self.rows) as rows:
+            made = self.mechanism(rows, **asked, entropy=entropy)
+        told = {**made.provenance, "door": str(getattr(self.rows, "door", ""))}
         if self.where:
-            rows = f"rows where {' and '.join(self.where)}"
-            made = replace(made, provenance={**made.provenance, "rows": rows})
+            told["rows"] = f"rows where {' and '.join(self.where)}"
+        made = replace(made, provenance=told)
         return denoise(made, self.method, generator=simulation_generator(self.seed))
 
     def book(
@@ -69,6 +73,7 @@ def prepare(
     *,
     schema: Schema | str | Path | None = None,
     table: str | None = None,
+    trust_views: bool = False,
     where: Sequence[str] = (),
     lower: Bounds | None = None,
     upper: Bounds | None = None,
@@ -92,21 +97,26 @@ def prepare(
         raise ReleaseError(f"There is no denoising {denoise!r}. Choose: {', '.join(METHODS)}.")
     if goal not in GOALS:
         raise ReleaseError(f"There is no goal {goal!r}. Choose: {', '.join(GOALS)}.")
-    data = table_of(data, table, where)
-    refuse_conditions(data, relation)
+    data = table_of(data, table, trust_views)
     if radius == "private":
         mechanism_fields["radius"], radius = radius, None
+    if schema is None and not holds_sums(data):  # opened once: a stream may come only once
+        data = open_source(data, FileOptions(), ())
     resolved = _schema(data, schema, lower, upper, radius, intercept)
     if resolved.by is not None:
         raise SchemaError(
             f"The schema asks for one release for each level of {resolved.by!r}: use "
             "dpcov.release_by, or leave out by."
         )
+    conditions = Conditions.parse(where, resolved)
+    refuse_conditions(conditions, relation)
     summed = PartialMoment.load(Path(data)) if holds_sums(data) else data
     if isinstance(summed, PartialMoment):
-        rows: Rows = summed.seen(resolved)
+        rows: Rows = summed.seen(resolved, conditions)
     else:
-        rows = open_rows(data, resolved, threads=threads)
+        rows = open_rows(data, resolved, conditions, threads=threads)
+    if relation == Neighbors.REPLACE_ONE:
+        rows.require_countable()
     chosen: Mechanism
     if mechanism == "auto":
         plain = "radius" in mechanism_fields
@@ -128,7 +138,7 @@ def prepare(
     guarantee = chosen.calibrate(rows.lattice(), budget, relation).guarantee
     if chosen.passes > 1:
         rows.require_rereadable()
-    return Request(rows, chosen, reason, budget, guarantee, denoise, seed, tuple(where))
+    return Request(rows, chosen, reason, budget, guarantee, denoise, seed, rows.where)
 
 
 def release(
@@ -150,8 +160,11 @@ def release(
     dataset : which data set of the ledger; needed if it has several.
     schema : `Schema` or path of a TOML one. Without it `lower` and `upper` are required: public
         bounds, one number or one for each column, never taken from the data.
-    table, where : table of a database, and which of its rows: ``["age >= 18"]``, all to be met.
-        The conditions are public, are told with the release, and need ``add-remove``.
+    table : table of a database.
+    trust_views : whether the table may be a view or another program of its owner's, which then runs
+        with your rights and may let one row change others; it is told with the release.
+    where : which rows count: ``["age >= 18"]``, all to be met (docs/how-to/conditions.md). The
+        conditions are public, are told with the release, and need ``add-remove``.
     epsilon, delta, rho : the budget: epsilon alone (pure DP), epsilon and delta, or rho (zCDP).
     mechanism : ``auto``, which follows `goal`, or a name of `MECHANISMS` (``dpcov mechanisms``
         lists them); further keywords are its options.
@@ -224,8 +237,7 @@ def _schema(
                 "Give a schema, or lower and upper: public bounds of the columns. They are never "
                 "taken from the data, because they would tell about single rows."
             )
-        names = open_source(data, FileOptions(), ()).names
-        resolved = Schema.from_bounds(lower, upper, names)
+        resolved = Schema.from_bounds(lower, upper, data.names)
     else:
         if lower is not None or upper is not None:
             raise SchemaError("Give either a schema, or lower and upper, not both.")

@@ -1,11 +1,14 @@
 """What the cells of a column say: numbers and declared levels, whatever type they came in.
 
 Every function here is total: any cell of any type has a meaning, and it depends on no other cell.
+It is the one grammar of all doors: the number 1 is the same as 1, 1.0, true, or the texts " 1" and
+"1.0". What was read before comes as an array of NumPy, and is what was read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -18,17 +21,26 @@ from dpcov.schema import Categorical, level_text
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+LONGEST_CELL = 2**16  # bytes of a text; a longer one is missing, at every door
+
 _PLAIN_DECIMAL = r"^[+-]?[0-9]{1,300}(\.[0-9]{0,300})?([eE][+-]?[0-9]{1,3})?$"
+_PLAIN_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"  # as a code that is no number is not written
 _TRUTHS = {b"true": 1.0, b"false": 0.0}  # as columns of truth values are read
+_EXACT = 2**53  # up to which float64 holds every integer
 
 
 def cells(values: pa.Array, missing: tuple[str, ...]) -> pa.Array:
-    """Values of a column in a plain type, without outer blanks; null where a text means missing."""
-    values = _plain(values)
+    """Values of a column in a plain type, without outer blanks; null where a text means missing.
+
+    A text that is longer than `LONGEST_CELL` is missing too.
+    """
+    values = plain(values)
     if not is_text(values.type):
         return values
+    absent = pc.greater(pc.binary_length(values), LONGEST_CELL)
     values = pc.ascii_trim_whitespace(values)
-    return pc.if_else(pc.is_in(values, pa.array(missing, values.type)), None, values)
+    absent = pc.or_(absent, pc.is_in(values, pa.array(missing, values.type)))
+    return pc.if_else(absent, None, values)
 
 
 def is_missing(values: pa.Array, missing: tuple[str, ...]) -> NDArray[np.bool_]:
@@ -52,24 +64,27 @@ def distinct(values: pa.Array) -> tuple[pa.Array, NDArray[np.integer[Any]]] | No
         indices = indices.cast(pa.int64()).fill_null(-1)
     indices = indices.to_numpy(zero_copy_only=False)
     if len(values.dictionary) <= len(values):
-        return _plain(values.dictionary), indices
+        return plain(values.dictionary), indices
     used = np.zeros(len(values.dictionary) + 1, bool)
     used[indices] = True
     used[-1] = False
     places = np.append(np.cumsum(used[:-1]) - 1, -1)
-    return _plain(values.dictionary).take(pa.array(np.flatnonzero(used))), places[indices]
+    return plain(values.dictionary).take(pa.array(np.flatnonzero(used))), places[indices]
 
 
-def _plain(values: pa.Array) -> pa.Array:
+def plain(values: pa.Array) -> pa.Array:
+    """Values without dictionaries, runs, views and names of types."""
     kind = values.type
     if isinstance(kind, pa.BaseExtensionType):
-        return _plain(values.storage)
+        return plain(values.storage)
     if pa.types.is_dictionary(kind):
-        return _plain(values.dictionary).take(values.indices)
+        return plain(values.dictionary).take(values.indices)
     if pa.types.is_run_end_encoded(kind):
-        return _plain(values.values).take(_runs(values))
+        return plain(values.values).take(_runs(values))
     if pa.types.is_string_view(kind):
         return values.cast(pa.string())
+    if pa.types.is_float16(kind):
+        return values.cast(pa.float32())
     return values.cast(pa.binary()) if pa.types.is_binary_view(kind) else values
 
 
@@ -80,8 +95,12 @@ def _runs(values: pa.RunEndEncodedArray) -> pa.Array:
     return whole.slice(values.offset, len(values))
 
 
-def numbers_of(values: pa.Array, missing: tuple[str, ...]) -> NDArray[np.float64]:
+def numbers_of(
+    values: pa.Array | NDArray[np.float64], missing: tuple[str, ...]
+) -> NDArray[np.float64]:
     """Numbers of a column; NaN where a cell is null, not a number, or declared missing."""
+    if isinstance(values, np.ndarray):
+        return values
     if (parts := distinct(values)) is not None:
         known: NDArray[np.float64] = np.append(numbers_of(parts[0], missing), np.nan).take(parts[1])
         return known
@@ -101,8 +120,12 @@ def numbers_of(values: pa.Array, missing: tuple[str, ...]) -> NDArray[np.float64
     return result
 
 
-def codes_of(values: pa.Array, column: Categorical, missing: tuple[str, ...]) -> NDArray[np.int64]:
+def codes_of(
+    values: pa.Array | NDArray[np.int64], column: Categorical, missing: tuple[str, ...]
+) -> NDArray[np.int64]:
     """Index of each cell's indicator among `column.labels`, or -1 for none."""
+    if isinstance(values, np.ndarray):
+        return values
     if (parts := distinct(values)) is not None:
         codes = np.append(codes_of(parts[0], column, missing), column.absent)
         return np.asarray(codes.take(parts[1]))
@@ -116,44 +139,84 @@ def codes_of(values: pa.Array, column: Categorical, missing: tuple[str, ...]) ->
 def _positions(values: pa.Array, declared: Sequence[bool | int | float | str]) -> NDArray[np.int64]:
     """Position of each value among the declared ones, in the values' own type, or -1.
 
-    In text, a declared number is met by every spelling of it, and true or false in any case.
+    A text is met letter by letter first; then true and false in any case; then a number by any
+    spelling of it, or, where it was declared as a text, by a plain one, so that the codes 01 and
+    1E0 are not 1. True and false are 1 and 0 where nothing else is declared to be.
     """
     kind = values.type
     texts = dict(enumerate(map(level_text, declared)))
+    numbers, truths = _meanings(texts)
     if is_number(kind):
-        return _lookup(values.cast(pa.float64(), safe=False), _as_numbers(texts))
+        return _lookup(values, _all_in_type(numbers, kind))
     if pa.types.is_boolean(kind):
-        words = {"true": True, "1": True, "false": False, "0": False}
-        known = {i: words.get(text.lower()) for i, text in texts.items()}
-        return _lookup(values, {i: truth for i, truth in known.items() if truth is not None})
+        return _lookup(values, truths)
     if not is_text(kind):
         return _lookup(values, {})
     found = _lookup(values, texts)
-    typed = {i: t for i, t in texts.items() if not isinstance(declared[i], str)}
-    truths = {i: t for i, t in typed.items() if isinstance(declared[i], bool)}
-    numbers = _as_numbers({i: t for i, t in typed.items() if i not in truths})
     if truths:
-        found = np.where(found < 0, _lookup(pc.ascii_lower(values), truths), found)
+        words = {i: str(truth).lower() for i, truth in truths.items()}
+        found = np.where(found < 0, _lookup(pc.ascii_lower(values), words), found)
     if numbers:
         others = pc.if_else(pa.array(found < 0), values, None)
-        found = np.where(found < 0, _lookup(_parsed(others), numbers), found)
+        parsed = _parsed(others)
+        by_text = {i for i in numbers if isinstance(declared[i], str) and texts[i].isascii()}
+        by_text -= {i for i in by_text if texts[i].lower() in ("true", "false")}
+        typed = {i: float(v) for i, v in numbers.items() if i not in by_text}
+        found = np.where(found < 0, _lookup(parsed, typed), found)
+        plain = pc.if_else(pc.match_substring_regex(others, _PLAIN_NUMBER), parsed, None)
+        spelt = {i: float(numbers[i]) for i in by_text if level_text(float(numbers[i])) == texts[i]}
+        found = np.where(found < 0, _lookup(plain, spelt), found)
     return found
 
 
-def _lookup(values: pa.Array, wanted: Mapping[int, bool | float | str]) -> NDArray[np.int64]:
+def _meanings(texts: Mapping[int, str]) -> tuple[dict[int, Decimal], dict[int, bool]]:
+    """The numbers and the truth values that declared texts stand for."""
+    numbers = {i: n for i, text in texts.items() if (n := _exact_number(text)) is not None}
+    words = {"true": True, "false": False}
+    truths = {i: words[text.lower()] for i, text in texts.items() if text.lower() in words}
+    alike = {i: bool(n) for i, n in numbers.items() if n in (0, 1) and n not in truths.values()}
+    numbers |= {i: Decimal(t) for i, t in truths.items() if t not in numbers.values()}
+    return numbers, truths | alike
+
+
+def _exact_number(text: str) -> Decimal | None:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return None
+    if not number.is_finite() or _number(text) is None:
+        return None
+    return number or Decimal(0)  # -0 is 0
+
+
+def _all_in_type(numbers: Mapping[int, Decimal], kind: pa.DataType) -> dict[int, pa.Scalar]:
+    found = {i: _in_type(number, kind) for i, number in numbers.items()}
+    return {i: number for i, number in found.items() if number is not None}
+
+
+def _in_type(number: Decimal, kind: pa.DataType) -> pa.Scalar | None:
+    """The number in a type of numbers; None where it can't be there."""
+    if pa.types.is_floating(kind):
+        return pa.scalar(float(number), kind) if abs(number) <= _EXACT else None
+    try:
+        whole = pa.types.is_integer(kind) and number == number.to_integral_value()
+        return pa.scalar(int(number) if whole else number, kind)
+    except (pa.ArrowException, OverflowError, TypeError):
+        return None
+
+
+def _lookup(
+    values: pa.Array, wanted: Mapping[int, bool | float | str | pa.Scalar]
+) -> NDArray[np.int64]:
     """Key in `wanted` of each value, or -1."""
     if not wanted:
         return np.full(len(values), -1, np.int64)
     if pa.types.is_floating(values.type):
-        values = pc.add(values, 0.0)  # -0.0 is 0.0
+        values = pc.add(values, pa.scalar(0.0, values.type))  # -0.0 is 0.0
     found = pc.index_in(values, value_set=pa.array(list(wanted.values()), values.type))
     order = np.array([*wanted, -1], np.int64)
     picks: NDArray[np.int64] = order[found.fill_null(-1).to_numpy(zero_copy_only=False)]
     return picks
-
-
-def _as_numbers(texts: Mapping[int, str]) -> dict[int, float]:
-    return {i: n + 0.0 for i, text in texts.items() if (n := _number(text)) is not None}
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -27,9 +27,12 @@ from dpcov.privacy import (
 from dpcov.releases import Group, Release
 from dpcov.schema import Ignored, Schema
 from dpcov.sources import open_source
-from dpcov.sources.level import Level, LevelSource
+from dpcov.sources.conditions import Conditions, refuse_conditions, rows_meeting
+from dpcov.sources.kept import Kept
+from dpcov.sources.level import FilteredSource, Level
 from dpcov.sources.rows import Rows
-from dpcov.sources.sql import refuse_conditions, table_of
+from dpcov.sources.spark import is_spark
+from dpcov.sources.sql import table_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,6 +66,7 @@ def prepare_by(
     *,
     schema: Schema | str | Path,
     table: str | None = None,
+    trust_views: bool = False,
     where: Sequence[str] = (),
     epsilon: float | None = None,
     delta: float | None = None,
@@ -83,10 +87,14 @@ def prepare_by(
         text = str(error)
         raise SchemaError(text if text.endswith("?") else f"{text}.") from None
     together = Guarantee(budget_from(epsilon, delta, rho), neighbors_named(neighbors))
-    data = table_of(data, table, where)
-    refuse_conditions(data, together.neighbors)
-    source = open_source(data, whole.file, tuple(whole.columns))
-    Rows(whole, source).require_rereadable()
+    conditions = Conditions.parse(where, whole)
+    refuse_conditions(conditions, together.neighbors)
+    data = table_of(data, table, trust_views)
+    source = open_source(data, whole.file, tuple(whole.columns), whole.numbers)
+    source = rows_meeting(source, conditions)
+    Rows(whole, source)  # refuses columns that do not fit
+    if not is_spark(source):  # all levels are one reading, so that no row is in two
+        source = Kept(source, whole)
     parts = {**whole.columns, by: Ignored()}
     level_schema = Schema.parse(whole.model_dump() | {"columns": parts, "by": None})
     share = budget_of_level(together.budget, together.neighbors)
@@ -95,7 +103,7 @@ def prepare_by(
     }
     levels = {
         label: prepare(
-            LevelSource(source, Level(by, column, code, whole.missing)),
+            FilteredSource(source, Level(by, column, code, whole.missing)),
             schema=level_schema,
             neighbors=Neighbors.ADD_REMOVE,
             seed=None if seed is None else seed + code,
@@ -105,7 +113,8 @@ def prepare_by(
         )
         for code, label in enumerate(column.labels)
     }
-    return GroupedRequest(by, levels, together)
+    told = {level: replace(one, where=conditions.texts) for level, one in levels.items()}
+    return GroupedRequest(by, told, together)
 
 
 def release_by(

@@ -1,29 +1,31 @@
 """Exact sums of parts of a table, and their merge, inside one trust domain.
 
 A file of sums is PRIVATE DATA, as the rows are: it is written for its owner alone, is refused as a
-release, and may be released, with noise, in place of the rows. Each row must be in one part only;
-parts that were merged can't be merged again. Parties that don't trust each other with their sums
-need another protocol (docs/notes/parts.md).
+release, and may be released, with noise, in place of the rows. Each row must be in one part only:
+that is its owner's declaration, and only a part that is the same to the last row is found out.
+Parties that don't trust each other with their sums need another protocol (docs/notes/parts.md).
 """
 
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpcov.errors import MechanismError, SourceError
-from dpcov.files import write
+from dpcov.files import read_text, write
 from dpcov.mechanisms import Gaussian, MatrixLaplace, NuclearLaplace
-from dpcov.moment import Lattice, SecondMoment
+from dpcov.moment import UNITS_PER_RADIUS, Lattice, SecondMoment
+from dpcov.printable import shown
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.base import SUMS_START, holds_sums
+from dpcov.sources.conditions import Conditions
 from dpcov.sources.quiet import quiet
 from dpcov.sources.rows import IntegerRows, Rows
 
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 
 STATUS = "PRIVATE DATA, NOT A RELEASE: exact sums over rows. Keep it as you keep the rows."
 _NO_ROWS = "A file of sums holds no rows, and their sum in one form only."
+LARGEST_FILE = 2**30  # bytes: 8,191 features take two thirds of it
+MOST_ROWS = 2**63
 _ANSWERABLE = (Gaussian, MatrixLaplace, NuclearLaplace)  # they ask for one second moment, no more
 
 
@@ -49,7 +53,10 @@ class PartialMoment:
     schema : what the rows are.
     units : (d, d) integers, the sum of w w^T.
     rows : their number.
-    parts : a random name for each part that was summed, so that none is counted twice.
+    parts : a hash of each part's rows, as integers, so that no part is counted twice.
+    where : the conditions that the rows meet.
+    countable : whether no cell can change the number of rows.
+    doors : what kinds of tables the rows come from.
 
     """
 
@@ -57,31 +64,61 @@ class PartialMoment:
     units: NDArray[np.object_]
     rows: int
     parts: tuple[str, ...]
+    where: tuple[str, ...] = ()
+    countable: bool = True
+    doors: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, data: Any, schema: Schema, *, threads: int | None = None) -> PartialMoment:
+    def of(
+        cls, data: Any, schema: Schema, *, where: Sequence[str] = (), threads: int | None = None
+    ) -> PartialMoment:
         """Sum the rows of one part."""
         if schema.unit is not None:
             raise SourceError(
                 "Parts can't be summed apart where persons are protected: rows of one person may "
                 "be in several. Release from one table."
             )
-        found = open_rows(data, schema, threads=threads).second_moments()[0]
-        return cls(schema, found.units, found.unit_count, (secrets.token_hex(16),))
+        conditions = Conditions.parse(where, schema)
+        with closing(open_rows(data, schema, conditions, threads=threads)) as rows:
+            found, image = rows.hashed_moment()
+            countable = rows.countable and not conditions
+        parts = (image,) if found.unit_count else ()
+        told, doors = conditions.texts, (rows.door,)
+        return cls(schema, found.units, found.unit_count, parts, told, countable, doors)
 
     def merged(self, other: PartialMoment) -> PartialMoment:
-        """The sum over the rows of both."""
+        """The sum over the rows of both, which must have no row in common: their owner says so."""
         if _declared(self.schema) != _declared(other.schema):
-            raise SourceError("The parts were made with different schemas.")
+            raise SourceError(
+                "The parts were made with different schemas, or with columns in another order."
+            )
+        if self.where != other.where:
+            raise SourceError("The parts were made under different conditions (where).")
         if set(self.parts) & set(other.parts):
-            raise SourceError("A part is given twice, or is in a sum that is given beside it.")
-        units = self.units + other.units
-        return PartialMoment(self.schema, units, self.rows + other.rows, self.parts + other.parts)
+            raise SourceError(
+                "Two parts hold the very same rows, or a part is in a sum that is given beside it."
+            )
+        return replace(
+            self,
+            units=self.units + other.units,
+            rows=self.rows + other.rows,
+            parts=self.parts + other.parts,
+            countable=self.countable and other.countable,
+            doors=tuple(dict.fromkeys(self.doors + other.doors)),
+        )
 
-    def seen(self, schema: Schema) -> SummedRows:
+    def seen(self, schema: Schema, conditions: Conditions | None = None) -> SummedRows:
         """The sums in place of rows, if they were made with this schema."""
+        if conditions:
+            raise SourceError(
+                "Conditions (where) test rows, and a file of sums holds none: give them to "
+                "PartialMoment.of, or dpcov moments --where, where the rows are."
+            )
         if _declared(self.schema) != _declared(schema):
-            raise SourceError("The sums were made with another schema, or other options of it.")
+            raise SourceError(
+                "The sums were made with another schema, other options of it, or its columns in "
+                "another order."
+            )
         return SummedRows(self)
 
     def save(self, path: Path, *, force: bool = False, inputs: Sequence[Path] = ()) -> None:
@@ -90,6 +127,9 @@ class PartialMoment:
         document = {
             "status": STATUS,
             "parts": self.parts,
+            "where": self.where,
+            "countable": self.countable,
+            "doors": self.doors,
             "schema": self.schema.model_dump(mode="json"),
             "rows": self.rows,
             "units": below.tolist(),
@@ -101,38 +141,61 @@ class PartialMoment:
     def load(cls, path: Path) -> PartialMoment:
         """Read a file of sums; no error quotes it."""
         if not holds_sums(path):
-            raise SourceError(f"{str(path)!r} is no file of sums (dpcov moments).")
+            raise SourceError(f"{shown(path)!r} is no file of sums (dpcov moments).")
         return cls._loaded(path)
 
     @classmethod
     @quiet("The file of sums is damaged.")
     def _loaded(cls, path: Path) -> PartialMoment:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(read_text(path, "file of sums", SourceError, most=LARGEST_FILE))
+        if "countable" not in document:
+            raise SourceError(
+                "The file of sums is of a version before 0.2.0, which could read rows wrongly: sum "
+                "the rows again (dpcov moments)."
+            )
         schema, rows = Schema.parse(document["schema"]), int(document["rows"])
-        parts = tuple(map(str, document["parts"]))
+        parts, where, doors = (
+            tuple(map(str, document[name])) for name in ("parts", "where", "doors")
+        )
         lattice = Lattice.of(schema)
         units = np.zeros((lattice.dimension, lattice.dimension), object)
         units[np.tril_indices(lattice.dimension)] = [int(cell) for cell in document["units"]]
         units = units + np.tril(units, -1).T
-        if not 0 <= int(np.trace(units)) <= rows * lattice.bound:
+        if not _possible(units, rows, lattice, schema.weight is not None):
             raise ValueError("not the sum of that many rows")
-        return cls(schema, units, rows, parts)
+        return cls(schema, units, rows, parts, where, document["countable"] is True, doors)
+
+
+def _possible(units: NDArray[np.object_], rows: int, lattice: Lattice, weighted: bool) -> bool:
+    """Whether these can be sums over so many rows, as far as pairs of features tell."""
+    if not 0 <= rows < MOST_ROWS:
+        return False
+    diagonal = np.diag(units)
+    corner = rows * lattice.intercept_units**2
+    if lattice.intercept_units and not (units[-1, -1] == corner or weighted):
+        return False
+    most = rows * UNITS_PER_RADIUS**2
+    within = all(0 <= one <= most for one in diagonal[: lattice.features])
+    within &= 0 <= diagonal[lattice.features :].sum() <= corner
+    within &= diagonal[: lattice.features].sum() <= most
+    return bool(within and (units * units <= np.outer(diagonal, diagonal)).all())
 
 
 class SummedRows(Rows):
     """Stands for rows that were summed, where a mechanism asks for their sum alone."""
 
+    rereadable = False  # the sums tell of no other radius or map
     tells_rungs = False
 
     def __init__(self, sums: PartialMoment) -> None:
         self.schema = sums.schema
-        self.progress = None
+        self.door = " and ".join(["sums", *sums.doors])
+        self.where = sums.where
+        self.countable = sums.countable
         self._partial = sums
 
-    @property
-    def rereadable(self) -> bool:
-        """The sums tell of no other radius or map."""
-        return False
+    def close(self) -> None:
+        """Nothing is open."""
 
     def require_answerable(self, mechanism: Mechanism) -> None:
         """Refuse, before anything is spent, a mechanism that needs more than one sum."""
@@ -172,6 +235,6 @@ class SummedRows(Rows):
         raise MechanismError(_NO_ROWS)
 
 
-def _declared(schema: Schema) -> dict[str, Any]:
-    """All but how the file of the rows was written."""
-    return schema.model_dump(exclude={"file"})
+def _declared(schema: Schema) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """All but how the file of the rows was written; sums depend on the order of the columns too."""
+    return schema.model_dump(exclude={"file"}), tuple(schema.columns)

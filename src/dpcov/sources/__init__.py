@@ -11,6 +11,7 @@ from dpcov.sources.quiet import quiet
 if TYPE_CHECKING:
     from dpcov.schema import FileOptions, Schema
     from dpcov.sources.base import Source
+    from dpcov.sources.conditions import Conditions
     from dpcov.sources.rows import Rows
 
 PARQUET_ENDINGS = (".parquet", ".pq")
@@ -21,15 +22,18 @@ UNKNOWN = (
 )
 
 
-def open_rows(data: Any, schema: Schema, *, threads: int | None = None) -> Rows:
+def open_rows(
+    data: Any, schema: Schema, conditions: Conditions | None = None, *, threads: int | None = None
+) -> Rows:
     """Open a data set behind the one door; looks at names and types, at no value.
 
     Parameters
     ----------
-    data : path of a CSV, TSV (also .gz) or Parquet file, (n, d) NumPy array, an object with
-        ``__arrow_c_stream__`` (pandas, polars, pyarrow, DuckDB), a `DatabaseTable`, or a Spark data
-        frame, whose rows stay in its cluster.
+    data : path of a CSV, TSV (also .gz) or Parquet file, ``-`` for a text table on standard input,
+        (n, d) NumPy array, list of rows, an object with ``__arrow_c_stream__`` (pandas, polars,
+        pyarrow, DuckDB), a `DatabaseTable`, or a Spark data frame, whose rows stay in its cluster.
     schema : what the columns may hold.
+    conditions : which rows count.
     threads : how many threads read, encode and sum; default, one for each core that may be used.
         The result does not depend on it, memory does a little: each has sums of its own, and of a
         Parquet file with large row groups a few batches.
@@ -39,31 +43,43 @@ def open_rows(data: Any, schema: Schema, *, threads: int | None = None) -> Rows:
     SourceError : the data can't be opened, or a declared column is missing.
 
     """
+    from dpcov.sources.conditions import rows_meeting
     from dpcov.sources.rows import Rows
     from dpcov.sources.spark import SparkRows, is_spark
 
-    source = open_source(data, schema.file, tuple(schema.columns))
-    if is_spark(source):
-        return SparkRows(schema, source)
-    return Rows(schema, source, threads=threads)
+    source = open_source(data, schema.file, tuple(schema.columns), schema.numbers)
+    if conditions:
+        source = rows_meeting(source, conditions)
+    kind = SparkRows if is_spark(source) else Rows
+    rows = kind(schema, source, threads=threads)
+    rows.where = conditions.texts if conditions else ()
+    return rows
 
 
 @quiet("The data can't be opened.")
-def open_source(data: Any, options: FileOptions, declared: tuple[str, ...]) -> Source:
-    """Open a data set as a stream of Arrow batches; `declared` names columns that have no name."""
-    from dpcov.sources.level import LevelSource
+def open_source(
+    data: Any,
+    options: FileOptions,
+    declared: tuple[str, ...],
+    numbers: frozenset[str] = frozenset(),
+) -> Source:
+    """Open a data set as a stream of Arrow batches.
+
+    Of columns without a name `declared` has the names; a text file's columns `numbers` are read as
+    its options say that numbers are written.
+    """
+    from dpcov.sources.base import Source
     from dpcov.sources.spark import SparkSource, is_frame
     from dpcov.sources.sql import DatabaseTable, open_table
-    from dpcov.sources.training import TrainingTable
 
-    if isinstance(data, TrainingTable | LevelSource):
+    if isinstance(data, Source):
         return data
     if isinstance(data, DatabaseTable):
         return open_table(data)
     if is_frame(data):
         return SparkSource(data)
     if isinstance(data, str | Path):
-        return _open_file(Path(data), options, declared)
+        return _open_file(Path(data), options, declared, numbers)
     if hasattr(data, "iloc") and hasattr(data, "columns"):
         from dpcov.sources.frame import FrameSource
 
@@ -72,6 +88,13 @@ def open_source(data: Any, options: FileOptions, declared: tuple[str, ...]) -> S
         from dpcov.sources.arrow import ArrowSource
 
         return ArrowSource(data)
+    if (
+        isinstance(data, list | tuple)
+        or getattr(getattr(data, "dtype", None), "kind", "") in "OSUT"
+    ):
+        from dpcov.sources.array import ObjectSource
+
+        return ObjectSource(data, declared)
     if hasattr(data, "__array__"):
         from dpcov.sources.array import ArraySource
 
@@ -79,7 +102,9 @@ def open_source(data: Any, options: FileOptions, declared: tuple[str, ...]) -> S
     raise SourceError(UNKNOWN)
 
 
-def _open_file(path: Path, options: FileOptions, declared: tuple[str, ...]) -> Source:
+def _open_file(
+    path: Path, options: FileOptions, declared: tuple[str, ...], numbers: frozenset[str]
+) -> Source:
     from dpcov.sources.base import holds_sums
     from dpcov.sources.sql import NO_TABLE, database_kind, hidden
 
@@ -102,4 +127,4 @@ def _open_file(path: Path, options: FileOptions, declared: tuple[str, ...]) -> S
         )
     from dpcov.sources.text import TextSource
 
-    return TextSource(path, options, declared)
+    return TextSource(path, options, declared, numbers)

@@ -1,4 +1,4 @@
-"""NumPy arrays."""
+"""NumPy arrays of numbers, and lists or arrays of Python's objects."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 from dpcov.errors import SourceError
 from dpcov.schema import Kind
 from dpcov.sources.base import batch_rows
+from dpcov.sources.objects import texts_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 class ArraySource:
     """An (n, d) array of numbers; columns are named by the schema, in order."""
 
-    rereadable = True
+    door = "numpy"
+    settled = True
+    costly = False
 
     def __init__(self, data: Any, declared: tuple[str, ...]) -> None:
         self.unfit: dict[str, str] = {}
@@ -28,11 +31,8 @@ class ArraySource:
             raise SourceError(f"An array needs 2 dimensions (rows, columns), not {array.ndim}.")
         if array.dtype.kind not in "biuf":
             raise SourceError(f"An array must hold real numbers, not {array.dtype}.")
-        self.names = declared or tuple(f"x{j}" for j in range(array.shape[1]))
-        if len(self.names) != array.shape[1]:
-            raise SourceError(
-                f"The schema declares {len(self.names)} columns, the array has {array.shape[1]}."
-            )
+        self.names = _named(declared, array.shape[1], "array")
+        self.types = dict.fromkeys(self.names, pa.float64())
         if isinstance(data, np.ma.MaskedArray):  # masked means missing
             array = np.ma.filled(data.astype(np.float64), np.nan)
         self._array = array
@@ -47,3 +47,46 @@ class ArraySource:
             part = self._array[start : start + size]
             arrays = [pa.array(np.ascontiguousarray(part[:, j], np.float64)) for j in at]
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+
+class ObjectSource:
+    """A list of rows, or an (n, d) array, of Python's objects; each cell is read by itself.
+
+    A row of another length than the first is a row whose cells are all missing.
+    """
+
+    door = "list"
+    settled = True
+    costly = True
+
+    def __init__(self, data: Sequence[Any], declared: tuple[str, ...]) -> None:
+        self.unfit: dict[str, str] = {}
+        first = data[0] if len(data) else declared
+        if not _is_row(first):
+            raise SourceError("A list of rows is needed, each a list of cells.")
+        self.names = _named(declared, len(first), "first row")
+        self.types = dict.fromkeys(self.names, pa.large_string())
+        self._data = data
+
+    def kinds(self) -> dict[str, Kind]:
+        return dict.fromkeys(self.names, "numeric")
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        at, width = [self.names.index(name) for name in columns], len(self.names)
+        absent, size = (None,) * width, batch_rows(width)
+        for start in range(0, len(self._data), size):
+            part = self._data[start : start + size]
+            rows = [row if _is_row(row) and len(row) == width else absent for row in part]
+            arrays = [texts_of([row[j] for row in rows]) for j in at]
+            yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+
+def _is_row(row: object) -> bool:
+    return isinstance(row, list | tuple) or (isinstance(row, np.ndarray) and row.ndim == 1)
+
+
+def _named(declared: tuple[str, ...], width: int, what: str) -> tuple[str, ...]:
+    names = declared or tuple(f"x{j}" for j in range(width))
+    if len(names) != width:
+        raise SourceError(f"The schema declares {len(names)} columns, the {what} has {width}.")
+    return names

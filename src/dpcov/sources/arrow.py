@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dpcov.cells import is_text
@@ -23,6 +24,18 @@ if TYPE_CHECKING:
 READ_BUFFER = 2**16
 SMALL_GROUP = 2**18  # rows: 2 MiB of float64 in each column
 SMALL_COLUMN = 2**22  # bytes, uncompressed
+DAMAGED = (
+    "The table in memory is damaged: its arrays lead outside themselves. If a ledger was set, the "
+    "reserved budget stays spent."
+)
+_AS_BYTES = {
+    pa.string(): pa.binary(),
+    pa.large_string(): pa.large_binary(),
+    pa.string_view(): pa.binary_view(),
+    pa.binary(): pa.binary(),
+    pa.large_binary(): pa.large_binary(),
+    pa.binary_view(): pa.binary_view(),
+}
 DECODED_BYTES = 2**25  # uncompressed bytes, all columns together, that are decoded at once
 
 
@@ -32,12 +45,13 @@ class ParquetSource:
     Texts are read as dictionaries: a kilobyte of Parquet may hold a long text a million times.
     """
 
-    rereadable = True
+    door = "parquet"
+    settled = True
+    costly = False
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._texts: list[str] = []
-        self.share = 0.0
         try:
             with self._open() as file:
                 self._schema = file.schema_arrow
@@ -48,6 +62,7 @@ class ParquetSource:
             ) from None
         self._texts = [field.name for field in self._schema if is_text(field.type)]
         self.names = tuple(self._schema.names)
+        self.types = {field.name: field.type for field in self._schema}
         self.unfit = unfit_columns(self._schema)
 
     def _open(self) -> pq.ParquetFile:
@@ -62,7 +77,6 @@ class ParquetSource:
         with self._open() as file:
             for group in range(file.num_row_groups):
                 yield from _decoded(file, group, columns)
-                self.share = (group + 1) / file.num_row_groups
 
     def parts(self, columns: Sequence[str]) -> list[RowGroup]:
         handles = Handles(self._open)
@@ -185,22 +199,29 @@ def _compact(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 class ArrowSource:
-    """A table in memory or a query that can be streamed as Arrow batches."""
+    """A table in memory, or anything that comes as a stream of Arrow batches.
+
+    Only of tables in memory is it known that a second stream has the same rows in the same order: a
+    stream may be empty then, a query may shuffle them.
+    """
 
     def __init__(self, data: Any) -> None:
         self._data = data
-        self.rereadable = not isinstance(data, pa.RecordBatchReader)
+        self.settled = _is_table(data)
+        self.costly = False
+        self.door = "arrow" if self.settled else "stream"
         # The reader that told the schema is the first to be read: some streams come only once.
         self._opened: pa.RecordBatchReader | None = pa.RecordBatchReader.from_stream(data)
         self._schema = self._opened.schema
         self.names = tuple(self._schema.names)
+        self.types = {field.name: field.type for field in self._schema}
         self.unfit = unfit_columns(self._schema)
 
     def _reader(self) -> pa.RecordBatchReader:
         reader, self._opened = self._opened, None
         if reader is not None:
             return reader
-        if not self.rereadable:
+        if not self.settled:
             raise SourceError("This stream can be read only once. Give a table or a file.")
         return pa.RecordBatchReader.from_stream(self._data)
 
@@ -211,5 +232,41 @@ class ArrowSource:
         size = batch_rows(len(columns))
         for batch in self._reader():
             chosen = batch.select(list(columns))
+            for column in chosen.columns:
+                _check(column)
             for start in range(0, chosen.num_rows, size):
                 yield chosen.slice(start, size)
+
+
+def _is_table(data: Any) -> bool:
+    """Whether data is a table in memory, of pyarrow or polars."""
+    if isinstance(data, pa.Table | pa.RecordBatch):
+        return True
+    kind = type(data)
+    return kind.__module__.split(".")[0] == "polars" and kind.__name__ == "DataFrame"
+
+
+def _check(column: pa.Array) -> None:
+    """Refuse an array whose own places lead outside it: reading it would crash the process.
+
+    That is damage of the table, and nothing that a cell says: texts are seen as bytes of any kind.
+    """
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        _check(column.storage)
+    elif pa.types.is_dictionary(kind):
+        _within(column.indices, 0, len(column.dictionary) - 1)
+        _check(column.dictionary)
+    elif pa.types.is_run_end_encoded(kind):
+        ends = column.run_ends.to_numpy()
+        if len(column) and not (ends[0] > 0 and (np.diff(ends) > 0).all()):
+            raise SourceError(DAMAGED)
+        _check(column.values)
+    elif kind in _AS_BYTES:
+        column.cast(_AS_BYTES[kind]).validate(full=True)
+
+
+def _within(indices: pa.Array, least: int, most: int) -> None:
+    found = pc.min_max(indices).as_py()
+    if found["min"] is not None and not least <= found["min"] <= found["max"] <= most:
+        raise SourceError(DAMAGED)

@@ -2,29 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from dpcov.cells import LONGEST_CELL as LONGEST_CELL
 from dpcov.cells import is_number, is_text
 from dpcov.schema import Kind
 
 BATCH_CELLS = 2**22  # cells of a batch: 32 MiB of float64, whatever the number of columns
 
 
+@runtime_checkable
 class Source(Protocol):
     """A table that can be streamed as Arrow batches.
 
-    `names` are its columns; `kinds` says how each would most likely be declared, for drafting a
-    schema; `unfit` are the columns whose type (told beside) no declaration fits; `rereadable` tells
-    whether `batches` may be called more than once.
+    Attributes
+    ----------
+    door : what kind of table it is, in a word; a release tells it.
+    names : its columns.
+    types : the Arrow type in which each column's cells come, in every batch.
+    unfit : columns whose type, told beside, no declaration fits.
+    settled : whether every reading gives the same rows in the same order, whoever reads.
+    costly : whether a reading costs much more than that of a copy of numbers.
+
+    `kinds` says how each column would most likely be declared, for the draft of a schema.
     """
 
-    names: tuple[str, ...]
-    rereadable: bool
-    unfit: dict[str, str]
+    @property
+    def door(self) -> str: ...
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    @property
+    def types(self) -> Mapping[str, pa.DataType]: ...
+
+    @property
+    def unfit(self) -> Mapping[str, str]: ...
+
+    @property
+    def settled(self) -> bool: ...
+
+    @property
+    def costly(self) -> bool: ...
 
     def kinds(self) -> dict[str, Kind]: ...
 
@@ -60,23 +83,12 @@ class PartedSource(Protocol):
     def parts(self, columns: Sequence[str]) -> Sequence[Part]: ...
 
 
-@runtime_checkable
-class MeasuredSource(Protocol):
-    """A source that knows which share of its bytes or row groups the present reading has reached.
-
-    Never one of its rows: how many there are may be private, and their share at a time would tell.
-    """
-
-    @property
-    def share(self) -> float: ...
-
-
 SUMS_START = '{"format": "dpcov.moments/1", '  # of a file of sums (dpcov.partial)
 
 
 def holds_sums(data: object) -> bool:
     """Whether `data` is the path of a file of exact sums: private data, but no rows."""
-    if not isinstance(data, str | Path):
+    if not isinstance(data, str | Path) or not Path(data).is_file():
         return False
     try:
         with Path(data).open("rb") as file:
@@ -92,7 +104,7 @@ def batch_rows(columns: int) -> int:
 
 def kind_of(kind: pa.DataType) -> Kind:
     """How a column of this Arrow type would most likely be declared."""
-    kind = _unwrapped(kind)
+    kind = unwrapped(kind)
     if is_number(kind):
         return "numeric"
     fits = is_text(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)
@@ -104,10 +116,12 @@ def unfit_columns(fields: Iterable[pa.Field]) -> dict[str, str]:
     return {field.name: str(field.type) for field in fields if kind_of(field.type) == "ignored"}
 
 
-def _unwrapped(kind: pa.DataType) -> pa.DataType:
+def unwrapped(kind: pa.DataType) -> pa.DataType:
     """The plain type in which the encoder reads a column of this type."""
     if isinstance(kind, pa.BaseExtensionType):
-        return _unwrapped(kind.storage_type)
+        return unwrapped(kind.storage_type)
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
-        return _unwrapped(kind.value_type)
-    return pa.string() if pa.types.is_string_view(kind) else kind
+        return unwrapped(kind.value_type)
+    if pa.types.is_string_view(kind):
+        return pa.string()
+    return pa.binary() if pa.types.is_binary_view(kind) else kind

@@ -96,12 +96,11 @@ class Folder(Generic[Total]):
             for future in waiting:
                 future.result()
 
-    def together(self, encoder: Encoder, parts: Sequence[Part], tell: Callable[[], None]) -> int:
+    def together(self, encoder: Encoder, parts: Sequence[Part]) -> int:
         """Read, encode and add `whole` parts; returns the rows read.
 
         Of small ones, each thread takes one after the other; all threads share the large ones, and
-        what small ones are left over. All rows fall in the only group. `tell` hears, here, of each
-        part that is done.
+        what small ones are left over. All rows fall in the only group.
         """
         rows = max((part.rows for part in parts), default=0)
         small = self._threads > 1 and rows * len(encoder.columns.names) <= SMALL_PART
@@ -115,11 +114,9 @@ class Folder(Generic[Total]):
                 self._read(encoder, part, room.part(slice(0, part.rows)), pool, threads)
                 rooms.append(room)
 
-            for _ in pool.map(read, parts[:alone]):
-                tell()
+            deque(pool.map(read, parts[:alone]), 0)
             for part in parts[alone:]:
                 read(part, self._threads)
-                tell()
         return sum(part.rows for part in parts)
 
     def _read(
@@ -147,10 +144,10 @@ class Folder(Generic[Total]):
         for job, pieces in ((put, encoder.columns.names), (add, slices)):
             deque(run(job, [pieces[at::tasks] for at in range(tasks)]), 0)
 
-    def apart(self, parts: Sequence[Part], tell: Callable[[], None]) -> int:
+    def apart(self, parts: Sequence[Part]) -> int:
         """Each thread streams, encodes and adds one part after the other; returns the rows read.
 
-        All rows fall in the only group. `tell` hears, here, of each part that is done.
+        All rows fall in the only group.
         """
         stopped = threading.Event()
 
@@ -163,12 +160,8 @@ class Folder(Generic[Total]):
                 rows += batch.num_rows
             return rows
 
-        rows = 0
         with stoppable(self._threads, stopped) as pool:
-            for read in pool.map(work, parts):
-                rows += read
-                tell()
-        return rows
+            return sum(pool.map(work, parts))
 
     def totals(self) -> list[Sum[Total]]:
         """The sum of each group, over all threads."""

@@ -9,28 +9,32 @@ import pyarrow as pa
 
 from dpcov.schema import Kind
 from dpcov.sources.base import batch_rows, kind_of, unfit_columns
+from dpcov.sources.objects import texts_of
 
 
 class FrameSource:
-    """A pandas DataFrame. Cells of an object column are texts, each made from that cell alone.
+    """A pandas DataFrame. Cells of a column of objects are texts, each made from that cell alone.
 
     (Left to itself the conversion takes its type from all cells, and fails on a mixed column with a
     message that quotes one of them.)
     """
 
-    rereadable = True
+    door = "pandas"
+    settled = True
 
     def __init__(self, data: Any) -> None:
         self._data = data
         self.names = tuple(map(str, data.columns))
         empty = data.iloc[:0]
-        self._fields = [
+        fields = [
             pa.field(name, _array(empty.iloc[:, j]).type) for j, name in enumerate(self.names)
         ]
-        self.unfit = unfit_columns(self._fields)
+        self.types = {field.name: field.type for field in fields}
+        self.unfit = unfit_columns(fields)
+        self.costly = any(map(_of_objects, data.dtypes))
 
     def kinds(self) -> dict[str, Kind]:
-        return {field.name: kind_of(field.type) for field in self._fields}
+        return {name: kind_of(kind) for name, kind in self.types.items()}
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         at = [self.names.index(name) for name in columns]
@@ -40,24 +44,16 @@ class FrameSource:
             yield pa.RecordBatch.from_arrays([_array(part.iloc[:, j]) for j in at], list(columns))
 
 
+def _of_objects(kind: Any) -> bool:
+    """Whether cells are objects of Python, also as categories, or texts that may not be Unicode."""
+    kind = getattr(kind, "categories", kind)
+    kind = getattr(kind, "dtype", kind)
+    return bool(kind == object or getattr(kind, "storage", None) == "python")
+
+
 def _array(column: Any) -> pa.Array:
-    categories = getattr(column.dtype, "categories", None)
-    if column.dtype == object or (categories is not None and categories.dtype == object):
-        return _texts(column)
-    try:
-        array = pa.array(column, from_pandas=True)
-    except UnicodeEncodeError:
-        return _texts(column)
+    if _of_objects(column.dtype):
+        cells = zip(column.astype(object), column.isna(), strict=True)
+        return texts_of(None if absent else cell for cell, absent in cells)
+    array = pa.array(column, from_pandas=True)
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-
-
-def _texts(column: Any) -> pa.Array:
-    cells = zip(column.astype(object), column.isna(), strict=True)
-    return pa.array((None if absent else _text(cell) for cell, absent in cells), pa.large_string())
-
-
-def _text(cell: object) -> str | None:
-    try:
-        return str(cell).encode(errors="replace").decode()
-    except Exception:
-        return None

@@ -21,7 +21,9 @@ from dpcov.entropy import Entropy
 from dpcov.errors import DpcovError, SourceError
 from dpcov.moment import BLOCK_ROWS
 from dpcov.sources.folding import Folder
-from dpcov.sources.persons import content_hash, identified
+from dpcov.sources.hashes import content_hash
+from dpcov.sources.ids import canonical
+from dpcov.sources.level import filtered
 from dpcov.sources.quiet import quiet
 from dpcov.sources.rows import UNREADABLE, Assignment
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from dpcov.encoder import Encoder
     from dpcov.schema import Schema
     from dpcov.sources.folding import Labelled, Sum
-    from dpcov.sources.level import Level
+    from dpcov.sources.level import RowTest
 
 FAILED = -1
 PART_INTEGERS = 2**11  # of a sum travel together: 16 KiB, whatever the number of columns
@@ -89,7 +91,7 @@ class Query:
     encoder : turns batches into blocks of integer rows.
     empty : makes a sum of nothing.
     groups : number of groups; each unit falls in one, uniformly and independently.
-    level : only rows that have it count; None for all.
+    tests : only rows that meet them count.
     key : SECRET, decides the groups of persons.
 
     """
@@ -99,24 +101,26 @@ class Query:
     encoder: Encoder
     empty: Callable[[], Sum[Any]]
     groups: int = 1
-    level: Level | None = None
+    tests: tuple[RowTest, ...] = ()
     key: bytes = b""
 
     def named(self, batches: Iterable[pa.RecordBatch]) -> Batches:
         """The rows that count, with the columns that the schema needs."""
         for batch in batches:
             whole = pa.RecordBatch.from_arrays(batch.columns, list(self.columns))
-            needed = self.schema.needed
-            yield whole if self.level is None else self.level.rows(whole, needed)
+            yield filtered(whole, self.tests, self.schema.needed) if self.tests else whole
 
 
 @_told(_failed_sum)
 def sums_of_rows(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     """The sums over the rows of a task; each group's rows are drawn here, with fresh randomness."""
     folder = Folder(query.encoder, query.empty, query.groups, 1)
-    assigned = Assignment(query.groups, Entropy.system(), None)
+    assigned = Assignment(query.groups, Entropy.system())
     with threadpool_limits(1, user_api="blas"):
-        folder.in_order((batch, assigned.next(batch)) for batch in query.named(batches))
+        folder.in_order(
+            (batch, assigned.next(np.arange(batch.num_rows), batch.num_rows))
+            for batch in query.named(batches)
+        )
     return _packed(folder, assigned.unit_counts())
 
 
@@ -130,7 +134,7 @@ def images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     if unit is None:
         raise ValueError("the schema has no person unit")
     for batch in query.named(batches):
-        ids = identified(batch.column(unit.column), missing)[0].cast(pa.binary())
+        ids = canonical(batch.column(unit.column), unit.type or "text", missing).cast(pa.binary())
         at = 0
         for block in query.encoder.blocks(batch):
             here = ids.slice(at, block.shape[1])

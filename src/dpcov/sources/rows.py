@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
 from dpcov.encoder import Encoder
@@ -18,11 +16,13 @@ from dpcov.errors import SourceError
 from dpcov.linear_map import LinearMap
 from dpcov.moment import Accumulator, Lattice, SecondMoment
 from dpcov.rungs import RungMoments, RungSum, rungs_of
-from dpcov.sources.base import MeasuredSource, PartedSource
-from dpcov.sources.cached import cached
+from dpcov.sources.base import PartedSource, unwrapped
 from dpcov.sources.folding import Folder, Sum, Total, available_cores, fit_together
+from dpcov.sources.hashes import HashedSum
+from dpcov.sources.ids import refuse_unfit
+from dpcov.sources.kept import Kept
 from dpcov.sources.norms import NormCounter, squared_limits
-from dpcov.sources.persons import Persons
+from dpcov.sources.persons import counted
 from dpcov.sources.quiet import quiet
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from dpcov.mechanisms import Mechanism
     from dpcov.schema import Schema
     from dpcov.sources.base import Part, Source
-    from dpcov.sources.folding import Labelled
 
 UNREADABLE = (
     "The data could not be read to its end (a damaged file, a lost disk, or a type that does not "
@@ -68,12 +67,16 @@ class Rows:
     Attributes
     ----------
     schema : what the columns may hold.
-    progress : called with the share of the file's bytes or row groups that a reading has reached.
+    door : what kind of table it is, in a word.
+    where : the conditions that the rows meet, as they are told.
+    rereadable : whether mechanisms may ask more than once.
     tells_rungs : whether `rung_moments` can be asked for.
 
     """
 
+    rereadable = True
     tells_rungs = True
+    where: tuple[str, ...] = ()
 
     def __init__(self, schema: Schema, source: Source, *, threads: int | None = None) -> None:
         absent = [name for name in schema.needed if name not in source.names]
@@ -92,33 +95,37 @@ class Rows:
                 f"The column {unfit[0]!r} is of the type {source.unfit[unfit[0]]}, neither numbers "
                 "nor texts. Convert it, or declare it kind = 'ignored'."
             )
-        if schema.unit is not None and not source.rereadable:
-            raise SourceError(
-                "A schema with a person unit reads the data twice, and this stream can be read "
-                "only once. Give a table or a file."
-            )
+        if schema.unit is not None:
+            name, no_ids = schema.unit.column, getattr(source, "unfit_ids", {})
+            refuse_unfit(name, unwrapped(source.types[name]), schema.unit.type, no_ids)
         self.schema = schema
-        self._source = source if schema.unit is None else cached(source, schema)
+        self.door = source.door
+        self.countable = getattr(source, "rows_are_lines", True)
+        self._source: Source = source if schema.unit is None else Kept(source, schema)
         self._threads = threads or available_cores()
-        self.progress: Callable[[float], None] | None = None
 
     def lattice(self, *, radius: float | None = None, features: int | None = None) -> Lattice:
         """Public shape of a query: what sensitivities depend on."""
         return Lattice.of(self.schema, radius=radius, features=features)
 
-    @property
-    def rereadable(self) -> bool:
-        """Whether mechanisms may ask more than once."""
-        return self._source.rereadable
-
     def require_rereadable(self) -> None:
-        """Refuse, before anything is read, a source that can't be read twice; else expect that."""
-        if not self.rereadable:
+        """Expect several questions: keep a copy of what can't be read again, or not at that cost."""
+        if self._source.costly or not self._source.settled:
+            self._source = Kept(self._source, self.schema)
+
+    def close(self) -> None:
+        """Let go of the table: a database's file, a connection."""
+        if hasattr(self._source, "close"):
+            self._source.close()
+
+    def require_countable(self) -> None:
+        """Refuse to call a number of rows public that a cell may change."""
+        if not self.countable:
             raise SourceError(
-                "This mechanism reads the data twice, and this stream can be read only once. "
-                "Give a table or a file."
+                "Under replace-one the number of rows is public, and in a text file with quoted "
+                'cells one record can change it: set records = "lines" under [file] in the schema, '
+                "where cells hold no line breaks, or use add-remove."
             )
-        self._source = cached(self._source, self.schema)
 
     def require_answerable(self, mechanism: Mechanism) -> None:
         """Refuse, before anything is spent, a mechanism that asks for what can't be told here."""
@@ -157,6 +164,13 @@ class Rows:
         )
         sums = self._sums(encoder, partial(Accumulator, lattice.dimension), groups, labels)
         return [SecondMoment(total, lattice, columns, count) for total, count in sums]
+
+    def hashed_moment(self) -> tuple[SecondMoment, str]:
+        """The second moment, and a hash of the multiset of the rows' images. SENSITIVE, both."""
+        lattice, names = self.lattice(), tuple(feature.name for feature in self.schema.features)
+        sums = self._sums(Encoder(self.schema, lattice), partial(HashedSum, lattice.dimension))
+        ((units, image), count) = sums[0]
+        return SecondMoment(units, lattice, names, count), image
 
     def rung_moments(
         self, *, lattice: Lattice | None = None, transform: LinearMap | None = None
@@ -226,30 +240,32 @@ class Rows:
         """
         lattice = self.lattice()
         encoder = Encoder(self.schema, lattice)
+        blocks, owners = [np.empty((lattice.features, 0))], [np.empty(0, np.int64)]
+        roots, count = [np.empty(0)], 0
         with threadpool_limits(1, user_api="blas"):
-            persons = None
-            if self.schema.unit is not None:
-                persons = Persons(self.schema, encoder, self._source.batches(self.schema.needed))
-            blocks, owners = [np.empty((lattice.features, 0))], [np.empty(0, np.int64)]
-            roots = [np.empty(0)]
-            read = 0
-            for batch in self._source.batches(self.schema.needed):
-                here = np.arange(read, read + batch.num_rows)
-                owner = here if persons is None else persons.next(batch)
-                read += batch.num_rows
-                blocks.append(encoder.fine_rows(batch)[:, owner >= 0])
-                owners.append(owner[owner >= 0])
+            for batch, units, new in self._owned(encoder):
+                blocks.append(encoder.fine_rows(batch))
+                owners.append(units + count)
+                count += new
                 weights = encoder.root_weights(batch)
-                roots.append(np.empty(0) if weights is None else weights[owner >= 0])
-            if persons is not None:
-                persons.finish()
-            count = read if persons is None else persons.count
-            return IntegerRows(
-                np.concatenate(blocks, axis=1),
-                np.concatenate(owners),
-                count,
-                None if self.schema.weight is None else np.concatenate(roots),
-            )
+                roots.append(np.empty(0) if weights is None else weights)
+        return IntegerRows(
+            np.concatenate(blocks, axis=1),
+            np.concatenate(owners),
+            count,
+            np.concatenate(roots) if self.schema.weight is not None else None,
+        )
+
+    def _owned(self, encoder: Encoder) -> Iterator[tuple[Any, NDArray[np.int64], int]]:
+        """Batches of the rows that count, each row's unit, numbered from 0, and how many units."""
+        unit = self.schema.unit
+        if unit is None or not isinstance(self._source, Kept):
+            for batch in self._source.batches(self.schema.needed):
+                yield batch, np.arange(batch.num_rows), batch.num_rows
+            return
+        for batch, persons in self._source.persons():
+            counts = counted(batch, persons, encoder, unit.max_rows)
+            yield batch.filter(counts), persons[counts], int(persons.max(initial=-1)) + 1
 
     @quiet(UNREADABLE)
     def _sums(
@@ -261,19 +277,17 @@ class Rows:
     ) -> list[tuple[Total, int]]:
         """Sum over each group's rows, with its number of units."""
         with threadpool_limits(1, user_api="blas"):
-            persons = None
-            if self.schema.unit is not None:
-                persons = Persons(self.schema, encoder, self._source.batches(self.schema.needed))
-            assigned = Assignment(groups, labels, persons)
             folder = Folder(encoder, empty, groups, self._threads)
-            parts = [] if persons is not None or groups > 1 else self._parts()
+            parts = self._parts() if groups == 1 else ()
             if parts:
-                tell = self._teller(len(parts))
                 whole = [part for part in parts if part.whole]
                 streamed = [part for part in parts if not part.whole]
-                counts = [folder.together(encoder, whole, tell) + folder.apart(streamed, tell)]
+                counts = [folder.together(encoder, whole) + folder.apart(streamed)]
             else:
-                folder.in_order(self._labelled(assigned))
+                assigned = Assignment(groups, labels)
+                folder.in_order(
+                    (batch, assigned.next(units, new)) for batch, units, new in self._owned(encoder)
+                )
                 counts = assigned.unit_counts()
             sums = folder.totals()
             return [(found.total(), count) for found, count in zip(sums, counts, strict=True)]
@@ -285,38 +299,20 @@ class Rows:
         parts = self._source.parts(self.schema.needed)
         return parts if fit_together(parts, self._threads) else ()
 
-    def _labelled(self, assigned: Assignment) -> Iterator[Labelled]:
-        for batch in self._source.batches(self.schema.needed):
-            yield batch, assigned.next(batch)
-            if self.progress is not None and isinstance(self._source, MeasuredSource):
-                self.progress(self._source.share)
-        assigned.finish()
-
-    def _teller(self, parts: int) -> Callable[[], None]:
-        """Tells the progress each time that it is called, after a part."""
-        done = itertools.count(1)
-
-        def tell() -> None:
-            if self.progress is not None:
-                self.progress(next(done) / parts)
-
-        return tell
-
 
 class Assignment:
-    """Which group each row falls in, -1 for a row that does not count; in reading order."""
+    """Which group each unit falls in; in reading order."""
 
-    def __init__(self, groups: int, labels: Entropy | None, persons: Persons | None) -> None:
+    def __init__(self, groups: int, labels: Entropy | None) -> None:
         self.groups = groups
         self._labels = labels
-        self._persons = persons
         self._counts = np.zeros(groups, np.int64)
-        if persons is not None and groups == 1:
-            self._counts[0] = persons.count
-        elif persons is not None:
-            # One entry more than the persons: where rows that do not count look.
-            self._of_person = np.append(self._draw(persons.count), -1)
-            self._counts = np.bincount(self._of_person[:-1], minlength=groups)
+
+    def next(self, units: NDArray[np.int64], new: int) -> NDArray[np.int64] | None:
+        """Groups of the next rows, which belong to `new` units; None if there is only one group."""
+        drawn = self._draw(new)
+        self._counts += np.bincount(drawn, minlength=self.groups)
+        return None if self.groups == 1 else drawn[units]
 
     def _draw(self, count: int) -> NDArray[np.int64]:
         if self.groups == 1 or self._labels is None:
@@ -325,20 +321,6 @@ class Assignment:
         # 2^-64 groups; privacy asks only that they are independent of the data, and secret.
         remainders = self._labels.words(count) % np.uint64(self.groups)
         return remainders.astype(np.int64)
-
-    def next(self, batch: pa.RecordBatch) -> NDArray[np.int64] | None:
-        """Groups of the next batch's rows, or None if all fall in the only group."""
-        if self._persons is not None:
-            persons = self._persons.next(batch)
-            return np.minimum(persons, 0) if self.groups == 1 else self._of_person[persons]
-        drawn = self._draw(batch.num_rows)
-        self._counts += np.bincount(drawn, minlength=self.groups)
-        return None if self.groups == 1 else drawn
-
-    def finish(self) -> None:
-        """Check, after the last batch, that nothing was left out."""
-        if self._persons is not None:
-            self._persons.finish()
 
     def unit_counts(self) -> list[int]:
         return [int(count) for count in self._counts]

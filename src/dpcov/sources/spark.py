@@ -7,6 +7,7 @@ installed, in the same version, where Spark's Python workers run. See docs/notes
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dpcov.errors import MechanismError, SourceError
+from dpcov.sources.base import kind_of
 from dpcov.sources.folding import Sum, Total
-from dpcov.sources.level import LevelSource
+from dpcov.sources.level import FilteredSource, with_tested
 from dpcov.sources.packed import (
     Query,
     add_part,
@@ -35,13 +37,35 @@ if TYPE_CHECKING:
     from dpcov.schema import Kind, Schema
     from dpcov.sources.base import Source
 
-NUMBERS = ("byte", "short", "integer", "long", "float", "double", "decimal")
-TEXTS = ("string", "char", "varchar", "boolean", "void")
+TYPES = {
+    "byte": pa.int8(),
+    "short": pa.int16(),
+    "integer": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "char": pa.string(),
+    "varchar": pa.string(),
+    "boolean": pa.bool_(),
+    "void": pa.null(),
+    "binary": pa.binary(),
+}
 SUMS = "part bigint, units bigint, integers binary"
 IMAGES = "id binary, rank bigint, image binary"
 PLACED = "row_number() OVER (PARTITION BY id ORDER BY rank, image) AS place"
 MERGERS = 8  # as many sums reach the driver at most
 STREAM = "A streaming data frame never ends. Give one that is read from stored data."
+CHANGING = (
+    "The query of this Spark data frame draws random numbers or numbers its rows, so that one row "
+    "changes others. Store the frame, and give what is read from there. Nothing was spent."
+)
+# As the plan of a query spells what depends on more than a row, where Spark does not say it itself.
+_CHANGING = re.compile(
+    r"\b(rand|randn|random|uniform|randstr|uuid|shuffle|monotonically_increasing_id|"
+    r"spark_partition_id|input_file_\w+)\(|\bSample\b",
+    re.IGNORECASE,
+)
 NO_WORKERS = (
     "The Python workers of this Spark cluster can't run this version of dpcov: install it, and the "
     "same Python, where they run. Nothing was spent."
@@ -63,21 +87,28 @@ def is_frame(data: object) -> bool:
 class SparkSource:
     """A Spark data frame; its rows stay in the cluster."""
 
-    rereadable = True
+    door = "spark"
+    settled = True
+    costly = False
 
     def __init__(self, frame: Any) -> None:
         if frame.isStreaming:
             raise SourceError(STREAM)
+        if not _is_deterministic(frame):
+            raise SourceError(CHANGING)
         self._frame = frame
         self._types = [(field.name, field.dataType) for field in frame.schema.fields]
         self._workers_run = False
         self.names = tuple(name for name, _ in self._types)
+        self.types = {name: _arrow_type(kind) for name, kind in self._types}
         self.unfit = {
-            name: str(kind.simpleString()) for name, kind in self._types if _kind(kind) == "ignored"
+            name: str(kind.simpleString())
+            for name, kind in self._types
+            if kind_of(_arrow_type(kind)) == "ignored"
         }
 
     def kinds(self) -> dict[str, Kind]:
-        return {name: _kind(kind) for name, kind in self._types}
+        return {name: kind_of(kind) for name, kind in self.types.items()}
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         raise SourceError("The rows of a Spark data frame are read where they are.")
@@ -106,9 +137,9 @@ class SparkRows(Rows):
     the tasks, hence with the same law.
     """
 
-    def __init__(self, schema: Schema, source: Source) -> None:
-        super().__init__(schema, source, threads=1)
-        self._level = source.level if isinstance(source, LevelSource) else None
+    def __init__(self, schema: Schema, source: Source, *, threads: int | None = 1) -> None:
+        super().__init__(schema, source, threads=threads)
+        self._tests = source.tests if isinstance(source, FilteredSource) else ()
         self._table = spark_source(source)
         self._table.require_workers()
 
@@ -129,9 +160,8 @@ class SparkRows(Rows):
         labels: Entropy | None = None,
     ) -> list[tuple[Total, int]]:
         key = b"" if labels is None else labels.words(4).tobytes()
-        by = [] if self._level is None else [self._level.name]
-        columns = tuple(dict.fromkeys([*self.schema.needed, *by]))
-        query = Query(self.schema, columns, encoder, empty, groups, self._level, key)
+        columns = tuple(with_tested(self.schema.needed, self._tests))
+        query = Query(self.schema, columns, encoder, empty, groups, self._tests, key)
         sums = packed_sums(query, self._table.columns(columns))
         found: dict[int, Any] = {}
         for row in merged_sums(sums).collect():
@@ -164,7 +194,7 @@ def merged_sums(sums: Any) -> Any:
 
 def spark_source(source: Source) -> SparkSource:
     """The frame behind a source of Spark rows."""
-    found = source.source if isinstance(source, LevelSource) else source
+    found = source.source if isinstance(source, FilteredSource) else source
     if not isinstance(found, SparkSource):
         raise TypeError("not a Spark data frame")
     return found
@@ -172,12 +202,21 @@ def spark_source(source: Source) -> SparkSource:
 
 def is_spark(source: Source) -> bool:
     """Whether the rows of a source are in a Spark cluster."""
-    return isinstance(source.source if isinstance(source, LevelSource) else source, SparkSource)
+    return isinstance(source.source if isinstance(source, FilteredSource) else source, SparkSource)
 
 
-def _kind(kind: Any) -> Kind:
-    name = kind.typeName()
-    return "numeric" if name in NUMBERS else "categorical" if name in TEXTS else "ignored"
+def _arrow_type(kind: Any) -> pa.DataType:
+    """In which a column comes to the workers; one of no values for what is not read."""
+    if kind.typeName() == "decimal":
+        return pa.decimal128(kind.precision, kind.scale)
+    return TYPES.get(kind.typeName(), pa.struct([]))
+
+
+def _is_deterministic(frame: Any) -> bool:
+    """Whether the frame's query is a function of each row; of Spark Connect by the plan's words."""
+    if hasattr(frame, "_jdf"):
+        return bool(frame._jdf.queryExecution().analyzed().deterministic())
+    return not _CHANGING.search(frame._explain_string(extended=True))
 
 
 def _mapped(

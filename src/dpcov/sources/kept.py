@@ -1,0 +1,168 @@
+"""Tables that are read once: what later readings need is in a private copy.
+
+The copy holds numbers about their bounds, levels by their place in the schema, and ids under a
+secret permutation: rows of a fixed width, never cells. What is read from it is what would be read
+from the table, to the last bit. All readings see the same rows in the same order, whatever a
+database, a stream or a query does meanwhile; a person's rows are found together.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpcov.cells import codes_of, numbers_of
+from dpcov.schema import Categorical, Numeric
+from dpcov.sources.base import batch_rows
+from dpcov.sources.ids import WIDTH, canonical, records
+from dpcov.sources.private_copy import Copy, NoRoomError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.schema import Kind, Schema
+    from dpcov.sources.base import Source
+
+LARGEST_COPY = 2**31  # bytes; a table of more that can be read again is not copied
+PARTS = 64  # of the persons, so that the memory for one part is small
+
+
+@dataclass(frozen=True, slots=True, repr=False)  # its repr would print the data
+class Batch:
+    """Rows that were read: of each column numbers, or codes of its levels. SENSITIVE."""
+
+    rows: NDArray[Any]
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.rows)
+
+    def column(self, name: str) -> NDArray[Any]:
+        return self.rows[name]
+
+    def filter(self, keep: pa.BooleanArray | NDArray[np.bool_]) -> Batch:
+        return Batch(self.rows[np.asarray(keep)])
+
+    def select(self, columns: Sequence[str]) -> Batch:
+        return Batch(self.rows[list(columns)])
+
+
+class Kept:
+    """A source that is read once, at the first reading.
+
+    Parameters
+    ----------
+    source : the table.
+    schema : what its columns may hold.
+
+    """
+
+    settled = True
+    costly = False
+
+    def __init__(self, source: Source, schema: Schema) -> None:
+        self._source = source
+        self._schema = schema
+        self._kind = _row_type(schema)
+        self._key = os.urandom(32)  # of this copy's ids
+        self._copy: Copy | None = None
+        self._too_large = False
+        self.door = source.door
+        self.names = source.names
+        self.types = source.types
+        self.unfit = source.unfit
+
+    def kinds(self) -> dict[str, Kind]:
+        return self._source.kinds()
+
+    def close(self) -> None:
+        if hasattr(self._source, "close"):
+            self._source.close()
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Any]:
+        """These columns of all rows, as `Batch`es; of a table too large to copy as they come."""
+        if self._copy is None and not self._too_large:
+            self._fill(1)
+        if self._copy is None:
+            yield from self._source.batches(columns)
+            return
+        size = batch_rows(len(columns))
+        for rows in self._copy.part():
+            for start in range(0, len(rows), size):
+                yield Batch(rows[start : start + size])
+
+    def persons(self) -> Iterator[tuple[Batch, NDArray[np.int64]]]:
+        """Part after part, all rows of some persons, and each row's number of its person."""
+        if self._copy is None:
+            self._fill(PARTS)
+        copy = self._copy
+        if copy is None or self._schema.unit is None:
+            raise ValueError("the schema has no person unit")
+        for part in range(PARTS):
+            rows = np.concatenate([np.empty(0, copy.kind), *copy.part(part)])
+            ids = np.ascontiguousarray(rows[self._schema.unit.column])
+            encoded = pa.FixedSizeBinaryArray.from_buffers(
+                pa.binary(WIDTH), len(ids), [None, pa.py_buffer(ids.view(np.uint8))]
+            ).dictionary_encode()
+            yield Batch(rows), encoded.indices.to_numpy().astype(np.int64)
+
+    def _fill(self, parts: int) -> None:
+        """Read the source into the copy; rows without an id are nobody's, and left out."""
+        copy, unit = Copy(self._kind, parts), self._schema.unit
+        optional = unit is None and self._source.settled
+        try:
+            for batch in self._source.batches(list(self._kind.names or ())):
+                rows = self._read(batch)
+                copy.add(rows, None if unit is None else _parts(rows[unit.column], parts))
+                if optional and copy.size > LARGEST_COPY:
+                    self._too_large = True
+                    return
+        except NoRoomError:
+            if not optional:
+                raise
+            self._too_large = True
+            return
+        self._copy = copy
+
+    def _read(self, batch: pa.RecordBatch) -> NDArray[Any]:
+        schema, unit = self._schema, self._schema.unit
+        ids = None
+        if unit is not None:
+            ids = canonical(batch.column(unit.column), unit.type or "text", schema.missing)
+            batch, ids = batch.filter(ids.is_valid()), ids.drop_null()
+        rows = np.zeros(batch.num_rows, self._kind)
+        for name in self._kind.names or ():
+            column, values = schema.columns.get(name), batch.column(name)
+            if unit is not None and name == unit.column:
+                rows[name] = records(ids, self._key)
+            elif isinstance(column, Categorical):
+                rows[name] = codes_of(values, column, schema.missing)
+            else:
+                rows[name] = numbers_of(values, schema.missing)
+                if isinstance(column, Numeric):  # far outside is as outside, and nobody's number
+                    most = column.half_range
+                    np.clip(rows[name], column.lower - most, column.upper + most, out=rows[name])
+        return rows
+
+
+def _row_type(schema: Schema) -> np.dtype[Any]:
+    def kind(name: str) -> Any:
+        if schema.unit is not None and name == schema.unit.column:
+            return np.dtype((np.void, WIDTH))
+        return np.int64 if isinstance(schema.columns.get(name), Categorical) else np.float64
+
+    return np.dtype([(name, kind(name)) for name in schema.needed])
+
+
+def _parts(ids: NDArray[np.void], parts: int) -> NDArray[np.int64]:
+    """A part for each id, all about equally large."""
+    words = np.ascontiguousarray(ids).view(np.uint64).reshape(len(ids), -1)
+    mixed: NDArray[np.int64] = (words.sum(axis=1, dtype=np.uint64) % np.uint64(parts)).astype(
+        np.int64
+    )
+    return mixed
