@@ -257,7 +257,8 @@ def test_synthetic_rows_are_printed_and_written(run) -> None:
     refused = run(f"{line} --out s.csv")
     assert (refused.code, "--force" in refused.err) == (2, True)
     assert run(f"{line} --out s.csv --force").code == 0
-    assert sorted(p.name for p in Path().iterdir()) == ["r.json", "s.csv", "s.parquet"]
+    found = sorted(p.name for p in Path().iterdir())
+    assert found == ["r.json", "s.csv", "s.csv-metadata.json", "s.parquet"]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 import signal
 import sys
 import tomllib
+import warnings
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -291,6 +292,7 @@ _UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # typer's or cli
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; the last place where an error can be made quiet."""
     _end_in_order()
+    warnings.showwarning = lambda message, *_: typer.echo(f"dpcov: {message}", err=True)
     try:
         sys.exit(app(arguments, prog_name="dpcov", standalone_mode=False) or 0)
     except DpcovError as error:

@@ -10,6 +10,7 @@ import typer
 
 from dpcov import completions
 from dpcov.cli_options import Force, Quiet, ReleasePath, say
+from dpcov.printable import shown
 
 if TYPE_CHECKING:
     from dpcov.releases import Release
@@ -209,7 +210,7 @@ def precision(
     names, relative = _names(features), not in_covariance
     found = fit(loaded, alpha, features=names, correlation=relative, draws=stability)
     if out is not None:
-        _write(loaded, matrix_table(found.columns, found.precision), out, quiet)
+        _write(loaded, matrix_table(found.columns, found.precision), out, file, force, quiet)
     elif as_json:
         _print_json(loaded, found)
     elif csv:
@@ -232,7 +233,8 @@ def sample(
 ) -> None:
     """Draw synthetic rows with the means and covariance of a release."""
     from dpcov.analysis.synthetic import sample as draw
-    from dpcov.documents import csv_bytes, document
+    from dpcov.documents import document
+    from dpcov.exports import csv_text
     from dpcov.releases import Release
     from dpcov.tables_analysis import warn_in_csv
 
@@ -240,12 +242,12 @@ def sample(
     _check_output(out, file, force)
     rows = draw(loaded, n, seed)
     if out is not None:
-        _write(loaded, rows, out, quiet)
+        _write(loaded, rows, out, file, force, quiet)
     elif as_json:
         typer.echo(json.dumps(document(loaded, rows=rows.to_pylist())))
     else:
         warn_in_csv(loaded)
-        typer.echo(csv_bytes(rows).decode(), nl=False)
+        typer.echo(csv_text(loaded, rows), nl=False)
 
 
 def _print_matrix(
@@ -265,7 +267,7 @@ def _print_matrix(
     _check_output(out, file, force)
     names, matrix = release.columns, getattr(release, which)()
     if out is not None:
-        _write(release, matrix_table(names, matrix), out, quiet)
+        _write(release, matrix_table(names, matrix), out, file, force, quiet)
     elif as_json:
         facts = {"columns": names, "count": release.count(), "mean": release.mean(), which: matrix}
         typer.echo(json.dumps(document(release, **facts)))
@@ -283,7 +285,7 @@ def _print_json(release: Release, found: object, **facts: Any) -> None:
 
 
 def _check_output(out: Path | None, file: Path, force: bool) -> None:
-    from dpcov.documents import require_ending
+    from dpcov.exports import require_ending
     from dpcov.files import check_writable
 
     if out is not None:
@@ -291,13 +293,13 @@ def _check_output(out: Path | None, file: Path, force: bool) -> None:
         check_writable(out, force=force, inputs=[file])
 
 
-def _write(release: Release, table: Any, out: Path, quiet: bool) -> None:
-    from dpcov.documents import write_table
+def _write(release: Release, table: Any, out: Path, file: Path, force: bool, quiet: bool) -> None:
+    from dpcov.exports import write_table
     from dpcov.tables_analysis import warn_in_csv
 
     warn_in_csv(release)
-    write_table(table, out)
-    say(f"{table.num_rows} rows written to {out}", quiet)
+    write_table(release, table, out, force=force, inputs=[file])
+    say(f"{table.num_rows} rows written to {shown(out)}", quiet)
 
 
 def _names(features: str | None) -> list[str] | None:

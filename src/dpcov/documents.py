@@ -1,20 +1,17 @@
-"""Results as plain data: what `--json` prints, and matrices in files and data frames."""
+"""Results as plain data: what `--json` prints, and matrices as tables and data frames."""
 
 from __future__ import annotations
 
-import io
 import math
-import secrets
 from dataclasses import asdict, fields
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from dpcov.analysis.expected import expected_correlation_error
-from dpcov.errors import OutputError, ReleaseError
-from dpcov.releases import NOT_PRIVATE
+from dpcov.errors import ReleaseError
+from dpcov.releases import NOT_PRIVATE, VOID
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,21 +21,41 @@ if TYPE_CHECKING:
 
     from dpcov.releases import Release
 
-ENDINGS = (".csv", ".parquet")
 NAME = "column"  # heads the names of the rows of a matrix in a file
 Library = Literal["pandas", "polars", "pyarrow"]
 LIBRARIES: tuple[Library, ...] = ("pandas", "polars", "pyarrow")
 _LEFT_OUT = ("schema", "model")  # of a result: the release has the one, the other is code
 
 
-def document(release: Release, **facts: Any) -> dict[str, Any]:
-    """Facts from a release as JSON data, after what the release guarantees."""
-    stated = {
+def stated(release: Release) -> dict[str, Any]:
+    """What a release guarantees, and what speaks against it."""
+    found = {
         "status": NOT_PRIVATE if release.reproducible else "private",
         "guarantee": release.guarantee_in_words(),
-        "uninformative": release.uninformative,
     }
-    return stated | {name: _plain(fact) for name, fact in facts.items()}
+    return found | ({"warning": VOID} if release.may_be_void else {})
+
+
+def carried(release: Release) -> dict[str, Any]:
+    """What everything that is computed from a release should carry with it."""
+    group = release.group
+    guarantee = release.guarantee if group is None else group.together
+    return {
+        **stated(release),
+        "budget": asdict(guarantee.budget),
+        "neighbors": guarantee.neighbors.value,
+        "unit": asdict(guarantee.unit),
+        "group": None if group is None else {"column": group.column, "level": group.level},
+        "mechanism": release.mechanism,
+        "denoise": release.denoise,
+        "made_by": dict(release.provenance),
+    }
+
+
+def document(release: Release, **facts: Any) -> dict[str, Any]:
+    """Facts from a release as JSON data, after what the release guarantees."""
+    found = {**stated(release), "uninformative": release.uninformative}
+    return found | {name: _plain(fact) for name, fact in facts.items()}
 
 
 def result(found: Any) -> dict[str, Any]:
@@ -52,8 +69,6 @@ def result(found: Any) -> dict[str, Any]:
 
 def summary(release: Release) -> dict[str, Any]:
     """What a release is and how accurate, as `dpcov show` says it."""
-    group = release.group
-    guarantee = release.guarantee if group is None else group.together
     below = np.tril_indices(len(release.columns), -1)
     error = expected_correlation_error(release) if release.has_intercept else None
     expected = None
@@ -61,16 +76,10 @@ def summary(release: Release) -> dict[str, Any]:
         expected = {"mean": error[below].mean(), "worst": error[below].max()}
     return document(
         release,
+        **carried(release),
         columns=release.columns,
-        group=None if group is None else {"column": group.column, "level": group.level},
-        budget=asdict(guarantee.budget),
-        neighbors=guarantee.neighbors.value,
-        unit=asdict(guarantee.unit),
         public_count=release.unit_count,
         count=release.count() if release.has_intercept else None,
-        mechanism=release.mechanism,
-        denoise=release.denoise,
-        made_by=dict(release.provenance),
         correlation_error=expected,
     )
 
@@ -128,36 +137,3 @@ def _unlike(names: Sequence[str]) -> str:
     while head in names:
         head += "_"
     return head
-
-
-def require_ending(path: Path) -> None:
-    """Refuse a file name that says no format."""
-    if path.suffix.lower() not in ENDINGS:
-        raise OutputError(f"{str(path)!r} must end in .csv or .parquet.")
-
-
-def csv_bytes(table: pa.Table) -> bytes:
-    """A table as CSV."""
-    from pyarrow.csv import write_csv
-
-    buffer = io.BytesIO()
-    write_csv(table, buffer)
-    return buffer.getvalue()
-
-
-def write_table(table: pa.Table, path: Path) -> None:
-    """Write CSV or Parquet, by the name's ending, beside `path`, and rename over it."""
-    from pyarrow.parquet import write_table as write_parquet
-
-    require_ending(path)
-    draft = path.with_name(f".dpcov-{secrets.token_hex(8)}")
-    try:
-        if path.suffix.lower() == ".csv":
-            draft.write_bytes(csv_bytes(table))
-        else:
-            write_parquet(table, draft)
-        draft.replace(path)
-    except OSError as error:
-        raise OutputError(f"{str(path)!r} can't be written: {error.strerror}.") from None
-    finally:
-        draft.unlink(missing_ok=True)

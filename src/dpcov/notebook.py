@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.printable import printable
-from dpcov.releases import NOT_PRIVATE
+from dpcov.releases import NOT_PRIVATE, VOID
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -107,15 +107,15 @@ def release_html(release: Release) -> str:
         facts.append(("rows", f"{release.row_count} (public)"))
     elif release.has_intercept:
         facts.append(("rows", f"about {release.count():.0f} (private: with noise)"))
-    facts.append(("made by", ", ".join(release.provenance.values())))
+    facts.append(("made by", release.made_by()))
     html = table((), facts, "Private release")
     if release.has_intercept:
         deviations = np.sqrt(np.maximum(np.diag(release.covariance()), 0.0))
         rows = list(zip(release.columns, release.mean(), deviations, strict=True))
         left = len(rows) - MOST_ROWS
         html += table(("", "mean", "std. deviation"), rows[:MOST_ROWS], more=left)
-    warning = f"<p><strong>{NOT_PRIVATE}</strong></p>" if release.reproducible else ""
-    return warning + html
+    warnings = [NOT_PRIVATE] * release.reproducible + [VOID] * release.may_be_void
+    return "".join(f"<p><strong>{text(warning)}</strong></p>" for warning in warnings) + html
 
 
 def matrix_html(found: NamedMatrix) -> str:

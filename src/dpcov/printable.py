@@ -7,10 +7,17 @@ import re
 
 LINK = re.compile(r"[a-z][a-z0-9+.-]*:/", re.IGNORECASE)  # a path keeps one slash of a link's two
 
+FORMULA = "=+-@\t\r\n"  # a spreadsheet may compute a cell that begins so
+
 
 def printable(text: str, kept: str = "") -> str:
     """The text with a question mark for each character that is neither printable nor `kept`."""
     return "".join(c if c.isprintable() or c in kept else "?" for c in text)
+
+
+def harmless(text: str) -> str:
+    """The text of a cell of CSV, with an apostrophe before what a spreadsheet would compute."""
+    return f"'{text}" if text.startswith(tuple(FORMULA)) else text
 
 
 def hidden(text: str) -> str:

@@ -6,6 +6,7 @@ Nothing here sees data; everything computed from a release costs no further priv
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -16,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dpcov.errors import ReleaseError
+from dpcov.errors import ReleaseError, VoidReleaseWarning
 from dpcov.files import read_text, write
 from dpcov.linear_map import longest_image
 from dpcov.moment import Lattice
-from dpcov.printable import shown
+from dpcov.printable import printable, shown
 from dpcov.rungs import rungs_of
 
 if TYPE_CHECKING:
@@ -35,18 +36,25 @@ if TYPE_CHECKING:
     Which = Literal["covariance", "correlation", "second_moment"]
 
 NOT_PRIVATE = "reproducible: NOT PRIVATE"
+SEEDED = "NOT PRIVATE: made with a seed, for tests only."
+VOID = (
+    "Made by a version before 0.2.0: void unless made from Parquet, Arrow or NumPy without persons "
+    "or conditions. Run it again (both releases count)."
+)
+NAMED = 5  # features in the short form of a release
 ROUNDING = 1e-13  # share of a second moment below which a variance is a rounding error
 LARGEST_FILE = 2**33  # of a release of as many features as a schema may have
 SMALLEST_VARIANCE = 1e-12  # of an encoded feature; below it a correlation is set to 0
 
 
 def _provenance() -> dict[str, str]:
-    return {"library": _library(), "date": datetime.now(UTC).date().isoformat()}
+    today = datetime.now(UTC).date().isoformat()
+    return {"library": f"dpcov {_version()}", "version": _version(), "date": today}
 
 
 @cache  # looking it up takes longer than many a release
-def _library() -> str:
-    return f"dpcov {version('dpcov')}"
+def _version() -> str:
+    return version("dpcov")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +69,7 @@ class Group:
     together: Guarantee
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Release:
     """A second moment under differential privacy.
 
@@ -113,6 +121,17 @@ class Release:
     def columns(self) -> tuple[str, ...]:
         """Names of the encoded features, without the intercept."""
         return tuple(feature.name for feature in self.schema.features)
+
+    @property
+    def may_be_void(self) -> bool:
+        """Whether it comes from a version that read some tables so that nothing is guaranteed."""
+        return "version" not in self.provenance
+
+    def made_by(self) -> str:
+        """Library, date and whatever else is told of how it was made, in words."""
+        door = self.provenance.get("door")
+        told = [fact for name, fact in self.provenance.items() if name not in ("version", "door")]
+        return ", ".join([*told, *([f"read as {door}"] if door else [])])
 
     @property
     def has_intercept(self) -> bool:
@@ -326,7 +345,7 @@ class Release:
 
     @classmethod
     def load(cls, path: str | Path) -> Release:
-        """Read a release file; validated, never executed.
+        """Read a release file; validated, never executed. Warns of one that may be void.
 
         Raises
         ------
@@ -336,7 +355,22 @@ class Release:
         from dpcov.release_file import from_text
 
         text = read_text(path, "release", ReleaseError, most=LARGEST_FILE)
-        return from_text(text, shown(path))
+        loaded = from_text(text, shown(path))
+        if loaded.may_be_void:
+            warnings.warn(VOID, VoidReleaseWarning, stacklevel=2)
+        return loaded
+
+    def __repr__(self) -> str:
+        names, more = self.columns[:NAMED], len(self.columns) - NAMED
+        facts = {
+            "guarantee": self.guarantee_in_words(),
+            "mechanism": f"{self.mechanism}, denoised by {self.denoise}",
+            "features": ", ".join(names) + (f" and {more} more" if more > 0 else ""),
+            "made by": self.made_by(),
+            "warning": VOID if self.may_be_void else "",
+        }
+        lines = [f"  {name}: {printable(fact)}" for name, fact in facts.items() if fact]
+        return "\n".join(["Release", *lines])
 
     def _repr_html_(self) -> str:
         from dpcov.notebook import release_html

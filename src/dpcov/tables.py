@@ -12,6 +12,7 @@ from rich.table import Table
 from dpcov.analysis.expected import expected_correlation_error
 from dpcov.printable import printable
 from dpcov.privacy import Unit
+from dpcov.releases import SEEDED, VOID
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 WHOLE_TABLE = 15  # up to so many features all correlations are printed
 STRONGEST = 20
-SEEDED = "NOT PRIVATE: made with a seed, for tests only."
 NOTHING_SHOWS = (
     "No correlation rises above the noise: too few rows for this budget. "
     "A larger epsilon, more rows or fewer columns would help."
@@ -117,7 +117,7 @@ def print_summary(release: Release) -> None:
         "in words": release.guarantee_in_words(),
         "not protected": f"{', '.join(not_protected[:-1])} and {not_protected[-1]}",
         "mechanism": f"{release.mechanism}, denoised by {release.denoise}",
-        "made by": ", ".join(release.provenance.values()),
+        "made by": release.made_by(),
     }
     if release.reproducible:
         facts |= {"guarantee": "none", "not protected": "everything"}
@@ -127,6 +127,8 @@ def print_summary(release: Release) -> None:
     for name, fact in facts.items():
         table.add_row(name, plain(fact))
     warn_if_seeded(release)
+    if release.may_be_void:
+        _console().print(VOID, style="bold red")
     _console().print(table)
 
 

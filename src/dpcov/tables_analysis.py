@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.table import Table
 
-from dpcov.printable import printable
+from dpcov.printable import harmless, printable
+from dpcov.releases import SEEDED
 from dpcov.tables import (
     NOTHING_SHOWS,
-    SEEDED,
     STRONGEST,
     narrower_than,
     plain,
@@ -55,8 +55,7 @@ def _nothing_shows(release: Release) -> bool:
 
 def print_matrix_csv(release: Release, names: Sequence[str], matrix: Matrix) -> None:
     """A named matrix as CSV in full precision; caveats go to stderr."""
-    warn_in_csv(release)
-    _print_figures(["", *names], list(zip(names, matrix.tolist(), strict=True)))
+    _print_figures(release, ["", *names], list(zip(names, matrix.tolist(), strict=True)))
 
 
 def print_covariance(release: Release) -> None:
@@ -96,9 +95,8 @@ def print_components(release: Release, found: PCA, *, as_csv: bool) -> None:
     ]
     loadings = list(zip(found.columns, found.components.T, strict=True))
     if as_csv:
-        warn_in_csv(release)
         rows = [(name, [*map(float, row)]) for name, row in [*figures, *loadings]]
-        _print_figures(["", *heads], rows)
+        _print_figures(release, ["", *heads], rows)
         return
     shown = min(count, WIDEST)
     table = _start(release, "Principal components", heads[:shown])
@@ -124,10 +122,9 @@ def print_ridge(release: Release, model: Ridge, *, as_csv: bool) -> None:
     The effect is that of a standard deviation of the feature.
     """
     if as_csv:
-        warn_in_csv(release)
         rows = [("(intercept)", [model.intercept])]
         rows += [(n, [float(c)]) for n, c in zip(model.columns, model.coefficients, strict=True)]
-        _print_figures(["", "coefficient"], rows)
+        _print_figures(release, ["", "coefficient"], rows)
         return
     deviations = dict(zip(release.columns, np.sqrt(np.diag(release.covariance())), strict=True))
     effects = model.coefficients * [deviations[name] for name in model.columns]
@@ -156,7 +153,6 @@ def print_ols(release: Release, fit: OLS, *, as_csv: bool) -> None:
         _print_ols_in_parts(fit)
         print("\n".join(lines[rules[-1] + 1 :]))
         return
-    warn_in_csv(release)
     unknown = np.full(len(fit.names), math.nan)
     columns = {
         "coefficient": fit.coefficients,
@@ -169,7 +165,7 @@ def print_ols(release: Release, fit: OLS, *, as_csv: bool) -> None:
         "upper": fit.upper,
     }
     figures = np.column_stack(list(columns.values())).tolist()
-    _print_figures(["", *columns], list(zip(fit.names, figures, strict=True)))
+    _print_figures(release, ["", *columns], list(zip(fit.names, figures, strict=True)))
 
 
 def _print_ols_in_parts(fit: OLS) -> None:
@@ -206,7 +202,6 @@ def _print_ols_in_parts(fit: OLS) -> None:
 def print_lda(release: Release, model: LDA, *, as_csv: bool) -> None:
     """Shares and means of the classes; in CSV also the coefficients of their scores."""
     if as_csv:
-        warn_in_csv(release)
         heads = [f"{part} {name}" for part in ("mean", "score") for name in model.classes]
         nothing = [math.nan] * len(model.classes)
         rows = [
@@ -214,7 +209,7 @@ def print_lda(release: Release, model: LDA, *, as_csv: bool) -> None:
             ("(intercept)", [*nothing, *model.intercepts.tolist()]),
         ]
         figures = np.vstack([model.means, model.coefficients]).T.tolist()
-        _print_figures(["", *heads], [*rows, *zip(model.columns, figures, strict=True)])
+        _print_figures(release, ["", *heads], [*rows, *zip(model.columns, figures, strict=True)])
         return
     shown = np.argsort(-model.priors, kind="stable")[:WIDEST]
     names = [model.classes[c] for c in shown]
@@ -265,11 +260,17 @@ def _say_what_is_left_out(count: int, what: str) -> None:
         print(f"{count} {what} more; --csv prints them all.")
 
 
-def _print_figures(heads: list[str], rows: list[tuple[str, list[float]]]) -> None:
-    """A CSV table of numbers in full precision, each row with its name."""
+def _print_figures(release: Release, heads: list[str], rows: list[tuple[str, list[float]]]) -> None:
+    """A CSV table of numbers in full precision, each row with its name; caveats go to stderr too.
+
+    Of a release that protects nobody the table says so itself, as it does in a file.
+    """
+    warn_in_csv(release)
+    if release.reproducible:
+        print(f"# {SEEDED}")
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(heads)
-    writer.writerows([name, *(repr(float(figure)) for figure in row)] for name, row in rows)
+    writer.writerow(map(harmless, heads))
+    writer.writerows([harmless(name), *(repr(float(x)) for x in figures)] for name, figures in rows)
 
 
 def _start(release: Release, title: str, heads: list[str]) -> Table:

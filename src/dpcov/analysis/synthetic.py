@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve
 from dpcov.errors import ReleaseError
+from dpcov.exports import stamped
 from dpcov.schema import Categorical, Numeric
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ def sample(release: Release, n: int, seed: int | None = None) -> pa.Table:
     -------
     Table with the schema's columns: numbers as float64, categories in the type of their levels.
     Nulls stand for missing values where they are a declared level (`missing` = ``level``), and for
-    other levels where the levels are not texts.
+    other levels where the levels are not texts. Its metadata tell the guarantee, and Parquet files
+    keep them.
 
     Raises
     ------
@@ -55,7 +57,7 @@ def sample(release: Release, n: int, seed: int | None = None) -> pa.Table:
         raise ReleaseError(f"The number of synthetic rows must be at least 1; it is {n}.")
     require_matrix(release)
     sampler = Sampler(release, max(n, CALIBRATION), np.random.default_rng(seed))
-    return sampler.table().slice(0, n)
+    return stamped(release, sampler.table().slice(0, n))
 
 
 class Sampler:

@@ -17,7 +17,7 @@ from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
 from dpcov.plot import shortened
 from dpcov.privacy import Unit
-from dpcov.releases import NOT_PRIVATE
+from dpcov.releases import NOT_PRIVATE, VOID
 from dpcov.report import sections, words
 from dpcov.report.sections import Section
 
@@ -57,6 +57,7 @@ def content(
         "title": title or "Private covariance release",
         "file": file,
         "not_private": NOT_PRIVATE if release.reproducible else None,
+        "void": VOID if release.may_be_void else None,
         "summary": release.guarantee_in_words(),
         "glance": _glance(release, noise),
         "facts": _facts(release),
@@ -76,7 +77,7 @@ def content(
         "has_intercept": release.has_intercept,
         "dimension": release.lattice.dimension,
         "r_field": "published" if release.denoised is None else "denoised",
-        "made_by": ", ".join(release.provenance.values()),
+        "made_by": release.made_by(),
         "python_text": quoted,
     }
 
@@ -138,7 +139,7 @@ def _facts(release: Release) -> list[tuple[str, str]]:
             f"unit: {guarantee.unit}",
         ),
         ("Mechanism", f"{_capital(release.mechanism)}, denoised by {release.denoise}"),
-        ("Made by", ", ".join(release.provenance.values())),
+        ("Made by", release.made_by()),
     ]
     if release.reproducible:
         facts[1] = ("Guarantee", "None: made with a seed, for tests only")

@@ -105,7 +105,7 @@ def for_the_officer(release: Release) -> list[tuple[str, str]]:
             "The guarantee is mathematical and holds against any other source of information. "
             "Whether it makes these figures anonymous in the sense of a law is for you to judge.",
         ),
-        ("Made by", f"{', '.join(release.provenance.values())}."),
+        ("Made by", f"{release.made_by()}."),
     ]
     if release.group is not None:
         group = f"Rows with {release.group.column} = {release.group.level} only."
