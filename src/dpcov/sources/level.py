@@ -1,27 +1,39 @@
-"""The rows of a source that have one level of a categorical column."""
+"""The rows of a source that meet public tests: conditions, or a level of a categorical column."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 
-from dpcov.cells import codes_of
+from dpcov.cells import codes_of, plain
+from dpcov.errors import SourceError
 from dpcov.schema import Categorical, Kind
-from dpcov.sources.base import MeasuredSource
+from dpcov.sources.base import unwrapped
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from dpcov.sources.base import Source
+
+
+class RowTest(Protocol):
+    """A test that a row meets or not by its own cells alone, in some columns."""
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    def keep(self, batch: pa.RecordBatch) -> NDArray[np.bool_]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
     """The level number `code` of `column.labels`, in the column `name`.
 
-    Whether a row has it is told by that cell alone. Rows with a value that was not declared have
-    none, unless `column` has a level for them.
+    Rows with a value that was not declared have none, unless `column` has a level for them.
     """
 
     name: str
@@ -29,30 +41,77 @@ class Level:
     code: int
     missing: tuple[str, ...]
 
-    def rows(self, batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
-        """These columns of the rows that have it."""
-        codes = codes_of(batch.column(self.name), self.column, self.missing)
-        return batch.filter(pa.array(codes == self.code)).select(list(columns))
-
-
-class LevelSource:
-    """The rows of `source` that have `level`."""
-
-    def __init__(self, source: Source, level: Level) -> None:
-        self.source = source
-        self.level = level
-        self.names = source.names
-        self.rereadable = source.rereadable
-        self.unfit = source.unfit
-
     @property
-    def share(self) -> float:
-        return self.source.share if isinstance(self.source, MeasuredSource) else 0.0
+    def columns(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def keep(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
+        """Which rows have it."""
+        kept: NDArray[np.bool_] = (
+            codes_of(batch.column(self.name), self.column, self.missing) == self.code
+        )
+        return kept
+
+
+class FilteredSource:
+    """The rows of `source` that meet a test; the tests of a filtered source are joined by `and`."""
+
+    def __init__(self, source: Source, test: RowTest) -> None:
+        before = source.tests if isinstance(source, FilteredSource) else ()
+        self.source: Source = source.source if isinstance(source, FilteredSource) else source
+        self.tests: tuple[RowTest, ...] = (*before, test)
+        self.door = source.door
+        self.names = source.names
+        self.types: Mapping[str, pa.DataType] = {
+            name: filtered_type(kind) for name, kind in source.types.items()
+        }
+        self.unfit = source.unfit
+        self.settled = source.settled
+        self.costly = source.costly
+        for name in test.columns:
+            if (count := self.names.count(name)) != 1:
+                which = "more than one" if count else "no"
+                raise SourceError(f"The data has {which} column {name!r}, which a condition names.")
+
+    def __getattr__(self, name: str) -> Any:
+        """What only some sources have; `parts` is not passed on, which would have all rows."""
+        if name in ("close", "unfit_ids"):
+            return getattr(self.source, name)
+        raise AttributeError(name)
 
     def kinds(self) -> dict[str, Kind]:
         return self.source.kinds()
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        read = list(dict.fromkeys([*columns, self.level.name]))
-        for batch in self.source.batches(read):
-            yield self.level.rows(batch, columns)
+        for batch in self.source.batches(with_tested(columns, self.tests)):
+            yield filtered(batch, self.tests, columns)
+
+
+def with_tested(columns: Sequence[str], tests: Sequence[RowTest]) -> list[str]:
+    """These columns, and what must be read beside them for the tests."""
+    return list(dict.fromkeys([*columns, *(name for test in tests for name in test.columns)]))
+
+
+def filtered(
+    batch: pa.RecordBatch, tests: Sequence[RowTest], columns: Sequence[str]
+) -> pa.RecordBatch:
+    """These columns of the rows that meet all tests."""
+    kept = np.ones(batch.num_rows, bool)
+    for test in tests:
+        kept &= test.keep(batch)
+    if not isinstance(batch, pa.RecordBatch):  # of a private copy, which has no Arrow types
+        return batch.filter(kept).select(list(columns))
+    found = [batch.column(name) for name in columns]
+    held = [
+        values if filtered_type(values.type) == values.type else plain(values) for values in found
+    ]
+    return pa.RecordBatch.from_arrays(held, list(columns)).filter(pa.array(kept))
+
+
+def filtered_type(kind: pa.DataType) -> pa.DataType:
+    """The type of a column after it was filtered: Arrow can't filter views and runs."""
+    stored = kind
+    while isinstance(stored, pa.BaseExtensionType):
+        stored = stored.storage_type
+    views = pa.types.is_string_view(stored) or pa.types.is_binary_view(stored)
+    return unwrapped(kind) if views or pa.types.is_run_end_encoded(stored) else kind
