@@ -1,16 +1,21 @@
-"""Tables of databases: which one, which of its rows, and the query that streams them."""
+"""Tables of databases: which one, whether its owner's programs are trusted, and what is refused.
+
+A database is a hostile place: other people's functions, operators and views must not decide what
+happens to a release. Everything is decided from names and declared types, before anything is
+booked; nothing but columns of one table, each read by itself, is asked of an engine.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import re
-import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpcov.errors import SourceError
-from dpcov.privacy import Neighbors
+from dpcov.printable import hidden as hidden
 
 if TYPE_CHECKING:
     from dpcov.sources.base import Source
@@ -26,34 +31,38 @@ NO_LINK = (
 )
 NO_TABLE = "A database needs the name of a table: --table NAME, or table='NAME'."
 
+NO_SUCH = (
+    "The database has no table {!r}. Give its schema too if it has another than the usual one, as "
+    "in clinic.people; PostgreSQL takes names as they are spelt, capitals too."
+)
+PROGRAM = (
+    "{!r} is a view, or a foreign or virtual table, or has columns that are computed when they are "
+    "read: a program, which can mix rows of several persons, or fail on one. Release a table or a "
+    "materialized view; or, if you know what it does, say --trust-views (trust_views=True)."
+)
+COLLATED = "its collation calls different texts equal; copy it into a column with a plain one"
+
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
-_CONDITION = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^\s"<>=!]+))\s*(<=|>=|!=|=|<|>)\s*(.+?)\s*')
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseTable:
-    """A table or view of a database, each of whose rows is about one person alone.
+    """A table of a database, each of whose rows is about one person alone.
 
     Attributes
     ----------
     database : ``postgresql://user@host/database``, or the path of a SQLite or DuckDB file. Never
         shown: it may hold a password (better kept in PGPASSWORD or a password file).
     table : its name, as the database spells it; ``schema.table`` where there are several schemas.
-    where : conditions ``column operator value``, all to be met, that the database tests row by row:
-        the operator is =, !=, <, <=, > or >=, the value a number, true, false or 'text'. Public.
+    trust_views : whether it may be a program of its owner: a view, a foreign or virtual table, or
+        one with columns that are computed when they are read. Nothing holds of one that mixes rows
+        or fails on some.
 
     """
 
     database: str | Path = field(repr=False)
     table: str
-    where: tuple[str, ...] = ()
-
-    def select(self, columns: Sequence[str]) -> str:
-        """The query for these columns, each an SQL expression."""
-        query = f"SELECT {', '.join(columns) or '*'} FROM {self.quoted}"  # noqa: S608 (quoted)
-        tests = [f"{quoted(name)} {test}" for name, test in map(_parsed, self.where)]
-        conditions = " AND ".join(tests)
-        return f"{query} WHERE {conditions}" if conditions else query
+    trust_views: bool = False
 
     @property
     def quoted(self) -> str:
@@ -68,39 +77,66 @@ class DatabaseTable:
             raise SourceError(f"{self.table!r} is no name of a table.")
         return found
 
+    def no_such_table(self) -> SourceError:
+        return SourceError(NO_SUCH.format(self.table))
 
-def table_of(data: Any, table: str | None, where: Sequence[str] = ()) -> Any:
+    def require_trust(self, is_program: bool) -> None:
+        """Refuse a program that the caller does not trust."""
+        if is_program and not self.trust_views:
+            raise SourceError(PROGRAM.format(self.table))
+
+
+class Connected:
+    """A source that holds a connection: its readings end with it, so that no lock is left."""
+
+    _connection: Any = None
+
+    def __init__(self) -> None:
+        self._readings: list[Any] = []
+
+    def close(self) -> None:
+        """Let go of the database; a reading that is under way fails."""
+        for reading in self._readings:
+            with contextlib.suppress(Exception):
+                reading.close()
+        if self._connection is not None:
+            self._connection.close()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self.close()
+
+    @contextlib.contextmanager
+    def _reading(self, cursor: Any) -> Iterator[Any]:
+        """Keep a cursor in mind until it is closed."""
+        self._readings.append(cursor)
+        try:
+            yield cursor
+        finally:
+            self._readings.remove(cursor)
+            cursor.close()
+
+
+def table_of(data: Any, table: str | None, trust_views: bool = False) -> Any:
     """The table of the database `data`; without a table, the data as they are."""
     if table is not None:
-        return DatabaseTable(data, table, tuple(where))
-    if where:
-        raise SourceError("Conditions (where) need a table of a database.")
+        return DatabaseTable(data, table, trust_views)
+    if trust_views:
+        raise SourceError("Trusted views (trust_views) need a table of a database.")
     return data
 
 
-def refuse_conditions(data: Any, neighbors: Neighbors) -> None:
-    """Refuse to call the number of rows public where conditions choose among them.
-
-    A row that changes may begin or cease to meet them.
-    """
-    if neighbors == Neighbors.REPLACE_ONE and isinstance(data, DatabaseTable) and data.where:
-        raise SourceError(
-            "Under replace-one the number of rows is public, but how many meet the conditions "
-            "(where) is not: use add-remove."
-        )
+def unfit_id(kind: str) -> str:
+    """Why ids can't be read from a column of this type."""
+    return (
+        f"it is of the type {kind}, whose equality can't be told from its text; copy it into a "
+        "column of text, integer, numeric or uuid"
+    )
 
 
 def open_table(data: DatabaseTable) -> Source:
     """Open a table of a database; looks at names and types only."""
-    data.select([])  # refuses what can't be asked
-    source = _open(data)
-    absent = [name for name, _ in map(_parsed, data.where) if name not in source.names]
-    if absent:  # SQLite would take such a name for a text
-        raise SourceError(f"The table has no column {absent[0]!r}, which a condition names.")
-    return source
-
-
-def _open(data: DatabaseTable) -> Source:
+    _ = data.parts  # refuses what is no name
     link = str(data.database)
     if link.lower().startswith(POSTGRES):
         from dpcov.sources.postgres import PostgresSource
@@ -136,35 +172,3 @@ def database_kind(path: Path) -> str | None:
 def quoted(name: str) -> str:
     """A name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
-
-
-def hidden(text: str) -> str:
-    """A text without links, and without anything that looks like a password."""
-    text = re.sub(r"(?i)\b[a-z][a-z0-9+.-]+:/\S*", "(link)", text)
-    return re.sub(r"(?i)(password\s*=\s*)('[^']*'|\S+)", r"\1(hidden)", text)
-
-
-def _parsed(stated: str) -> tuple[str, str]:
-    """Column of a condition, and the rest of it as SQL."""
-    found = _CONDITION.fullmatch(stated)
-    wrong = SourceError(
-        f"The condition {hidden(stated)!r} can't be used: state a column, one of = != < <= > >=, "
-        "and a number, true, false or 'text', as in \"age >= 18\"."
-    )
-    if found is None or "\0" in stated:
-        raise wrong
-    name, bare, operator, value = found.groups()
-    try:
-        literal = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        raise wrong from None
-    if isinstance(literal, bool):
-        text = "TRUE" if literal else "FALSE"
-    elif isinstance(literal, int | float) and abs(literal) < 1e300:
-        text = repr(literal)
-    elif isinstance(literal, str) and "\\" not in literal:
-        text = "'" + literal.replace("'", "''") + "'"
-    else:
-        raise wrong
-    column = name.replace('""', '"') if name else bare
-    return column, f"{'<>' if operator == '!=' else operator} {text}"

@@ -1,25 +1,26 @@
 """Tables of SQLite files, through Python's own sqlite3.
 
-SQLite's cells have types of their own, whatever their column declares. Each is read by its column's
-declared type and by itself. (Arrow drivers for SQLite guess a column's type from its first rows and
-fail on a later cell that differs: that would tell about one cell.)
+SQLite's cells have types of their own, whatever their column declares. Each is read by its
+column's declared type and by itself, in one way for all. (Arrow drivers for SQLite guess a column's
+type from its first rows and fail on a later cell that differs: that would tell about one cell.)
 """
 
 from __future__ import annotations
 
-import contextlib
 import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from dpcov.cells import LONGEST_CELL, numbers_of
 from dpcov.errors import SourceError
 from dpcov.schema import level_text
 from dpcov.sources.base import batch_rows
-from dpcov.sources.sql import quoted
+from dpcov.sources.sql import COLLATED, Connected, quoted
 
 if TYPE_CHECKING:
     from dpcov.schema import Kind
@@ -27,18 +28,39 @@ if TYPE_CHECKING:
 
 Cells = Sequence[Any]
 BATCH_ROWS = 8192  # Python objects need about five times their number's size
+OLDEST = (3, 37)  # which can tell a table from a view
+UNREADABLE = "The SQLite file can't be read: damaged, locked by another process, or no right to."
+
+# No text of at most LONGEST_CELL bytes in UTF-8 is longer, in UTF-16 either.
+_CAP = 2 * LONGEST_CELL
+# Bytes of a text: from its record's header, where SQLite can tell.
+_NEW = sqlite3.sqlite_version_info >= (3, 43)
+_SIZE = "octet_length({0})" if _NEW else "length(CAST({0} AS BLOB))"
+_SETTINGS = (
+    "PRAGMA query_only = ON",
+    "PRAGMA trusted_schema = OFF",  # a file's own text calls no function with side effects
+    "PRAGMA mmap_size = 0",  # a file that shrinks is an error, no signal
+    "BEGIN",  # one snapshot for all readings
+)
+_STORED = (0, 3)  # columns that are in the file: plain, and generated when a row was written
+_COMPUTED = 2
 
 
-class SqliteSource:
+class SqliteSource(Connected):
     """A table of a SQLite file, opened for reading only.
 
-    A column declared REAL (FLOAT, DOUBLE) holds numbers, one declared BOOLEAN truth values, BLOB
-    bytes; any other texts, among them whole and decimal numbers, spelt exactly.
+    A column declared REAL (FLOAT, DOUBLE) holds numbers, BLOB bytes; any other texts, among them
+    whole and decimal numbers, spelt exactly, and truth values as SQLite has them, 1 and 0.
     """
 
+    door = "SQLite"
     rereadable = True
+    costly = True
 
     def __init__(self, data: DatabaseTable) -> None:
+        super().__init__()
+        if sqlite3.sqlite_version_info < OLDEST:
+            raise SourceError("SQLite files need SQLite 3.37 or newer: this Python's is older.")
         self._data = data
         link = Path(data.database).absolute().as_uri() + "?mode=ro"
         try:
@@ -46,52 +68,68 @@ class SqliteSource:
                 link, uri=True, isolation_level=None, check_same_thread=False
             )
             self._connection.text_factory = bytes  # texts may be no valid UTF-8
-            self._connection.execute("BEGIN")  # one snapshot for all readings
-            self._declared = self._declared_types()
-            if self._declared:
-                self._connection.execute(data.select([]) + " LIMIT 0")
+            for setting in _SETTINGS:
+                self._connection.execute(setting)
+            self._declared, is_program = self._described()
+            data.require_trust(is_program)
+            self.names = tuple(self._declared)
+            self.settled = not is_program
+            self.unfit_ids = {name: COLLATED for name in self.names if not self._is_plain(name)}
+            self._connection.execute(self._query(self.names) + " LIMIT 0")
         except sqlite3.Error:
-            self._declared = {}
-        if not self._declared:
-            raise SourceError(
-                f"The database has no table {data.table!r} or no column of these conditions, or "
-                "it can't be read (damaged, locked, or no right to)."
-            )
-        self.names = tuple(self._declared)
+            self.close()
+            raise SourceError(UNREADABLE) from None
+        except SourceError:
+            self.close()
+            raise
+        self.types = {name: _role(kind).type for name, kind in self._declared.items()}
         self.unfit = {name: "BLOB" for name, kind in self._declared.items() if kind == "BLOB"}
 
-    def _declared_types(self) -> dict[str, str]:
+    def _described(self) -> tuple[dict[str, str], bool]:
+        """Declared type of each column, and whether something runs when they are read."""
         *schema, table = self._data.parts
-        of = f"{quoted(schema[0])}." if schema else ""
-        found = self._connection.execute(f"PRAGMA {of}table_info({quoted(table)})")
-        return {row[1].decode(): row[2].decode().upper() for row in found}
+        if [name.lower() for name in schema] not in ([], ["main"]):
+            raise self._data.no_such_table()
+        pragma = "PRAGMA main.{}({})"
+        found = self._connection.execute(pragma.format("table_list", quoted(table))).fetchall()
+        if not found:
+            raise self._data.no_such_table()
+        columns = self._connection.execute(pragma.format("table_xinfo", quoted(table))).fetchall()
+        hidden = {column[6] for column in columns}
+        is_program = found[0][2] in (b"view", b"virtual") or _COMPUTED in hidden
+        read = (*_STORED, _COMPUTED)
+        declared = {c[1].decode(): c[2].decode().upper() for c in columns if c[6] in read}
+        return declared, is_program
+
+    def _is_plain(self, name: str) -> bool:
+        """Whether a column's collation tells apart what differs; asks it about letters, no row."""
+        none = f"SELECT {quoted(name)} FROM {self._from} WHERE 0"  # noqa: S608 (quoted)
+        words = " UNION ".join([none, *(f"SELECT '{word}'" for word in ("A", "a", "a "))])
+        try:
+            count = self._connection.execute(f"SELECT count(*) FROM ({words})")  # noqa: S608
+        except sqlite3.OperationalError:  # a collation that is not known here
+            return False
+        return bool(count.fetchone() == (3,))
+
+    @property
+    def _from(self) -> str:
+        """The table itself: an index might have the rows in another order."""
+        return f"main.{quoted(self._data.parts[-1])} NOT INDEXED"
 
     def kinds(self) -> dict[str, Kind]:
         return {name: _kind(declared) for name, declared in self._declared.items()}
 
+    def _query(self, columns: Sequence[str]) -> str:
+        chosen = [_role(self._declared[name]).sql.format(quoted(name)) for name in columns]
+        return f"SELECT {', '.join(chosen)} FROM {self._from}"  # noqa: S608 (quoted)
+
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         size = min(BATCH_ROWS, batch_rows(len(columns)))
-        readers = [_reader(self._declared[name]) for name in columns]
-        chosen = [self._expression(name) for name in columns]
-        with contextlib.closing(self._connection.execute(self._data.select(chosen))) as cursor:
+        readers = [_role(self._declared[name]).read for name in columns]
+        with self._reading(self._connection.execute(self._query(columns))) as cursor:
             while rows := cursor.fetchmany(size):
                 parts = zip(readers, zip(*rows, strict=True), strict=True)
                 yield pa.RecordBatch.from_arrays([read(c) for read, c in parts], list(columns))
-
-    def _expression(self, name: str) -> str:
-        """Of texts, no BLOB: both would come as bytes."""
-        column = quoted(name)
-        if _reader(self._declared[name]) is not _texts:
-            return column
-        return f"CASE WHEN typeof({column}) <> 'blob' THEN {column} END"
-
-
-def _reader(declared: str) -> Callable[[Cells], pa.Array]:
-    if _kind(declared) == "ignored":
-        return _bytes
-    if re.search("REAL|FLOA|DOUB", declared) and "INT" not in declared:
-        return _numbers
-    return _truths if declared.startswith("BOOL") else _texts
 
 
 def _kind(declared: str) -> Kind:
@@ -101,31 +139,54 @@ def _kind(declared: str) -> Kind:
 
 
 def _numbers(cells: Cells) -> pa.Array:
-    try:
-        return pa.array(cells, pa.float64())
-    except (pa.ArrowException, TypeError):
-        kept = [float(cell) if isinstance(cell, int | float) else None for cell in cells]
-        return pa.array(kept, pa.float64())
-
-
-def _truths(cells: Cells) -> pa.Array:
-    words: dict[int | float, bool] = {0: False, 1: True}
-    kept = [words.get(cell) if isinstance(cell, int | float) else None for cell in cells]
-    return pa.array(kept, pa.bool_())
-
-
-def _bytes(cells: Cells) -> pa.Array:
-    kept = [cell if isinstance(cell, bytes) or cell is None else _text(cell) for cell in cells]
-    return pa.array(kept, pa.large_binary())
+    """Floats as they are, texts by the grammar of all doors."""
+    parsed = iter(numbers_of(_texts([cell for cell in cells if type(cell) is bytes]), ()).tolist())
+    read = (next(parsed) if type(cell) is bytes else cell for cell in cells)
+    return pa.array(list(read), pa.float64())
 
 
 def _texts(cells: Cells) -> pa.Array:
-    try:
-        return pa.array(cells, pa.int64()).cast(pa.large_string())
-    except (pa.ArrowException, TypeError):
-        held = _bytes(cells)
+    """Texts as they are, floats spelt so that they are read back."""
+    held = _bytes([level_text(c).encode() if type(c) is float else c for c in cells])
     return pa.Array.from_buffers(pa.large_string(), len(held), held.buffers())
 
 
-def _text(number: int | float) -> bytes:
-    return level_text(number).encode()
+def _bytes(cells: Cells) -> pa.Array:
+    return pa.array(cells, pa.large_binary())
+
+
+@dataclass(frozen=True, slots=True)
+class _Role:
+    """How the cells of a column are read: what SQLite gives of one, and what becomes of it."""
+
+    sql: str
+    read: Callable[[Cells], pa.Array]
+    type: pa.DataType
+
+
+_CAPPED = f"CASE WHEN {_SIZE} <= {_CAP} THEN {{0}} END"
+_NUMBER = _Role(
+    f"CASE typeof({{0}}) WHEN 'real' THEN {{0}} WHEN 'integer' THEN CAST({{0}} AS REAL) "
+    f"WHEN 'text' THEN {_CAPPED} END",
+    _numbers,
+    pa.float64(),
+)
+_TEXT = _Role(  # an integer's text is exact, a float's would not be
+    f"CASE typeof({{0}}) WHEN 'text' THEN {_CAPPED} WHEN 'integer' THEN CAST({{0}} AS TEXT) "
+    "WHEN 'real' THEN {0} END",
+    _texts,
+    pa.large_string(),
+)
+_BLOB = _Role(
+    f"CASE typeof({{0}}) WHEN 'blob' THEN CASE WHEN length({{0}}) <= {LONGEST_CELL} THEN {{0}} END "
+    "END",
+    _bytes,
+    pa.large_binary(),
+)
+
+
+def _role(declared: str) -> _Role:
+    if declared == "BLOB":
+        return _BLOB
+    number = re.search("REAL|FLOA|DOUB", declared) and "INT" not in declared
+    return _NUMBER if number else _TEXT
