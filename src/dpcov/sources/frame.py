@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from dpcov.schema import Kind
@@ -48,7 +49,7 @@ def _of_objects(kind: Any) -> bool:
     """Whether cells are objects of Python, also as categories, or texts that may not be Unicode."""
     kind = getattr(kind, "categories", kind)
     kind = getattr(kind, "dtype", kind)
-    return bool(kind == object or getattr(kind, "storage", None) == "python")
+    return bool(kind == np.dtype(object) or getattr(kind, "storage", None) == "python")
 
 
 def _array(column: Any) -> pa.Array:

@@ -1,8 +1,8 @@
 """Ids of persons: one canonical form for each id, whatever way it is written in whatever door.
 
 The type is declared ([unit] type). Two cells are one person exactly when the type says that they
-are equal: as numbers, as UUIDs, or byte by byte. What is not of the type is nobody's. Every function
-depends on one cell alone (docs/proofs/persons.md).
+are equal: as numbers, as UUIDs, or byte by byte. What is not of the type is nobody's. Every
+function depends on one cell alone (docs/proofs/persons.md).
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def refuse_unfit(
     if declared is None:
         raise SourceError(
             'The schema does not say what an id is: add type = "integer", "decimal", "uuid" '
-            f'or "text" under [unit]. Ids that are equal by that type are one person: 7 and 7.0 are '
-            "one integer and two texts."
+            'or "text" under [unit]. Ids that are equal by that type are one person: 7 and 7.0 '
+            "are one integer and two texts."
         )
     if name in unfit:
         raise SourceError(f"The id column {name!r} can't tell persons apart: {unfit[name]}.")
@@ -54,8 +54,8 @@ def refuse_unfit(
         other = "integer" if is_number(kind) and declared in ("uuid", "text") else None
         hint = f'declare type = "{other}"' if other else "cast the column to text"
         raise SourceError(
-            f"The id column {name!r} is of the type {kind}, which holds no ids of the declared type "
-            f"{declared!r}: {hint}."
+            f"The id column {name!r} is of the type {kind}, which holds no ids of the declared "
+            f"type {declared!r}: {hint}."
         )
 
 
@@ -97,7 +97,7 @@ def _bytes(values: pa.Array) -> pa.Array:
 
 
 def _spelt(values: pa.Array) -> pa.Array:
-    """Numbers as texts, exactly; of floats those that stand for one number, by the shortest text."""
+    """Numbers as texts, exactly; floats by the shortest, if they stand for one number."""
     if pa.types.is_floating(values.type):
         sure = pc.less_equal(pc.abs(values.cast(pa.float64())), float(_EXACT))
         values = pc.if_else(sure, values, None)
@@ -129,7 +129,7 @@ def _decimal(word: bytes) -> bytes | None:
         return b"0"
     power = int(exponent or 0) - len(part) + len(digits) - len(kept)
     minus = b"-" if sign == b"-" else b""
-    if 0 <= power and len(kept) + power <= _DIGITS:
+    if power >= 0 and len(kept) + power <= _DIGITS:
         return minus + kept + b"0" * power
     return minus + kept + b"e%d" % power
 
@@ -154,8 +154,8 @@ _FORMS: dict[str, Callable[[bytes], bytes | None]] = {
 def records(ids: pa.Array, key: bytes) -> NDArray[np.void]:
     """(n,) records of `WIDTH` bytes for valid canonical ids, a different one for each id.
 
-    An id of at most 31 bytes is padded, with its length behind; of a longer one a hash under the key
-    stands there. A permutation under the key (AES of each block) hides what they were.
+    An id of at most 31 bytes is padded, with its length behind; of a longer one a hash under the
+    key stands there. A permutation under the key (AES of each block) hides what they were.
     """
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 

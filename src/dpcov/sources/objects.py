@@ -23,7 +23,9 @@ def _text(cell: object) -> str | None:
         text = _spelt(cell)
         # A lone surrogate can't be written; too long a text is missing, however it came.
         found = b"" if text is None else text.encode(errors="replace")
-    except Exception:
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # panics of compiled libraries too: the cell has no text
         return None
     return None if text is None or len(found) > LONGEST_CELL else found.decode()
 

@@ -13,6 +13,15 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+def leave_no_core() -> None:
+    """Let no crash of this process write its memory, which holds rows, into a file."""
+    try:
+        import resource
+    except ImportError:  # where there are no such files
+        return
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
 def quiet(message: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Decorate a function that reads data: no warning, and no error but dpcov's own, gets out.
 

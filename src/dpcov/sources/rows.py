@@ -23,7 +23,7 @@ from dpcov.sources.ids import refuse_unfit
 from dpcov.sources.kept import Kept
 from dpcov.sources.norms import NormCounter, squared_limits
 from dpcov.sources.persons import counted
-from dpcov.sources.quiet import quiet
+from dpcov.sources.quiet import leave_no_core, quiet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -98,6 +98,7 @@ class Rows:
         if schema.unit is not None:
             name, no_ids = schema.unit.column, getattr(source, "unfit_ids", {})
             refuse_unfit(name, unwrapped(source.types[name]), schema.unit.type, no_ids)
+        leave_no_core()
         self.schema = schema
         self.door = source.door
         self.countable = getattr(source, "rows_are_lines", True)
@@ -109,7 +110,7 @@ class Rows:
         return Lattice.of(self.schema, radius=radius, features=features)
 
     def require_rereadable(self) -> None:
-        """Expect several questions: keep a copy of what can't be read again, or not at that cost."""
+        """Expect several questions: copy what can't be read again, or not at that cost."""
         if self._source.costly or not self._source.settled:
             self._source = Kept(self._source, self.schema)
 
