@@ -94,7 +94,7 @@ def prepare_by(
     source = rows_meeting(source, conditions)
     Rows(whole, source)  # refuses columns that do not fit
     if not is_spark(source):  # all levels are one reading, so that no row is in two
-        source = Kept(source, whole)
+        source = Kept(source, whole, once=True)
     parts = {**whole.columns, by: Ignored()}
     level_schema = Schema.parse(whole.model_dump() | {"columns": parts, "by": None})
     share = budget_of_level(together.budget, together.neighbors)

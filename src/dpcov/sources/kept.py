@@ -59,13 +59,15 @@ class Kept:
     ----------
     source : the table.
     schema : what its columns may hold.
+    once : whether a table too large to copy may not be read again either.
 
     """
 
     settled = True
     costly = False
 
-    def __init__(self, source: Source, schema: Schema) -> None:
+    def __init__(self, source: Source, schema: Schema, *, once: bool = False) -> None:
+        self._once = once or schema.unit is not None or not source.settled
         self._source = source
         self._schema = schema
         self._kind = _row_type(schema)
@@ -114,16 +116,15 @@ class Kept:
     def _fill(self, parts: int) -> None:
         """Read the source into the copy; rows without an id are nobody's, and left out."""
         copy, unit = Copy(self._kind, parts), self._schema.unit
-        optional = unit is None and self._source.settled
         try:
             for batch in self._source.batches(list(self._kind.names or ())):
                 rows = self._read(batch)
                 copy.add(rows, None if unit is None else _parts(rows[unit.column], parts))
-                if optional and copy.size > LARGEST_COPY:
+                if not self._once and copy.size > LARGEST_COPY:
                     self._too_large = True
                     return
         except NoRoomError:
-            if not optional:
+            if self._once:
                 raise
             self._too_large = True
             return
