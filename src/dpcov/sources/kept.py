@@ -132,22 +132,23 @@ class Kept:
 
     def _read(self, batch: pa.RecordBatch) -> NDArray[Any]:
         schema, unit = self._schema, self._schema.unit
-        ids = None
-        if unit is not None:
-            ids = canonical(batch.column(unit.column), unit.type or "text", schema.missing)
-            batch, ids = batch.filter(ids.is_valid()), ids.drop_null()
         rows = np.zeros(batch.num_rows, self._kind)
         for name in self._kind.names or ():
             column, values = schema.columns.get(name), batch.column(name)
             if unit is not None and name == unit.column:
-                rows[name] = records(ids, self._key)
-            elif isinstance(column, Categorical):
+                continue
+            if isinstance(column, Categorical):
                 rows[name] = codes_of(values, column, schema.missing)
-            else:
-                rows[name] = numbers_of(values, schema.missing)
-                if isinstance(column, Numeric):  # far outside is as outside, and nobody's number
-                    most = column.half_range
-                    np.clip(rows[name], column.lower - most, column.upper + most, out=rows[name])
+                continue
+            rows[name] = numbers_of(values, schema.missing)
+            if isinstance(column, Numeric):  # far outside is as outside, and nobody's number
+                most = column.half_range
+                np.clip(rows[name], column.lower - most, column.upper + most, out=rows[name])
+        if unit is None:
+            return rows
+        ids = canonical(batch.column(unit.column), unit.type or "text", schema.missing)
+        rows = rows[ids.is_valid().to_numpy(zero_copy_only=False)]
+        rows[unit.column] = records(ids.drop_null(), self._key)
         return rows
 
 
