@@ -31,7 +31,7 @@ class ArraySource:
             raise SourceError(f"An array needs 2 dimensions (rows, columns), not {array.ndim}.")
         if array.dtype.kind not in "biuf":
             raise SourceError(f"An array must hold real numbers, not {array.dtype}.")
-        self.names = _named(declared, array.shape[1], "array")
+        self.names = _named(declared, array.shape[1])
         self.types = dict.fromkeys(self.names, pa.float64())
         if isinstance(data, np.ma.MaskedArray):  # masked means missing
             array = np.ma.filled(data.astype(np.float64), np.nan)
@@ -52,7 +52,8 @@ class ArraySource:
 class ObjectSource:
     """A list of rows, or an (n, d) array, of Python's objects; each cell is read by itself.
 
-    A row of another length than the first is a row whose cells are all missing.
+    A row that has not as many cells as there are declared columns, or without a declaration as the
+    first row has, is a row whose cells are all missing.
     """
 
     door = "list"
@@ -61,10 +62,10 @@ class ObjectSource:
 
     def __init__(self, data: Sequence[Any], declared: tuple[str, ...]) -> None:
         self.unfit: dict[str, str] = {}
-        first = data[0] if len(data) else declared
+        first = data[0] if len(data) else ()
         if not _is_row(first):
             raise SourceError("A list of rows is needed, each a list of cells.")
-        self.names = _named(declared, len(first), "first row")
+        self.names = declared or _named((), len(first))
         self.types = dict.fromkeys(self.names, pa.large_string())
         self._data = data
 
@@ -85,8 +86,8 @@ def _is_row(row: object) -> bool:
     return isinstance(row, list | tuple) or (isinstance(row, np.ndarray) and row.ndim == 1)
 
 
-def _named(declared: tuple[str, ...], width: int, what: str) -> tuple[str, ...]:
+def _named(declared: tuple[str, ...], width: int) -> tuple[str, ...]:
     names = declared or tuple(f"x{j}" for j in range(width))
     if len(names) != width:
-        raise SourceError(f"The schema declares {len(names)} columns, the {what} has {width}.")
+        raise SourceError(f"The schema declares {len(names)} columns, the array has {width}.")
     return names
