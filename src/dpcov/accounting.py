@@ -37,6 +37,7 @@ RenyiCurve = Callable[
     [float], float
 ]  # order alpha > 1 -> Renyi divergence, inf where there is none
 
+SMALL = 1e-8  # below it, the first term of a series is within a rounding error
 EXCESSES = np.geomspace(1e-4, 1e8, 241)  # orders minus 1 among which a conversion looks first
 
 
@@ -63,7 +64,7 @@ def compose_gdp(mus: Iterable[float]) -> float:
     Exactly sqrt(sum mu^2) (Dong, Roth and Su 2022, Cor. 3.3; adaptive budgets whose squares have a
     fixed sum: Smith and Thakurta 2022).
     """
-    return math.hypot(*mus) * (1 + ROUNDING)
+    return math.nextafter(math.hypot(*mus) * (1 + ROUNDING), math.inf)
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:
@@ -86,16 +87,24 @@ def gdp_of_pure(epsilon: float) -> float:
 
     The trade-off curve of epsilon-DP consists of two segments that meet at (p, p), p = 1 / (1 +
     e^epsilon); a Gaussian curve through that point is convex with the same ends, hence below them.
+    As Phi(mu / 2) - 1/2 = tanh(epsilon / 2) / 2, which loses no digits where epsilon is small, mu is
+    sqrt(8) erf^-1(tanh(epsilon / 2)) too, or epsilon sqrt(pi / 2) but for epsilon^2 / 50 of it.
     """
-    from scipy.special import log_expit, ndtri_exp
+    from scipy.special import erfinv, log_expit, ndtri_exp
 
+    if epsilon < SMALL:
+        return round_up(exact(epsilon) * Fraction(math.sqrt(math.pi / 2) * (1 + 1e-12)))
+    if epsilon < 1:
+        return math.sqrt(8) * float(erfinv(math.tanh(epsilon / 2))) * (1 + 1e-12)
     return float(-2 * ndtri_exp(log_expit(-epsilon))) * (1 + 1e-12)
 
 
 def zcdp_of_pure(epsilon: float) -> float:
     """Rho that epsilon-DP implies: epsilon tanh(epsilon / 2), tight (docs/proofs/ledger.md, 3)."""
-    tight = Fraction(epsilon * math.tanh(epsilon / 2) * (1 + ROUNDING))
-    return round_up(min(exact(epsilon) ** 2 / 2, tight))
+    simple = exact(epsilon) ** 2 / 2  # tanh(x) <= x
+    if epsilon < SMALL:
+        return round_up(simple)
+    return round_up(min(simple, Fraction(epsilon * math.tanh(epsilon / 2) * (1 + ROUNDING))))
 
 
 # Bad events.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpcov.api import Request, prepare
-from dpcov.errors import SchemaError
+from dpcov.errors import BudgetError, SchemaError
 from dpcov.ledger import Ledger
 from dpcov.privacy import (
     ZCDP,
@@ -36,6 +36,8 @@ from dpcov.sources.sql import table_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+MOST = 1000  # of epsilon with a delta: e^(epsilon / 2) must be a number
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +186,10 @@ def budget_of_level(budget: Budget, neighbors: Neighbors) -> Budget:
         case ZCDP(rho):
             return ZCDP(round_down(exact(rho) / 4))
         case ApproxDP(epsilon, delta):
-            factor = Fraction(1 + math.exp(epsilon / 2)) * (1 + Fraction(1, 2**50))
+            if epsilon > MOST:
+                raise BudgetError(f"Under replace-one, levels need an epsilon of at most {MOST}.")
+            half = epsilon / 2 * (1 + 2.0**-50)
+            factor = Fraction(1 + math.exp(half)) * (1 + Fraction(1, 2**50))
             return ApproxDP(round_down(exact(epsilon) / 2), round_down(exact(delta) / factor))
 
 
