@@ -105,7 +105,7 @@ class Lattice:
         return neighbors == Neighbors.REPLACE_ONE and self.dimension > 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)  # its repr would print the data
 class SecondMoment:
     """The exact answer to a query: never leaves a mechanism without noise.
 

@@ -49,7 +49,7 @@ def rungs_of(lattice: Lattice) -> tuple[int, ...]:
     return (*rungs, constant) if constant else tuple(rungs)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)  # its repr would print the data
 class RungMoments:
     """The exact answer to a query: never leaves a mechanism without noise.
 
