@@ -57,7 +57,6 @@ class DuckdbSource(Connected):
     """
 
     door = "DuckDB"
-    rereadable = True
     costly = True
 
     def __init__(self, data: DatabaseTable) -> None:

@@ -181,7 +181,6 @@ class PostgresSource(Connected):
     """
 
     door = "PostgreSQL"
-    rereadable = True
     costly = True
 
     def __init__(self, data: DatabaseTable) -> None:

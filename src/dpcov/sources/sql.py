@@ -96,7 +96,7 @@ class Connected:
 
     def close(self) -> None:
         """Let go of the database; a reading that is under way fails."""
-        for reading in self._readings:
+        for reading in tuple(self._readings):
             with contextlib.suppress(Exception):
                 reading.close()
         if self._connection is not None:
@@ -114,7 +114,8 @@ class Connected:
             yield cursor
         finally:
             self._readings.remove(cursor)
-            cursor.close()
+            with contextlib.suppress(Exception):  # it may be closed already
+                cursor.close()
 
 
 def table_of(data: Any, table: str | None, trust_views: bool = False) -> Any:

@@ -38,7 +38,7 @@ _NEW = sqlite3.sqlite_version_info >= (3, 43)
 _SIZE = "octet_length({0})" if _NEW else "length(CAST({0} AS BLOB))"
 _SETTINGS = (
     "PRAGMA query_only = ON",
-    "PRAGMA trusted_schema = OFF",  # a file's own text calls no function with side effects
+    "PRAGMA trusted_schema = {}",  # whether a file's own text may call any function
     "PRAGMA mmap_size = 0",  # a file that shrinks is an error, no signal
     "BEGIN",  # one snapshot for all readings
 )
@@ -54,7 +54,6 @@ class SqliteSource(Connected):
     """
 
     door = "SQLite"
-    rereadable = True
     costly = True
 
     def __init__(self, data: DatabaseTable) -> None:
@@ -69,7 +68,7 @@ class SqliteSource(Connected):
             )
             self._connection.text_factory = bytes  # texts may be no valid UTF-8
             for setting in _SETTINGS:
-                self._connection.execute(setting)
+                self._connection.execute(setting.format("ON" if data.trust_views else "OFF"))
             self._declared, is_program = self._described()
             data.require_trust(is_program)
             self.names = tuple(self._declared)
