@@ -35,7 +35,7 @@ _UUID = re.compile(
     rb"([0-9a-f]{12})(?(1)\})",
     re.ASCII | re.IGNORECASE,
 )
-_EXACT = 2**53  # beyond it a float64 stands for several integers
+_EXACT = 2**53  # beyond it a float64 stands for several integers, beyond 2^24 a float32
 
 
 def refuse_unfit(
@@ -99,7 +99,8 @@ def _bytes(values: pa.Array) -> pa.Array:
 def _spelt(values: pa.Array) -> pa.Array:
     """Numbers as texts, exactly; floats by the shortest, if they stand for one number."""
     if pa.types.is_floating(values.type):
-        sure = pc.less_equal(pc.abs(values.cast(pa.float64())), float(_EXACT))
+        most = 2**24 if pa.types.is_float32(values.type) else _EXACT
+        sure = pc.less_equal(pc.abs(values.cast(pa.float64())), float(most))
         values = pc.if_else(sure, values, None)
     return values.cast(pa.string()) if is_number(values.type) else values
 

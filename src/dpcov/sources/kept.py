@@ -163,7 +163,7 @@ def _row_type(schema: Schema) -> np.dtype[Any]:
 
 def _parts(ids: NDArray[np.void], parts: int) -> NDArray[np.int64]:
     """A part for each id, all about equally large."""
-    words = np.ascontiguousarray(ids).view(np.uint64).reshape(len(ids), -1)
+    words = np.ascontiguousarray(ids).view(np.uint64).reshape(len(ids), WIDTH // 8)
     mixed: NDArray[np.int64] = (words.sum(axis=1, dtype=np.uint64) % np.uint64(parts)).astype(
         np.int64
     )

@@ -95,7 +95,10 @@ class _Encrypted:
 
     def __init__(self) -> None:
         self._key = os.urandom(32)
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115  closed with self
+        try:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115  closed with self
+        except OSError:
+            raise NoRoomError(NO_ROOM) from None
         self._room = 0
         self.end = 0
 
