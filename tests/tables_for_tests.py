@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -96,3 +97,12 @@ def spend(ledger: Ledger, *budgets: Budget) -> Account:
     for budget in budgets:
         ledger.reserve(of(budget))
     return ledger.account()
+
+
+def unchained(path: Path) -> None:
+    """Make a ledger what the version before the chain would have written."""
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("DROP TABLE chain")
+    db.execute("DELETE FROM sqlite_sequence WHERE name = 'chain'")
+    db.execute("PRAGMA user_version = 1")
+    db.close()

@@ -19,7 +19,7 @@ from typer.main import get_command
 from dpcov import cli
 from dpcov.ledger import Ledger
 from dpcov.privacy import PureDP
-from tables_for_tests import PLANTED, write_people
+from tables_for_tests import PLANTED, unchained, write_people
 from terminals import DPCOV
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -40,6 +40,7 @@ TELLING = [
     "audit laplace --epsilon 1 --runs 100",
     "ledger show l.db",
     "ledger verify l.db",
+    "ledger migrate old.db",
     "ledger create new.db --epsilon 1",
     "ledger add-budget l.db --epsilon 1",
     RELEASE.replace("r.json", "new.json"),
@@ -58,6 +59,7 @@ DOING = [
     "ledger create new.db --epsilon 1",
     "ledger add-budget l.db --epsilon 1",
     "ledger verify l.db",
+    "ledger migrate old.db",
 ]
 
 
@@ -75,6 +77,8 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     write_people(tmp_path)
     Ledger.create("l.db", PureDP(2.0))
+    Ledger.create("old.db", PureDP(2.0))
+    unchained(Path("old.db"))
 
     def run(line: str) -> SimpleNamespace:
         with pytest.raises(SystemExit) as ended:

@@ -15,7 +15,7 @@ from dpcov import cli, ledger_file
 from dpcov.errors import DpcovError, LedgerError
 from dpcov.ledger import Ledger
 from dpcov.privacy import ZCDP, PureDP
-from tables_for_tests import of, spend
+from tables_for_tests import of, spend, unchained
 
 TABLES = ("datasets", "budgets", "entries", "chain")
 Edit = Callable[[sqlite3.Connection], object]
@@ -154,33 +154,73 @@ def test_no_overwritten_byte_makes_a_spend_vanish(path: Path, count: int) -> Non
     assert refused > 0.7 * count
 
 
-def unchained(path: Path) -> None:
-    """Make it what the version before the chain would have written."""
-    db = sqlite3.connect(path, isolation_level=None)
-    db.execute("DROP TABLE chain")
-    db.execute("DELETE FROM sqlite_sequence WHERE name = 'chain'")
-    db.execute("PRAGMA user_version = 1")
-    db.close()
-
-
-def test_an_older_ledger_is_read_and_gets_its_chain_with_the_next_spend(path: Path) -> None:
+def test_a_ledger_without_a_chain_is_shown_and_neither_verified_nor_spent_from(path: Path) -> None:
     account = Ledger(path).account("default")
     unchained(path)
     content = path.read_bytes()
     ledger = Ledger.open(path)
     assert ledger.account("default") == account
-    with pytest.raises(LedgerError, match="an older dpcov made it, without a hash chain"):
-        ledger.verify()
+    for attempt in (
+        ledger.verify,
+        lambda: ledger.reserve(of(PureDP(0.1)), dataset="default"),
+        lambda: ledger.add_budget(PureDP(1.0), dataset="default"),
+        lambda: Ledger.create(path, PureDP(1.0), dataset="more"),
+    ):
+        with pytest.raises(LedgerError, match=r"no hash chain.*`dpcov ledger migrate`"):
+            attempt()
     assert path.read_bytes() == content
+
+
+def test_a_chain_that_was_started_late_says_for_ever_what_is_before_it(path: Path) -> None:
+    unchained(path)
+    ledger = Ledger.open(path)
+    assert (len(ledger.migrate().digests), ledger.verify().unverified) == (8, 7)
     ledger.reserve(of(PureDP(0.1)), dataset="default")
-    assert len(ledger.verify().digests) == 8
+    assert (len(ledger.verify().digests), ledger.verify().unverified) == (9, 7)
     assert ledger.account("default").spent == {"epsilon": 0.7}
+    with pytest.raises(LedgerError, match="a hash chain already"):
+        ledger.migrate()
+    edit(path, lambda db: db.execute("UPDATE entries SET note = 'other' WHERE id = 1"))
+    assert_refused(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM chain WHERE source = 'start'",
+        "UPDATE chain SET row = 'earlier' WHERE source = 'start'",
+        "UPDATE chain SET id = 1000 WHERE source = 'start'",
+        "INSERT INTO chain SELECT NULL, source, row, digest FROM chain WHERE source = 'start'",
+    ],
+)
+def test_the_mark_of_a_late_start_is_part_of_the_chain(path: Path, change: str) -> None:
+    unchained(path)
+    Ledger.open(path).migrate()
+    edit(path, lambda db: db.execute(change))
+    assert_refused(path)
+
+
+def test_a_chain_that_was_taken_off_to_edit_is_never_whole_unnoticed(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever can write the file can start a chain too: the mark stays, and no old head fits."""
+    head = Ledger(path).verify().head
+    unchained(path)
+    edit(path, lambda db: db.execute("UPDATE entries SET budget = '{\"epsilon\": 1e-9}'"))
+    code, text = run(capsys, str(path))
+    assert (code, "no hash chain" in text) == (2, True)
+    Ledger.open(path).migrate()
+    code, text = run(capsys, str(path), "--json")
+    assert (code, json.loads(text)["unverified"]) == (0, 7)
+    assert "first 7 are older" in run(capsys, str(path))[1]
+    code, text = run(capsys, str(path), "--head", head)
+    assert (code, "does not continue" in text) == (2, True)
 
 
 def test_a_refused_spend_leaves_an_older_ledger_as_it_was(path: Path) -> None:
     unchained(path)
     content = path.read_bytes()
-    with pytest.raises(LedgerError, match="does not suffice"):
+    with pytest.raises(LedgerError, match="no hash chain"):
         Ledger.open(path).reserve(of(PureDP(9.0)), dataset="default")
     assert path.read_bytes() == content
 

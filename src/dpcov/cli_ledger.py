@@ -18,9 +18,13 @@ from dpcov.cli_options import (
     Rho,
     say,
 )
+from dpcov.printable import shown
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from dpcov.ledger import Ledger
+    from dpcov.ledger_file import Chain
 
 app = typer.Typer(help="Keep account of the privacy budget.", no_args_is_help=True)
 
@@ -46,8 +50,8 @@ def create(
     if as_json:
         typer.echo(_account(ledger, name))
         return
-    say(f"{file} holds a budget of {budget}, {neighbors}", quiet)
-    say(f"next: dpcov release DATA --schema SCHEMA --ledger {file} ...", quiet)
+    say(f"{shown(file)} holds a budget of {budget}, {neighbors}", quiet)
+    say(f"next: dpcov release DATA --schema SCHEMA --ledger {shown(file)} ...", quiet)
 
 
 @app.command()
@@ -102,18 +106,42 @@ def verify(
     """Check that a ledger was not damaged, edited or put back; exit code 2 if it was."""
     from dpcov.errors import LedgerError
     from dpcov.ledger import Ledger
+    from dpcov.ledger_file import named
 
     chain = Ledger.open(file).verify()
     if head is not None and not chain.holds(head):
         raise LedgerError(
-            f"Ledger {file}: whole, but it does not continue the one with that head: an older "
+            f"{named(file)}: whole, but it does not continue the one with that head: an older "
             "copy, another ledger, or written anew. Use the one that holds the last release."
         )
     if as_json:
-        typer.echo(json.dumps({"records": len(chain.digests), "head": chain.head}))
+        typer.echo(_chain(chain))
     else:
-        say(f"{file} is whole: {len(chain.digests)} records, head {chain.head}", quiet)
-        say("Note the head elsewhere; --head HEAD finds a copy that was put back.", quiet)
+        _say_chain(file, chain, quiet)
+
+
+@app.command()
+def migrate(file: LedgerPath, as_json: Json = False, quiet: Quiet = False) -> None:
+    """Start a hash chain for a ledger of the first version; what is before it can't be verified."""
+    from dpcov.ledger import Ledger
+
+    chain = Ledger.open(file).migrate()
+    if as_json:
+        typer.echo(_chain(chain))
+    else:
+        _say_chain(file, chain, quiet)
+
+
+def _chain(chain: Chain) -> str:
+    facts = {"records": len(chain.digests), "unverified": chain.unverified, "head": chain.head}
+    return json.dumps(facts)
+
+
+def _say_chain(file: Path, chain: Chain, quiet: bool) -> None:
+    say(f"{shown(file)} is whole: {len(chain.digests)} records, head {chain.head}", quiet)
+    if chain.unverified:
+        say(f"The first {chain.unverified} are older than its chain: edits can't be found.", quiet)
+    say("Note the head elsewhere; --head HEAD finds a copy that was put back or remade.", quiet)
 
 
 def _account(ledger: Ledger, dataset: str | None) -> str:

@@ -20,7 +20,17 @@ from pathlib import Path
 from typing import Any
 
 from dpcov.errors import BudgetError, BudgetExceededError, LedgerError
-from dpcov.ledger_file import DAMAGED, UNSPENT, Chain, chain, insert, local, transaction
+from dpcov.ledger_file import (
+    DAMAGED,
+    UNCHAINED,
+    UNSPENT,
+    Chain,
+    chain,
+    insert,
+    local,
+    named,
+    transaction,
+)
 from dpcov.privacy import (
     ZCDP,
     ApproxDP,
@@ -100,10 +110,10 @@ class Ledger:
         except FileExistsError:
             pass  # not opened: closing it would drop the locks of other threads
         except OSError:
-            raise LedgerError(f"Ledger {place}: its folder must exist and be writable.") from None
+            raise LedgerError(f"{named(place)}: its folder must exist and be writable.") from None
         with transaction(place, write=True, create=True) as db:
             if dataset in _neighbors_by_name(db):
-                raise LedgerError(f"Ledger {place}: it holds a data set {dataset!r} already.")
+                raise LedgerError(f"{named(place)}: it holds a data set {dataset!r} already.")
             insert(db, "datasets", dataset, neighbors)
             insert(db, "budgets", dataset, json.dumps(asdict(budget)))
         return cls(place)
@@ -132,11 +142,14 @@ class Ledger:
                 _account(db, dataset)
             found = chain(db)
         if found is None:
-            raise LedgerError(
-                f"Ledger {self.path}: an older dpcov made it, without a hash chain, so edits can't "
-                "be found. It gets one with the next release or `dpcov ledger add-budget`."
-            )
+            raise LedgerError(f"{named(self.path)}: {UNCHAINED}")
         return found
+
+    def migrate(self) -> Chain:
+        """Start a hash chain for a ledger that has none; nothing before it can ever be verified."""
+        with transaction(self.path, write=True, migrate=True):
+            pass
+        return self.verify()
 
     def add_budget(self, budget: Budget, *, dataset: str | None = None) -> None:
         """Raise the total of `dataset` by `budget`, of the same kind."""

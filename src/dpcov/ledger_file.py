@@ -9,8 +9,10 @@ cut could bring the journal back and with it undo a spend. That sync keeps a new
 Every row of every table is a link of one chain, in the order of writing: its digest is SHA-256
 of the digest before it, its table and its fields. So a row that was edited, removed, put in or
 moved is found, and nothing is spent from such a file. The chain has no key: it finds damage and
-careless edits, not somebody who computes it anew (`Chain.holds` finds those too, and copies that
-are put back, for whoever noted a head elsewhere).
+careless edits, not somebody who computes it anew or takes it off (`Chain.holds` finds those too,
+and copies that are put back, for whoever noted a head elsewhere). A file without a chain, as the
+first version wrote it, is shown and no more: to spend from it somebody has to start a chain, which
+says for ever that nothing before it can be verified.
 """
 
 from __future__ import annotations
@@ -22,21 +24,30 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
 from dpcov.errors import LedgerError
+from dpcov.printable import shown
 
 _APPLICATION_ID = 0x64706376  # "dpcv"
 _VERSION = 2
-_UNCHAINED = 1  # the version before the chain; gets one when it is next written to
+_UNCHAINED = 1  # the version before the chain
 _TABLES = {
     "datasets": ("name", "neighbors"),
     "budgets": ("dataset", "budget"),
     "entries": ("dataset", "time", "note", "budget", "neighbors", "unit"),
 }
 _CHAIN = {"chain": ("source", "row", "digest")}
+_START = "start"  # source of the link with which a chain begins behind older rows
+LARGEST_FILE = 2**30  # bytes: millions of releases
 UNSPENT = "Nothing was drawn or spent."
+UNCHAINED = (
+    "it has no hash chain, so edits can't be found: an older dpcov made it, or the chain was taken "
+    "off. If you know that it is whole, `dpcov ledger migrate` starts a chain; nothing before can "
+    "ever be verified."
+)
 DAMAGED = (
     "damaged or edited, so nothing is spent from it. Restore a copy that is not older than the "
     "last release."
@@ -60,9 +71,13 @@ _NETWORK = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The digests of a ledger's rows, oldest first."""
+    """The digests of a ledger's rows, oldest first.
+
+    The first `unverified` are of rows that are older than the chain: their edits can't be found.
+    """
 
     digests: tuple[str, ...]
+    unverified: int = 0
 
     @property
     def head(self) -> str:
@@ -94,8 +109,13 @@ def _digest(before: str, table: str, row: list[int | str]) -> str:
 
 
 @contextmanager
-def transaction(path: Path, *, write: bool, create: bool = False) -> Iterator[sqlite3.Connection]:
-    """One transaction on a whole ledger: committed to disk on leaving, undone on any error."""
+def transaction(
+    path: Path, *, write: bool, create: bool = False, migrate: bool = False
+) -> Iterator[sqlite3.Connection]:
+    """One transaction on a whole ledger: committed to disk on leaving, undone on any error.
+
+    To `create` an empty file is made a ledger, to `migrate` an unchained one is chained.
+    """
     uri = path.as_uri() + "?mode=rw"
     try:
         with closing(sqlite3.connect(uri, timeout=60, isolation_level=None, uri=True)) as db:
@@ -107,16 +127,20 @@ def transaction(path: Path, *, write: bool, create: bool = False) -> Iterator[sq
             if create and path.stat().st_size == 0:
                 _initialise(db)
             version = _require_whole_ledger(db, path)
-            if write and version == _UNCHAINED:
+            if migrate and version == _VERSION:
+                raise LedgerError(f"{named(path)}: it has a hash chain already.")
+            if migrate:
                 _add_chain(db)
+            elif write and version == _UNCHAINED:
+                raise LedgerError(f"{named(path)}: {UNCHAINED} {UNSPENT}")
             yield db
             db.execute("COMMIT")
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
         text = _FAILURES.get(code & 0xFF, _FAILURES[sqlite3.SQLITE_IOERR])
-        raise LedgerError(f"Ledger {path}: {text}") from None
+        raise LedgerError(f"{named(path)}: {text}") from None
     except UnicodeDecodeError:  # sqlite3 fails to quote a damaged definition or text
-        raise LedgerError(f"Ledger {path}: {DAMAGED}") from None
+        raise LedgerError(f"{named(path)}: {DAMAGED}") from None
 
 
 def _initialise(db: sqlite3.Connection) -> None:
@@ -140,7 +164,7 @@ def _definitions(tables: Mapping[str, tuple[str, ...]]) -> list[str]:
 
 
 def _add_chain(db: sqlite3.Connection) -> None:
-    """Chain the rows that are there, table by table."""
+    """Chain the rows that are there, table by table, and say so where there are any."""
     for statement in _definitions(_CHAIN):
         db.execute(statement)
     digest = ""
@@ -148,6 +172,9 @@ def _add_chain(db: sqlite3.Connection) -> None:
         for row in db.execute(f"SELECT * FROM {table} ORDER BY id").fetchall():  # noqa: S608
             digest = _digest(digest, table, list(row))
             _append(db, "chain", table, str(row["id"]), digest)
+    if digest:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        _append(db, "chain", _START, now, _digest(digest, _START, [now]))
     db.execute(f"PRAGMA user_version = {_VERSION}")
 
 
@@ -156,14 +183,14 @@ def _require_whole_ledger(db: sqlite3.Connection, path: Path) -> int:
     names = ("application_id", "user_version", "integrity_check")
     mark, version, health = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
     if mark != _APPLICATION_ID or version not in (_UNCHAINED, _VERSION):
-        raise LedgerError(f"Ledger {path}: {_FAILURES[sqlite3.SQLITE_NOTADB]}")
+        raise LedgerError(f"{named(path)}: {_FAILURES[sqlite3.SQLITE_NOTADB]}")
     tables = _TABLES if version == _UNCHAINED else _TABLES | _CHAIN
     kept = db.execute("SELECT sql FROM sqlite_master WHERE name != 'sqlite_sequence'").fetchall()
     whole = health == "ok" and sorted(map(str, next(zip(*kept, strict=True), ()))) == sorted(
         _definitions(tables)
     )
     if not whole or (version == _VERSION and chain(db) is None):
-        raise LedgerError(f"Ledger {path}: {DAMAGED}")
+        raise LedgerError(f"{named(path)}: {DAMAGED}")
     return int(version)
 
 
@@ -177,9 +204,11 @@ def chain(db: sqlite3.Connection) -> Chain | None:
     }
     links = db.execute("SELECT * FROM chain ORDER BY id").fetchall()
     unlinked = {table: iter(found) for table, found in rows.items()}
-    digests = [""]
+    digests, unverified = [""], 0
     for link in links:
         row: list[int | str] = next(unlinked.get(link["source"], iter(())), [0])
+        if link["source"] == _START:
+            row, unverified = [link["row"]], len(digests) - 1
         found = [link["id"], link["row"], link["digest"]]
         if found != [len(digests), str(row[0]), _digest(digests[-1], link["source"], row)]:
             return None
@@ -189,16 +218,30 @@ def chain(db: sqlite3.Connection) -> Chain | None:
     counts = {"chain": len(links)} | {table: len(found) for table, found in rows.items()}
     if any(ever.get(table, 0) != count for table, count in counts.items()):
         return None
-    return Chain(tuple(digests[1:])) if sum(map(len, rows.values())) == len(links) else None
+    starts = sum(link["source"] == _START for link in links)
+    linked = sum(map(len, rows.values())) + starts == len(links) and starts <= 1
+    return Chain(tuple(digests[1:]), unverified) if linked else None
+
+
+def named(path: str | os.PathLike[str]) -> str:
+    """Which ledger a message is about."""
+    return f"Ledger {shown(path)}"
 
 
 def local(path: str | os.PathLike[str]) -> Path:
     """Resolve `path`, refusing it where locks and syncs are not to be trusted."""
-    place, mounts = Path(os.path.realpath(path)), Path("/proc/self/mounts")
+    try:
+        place, mounts = Path(os.path.realpath(path)), Path("/proc/self/mounts")
+        if place.exists() and not place.is_file():
+            raise LedgerError(f"{named(place)}: it is no regular file.")
+        if place.exists() and place.stat().st_size > LARGEST_FILE:
+            raise LedgerError(f"{named(place)}: larger than any ledger.")
+    except (OSError, ValueError):
+        raise LedgerError(f"{named(path)}: this is no name of a file.") from None
     kind = file_system(place, mounts.read_text(errors="replace")) if mounts.is_file() else ""
     if _NETWORK.fullmatch(kind):
         raise LedgerError(
-            f"Ledger {place}: on a network file system ({kind}), two machines could spend the "
+            f"{named(place)}: on a network file system ({kind}), two machines could spend the "
             "same budget. Keep it on a local disk."
         )
     return place

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 
-LINK = re.compile(r"[a-z][a-z0-9+.-]*:/", re.IGNORECASE)  # a path keeps one slash of a link's two
+LINK = re.compile(r"(?i)[a-z][a-z0-9+.-]+:/\S*")  # a path keeps one slash of a link's two
+PASSWORD = re.compile(r"(?i)(password\s*=\s*)('[^']*'|\S+)")
 
 FORMULA = "=+-@\t\r\n"  # a spreadsheet may compute a cell that begins so
 
@@ -22,11 +23,11 @@ def harmless(text: str) -> str:
 
 def hidden(text: str) -> str:
     """A text without links, and without anything that looks like a password."""
-    text = re.sub(r"(?i)\b[a-z][a-z0-9+.-]*:/\S*", "(link)", text)
-    return re.sub(r"(?i)(password\s*=\s*)('[^']*'|\S+)", r"\1(hidden)", text)
+    return PASSWORD.sub(r"\1(hidden)", LINK.sub("(link)", text))
 
 
-def shown(path: str | os.PathLike[str]) -> str:
-    """A path for a message; one that is a link, which may hold a password, is not told."""
-    text = os.fspath(path)
-    return "(link)" if LINK.match(text) else printable(hidden(text))
+def shown(path: str | bytes | os.PathLike[str]) -> str:
+    """A path for a message, up to where a link begins: it may hold a password, spaces and all."""
+    text = os.fsdecode(path)
+    found = LINK.search(text)
+    return printable(hidden(text if found is None else f"{text[: found.start()]}(link)"))
