@@ -88,10 +88,8 @@ def open_source(
         from dpcov.sources.arrow import ArrowSource
 
         return ArrowSource(data)
-    if (
-        isinstance(data, list | tuple)
-        or getattr(getattr(data, "dtype", None), "kind", "") in "OSUT"
-    ):
+    kind = getattr(getattr(data, "dtype", None), "kind", None)
+    if isinstance(data, list | tuple) or kind in ("O", "S", "U", "T"):
         from dpcov.sources.array import ObjectSource
 
         return ObjectSource(data, declared)

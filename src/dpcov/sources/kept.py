@@ -147,9 +147,9 @@ class Kept:
         if unit is None:
             return rows
         ids = canonical(batch.column(unit.column), unit.type or "text", schema.missing)
-        rows = rows[ids.is_valid().to_numpy(zero_copy_only=False)]
-        rows[unit.column] = records(ids.drop_null(), self._key)
-        return rows
+        known: NDArray[Any] = rows[ids.is_valid().to_numpy(zero_copy_only=False)]
+        known[unit.column] = records(ids.drop_null(), self._key)
+        return known
 
 
 def _row_type(schema: Schema) -> np.dtype[Any]:
