@@ -1,6 +1,6 @@
-"""Several threads: the same integers, an end at the first failure, progress that tells no count."""
+"""Several threads: the same integers, an end at the first failure or interrupt."""
 
-import gzip
+import signal
 import threading
 import time
 
@@ -22,6 +22,9 @@ ROWS = 20_000
 NAMES = ("a", "b", "c")
 SCHEMA = schema_of(*NAMES, lower=-3, upper=3)
 TABLE = pa.table(list(np.random.default_rng(1).normal(size=(3, ROWS))), NAMES)
+
+
+BY_C = {"column": "c", "type": "decimal", "max_rows": 1}
 
 
 def parquet(folder, table=TABLE, **options):
@@ -63,11 +66,15 @@ def test_large_and_small_row_groups_may_be_mixed(tmp_path, monkeypatch):
         writer.write_table(TABLE[:15_000], row_group_size=5_000)
         writer.write_table(TABLE[15_000:], row_group_size=1_000)
     monkeypatch.setattr(arrow, "SMALL_GROUP", 1_000)
-    told: list[float] = []
-    rows = open_rows(path, SCHEMA, threads=2)
-    rows.progress = told.append
-    assert same(rows.second_moments()[0], moment(TABLE, SCHEMA))
-    assert told == [(k + 1) / 8 for k in range(8)]
+    streamed, read = [], RowGroup.batches
+
+    def batches(self):
+        streamed.append(self.number)
+        return read(self)
+
+    monkeypatch.setattr(RowGroup, "batches", batches)
+    assert same(moment(path, SCHEMA, threads=2), moment(TABLE, SCHEMA))
+    assert sorted(streamed) == [0, 1, 2]
 
 
 def test_the_threads_decode_the_columns_of_a_group_at_the_same_time(tmp_path, monkeypatch):
@@ -124,7 +131,7 @@ def test_rows_with_labels_are_decoded_in_order(tmp_path, monkeypatch, why):
     monkeypatch.delattr(RowGroup, "batches")
     path = parquet(tmp_path)
     if why == "persons":
-        persons = schema_of("a", "b", lower=-3, upper=3, unit={"column": "c", "max_rows": 1})
+        persons = schema_of("a", "b", lower=-3, upper=3, unit=BY_C)
         assert moment(path, persons, threads=2).unit_count == ROWS
     else:
         rows = open_rows(path, SCHEMA, threads=2)
@@ -226,17 +233,14 @@ def test_an_interrupt_ends_the_reading_within_a_batch(tmp_path, monkeypatch, lar
     add = Accumulator.add
 
     def slow(self, block):
+        if not added:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
         added.append(block.shape[1])
         time.sleep(0.001)
         add(self, block)
 
     monkeypatch.setattr(Accumulator, "add", slow)
     rows = open_rows(parquet(tmp_path), SCHEMA, threads=2)
-
-    def interrupt(_: float) -> None:
-        raise KeyboardInterrupt
-
-    rows.progress = interrupt
     with pytest.raises(KeyboardInterrupt):
         rows.second_moments()
     assert 0 < sum(added) < ROWS / 2
@@ -245,35 +249,6 @@ def test_an_interrupt_ends_the_reading_within_a_batch(tmp_path, monkeypatch, lar
 def test_the_default_is_one_thread_for_each_core(tmp_path):
     rows = open_rows(parquet(tmp_path), SCHEMA)
     assert rows._threads == available_cores() >= 1
-
-
-def progress_of(data, threads: int, schema=SCHEMA) -> list[float]:
-    told: list[float] = []
-    rows = open_rows(data, schema, threads=threads)
-    rows.progress = told.append
-    rows.second_moments()
-    return told
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_progress_goes_by_row_groups_and_ends_at_one(tmp_path, threads):
-    told = progress_of(parquet(tmp_path), threads)
-    assert told == [(k + 1) / 20 for k in range(20)]
-    other = parquet(tmp_path, TABLE[:13_000], row_group_size=650)  # as many groups, fewer rows
-    assert set(progress_of(other, threads)) == set(told)
-
-
-@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
-def test_progress_of_a_text_file_goes_by_its_bytes(tmp_path, name):
-    text = "\n".join(["a,b,c", *("1,2," + "3" * 100 for _ in range(50_000))]).encode()
-    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
-    told = progress_of(tmp_path / name, 2)
-    assert sorted(told) == told
-    assert 0 < told[0] <= told[-1] == 1
-
-
-def test_a_table_in_memory_tells_no_progress():
-    assert progress_of(TABLE, 2) == []
 
 
 def test_control_a_lost_part_would_be_noticed(tmp_path, monkeypatch):

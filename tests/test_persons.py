@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcov.entropy import Entropy
-from dpcov.errors import SourceError
 from dpcov.sources import base, open_rows
 from strategies import encode, file_moment, gram, invalid_utf8, moment, row_between, same, schema_of
 

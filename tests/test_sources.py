@@ -17,6 +17,7 @@ from dpcov.errors import SourceError
 from dpcov.linear_map import LinearMap
 from dpcov.schema import FileOptions, Schema
 from dpcov.sources import base, open_rows, open_source
+from dpcov.sources.base import kind_of
 from dpcov.sources.rows import Assignment
 from strategies import categorical, encode, gram, invalid_utf8, moment, numeric, same, schema_of
 
@@ -90,7 +91,15 @@ SOURCES = {
     "reader": lambda _: TABLE.to_reader(max_chunksize=313),
     "record batch": lambda _: TABLE.combine_chunks().to_batches()[0],
     "duckdb": lambda _: duckdb.connect().from_arrow(TABLE),
+    "list": lambda _: objects(),
+    "array of objects": lambda _: np.array(objects(), object),
 }
+IN_ORDER = ("list", "array of objects")  # their columns have the schema's names
+UNKNOWN = ("csv", "csv, crlf", "csv, all quoted", "csv.gz", "csv.gz of many members")
+
+
+def objects() -> list[list[object]]:
+    return PEOPLE[list(COLUMNS)].astype(object).to_numpy().tolist()
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -164,7 +173,7 @@ def test_a_masked_cell_of_an_array_is_missing():
     [
         (np.zeros(3), "2 dimensions"),
         (np.zeros((2, 3), complex), "real numbers"),
-        (np.zeros((2, 3), object), "real numbers"),
+        (np.zeros((2, 3), "M8[s]"), "real numbers"),
         (np.zeros((2, 4)), "declares 3 columns, the array has 4"),
     ],
 )
@@ -189,7 +198,7 @@ def test_cells_of_a_mixed_pandas_column_are_read_one_by_one():
     whole = moment(pd.DataFrame({"a": pd.Series(cells, dtype=object)}), schema)
     alone = [moment(pd.DataFrame({"a": pd.Series([c], dtype=object)}), schema) for c in cells]
     assert (whole.units == sum(m.units for m in alone)).all()
-    plain = [1.0, 2.0, 2.5, *[None] * 7, np.inf, None]
+    plain = [1.0, 2.0, 2.5, *[None] * 5, 1.0, None, np.inf, None]
     assert same(whole, moment(pa.table({"a": pa.array(plain, pa.float64())}), schema))
 
 
@@ -219,15 +228,25 @@ def test_groups_without_fresh_randomness_are_refused():
 
 def test_labels_are_fresh_for_each_row_of_each_query():
     batch = TABLE.to_batches()[0]
-    first, second = (Assignment(2, Entropy.system(), None).next(batch) for _ in range(2))
+    units = np.arange(batch.num_rows)
+    first, second = (Assignment(2, Entropy.system()).next(units, len(units)) for _ in range(2))
     assert (first != second).any()
 
 
-def test_a_stream_that_can_be_read_once_is_not_read_twice():
+def test_a_stream_of_which_one_question_was_expected_is_not_read_twice():
     rows = open_rows(TABLE.to_reader(), SCHEMA)
     rows.second_moments()
     with pytest.raises(SourceError, match="only once"):
         rows.second_moments()
+
+
+@pytest.mark.parametrize("name", ["reader", "duckdb", "csv", "list"])
+def test_what_comes_once_answers_every_question_from_its_copy(tmp_path, name):
+    rows = open_rows(SOURCES[name](tmp_path), SCHEMA)
+    rows.require_rereadable()
+    for threads in (1, 2):
+        rows._threads = threads
+        assert (rows.second_moments()[0].units == EXPECTED).all()
 
 
 class OneShot:
@@ -254,13 +273,23 @@ def missing_column(found: str) -> pa.Table:
     [
         ("nowhere.csv", "There is no file 'nowhere.csv'"),
         ("/", "is a folder"),
-        ([[1.0]], "can't be read. Give a path"),
+        ([1.0], "A list of rows is needed"),
+        ({"a": [1.0]}, "can't be read. Give a path"),
         (None, "can't be read. Give a path"),
         (missing_column("b"), "no column 'a', which the schema declares"),
         (pa.table([[1.0], [2.0]], ["a", "a"]), "more than one column 'a'"),
         (pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]), "more than one column 'a'"),
     ],
-    ids=["no file", "folder", "list", "None", "no column", "twice", "twice in pandas"],
+    ids=[
+        "no file",
+        "folder",
+        "list of numbers",
+        "dictionary",
+        "None",
+        "no column",
+        "twice",
+        "twice in pandas",
+    ],
 )
 def test_what_can_not_be_opened_is_refused_with_a_reason(data, words):
     with pytest.raises(SourceError, match=words):
@@ -272,12 +301,29 @@ def test_a_column_that_is_not_declared_is_not_read():
     assert (moment(spoilt, SCHEMA).units == EXPECTED).all()
 
 
-@pytest.mark.parametrize("name", [name for name in SOURCES if name != "pandas, object"])
+@pytest.mark.parametrize(
+    "name", [name for name in SOURCES if name not in ("pandas, object", *UNKNOWN, *IN_ORDER)]
+)
 def test_kinds_come_from_types(tmp_path, name):
     kinds = open_source(SOURCES[name](tmp_path), FileOptions(), ()).kinds()
     numbers = {column for column, kind in kinds.items() if kind == "numeric"}
     assert list(kinds) == list(PEOPLE.columns)
     assert numbers == {"weight", "visits"}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_of_a_text_file_no_kind_is_known_whatever_its_cells(tmp_path, name):
+    kinds = open_source(SOURCES[name](tmp_path), FileOptions(), ()).kinds()
+    assert kinds == dict.fromkeys(PEOPLE.columns, "unknown")
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_batches_are_of_the_types_that_were_told(tmp_path, name):
+    source = open_source(SOURCES[name](tmp_path), FileOptions(), tuple(COLUMNS))
+    for batch in source.batches(list(COLUMNS)):
+        assert batch.schema.names == list(COLUMNS)
+        for field in batch.schema:
+            assert kind_of(field.type) == kind_of(source.types[field.name])
 
 
 def test_a_draft_holds_no_value_of_the_data(tmp_path):
