@@ -226,11 +226,17 @@ def test_a_cell_beyond_the_cap_is_missing():
     assert verdicts("t is null", column) == [False, True]
 
 
-def test_a_long_text_that_a_dictionary_holds_once_is_not_copied_for_each_row():
-    rows = 70_000  # 4 GB
-    column = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int8)), ["x" * 60_000])
+@pytest.mark.parametrize("of", ["dictionary", "runs", "views"])
+def test_a_long_text_that_is_held_once_is_not_copied_for_each_row(of):
+    rows, word = 70_000, "x" * 60_000  # 4 GB
+    column = {
+        "dictionary": lambda: pa.DictionaryArray.from_arrays(pa.array([0] * rows), [word]),
+        "runs": lambda: pa.RunEndEncodedArray.from_arrays([rows], [word]),
+        "views": lambda: pa.concat_arrays([pa.array([word], pa.string_view())] * rows),
+    }[of]()
     assert sum(verdicts("t > 'a'", column)) == rows
     assert not any(verdicts("n > 1", column))
+    assert not any(verdicts("c = 'north'", column))
 
 
 # The same values, through every door.

@@ -55,8 +55,7 @@ def distinct(values: pa.Array) -> tuple[pa.Array, NDArray[np.integer[Any]]] | No
 
     Of one that is longer than the column, only the values that occur.
     """
-    if isinstance(values.type, pa.BaseExtensionType):
-        return distinct(values.storage)
+    values = as_dictionary(values)
     if not pa.types.is_dictionary(values.type):
         return None
     indices = values.indices
@@ -72,6 +71,18 @@ def distinct(values: pa.Array) -> tuple[pa.Array, NDArray[np.integer[Any]]] | No
     return plain(values.dictionary).take(pa.array(np.flatnonzero(used))), places[indices]
 
 
+def as_dictionary(values: pa.Array) -> pa.Array:
+    """Views and runs, where one value may be there for many cells, as a dictionary."""
+    kind = values.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return as_dictionary(values.storage)
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        return values.dictionary_encode()
+    if pa.types.is_run_end_encoded(kind):
+        return pa.DictionaryArray.from_arrays(_runs(values), plain(values.values))
+    return values
+
+
 def plain(values: pa.Array) -> pa.Array:
     """Values without dictionaries, runs, views and names of types."""
     kind = values.type
@@ -82,10 +93,10 @@ def plain(values: pa.Array) -> pa.Array:
     if pa.types.is_run_end_encoded(kind):
         return plain(values.values).take(_runs(values))
     if pa.types.is_string_view(kind):
-        return values.cast(pa.string())
+        return values.cast(pa.large_string())
     if pa.types.is_float16(kind):
         return values.cast(pa.float32())
-    return values.cast(pa.binary()) if pa.types.is_binary_view(kind) else values
+    return values.cast(pa.large_binary()) if pa.types.is_binary_view(kind) else values
 
 
 def _runs(values: pa.RunEndEncodedArray) -> pa.Array:

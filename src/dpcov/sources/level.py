@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from dpcov.cells import codes_of, plain
+from dpcov.cells import as_dictionary, codes_of
 from dpcov.errors import SourceError
 from dpcov.schema import Categorical, Kind
-from dpcov.sources.base import unwrapped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,7 +62,7 @@ class FilteredSource:
         self.door = source.door
         self.names = source.names
         self.types: Mapping[str, pa.DataType] = {
-            name: filtered_type(kind) for name, kind in source.types.items()
+            name: filterable(pa.nulls(0, kind)).type for name, kind in source.types.items()
         }
         self.unfit = source.unfit
         self.settled = source.settled
@@ -101,17 +100,11 @@ def filtered(
         kept &= test.keep(batch)
     if not isinstance(batch, pa.RecordBatch):  # of a private copy, which has no Arrow types
         return batch.filter(kept).select(list(columns))
-    found = [batch.column(name) for name in columns]
-    held = [
-        values if filtered_type(values.type) == values.type else plain(values) for values in found
-    ]
-    return pa.RecordBatch.from_arrays(held, list(columns)).filter(pa.array(kept))
+    found = [filterable(batch.column(name)) for name in columns]
+    return pa.RecordBatch.from_arrays(found, list(columns)).filter(pa.array(kept))
 
 
-def filtered_type(kind: pa.DataType) -> pa.DataType:
-    """The type of a column after it was filtered: Arrow can't filter views and runs."""
-    stored = kind
-    while isinstance(stored, pa.BaseExtensionType):
-        stored = stored.storage_type
-    views = pa.types.is_string_view(stored) or pa.types.is_binary_view(stored)
-    return unwrapped(kind) if views or pa.types.is_run_end_encoded(stored) else kind
+def filterable(values: pa.Array) -> pa.Array:
+    """The same cells in a type that Arrow can filter: views and runs it can't."""
+    found = as_dictionary(values)
+    return found if pa.types.is_dictionary(found.type) else values
