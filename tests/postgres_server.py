@@ -57,6 +57,37 @@ def server() -> Iterator[str]:
         shutil.rmtree(folder)
 
 
+def run(link: str, *statements: str) -> list[tuple]:
+    """Run statements and commit; gives the rows of the last one."""
+    from adbc_driver_postgresql import dbapi
+
+    with dbapi.connect(quiet_link(link)) as connection, connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+        rows = cursor.fetchall() if statements[-1].lstrip().startswith("SELECT") else []
+        connection.commit()
+        return rows
+
+
+def quiet_link(link: str) -> str:
+    """The link, for a caller whom operators on the search path must not stop."""
+    return f"{link}?options=-c%20search_path%3Dpg_catalog%2Cpg_temp&client_encoding=UTF8"
+
+
+def create_database(link: str, name: str, encoding: str) -> str:
+    """A new database in another encoding; gives its link."""
+    from adbc_driver_postgresql import dbapi
+
+    with dbapi.connect(link, autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0")
+    return link.rsplit("/", 1)[0] + f"/{name}"
+
+
+def as_role(link: str, role: str) -> str:
+    """The link for another role, whose password is the same."""
+    return link.replace(f"//{USER}:", f"//{role}:")
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
