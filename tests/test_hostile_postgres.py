@@ -41,10 +41,9 @@ def link() -> Iterator[str]:
 
 def table(link: str, name: str, columns: str, *rows: str) -> str:
     """A new table that `reader` may read; gives its name."""
-    run(link, f"DROP TABLE IF EXISTS public.{name}", f"CREATE TABLE public.{name} ({columns})")
-    if rows:
-        run(link, f"INSERT INTO public.{name} VALUES {', '.join(rows)}")  # noqa: S608
-    run(link, f"GRANT SELECT ON public.{name} TO reader")
+    create = [f"DROP TABLE IF EXISTS public.{name}", f"CREATE TABLE public.{name} ({columns})"]
+    fill = [f"INSERT INTO public.{name} VALUES {', '.join(rows)}"] if rows else []  # noqa: S608
+    run(link, *create, *fill, f"GRANT SELECT ON public.{name} TO reader")
     return name
 
 
