@@ -16,7 +16,7 @@ class OneAfterAnother(Rows):
     """Answers the first question from the first door, and so on; notes what it was asked."""
 
     def __init__(self, *doors: Rows) -> None:
-        self.schema, self.progress = doors[0].schema, None
+        self.schema = doors[0].schema
         self._doors = doors
         self.asked: list[tuple[str, Any]] = []
 

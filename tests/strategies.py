@@ -12,6 +12,7 @@ from dpcov.linear_map import LinearMap
 from dpcov.moment import UNITS_PER_RADIUS, Lattice, SecondMoment
 from dpcov.schema import Schema, level_text
 from dpcov.sources import open_rows
+from dpcov.sources.array import ArraySource
 
 RADIUS_SQUARED = UNITS_PER_RADIUS**2
 
@@ -50,6 +51,17 @@ def file_moment(path: Path, content: bytes | str, schema: Schema) -> SecondMomen
     """Moment of a file of this content."""
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return moment(path, schema)
+
+
+class ComesOnce(ArraySource):
+    """An array of numbers that can be read once."""
+
+    settled = False
+
+    def batches(self, columns):
+        assert "read" not in vars(self), "a second reading"
+        self.read = True
+        return super().batches(columns)
 
 
 def squared_norms(rows: np.ndarray) -> list[int]:

@@ -23,7 +23,7 @@ from dpcov.schema import Schema
 from dpcov.sources import open_source
 from dpcov.sources.rows import Rows
 from strategies import row_between
-from tables_for_tests import assert_same
+from tables_for_tests import assert_same, assert_same_elsewhere
 
 ADD, REPLACE = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
 LEVELS = ["u", "v", "w"]
@@ -277,7 +277,7 @@ def test_a_wrong_column_is_refused_in_one_sentence(
     [
         ("a", {}, "'a' is not a categorical column"),
         ("grop", {}, "'grop' is not a categorical column"),
-        ("group", {"unit": {"column": "person", "max_rows": 2}}, "protect rows"),
+        ("group", {"unit": {"column": "person", "type": "text", "max_rows": 2}}, "protect rows"),
         (None, {}, "Name the column"),
     ],
 )
@@ -312,10 +312,53 @@ def test_a_bad_request_is_refused_before_anything_is_spent(tmp_path: Path) -> No
         grouped(seed=None, ledger=ledger, epsilon=1.0, neighbors="friends")
     with pytest.raises(SourceError, match="no column 'group'"):
         grouped(table().drop(columns="group"), seed=None, ledger=ledger, epsilon=1.0)
-    stream = pa.Table.from_pandas(table()).to_reader()
-    with pytest.raises(SourceError, match="read only once"):
-        grouped(stream, seed=None, ledger=ledger, epsilon=1.0)
     assert not ledger.account().entries
+
+
+def test_a_stream_is_grouped_in_its_one_reading() -> None:
+    stream = pa.Table.from_pandas(table(), preserve_index=False).to_reader(max_chunksize=77)
+    for one, other in zip(grouped(stream).values(), grouped().values(), strict=True):
+        assert_same_elsewhere(one, other)
+
+
+class Moving:
+    """A table whose first row is of another level each time that it is read."""
+
+    door, settled, costly, unfit = "test", True, False, {}
+
+    def __init__(self) -> None:
+        self._table = pa.Table.from_pandas(table(), preserve_index=False)
+        self.names = tuple(self._table.column_names)
+        self.types = {field.name: field.type for field in self._table.schema}
+        self.readings = 0
+
+    def kinds(self) -> dict[str, Any]:
+        return {}
+
+    def batches(self, columns: Any) -> Any:
+        groups = self._table["group"].to_pylist()
+        groups[0] = LEVELS[self.readings % len(LEVELS)]
+        self.readings += 1
+        at = self._table.column_names.index("group")
+        yield from self._table.set_column(at, "group", [groups]).select(columns).to_batches()
+
+
+def counts(data: Any) -> float:
+    found = release_by(data, "group", schema=schema(), epsilon=1e9, mechanism="matrix-laplace")
+    return sum(made.count() for made in found.values())
+
+
+def test_all_levels_are_one_reading() -> None:
+    moving = Moving()
+    assert counts(moving) == pytest.approx(counts(table()), abs=0.5)
+    assert moving.readings == 1
+
+
+def test_control_with_a_reading_for_each_level_a_row_that_moves_would_be_in_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dpcov.grouped.Kept", lambda source, *_, **__: source)
+    assert counts(Moving()) == pytest.approx(counts(table()) + len(LEVELS) - 1, abs=0.5)
 
 
 def test_a_level_is_told_by_the_cell_alone() -> None:

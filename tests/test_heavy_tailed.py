@@ -20,6 +20,7 @@ from dpcov.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.array import ArraySource
 from dpcov.sources.rows import Rows
+from strategies import ComesOnce
 from test_preconditioned import metered
 
 D, BOUND = 6, 20.0
@@ -76,7 +77,7 @@ def test_looks_counts_and_release_add_up_to_rho(
     rows, _ = student_rows(2000, 100.0)
     schema = Schema.from_bounds(-BOUND, BOUND, NAMES, intercept=intercept)
     if persons:
-        unit = {"column": "id", "max_rows": 2}
+        unit = {"column": "id", "type": "integer", "max_rows": 2}
         schema = Schema.parse(schema.model_dump() | {"unit": unit})
     table = pa.table(dict(zip(NAMES, rows.T, strict=True)) | {"id": np.arange(2000) // 2})
     source = open_rows(table, schema)
@@ -314,11 +315,18 @@ def test_options_and_budgets_that_make_no_sense_are_refused(wrong):
         wrong()
 
 
-def test_a_stream_that_can_be_read_once_is_refused_before_it_is():
-    source = ArraySource(np.zeros((5, D)), NAMES)
-    source.rereadable = False
-    rows = Rows(Schema.from_bounds(-1, 1, NAMES), source)
-    with pytest.raises(SourceError, match="once"):
+def test_a_table_that_comes_once_is_read_once():
+    def made(kind):
+        rows = Rows(Schema.from_bounds(-1, 1, NAMES), kind(np.eye(5, D), NAMES))
+        return HeavyTailed()(rows, budget=ZCDP(1.0), neighbors=SWAP, entropy=Entropy.seeded(1))
+
+    assert np.array_equal(made(ComesOnce).published, made(ArraySource).published)
+
+
+def test_control_without_a_copy_it_would_be_read_again(monkeypatch):
+    monkeypatch.setattr(Rows, "require_rereadable", lambda self: None)
+    rows = Rows(Schema.from_bounds(-1, 1, NAMES), ComesOnce(np.eye(5, D), NAMES))
+    with pytest.raises(SourceError, match="could not be read to its end"):
         HeavyTailed()(rows, budget=ZCDP(1.0), neighbors=SWAP, entropy=Entropy.seeded(1))
 
 

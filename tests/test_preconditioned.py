@@ -20,6 +20,7 @@ from dpcov.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.array import ArraySource
 from dpcov.sources.rows import Rows
+from strategies import ComesOnce
 
 D, BOUND = 6, 8.0
 NAMES = tuple("abcdef")
@@ -126,7 +127,7 @@ def test_all_looks_and_counts_add_up_to_rho(monkeypatch, intercept, persons, nei
     rows, _ = gaussian_rows(3000, 100.0)
     schema = Schema.from_bounds(-BOUND, BOUND, NAMES, intercept=intercept)
     if persons:
-        unit = {"column": "id", "max_rows": 2}
+        unit = {"column": "id", "type": "integer", "max_rows": 2}
         schema = Schema.parse(schema.model_dump() | {"unit": unit})
     table = pa.table(dict(zip(NAMES, rows.T, strict=True)) | {"id": np.arange(3000) // 2})
     source = open_rows(table, schema)
@@ -155,16 +156,22 @@ def test_with_an_intercept_means_and_covariances_come_back_in_units():
     np.testing.assert_allclose(made.covariance(), np.cov(rows.T), atol=0.03)
 
 
-def test_a_stream_that_can_be_read_once_is_refused_before_it_is():
-    schema = Schema.from_bounds(-1, 1, NAMES)
-    source = ArraySource(np.zeros((5, D)), NAMES)
-    source.rereadable = False
-    with pytest.raises(SourceError, match="once"):
+def test_a_table_that_comes_once_is_read_once():
+    def made(kind):
+        rows = Rows(Schema.from_bounds(-1, 1, NAMES), kind(np.eye(5, D), NAMES))
+        return Preconditioned()(
+            rows, budget=ZCDP(1.0), neighbors=Neighbors.ADD_REMOVE, entropy=Entropy.seeded(1)
+        )
+
+    assert np.array_equal(made(ComesOnce).published, made(ArraySource).published)
+
+
+def test_control_without_a_copy_it_would_be_read_again(monkeypatch):
+    monkeypatch.setattr(Rows, "require_rereadable", lambda self: None)
+    rows = Rows(Schema.from_bounds(-1, 1, NAMES), ComesOnce(np.eye(5, D), NAMES))
+    with pytest.raises(SourceError, match="could not be read to its end"):
         Preconditioned()(
-            Rows(schema, source),
-            budget=ZCDP(1.0),
-            neighbors=Neighbors.ADD_REMOVE,
-            entropy=Entropy.seeded(1),
+            rows, budget=ZCDP(1.0), neighbors=Neighbors.ADD_REMOVE, entropy=Entropy.seeded(1)
         )
 
 

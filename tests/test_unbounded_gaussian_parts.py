@@ -20,6 +20,7 @@ from dpcov.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.array import ArraySource
 from dpcov.sources.rows import Rows
+from strategies import ComesOnce
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
 BUDGET = ApproxDP(4.0, 1e-5)
@@ -255,12 +256,20 @@ def test_what_is_left_goes_to_the_release_with_the_variance_for_rounding(monkeyp
     assert (given[0]["radius_share"], given[0]["trace_share"]) == (0.25, 0.125)
 
 
-def test_a_stream_that_can_be_read_once_is_refused_before_it_is():
-    source = ArraySource(np.zeros((5, 3)), ("a", "b", "c"))
-    source.rereadable = False
-    source.batches = None  # so reading it is an error
-    rows = Rows(Schema.from_bounds(-1, 1, ("a", "b", "c")), source)
-    with pytest.raises(SourceError, match="once"):
+def test_a_table_that_comes_once_is_read_once():
+    def made(kind):
+        rows = Rows(Schema.from_bounds(-1, 1, ("a", "b", "c")), kind(np.eye(5, 3), ("a", "b", "c")))
+        return UnboundedGaussian()(rows, budget=BUDGET, neighbors=ADD, entropy=Entropy.seeded(1))
+
+    assert np.array_equal(made(ComesOnce).published, made(ArraySource).published)
+
+
+def test_control_without_a_copy_it_would_be_read_again(monkeypatch):
+    monkeypatch.setattr(Rows, "require_rereadable", lambda self: None)
+    rows = Rows(
+        Schema.from_bounds(-1, 1, ("a", "b", "c")), ComesOnce(np.eye(5, 3), ("a", "b", "c"))
+    )
+    with pytest.raises(SourceError, match="could not be read to its end"):
         UnboundedGaussian()(rows, budget=BUDGET, neighbors=ADD, entropy=Entropy.seeded(1))
 
 

@@ -211,7 +211,7 @@ def test_neighbours_differ_by_one_row_within_the_bound() -> None:
 
 def test_persons_have_weighted_rows() -> None:
     frame = FRAME.assign(person=np.arange(len(FRAME)) // 2)
-    schema = weighted(unit={"column": "person", "max_rows": 2})
+    schema = weighted(unit={"column": "person", "type": "integer", "max_rows": 2})
     found = moment(frame, schema)
     assert (found.units == moment(FRAME, weighted()).units).all()
     assert found.unit_count == len(FRAME) // 2

@@ -21,6 +21,7 @@ from dpcov.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.array import ArraySource
 from dpcov.sources.rows import Rows
+from strategies import ComesOnce
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
 BUDGET = ApproxDP(2.0, 1e-5)
@@ -145,12 +146,19 @@ def test_a_noisy_number_of_units_below_one_counts_as_one(monkeypatch, units):
     np.testing.assert_allclose(singular, 1 / rows.lattice().radius, rtol=1e-6)
 
 
-def test_a_stream_that_can_be_read_once_is_refused_before_it_is():
-    source = ArraySource(np.zeros((5, 3)), tuple(SCHEMA.columns))
-    source.rereadable = False
-    source.batches = None  # so reading it is an error
-    with pytest.raises(SourceError, match="once"):
-        Whitened()(Rows(SCHEMA, source), budget=BUDGET, neighbors=ADD, entropy=Entropy.seeded(1))
+def test_a_table_that_comes_once_is_read_once():
+    def made(kind):
+        rows = Rows(SCHEMA, kind(np.eye(5, 3), tuple(SCHEMA.columns)))
+        return Whitened()(rows, budget=BUDGET, neighbors=ADD, entropy=Entropy.seeded(1))
+
+    assert np.array_equal(made(ComesOnce).published, made(ArraySource).published)
+
+
+def test_control_without_a_copy_it_would_be_read_again(monkeypatch):
+    monkeypatch.setattr(Rows, "require_rereadable", lambda self: None)
+    rows = Rows(SCHEMA, ComesOnce(np.eye(5, 3), tuple(SCHEMA.columns)))
+    with pytest.raises(SourceError, match="could not be read to its end"):
+        Whitened()(rows, budget=BUDGET, neighbors=ADD, entropy=Entropy.seeded(1))
 
 
 @pytest.mark.parametrize("k", [1, 4])
