@@ -34,7 +34,9 @@ SCHEMA = Schema.parse(
         },
     }
 )
-PERSONS = Schema.parse(SCHEMA.model_dump() | {"unit": {"column": "id", "max_rows": 2}})
+PERSONS = Schema.parse(
+    SCHEMA.model_dump() | {"unit": {"column": "id", "type": "text", "max_rows": 2}}
+)
 ROUGH = st.binary(max_size=300) | st.text(
     st.sampled_from(f'{PLANTED}[]{{}}=",.\n\r\t#-+0123456789e\\\x00é'), max_size=300
 ).map(str.encode)

@@ -17,7 +17,7 @@ from dpcov.sources.norms import squared_limits
 from strategies import FLOATS, encode, lattice_of, schema_of, squared_norms
 
 SCHEMA = schema_of("a", "b", "c", lower=-1.0, upper=1.0, radius=1.5)
-CAPPED = schema_of("a", "b", unit={"column": "id", "max_rows": 2})
+CAPPED = schema_of("a", "b", unit={"column": "id", "type": "text", "max_rows": 2})
 EDGES = [0.3, 0.75, 1.0, 1.25]
 
 

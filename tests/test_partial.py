@@ -49,6 +49,9 @@ def test_merged_parts_are_the_moment_of_the_whole(parts):
 
 @pytest.mark.parametrize("neighbors", ["add-remove", "replace-one"])
 def test_a_release_of_sums_is_that_of_the_rows(parts, neighbors):
+    Path("people.toml").write_text(Path("people.toml").read_text() + '[file]\nrecords = "lines"\n')
+    for part in ("north", "south"):
+        assert run(f"moments {part}.csv --schema people.toml --out {part}.sums --force") == 0
     run("merge north.sums south.sums --out all.sums")
     asked = {"schema": "people.toml", "epsilon": 1.0, "seed": 3, "neighbors": neighbors}
     found = dpcov.release("all.sums", **asked)

@@ -21,7 +21,7 @@ from strategies import moment, schema_of
 
 SECRET = "S3CRET"  # noqa: S105, no password but a cell to look for
 SCHEMA = schema_of("a", "b", missing=("", "NA"))
-PERSONS = schema_of("a", "b", unit={"column": "id", "max_rows": 1})
+PERSONS = schema_of("a", "b", unit={"column": "id", "type": "text", "max_rows": 1})
 
 
 class Panic(BaseException):
@@ -103,7 +103,6 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
     "reader, own error": lambda _: failing_reader(chained()),
     "array, error": lambda _: Array(ValueError(SECRET)),
     "array, panic": lambda _: Array(Panic(SECRET)),
-    "array, objects": lambda _: np.array([[SECRET, 1]], object),
     "gz, truncated": lambda f: file(f, "t.csv.gz", gzip.compress(SECRET_LINES)[:-9]),
     "gz, no gz": lambda f: file(f, "t.csv.gz", SECRET_LINES),
     "csv, no header": lambda f: file(f, "t.csv", SECRET.encode() + b",x,1\n"),
@@ -119,7 +118,7 @@ STRANGE: dict[str, Callable[[Path], object]] = {
         {"id": [1, SECRET], "a": [1.0, SECRET], "b": [None, b"x"]}
     ),
     "pandas, odd category": lambda _: pd.DataFrame(
-        {"id": 1, "a": pd.Categorical([1, SECRET]), "b": 1}
+        {"id": "1", "a": pd.Categorical([1, SECRET]), "b": 1}
     ),
     "csv, odd cells": lambda f: file(
         f, "t.csv", SECRET_LINES + b'\xff,"\n' + SECRET.encode() * 10**6
@@ -151,6 +150,25 @@ def test_no_secret_gets_out(tmp_path, capfd, caplog, name, schema, threads):
             failure = error
     assert (failure is None) == (name in STRANGE)
     assert SECRET not in outputs(failure, capfd, caplog, heard)
+
+
+class Telling:
+    """A cell that tells a secret however it is asked for its text."""
+
+    def __str__(self) -> str:
+        raise ValueError(SECRET)
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize("form", [list, lambda cells: np.array(cells, object)])
+def test_no_secret_of_an_object_gets_out(capfd, caplog, form):
+    cells = [[SECRET, 1], [Telling(), 2], [SECRET.encode(), None], ["\ud800", 1]]
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        found = moment(form(cells), SCHEMA)
+    assert found.unit_count == len(cells)
+    assert SECRET not in outputs(None, capfd, caplog, heard)
 
 
 def test_control_the_libraries_do_tell(capfd, caplog):

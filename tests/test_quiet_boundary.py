@@ -17,15 +17,13 @@ BROAD = {"Exception", "BaseException", "MemoryError", "Warning"}
 WHOLESALE = {
     ("cli.py", "main"): "the last place: tells the type alone",
     ("sources/folding.py", "stoppable"): "stops the parts that wait and raises on",
-    ("sources/frame.py", "_text"): "one cell, which becomes missing",
-    ("sources/training.py", "_number"): "one cell, which becomes missing",
+    ("sources/objects.py", "_text"): "one cell, which becomes missing",
 }
 # Who may look into an error: it is the library's own, or about a public file or argument.
 QUOTING = {
     ("cli.py", "_save"): "own error about an output",
     ("cli.py", "release"): "own error about an output",
     ("cli.py", "main"): "own errors, and usage errors about the command line",
-    ("documents.py", "write_table"): "the system's word on an output",
     ("files.py", "_keep_room"): "the system's number of an error, on an output",
     ("files.py", "_lock"): "the system's number of an error, on an output",
     ("files.py", "read_text"): "the system's word on a public file",
@@ -41,6 +39,7 @@ QUOTING = {
     ("release_file.py", "from_text"): "where a release file is wrong",
     ("report/content.py", "_attempt"): "own error about a release",
     ("report/sections.py", "regression"): "own error about a release",
+    ("sources/postgres.py", "__init__"): "the driver's word before any cell is read: a connection",
     ("schema.py", "_validated"): "where a schema is wrong",
     ("schema.py", "load"): "where a schema is wrong",
 }

@@ -34,7 +34,7 @@ from dpcov.sources import open_rows
 from dpcov.sources import spark as spark_module
 from dpcov.sources.rows import UNREADABLE
 from strategies import categorical, lattice_of, numeric, same, schema_of
-from tables_for_tests import PLANTED, assert_same, mixed_table, write_people
+from tables_for_tests import PLANTED, assert_same_elsewhere, mixed_table, write_people
 
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
 pytestmark = [
@@ -56,7 +56,7 @@ MIXED = Schema.parse(
         "missing": ["", "NA"],
     }
 )
-PERSONS = schema_of("a", "b", unit={"column": "id", "max_rows": 2}, radius=1.2)
+PERSONS = schema_of("a", "b", unit={"column": "id", "type": "integer", "max_rows": 2}, radius=1.2)
 WEIGHTED = schema_of("a", "b", weight={"column": "c", "maximum": 9.0})
 ROWS = 700
 NUMBERS = count()
@@ -137,7 +137,7 @@ def test_a_release_is_that_of_the_same_rows_in_one_table(cluster, case, partitio
     table = table_for(schema)
     rows = frame(cluster, table, partitions)
     found = dpcov.release(rows, schema=schema, seed=5, **asked)
-    assert_same(found, dpcov.release(table, schema=schema, seed=5, **asked))
+    assert_same_elsewhere(found, dpcov.release(table, schema=schema, seed=5, **asked))
 
 
 def test_the_worked_example_runs(cluster, tmp_path, monkeypatch):
@@ -163,7 +163,7 @@ def test_maps_norms_and_noisy_looks_are_those_of_one_table(cluster):
     table = table_for(PLAIN)
     asked = {"schema": PLAIN, "rho": 1.0, "mechanism": "heavy-tailed", "seed": 4}
     found = dpcov.release(frame(cluster, table), **asked)
-    assert_same(found, dpcov.release(table, **asked))
+    assert_same_elsewhere(found, dpcov.release(table, **asked))
 
 
 def test_counts_of_norms_are_those_of_one_table_for_persons_too(cluster):
@@ -213,7 +213,7 @@ def test_a_release_for_each_level_is_that_of_one_table(cluster):
     expected = dpcov.release_by(table, "d", **asked)
     assert found.keys() == expected.keys()
     for level, one in found.items():
-        assert_same(one, expected[level])
+        assert_same_elsewhere(one, expected[level])
 
 
 def test_columns_are_found_whatever_their_names(cluster):
@@ -262,6 +262,45 @@ def test_workers_without_this_dpcov_are_refused_before_anything_is_booked(cluste
         open_rows(frame(cluster, table_for(PLAIN)), PLAIN)
 
 
+CHANGING = {
+    "rand": lambda rows: rows.selectExpr("a", "b", "rand(1) AS c"),
+    "sample": lambda rows: rows.sample(0.5, 1),
+    "numbers": lambda rows: rows.selectExpr("a", "b", "monotonically_increasing_id() * 1e-9 AS c"),
+    "shuffle": lambda rows: rows.selectExpr("a", "b", "shuffle(array(b, c))[0] AS c"),
+    "in a condition": lambda rows: rows.where("rand() < 0.5"),
+    "behind more": lambda rows: rows.selectExpr("a", "b", "rand(1) AS r").selectExpr(
+        "a", "b", "r * 2 AS c"
+    ),
+}
+
+
+def refuse_changing(rows, ledger) -> None:
+    """That a query which draws or counts is refused, and one that merely looks like it is not."""
+    for name, changed in CHANGING.items():
+        with pytest.raises(SourceError, match="draws random numbers or numbers its rows"):
+            dpcov.release(changed(rows), schema=PLAIN, epsilon=1.0, ledger=ledger)
+        assert ledger.account().entries == (), name
+    open_rows(rows.selectExpr("a", "b", "c", "a AS rand", "b AS `uuid()`"), PLAIN)
+
+
+def test_a_frame_whose_rows_depend_on_others_is_refused_before_anything_is_booked(
+    cluster, tmp_path
+):
+    ledger = Ledger.create(tmp_path / "l.ledger", PureDP(9.0))
+    refuse_changing(frame(cluster, table_for(PLAIN)), ledger)
+
+
+def test_spellings_of_an_id_are_one_person(cluster):
+    ids = ["7", "7.0", " 7 ", "+7", "70e-1", "8", "x", "", None, "9" * 40]
+    numbers = np.random.default_rng(3).uniform(0, 10, (2, len(ids)))
+    table = pa.table({"a": numbers[0], "b": numbers[1], "id": ids})
+    found, expected = (
+        open_rows(data, PERSONS).second_moments()[0] for data in (frame(cluster, table, 3), table)
+    )
+    assert same(found, expected)
+    assert found.unit_count == 3
+
+
 class Exploding(Encoder):
     """Fails on the workers with a message, and a warning, that quote the data."""
 
@@ -304,7 +343,9 @@ CONNECT = """
 import sys
 import dpcov, pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from test_spark import PERSONS, PLAIN, table_for
+from dpcov.ledger import Ledger
+from dpcov.privacy import PureDP
+from test_spark import PERSONS, PLAIN, refuse_changing, table_for
 builder = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false")
 session = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
 assert "connect" in type(session).__module__
@@ -317,6 +358,7 @@ for schema in (PLAIN, PERSONS):
         for data in (rows, table)
     )
     assert (found.published == expected.published).all()
+refuse_changing(session.read.parquet(sys.argv[2]), Ledger.create(sys.argv[3], PureDP(9.0)))
 print("the same")
 session.stop()
 """
@@ -327,7 +369,9 @@ def test_spark_connect_gives_the_same_release(tmp_path):
         pytest.importorskip(needed, reason="Spark Connect's client is not installed")
     paths = [environment()["PYTHONPATH"], str(Path(__file__).parent)]
     variables = {**os.environ, **environment(), "PYTHONPATH": os.pathsep.join(paths)}
-    command = [sys.executable, "-W", "ignore", "-c", CONNECT, str(tmp_path / "t.parquet")]
+    pq.write_table(table_for(PLAIN), tmp_path / "plain.parquet")
+    files = [str(tmp_path / name) for name in ("t.parquet", "plain.parquet", "l.ledger")]
+    command = [sys.executable, "-W", "ignore", "-c", CONNECT, *files]
     done = subprocess.run(
         command, env=variables, cwd=tmp_path, capture_output=True, text=True, timeout=280
     )
