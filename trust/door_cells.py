@@ -1,0 +1,145 @@
+"""What columns hold in the tables that judge the door: clean cells of one kind, and odd ones.
+
+A column of clean cells is where a fast path would run; an odd cell is what would end it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+HUGE = 70_000  # letters: more than a cell may have
+FAR = 2**62  # seconds: no calendar reaches so far
+
+
+@dataclass(frozen=True)
+class Row:
+    """A whole row in place of a cell: a line of a file, or an object in a list."""
+
+    content: Any
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells that one type of column can hold: `clean` ones by their kind, and `odd` ones."""
+
+    clean: dict[str, list[Any]]
+    odd: list[Any] = field(default_factory=list)
+
+
+UUIDS = [str(uuid.UUID(int=number)) for number in (7, 2**64 + 7, 2**127 + 1)]
+_ODD_NUMBERS = [
+    *("1_000", "1e3", " 1", "nan", "inf", "-inf", "1e999", "1e-400", "0x1F", "--1", "9" * 400),
+    *("1,5", "٣", "-999", "+7", "07", "-0"),
+]
+_ODD_WORDS = [
+    *("", " ", "NA", "True", "FALSE", "Zürich", "Ångström", '"', "'", "=cmd()", "#", "\u202e"),
+    *("y" * HUGE, UUIDS[0], UUIDS[0].upper()),
+]
+TEXTS = Cells(
+    {
+        "whole numbers": ["1", "2", "0", "3"],
+        "decimals": ["1.5", "0.25", "-2.5"],
+        "truths": ["true", "false"],
+        "words": ["x", "y"],
+    },
+    [None, "x", "1.5", *_ODD_NUMBERS, *_ODD_WORDS],
+)
+RAW_TEXTS = Cells(TEXTS.clean, [*TEXTS.odd, b"\xff", b"x\xff\xfe"])
+FILE = Cells(
+    RAW_TEXTS.clean,
+    [
+        *RAW_TEXTS.odd,
+        *(Row(b""), Row(b"1"), Row(b"1,2,3,4,5"), Row(b"\xef\xbb\xbf"), Row(b"#,1,2"), Row(b",,")),
+    ],
+)
+QUOTED = Cells(
+    FILE.clean,
+    [*FILE.odd, "a\nb", ",", "\n", "\r\n,", 'a"\n"b', "x\n" * 50, "\n,1,2\n", '",'],
+)
+_HALF = [0.5, 1.0, 2.0, -3.25]
+FLOATS = Cells(
+    {"numbers": _HALF, "whole numbers": [1.0, 2.0, 0.0]},
+    [
+        *(None, float("nan"), float("inf"), float("-inf"), -0.0, -999.0),
+        *(1.7e308, -1.7e308, 5e-324, 2.0**53, 2.0**53 + 2, 1e6),
+    ],
+)
+SINGLES = Cells(
+    FLOATS.clean, [None, float("nan"), float("inf"), float("-inf"), -0.0, 3.4e38, 1e-45, 2.0**53]
+)
+HALVES = Cells(FLOATS.clean, [None, float("nan"), float("inf"), float("-inf"), 65504.0, 6e-8])
+TRUTHS = Cells({"truths": [True, False], "one truth": [True]}, [None])
+NOTHING = Cells({"nulls": [None]}, [])
+
+
+def integers(bits: int, signed: bool = True, null: bool = True) -> Cells:
+    """Whole numbers of so many bits."""
+    least, most = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+    odd = {least, most, most - 1, 7, -1, -999, 2**53 + 1, 2**53 + 2}
+    held = sorted(one for one in odd if least <= one <= most)
+    return Cells({"whole numbers": [1, 2, 0, 3]}, [None, *held] if null else [*held])
+
+
+def decimals(precision: int, scale: int) -> Cells:
+    """Decimal numbers of a type."""
+    most = Decimal(10**precision - 1).scaleb(-scale)
+    clean = {"decimals": [Decimal("1.5"), Decimal("0.25"), Decimal("-2.75")]}
+    return Cells(clean, [None, most, -most, Decimal(0), Decimal(7), Decimal("-999")])
+
+
+NUMERIC = Cells(
+    decimals(9, 3).clean | {"whole numbers": [Decimal(1), Decimal(2)]},
+    [
+        *decimals(9, 3).odd,
+        *(Decimal("NaN"), Decimal("Infinity"), Decimal("7.00"), Decimal("1e5000")),
+        *(Decimal("1e-5000"), Decimal("-999")),
+    ],
+)
+LEVELS = Cells({"words": ["x", "y"], "one word": ["x"]}, [None, "Zürich", "1", "2.5", "other"])
+IDS = Cells({"uuids": UUIDS[:2]}, [None, UUIDS[2]])
+BYTES = Cells({"bytes": [b"x", b"y"]}, [None, b"", b"\xff", b"y" * HUGE])
+SIXTEEN = Cells({"uuids": [uuid.UUID(u).bytes for u in UUIDS[:2]]}, [None, bytes(16)])
+DATES = Cells({"dates": [0, 86400 * 365]}, [None, FAR, -FAR])
+_OBJECTS = {
+    "integers": [1, 2, 0, 3],
+    "floats": [1.5, 0.25, -2.0],
+    "truths": [True, False],
+    "words": ["x", "y"],
+    "texts of numbers": ["1", "2.5"],
+    "decimals": [Decimal("1.5"), Decimal("2.00")],
+    "NumPy's": [np.float64(1.5), np.int64(2)],
+}
+OBJECTS = Cells(
+    _OBJECTS,
+    [
+        *(None, float("nan"), float("inf"), -0.0, 2.0**53 + 2, 10**400, -(10**30), 1 + 2j),
+        *("x", "", " 1", "1_000", "True", "Zürich", "\ud800", "9" * 400, "y" * HUGE, "NA"),
+        *(True, Decimal("7.00"), Decimal("NaN"), Decimal("1e999999"), b"1", b"\xff"),
+        *(object(), [1], (), {"a": 1}, range(3), np.float32(0.5), np.bool_(True), np.array([1, 2])),
+        *(pd.NA, pd.NaT, np.datetime64("NaT"), datetime(2026, 1, 1, tzinfo=UTC), uuid.UUID(int=7)),
+    ],
+)
+LISTS = Cells(
+    _OBJECTS, [*OBJECTS.odd, Row([1]), Row([]), Row(None), Row("x"), Row([1, 2, 3, 4]), Row(7)]
+)
+DYNAMIC = Cells(  # a column of SQLite holds what it is given, whatever it declares
+    {
+        "whole numbers": [1, 2, 0, 3],
+        "floats": [1.5, 0.25, -2.5],
+        "words": ["x", "y"],
+        "texts of numbers": ["1", "2.5"],
+        "truths": [True, False],
+    },
+    [
+        *(None, "x", "", " 1", "1_000", "1e3", "True", "Zürich", "9" * 400, "y" * HUGE, "NA"),
+        *(float("inf"), -0.0, 1.7e308, 5e-324, 2.0**53 + 2, 2**63 - 1, -(2**63), 2**53 + 1),
+        *(b"x", b"", b"\xff" * 9, 0, 1, 1.0, "1.0"),
+    ],
+)

@@ -1,0 +1,526 @@
+"""The doors of the library: how a small table is handed over to each, by its columns' types.
+
+A table is what `Columns` says: of each column the type that it declares in that door, and cells.
+Columns are named x0, x1, ... since some doors have no names of their own. Rows that are no rows
+(`Row` in place of the first cell) are handed over as they are, where a door can.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import importlib.util
+import io
+import itertools
+import shutil
+import sqlite3
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+import door_cells as held
+from door_cells import Cells, Row
+from door_spark import spark_session
+from dpcov.sources.sql import DatabaseTable
+from dpcov.sources.training import training_table
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+import postgres_server  # noqa: E402 (of the tests)
+
+Columns = dict[str, tuple[str, list[Any]]]
+NAMES = ("x0", "x1", "x2")
+
+
+@dataclass(frozen=True)
+class Door:
+    """A way in.
+
+    `types` are those of columns, with what they can hold; `whole` is that of whole numbers.
+    `tables` gives, for several tables, what `dpcov.release` takes. `options` are for [file].
+    `stored` is what becomes of a cell before anybody reads it.
+    """
+
+    name: str
+    types: dict[str, Cells]
+    whole: str
+    tables: Callable[[Sequence[Columns]], list[Any]]
+    options: dict[str, Any] = field(default_factory=dict)
+    costly: bool = False
+    stored: Callable[[str, Any], Any] = lambda kind, cell: cell
+
+
+def _rows(columns: Columns) -> Iterator[tuple[Any, ...]]:
+    return zip(*(cells for _, cells in columns.values()), strict=True)
+
+
+def _each(make: Callable[[Columns], Any]) -> Callable[[Sequence[Columns]], list[Any]]:
+    return lambda tables: [make(columns) for columns in tables]
+
+
+class Texts:
+    """Text files as a program that follows RFC 4180 writes them."""
+
+    def __init__(self, folder: Path, ending: str, separator: str = ",", quoted: bool = False):
+        self._folder = folder
+        self._ending = ending
+        self._separator = separator.encode()
+        self._quoted = quoted
+        self.encoding = "utf-8"
+        self._number = itertools.count()
+
+    def _cell(self, cell: Any) -> bytes:
+        if cell is None:
+            return b""
+        content = cell if isinstance(cell, bytes) else str(cell).encode(self.encoding)
+        special = (self._separator, b'"', b"\n", b"\r")
+        if self._quoted or any(sign in content for sign in special):
+            return b'"' + content.replace(b'"', b'""') + b'"'
+        return content
+
+    def line(self, row: Sequence[Any]) -> bytes:
+        """A record."""
+        if isinstance(row[0], Row):
+            return row[0].content
+        return self._separator.join(map(self._cell, row))
+
+    def __call__(self, columns: Columns) -> Path:
+        lines = [self.line(list(columns)), *map(self.line, _rows(columns))]
+        content = b"".join(line + b"\n" for line in lines)
+        path = self._folder / f"{next(self._number)}{self._ending}"
+        path.write_bytes(gzip.compress(content, 1) if self._ending.endswith(".gz") else content)
+        return path
+
+
+ARROW = {
+    "float64": (pa.float64(), held.FLOATS),
+    "float32": (pa.float32(), held.SINGLES),
+    "float16": (pa.float16(), held.HALVES),
+    "int8": (pa.int8(), held.integers(8)),
+    "int16": (pa.int16(), held.integers(16)),
+    "int32": (pa.int32(), held.integers(32)),
+    "int64": (pa.int64(), held.integers(64)),
+    "uint64": (pa.uint64(), held.integers(64, signed=False)),
+    "decimal128": (pa.decimal128(30, 3), held.decimals(30, 3)),
+    "decimal256": (pa.decimal256(60, 3), held.decimals(60, 3)),
+    "bool": (pa.bool_(), held.TRUTHS),
+    "string": (pa.string(), held.RAW_TEXTS),
+    "large_string": (pa.large_string(), held.RAW_TEXTS),
+    "string_view": (pa.string_view(), held.TEXTS),
+    "dictionary of strings": (pa.dictionary(pa.int32(), pa.string()), held.RAW_TEXTS),
+    "dictionary of floats": (pa.dictionary(pa.int8(), pa.float64()), held.FLOATS),
+    "runs of strings": (pa.run_end_encoded(pa.int32(), pa.string()), held.TEXTS),
+    "null": (pa.null(), held.NOTHING),
+    "binary": (pa.binary(), held.BYTES),
+    "16 bytes": (pa.binary(16), held.SIXTEEN),
+    "timestamp": (pa.timestamp("s"), held.DATES),
+}
+NOT_IN_PARQUET = ("string_view", "runs of strings", "decimal256")
+
+
+def arrow_array(kind: pa.DataType, cells: Sequence[Any]) -> pa.Array:
+    """An array; texts may be no valid UTF-8."""
+    if pa.types.is_dictionary(kind):
+        return arrow_array(kind.value_type, cells).dictionary_encode()
+    if pa.types.is_run_end_encoded(kind):
+        return pc.run_end_encode(arrow_array(kind.value_type, cells))
+    if pa.types.is_string_view(kind):
+        return pa.array(cells, pa.string()).cast(kind)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        raw = [cell.encode() if isinstance(cell, str) else cell for cell in cells]
+        wide = pa.types.is_large_string(kind)
+        return pa.array(raw, pa.large_binary() if wide else pa.binary()).view(kind)
+    if pa.types.is_timestamp(kind):
+        return pa.array(cells, pa.int64()).cast(kind)
+    if pa.types.is_float16(kind):
+        return pa.array([None if c is None else np.float16(c) for c in cells], kind)
+    return pa.array(cells, kind)
+
+
+def arrow_table(columns: Columns) -> pa.Table:
+    """A table in memory."""
+    arrays = [arrow_array(ARROW[kind][0], cells) for kind, cells in columns.values()]
+    return pa.table(arrays, list(columns))
+
+
+PANDAS = {
+    "float64": held.FLOATS,
+    "float32": held.SINGLES,
+    "int64": held.integers(64, null=False),
+    "uint8": held.integers(8, signed=False, null=False),
+    "Int64": held.integers(64),
+    "boolean": held.TRUTHS,
+    "bool": Cells(held.TRUTHS.clean),
+    "string[python]": held.TEXTS,
+    "string[pyarrow]": held.TEXTS,
+    "str": held.TEXTS,
+    "category": held.TEXTS,
+    "category of objects": held.OBJECTS,
+    "double[pyarrow]": held.FLOATS,
+    "int64[pyarrow]": held.integers(64),
+}
+
+
+def _series(kind: str, cells: list[Any]) -> pd.Series:
+    if kind == "category of objects":
+        hashable = [None if _unhashable(cell) else cell for cell in cells]
+        return pd.Series(hashable, dtype=object).astype("category")
+    if kind == "object":
+        return pd.Series(cells, dtype=object)
+    return pd.Series(cells, dtype=kind)
+
+
+def _unhashable(cell: Any) -> bool:
+    """Whether pandas can't take it as a category: it must be hashed, and sorted by its text."""
+    return isinstance(cell, list | dict | np.ndarray | range | tuple) or type(cell) is object
+
+
+def _frame(columns: Columns) -> pd.DataFrame:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pd.DataFrame({name: _series(*column) for name, column in columns.items()})
+
+
+POLARS = {
+    "Float64": (pl.Float64, held.FLOATS),
+    "Float32": (pl.Float32, held.SINGLES),
+    "Int64": (pl.Int64, held.integers(64)),
+    "Int16": (pl.Int16, held.integers(16)),
+    "UInt64": (pl.UInt64, held.integers(64, signed=False)),
+    "Boolean": (pl.Boolean, held.TRUTHS),
+    "String": (pl.String, held.TEXTS),
+    "Categorical": (pl.Categorical, held.TEXTS),
+    "Decimal": (pl.Decimal(30, 3), held.decimals(30, 3)),
+    "Enum": (
+        pl.Enum([str(c) for c in [*held.LEVELS.clean["words"], *held.LEVELS.odd[1:]]]),
+        held.LEVELS,
+    ),
+}
+
+
+def _polars(columns: Columns) -> pl.DataFrame:
+    return pl.DataFrame(
+        [pl.Series(name, cells, POLARS[kind][0]) for name, (kind, cells) in columns.items()]
+    )
+
+
+NUMPY = {
+    "float64": held.FLOATS,
+    "float32": held.SINGLES,
+    "float16": held.HALVES,
+    "int8": held.integers(8, null=False),
+    "int64": held.integers(64, null=False),
+    "uint64": held.integers(64, signed=False, null=False),
+    ">f8": held.FLOATS,
+}
+
+
+def _array(columns: Columns) -> Any:
+    """All columns have the type of the first."""
+    kind = next(iter(columns.values()))[0]
+    cells = [list(cells) for _, cells in columns.values()]
+    if "f" in kind:
+        cells = [[np.nan if cell is None else cell for cell in column] for column in cells]
+    return np.array(cells, kind).T
+
+
+def _list(columns: Columns) -> list[Any]:
+    return [row[0].content if isinstance(row[0], Row) else [*row] for row in _rows(columns)]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A table as `fit` takes it; opened by the estimators' own function."""
+
+    table: Any
+
+    def opened(self) -> Any:
+        """The source that an estimator hands to a release."""
+        return training_table(self.table)
+
+
+DUCKDB = {
+    "BOOLEAN": held.TRUTHS,
+    "TINYINT": held.integers(8),
+    "BIGINT": held.integers(64),
+    "UBIGINT": held.integers(64, signed=False),
+    "HUGEINT": held.integers(128),
+    "UHUGEINT": held.integers(128, signed=False),
+    "FLOAT": held.SINGLES,
+    "DOUBLE": held.FLOATS,
+    "DECIMAL(9,3)": held.decimals(9, 3),
+    "DECIMAL(38,3)": held.decimals(38, 3),
+    "VARCHAR": held.TEXTS,
+    "ENUM('x', 'y', 'Zürich', '1', '2.5', 'other')": held.LEVELS,
+    "UUID": held.IDS,
+    "BLOB": held.BYTES,
+    "TIMESTAMP": held.NOTHING,
+}
+
+
+def _literal(cell: Any) -> str:
+    """A cell as SQL; a text is cast to whatever the column is."""
+    if cell is None:
+        return "NULL"
+    if isinstance(cell, bytes):
+        return "'" + "".join(f"\\x{byte:02x}" for byte in cell) + "'"
+    return "'" + str(cell).replace("'", "''") + "'"
+
+
+def _inserted(name: str, columns: Columns, literal: Callable[[Any], str]) -> tuple[str, str]:
+    """Statements that make a table and fill it."""
+    declared = ", ".join(f"{column} {kind}" for column, (kind, _) in columns.items())
+    rows = ", ".join(f"({', '.join(map(literal, row))})" for row in _rows(columns))
+    return f"CREATE TABLE {name} ({declared})", f"INSERT INTO {name} VALUES {rows}"  # noqa: S608
+
+
+def _duckdb_file(folder: Path) -> Callable[[Sequence[Columns]], list[Any]]:
+    number = itertools.count()
+
+    def make(tables: Sequence[Columns]) -> list[Any]:
+        path = folder / f"{next(number)}.duckdb"
+        with duckdb.connect(path) as db:
+            for at, columns in enumerate(tables):
+                for statement in _inserted(f"t{at}", columns, _literal):
+                    db.execute(statement)
+        return [DatabaseTable(path, f"t{at}") for at in range(len(tables))]
+
+    return make
+
+
+def _duckdb_relations(tables: Sequence[Columns]) -> list[Any]:
+    db = duckdb.connect()
+    for at, columns in enumerate(tables):
+        for statement in _inserted(f"t{at}", columns, _literal):
+            db.execute(statement)
+    return [db.sql(f"SELECT * FROM t{at}") for at in range(len(tables))]  # noqa: S608
+
+
+SQLITE = {
+    "INTEGER": held.DYNAMIC,
+    "REAL": held.DYNAMIC,
+    "NUMERIC": held.DYNAMIC,
+    "DECIMAL(10,3)": held.DYNAMIC,
+    "TEXT": held.DYNAMIC,
+    "BOOLEAN": held.DYNAMIC,
+    "DATE": held.DYNAMIC,
+    "": held.DYNAMIC,
+    "BLOB": held.DYNAMIC,
+}
+
+
+def stored_in_sqlite(kind: str, cell: Any) -> Any:
+    """What a column that declares `kind` makes of a cell."""
+    db = sqlite3.connect(":memory:")
+    db.execute(f"CREATE TABLE t (x {kind})")
+    db.execute("INSERT INTO t VALUES (?)", (cell,))
+    ((found, storage),) = db.execute("SELECT x, typeof(x) FROM t").fetchall()
+    db.close()
+    return None if storage == "blob" and kind != "BLOB" else found
+
+
+def _sqlite(folder: Path) -> Callable[[Sequence[Columns]], list[Any]]:
+    number = itertools.count()
+
+    def make(tables: Sequence[Columns]) -> list[Any]:
+        path = folder / f"{next(number)}.sqlite"
+        with sqlite3.connect(path) as db:
+            for at, columns in enumerate(tables):
+                db.execute(_inserted(f"t{at}", columns, _literal)[0])
+                places = ", ".join("?" * len(columns))
+                db.executemany(f"INSERT INTO t{at} VALUES ({places})", _rows(columns))  # noqa: S608
+        db.close()
+        return [DatabaseTable(path, f"t{at}") for at in range(len(tables))]
+
+    return make
+
+
+POSTGRES = {
+    "smallint": held.integers(16),
+    "bigint": held.integers(64),
+    "real": held.SINGLES,
+    "double precision": held.FLOATS,
+    "numeric": held.NUMERIC,
+    "numeric(9,3)": held.decimals(9, 3),
+    "boolean": held.TRUTHS,
+    "text": held.TEXTS,
+    "varchar(80000)": held.TEXTS,
+    "char(80)": Cells(held.LEVELS.clean, [*held.LEVELS.odd, "", " ", "1_000", *held.UUIDS]),
+    "name": held.LEVELS,
+    "level": held.LEVELS,
+    "uuid": held.IDS,
+    "bytea": held.BYTES,
+}
+POSTGRES_TYPES = "CREATE TYPE level AS ENUM ('x', 'y', 'Zürich', '1', '2.5', 'other')"
+LATIN = {"text": Cells(held.TEXTS.clean, [None, "Zürich", "x", "1_000", " 1", "é", "y" * 70_000])}
+
+
+def _postgres_literal(cell: Any) -> str:
+    return f"'\\x{cell.hex()}'" if isinstance(cell, bytes) else _literal(cell)
+
+
+def _postgres(link: str) -> Callable[[Sequence[Columns]], list[Any]]:
+    from adbc_driver_postgresql import dbapi
+
+    number = itertools.count()
+
+    def make(tables: Sequence[Columns]) -> list[Any]:
+        names = [f"t{next(number)}" for _ in tables]
+        with dbapi.connect(link) as connection, connection.cursor() as cursor:
+            for name, columns in zip(names, tables, strict=True):
+                for statement in _inserted(name, columns, _postgres_literal):
+                    cursor.execute(statement)
+            connection.commit()
+        return [DatabaseTable(link, name) for name in names]
+
+    return make
+
+
+def run_in(link: str, *statements: str) -> None:
+    """Run SQL in PostgreSQL, each statement by itself."""
+    from adbc_driver_postgresql import dbapi
+
+    with dbapi.connect(link, autocommit=True) as connection, connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+SPARK = {
+    "double": Cells(held.FLOATS.clean, held.FLOATS.odd[:8]),
+    "long": Cells(held.integers(64).clean, held.integers(64).odd[:5]),
+    "string": Cells(held.TEXTS.clean, [None, "x", "1_000", " 1", "Zürich"]),
+    "boolean": held.TRUTHS,
+}
+
+
+def _spark(session: Any) -> Callable[[Columns], Any]:
+    def make(columns: Columns) -> Any:
+        kinds = ", ".join(f"{name} {kind}" for name, (kind, _) in columns.items())
+        rows = [tuple(row) for row in _rows(columns)]
+        return session.createDataFrame(rows, kinds).coalesce(1)
+
+    return make
+
+
+@dataclass
+class Doors:
+    """All doors there are on this machine, and why others are not."""
+
+    found: dict[str, Door]
+    absent: list[str]
+    postgres: str | None = None
+    latin: str | None = None
+
+
+@contextmanager
+def doors(folder: Path, *, servers: bool = True, spark: bool = False) -> Iterator[Doors]:
+    """Open all doors; a PostgreSQL server runs meanwhile, and perhaps a Spark session."""
+    with ExitStack() as stack:
+        all_doors = Doors({door.name: door for door in _local(folder)}, [])
+        if not servers:
+            all_doors.absent.append("PostgreSQL (not asked for)")
+        elif postgres_server.binaries() is None or not _installed("adbc_driver_postgresql"):
+            all_doors.absent.append("PostgreSQL (not installed)")
+        else:
+            link = stack.enter_context(postgres_server.server())
+            _add_postgres(all_doors, link)
+        if not spark:
+            all_doors.absent.append("Spark (not asked for)")
+        elif not _installed("pyspark") or shutil.which("java") is None:
+            all_doors.absent.append("Spark (no Java or no pyspark)")
+        else:
+            session = stack.enter_context(spark_session(folder))
+            door = Door("Spark", SPARK, "long", _each(_spark(session)), costly=True)
+            all_doors.found[door.name] = door
+        yield all_doors
+
+
+def _installed(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+def _add_postgres(all_doors: Doors, link: str) -> None:
+    run_in(
+        link,
+        POSTGRES_TYPES,
+        "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'",
+    )
+    latin = link.rsplit("/", 1)[0] + "/latin"
+    found = [
+        Door("PostgreSQL", POSTGRES, "bigint", _postgres(link), costly=True),
+        Door("PostgreSQL in LATIN1", LATIN, "bigint", _postgres(latin), costly=True),
+    ]
+    found[1].types.update(dict.fromkeys(["bigint"], held.integers(64)))
+    all_doors.found |= {door.name: door for door in found}
+    all_doors.postgres, all_doors.latin = link, latin
+
+
+def _local(folder: Path) -> list[Door]:
+    """Doors that need no server."""
+    arrow = {name: cells for name, (_, cells) in ARROW.items()}
+    stored = {name: cells for name, cells in arrow.items() if name not in NOT_IN_PARQUET}
+    texts = {"quoted": Texts(folder, ".csv", quoted=True)}
+    latin = Texts(folder, ".latin.csv")
+    latin.encoding = "latin-1"
+    number = itertools.count()
+
+    def parquet(columns: Columns) -> Path:
+        path = folder / f"{next(number)}.parquet"
+        pq.write_table(arrow_table(columns), path)
+        return path
+
+    def stream(columns: Columns) -> Any:
+        return arrow_table(columns).to_reader()
+
+    plain = {"text": held.QUOTED}
+    lines = {"text": Cells(held.FILE.clean, [*held.FILE.odd, ",", "a,b"])}
+    in_latin = Cells(
+        held.TEXTS.clean, [None, "Zürich", "x", "1_000", b"\xff", b"x\xff\xfe", "a\nb"]
+    )
+    comma = Cells(
+        {"decimals": ["1,5", "0,25", "-2,5"]}, ["1.5", "1.000,5", "1_000", "x", None, ","]
+    )
+    objects = {"object": held.OBJECTS}
+    listed = {"object": held.LISTS}
+    untyped = {"object": held.OBJECTS}
+    one = {"records": "lines"}
+    return [
+        Door("CSV", plain, "text", _each(Texts(folder, ".csv"))),
+        Door("CSV, all quoted", plain, "text", _each(texts["quoted"])),
+        Door("CSV, records = lines", lines, "text", _each(Texts(folder, ".lines.csv")), one),
+        Door("CSV in LATIN1", {"text": in_latin}, "text", _each(latin), {"encoding": "latin-1"}),
+        Door(
+            "CSV, decimal comma",
+            {"text": comma},
+            "text",
+            _each(Texts(folder, ".c.csv")),
+            {"decimal": ","},
+        ),
+        Door("TSV", plain, "text", _each(Texts(folder, ".tsv", "\t")), {"separator": "\t"}),
+        Door("gzip", plain, "text", _each(Texts(folder, ".csv.gz"))),
+        Door("Parquet", stored, "int64", _each(parquet)),
+        Door("Arrow table", arrow, "int64", _each(arrow_table)),
+        Door("Arrow stream", arrow, "int64", _each(stream)),
+        Door("pandas", PANDAS, "int64", _each(_frame)),
+        Door("pandas, objects", objects, "object", _each(_frame)),
+        Door(
+            "polars", {name: cells for name, (_, cells) in POLARS.items()}, "Int64", _each(_polars)
+        ),
+        Door("NumPy", NUMPY, "", _each(_array)),
+        Door("lists", listed, "object", _each(_list)),
+        Door("estimators", untyped, "object", _each(lambda columns: Trained(_list(columns)))),
+        Door("DuckDB file", DUCKDB, "BIGINT", _duckdb_file(folder), costly=True),
+        Door("DuckDB relation", DUCKDB, "BIGINT", _duckdb_relations),
+        Door("SQLite", SQLITE, "INTEGER", _sqlite(folder), stored=stored_in_sqlite),
+    ]

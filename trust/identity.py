@@ -1,0 +1,81 @@
+"""Which cells are one id: told independently of the library, from Python's own exact numbers."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+LONGEST = 2**16
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_BLANKS = " \t\n\v\f\r"
+
+
+def number(cell: Any) -> tuple[Any, ...] | None:
+    """Sign, digits and exponent of the number that a cell is, in lowest terms; None for none."""
+    if isinstance(cell, np.generic):
+        cell = cell.item()
+    if isinstance(cell, bytes):
+        cell = cell.decode(errors="replace")
+    if isinstance(cell, bool):
+        return None
+    if isinstance(cell, float):
+        if not abs(cell) <= 2.0**53:
+            return None
+        cell = Decimal(repr(cell))
+    if isinstance(cell, str):
+        text = cell.strip(_BLANKS)
+        if len(cell) > LONGEST or not _NUMBER.fullmatch(text):
+            return None
+        cell = Decimal(text)
+    if isinstance(cell, int):
+        text = f"{abs(cell):x}"  # long integers have no decimal text
+        cell = Decimal(int(text, 16)) * (1 if cell >= 0 else -1) if len(text) < 20 else cell
+    if isinstance(cell, int):
+        digits = str(abs(cell))
+        return _lowest(int(cell < 0), digits, 0)
+    if isinstance(cell, Decimal) and cell.is_finite():
+        sign, found, exponent = cell.as_tuple()
+        return _lowest(sign, "".join(map(str, found)), int(exponent))
+    return None
+
+
+def _lowest(sign: int, digits: str, exponent: int) -> tuple[Any, ...]:
+    digits = digits.lstrip("0")
+    kept = digits.rstrip("0")
+    return (sign, kept, exponent + len(digits) - len(kept)) if kept else (0, "", 0)
+
+
+def text(cell: Any) -> str:
+    """A cell as a text."""
+    return cell.decode(errors="replace") if isinstance(cell, bytes) else str(cell)
+
+
+def identity(cell: Any, declared: str, missing: tuple[str, ...] = ("", "NA", "-999")) -> Any:
+    """What a cell stands for as an id of the declared type; None for nobody."""
+    found = number(cell)
+    words = text(cell).strip(_BLANKS)
+    absent = (
+        cell is None or words in (*missing, "nan", "NaN", "NaT", "<NA>") or len(words) > LONGEST
+    )
+    if absent or (found is not None and found in map(number, missing)):
+        return None
+    if declared == "decimal":
+        return found
+    if declared == "integer":
+        return found if found is not None and found[2] >= 0 else None
+    if declared == "uuid":
+        return _uuid(cell, words)
+    return found or words
+
+
+def _uuid(cell: Any, words: str) -> Any:
+    if isinstance(cell, bytes) and len(cell) == 16:
+        return uuid.UUID(bytes=cell)
+    try:
+        return uuid.UUID(words)
+    except ValueError:
+        return None
