@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Tests and benchmarks run side by side on all cores, each with one BLAS thread.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow test-spark test-all lint types bench bench-scaling peers arena frontier goals notebooks persons \
+.PHONY: help demo test test-slow test-spark test-all lint types bench bench-scaling peers arena frontier goals notebooks persons csv \
 	spark accuracy reproduce engines frames analysis discriminant precision \
 	denoising pictures plan-calibration ridge-comparison interval-coverage mahalanobis trust mutants figures docs locks sbom schemas clean
 
@@ -74,6 +74,9 @@ goals: .venv/ready-bench ## What --goal takes beside the default, by the goal's 
 
 notebooks: .venv/ready-bench ## The stories of examples/ as notebooks
 	$(BIN)/python examples/notebooks.py
+
+csv: .venv/ready-bench ## CPU of releases of text files beside the commit before a row was a record
+	$(BIN)/python benchmarks/csv_files.py
 
 persons: .venv/ready-bench ## Person-level privacy: memory at millions of persons, and what it costs
 	$(ONE_THREAD) $(BIN)/python benchmarks/persons.py

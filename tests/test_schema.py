@@ -102,12 +102,18 @@ def test_the_default_radius_is_the_largest_norm_and_the_default_unit_a_row():
         ({"columns": {"c": numeric()}, "radius": float("inf")}, "radius"),
         ({"columns": {"c": numeric()}, "intercept": 1.5}, "intercept"),
         ({"columns": {"c": numeric()}, "intercept": float("nan")}, "intercept"),
-        ({"columns": {"c": numeric()}, "unit": {"column": "c", "max_rows": 1}}, "person id"),
-        ({"columns": {"c": numeric()}, "unit": {"column": "p", "max_rows": 0}}, "max_rows"),
+        (
+            {"columns": {"c": numeric()}, "unit": {"column": "c", "type": "text", "max_rows": 1}},
+            "person id",
+        ),
+        (
+            {"columns": {"c": numeric()}, "unit": {"column": "p", "type": "text", "max_rows": 0}},
+            "max_rows",
+        ),
         (
             {
                 "columns": {"c": numeric()},
-                "unit": {"column": "p", "max_rows": 1},
+                "unit": {"column": "p", "type": "text", "max_rows": 1},
                 "file": {"header": False},
             },
             "without a header",
@@ -124,7 +130,10 @@ def test_the_default_radius_is_the_largest_norm_and_the_default_unit_a_row():
         ({"columns": {"c": numeric()}, "weight": {"column": "w", "maximum": 1e100}}, "maximum"),
         ({"columns": {"c": numeric()}, "intercept": -1e-9}, "intercept"),
         (
-            {"columns": {"c": numeric()}, "unit": {"column": "p", "max_rows": 2**20 + 1}},
+            {
+                "columns": {"c": numeric()},
+                "unit": {"column": "p", "type": "text", "max_rows": 2**20 + 1},
+            },
             "max_rows",
         ),
         ({"columns": {"c": numeric()}, "file": {"skip_lines": -1}}, "file.skip_lines"),
@@ -147,8 +156,8 @@ def test_a_fault_is_named_in_one_sentence(document, words):
         {"intercept": 1.0},
         {"weight": {"column": "w", "maximum": 1.5e-100}},
         {"weight": {"column": "w", "maximum": 0.9e100}},
-        {"unit": {"column": "p", "max_rows": 1}},
-        {"unit": {"column": "p", "max_rows": 2**20}},
+        {"unit": {"column": "p", "type": "text", "max_rows": 1}},
+        {"unit": {"column": "p", "type": "text", "max_rows": 2**20}},
         {"file": {"skip_lines": 0, "separator": ";", "comment": "#"}},
     ],
     ids=str,
@@ -239,9 +248,51 @@ def test_a_draft_keeps_odd_names_and_can_be_completed(kinds):
     assert {name: column.kind for name, column in schema.columns.items()} == kinds
 
 
-def test_a_draft_keeps_the_file_options():
-    options = FileOptions.checked(header=False, separator="\t", comment="#", skip_lines=2)
-    assert completed(draft({"a": "numeric"}, options)).file == options
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"header": False, "separator": "\t", "skip_lines": 2},
+        {"comment": "#", "quote": "'", "encoding": "latin-1", "decimal": ",", "thousands": "."},
+        {"quote": False, "records": "lines", "max_record_lines": 7, "thousands": "\u202f"},
+    ],
+)
+def test_a_draft_keeps_the_file_options(options):
+    checked = FileOptions.checked(**options)
+    assert completed(draft({"a": "numeric"}, checked)).file == checked
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"quote": ";", "separator": ";"}, "quote must differ"),
+        ({"quote": "''"}, "must be true, false or one ASCII character"),
+        ({"decimal": ",", "thousands": ","}, "decimal and thousands must differ"),
+        ({"header": False, "comment": "#"}, "skip_lines"),
+        ({"encoding": "utf-7"}, "Convert the file to utf-8"),
+        ({"encoding": "utf-11"}, "no encoding that Python knows"),
+        ({"max_record_lines": 0}, "file.max_record_lines|greater than or equal to 1"),
+        ({"records": "rows"}, "'quoted' or 'lines'"),
+    ],
+)
+def test_file_options_that_contradict_each_other_are_refused(options, words):
+    with pytest.raises(SchemaError, match=words):
+        FileOptions.checked(**options)
+
+
+def test_a_draft_of_a_text_file_leaves_kinds_to_a_person():
+    text = draft({"a": "unknown", "b": "unknown"}, FileOptions())
+    assert "first record" in text
+    assert "--no-header --columns N" in text
+    assert "first record" not in draft({"a": "unknown"}, FileOptions(header=False))
+    assert "first record" not in draft({"a": "numeric"}, FileOptions())
+    with pytest.raises(
+        SchemaError, match=r"Not filled in yet: columns\.a\.kind, columns\.b\.kind\."
+    ):
+        Schema.parse(tomllib.loads(text))
+    stated = text.replace('# kind = "numeric"\n# lower =\n# upper =\n', 'kind = "ignored"\n', 1)
+    stated = stated.replace("\n# kind =", "\nkind =").replace("# lower =", "lower = 0")
+    made = Schema.parse(tomllib.loads(stated.replace("# upper =", "upper = 1")))
+    assert [column.kind for column in made.columns.values()] == ["ignored", "numeric"]
 
 
 def test_a_draft_is_no_schema_until_bounds_are_declared():

@@ -1,18 +1,23 @@
-"""Text files: one line is one row, whatever it holds; headers, quotes, comments, compression."""
+"""Text files: headers, comments, line ends, compression, encodings, pipes; records are beside."""
 
-import csv
 import gzip
 import io
+import os
+import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcov.errors import SourceError
+from dpcov.cells import LONGEST_CELL
+from dpcov.errors import SchemaError, SourceError
 from dpcov.schema import FileOptions, Schema
-from dpcov.sources import open_source, text
-from strategies import file_moment, moment, row_between, same, schema_of
+from dpcov.sources import lines, open_source
+from dpcov.sources.lines import LONGEST_RECORD
+from dpcov.sources.text import TextSource
+from strategies import file_moment, moment, same, schema_of
 
 SCHEMA = schema_of("a", "b")
 HEADER = b"a,b\n"
@@ -38,36 +43,40 @@ MISSING = (None, None)
         (b"1,2\n3,4", [(1, 2), (3, 4)]),
         (b"1,2\r\n3,4\r\n", [(1, 2), (3, 4)]),
         (b"1,2\r3,4\r", [(1, 2), (3, 4)]),
-        (b"1,2\n\r3,4\r\n\n\n", [(1, 2), (3, 4)]),
+        (b"1,2\n\r3,4\r\n\n\n", [(1, 2), MISSING, (3, 4), MISSING, MISSING]),
         (b"", []),
-        (b"\n\r\n\n", []),
+        (b"\n\r\n\n", [MISSING] * 3),
         (b" 1 ,\t2\n", [(1, 2)]),
         (b'"1","2"\n', [(1, 2)]),
         (b'"1",2\n', [(1, 2)]),
         (b',"2"\n', [(None, 2)]),
         (b'"","2"\n', [(None, 2)]),
-        (b'1"",2\n', [(None, 2)]),
+        (b'1"",2\n', [MISSING]),
         (b'"1""",2\n', [(None, 2)]),
         (b'"1,5",2\n', [(None, 2)]),
+        (b'"1\n",2\n3,4\n', [(1, 2), (3, 4)]),
+        (b'"1\r\n5",2\n3,4\n', [(None, 2), (3, 4)]),
         (b"1,\xff\n3,4\n", [(1, None), (3, 4)]),
         (b"\xff\n3,4\n", [MISSING, (3, 4)]),
         (b"\xff,2,\n3,4\n", [MISSING, (3, 4)]),
         (b'"\xff,",2\n"\xff",2,\n', [(None, 2), MISSING]),
-        (b'\xff",2\n\xff",2,"3"\n', [(None, 2), MISSING]),
+        (b'\xff",2\n\xff",2,"3"\n', [MISSING, MISSING]),
         (b"1,\x00\n3,4\n", [(1, None), (3, 4)]),
         (b"1\n3,4\n", [MISSING, (3, 4)]),
         (b"1,2,5\n3,4\n", [MISSING, (3, 4)]),
         (b" \n3,4\n", [MISSING, (3, 4)]),
         (b'"1"x,2\n3,4\n', [MISSING, (3, 4)]),
         (b'1,"2\n3,4\n', [MISSING, (3, 4)]),
-        (b'1,"2\n3,4"\n3,4\n', [MISSING, (3, None), (3, 4)]),
-        (b'"1\r",2\n3,4\n', [MISSING, MISSING, (3, 4)]),
-        (BOM + b"1,2\n3,4\n", [(1, 2), (3, 4)]),
-        (b"3,4\n" + BOM + BOM + b"1,2\n", [(1, 2), (3, 4)]),
+        (b'1,"2\n3,4"\n3,4\n', [(1, None), (3, 4)]),
+        (b'1,"2\n3,4"5\n3,4\n', [MISSING, MISSING, (3, 4)]),
+        (b'"1\r",2\n3,4\n', [(1, 2), (3, 4)]),
+        (BOM + b"1,2\n3,4\n", [(None, 2), (3, 4)]),
+        (b"3,4\n" + BOM + BOM + b"1,2\n", [(None, 2), (3, 4)]),
+        (b"#1,2\n#\n3,4\n", [(None, 2), MISSING, (3, 4)]),
         (b"1," + BOM + b"2\n", [(1, None)]),
     ],
 )
-def test_lines_are_read_as_rows(tmp_path, lines, rows):
+def test_records_are_read_as_rows(tmp_path, lines, rows):
     assert same(file_moment(tmp_path / "f.csv", HEADER + lines, SCHEMA), expected(*rows))
 
 
@@ -91,7 +100,13 @@ def test_columns_are_found_by_the_header(tmp_path, header):
         ({"separator": "^"}, b'a^b\n"1"^2\n3^4\n'),
         ({"separator": "]"}, b'a]b\n"1"]2\n3]4\n'),
         ({"separator": "-"}, b'a-b\n"1"-2\n3-4\n'),
-        ({"comment": "#"}, b'#x "\na,b\n#,\n1,2\n#"\n3,4\n#'),
+        ({"comment": "#"}, b'#x "\n#\na,b\n1,2\n3,4\n'),
+        ({"quote": "'"}, b"a,'b'\n'1',2\n3,'4'\n"),
+        ({"records": "lines"}, b'a,"b"\n1,"2"\n3,4\n'),
+        ({"encoding": "cp037"}, "a,b\n1,2\n3,4\n".encode("cp037")),
+        ({"encoding": "utf-16"}, "a,b\n1,2\n3,4\n".encode("utf-16")),
+        ({"encoding": "utf-16-be"}, "\ufeffa,b\n1,2\n3,4\n".encode("utf-16-be")),
+        ({"decimal": ",", "separator": ";"}, b"a;b\n1,0;2,\n3;40,0e-1\n"),
         ({"skip_lines": 2}, b'made by "x\n,,"\na,b\n1,2\n3,4\n'),
         ({"skip_lines": 1, "header": False}, b"a,b\n1,2\n3,4\n"),
         ({"skip_lines": 1, "comment": "#"}, b"# x\n# y\na,b\n1,2\n3,4\n"),
@@ -135,10 +150,12 @@ def test_compression_goes_by_the_name_unless_it_is_declared(tmp_path):
         (b"Zoe,inf\n1,2\n", "is no header"),
         (b"Zoe,Ada\n1,2\n", "no column 'a'"),
         (b"Zoe,\xe9\n1,2\n", "not UTF-8"),
-        (b"Zoe" + b"," * text.LONGEST_LINE + b"\n", "more than a megabyte"),
+        (b"Zoe" + b"," * LONGEST_RECORD + b"\n", "longer than 4 MiB"),
+        (b'Zoe,"Ada\n1,2\n', "is no header"),
+        (b'Zoe,A"da\n1,2\n', "is no header"),
         (b"PAR1\x00\x15Zoe\xff\n", "not UTF-8"),
     ],
-    ids=range(11),
+    ids=range(13),
 )
 def test_a_first_line_that_is_no_header_is_refused_and_not_shown(tmp_path, content, words):
     with pytest.raises(SourceError, match=words) as caught:
@@ -157,14 +174,17 @@ def test_an_empty_file_without_header_is_an_empty_table(tmp_path):
     assert file_moment(tmp_path / "f.csv", b"", with_options(header=False)).unit_count == 0
 
 
-@pytest.mark.parametrize(
-    ("content", "names"),
-    [(b"1,2,x\n", ["x0", "x1", "x2"]), (b"\xff,2\n", ["x0", "x1"]), (b"#\n1;2\n", ["x0"])],
-)
-def test_columns_without_header_and_schema_are_numbered(tmp_path, content, names):
-    (tmp_path / "f.csv").write_bytes(content)
-    options = FileOptions(header=False, comment="#")
-    assert list(open_source(tmp_path / "f.csv", options, ()).kinds()) == names
+def test_the_number_of_columns_is_never_counted_in_the_data(tmp_path):
+    (tmp_path / "f.csv").write_bytes(b"1,2,x\n")
+    with pytest.raises(SourceError, match="--columns"):
+        open_source(tmp_path / "f.csv", FileOptions(header=False), ())
+    kinds = open_source(tmp_path / "f.csv", FileOptions(header=False), ("x0", "x1")).kinds()
+    assert kinds == {"x0": "unknown", "x1": "unknown"}
+
+
+def test_a_row_is_no_comment():
+    with pytest.raises(SchemaError, match="could be taken for a comment"):
+        FileOptions.checked(header=False, comment="#")
 
 
 @pytest.mark.parametrize("cut", [1, 8, 30, 300])
@@ -175,75 +195,157 @@ def test_a_truncated_gz_is_refused(tmp_path, cut):
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
-@pytest.mark.parametrize("before", [0, 1, 2**19, text.LONGEST_LINE - 2, text.LONGEST_LINE - 1])
+@pytest.mark.parametrize("before", [0, 1, 2**20 - 3, LONGEST_RECORD - 4])
 def test_lines_across_chunks_are_read_whole(tmp_path, before, end):
     filler = b"5," + b"0" * before + b"5" + end if before else b""
     lines = filler + end.join(b"%d,2" % (i % 10) for i in range(10**6 // 2)) + end
     rows = [(i % 10, 2) for i in range(10**6 // 2)]
     if before:
-        rows.append((5, 5) if before + 3 <= text.LONGEST_LINE else MISSING)
+        rows.append((5, 5) if before < LONGEST_CELL else (5, None))
+        rows[-1] = rows[-1] if len(filler) <= LONGEST_RECORD else MISSING
     assert same(file_moment(tmp_path / "f.csv", HEADER + lines, SCHEMA), expected(*rows))
 
 
-@pytest.mark.parametrize("start", [0, 1000, text.LONGEST_LINE - 10])
-@pytest.mark.parametrize("over", [0, 1, 2, 2**20, 2**22])
+@pytest.mark.parametrize("start", [0, 1000, 2**20 - 10])
+@pytest.mark.parametrize("over", [0, 1, 2, 2**20, 2**24])
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
 def test_a_line_is_too_long_by_its_length_alone(tmp_path, start, over, end):
     early = b"1,2" + end
-    lines = (
-        early * (start // len(early)) + b"3," + b"0" * (text.LONGEST_LINE - 3 + over) + b"4" + end
-    )
+    long = b"3," + b"0" * (LONGEST_RECORD - 2 - len(end) + over) + end
+    lines = early * (start // len(early)) + long
     found = file_moment(tmp_path / "f.csv", HEADER + lines + b"5,6", SCHEMA)
-    long_row = (3, 4) if over == 0 else MISSING
-    assert same(found, expected(*[(1, 2)] * (start // len(early)), long_row, (5, 6)))
+    row = (3, None) if over == 0 else MISSING
+    assert same(found, expected(*[(1, 2)] * (start // len(early)), row, (5, 6)))
 
 
-LINES = [b"1,2", b'"3",4', b'5,"6"', b"7", b"", b"\xff,8", b'9,"']
-ANY_LINE = st.one_of(
-    st.binary(max_size=12),
-    st.text('",ab1\xe9\ufeff ', max_size=12).map(str.encode),
-    st.tuples(st.floats(0, 10), st.floats(0, 10)).map(lambda row: b"%r,%r" % row),
-).filter(lambda line: not set(line) & set(b"\r\n"))
+@pytest.mark.parametrize("at", [0, 2**20 - 3, 2**20 - 2, 2**20 - 1])
+def test_a_byte_order_mark_is_content_wherever_a_chunk_begins(tmp_path, at):
+    filler = b"0" * (at - 4) + b",1\n" if at else b""
+    content = b"1,2\n" * 3 + BOM + b"3,4\n"
+    found = file_moment(tmp_path / "f.csv", HEADER + filler + content, SCHEMA)
+    rows = [(None, 1)] * bool(at) + [(1, 2)] * 3 + [(None, 4)]
+    assert same(found, expected(*rows))
 
 
-def neighbours(folder, line: bytes, at: int, schema: Schema, read=file_moment):
-    """Moments of a file with and without one line."""
-    more = [*LINES[:at], line, *LINES[at:]]
-    head = HEADER if schema.file.header else b""
-    return [
-        read(folder / f"{name}.csv", head + b"\n".join(lines) + b"\n", schema)
-        for name, lines in (("more", more), ("fewer", LINES))
-    ]
+def cells_of(path, options: FileOptions, names=("a", "b"), numbers=frozenset()) -> list[tuple]:
+    source = TextSource(path, options, names, numbers)
+    batches = list(source.batches(source.names))
+    columns = [[] for _ in source.names]
+    for batch in batches:
+        assert {c.type for c in batch.columns} == {pa.string()}
+        for cells, column in zip(columns, batch.columns, strict=True):
+            cells += column.to_pylist()
+    return list(zip(*columns, strict=True))
 
 
-@settings(max_examples=150)
-@given(
-    ANY_LINE,
-    st.integers(0, len(LINES)),
-    st.sampled_from(
-        [with_options(), with_options(header=False, comment="#"), with_options(quote=False)]
-    ),
+SINGLE_BYTE = ["latin-1", "cp1252", "iso8859-15", "koi8-r", "cp437", "mac-roman", "ascii", "cp037"]
+
+
+@pytest.mark.parametrize("name", SINGLE_BYTE)
+def test_bytes_of_these_encodings_are_decoded_one_by_one(name):
+    assert FileOptions(encoding=name).encoding
+    alone = [bytes([b]).decode(name, "replace") for b in range(256)]
+    for a in range(256):
+        pairs = b"".join(bytes([a, b]) for b in range(256))
+        assert pairs.decode(name, "replace") == "".join(alone[a] + one for one in alone)
+
+
+@pytest.mark.parametrize(
+    "name", ["shift_jis", "gb18030", "big5", "utf-7", "iso2022_jp", "zip", "x"]
 )
-@example(BOM + b"1,2", 0, with_options(header=False))
-@example(b'"', 0, with_options())
-@example(b"DUCK", 1, with_options())  # where a database of DuckDB has its mark
-def test_one_line_changes_the_moment_by_one_row_at_most(tmp_path, line, at, schema):
-    more, fewer = neighbours(tmp_path, line, at, schema)
-    assert more.unit_count - fewer.unit_count in (0, 1)
-    assert row_between(more, fewer) is not None
+def test_encodings_in_which_a_cell_could_change_another_are_refused(name):
+    with pytest.raises(SchemaError, match="encoding"):
+        FileOptions.checked(encoding=name)
 
 
-def test_control_a_parser_that_lets_quotes_span_lines_fails_this_check(tmp_path):
-    def broken(_, content, schema):
-        lines = io.StringIO(content.decode(errors="replace"), newline="")
-        rows = [row if len(row) == 2 else (None, None) for row in csv.reader(lines)][1:]
-        return moment(pa.table(list(zip(*rows, strict=True)), ["a", "b"]), schema)
-
-    more, fewer = neighbours(tmp_path, b'1,"', 0, SCHEMA, broken)
-    assert row_between(more, fewer) is None
+def test_control_in_other_encodings_half_a_character_swallows_the_separator():
+    assert b"\x81|2".decode("big5", "replace").count("|") == 0 or (
+        b"\x81|2".decode("shift_jis", "replace").count("|") == 0
+    )
 
 
-@given(st.permutations(LINES))
-def test_the_order_of_the_lines_changes_nothing(tmp_path, lines):
-    whole = file_moment(tmp_path / "f.csv", HEADER + b"\n".join(LINES), SCHEMA)
-    assert same(file_moment(tmp_path / "g.csv", HEADER + b"\n".join(lines), SCHEMA), whole)
+@given(st.lists(st.binary(max_size=4).map(lambda b: b * 2), max_size=6), st.integers(1, 9))
+def test_broken_utf_16_stays_in_its_cell(tmp_path, cells, chunk):
+    structure = [s.encode("utf-16-le") for s in '\n\r,"']
+    spoilt = [c for c in cells if not any(c[i : i + 2] in structure for i in range(0, len(c), 2))]
+    comma, end = ",".encode("utf-16-le"), "\n".encode("utf-16-le")
+    (tmp_path / "f.csv").write_bytes(b"".join(c + comma + c + end for c in spoilt))
+    options = FileOptions(header=False, encoding="utf-16-le")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "CHUNK", chunk)
+        found = cells_of(tmp_path / "f.csv", options)
+    alone = [c.decode("utf-16-le", "replace") for c in spoilt]
+    if spoilt:
+        alone[0] = alone[0].removeprefix("\ufeff")
+        assert [b for _, b in found] == [c.decode("utf-16-le", "replace") for c in spoilt]
+    assert [a for a, _ in found] == alone
+
+
+@pytest.mark.parametrize(
+    ("decimal", "thousands", "cells"),
+    [
+        (",", None, {"1,5": "1.5", " -,5 ": "-.5", "1.5": None, "1,5e3": "1.5e3", "1 000": None}),
+        (",", ".", {"1.234,5": "1234.5", "1.5": None, "1.23": None, "12.345.678": "12345678"}),
+        (".", ",", {"1,234.5": "1234.5", "1,5": None, "1234": "1234", "1,2345": None}),
+        (".", "'", {"1'000": "1000", "1'00": None, "x": None, "": None, "inf": None}),
+        (",", "\u202f", {"1\u202f000,5": "1000.5", "1 000": None}),
+        (".", None, {"1,5": "1,5", " x": " x"}),
+    ],
+)
+def test_numbers_are_read_in_the_notation_that_is_declared(tmp_path, decimal, thousands, cells):
+    options = FileOptions(header=False, separator=";", decimal=decimal, thousands=thousands)
+    text = "".join(f"{cell};{cell}\n" for cell in cells)
+    (tmp_path / "f.csv").write_text(text, encoding="utf-8")
+    found = cells_of(tmp_path / "f.csv", options, numbers=frozenset("a"))
+    assert found == [(plain, cell) for cell, plain in cells.items()]
+
+
+@given(st.lists(st.text("0123456789.,eE+-'x ", max_size=9), min_size=1, max_size=9))
+def test_a_number_of_a_notation_depends_on_its_own_cell(tmp_path, cells):
+    options = FileOptions(header=False, separator=";", decimal=",", thousands=".")
+    found = []
+    for part in (cells, *([c] for c in cells)):
+        (tmp_path / "f.csv").write_text("".join(f"{c};\n" for c in part))
+        found.append(cells_of(tmp_path / "f.csv", options, numbers=frozenset("a")))
+    assert found[0] == [row for rows in found[1:] for row in rows]
+
+
+def test_a_cell_beyond_the_cap_is_no_number_in_any_notation(tmp_path):
+    options = FileOptions(header=False, separator=";", decimal=",")
+    (tmp_path / "f.csv").write_text(f"{'0' * 2**16};\n{'0' * (2**16 + 1)};\n")
+    found = cells_of(tmp_path / "f.csv", options, numbers=frozenset("a"))
+    assert [a is None for a, _ in found] == [False, True]
+
+
+class Stdin(io.BytesIO):
+    """Standard input that can't go back."""
+
+    @property
+    def buffer(self) -> "Stdin":
+        return self
+
+    def seekable(self) -> bool:
+        return False
+
+    def seek(self, *_):
+        raise io.UnsupportedOperation
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_standard_input_is_read_once(monkeypatch, packed):
+    content = b"a,b\n1,2\n" + b"3,4\n" * 600_000
+    monkeypatch.setattr(sys, "stdin", Stdin(gzip.compress(content) if packed else content))
+    source = TextSource(Path("-"), FileOptions(compression="gzip" if packed else "auto"), ())
+    assert (source.names, source.settled) == (("a", "b"), False)
+    batches = list(source.batches(("b",)))
+    assert sum(batch.num_rows for batch in batches) == 600_001
+    assert batches[0].column(0)[0].as_py() == "2"
+    with pytest.raises(SourceError, match="only once"):
+        next(iter(source.batches(("b",))))
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: Path(path).symlink_to("/dev/zero")])
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path, make):
+    make(str(tmp_path / "f.csv"))
+    with pytest.raises(SourceError, match=r"no regular file.*give - "):
+        TextSource(tmp_path / "f.csv", FileOptions(), ())

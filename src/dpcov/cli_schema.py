@@ -37,10 +37,18 @@ def schema(
         Path | None, typer.Option("--out", help="Where to write; default, print it.")
     ] = None,
     force: Force = False,
-    header: Annotated[bool, typer.Option(help="Whether the first line names the columns.")] = True,
+    header: Annotated[
+        bool, typer.Option(help="Whether the first record of a text file names the columns.")
+    ] = True,
+    columns: Annotated[
+        int | None, typer.Option(help="How many columns there are; with --no-header.", min=1)
+    ] = None,
     separator: Annotated[str | None, typer.Option(help="Separator of a text file.")] = None,
     skip_lines: Annotated[int, typer.Option(help="Lines to skip at the top.", min=0)] = 0,
-    comment: Annotated[str | None, typer.Option(help="Lines starting with it are skipped.")] = None,
+    comment: Annotated[
+        str | None, typer.Option(help="Lines above the header that start with it are skipped.")
+    ] = None,
+    encoding: Annotated[str, typer.Option(help="Of a text file.")] = "utf-8",
     quiet: Quiet = False,
 ) -> None:
     """Draft a schema from column names and types; bounds and levels are left for a person."""
@@ -58,15 +66,17 @@ def schema(
         inputs = [Path(data), *([] if metadata is None else [metadata])]
         check_writable(out, force=force, inputs=inputs)
     file = Path(data).name
-    names = [part for part in file.lower().split(".") if part != "gz"]
-    guessed = "\t" if names[-1] in ("tsv", "tab") else ","
+    endings = [part for part in file.lower().split(".") if part != "gz"]
+    guessed = "\t" if endings[-1:] in (["tsv"], ["tab"]) else ","
     options = FileOptions.checked(
         header=header,
         separator=guessed if separator is None else separator,
         skip_lines=skip_lines,
         comment=comment,
+        encoding=encoding,
     )
-    kinds = open_source(table_of(data, table), options, ()).kinds()
+    names = () if header else tuple(f"x{j}" for j in range(columns or 0))
+    kinds = open_source(table_of(data, table), options, names).kinds()
     stated = Stated() if metadata is None else others.read(metadata, table or file, kinds)
     if interactive:
         stated = _interview(kinds, options, stated)

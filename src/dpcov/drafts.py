@@ -21,13 +21,26 @@ MODELS: dict[str, type[Numeric | Categorical | Ignored]] = {
     "ignored": Ignored,
 }
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-_GAPS = {"numeric": ("lower", "upper"), "categorical": ("levels",), "ignored": ()}
-_EMPTY = {"lower": "", "upper": "", "levels": " []"}
+_GAPS = {
+    "numeric": ("lower", "upper"),
+    "categorical": ("levels",),
+    "ignored": (),
+    "unknown": ("kind", "lower", "upper", "levels"),
+}
+_EMPTY = {"kind": ' "numeric"', "lower": "", "upper": "", "levels": " []"}
 _INCOMPLETE = (
     "# A draft from column names and types only. Fill in the bounds and the levels from public",
     "# knowledge (what the column can hold), never from the data: they are not protected.",
     '# Change kind to "ignored" (and drop the other keys) to leave a column out.',
     "# Then: dpcov plan THIS_FILE --rows GUESS --epsilon 1",
+)
+_KINDS = (
+    "# A text file does not tell what a column holds, and its cells are not looked at. State each",
+    '# kind: "numeric" with lower and upper, "categorical" with levels, or "ignored".',
+)
+_NAMES = (
+    "# The names are the file's first record, which this draft makes public. If the file has no",
+    "# header, they are somebody's values: delete this, and draft with --no-header --columns N.",
 )
 _COMPLETE = (
     "# Bounds and levels as stated, from public knowledge: releases show them to everybody.",
@@ -66,15 +79,18 @@ class Stated:
 
 def gaps(declaration: Declaration) -> list[str]:
     """Keys that a declaration still needs."""
-    return [key for key in _GAPS[declaration["kind"]] if key not in declaration]
+    return [key for key in _GAPS[declaration.get("kind", "unknown")] if key not in declaration]
 
 
 def draft(types: Mapping[str, Kind], options: FileOptions, stated: Stated | None = None) -> str:
     """TOML text of a schema, from names and types and what is stated; gaps are for a person."""
     known = Stated() if stated is None else stated
-    columns = {name: known.columns.get(name, {"kind": kind}) for name, kind in types.items()}
+    columns = {name: known.columns.get(name, _of(kind)) for name, kind in types.items()}
     complete = not any(map(gaps, columns.values()))
-    lines = [*(_COMPLETE if complete else _INCOMPLETE), f"missing = {_toml(list(known.missing))}"]
+    lines = [*(_COMPLETE if complete else _INCOMPLETE)]
+    lines += _KINDS if any("kind" in gaps(given) for given in columns.values()) else ()
+    lines += _NAMES if "unknown" in types.values() and options.header else ()
+    lines.append(f"missing = {_toml(list(known.missing))}")
     if known.unit is not None:
         lines += ["", "[unit]", f"column = {_toml(known.unit.column)}"]
         lines += [f"max_rows = {known.unit.max_rows}"]
@@ -90,6 +106,10 @@ def draft(types: Mapping[str, Kind], options: FileOptions, stated: Stated | None
         lines += [f"{part} = {_toml(value)}" for part, value in declaration.items()]
         lines += [f"# {part} ={_EMPTY[part]}" for part in gaps(declaration)]
     return "\n".join(lines) + "\n"
+
+
+def _of(kind: Kind) -> Declaration:
+    return {} if kind == "unknown" else {"kind": kind}
 
 
 def _toml(value: Any) -> str:

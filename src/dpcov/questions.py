@@ -44,7 +44,12 @@ MOVES = {
     "quit": "write nothing",
 }
 PRESETS = {"percentage": (0.0, 100.0), "age": (0.0, 120.0), "flag": (0.0, 1.0)}
-TYPES = {"numeric": "numbers", "categorical": "text or the like", "ignored": "another type"}
+TYPES = {
+    "numeric": "numbers",
+    "categorical": "text or the like",
+    "ignored": "another type",
+    "unknown": "not told by a text file",
+}
 LATER = "back or quit, in full"
 
 

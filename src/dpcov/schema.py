@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 import tomllib
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,8 +27,14 @@ from pydantic import (
 )
 
 from dpcov import privacy
+from dpcov.encodings import encoding_named
 from dpcov.errors import SchemaError
+from dpcov.files import read_text
+from dpcov.printable import shown
 
+LARGEST_FILE = 2**24  # bytes of a schema
+RESOLUTION = 2.0**-21  # of a half-range: what a number may be off by before it is encoded
+UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # categories of characters that no name may hold
 MAX_FEATURES = 8191  # squared norms of integer rows stay exact in float64: 8191 * 2^40 < 2^53
 
 
@@ -52,6 +59,11 @@ class Numeric(_Model):
             raise ValueError(f"lower = {self.lower:g} must be below upper = {self.upper:g}")
         if self.half_range == 0:
             raise ValueError("lower and upper are too close to tell apart in floating point")
+        if math.ulp(max(abs(self.lower), abs(self.upper))) > self.half_range * RESOLUTION:
+            raise ValueError(
+                "lower and upper are so far from 0 that float64 can't tell values between them apart "
+                "to a millionth of their distance: subtract a public number from the column first"
+            )
         return self
 
     @property
@@ -83,6 +95,8 @@ class Categorical(_Model):
     def _distinct(cls, levels: tuple[Any, ...]) -> tuple[Any, ...]:
         if len({level_text(level) for level in levels}) < len(levels):
             raise ValueError("a level is declared twice")
+        if any(not isinstance(level, str) and abs(level) > 2**53 for level in levels):
+            raise ValueError("a level beyond 2^53 is not one number in float64: declare it as a text")
         return levels
 
     @model_validator(mode="after")
@@ -120,7 +134,9 @@ class Ignored(_Model):
 
 
 _Declared = TypeVar("_Declared", bound=_Model)
-Kind = Literal["numeric", "categorical", "ignored"]
+DeclaredKind = Literal["numeric", "categorical", "ignored"]
+Kind = Literal[DeclaredKind, "unknown"]
+Cells = Literal["number", "text", "boolean"]
 Column = Annotated[Numeric | Categorical | Ignored, Field(discriminator="kind")]
 
 
@@ -128,6 +144,11 @@ class PersonUnit(_Model):
     """Protect persons, not rows: the id column, and how many rows of one person may count."""
 
     column: str
+    type: Literal["integer", "decimal", "uuid", "text"] | None = Field(
+        None,
+        description="What an id is: ids that are equal by it are one person. A table is read only "
+        "where it is declared; releases made before version 0.2.0 lack it.",
+    )
     max_rows: int = Field(ge=1, le=2**20)
 
 
@@ -148,9 +169,30 @@ class FileOptions(_Model):
     separator: str = Field(",", min_length=1, max_length=1)
     skip_lines: int = Field(0, ge=0, description="Lines to skip at the top, before any header.")
     comment: str | None = Field(
-        None, min_length=1, max_length=1, description="Lines that start with this are skipped."
+        None,
+        min_length=1,
+        max_length=1,
+        description="Lines that start with this are skipped, above the header only.",
     )
-    quote: bool = Field(True, description='Whether "..." quotes a cell. A quoted cell is one line.')
+    quote: bool | str = Field(
+        True,
+        description='Whether "..." quotes a cell, or the character that does. A quote in a quoted '
+        "cell is written twice.",
+    )
+    records: Literal["quoted", "lines"] = Field(
+        "quoted",
+        description="Whether a quoted cell may hold line breaks; with `lines` each line is a row.",
+    )
+    max_record_lines: int = Field(
+        1000, ge=1, le=10**6, description="Of how many lines a record may be; public."
+    )
+    encoding: str = Field(
+        "utf-8", description="utf-8, utf-16, utf-32, or one of a byte for each character."
+    )
+    decimal: Literal[".", ","] = "."
+    thousands: Literal[".", ",", " ", "'", "\u2019", "_", "\u00a0", "\u202f"] | None = Field(
+        None, description="What may group the digits of columns of numbers by three."
+    )
     compression: Literal["auto", "none", "gzip"] = Field(
         "auto", description="`auto` goes by the file's name."
     )
@@ -161,6 +203,38 @@ class FileOptions(_Model):
         if value is not None and (not value.isascii() or value in '"\r\n'):
             raise ValueError("must be one ASCII character other than a quote or a line end")
         return value
+
+    @field_validator("quote")
+    @classmethod
+    def _quotes(cls, value: bool | str) -> bool | str:
+        if isinstance(value, str) and (len(value) != 1 or not value.isascii() or value in "\r\n"):
+            raise ValueError("must be true, false or one ASCII character other than a line end")
+        return value
+
+    @field_validator("encoding")
+    @classmethod
+    def _decodable(cls, value: str) -> str:
+        return encoding_named(value)
+
+    @model_validator(mode="after")
+    def _different(self) -> FileOptions:
+        if self.quote_sign is not None and self.quote_sign in (self.separator, self.comment):
+            raise ValueError("quote must differ from separator and comment")
+        if self.decimal == self.thousands:
+            raise ValueError("decimal and thousands must differ")
+        if self.comment is not None and not self.header:
+            raise ValueError(
+                "comment needs a header, below which no line is a comment: without one a row could "
+                "be taken for a comment. Skip the lines at the top with skip_lines"
+            )
+        return self
+
+    @property
+    def quote_sign(self) -> str | None:
+        """What quotes a cell, if anything does."""
+        if isinstance(self.quote, bool):
+            return '"' if self.quote else None
+        return self.quote
 
     @classmethod
     def checked(cls, **options: Any) -> FileOptions:
@@ -189,7 +263,8 @@ class Schema(_Model):
     `radius` bounds the L2 norm of an encoded row and defaults to the largest norm that the
     columns allow. `intercept` is the weight, as a share of the radius, of the constant that
     is appended to each row so that one matrix holds moments, sums and the count. `by` is a
-    categorical column, for a release for each of its levels.
+    categorical column, for a release for each of its levels. `where` tells how conditions read
+    columns that are no features.
     """
 
     columns: dict[str, Column] = Field(min_length=1)
@@ -199,7 +274,25 @@ class Schema(_Model):
     unit: PersonUnit | None = None
     weight: Weight | None = None
     by: str | None = Field(None, description="One release for each level of this column.")
+    where: dict[str, Cells] = Field(
+        {}, description="How conditions read columns that are no features."
+    )
     file: FileOptions = FileOptions()
+
+    @model_validator(mode="after")
+    def _legible(self) -> Schema:
+        """Refuse names that are not what they look like, or act on a terminal."""
+        parts = [self.unit, self.weight]
+        names = [*self.columns, *self.where, *(part.column for part in parts if part is not None)]
+        for column in self.encoded_columns.values():
+            names += map(level_text, column.levels if isinstance(column, Categorical) else ())
+        for name in names:
+            if any(unicodedata.category(character) in UNSEEN for character in name):
+                raise ValueError(
+                    f"the name {name[:50]!r} holds a control or formatting character, which nobody "
+                    "sees: rename the column or level"
+                )
+        return self
 
     @model_validator(mode="after")
     def _consistent(self) -> Schema:
@@ -219,6 +312,14 @@ class Schema(_Model):
                     f"a file without a header needs the {role} among the columns, as kind = "
                     "'ignored'"
                 )
+        for name in self.where:
+            if name in self.encoded_columns:
+                raise ValueError(f"where names {name!r}, whose type its column tells: leave it out")
+            if not self.file.header and name not in self.columns:
+                raise ValueError(
+                    f"a file without a header needs {name!r}, which where names, among the "
+                    "columns, as kind = 'ignored'"
+                )
         if self.by is not None:
             self.grouped_by(self.by)
         return self
@@ -235,6 +336,13 @@ class Schema(_Model):
         """Names of the columns that must be read."""
         others = [part.column for part in (self.unit, self.weight) if part is not None]
         return tuple(dict.fromkeys([*self.encoded_columns, *others]))
+
+    @property
+    def numbers(self) -> frozenset[str]:
+        """Names of the columns whose cells are read as numbers."""
+        features = (name for name, c in self.encoded_columns.items() if isinstance(c, Numeric))
+        tested = (name for name, cells in self.where.items() if cells == "number")
+        return frozenset([*features, *tested, *([self.weight.column] if self.weight else [])])
 
     def grouped_by(self, by: str) -> Categorical:
         """The categorical column `by`; raises `ValueError` where it can't set apart releases."""
@@ -295,19 +403,15 @@ class Schema(_Model):
     @classmethod
     def load(cls, path: str | Path) -> Schema:
         """Read a TOML schema; raises `SchemaError` with one line for each fault."""
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-            raise SchemaError(f"The schema {str(path)!r} can't be read: {reason}.") from None
+        text, name = read_text(path, "schema", SchemaError, most=LARGEST_FILE), shown(path)
         try:
             return cls.parse(tomllib.loads(text))
         except tomllib.TOMLDecodeError as error:
-            raise SchemaError(f"The schema {str(path)!r} is not valid TOML: {error}.") from None
+            raise SchemaError(f"The schema {name!r} is not valid TOML: {error}.") from None
         except RecursionError:
-            raise SchemaError(f"The schema {str(path)!r} is nested too deeply.") from None
+            raise SchemaError(f"The schema {name!r} is nested too deeply.") from None
         except SchemaError as error:
-            raise SchemaError(f"The schema {str(path)!r} has a fault. {error}") from None
+            raise SchemaError(f"The schema {name!r} has a fault. {error}") from None
 
     @classmethod
     def parse(cls, document: dict[str, Any]) -> Schema:
@@ -364,11 +468,15 @@ def _per_column(bound: float | Sequence[float], count: int) -> list[float]:
     return values
 
 
+_NO_KIND = "union_tag_not_found"  # of a column without a kind
+
+
 def _sentences(error: ValidationError) -> str:
     """The faults, what is not filled in yet in a sentence of its own."""
     faults = error.errors()
     gaps = [_place(fault) for fault in faults if fault["type"] == "missing"]
-    others = [fault for fault in faults if fault["type"] != "missing"][:5]
+    gaps += [f"{_place(fault)}.kind" for fault in faults if fault["type"] == _NO_KIND]
+    others = [fault for fault in faults if fault["type"] not in ("missing", _NO_KIND)][:5]
     found = "; ".join(
         ": ".join(filter(None, (_place(fault), str(fault["msg"]).removeprefix("Value error, "))))
         for fault in others
@@ -384,4 +492,4 @@ def _sentences(error: ValidationError) -> str:
 
 
 def _place(fault: Any) -> str:
-    return ".".join(str(part) for part in fault["loc"] if part not in get_args(Kind))
+    return ".".join(str(part) for part in fault["loc"] if part not in get_args(DeclaredKind))

@@ -1,0 +1,175 @@
+"""Rows of text files: what is a record, and how far a stray quote reaches."""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from dpcov.schema import FileOptions
+from dpcov.sources.text import TextSource
+from figure import Figure
+
+CELLS = 4
+NAMES = tuple(f"x{j}" for j in range(CELLS))
+LIMIT = FileOptions().max_record_lines
+ATTACK = "stray quotes"
+
+Reader = Callable[[bytes], list[Any]]
+
+_CELL = rb'(?:"(?:[^"]|"")*+"|[^",\r\n]*+)'
+_RECORD = re.compile(rb"(%s)(?:,%s)*+(?:\r\n|\r|\n|\Z)" % (_CELL, _CELL))
+_LINE = re.compile(rb"[^\r\n]*+(?:\r\n|\r|\n|\Z)")
+
+
+def door(text: bytes, **options: Any) -> list[Any]:
+    """Rows as the library reads them; None for one that is no record."""
+    with tempfile.NamedTemporaryFile(suffix=".csv") as file:
+        file.write(text)
+        file.flush()
+        source = TextSource(Path(file.name), FileOptions(header=False, **options), NAMES)
+        rows: list[Any] = []
+        for batch in source.batches(NAMES):
+            columns = [column.cast("binary").to_pylist() for column in batch.columns]
+            rows += [None if row[0] is None else row for row in zip(*columns, strict=True)]
+    return rows
+
+
+def by_lines(text: bytes) -> list[Any]:
+    """Read each line as a row, as dpcov 0.1 did."""
+    return door(text, records="lines")
+
+
+def without_blanks(text: bytes) -> list[Any]:
+    """Drop blank lines, as dpcov 0.1 did."""
+    return door(re.sub(rb"(?m)^\n", b"", text))
+
+
+def chained(text: bytes, limit: int = LIMIT, skip: bool = False) -> list[Any]:
+    """Take the first record, then go on behind it, however it was told from others.
+
+    After what is no record go on with its second line; with `skip`, after all that was tried.
+    """
+    rows: list[Any] = []
+    at = 0
+    while at < len(text):
+        found = _RECORD.match(text, at)
+        record = found.group() if found else b""
+        fits = len(re.findall(rb"(?:^|,)%s" % _CELL, record)) == CELLS
+        if found and fits and len(_LINE.findall(record)) - 1 <= limit:
+            rows.append(record.rstrip(b"\r\n"))
+            at = found.end()
+            continue
+        rows.append(None)
+        for _ in range(limit if skip and not found else 1):
+            line = _LINE.match(text, at)
+            at = line.end() if line else len(text)
+    return rows
+
+
+def skipping(text: bytes) -> list[Any]:
+    """Resume after the whole stretch that was no record."""
+    return chained(text, skip=True)
+
+
+def changed(before: Iterable[Any], after: Iterable[Any]) -> int:
+    """How many rows differ: those that are lost or those that are new, whichever are more."""
+    old, new = Counter(before), Counter(after)
+    return max((old - new).total(), (new - old).total())
+
+
+def table(kind: str, rows: int, rng: random.Random) -> bytes:
+    """A table that a conforming writer wrote; a fifth of its records, or fewer, has line breaks.
+
+    A poisoned one has broken records as well.
+    """
+    odd = ["two\nlines", 'a "word"\r\nand more', "a, b\n\nc", "\nb\n", "\n,\n", ",\n,"]
+    texts = {
+        "numbers": (["1.5", "-2", ""], []),
+        "texts": (["plain", "with, comma", 'a "word"', ""], []),
+        "line breaks": (["plain", "with, comma", ""], odd[:3]),
+        "cells that begin oddly": (["plain", ", a", ',"', '"', '""', '",'], odd[3:]),
+        "poisoned": (["plain", ", a", '"', ""], odd),
+    }[kind]
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, lineterminator="\n")
+    for number in range(rows):
+        cells = [rng.choice(texts[0]), rng.choice(texts[0])]
+        if texts[1] and rng.random() < 0.2:
+            cells[rng.randrange(2)] = rng.choice(texts[1])
+        writer.writerow([number, cells[0], rng.random(), cells[1]])
+    text = file.getvalue()
+    for _ in range(rows // 20 if kind == "poisoned" else 0):
+        at = rng.randrange(len(text))
+        text = text[:at] + rng.choice(['"', ",", "\n", '\n"']) + text[at:]
+    return text.encode()
+
+
+KINDS = ("numbers", "texts", "line breaks", "cells that begin oddly", "poisoned")
+
+
+def stray_quotes(read: Reader, kind: str, count: int, rows: int, seed: int = 0) -> list[int]:
+    """Rows that a quote changes, at each of so many random places of a table."""
+    rng = random.Random(seed)  # noqa: S311  no secret
+    text = table(kind, rows, rng)
+    before = read(text)
+    places = [rng.randrange(len(text) + 1) for _ in range(count)]
+    return [changed(before, read(text[:at] + b'"' + text[at:])) for at in places]
+
+
+def shifted(records: int) -> tuple[bytes, bytes]:
+    """Two texts that differ in their first line, after which all can be read in two ways."""
+    lines = b"".join(b'%d,1,",%d\n' % (i, -i) for i in range(2 * records))
+    return lines, b'7,1,",7\n' + lines
+
+
+def _figure(measured: str, wanted: str, found: str, ok: bool) -> Figure:
+    return Figure(ATTACK, measured, wanted, found, ok)
+
+
+def conforming(read: Reader, seed: int = 0) -> bool:
+    """Whether a table with line breaks, blank records too, has the rows that were written."""
+    rng = random.Random(seed)  # noqa: S311
+    text = table("line breaks", 300, rng) + b"\n" * 3
+    written = [*csv.reader(io.StringIO(text.decode(), newline=""))]
+    return len(read(text)) == len(written)
+
+
+def measure(quick: bool) -> list[Figure]:
+    """All of it."""
+    count, rows = (40, 400) if quick else (200, 2000)
+    figures = []
+    for kind in KINDS:
+        found = stray_quotes(door, kind, count, rows)
+        ok = max(found) <= LIMIT and median(found) == 1
+        figures.append(
+            _figure(
+                f"rows changed by one of {count} in {rows} rows, {kind}",
+                f"median 1, <= {LIMIT}",
+                f"median {median(found):g}, largest {max(found)}",
+                ok,
+            )
+        )
+    reach = 5 * 10
+    worst = changed(*[door(text, max_record_lines=10) for text in shifted(2000)])
+    figures.append(
+        _figure("a line before 2,000 ambiguous records", f"<= {reach}", str(worst), worst <= reach)
+    )
+    caught = {
+        "goes on from record to record": changed(*[chained(text) for text in shifted(2000)]) > 1000,
+        "reads lines": not conforming(by_lines),
+        "drops blank lines": not conforming(without_blanks),
+        "resumes after the whole stretch": median(stray_quotes(skipping, "numbers", 20, 400)) > 1,
+    }
+    figures += [_figure(f"control: {name}", "caught", str(ok), ok) for name, ok in caught.items()]
+    figures.append(
+        _figure("control: this reader", "passes", str(conforming(door)), conforming(door))
+    )
+    return figures
