@@ -7,10 +7,8 @@ Columns are named x0, x1, ... since some doors have no names of their own. Rows 
 
 from __future__ import annotations
 
-import csv
 import gzip
 import importlib.util
-import io
 import itertools
 import shutil
 import sqlite3
@@ -37,7 +35,7 @@ from dpcov.sources.sql import DatabaseTable
 from dpcov.sources.training import training_table
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-import postgres_server  # noqa: E402 (of the tests)
+import postgres_server
 
 Columns = dict[str, tuple[str, list[Any]]]
 NAMES = ("x0", "x1", "x2")
