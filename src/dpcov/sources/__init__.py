@@ -105,7 +105,10 @@ def _open_file(
 ) -> Source:
     from dpcov.sources.base import holds_sums
     from dpcov.sources.sql import NO_TABLE, database_kind, hidden
+    from dpcov.sources.text import STANDARD_INPUT, TextSource
 
+    if str(path) == STANDARD_INPUT:
+        return TextSource(path, options, declared, numbers)
     if not path.exists():
         shown = hidden(str(path))
         if shown != str(path):
@@ -113,7 +116,7 @@ def _open_file(
         raise SourceError(f"There is no file {shown!r}.")
     if path.is_dir():
         raise SourceError(f"{str(path)!r} is a folder; give one file.")
-    if path.name.lower().endswith(PARQUET_ENDINGS):
+    if path.name.lower().endswith(PARQUET_ENDINGS) and path.is_file():
         from dpcov.sources.arrow import ParquetSource
 
         return ParquetSource(path)
@@ -123,6 +126,4 @@ def _open_file(
         raise SourceError(
             f"{str(path)!r} holds sums of rows (dpcov moments), where rows are needed."
         )
-    from dpcov.sources.text import TextSource
-
     return TextSource(path, options, declared, numbers)
