@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TARGET = "y"
 UNREADABLE = "The training data can't be read: give a table of numbers, rows by columns."
-MOST_DIMENSIONS = 3  # of nested lists that are told from cells
+MOST_DIMENSIONS = 2  # of nested lists: what is in a row is a cell, a list too
 
 
 class TrainingTable:
