@@ -28,7 +28,7 @@ WIDTH = 32  # bytes of an id in a private copy
 _PLAIN = r"^(0|-?[1-9][0-9]{0,38})$"  # integers that are their own canonical form
 _DIGITS = 39  # an integer of at most so many is written out
 _NUMBER = re.compile(
-    rb"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?0*[0-9]{1,9}))?", re.ASCII | re.DOTALL
+    rb"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?)0*([0-9]{1,9}))?", re.ASCII | re.DOTALL
 )
 _UUID = re.compile(
     rb"(?:urn:uuid:)?(\{)?([0-9a-f]{8})(-?)([0-9a-f]{4})\3([0-9a-f]{4})\3([0-9a-f]{4})\3"
@@ -122,13 +122,12 @@ def _decimal(word: bytes) -> bytes | None:
     found = _NUMBER.fullmatch(word)
     if found is None or not (found[2] or found[3]):
         return None
-    sign, whole, part, exponent = found.groups()
-    part = part or b""
+    sign, whole, part, *exponent = found.groups(b"")
     digits = (whole + part).lstrip(b"0")
     kept = digits.rstrip(b"0")
     if not kept:
         return b"0"
-    power = int(exponent or 0) - len(part) + len(digits) - len(kept)
+    power = int(b"".join(exponent) or 0) - len(part) + len(digits) - len(kept)
     minus = b"-" if sign == b"-" else b""
     if power >= 0 and len(kept) + power <= _DIGITS:
         return minus + kept + b"0" * power
