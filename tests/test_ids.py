@@ -1,0 +1,384 @@
+"""Ids of persons: one form for each id, whatever way it is written; equal when the type says so."""
+
+import time
+import uuid
+from decimal import Decimal, InvalidOperation
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpcov.cells import LONGEST_CELL
+from dpcov.errors import SourceError
+from dpcov.sources import open_rows
+from dpcov.sources.base import unwrapped
+from dpcov.sources.ids import WIDTH, canonical, records, refuse_unfit
+from strategies import INTEGERS, TEXTS, arrow_columns, invalid_utf8, schema_of
+
+DIGITS = st.text("0123456789", max_size=5)
+SIGNS = st.sampled_from(["", "+", "-"])
+
+
+def forms(column: pa.Array, declared: str, missing: tuple[str, ...] = ()) -> list[bytes | None]:
+    found = canonical(column, declared, missing)
+    assert found.type == pa.large_binary()
+    assert len(found) == len(column)
+    return found.to_pylist()
+
+
+def text_forms(words, declared: str) -> list[bytes | None]:
+    return forms(pa.array(words, pa.string()), declared)
+
+
+def value_of(word: str, declared: str) -> Decimal | None:
+    """What Python says that a number is; None where it is none, or not of the type."""
+    word = word.strip(" \t\n\v\f\r")
+    if "_" in word or not word.isascii():
+        return None
+    try:
+        value = Decimal(word)
+    except InvalidOperation:
+        return None
+    whole = value.is_finite() and (value.as_tuple().exponent >= 0 or value == int(value))
+    return value if value.is_finite() and (whole or declared == "decimal") else None
+
+
+def check(form, words: list[str], declared: str) -> None:
+    """Forms are equal exactly when values are, and there is one exactly when there is a value."""
+    found = form(words, declared)
+    values = [value_of(word, declared) for word in words]
+    assert [one is None for one in found] == [value is None for value in values]
+    for one, other in combinations(range(len(words)), 2):
+        if found[one] is not None and found[other] is not None:
+            assert (found[one] == found[other]) == (values[one] == values[other])
+
+
+@st.composite
+def spellings(draw) -> str:
+    """A number written somehow; few numbers, so that many are equal."""
+    whole, power = draw(st.sampled_from(["7", "70", "10", "0", "123"])), draw(st.integers(-4, 45))
+    if power >= 0 and draw(st.booleans()):
+        whole, power = whole + "0" * power, 0
+    if draw(st.booleans()):
+        whole = "0" * draw(st.integers(0, 3)) + whole
+    at = draw(st.integers(0, len(whole)))
+    point = "." if at < len(whole) or draw(st.booleans()) else ""
+    exponent = power + len(whole) - at
+    tail = "" if exponent == 0 and draw(st.booleans()) else f"e{exponent}"
+    blank = draw(st.sampled_from(["", " ", "\t"]))
+    word = draw(SIGNS) + whole[:at] + point + whole[at:] + tail
+    return blank + (word.upper() if draw(st.booleans()) else word) + blank
+
+
+NUMBERS = (
+    spellings()
+    | st.builds("{}{}.{}e{}{}".format, SIGNS, DIGITS, DIGITS, SIGNS, DIGITS.filter(bool))
+    | st.builds("{}{}".format, SIGNS, DIGITS)
+    | TEXTS.filter(lambda word: "e" not in word.lower() or len(word) < 7)
+)
+
+
+@pytest.mark.parametrize("declared", ["integer", "decimal"])
+@given(words=st.lists(NUMBERS, min_size=2, max_size=12))
+def test_numbers_have_one_form_exactly_when_they_are_equal(declared, words):
+    check(text_forms, words, declared)
+
+
+SPELT = [
+    "7",
+    "7.0",
+    "07",
+    "+7",
+    " 7",
+    "70e-1",
+    "0.7E1",
+    "-7",
+    "70",
+    "7.5",
+    "7_0",
+    "x",
+    "",
+    "\u0667",
+]
+HUGE = ["9007199254740992", "9007199254740993", "9007199254740993.0", "1e40", "1" + "0" * 40]
+
+
+def as_text(words, _: str) -> list[bytes | None]:
+    """How ids were told apart before: by their text."""
+    return [word.encode() if value_of(word, "decimal") is not None else None for word in words]
+
+
+def as_float(words, _: str) -> list[bytes | None]:
+    known = [value_of(word, "decimal") for word in words]
+    return [None if value is None else repr(float(value)).encode() for value in known]
+
+
+def test_control_texts_would_split_a_person_and_floats_would_merge_two():
+    for words in (SPELT, HUGE):
+        check(text_forms, words, "decimal")
+        check(text_forms, words, "integer")
+    with pytest.raises(AssertionError):
+        check(as_text, SPELT, "decimal")
+    with pytest.raises(AssertionError):
+        check(as_float, HUGE, "decimal")
+
+
+@given(st.lists(st.integers(-(2**63), 2**64 - 1) | st.integers(-3, 300), max_size=8))
+def test_an_integer_is_the_same_in_every_type_that_holds_it(numbers):
+    exact = text_forms(list(map(str, numbers)), "integer")
+    assert exact == [str(number).encode() for number in numbers]
+    for kind in INTEGERS:
+        low, high = np.iinfo(kind.to_pandas_dtype()).min, np.iinfo(kind.to_pandas_dtype()).max
+        held = [n if low <= n <= high else None for n in numbers]
+        expected = [
+            form if number is not None else None for form, number in zip(exact, held, strict=True)
+        ]
+        for declared in ("integer", "decimal"):
+            assert forms(pa.array(held, kind), declared) == expected
+    wide = pa.array([Decimal(number) for number in numbers], pa.decimal128(24, 2))
+    assert forms(wide, "integer") == forms(wide, "decimal") == exact
+    wider = pa.array([Decimal(number) for number in numbers], pa.decimal256(40, 0))
+    assert forms(wider, "integer") == exact
+
+
+@given(st.lists(st.decimals(-999, 999, places=3), max_size=8))
+def test_a_decimal_is_the_same_in_every_type(numbers):
+    exact = text_forms(list(map(str, numbers)), "decimal")
+    assert forms(pa.array(numbers, pa.decimal128(9, 3)), "decimal") == exact
+    assert forms(pa.array(numbers, pa.decimal256(50, 7)), "decimal") == exact
+    assert forms(pa.array(list(map(float, numbers))), "decimal") == exact
+    whole = [
+        form if number == int(number) else None for form, number in zip(exact, numbers, strict=True)
+    ]
+    assert forms(pa.array(numbers, pa.decimal128(9, 3)), "integer") == whole
+
+
+@given(st.lists(st.floats() | st.integers(-(2**54), 2**54).map(float), max_size=8))
+def test_a_float_is_the_number_that_it_stands_for_and_beyond_2_to_the_53_nobody(numbers):
+    texts = [repr(n) if abs(n) <= 2**53 else "" for n in numbers]
+    for declared in ("integer", "decimal"):
+        assert forms(pa.array(numbers, pa.float64()), declared) == text_forms(texts, declared)
+
+
+@given(st.lists(st.integers(-(2**25), 2**25) | st.integers(2**24 - 2, 2**24 + 2), max_size=8))
+def test_a_narrow_float_beyond_its_integers_is_nobody(numbers):
+    held = np.array(numbers, np.float32)
+    texts = [str(int(n)) if abs(int(n)) <= 2**24 else "" for n in held]
+    assert forms(pa.array(held), "integer") == text_forms(texts, "integer")
+    small = held[np.abs(held) < 2**11].astype(np.float16)
+    assert forms(pa.array(small), "integer") == text_forms([str(int(n)) for n in small], "integer")
+
+
+@pytest.mark.parametrize("declared", ["integer", "decimal"])
+def test_numbers_of_any_length_and_size_are_told_exactly_and_soon(declared):
+    long = LONGEST_CELL - 9
+    words = [
+        "1e999999999",
+        "10e999999998",
+        "-1e999999999",
+        "1" + "0" * 999,
+        "1e999",
+        "9" * long,
+        "9" * long + ".0",
+        "9" * (long - 1) + "8",
+        "0" * long + "7",
+        "7",
+        "7e" + "0" * long,
+        "7." + "0" * long,
+        "7." + "0" * (long - 1) + "x",
+        "e" * long,
+        "9" * long + "e1x",
+        "." * long,
+    ]
+    begun = time.process_time()
+    found = text_forms(words, declared)
+    assert time.process_time() - begun < 2
+    classes = [[0, 1], [2], [3, 4], [5, 6], [7], [8, 9, 10, 11]]
+    assert [found.index(form) for form in found[:12]] == [
+        same[0] for at in range(12) for same in classes if at in same
+    ]
+    assert found[12:] == [None] * 4
+
+
+def test_an_exponent_of_ten_digits_is_nobody_and_so_is_a_text_beyond_the_cap():
+    assert text_forms(["1e1000000000", "0e1000000000", "1e0999999999"], "decimal") == [
+        None,
+        None,
+        b"1e999999999",
+    ]
+    for declared in ("integer", "decimal", "uuid", "text"):
+        assert text_forms(["7" * (LONGEST_CELL + 1)], declared) == [None]
+    assert text_forms(["7" * LONGEST_CELL], "text") == [b"7" * LONGEST_CELL]
+
+
+HEX = st.binary(min_size=16, max_size=16)
+
+
+def spelt_uuids(number: uuid.UUID) -> list[str]:
+    plain = [str(number), number.hex, f"{{{number}}}", number.urn, f"  {number}\t"]
+    return [*plain, *(word.upper() for word in plain if not word.startswith("urn"))]
+
+
+@given(HEX, HEX)
+def test_every_spelling_of_a_uuid_is_one_and_two_uuids_are_two(one, other):
+    words = spelt_uuids(uuid.UUID(bytes=one))
+    assert set(text_forms(words, "uuid")) == {one.hex().encode()}
+    for kind in (pa.uuid(), pa.binary(16)):
+        found = forms(pa.array([one, None, other], kind), "uuid")
+        assert found == [one.hex().encode(), None, other.hex().encode()]
+
+
+ALMOST = st.text("0123456789abcdefABCDEF-{}urn:id ", min_size=28, max_size=46)
+
+
+@given(ALMOST | HEX.map(bytes.hex).flatmap(lambda word: st.permutations(word).map("".join)))
+def test_what_python_does_not_take_for_a_uuid_is_none(word):
+    (form,) = text_forms([word], "uuid")
+    if form is not None:
+        assert uuid.UUID(word.strip()).hex.encode() == form
+
+
+def test_control_cut_or_lengthened_uuids_are_none():
+    word = str(uuid.UUID(int=5))
+    odd = [word[:-1], word + "0", word.replace("-", "", 1), "{" + word, word + "}", "g" + word[1:]]
+    assert text_forms(odd, "uuid") == [None] * 6
+
+
+@given(st.lists(st.binary(max_size=4) | st.sampled_from([b" a", b"a", b"a ", b"\xff"]), max_size=8))
+def test_texts_are_told_byte_by_byte_in_every_type(words):
+    assert forms(invalid_utf8(words), "text") == words
+    for kind in (pa.binary(), pa.large_binary(), pa.binary_view()):
+        assert forms(pa.array(words, kind), "text") == words
+    assert forms(pa.array([b"ab", b"ba"], pa.binary(2)), "text") == [b"ab", b"ba"]
+
+
+@given(
+    st.lists(st.none() | spellings(), max_size=9), st.sampled_from(["integer", "decimal", "text"])
+)
+def test_dictionaries_views_and_runs_hold_the_same_ids(declared, words):
+    plain = pa.array(words, pa.string())
+    expected = forms(plain, declared)
+    assert forms(plain.cast(pa.large_string()), declared) == expected
+    assert forms(pa.array(words, pa.string_view()), declared) == expected
+    assert forms(plain.dictionary_encode(), declared) == expected
+    backwards = pa.array(range(len(words))[::-1], pa.int16())
+    turned = pa.DictionaryArray.from_arrays(backwards, plain.take(backwards))
+    assert forms(turned, declared) == expected
+    runs = pa.RunEndEncodedArray.from_arrays(
+        pa.array([2 * (k + 1) for k in range(len(words))], pa.int32()), plain
+    )
+    assert forms(runs, declared) == [form for form in expected for _ in range(2)]
+    assert forms(runs[1:], declared) == [form for form in expected for _ in range(2)][1:]
+
+
+@given(
+    st.integers(1, 6).flatmap(arrow_columns),
+    st.sampled_from(["integer", "decimal", "uuid", "text"]),
+    st.sampled_from([(), ("",), ("", "NA", "-999"), ("0", "true")]),
+)
+def test_an_id_depends_on_its_cell_alone(column, declared, missing):
+    try:
+        refuse_unfit("id", unwrapped(column.type), declared, {})
+    except SourceError:
+        return
+    whole = forms(column, declared, missing)
+    assert whole == [forms(column[at : at + 1], declared, missing)[0] for at in range(len(column))]
+
+
+def test_what_is_declared_missing_is_nobody():
+    words = ["NA", "-999", "-999.0", " -9.99e2", "7", ""]
+    assert forms(pa.array(words), "integer", ("NA", "-999", "")) == [None] * 4 + [b"7", None]
+    assert forms(pa.array(words), "text", ("NA", "-999", "")) == [None] * 4 + [b"7", None]
+    assert forms(pa.array([-999, 7]), "integer", ("-999",)) == [None, b"7"]
+    assert forms(pa.array([-999.0, 7.0]), "decimal", ("-999",)) == [None, b"7"]
+
+
+KEY = bytes(range(32))
+LONG = st.integers(28, 36).flatmap(lambda n: st.sampled_from([b"x" * n, b"x" * (n - 1) + b"y"]))
+WORDS = st.binary(max_size=4) | st.binary(min_size=30, max_size=70) | LONG
+PADDED = [
+    b"",
+    b"\0",
+    b"a",
+    b"a\0",
+    b"a\0\0",
+    *(b"a" * n for n in (30, 31, 32, 33)),
+    b"a" * 31 + b" ",
+]
+
+
+@given(st.lists(WORDS, max_size=12), st.integers(0, 3))
+def test_records_are_equal_exactly_when_ids_are(words, cut):
+    words = [*PADDED, *words]
+    found = records(pa.array(words, pa.large_binary()), KEY)
+    assert found.dtype.itemsize == WIDTH
+    content = [record.tobytes() for record in found]
+    assert len(set(content)) == len(set(words))
+    assert len(set(zip(content, words, strict=True))) == len(set(words))
+    part = records(pa.array(words, pa.large_binary())[cut:], KEY)
+    assert [record.tobytes() for record in part] == content[cut:]
+
+
+def test_control_padding_alone_would_merge_ids():
+    assert len({word.ljust(WIDTH, b"\0")[:WIDTH] for word in PADDED}) < len(PADDED)
+
+
+def test_records_hide_ids_and_no_two_keys_give_the_same():
+    ids = pa.array([b"Ada S3CRET", b"x" * 40], pa.large_binary())
+    first, second = records(ids, KEY), records(ids, KEY[::-1])
+    assert b"S3CRET" not in first.tobytes()
+    assert not set(first.tolist()) & set(second.tolist())
+    assert len(records(ids[:0], KEY)) == 0
+
+
+REFUSED = [
+    (pa.int64(), "text", 'declare type = "integer"'),
+    (pa.float64(), "uuid", 'declare type = "integer"'),
+    (pa.bool_(), "integer", "cast the column to text"),
+    (pa.bool_(), "text", "cast the column to text"),
+    (pa.date32(), "text", "cast the column to text"),
+    (pa.timestamp("us"), "integer", "cast the column to text"),
+    (pa.duration("s"), "decimal", "cast the column to text"),
+    (pa.binary(), "uuid", "cast the column to text"),
+    (pa.binary(15), "uuid", "cast the column to text"),
+    (pa.binary(), "integer", "cast the column to text"),
+    (pa.list_(pa.int64()), "text", "cast the column to text"),
+]
+
+
+@pytest.mark.parametrize(("kind", "declared", "words"), REFUSED, ids=str)
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_type_that_holds_no_such_ids_is_refused_before_any_cell_is_read(
+    kind, declared, words, wrapped
+):
+    """Of a stream that fails at its first batch."""
+
+    def broken():
+        raise ValueError("read")
+        yield
+
+    held = pa.dictionary(pa.int32(), kind) if wrapped else kind
+    fields = pa.schema([("a", pa.float64()), ("id", held)])
+    schema = schema_of("a", unit={"column": "id", "type": declared, "max_rows": 1})
+    with pytest.raises(SourceError) as told:
+        open_rows(pa.RecordBatchReader.from_batches(fields, broken()), schema)
+    assert str(told.value) == (
+        f"The id column 'id' is of the type {kind}, which holds no ids of the declared type "
+        f"{declared!r}: {words}."
+    )
+
+
+def test_an_id_without_a_declared_type_is_refused():
+    schema = schema_of("a", unit={"column": "id", "max_rows": 1})
+    with pytest.raises(SourceError, match=r"add type = .* under \[unit\]"):
+        open_rows(pa.table({"a": [1.0], "id": ["x"]}), schema)
+
+
+def test_a_column_of_which_the_source_says_that_ids_are_not_told_apart_is_refused():
+    unfit = {"id": "its collation calls different texts equal"}
+    with pytest.raises(SourceError, match="'id' can't tell persons apart: its collation"):
+        refuse_unfit("id", pa.string(), "text", unfit)
+    refuse_unfit("other", pa.string(), "text", unfit)
