@@ -166,7 +166,7 @@ _READ = {
     **dict.fromkeys((*_NUMBERS, "bool"), "{0}"),
     **dict.fromkeys(("text", "varchar", "bytea"), _capped("{0}")),
     **dict.fromkeys(("bpchar", "name"), _capped("CAST({0} AS pg_catalog.text)")),
-    "numeric": _capped("CAST(pg_catalog.trim_scale({0}) AS pg_catalog.text)"),
+    "numeric": "CAST(pg_catalog.trim_scale({0}) AS pg_catalog.text)",  # some 147,000 bytes at most
     "uuid": "CAST({0} AS pg_catalog.text)",
     # A cast of an enumeration may be its owner's.
     "enum": "CASE WHEN {0} IS NOT NULL THEN pg_catalog.format('%s', {0}) END",

@@ -139,9 +139,11 @@ def _kind(declared: str) -> Kind:
 
 def _numbers(cells: Cells) -> pa.Array:
     """Floats as they are, texts by the grammar of all doors."""
-    parsed = iter(numbers_of(_texts([cell for cell in cells if type(cell) is bytes]), ()).tolist())
-    read = (next(parsed) if type(cell) is bytes else cell for cell in cells)
-    return pa.array(list(read), pa.float64())
+    words = [cell for cell in cells if type(cell) is bytes]
+    if words:  # else the next line would change nothing
+        parsed = iter(numbers_of(_texts(words), ()).tolist())
+        cells = [next(parsed) if type(cell) is bytes else cell for cell in cells]
+    return pa.array(cells, pa.float64())
 
 
 def _texts(cells: Cells) -> pa.Array:
