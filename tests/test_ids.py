@@ -258,7 +258,7 @@ def test_texts_are_told_byte_by_byte_in_every_type(words):
 @given(
     st.lists(st.none() | spellings(), max_size=9), st.sampled_from(["integer", "decimal", "text"])
 )
-def test_dictionaries_views_and_runs_hold_the_same_ids(declared, words):
+def test_dictionaries_views_and_runs_hold_the_same_ids(words, declared):
     plain = pa.array(words, pa.string())
     expected = forms(plain, declared)
     assert forms(plain.cast(pa.large_string()), declared) == expected
