@@ -28,6 +28,7 @@ schema.write_text(
     """\
 [unit]
 column = "patient"
+type = "integer"       # what equal ids are
 max_rows = 4           # four visits of each count
 
 [columns.age]

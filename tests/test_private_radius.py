@@ -150,7 +150,7 @@ def test_the_moment_gets_the_noise_of_the_rest_of_the_budget(name, neighbors):
 @pytest.mark.parametrize(("neighbors", "sides"), [("add-remove", 1), ("replace-one", 2)])
 @each_kind
 def test_noise_of_the_counts_costs_the_stated_share(name, neighbors, sides):
-    unit = {"unit": {"column": "id", "max_rows": 3}}
+    unit = {"unit": {"column": "id", "type": "text", "max_rows": 3}}
     schema = Schema.parse(Schema.from_bounds(-100, 100, NAMES).model_dump() | unit)
     people = pa.table({name: [0.0] for name in (*NAMES, "id")})
     lattice = open_rows(people, schema).lattice()

@@ -98,7 +98,7 @@ def test_persons_are_counted_where_they_are_the_unit() -> None:
     table = pa.table({"x": [0.0, 1.0, 0.5, 0.2, 0.9], "who": ["a", "a", "a", "b", "b"]})
     schema = Schema.parse({
         "columns": {"x": {"kind": "numeric", "lower": 0, "upper": 1}},
-        "unit": {"column": "who", "max_rows": 2},
+        "unit": {"column": "who", "type": "text", "max_rows": 2},
     })  # fmt: skip
     made = dpcov.release(table, schema=schema, epsilon=HUGE, neighbors="replace-one")
     assert (made.unit_count, made.row_count) == (2, None)

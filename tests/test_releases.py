@@ -50,7 +50,7 @@ def schemas(draw: st.DrawFn) -> Schema:
         "radius": draw(st.none() | st.floats(0.1, 10)),
     }
     if draw(st.booleans()):
-        fields["unit"] = {"column": "person", "max_rows": draw(st.integers(1, 5))}
+        fields["unit"] = {"column": "person", "type": "text", "max_rows": draw(st.integers(1, 5))}
     return Schema.parse(fields)
 
 
