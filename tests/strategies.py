@@ -1,5 +1,6 @@
 """Hypothesis strategies and small builders that several test files share."""
 
+import math
 from decimal import Decimal
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from dpcov.encoder import Encoder
 from dpcov.linear_map import LinearMap
 from dpcov.moment import UNITS_PER_RADIUS, Lattice, SecondMoment
-from dpcov.schema import Schema, level_text
+from dpcov.schema import RESOLUTION, Schema, level_text
 from dpcov.sources import open_rows
 from dpcov.sources.array import ArraySource
 
@@ -160,7 +161,9 @@ def arrow_columns(size: int) -> st.SearchStrategy[pa.Array]:
 _BOUNDS = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([0.0, 1.0, 10.0])
 _NUMERIC = st.builds(
     lambda pair, missing: numeric(min(pair), max(pair), missing=missing),
-    st.tuples(_BOUNDS, _BOUNDS).filter(lambda p: max(p) / 2 - min(p) / 2 > 0),
+    st.tuples(_BOUNDS, _BOUNDS).filter(
+        lambda p: 0 < math.ulp(max(map(abs, p))) <= (max(p) / 2 - min(p) / 2) * RESOLUTION
+    ),
     st.sampled_from(["midpoint", "level"]),
 )
 _LEVELS = (
