@@ -232,7 +232,7 @@ def test_gaps_stay_gaps_with_what_is_known_beside_them(tmp_path) -> None:
     assert 'kind = "categorical"\n# levels = []\n' in text
     assert 'kind = "numeric"\nlower = 0.5\n# upper =\n' in text
     assert 'kind = "numeric"\n# lower =\n# upper =\n' in text
-    assert '[unit]\ncolumn = "patient"\nmax_rows = 3\n' in text
+    assert '[unit]\ncolumn = "patient"\n# type = "integer"\nmax_rows = 3\n' in text
 
 
 @pytest.mark.parametrize("value", [0.1, 1e300, -5.0, 1e15 + 1, 5e-324])

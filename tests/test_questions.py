@@ -135,15 +135,17 @@ def test_levels_are_numbers_only_where_all_are_spelt_so(typed, levels) -> None:
 
 
 def test_the_person_is_protected_where_a_column_tells_persons_apart() -> None:
-    found = interview("i", "0", "many", "2", "f", "d", "y")
-    assert found.unit == PersonUnit(column="age", max_rows=2)
+    found = interview("i", "0", "many", "2", "name", "uuid", "f", "d", "y")
+    assert found.unit == PersonUnit(column="age", type="uuid", max_rows=2)
     assert found.columns["age"] == {"kind": "ignored"}
     assert Schema.parse(found.document(FileOptions(header=False))).privacy_unit.max_rows == 2
 
 
 def test_another_id_replaces_the_first_and_an_id_can_be_taken_back() -> None:
-    assert interview("i", "2", "i", "3", "f", "d", "y").unit == PersonUnit(column="sex", max_rows=3)
-    assert interview("i", "2", "b", "f", "d", "y").unit is None
+    found = interview("i", "2", "text", "i", "3", "integer", "f", "d", "y")
+    assert found.unit == PersonUnit(column="sex", type="integer", max_rows=3)
+    assert interview("i", "2", "text", "b", "f", "d", "y").unit is None
+    assert interview("i", "2", "back", "f", "d", "y").unit is None
 
 
 def test_what_is_no_schema_goes_back_instead_of_being_written() -> None:

@@ -50,6 +50,7 @@ _ROLES = (
     "",
     "# [unit]              # protect persons instead of rows",
     '# column = "person_id"',
+    '# type = "integer"    # or decimal, uuid, text: what makes two ids the same',
     "# max_rows = 1",
     "",
     "# [weight]            # survey weights, and the largest that can occur",
@@ -86,13 +87,16 @@ def draft(types: Mapping[str, Kind], options: FileOptions, stated: Stated | None
     """TOML text of a schema, from names and types and what is stated; gaps are for a person."""
     known = Stated() if stated is None else stated
     columns = {name: known.columns.get(name, _of(kind)) for name, kind in types.items()}
-    complete = not any(map(gaps, columns.values()))
+    typed = known.unit is None or known.unit.type is not None
+    complete = typed and not any(map(gaps, columns.values()))
     lines = [*(_COMPLETE if complete else _INCOMPLETE)]
     lines += _KINDS if any("kind" in gaps(given) for given in columns.values()) else ()
     lines += _NAMES if "unknown" in types.values() and options.header else ()
     lines.append(f"missing = {_toml(list(known.missing))}")
     if known.unit is not None:
         lines += ["", "[unit]", f"column = {_toml(known.unit.column)}"]
+        kind = known.unit.type
+        lines += ['# type = "integer"' if kind is None else f"type = {_toml(kind)}"]
         lines += [f"max_rows = {known.unit.max_rows}"]
     elif not complete:
         lines += _ROLES

@@ -50,6 +50,7 @@ TYPES = {
     "ignored": "another type",
     "unknown": "not told by a text file",
 }
+ID_TYPES = ("integer", "decimal", "uuid", "text")
 LATER = "back or quit, in full"
 
 
@@ -93,6 +94,8 @@ class Interview:
         self.missing = stated.missing
         self.unit = stated.unit
         self.answers = {name: given for name, given in stated.columns.items() if not gaps(given)}
+        if self.unit is not None and self.unit.type is None:
+            self.answers.pop(self.unit.column, None)  # metadata don't tell what an id is
 
     def run(self) -> Stated:
         """Ask about every column; raises `Quit`."""
@@ -216,9 +219,16 @@ class Interview:
             if text.isascii() and text.isdigit() and 1 <= int(text) <= 2**20:
                 break
             self.say("Please a whole number from 1 to 1048576.")
+        found = self._text(f"What is an id: {', '.join(ID_TYPES)}?")
+        while found is not None and found not in ID_TYPES:
+            found = self._text(f"Please one of: {', '.join(ID_TYPES)}.")
+        if found is None:
+            return False
         if self.unit is not None and self.unit.column != name:
             self.say(f"{printable(self.unit.column)} is no longer the id, and left out.")
-        self.unit = PersonUnit(column=name, max_rows=int(text))
+        self.unit = PersonUnit.model_validate(
+            {"column": name, "type": found, "max_rows": int(text)}
+        )
         self.answers[name] = {"kind": "ignored"}
         return True
 
