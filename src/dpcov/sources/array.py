@@ -32,9 +32,11 @@ class ArraySource:
         if array.dtype.kind not in "biuf":
             raise SourceError(f"An array must hold real numbers, not {array.dtype}.")
         self.names = _named(declared, array.shape[1])
-        self.types = dict.fromkeys(self.names, pa.float64())
         if isinstance(data, np.ma.MaskedArray):  # masked means missing
             array = np.ma.filled(data.astype(np.float64), np.nan)
+        kept = array.dtype.kind in "iuf" and array.dtype.itemsize <= 8  # as exact as it came
+        self._kind = array.dtype.newbyteorder("=") if kept else np.dtype(np.float64)
+        self.types = dict.fromkeys(self.names, pa.from_numpy_dtype(self._kind))
         self._array = array
 
     def kinds(self) -> dict[str, Kind]:
@@ -45,7 +47,7 @@ class ArraySource:
         size = batch_rows(len(at))
         for start in range(0, len(self._array), size):
             part = self._array[start : start + size]
-            arrays = [pa.array(np.ascontiguousarray(part[:, j], np.float64)) for j in at]
+            arrays = [pa.array(np.ascontiguousarray(part[:, j], self._kind)) for j in at]
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
 
