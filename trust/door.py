@@ -14,7 +14,6 @@ from typing import Any
 from door_roles import ROLES, Image, Role, Unit, columns_of, image, is_row, total
 from doors import Door, Doors, doors
 from figure import Figure
-from identity import identity
 
 REPEATS = 3  # of each clean cell in a company of rows
 ATTACK = "unit alone against company"
@@ -85,7 +84,7 @@ def _different(
     known: set[Any] = set()
 
     def new(unit: Unit) -> bool:
-        who = identity(door.stored(column, unit.cell), id_type)
+        who = door.who(column, unit.cell, id_type)
         if who is None:
             return True
         fresh = who not in known

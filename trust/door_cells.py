@@ -5,6 +5,7 @@ A column of clean cells is where a fast path would run; an odd cell is what woul
 
 from __future__ import annotations
 
+import math
 import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 HUGE = 70_000  # letters: more than a cell may have
-FAR = 2**62  # seconds: no calendar reaches so far
+FAR = 2**62  # milliseconds: no calendar reaches so far
 
 
 @dataclass(frozen=True)
@@ -27,10 +28,15 @@ class Row:
 
 @dataclass(frozen=True)
 class Cells:
-    """Cells that one type of column can hold: `clean` ones by their kind, and `odd` ones."""
+    """Cells that one type of column can hold: `clean` ones by their kind, and `odd` ones.
+
+    Beyond `sure` a number of the type stands for several. Of bytes none is `missing`.
+    """
 
     clean: dict[str, list[Any]]
     odd: list[Any] = field(default_factory=list)
+    sure: float = math.inf
+    missing: tuple[str, ...] = ("", "NA", "-999")
 
 
 UUIDS = [str(uuid.UUID(int=number)) for number in (7, 2**64 + 7, 2**127 + 1)]
@@ -70,11 +76,16 @@ FLOATS = Cells(
         *(None, float("nan"), float("inf"), float("-inf"), -0.0, -999.0),
         *(1.7e308, -1.7e308, 5e-324, 2.0**53, 2.0**53 + 2, 1e6),
     ],
+    2.0**53,
 )
 SINGLES = Cells(
-    FLOATS.clean, [None, float("nan"), float("inf"), float("-inf"), -0.0, 3.4e38, 1e-45, 2.0**53]
+    FLOATS.clean,
+    [None, float("nan"), float("inf"), float("-inf"), -0.0, 3.4e38, 1e-45, 2.0**53],
+    2.0**24,
 )
-HALVES = Cells(FLOATS.clean, [None, float("nan"), float("inf"), float("-inf"), 65504.0, 6e-8])
+HALVES = Cells(
+    FLOATS.clean, [None, float("nan"), float("inf"), float("-inf"), 65504.0, 6e-8], 2.0**24
+)
 TRUTHS = Cells({"truths": [True, False], "one truth": [True]}, [None])
 NOTHING = Cells({"nulls": [None]}, [])
 
@@ -89,9 +100,9 @@ def integers(bits: int, signed: bool = True, null: bool = True) -> Cells:
 
 def decimals(precision: int, scale: int) -> Cells:
     """Decimal numbers of a type."""
-    most = Decimal(10**precision - 1).scaleb(-scale)
+    most = Decimal("9" * (precision - scale) + "." + "9" * scale)
     clean = {"decimals": [Decimal("1.5"), Decimal("0.25"), Decimal("-2.75")]}
-    return Cells(clean, [None, most, -most, Decimal(0), Decimal(7), Decimal("-999")])
+    return Cells(clean, [None, most, most.copy_negate(), Decimal(0), Decimal(7), Decimal("-999")])
 
 
 NUMERIC = Cells(
@@ -104,7 +115,7 @@ NUMERIC = Cells(
 )
 LEVELS = Cells({"words": ["x", "y"], "one word": ["x"]}, [None, "Zürich", "1", "2.5", "other"])
 IDS = Cells({"uuids": UUIDS[:2]}, [None, UUIDS[2]])
-BYTES = Cells({"bytes": [b"x", b"y"]}, [None, b"", b"\xff", b"y" * HUGE])
+BYTES = Cells({"bytes": [b"x", b"y"]}, [None, b"", b"\xff", b"y" * HUGE], missing=())
 SIXTEEN = Cells({"uuids": [uuid.UUID(u).bytes for u in UUIDS[:2]]}, [None, bytes(16)])
 DATES = Cells({"dates": [0, 86400 * 365]}, [None, FAR, -FAR])
 _OBJECTS = {

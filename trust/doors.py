@@ -33,6 +33,7 @@ from door_cells import Cells, Row
 from door_spark import spark_session
 from dpcov.sources.sql import DatabaseTable
 from dpcov.sources.training import training_table
+from identity import identity
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import postgres_server
@@ -58,6 +59,13 @@ class Door:
     costly: bool = False
     stored: Callable[[str, Any], Any] = lambda kind, cell: cell
 
+    def who(self, kind: str, cell: Any, declared: str) -> Any:
+        """Whose id a cell is; None for nobody's."""
+        held = self.types[kind]
+        cell = self.stored(kind, cell)
+        unsure = isinstance(cell, float) and abs(cell) > held.sure
+        return None if unsure else identity(cell, declared, held.missing)
+
 
 def _rows(columns: Columns) -> Iterator[tuple[Any, ...]]:
     return zip(*(cells for _, cells in columns.values()), strict=True)
@@ -81,7 +89,7 @@ class Texts:
     def _cell(self, cell: Any) -> bytes:
         if cell is None:
             return b""
-        content = cell if isinstance(cell, bytes) else str(cell).encode(self.encoding)
+        content = cell if isinstance(cell, bytes) else str(cell).encode(self.encoding, "replace")
         special = (self._separator, b'"', b"\n", b"\r")
         if self._quoted or any(sign in content for sign in special):
             return b'"' + content.replace(b'"', b'""') + b'"'
@@ -122,7 +130,7 @@ ARROW = {
     "null": (pa.null(), held.NOTHING),
     "binary": (pa.binary(), held.BYTES),
     "16 bytes": (pa.binary(16), held.SIXTEEN),
-    "timestamp": (pa.timestamp("s"), held.DATES),
+    "timestamp": (pa.timestamp("ms"), held.DATES),
 }
 NOT_IN_PARQUET = ("string_view", "runs of strings", "decimal256")
 
@@ -314,7 +322,7 @@ SQLITE = {
     "BOOLEAN": held.DYNAMIC,
     "DATE": held.DYNAMIC,
     "": held.DYNAMIC,
-    "BLOB": held.DYNAMIC,
+    "BLOB": Cells(held.DYNAMIC.clean, held.DYNAMIC.odd, missing=()),
 }
 
 
@@ -325,7 +333,23 @@ def stored_in_sqlite(kind: str, cell: Any) -> Any:
     db.execute("INSERT INTO t VALUES (?)", (cell,))
     ((found, storage),) = db.execute("SELECT x, typeof(x) FROM t").fetchall()
     db.close()
-    return None if storage == "blob" and kind != "BLOB" else found
+    if kind == "BLOB" or storage == "blob":
+        return found if kind == storage.upper() else None
+    if kind == "REAL":  # its cells are read as numbers
+        found = {"true": 1.0, "false": 0.0}.get(str(found).strip().lower(), found)
+        return None if storage == "real" and abs(found) > held.FLOATS.sure else found
+    return found
+
+
+def stored_in_latin(_: str, cell: Any) -> Any:
+    """What a file in LATIN1 holds."""
+    encoded = cell.encode("latin-1", "replace") if isinstance(cell, str) else cell
+    return encoded.decode("latin-1") if isinstance(encoded, bytes) else cell
+
+
+def stored_in_postgres(kind: str, cell: Any) -> Any:
+    """Blanks that fill up a text are no part of it."""
+    return cell.rstrip(" ") if kind.startswith("char(") and isinstance(cell, str) else cell
 
 
 def _sqlite(folder: Path) -> Callable[[Sequence[Columns]], list[Any]]:
@@ -368,7 +392,9 @@ def _postgres_literal(cell: Any) -> str:
     return f"'\\x{cell.hex()}'" if isinstance(cell, bytes) else _literal(cell)
 
 
-def _postgres(link: str) -> Callable[[Sequence[Columns]], list[Any]]:
+def _postgres(
+    link: str, stored: Callable[[str, Any], Any] = lambda _, cell: cell
+) -> Callable[[Sequence[Columns]], list[Any]]:
     from adbc_driver_postgresql import dbapi
 
     number = itertools.count()
@@ -377,7 +403,9 @@ def _postgres(link: str) -> Callable[[Sequence[Columns]], list[Any]]:
         names = [f"t{next(number)}" for _ in tables]
         with dbapi.connect(link) as connection, connection.cursor() as cursor:
             for name, columns in zip(names, tables, strict=True):
-                for statement in _inserted(name, columns, _postgres_literal):
+                for statement in _inserted(
+                    name, columns, lambda cell: _postgres_literal(stored("", cell))
+                ):
                     cursor.execute(statement)
             connection.commit()
         return [DatabaseTable(link, name) for name in names]
@@ -456,8 +484,22 @@ def _add_postgres(all_doors: Doors, link: str) -> None:
     )
     latin = link.rsplit("/", 1)[0] + "/latin"
     found = [
-        Door("PostgreSQL", POSTGRES, "bigint", _postgres(link), costly=True),
-        Door("PostgreSQL in LATIN1", LATIN, "bigint", _postgres(latin), costly=True),
+        Door(
+            "PostgreSQL",
+            POSTGRES,
+            "bigint",
+            _postgres(link),
+            costly=True,
+            stored=stored_in_postgres,
+        ),
+        Door(
+            "PostgreSQL in LATIN1",
+            LATIN,
+            "bigint",
+            _postgres(latin, stored_in_latin),
+            costly=True,
+            stored=stored_in_latin,
+        ),
     ]
     found[1].types.update(dict.fromkeys(["bigint"], held.integers(64)))
     all_doors.found |= {door.name: door for door in found}
@@ -497,7 +539,14 @@ def _local(folder: Path) -> list[Door]:
         Door("CSV", plain, "text", _each(Texts(folder, ".csv"))),
         Door("CSV, all quoted", plain, "text", _each(texts["quoted"])),
         Door("CSV, records = lines", lines, "text", _each(Texts(folder, ".lines.csv")), one),
-        Door("CSV in LATIN1", {"text": in_latin}, "text", _each(latin), {"encoding": "latin-1"}),
+        Door(
+            "CSV in LATIN1",
+            {"text": in_latin},
+            "text",
+            _each(latin),
+            {"encoding": "latin-1"},
+            stored=stored_in_latin,
+        ),
         Door(
             "CSV, decimal comma",
             {"text": comma},

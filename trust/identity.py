@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import uuid
 from decimal import Decimal
@@ -23,7 +24,7 @@ def number(cell: Any) -> tuple[Any, ...] | None:
     if isinstance(cell, bool):
         return None
     if isinstance(cell, float):
-        if not abs(cell) <= 2.0**53:
+        if not math.isfinite(cell):
             return None
         cell = Decimal(repr(cell))
     if isinstance(cell, str):
@@ -50,17 +51,22 @@ def _lowest(sign: int, digits: str, exponent: int) -> tuple[Any, ...]:
 
 
 def text(cell: Any) -> str:
-    """A cell as a text."""
+    """A cell as a text; a whole float as an integer is."""
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
     return cell.decode(errors="replace") if isinstance(cell, bytes) else str(cell)
 
 
-def identity(cell: Any, declared: str, missing: tuple[str, ...] = ("", "NA", "-999")) -> Any:
-    """What a cell stands for as an id of the declared type; None for nobody."""
+def identity(cell: Any, declared: str, missing: tuple[str, ...]) -> Any:
+    """What a cell stands for as an id of the declared type; None for nobody.
+
+    Of the type "text" cells that are the same number are taken for one here, which only leaves out
+    tables; "bytes" tells all texts apart, as the library must.
+    """
     found = number(cell)
     words = text(cell).strip(_BLANKS)
-    absent = (
-        cell is None or words in (*missing, "nan", "NaN", "NaT", "<NA>") or len(words) > LONGEST
-    )
+    null = cell is None or (not isinstance(cell, str) and words in ("nan", "NaN", "NaT", "<NA>"))
+    absent = null or words in missing or len(_bytes(cell)) > LONGEST
     if absent or (found is not None and found in map(number, missing)):
         return None
     if declared == "decimal":
@@ -69,13 +75,24 @@ def identity(cell: Any, declared: str, missing: tuple[str, ...] = ("", "NA", "-9
         return found if found is not None and found[2] >= 0 else None
     if declared == "uuid":
         return _uuid(cell, words)
-    return found or words
+    if declared == "text":
+        return found or words
+    return _bytes(cell)
+
+
+def _bytes(cell: Any) -> bytes:
+    return cell if isinstance(cell, bytes) else str(cell).encode(errors="replace")
 
 
 def _uuid(cell: Any, words: str) -> Any:
+    """By all spellings that there are of the UUID that Python, which is lenient, reads."""
     if isinstance(cell, bytes) and len(cell) == 16:
         return uuid.UUID(bytes=cell)
     try:
-        return uuid.UUID(words)
+        found = uuid.UUID(words.lower())
     except ValueError:
         return None
+    forms = (str(found), found.hex)
+    spellings = {f"{urn}{form}" for urn in ("", "urn:uuid:") for form in forms}
+    spellings |= {f"{urn}{{{form}}}" for urn in ("", "urn:uuid:") for form in forms}
+    return found if words.lower() in spellings else None
