@@ -60,7 +60,7 @@ def noticed(monkeypatch, mechanism, rows, rho=2.0):
     monkeypatch.setattr(heavy_tailed, "release_mapped", mapped)
     monkeypatch.setattr(heavy_tailed.gaussian, "calibration", calibration)
     mechanism(rows, budget=ZCDP(rho), neighbors=SWAP, entropy=Entropy.seeded(1))
-    return looks, last
+    return looks, last[-2:]  # laws of theory are built before as well
 
 
 # Shares.

@@ -327,7 +327,7 @@ def test_options_and_budgets_that_make_no_sense_are_refused(wrong):
 @pytest.mark.parametrize("share", ["look_share", "count_share", "scale_share"])
 def test_a_share_too_small_for_64_bits_is_refused_before_anything_is_read(share):
     lattice = open_rows(np.zeros((1, D)), Schema.from_bounds(0, 1, NAMES)).lattice()
-    fields = {share: 1e-40} if share != "look_share" else {"looks": 10**40}
+    fields = {share: 1e-40}
     with pytest.raises(MechanismError, match="budget"):
         Preconditioned(**fields).calibrate(lattice, ZCDP(1.0), Neighbors.ADD_REMOVE)
 

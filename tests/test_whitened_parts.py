@@ -10,7 +10,7 @@ from dpcov.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError, SourceError
 from dpcov.linear_map import FINE_UNITS
-from dpcov.mechanisms import Whitened, whitened
+from dpcov.mechanisms import Whitened, gaussian, whitened
 from dpcov.mechanisms.primitives import stable_rows
 from dpcov.mechanisms.primitives.sampled_covariance import SampledCovariance
 from dpcov.mechanisms.primitives.stable_rows import StableRows
@@ -41,7 +41,7 @@ def test_what_the_test_and_the_count_leave_is_split_between_map_and_release(
     monkeypatch, neighbors, share
 ):
     asked, last = [], []
-    calibrated = whitened.gaussian.calibration
+    calibrated = gaussian.calibration
 
     def largest(epsilon, delta):
         asked.append((epsilon, delta))
@@ -52,7 +52,7 @@ def test_what_the_test_and_the_count_leave_is_split_between_map_and_release(
         return calibrated(lattice, guarantee, *arguments)
 
     monkeypatch.setattr(whitened, "_largest_rho", largest)
-    monkeypatch.setattr(whitened.gaussian, "calibration", calibration)
+    monkeypatch.setattr(gaussian, "calibration", calibration)
     mechanism = Whitened(map_share=share, radius_share=0.25, test_share=0.25, count_share=0.125)
     laws = mechanism.calibrate(LATTICE, ApproxDP(4.0, 1e-5), neighbors)
     left = Fraction(5, 2) if neighbors is ADD else Fraction(3)

@@ -13,7 +13,7 @@ from dpcov.denoise import METHODS, Method, denoise
 from dpcov.entropy import Entropy, simulation_generator
 from dpcov.errors import LedgerError, ReleaseError, SchemaError
 from dpcov.ledger import Ledger
-from dpcov.mechanisms import Mechanism, mechanism_named
+from dpcov.mechanisms import Mechanism, calibrated, mechanism_named
 from dpcov.partial import PartialMoment
 from dpcov.planning import GOALS, Goal, choose
 from dpcov.privacy import Budget, Guarantee, Neighbors, budget_from, neighbors_named
@@ -48,10 +48,12 @@ class Request:
         asked: Any = {"budget": self.budget, "neighbors": self.guarantee.neighbors}
         with closing(self.rows) as rows:
             made = self.mechanism(rows, **asked, entropy=entropy)
-        told = {**made.provenance, "door": str(getattr(self.rows, "door", ""))}
+        told = {"door": self.rows.door}
         if self.where:
             told["rows"] = f"rows where {' and '.join(self.where)}"
-        made = replace(made, provenance=told)
+        if self.rows.caveat:
+            told["not_protected"] = self.rows.caveat
+        made = replace(made, provenance={**made.provenance, **told})
         return denoise(made, self.method, generator=simulation_generator(self.seed))
 
     def book(
@@ -135,7 +137,7 @@ def prepare(
     else:
         chosen, reason = mechanism_named(mechanism, **mechanism_fields), "asked for"
     rows.require_answerable(chosen)
-    guarantee = chosen.calibrate(rows.lattice(), budget, relation).guarantee
+    guarantee = calibrated(chosen, rows.lattice(), budget, relation).guarantee
     if chosen.passes > 1:
         rows.require_rereadable()
     return Request(rows, chosen, reason, budget, guarantee, denoise, seed, rows.where)

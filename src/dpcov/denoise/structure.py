@@ -211,7 +211,7 @@ def _scales(release: Release) -> tuple[Vector, Vector, float] | None:
     lattice, d, p = release.lattice, release.lattice.dimension, release.lattice.features
     if release.linear_map is None:
         one = math.floor(UNITS_PER_RADIUS / lattice.radius)  # of an indicator, in lattice units
-        whole = d > p and lattice.radius >= release.schema.largest_norm
+        whole = d > p and one > 0 and lattice.radius >= release.schema.largest_norm
         return np.ones(d), np.zeros(d), lattice.intercept_units / one if whole else 0.0
     units = np.diag(release.linear_map)
     if np.any(release.linear_map != np.diag(units)) or not np.all(units > 0) or d == p:

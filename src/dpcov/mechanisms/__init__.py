@@ -108,6 +108,8 @@ REFUTED = {
     "`python -m dpcov.demonstrations.wishart` shows it. Choose matrix-laplace.",
 }
 
+LARGEST_OPTION = 2**53  # of integers: beyond, float64 and 64-bit integers differ
+
 
 def mechanism_named(name: str, **fields: Any) -> Mechanism:
     """The registered mechanism `name` with these public fields."""
@@ -118,6 +120,8 @@ def mechanism_named(name: str, **fields: Any) -> Mechanism:
             f"There is no mechanism {name!r}. Choose one of: {', '.join(MECHANISMS)}, auto."
         )
     options = options_of(name)
+    if any(isinstance(value, int) and abs(value) > LARGEST_OPTION for value in fields.values()):
+        raise MechanismError(f"An option of the mechanism {name!r} is beyond 2^53.")
     for field in fields.keys() - options.keys():
         raise MechanismError(
             f"The mechanism {name!r} has no option {field!r}. It has: {', '.join(options)}."
@@ -128,6 +132,19 @@ def mechanism_named(name: str, **fields: Any) -> Mechanism:
         stated = ", ".join(f"{field}={value!r}" for field, value in fields.items())
         raise MechanismError(
             f"An option of the mechanism {name!r} is of the wrong type: {stated}."
+        ) from None
+
+
+def calibrated(
+    mechanism: Mechanism, lattice: Lattice, budget: Budget, neighbors: Neighbors
+) -> Calibrated:
+    """What calibrating tells; options and budgets that float64 can't compute with are refused."""
+    try:
+        return mechanism.calibrate(lattice, budget, neighbors)
+    except (ArithmeticError, ValueError):
+        raise MechanismError(
+            f"With these options and this budget a number of {mechanism.name} is out of range: "
+            "change them."
         ) from None
 
 
@@ -161,6 +178,7 @@ __all__ = [
     "StandardizedLadder",
     "UnboundedGaussian",
     "Whitened",
+    "calibrated",
     "mechanism_named",
     "options_of",
 ]

@@ -12,7 +12,7 @@ import numpy as np
 from dpcov.errors import MechanismError
 from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import additive, gaussian, spectral
-from dpcov.mechanisms.mapped import release_at, release_mapped
+from dpcov.mechanisms.mapped import last_laws, release_at, release_mapped
 from dpcov.mechanisms.preconditioned import SLACK, look, number_of_rows
 from dpcov.mechanisms.primitives.bounded_moments import (
     STEP_ALPHA,
@@ -21,7 +21,7 @@ from dpcov.mechanisms.primitives.bounded_moments import (
     sample_size,
     steps,
 )
-from dpcov.mechanisms.radius import count_law
+from dpcov.mechanisms.radius import SMALLEST_RADIUS, count_law
 from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 
@@ -227,6 +227,10 @@ class HeavyTailed:
                 of_count = exact(self.count_share) * rho
                 count = count_law(lattice, of_count, extra)
         guarantee = Guarantee(budget, neighbors, lattice.unit)
+        for looked in (min(1, looks), looks):
+            left = rho - looked * of_look - of_count
+            last_laws(lattice, guarantee, left, extra, self.radius_share, self.trace_share)
+        self._require_numbers(lattice)
         return Calibration(guarantee, looks, step, count, rho, extra, of_look, of_count)
 
     def __call__(
@@ -235,8 +239,7 @@ class HeavyTailed:
         rows.require_rereadable()
         lattice = rows.lattice()
         laws = self.calibrate(lattice, budget, neighbors)
-        upper = lattice.radius**2 if self.upper is None else self.upper
-        start = LinearMap.rounded(np.eye(lattice.features) / math.sqrt(upper))
+        start = self._start(lattice)
         shape, looked = self._round(rows, start, laws, entropy)
         left = laws.rho - looked * laws.rho_of_look - laws.rho_of_count
         guarantee, extra, share = laws.guarantee, laws.extra, self.trace_share
@@ -257,6 +260,19 @@ class HeavyTailed:
             entropy=entropy,
             radii=self._candidates(shape, lattice),
         )
+
+    def _start(self, lattice: Lattice) -> LinearMap:
+        """The map by `upper` alone."""
+        upper = lattice.radius**2 if self.upper is None else self.upper
+        return LinearMap.rounded(np.eye(lattice.features) / math.sqrt(upper))
+
+    def _require_numbers(self, lattice: Lattice) -> None:
+        """Refuse options whose first map or radii are no numbers."""
+        radii = [longest(self._start(lattice), lattice), self._look_radius(lattice.features)]
+        if self.radii == "theory":
+            radii.append(self.moments.mahalanobis_radius(lattice.features, self.alpha / 2))
+        if not all(SMALLEST_RADIUS < radius < 1 / SMALLEST_RADIUS for radius in radii):
+            raise MechanismError("The options of heavy-tailed give a radius that is out of range.")
 
     def _candidates(self, shape: LinearMap, lattice: Lattice) -> Vector | None:
         """Radii for the last clip; where rows need not be round, up to the longest."""

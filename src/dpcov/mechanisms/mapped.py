@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, gaussian
 from dpcov.mechanisms.radius import count_law
 from dpcov.privacy import Guarantee, exact
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
     from dpcov.entropy import Entropy
     from dpcov.linear_map import LinearMap
     from dpcov.mechanisms import Mechanism
+    from dpcov.moment import Lattice
     from dpcov.releases import Release
     from dpcov.samplers import ScalarLaw
+    from dpcov.samplers.scalars import ScalarGaussian
     from dpcov.sources.rows import Rows
 
     Vector = NDArray[np.float64]
@@ -47,15 +50,35 @@ def release_mapped(
     Variances are larger by `extra`; see `gaussian.concentration`. The radius is one of `radii`,
     ascending, which must be public or made from earlier looks; default, those of round rows.
     """
-    for_radius = exact(radius_share) * rho
-    left = rho - for_radius
+    lattice, left = rows.lattice(), rho * (1 - exact(radius_share))
+    counts, final = last_laws(lattice, guarantee, rho, extra, radius_share, trace_share)
     if radii is None:
-        radii = np.sqrt(rows.lattice().features * SQUARED_RADII)
-    counts = count_law(rows.lattice(), for_radius / guarantee.neighbors.sides, extra)
-    clipped = rows.lattice().features ** 1.5 / math.sqrt(2 * float(left))
+        radii = np.sqrt(lattice.features * SQUARED_RADII)
+    clipped = lattice.features**1.5 / math.sqrt(2 * float(left))
     radius = private_radius(rows, shape, radii, counts, clipped, entropy)
-    final = gaussian.calibration(rows.lattice(), guarantee, left, extra, trace_share)
     return release_at(mechanism, rows, shape, radius, final, entropy)
+
+
+def last_laws(
+    lattice: Lattice,
+    guarantee: Guarantee,
+    rho: Fraction,
+    extra: int,
+    radius_share: float,
+    trace_share: float,
+) -> tuple[ScalarGaussian, additive.Calibration]:
+    """Laws of the counts and of the moment of `release_mapped`; refuses what can't be drawn.
+
+    A mechanism that learns what is left of its budget builds those of the least and of the most
+    before anything is spent: between them variances are between theirs.
+    """
+    for_radius = exact(radius_share) * rho
+    if rho <= for_radius:
+        raise MechanismError("The shares of this mechanism leave nothing for the release.")
+    counts = count_law(lattice, for_radius / guarantee.neighbors.sides, extra)
+    counts.require_drawable()
+    final = gaussian.calibration(lattice, guarantee, rho - for_radius, extra, trace_share)
+    return counts, final
 
 
 def release_at(

@@ -11,7 +11,7 @@ import numpy as np
 from dpcov.errors import MechanismError
 from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import additive, gaussian, spectral
-from dpcov.mechanisms.mapped import release_mapped
+from dpcov.mechanisms.mapped import last_laws, release_mapped
 from dpcov.mechanisms.radius import count_law
 from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.samplers.orthogonal import GaussianOrthogonal
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 OUTSIDE = 0.01  # share of round Gaussian rows that a step may clip
 SLACK = 0.3  # what a step adds to the spectrum it divides by, in standard errors
+MOST_LOOKS = 1100  # a look halves what is wrong with a map, and float64 has 1,074 halvings of 1
 COMPARISONS = 6  # of a binary search among as many as
 SCALES = 64  # the median norm is sought among R 2^-j, R the schema's radius
 REACH = 256.0  # norm of mapped rows beyond all radii, where features are capped
@@ -147,8 +148,7 @@ class Preconditioned:
     source: ClassVar[str] = "Biswas et al. 2020, corrected"
 
     def __post_init__(self) -> None:
-        if isinstance(self.looks, bool) or not isinstance(self.looks, int) or self.looks < 1:
-            raise MechanismError(f"looks must be at least 1, not {self.looks!r}.")
+        check_looks(self.looks)
         for field in ("look_share", "radius_share", "count_share", "scale_share"):
             spectral.check_share(field, getattr(self, field))
         if self.look_share + self.count_share + self.scale_share >= 1:
@@ -163,9 +163,12 @@ class Preconditioned:
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
         rho, extra = gaussian.concentration(self.name, budget)
         neighbors = Neighbors(neighbors)
-        moved = neighbors.sides
+        moved, guarantee = neighbors.sides, Guarantee(budget, neighbors, lattice.unit)
+        for looked in (1, self.looks):
+            left = self._left(lattice, rho, looked)
+            last_laws(lattice, guarantee, left, extra, self.radius_share, self.trace_share)
         return Calibration(
-            Guarantee(budget, neighbors, lattice.unit),
+            guarantee,
             gaussian.matrix_noise(lattice, neighbors, self._rho_of_look(rho), extra),
             count_law(lattice, exact(self.count_share) * rho, extra),
             count_law(lattice, exact(self.scale_share) * rho / COMPARISONS / moved**2, extra),
@@ -178,24 +181,26 @@ class Preconditioned:
         laws = self.calibrate(rows.lattice(), budget, neighbors)
         rho, extra = gaussian.concentration(self.name, budget)
         lattice, neighbors = rows.lattice(), laws.guarantee.neighbors
-        left, count = rho * (1 - exact(self.scale_share)), None
-        if lattice.intercept_units == 0:
-            left -= exact(self.count_share) * rho
-            count = number_of_rows(rows, laws.count, entropy)
+        counted = lattice.intercept_units == 0
+        count = number_of_rows(rows, laws.count, entropy) if counted else None
         start = initial(rows, laws.balance, entropy)
         shape, looked = self._round(rows, start, laws.step, count, entropy)
-        left -= looked * self._rho_of_look(rho)
         return release_mapped(
             self,
             rows,
             shape,
             guarantee=laws.guarantee,
-            rho=left,
+            rho=self._left(lattice, rho, looked),
             extra=extra,
             radius_share=self.radius_share,
             trace_share=self.trace_share,
             entropy=entropy,
         )
+
+    def _left(self, lattice: Lattice, rho: Fraction, looked: int) -> Fraction:
+        """What is left after the scale, the number of rows, if it is counted, and so many looks."""
+        counted = exact(self.count_share) if lattice.intercept_units == 0 else 0
+        return rho * (1 - exact(self.scale_share) - counted) - looked * self._rho_of_look(rho)
 
     def _rho_of_look(self, rho: Fraction) -> Fraction:
         return exact(self.look_share) * rho / self.looks
@@ -268,6 +273,12 @@ def _undoable(matrix: Matrix) -> Matrix:
     left, values, right = np.linalg.svd(matrix)
     largest = LARGEST_RATIO * values[-1]
     return matrix if values[0] <= largest else (left * np.minimum(values, largest)) @ right
+
+
+def check_looks(looks: int) -> None:
+    """Refuse what is no number of looks, or so many that a table would be read for ever."""
+    if isinstance(looks, bool) or not isinstance(looks, int) or not 1 <= looks <= MOST_LOOKS:
+        raise MechanismError(f"looks must be a whole number from 1 to {MOST_LOOKS}, not {looks!r}.")
 
 
 def look(

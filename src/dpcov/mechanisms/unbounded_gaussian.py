@@ -14,7 +14,8 @@ from dpcov.accounting import gdp_beside_bad_events, gdp_of_pure
 from dpcov.errors import MechanismError
 from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import additive, gaussian, stable_covariance
-from dpcov.mechanisms.mapped import release_mapped
+from dpcov.mechanisms.mapped import last_laws, release_mapped
+from dpcov.mechanisms.preconditioned import check_looks
 from dpcov.mechanisms.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
 from dpcov.mechanisms.spectral import check_share
 from dpcov.mechanisms.stable_covariance import TOO_SMALL, UNWEIGHED
@@ -168,6 +169,8 @@ class UnboundedGaussian:
         for field, given in (("looks", self.looks), ("references", self.references)):
             if given is not None:
                 _check_count(field, given)
+        if self.looks is not None:
+            check_looks(self.looks)
         _check_count("group_size", self.group_size)
 
     @property
@@ -196,9 +199,14 @@ class UnboundedGaussian:
         if max(laws.values.groups, laws.spaces.groups) > MOST_GROUPS:
             raise MechanismError(TOO_SMALL)
         left = total * (1 - exact(self.value_share) - exact(self.space_share)) - laws.fine
-        last = left / 2 * (1 - exact(self.radius_share))
-        gaussian.calibration(lattice, guarantee, last, EXTRA, self.trace_share)
+        for rho in (left / 2, total / 2):
+            last_laws(lattice, guarantee, rho, EXTRA, self.radius_share, self.trace_share)
+        self._fine_noise(lattice, laws).require_drawable()
         return laws
+
+    def _fine_noise(self, lattice: Lattice, laws: Calibration) -> GaussianOrthogonal:
+        variance = lattice.frobenius_squared(laws.guarantee.neighbors) / laws.fine + EXTRA
+        return GaussianOrthogonal(lattice.dimension, variance)
 
     def __call__(
         self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
@@ -258,10 +266,8 @@ class UnboundedGaussian:
         self, rows: Rows, laws: Calibration, shape: Matrix, radius: float, entropy: Entropy
     ) -> Matrix:
         """Step that cuts the largest eigenvalues down, from a noisy second moment."""
-        p, neighbors = len(shape), laws.guarantee.neighbors
-        lattice = rows.lattice(radius=radius)
-        variance = lattice.frobenius_squared(neighbors) / laws.fine + EXTRA
-        noise = GaussianOrthogonal(lattice.dimension, variance).sample(entropy)
+        p = len(shape)
+        noise = self._fine_noise(rows.lattice(radius=radius), laws).sample(entropy)
         moment = rows.second_moments(radius=radius, transform=LinearMap.rounded(shape))[0]
         return fine((moment.units + noise).astype(np.float64)[:p, :p])
 

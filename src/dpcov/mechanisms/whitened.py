@@ -11,8 +11,8 @@ import numpy as np
 from dpcov.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp
 from dpcov.errors import MechanismError
 from dpcov.linear_map import FINE_UNITS, LinearMap
-from dpcov.mechanisms import additive, gaussian, stable_covariance
-from dpcov.mechanisms.mapped import release_mapped
+from dpcov.mechanisms import additive, stable_covariance
+from dpcov.mechanisms.mapped import last_laws, release_mapped
 from dpcov.mechanisms.primitives.sampled_covariance import SampledCovariance
 from dpcov.mechanisms.primitives.stable_rows import StableRows, least_units
 from dpcov.mechanisms.spectral import check_share
@@ -160,8 +160,7 @@ class Whitened:
         rho = Fraction(_largest_rho(epsilon, stable.delta)) * (1 - exact(self.map_share))
         if rho == 0:
             raise MechanismError(TOO_SMALL)
-        last = rho * (1 - exact(self.radius_share))
-        gaussian.calibration(lattice, guarantee, last, 0, self.trace_share)  # refuses if undrawable
+        last_laws(lattice, guarantee, rho, 0, self.radius_share, self.trace_share)  # or refuses
         samples = self.samples * lattice.features
         limit = stable.test.limit
 

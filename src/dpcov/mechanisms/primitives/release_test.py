@@ -13,6 +13,7 @@ from dpcov.samplers.scalars import ScalarLaplace
 if TYPE_CHECKING:
     from dpcov.entropy import Entropy
 
+LARGEST_LIMIT = 2**20  # rows are set aside one by one up to it
 SAFETY = 1e-9  # relative margin for float64 in a probability
 
 
@@ -60,6 +61,11 @@ class ReleaseTest:
         if self.sensitivity < 1 or self.slack < 0:
             raise MechanismError("A test needs a sensitivity of at least 1 and a slack of 0.")
         self.noise.require_drawable()
+        if self.limit > LARGEST_LIMIT:
+            raise MechanismError(
+                f"The private test would go through more than {LARGEST_LIMIT} scores. Give it a "
+                "larger share, less slack, or a larger budget."
+            )
 
     @property
     def noise(self) -> ScalarLaplace:
