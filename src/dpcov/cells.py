@@ -172,10 +172,13 @@ def _positions(values: pa.Array, declared: Sequence[bool | int | float | str]) -
         parsed = _parsed(others)
         by_text = {i for i in numbers if isinstance(declared[i], str) and texts[i].isascii()}
         by_text -= {i for i in by_text if texts[i].lower() in ("true", "false")}
+        # From 2^53 on letters alone tell: two integers may be parsed as one float64.
+        numbers = {i: number for i, number in numbers.items() if abs(number) < _EXACT}
         typed = {i: float(v) for i, v in numbers.items() if i not in by_text}
         found = np.where(found < 0, _lookup(parsed, typed), found)
         plain = pc.if_else(pc.match_substring_regex(others, _PLAIN_NUMBER), parsed, None)
-        spelt = {i: float(numbers[i]) for i in by_text if level_text(float(numbers[i])) == texts[i]}
+        alike = {i: float(numbers[i]) for i in by_text & set(numbers)}
+        spelt = {i: number for i, number in alike.items() if level_text(number) == texts[i]}
         found = np.where(found < 0, _lookup(plain, spelt), found)
     return found
 
