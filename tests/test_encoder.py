@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from dpcov.cells import codes_of
 from dpcov.encoder import Encoder
+from dpcov.errors import SchemaError
 from dpcov.linear_map import FINE_UNITS, LinearMap
 from dpcov.moment import UNITS_PER_RADIUS
 from dpcov.schema import Categorical, Schema
@@ -411,10 +412,49 @@ def test_a_text_level_is_met_beside_numbers_and_truths(other):
     assert column(categorical("a", other), cells) == [[UNIT, 0], [0, UNIT], [0, 0]]
 
 
-def test_integers_that_no_float_holds_are_read_as_the_nearest_float():
-    cells = pa.array([2**53 + 1, 2**63 - 1, 1])
-    assert column(numeric(0, 1), cells) == [[UNIT], [UNIT], [UNIT]]
-    assert column(categorical(1, 2**53), cells) == [[0, UNIT], [0, 0], [UNIT, 0]]
+def test_integers_that_no_float_holds_are_outside_of_bounds_and_told_apart_as_levels():
+    cells = pa.array([2**53 + 1, 2**53, 2**63 - 1, 1])
+    assert column(numeric(0, 1), cells) == [[UNIT]] * 4
+    for kind in (pa.int64(), pa.uint64(), pa.string(), pa.decimal128(20, 0)):
+        assert column(categorical(1, 2**53), cells.cast(kind)) == [
+            [0, 0],
+            [0, UNIT],
+            [0, 0],
+            [UNIT, 0],
+        ]
+    texts = categorical("9007199254740993", "9007199254740992")
+    for kind in (pa.int64(), pa.uint64(), pa.string(), pa.decimal128(20, 0)):
+        assert column(texts, cells.cast(kind))[:2] == [[UNIT, 0], [0, UNIT]]
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        numeric(2**53, 2**53 + 2),
+        numeric(1.7e18, 1.7e18 + 1e5),
+        numeric(-1e300, -1e300 + 1e286),
+        categorical(2**53 + 2),
+        categorical(-(2.0**60)),
+    ],
+    ids=str,
+)
+def test_what_float64_can_not_tell_apart_is_refused_in_the_schema(declared):
+    with pytest.raises(SchemaError, match="float64"):
+        Schema.parse({"columns": {"a": declared}})
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        numeric(0, 2.0**62),
+        numeric(1e15, 1e15 + 1e6),
+        categorical(2**53 - 1),
+        categorical(str(2**60)),
+    ],
+    ids=str,
+)
+def test_control_what_float64_tells_apart_is_taken(declared):
+    Schema.parse({"columns": {"a": declared}})
 
 
 def test_a_missing_number_is_the_midpoint_under_a_map_that_would_show_one_fine_unit():
