@@ -212,9 +212,10 @@ def _in_type(number: Decimal, kind: pa.DataType) -> pa.Scalar | None:
     """The number in a type of numbers; None where it can't be there."""
     if pa.types.is_floating(kind):
         return pa.scalar(float(number), kind) if abs(number) <= _EXACT else None
+    if pa.types.is_integer(kind) and number != number.to_integral_value():
+        return None  # Arrow would cut it to an integer
     try:
-        whole = pa.types.is_integer(kind) and number == number.to_integral_value()
-        return pa.scalar(int(number) if whole else number, kind)
+        return pa.scalar(int(number) if pa.types.is_integer(kind) else number, kind)
     except (pa.ArrowException, OverflowError, TypeError):
         return None
 
