@@ -1,0 +1,240 @@
+"""One grammar of cells for all doors: what a cell says is the same however it comes."""
+
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpcov.cells import LONGEST_CELL, codes_of, numbers_of
+from dpcov.schema import Categorical, FileOptions
+from dpcov.sources import open_source
+from dpcov.sources.objects import texts_of
+from dpcov.sources.training import training_table
+from strategies import TEXTS
+
+OPTIONS = FileOptions()
+Reader = Callable[[object], tuple[np.ndarray, np.ndarray]]
+
+
+def arrays(value: object) -> dict[str, pa.Array]:
+    """Arrow arrays that hold the value, in every type that holds it exactly."""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    found = {
+        "text": pa.array([text]),
+        "blanks": pa.array([f" {text}\t"], pa.large_string()),
+        "view": pa.array([text], pa.string_view()),
+        "dictionary": pa.array([text]).dictionary_encode(),
+        "runs": pa.RunEndEncodedArray.from_arrays(pa.array([1], pa.int32()), pa.array([text])),
+    }
+    number = Fraction(value) if not isinstance(value, str) else None
+    if number is None:
+        return found
+    for kind in ("int8", "int32", "int64", "uint8", "uint64"):
+        limits = np.iinfo(kind)
+        if number.denominator == 1 and limits.min <= number <= limits.max:
+            found[kind] = pa.array([int(number)], kind)
+            found[f"dictionary of {kind}"] = found[kind].dictionary_encode()
+    for kind in (np.float16, np.float32, np.float64):
+        with np.errstate(over="ignore"):
+            held = kind(float(number))
+        if math.isfinite(held) and Fraction(float(held)) == number:
+            found[kind.__name__] = pa.array([held])
+    if (number * 1000).denominator == 1:
+        found["decimal128"] = pa.array([Decimal(str(float(number)))], pa.decimal128(38, 3))
+        found["decimal256"] = pa.array([Decimal(str(float(number)))], pa.decimal256(60, 20))
+    if isinstance(value, bool):
+        found["bool"] = pa.array([value])
+    return found | {f"object {type(one).__name__}": texts_of([one]) for one in objects(value)}
+
+
+def objects(value: object) -> list[object]:
+    """The value as objects of Python and NumPy."""
+    number = Fraction(value)  # type: ignore[arg-type]
+    found = [value, str(value), str(value).encode(), float(number), Decimal(str(float(number)))]
+    found += (
+        [np.float64(number), np.bool_(value)] if isinstance(value, bool) else [np.float64(number)]
+    )
+    if number.denominator == 1:
+        found += [int(number), np.int64(number)]
+    return found
+
+
+VALUES = [0, 1, True, False, 2, -3, 0.5, -0.125, 1000, 10**15, 2**53 - 1, -(2**40), 65504]
+LEVELS = [
+    (True, False),
+    (1, 0),
+    ("true", "false"),
+    ("1", "0"),
+    (0.5, 1, "x", -3),
+    ("0.5", "1", "-3", "1000"),
+    (2.0, 1e3, 10**15, 2**53 - 1),
+    (-0.125, 65504, -(2**40)),
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_a_value_is_one_number_in_every_type(value):
+    found = {name: numbers_of(array, ("",)).tolist() for name, array in arrays(value).items()}
+    assert found == {name: [float(value)] for name in found}
+
+
+@pytest.mark.parametrize("levels", LEVELS, ids=repr)
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_a_value_is_one_level_in_every_type(value, levels):
+    column = Categorical(levels=levels)
+    found = {name: codes_of(array, column, ("",)).tolist() for name, array in arrays(value).items()}
+    wanted = [k for k, level in enumerate(levels) if matches(level, value)]
+    assert found == {name: wanted or [-1] for name in found}
+
+
+def matches(level: object, value: object) -> bool:
+    if isinstance(level, str):
+        named = {"true": 1, "false": 0}
+        level = named[level] if level in named else (float(level) if level != "x" else None)
+    return level is not None and level == value
+
+
+def test_truths_and_numbers_are_told_apart_where_both_are_declared():
+    column = Categorical(levels=(True, 1, 0))
+    for cells in ([True, False], ["True", "FALSE"], ["true", "0"]):
+        assert codes_of(pa.array(cells), column, ()).tolist() == [0, 2]
+    assert codes_of(pa.array([1, 0]), column, ()).tolist() == [1, 2]
+    assert codes_of(pa.array(["1", "0.0"]), column, ()).tolist() == [1, 2]
+
+
+NOTHING = float("nan")
+READ = {
+    "1": 1.0,
+    " 1": 1.0,
+    "01": 1.0,
+    "1.0": 1.0,
+    "1.": 1.0,
+    ".5": 0.5,
+    "1e3": 1000.0,
+    "1E+3": 1000.0,
+    "+1": 1.0,
+    "-0": 0.0,
+    "True": 1.0,
+    "TRUE": 1.0,
+    "false": 0.0,
+    "1e999": math.inf,
+    "-inf": -math.inf,
+    "1_000": NOTHING,
+    "1,5": NOTHING,
+    "1 000": NOTHING,
+    "0x10": NOTHING,
+    "\u0661": NOTHING,
+    "yes": NOTHING,
+    "--1": NOTHING,
+    "1e": NOTHING,
+    "nan": NOTHING,
+    "": NOTHING,
+    "(1)": NOTHING,
+}
+WORDS = list(READ)
+
+
+def csv_file(folder: Path, words: list[str]) -> Path:
+    (folder / "t.csv").write_text("a\n" + "".join(f'"{word}"\n' for word in words))
+    return folder / "t.csv"
+
+
+def parquet_file(folder: Path, words: list[str]) -> Path:
+    pq.write_table(pa.table({"a": words}), folder / "t.parquet")
+    return folder / "t.parquet"
+
+
+DOORS: dict[str, Callable[[Path, list[str]], object]] = {
+    "csv": csv_file,
+    "parquet": parquet_file,
+    "arrow": lambda _, words: pa.table({"a": words}),
+    "arrow, dictionary": lambda _, words: pa.table({"a": pa.array(words).dictionary_encode()}),
+    "arrow, view": lambda _, words: pa.table({"a": pa.array(words, pa.string_view())}),
+    "stream": lambda _, words: pa.table({"a": words}).to_reader(max_chunksize=3),
+    "polars": lambda _, words: pl.DataFrame({"a": words}),
+    "pandas": lambda _, words: pd.DataFrame({"a": words}),
+    "pandas, object": lambda _, words: pd.DataFrame({"a": pd.Series(words, dtype=object)}),
+    "pandas, category": lambda _, words: pd.DataFrame({"a": pd.Categorical(words)}),
+    "list": lambda _, words: [[word] for word in words],
+    "tuples": lambda _, words: tuple((word,) for word in words),
+    "numpy, objects": lambda _, words: np.array([[word] for word in words], object),
+    "numpy, texts": lambda _, words: np.array([[word] for word in words]),
+    "numpy, bytes": lambda _, words: np.array([[word.encode()] for word in words], object),
+}
+
+
+def read(data: object) -> list[float]:
+    source = open_source(data, OPTIONS, ("a",), frozenset("a"))
+    batches = [numbers_of(batch.column(0), ("",)) for batch in source.batches(["a"])]
+    return np.concatenate(batches).tolist()
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("company", ["odd", "clean"])
+def test_every_door_reads_a_text_alike_and_in_any_company(tmp_path, door, company):
+    words = WORDS if company == "odd" else [word for word in WORDS if READ[word] == 1.0]
+    if company == "clean" and door != "csv":
+        words = [word for word in words if word.isascii()]
+    found = read(DOORS[door](tmp_path, words))
+    np.testing.assert_array_equal(found, [READ[word] for word in words])
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_text_is_read_alike_alone(tmp_path, door):
+    for word, number in READ.items():
+        if word or door != "csv":  # a file of one empty cell
+            np.testing.assert_array_equal(read(DOORS[door](tmp_path, [word])), [number])
+
+
+def test_the_door_of_the_estimators_is_the_same():
+    source = training_table([[word, word] for word in WORDS], WORDS)
+    (batch,) = source.batches(source.names)
+    for name in source.names:
+        np.testing.assert_array_equal(numbers_of(batch.column(name), ("",)), list(READ.values()))
+
+
+def test_control_python_and_numpy_have_grammars_of_their_own():
+    assert float("1_000") == 1000
+    assert np.array(["\u0661"]).astype(float)[0] == 1
+    with pytest.raises(ValueError, match="True"):
+        float("True")
+
+
+@given(st.lists(st.none() | TEXTS | st.floats() | st.integers() | st.booleans(), max_size=8))
+def test_an_object_is_a_text_by_itself(cells):
+    whole = texts_of(cells)
+    assert whole.type == pa.large_string()
+    assert whole.to_pylist() == [texts_of([cell])[0].as_py() for cell in cells]
+
+
+IN_MEMORY = [door for door in DOORS if door not in ("csv", "parquet")]
+
+
+@pytest.mark.parametrize("door", IN_MEMORY)
+def test_a_text_longer_than_the_cap_is_missing_at_every_door(tmp_path, door):
+    longest = "0" * (LONGEST_CELL - 1) + "1"
+    found = read(DOORS[door](tmp_path, ["1", longest, "0" + longest, "2"]))
+    np.testing.assert_array_equal(found, [1, 1, NOTHING, 2])
+
+
+def test_the_cap_counts_bytes_and_holds_for_levels_too():
+    column = Categorical(levels=("x",), other=True, missing="level")
+    cells = [
+        "x",
+        "é" * (LONGEST_CELL // 2),
+        "é" * (LONGEST_CELL // 2) + "x",
+        "x" + " " * LONGEST_CELL,
+    ]
+    assert codes_of(pa.array(cells), column, ()).tolist() == [0, 1, 2, 2]
+    assert codes_of(texts_of(cells), column, ()).tolist() == [0, 1, 2, 2]
+    assert codes_of(pa.array(cells).dictionary_encode(), column, ()).tolist() == [0, 1, 2, 2]
