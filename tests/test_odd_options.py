@@ -74,9 +74,8 @@ def test_what_is_accepted_ends_in_a_release_or_a_refusal_of_the_mechanism(name: 
     )
     if request is None:
         return
-    with ends():
-        with suppress(MechanismRefused):
-            request.run()
+    with ends(), suppress(MechanismRefused):
+        request.run()
 
 
 @pytest.mark.parametrize("value", ODD, ids=repr)
@@ -100,9 +99,8 @@ def test_odd_shares_are_refused_before_or_do_no_harm(name: str, share: str, valu
 def test_any_budget_is_calibrated_or_refused_in_a_sentence(epsilon, delta, name) -> None:
     budget = PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
     lattice = open_rows(TABLE, SCHEMA).lattice()
-    with ends():
-        with suppress(DpcovError):
-            calibrated(MECHANISMS[name](), lattice, budget, Neighbors.ADD_REMOVE)
+    with ends(), suppress(DpcovError):
+        calibrated(MECHANISMS[name](), lattice, budget, Neighbors.ADD_REMOVE)
 
 
 @pytest.mark.parametrize("upper", [5e-324, 1e-300, 1e-30, 1.0, 1e30, 1e300])

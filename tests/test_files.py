@@ -1,0 +1,322 @@
+"""Files that are read and written: whole or not at all, one of many, never what is no file."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from dpcov import files
+from dpcov.errors import DpcovError, LedgerError, OutputError, ReleaseError, SchemaError
+from dpcov.files import read_text, reserved, write
+from dpcov.ledger import Ledger
+from dpcov.metadata import read as read_metadata
+from dpcov.privacy import PureDP
+from dpcov.releases import Release
+from dpcov.schema import Schema
+from tables_for_tests import write_people
+
+MANY = 16
+DPCOV = [sys.executable, "-c", "from dpcov.cli import main; main()"]
+RELEASE = "release people.csv --schema people.toml --epsilon 0.5 --mechanism matrix-laplace -q"
+# What a run does, in small: look whether it may write, spend, write. GO makes all begin at once.
+RUN = """
+import os, sys, time
+from pathlib import Path
+from dpcov.errors import OutputError
+from dpcov.files import reserved
+out, force = Path("out"), "force" in sys.argv
+def spend():
+    time.sleep(0.3)
+    os.write(os.open("spent", os.O_WRONLY | os.O_APPEND), b"x")
+def now():
+    with reserved(out, force=force) as output:
+        spend()
+        output.write(str(os.getpid()))
+def before():
+    if out.exists() and not force:
+        raise OutputError("exists")
+    spend()
+    draft = Path(f"draft-{os.getpid()}")
+    draft.write_text(str(os.getpid()))
+    draft.replace(out)
+while not Path("go").exists():
+    time.sleep(0.001)
+try:
+    globals()[sys.argv[1]]()
+except OutputError:
+    sys.exit(2)
+"""
+
+
+def race(folder: Path, *how: str) -> tuple[int, int]:
+    """How many of `MANY` processes wrote one file, and how many spent."""
+    (folder / "spent").touch()
+    command = [sys.executable, "-c", RUN, *how]
+    started = [subprocess.Popen(command, cwd=folder) for _ in range(MANY)]
+    time.sleep(1)
+    (folder / "go").touch()
+    codes = [process.wait(timeout=60) for process in started]
+    assert set(codes) <= {0, 2}
+    return codes.count(0), len((folder / "spent").read_text())
+
+
+@pytest.mark.parametrize("left", [None, ""], ids=["new", "left by a killed run"])
+def test_of_many_processes_one_writes_and_the_others_spend_nothing(tmp_path: Path, left) -> None:
+    if left is not None:
+        (tmp_path / "out").write_text(left)
+    assert race(tmp_path, "now") == (1, 1)
+    assert {path.name for path in tmp_path.iterdir()} == {"go", "spent", "out"}
+
+
+def test_with_force_no_two_of_many_processes_write_at_a_time(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("old")
+    wrote, spent = race(tmp_path, "now", "force")
+    assert wrote == spent < MANY / 2  # whoever comes after another is done may replace it
+
+
+def test_control_who_looks_first_and_renames_later_loses_what_was_paid_for(tmp_path: Path) -> None:
+    wrote, spent = race(tmp_path, "before")
+    assert wrote == spent > 1
+
+
+def test_sixteen_releases_to_one_file_are_one_release_and_fifteen_refusals(tmp_path: Path) -> None:
+    write_people(tmp_path)
+    ledger = Ledger.create(tmp_path / "l.db", PureDP(100.0))
+    command = [*DPCOV, *RELEASE.split(), "--ledger", "l.db", "--out", "r.json"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    started = [subprocess.Popen(command, cwd=tmp_path, **pipes) for _ in range(MANY)]
+    told = [process.communicate(timeout=240) for process in started]
+    codes = [process.returncode for process in started]
+    assert sorted(codes) == [0] + [2] * (MANY - 1)
+    refusals = [err for code, (_, err) in zip(codes, told, strict=True) if code]
+    assert all("Nothing was spent." in err for err in refusals)
+    assert len(ledger.account().entries) == 1
+    assert Release.load(tmp_path / "r.json").guarantee.budget == PureDP(0.5)
+    names = {"people.csv", "people.toml", "l.db", "r.json"}
+    assert {path.name for path in tmp_path.iterdir()} == names
+
+
+def overtake(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first writes between the second's opening and locking: that lock is on a lost file."""
+    first, locked = ExitStack(), files._lock
+    output = first.enter_context(reserved(path, force=False))
+
+    def late(name: Path, held: int) -> None:
+        monkeypatch.setattr(files, "_lock", locked)
+        output.write("first")
+        first.close()
+        locked(name, held)
+
+    monkeypatch.setattr(files, "_lock", late)
+    write(path, "second", force=False)
+
+
+def test_a_file_that_was_replaced_while_it_was_opened_is_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(OutputError, match="--force"):
+        overtake(tmp_path / "out", monkeypatch)
+    assert (tmp_path / "out").read_text() == "first"
+    monkeypatch.setattr(files, "_is_named", lambda *_: True)  # control
+    overtake(tmp_path / "lost", monkeypatch)
+    assert (tmp_path / "lost").read_text() == "second"
+
+
+def test_what_is_reserved_and_not_written_vanishes(tmp_path: Path) -> None:
+    with reserved(tmp_path / "x", force=False, room=1000):
+        assert [path.name for path in tmp_path.iterdir()] == ["x"]
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "x").write_text("old")
+    with reserved(tmp_path / "x", force=True):
+        pass
+    assert (tmp_path / "x").read_text() == "old"
+
+
+START = "import sys; from dpcov.files import reserved\nwith reserved('x', force=True) as output:\n "
+
+
+@pytest.mark.parametrize("when", ["reserved", "written"])
+def test_a_killed_run_leaves_an_empty_name_that_the_next_takes_over(
+    tmp_path: Path, when: str
+) -> None:
+    die = "import os; os.kill(os.getpid(), 9)"
+    body = (
+        die if when == "reserved" else f"os = __import__('os'); os.fsync = lambda _: exec({die!r})"
+    )
+    body += "\n output.write('new' * 9999)"
+    done = subprocess.run([sys.executable, "-c", START + body], cwd=tmp_path, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("x", b"")]
+    write(tmp_path / "x", "next", force=False)
+    assert (tmp_path / "x").read_text() == "next"
+
+
+def without_unnamed_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on file systems that know no file without a name."""
+    right = os.open
+
+    def opened(path, flags, *rest, **more):
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(errno.EOPNOTSUPP, "no")
+        return right(path, flags, *rest, **more)
+
+    monkeypatch.setattr(os, "open", opened)
+
+
+def test_where_no_file_is_without_a_name_the_draft_of_a_killed_run_is_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_unnamed_files(monkeypatch)
+    files._link_of(tmp_path / "x").write_text("of a killed run")
+    with reserved(tmp_path / "x", force=False, room=10) as output:
+        assert len(list(tmp_path.iterdir())) == 2
+        output.write("new")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("x", "new")]
+    with reserved(tmp_path / "y", force=False):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_where_there_are_no_locks_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with pytest.raises(OutputError, match="a file system without locks"):
+        write(tmp_path / "x", "new", force=False)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
+)
+def test_signals_that_end_a_run_leave_nothing_behind(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    write_people(tmp_path)
+    before = {path.name for path in tmp_path.iterdir()}
+    slow = (
+        "import signal, time; from dpcov.sources.rows import Rows\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "Rows.second_moments = lambda *_, **__: time.sleep(60)\n"
+        "from dpcov.cli import main; main()"
+    )
+    command = [sys.executable, "-c", slow, *RELEASE.split(), "--out", "r.json"]
+    process = subprocess.Popen(command, cwd=tmp_path)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "r.json").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(0.5)
+    process.send_signal(number)
+    assert process.wait(timeout=60) == code
+    assert {path.name for path in tmp_path.iterdir()} == before
+
+
+def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    code = (
+        "import os, signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "from dpcov.cli import main\ntry: main(['--version'])\nexcept SystemExit: pass\n"
+        "os.kill(os.getpid(), signal.SIGHUP)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# What is no file.
+
+
+def no_files(folder: Path) -> dict[str, Path]:
+    """Paths of what is there and is no regular file."""
+    os.mkfifo(folder / "fifo")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(folder / "socket"))
+    (folder / "link").symlink_to(folder / "target")
+    (folder / "target").write_text("kept")
+    (folder / "endless").symlink_to("/dev/zero")
+    names = ("fifo", "socket", "link", "endless")
+    return {name: folder / name for name in names} | {"device": Path("/dev/null")}
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_what_is_no_regular_file_is_never_written_or_replaced(tmp_path: Path, force: bool) -> None:
+    """A symbolic link is none either: what it stands for has a name of its own."""
+    places = no_files(tmp_path)
+    before = {name: os.lstat(path).st_ino for name, path in places.items()}
+    for path in places.values():
+        with pytest.raises(OutputError, match="is no regular file"):
+            write(path, "new", force=force)
+    assert {name: os.lstat(path).st_ino for name, path in places.items()} == before
+    assert (tmp_path / "target").read_text() == "kept"
+    assert not list(tmp_path.glob(".dpcov*"))
+
+
+READERS: dict[str, tuple[Callable[[Path], object], type[DpcovError]]] = {
+    "schema": (Schema.load, SchemaError),
+    "release": (Release.load, ReleaseError),
+    "metadata": (lambda path: read_metadata(path, "t", ["a"]), SchemaError),
+    "ledger": (Ledger.open, LedgerError),
+    "new ledger": (lambda path: Ledger.create(path, PureDP(1.0)), LedgerError),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("name", ["fifo", "socket", "endless", "device"])
+def test_what_is_no_regular_file_is_not_read(tmp_path: Path, name: str, reader: str) -> None:
+    read, failure = READERS[reader]
+    with pytest.raises(failure, match=r"no regular file|No such device"):
+        read(no_files(tmp_path)[name])
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, reader: str) -> None:
+    read, failure = READERS[reader]
+    with (path := tmp_path / "large").open("wb") as file:
+        file.truncate(2**40)  # takes no room on the disk
+    tracemalloc.start()
+    with pytest.raises(failure, match="larger than"):
+        read(path)
+    assert tracemalloc.get_traced_memory()[1] < 2**24
+    tracemalloc.stop()
+
+
+def test_a_text_is_read_up_to_its_limit_and_errors_name_file_and_reason(tmp_path: Path) -> None:
+    (path := tmp_path / "x").write_bytes(b"a" * 2**20)
+    assert read_text(path, "thing", OutputError, most=2**20) == "a" * 2**20
+    for content, most, reason in ((b"a" * 2, 1, "larger than 0 MiB"), (b"\xff", 9, "not UTF-8")):
+        path.write_bytes(content)
+        with pytest.raises(OutputError, match=f"^The thing '.*x' can't be read: it is {reason}"):
+            read_text(path, "thing", OutputError, most=most)
+    for place, reason in (
+        (tmp_path, "a directory"),
+        (tmp_path / "no", "No such"),
+        ("\0", "no name"),
+    ):
+        with pytest.raises(OutputError, match=reason):
+            read_text(place, "thing", OutputError, most=9)
+
+
+def test_one_module_alone_writes_files() -> None:
+    """Nowhere else is a file created, truncated or renamed; what may is for the makers of dpcov."""
+    own = {"files.py", "demo.py", "json_schemas.py", "demonstrations/wishart.py"}
+    root = Path(files.__file__).parent
+    acts = ("write_text(", "write_bytes(", ".replace(path", "os.replace", "os.rename", "mkstemp")
+    found = {
+        str(path.relative_to(root))
+        for path in root.rglob("*.py")
+        if any(act in path.read_text() for act in (*acts, 'open("w', "O_CREAT", "NamedTemporary"))
+    }
+    private = {name for name in found if name.startswith("sources/")}  # copies without a name
+    assert found - own - private <= {"ledger.py"}
