@@ -2,10 +2,14 @@
 
 import json
 import stat
+from itertools import count
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import dpcov
 from dpcov.api import prepare
@@ -13,9 +17,11 @@ from dpcov.cli import main
 from dpcov.errors import DpcovError, MechanismError, OutputError, SourceError
 from dpcov.ledger import Ledger
 from dpcov.partial import PartialMoment
-from dpcov.privacy import PureDP
+from dpcov.privacy import Neighbors, PureDP
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
+from dpcov.sources.hashes import HashedSum
+from strategies import schema_of
 from tables_for_tests import PLANTED, people, write_people
 
 
@@ -169,3 +175,184 @@ def test_what_is_no_file_of_sums_is_refused(parts):
         with pytest.raises(DpcovError, match="no file of sums"):
             PartialMoment.load(parts / name)
     assert "1" not in repr(PartialMoment.load(parts / "north.sums")).split(" at 0x")[0]
+
+
+# What the parts hold is known by a hash of their rows.
+
+
+def numbers(rows: int, seed: int = 0) -> pa.Table:
+    return pa.table(np.random.default_rng(seed).uniform(0, 10, (2, rows)).tolist(), ["a", "b"])
+
+
+NUMBERS = schema_of("a", "b")
+TURNED = schema_of("b", "a")
+
+
+def test_the_same_rows_summed_twice_are_found_out_in_any_order():
+    table = numbers(50)
+    one = PartialMoment.of(table, NUMBERS)
+    other = PartialMoment.of(table.take(pa.array(range(50)[::-1])), NUMBERS)
+    with pytest.raises(SourceError, match="the very same rows"):
+        one.merged(other)
+
+
+@given(st.integers(0, 9), st.integers(0, 49), st.sampled_from("ab"))
+def test_parts_that_differ_in_a_cell_are_two_parts(seed, row, name):
+    table = numbers(50, seed)
+    cells = table[name].to_pylist()
+    cells[row] = 10 - cells[row]
+    changed = table.set_column(table.column_names.index(name), name, [cells])
+    one, other = PartialMoment.of(table, NUMBERS), PartialMoment.of(changed, NUMBERS)
+    assert one.merged(other).rows == 100
+
+
+def test_a_part_of_no_rows_may_come_as_often_as_it_likes():
+    none = PartialMoment.of(numbers(0), NUMBERS)
+    assert none.merged(none).merged(PartialMoment.of(numbers(3), NUMBERS)).rows == 3
+
+
+def test_control_random_names_of_parts_would_not_find_the_same_rows(monkeypatch):
+    names = count()
+    monkeypatch.setattr(HashedSum, "total", lambda self: (self._moment.total(), str(next(names))))
+    one, other = (PartialMoment.of(numbers(50), NUMBERS) for _ in range(2))
+    assert one.merged(other).rows == 100
+
+
+# Sums of other columns, orders and conditions do not add up.
+
+
+def test_columns_in_another_order_are_another_sum():
+    one, other = PartialMoment.of(numbers(5), NUMBERS), PartialMoment.of(numbers(5, 1), TURNED)
+    with pytest.raises(SourceError, match="columns in another order"):
+        one.merged(other)
+    with pytest.raises(SourceError, match="another order"):
+        prepare(one, schema=TURNED, epsilon=1.0)
+
+
+def test_control_schemas_compared_as_mappings_are_equal():
+    assert NUMBERS.model_dump() == TURNED.model_dump()
+    assert list(NUMBERS.columns) != list(TURNED.columns)
+
+
+def test_sums_under_other_conditions_do_not_add_up_and_tell_theirs(tmp_path):
+    young, old = (
+        PartialMoment.of(numbers(50, seed), NUMBERS, where=[stated])
+        for seed, stated in enumerate(["a < 5", "a >= 5"])
+    )
+    with pytest.raises(SourceError, match="different conditions"):
+        young.merged(old)
+    with pytest.raises(SourceError, match="a file of sums holds none"):
+        prepare(young, schema=NUMBERS, epsilon=1.0, where=["b < 3"])
+    young.save(tmp_path / "y.sums")
+    made = dpcov.release(
+        tmp_path / "y.sums", schema=NUMBERS, epsilon=1.0, mechanism="matrix-laplace"
+    )
+    assert made.provenance["rows"] == "rows where a < 5"
+    assert made.provenance["door"] == "sums and arrow"
+    met = PartialMoment.of(numbers(50, 7), NUMBERS, where=["a < 5"])
+    assert young.merged(met).rows == young.rows + met.rows < 100
+
+
+# Under replace-one the number of rows is public: no cell may change it.
+
+
+def test_replace_one_is_refused_where_a_cell_can_change_the_number_of_rows(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n3,4\n")
+    lines = Schema.parse(NUMBERS.model_dump() | {"file": {"records": "lines"}})
+    quoted = PartialMoment.of(tmp_path / "t.csv", NUMBERS)
+    filtered = PartialMoment.of(numbers(5), NUMBERS, where=["a < 5"])
+    plain = PartialMoment.of(numbers(5), NUMBERS)
+    by_lines = PartialMoment.of(tmp_path / "t.csv", lines)
+    ledger = Ledger.create(tmp_path / "l.ledger", PureDP(9.0), neighbors=Neighbors.REPLACE_ONE)
+    asked = {"epsilon": 1.0, "neighbors": "replace-one", "ledger": ledger}
+    for sums in (quoted, filtered, plain.merged(quoted), quoted.merged(plain)):
+        sums.save(tmp_path / "s.sums", force=True)
+        for data in (sums, tmp_path / "s.sums"):
+            with pytest.raises(SourceError, match="the number of rows is public"):
+                dpcov.release(data, schema=NUMBERS, **asked)
+    for data, schema in ((tmp_path / "t.csv", NUMBERS), (numbers(5), NUMBERS)):
+        where = [] if data == tmp_path / "t.csv" else ["a < 5"]
+        with pytest.raises(SourceError, match="the number of rows is public"):
+            dpcov.release(data, schema=schema, where=where, **asked)
+    assert not ledger.account().entries
+    for sums in (plain, by_lines, plain.merged(by_lines)):
+        assert dpcov.release(sums, schema=sums.schema, **asked).unit_count == sums.rows
+    assert len(ledger.account().entries) == 3
+
+
+# What is loaded can be the sum of so many rows.
+
+UNITS = 2**20  # of a radius
+
+
+def forged(document: dict, how: str) -> dict:
+    """A file of sums with one thing that no rows can have; entries are those of the lower half."""
+    rows, units = document["rows"], list(document["units"])
+    changes = {
+        "diagonal": {0: rows * UNITS**2 + 1},
+        "negative diagonal": {2: -1},
+        "trace": {0: rows * UNITS**2, 2: 1},
+        "off-diagonal": {1: units[0] + units[2] + 1},
+        "intercept off": {5: units[5] + 1},
+        "no intercept": {5: 0},
+        "sum of a column": {3: 2 * units[5]},
+        "huge": {0: 10**400},
+    }
+    counts = {
+        "count below 0": -1,
+        "count of 2^63": 2**63,
+        "count of 10^400": 10**400,
+        "one less": rows - 1,
+    }
+    for place, value in changes.get(how, {}).items():
+        units[place] = value
+    return document | {"rows": counts.get(how, rows), "units": units}
+
+
+FORGED = [
+    "diagonal",
+    "negative diagonal",
+    "trace",
+    "off-diagonal",
+    "intercept off",
+    "no intercept",
+    "sum of a column",
+    "huge",
+    "count below 0",
+    "count of 2^63",
+    "count of 10^400",
+    "one less",
+]
+
+
+@pytest.mark.parametrize("how", [*FORGED, "control: nothing"])
+def test_forged_sums_are_refused_before_anything_is_booked(tmp_path, how):
+    path, ledger = tmp_path / "s.sums", Ledger.create(tmp_path / "l.ledger", PureDP(9.0))
+    PartialMoment.of(numbers(50), NUMBERS).save(path)
+    document = forged(json.loads(path.read_text()), how)
+    path.write_text(json.dumps(document) + "\n")
+    if how == "control: nothing":
+        assert PartialMoment.load(path).rows == 50
+        return
+    with pytest.raises(SourceError, match="damaged"):
+        dpcov.release(path, schema=NUMBERS, epsilon=1.0, ledger=ledger)
+    with pytest.raises(SourceError, match="damaged"):
+        PartialMoment.load(path)
+    assert not ledger.account().entries
+
+
+def test_sums_of_weighted_rows_pass():
+    schema = schema_of("a", "b", weight={"column": "w", "maximum": 3})
+    table = numbers(50).append_column("w", [np.linspace(-1, 5, 50)])
+    sums = PartialMoment.of(table, schema)
+    assert dpcov.release(sums, schema=schema, epsilon=1.0, mechanism="matrix-laplace")
+
+
+def test_a_file_of_an_older_version_says_what_to_do(tmp_path):
+    path = tmp_path / "s.sums"
+    PartialMoment.of(numbers(50), NUMBERS).save(path)
+    document = json.loads(path.read_text())
+    del document["countable"]
+    path.write_text(json.dumps(document) + "\n")
+    with pytest.raises(SourceError, match=r"version before 0\.2\.0.*sum the rows again"):
+        PartialMoment.load(path)
