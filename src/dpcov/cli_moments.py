@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dpcov.cli_options import Force, Quiet, say
+from dpcov.printable import shown
 
 app = typer.Typer()
 
@@ -39,7 +40,7 @@ def moments(
     check_writable(out, force=force, inputs=inputs)
     part = PartialMoment.of(table_of(data, table), Schema.load(schema), threads=threads)
     part.save(out, force=force, inputs=inputs)
-    say(f"written to {out}: {PRIVATE}", quiet)
+    say(f"written to {shown(out)}: {PRIVATE}", quiet)
 
 
 @app.command()
@@ -56,4 +57,4 @@ def merge(
 
     whole = reduce(PartialMoment.merged, map(PartialMoment.load, files))
     whole.save(out, force=force, inputs=files)
-    say(f"written to {out}: {PRIVATE}", quiet)
+    say(f"written to {shown(out)}: {PRIVATE}", quiet)

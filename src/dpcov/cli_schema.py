@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcov.cli_options import DataPath, Force, Quiet, say
+from dpcov.printable import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,7 +86,7 @@ def schema(
         typer.echo(text, nl=False)
         return
     write(out, text, force=force)
-    say(f"written to {out}; {_next(out, text)}", quiet)
+    say(f"written to {shown(out)}; {_next(out, text)}", quiet)
 
 
 def _interview(kinds: Mapping[str, Kind], options: FileOptions, stated: Stated) -> Stated:
@@ -119,4 +120,4 @@ def _next(out: Path, text: str) -> str:
         Schema.parse(tomllib.loads(text))
     except SchemaError:
         return "fill in what it leaves open, from public knowledge"
-    return f"next: dpcov plan {out} --rows GUESS --epsilon 1"
+    return f"next: dpcov plan {shown(out)} --rows GUESS --epsilon 1"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.errors import OutputError, SourceError
+from dpcov.printable import shown
 
 if TYPE_CHECKING:
     from dpcov.releases import Release
@@ -88,7 +89,7 @@ def write_table(folder: Path) -> tuple[Path, Path]:
         ours = False
     if not ours:
         raise OutputError(
-            f"{str(folder)!r} is no folder that the demo can use: it can't be written, or holds "
+            f"{shown(folder)!r} is no folder that the demo can use: it can't be written, or holds "
             "files named health.* that the demo did not make. Give another one by --folder."
         )
     randhie.load_pandas().data.to_csv(table, index=False)
@@ -106,10 +107,9 @@ def run(folder: Path) -> Release:
     print("1. A table and its schema of public bounds")
     table, schema = write_table(folder)
     ledger_path, out = folder / "health.ledger", folder / "health.release.json"
-    print(
-        f"   {table}   20,190 rows x 10 columns (RAND Health Insurance Experiment, public domain)"
-    )
-    print(f"   {schema}")
+    size = "20,190 rows x 10 columns (RAND Health Insurance Experiment, public domain)"
+    print(f"   {shown(table)}   {size}")
+    print(f"   {shown(schema)}")
 
     print(f"2. A ledger with a budget of epsilon = {BUDGET:g}")
     ledger_path.unlink(missing_ok=True)
@@ -125,8 +125,11 @@ def run(folder: Path) -> Release:
     print_comparison(made, truth)
 
     left = ledger.account().to_json()["left"]["epsilon"]
-    print(f"\nRelease:  {out}\n          everything else is computed from it, at no further cost:")
-    print(f"          dpcov show {out}\n          dpcov correlation {out}")
-    print(f"Ledger:   {ledger_path}, epsilon left: {left:g}")
-    print(f"          dpcov ledger show {ledger_path}")
+    place = shown(out)
+    print(
+        f"\nRelease:  {place}\n          everything else is computed from it, at no further cost:"
+    )
+    print(f"          dpcov show {place}\n          dpcov correlation {place}")
+    print(f"Ledger:   {shown(ledger_path)}, epsilon left: {left:g}")
+    print(f"          dpcov ledger show {shown(ledger_path)}")
     return made
