@@ -55,7 +55,7 @@ def lines(kind: str, number: int) -> list[str]:
     return [line + " --denoise none" + options[number // 2 % 4]]
 
 
-def run(line: str, output: Path) -> tuple[int, str]:
+def run(line: str | list[str], output: Path) -> tuple[int, str]:
     """Exit code and all output of a command line, of compiled libraries too."""
     with output.open("w+b") as file:
         kept = [os.dup(stream) for stream in (1, 2)]
@@ -63,7 +63,7 @@ def run(line: str, output: Path) -> tuple[int, str]:
             os.dup2(file.fileno(), stream)
         code = 0
         try:
-            cli.main(line.split())
+            cli.main(line.split() if isinstance(line, str) else line)
         except SystemExit as ended:
             code = ended.code if isinstance(ended.code, int) else 1
         except BaseException as error:

@@ -1,0 +1,241 @@
+"""Neighbours that differ in one extreme cell, or in one row, end in the same way."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import dpcov
+from door import Effort
+from door_roles import MISSING, ROLES, Role, Unit, columns_of, is_row
+from doors import Door, Doors, Trained
+from dpcov.sources.sql import DatabaseTable
+from figure import Figure
+from outcomes import Book, Outcome, files_in, outcome_of
+from readers_at_work import run
+
+ATTACK = "outcomes of neighbours"
+ASKED: list[dict[str, Any]] = [
+    {"epsilon": 1.0, "mechanism": "laplace", "denoise": "none"},
+    {"rho": 0.5, "mechanism": "gaussian", "denoise": "none", "radius": "private"},
+    {"epsilon": 1.0, "neighbors": "replace-one", "mechanism": "laplace", "denoise": "project"},
+    {"epsilon": 1.0, "delta": 1e-6, "denoise": "none"},
+    {"epsilon": 1.0},
+]
+REPLACE_ONE = 2  # in ASKED
+SIZE = 12  # rows, or persons, of the tables
+
+
+@dataclass
+class Pairs:
+    """How many pairs were compared, by door, and those whose outcomes differ.
+
+    `refused`: pairs of which both were refused in the same words before anything was spent; they
+    are not counted.
+    """
+
+    count: Counter[str] = field(default_factory=Counter)
+    refused: int = 0
+    differences: list[str] = field(default_factory=list)
+
+    def compare(self, door: str, what: str, one: Outcome, other: Outcome) -> None:
+        if one == other and not one.happened:
+            self.refused += 1
+            return
+        self.count[door] += 1
+        if one != other:
+            self.differences.append(f"{door} | {what}: {_first_difference(one, other)}")
+
+
+def _first_difference(one: Outcome, other: Outcome) -> str:
+    for name in ("ended", "printed", "spent", "files"):
+        here, there = str(getattr(one, name)), str(getattr(other, name))
+        if here != there:
+            at = next((i for i, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), 0)
+            return f"{name}: {here[max(0, at - 40) : at + 80]!r} and {there[max(0, at - 40) : at + 80]!r}"
+    return ""
+
+
+def neighbours(
+    clean: list[Unit], odd: list[Unit], same_number: bool
+) -> Iterator[tuple[str, list[Unit]]]:
+    """Tables that differ from `clean` in one cell, or in one unit."""
+    for at, one in enumerate(odd):
+        place = (at * 5) % len(clean)
+        changed = replace(one, number=clean[place].number)
+        yield f"cell {one.cell!r:.40}", [*clean[:place], changed, *clean[place + 1 :]]
+        if not same_number:
+            yield f"row {one.cell!r:.40}", [*clean[:place], one, *clean[place:]]
+    if not same_number:
+        yield "one row less", clean[1:]
+
+
+def _called(data: Any, role: Role, door: Door, book: Book, asked: dict[str, Any]) -> Outcome:
+    schema = role.schema(door)
+    kind = f"{asked.get('neighbors')} {schema.privacy_unit}"
+    ledger = book.ledger(kind)[1]
+    request = {**asked, "schema": schema, "where": role.where, "ledger": ledger}
+
+    def call() -> Any:
+        table = data.opened() if isinstance(data, Trained) else data
+        if role.by is not None:
+            request.pop("radius", None)
+            return dpcov.release_by(table, role.by, **request)
+        return dpcov.release(table, **request)
+
+    return outcome_of(call, book, _name(data))
+
+
+def _name(data: Any) -> str:
+    if isinstance(data, DatabaseTable):
+        return data.table
+    return str(data) if isinstance(data, Path) else ""
+
+
+def in_process(door: Door, effort: Effort, pairs: Pairs, book: Book, turn: Iterator[int]) -> None:
+    """Neighbours through `dpcov.release`, in every type and role of a door."""
+    kinds = list(door.types)
+    step = max(1, len(kinds) // effort.kinds) if effort.kinds else 1
+    for kind in kinds[::step]:
+        cells = door.types[kind]
+        for at, role in enumerate(effort.roles):
+            asked = ASKED[next(turn) % len(ASKED)]
+            companions = list(cells.clean)[at % len(cells.clean)]
+            held = itertools.islice(itertools.cycle(cells.clean[companions]), SIZE)
+            clean = [Unit(cell, number) for number, cell in enumerate(held, 1)]
+            everything = [cell for cell in cells.odd if not role.persons or is_row(cell)]
+            chosen = effort.some(everything, at)
+            odd = [Unit(cell, number) for number, cell in enumerate(chosen, SIZE + 1)]
+            changed = list(neighbours(clean, odd, asked is ASKED[REPLACE_ONE]))
+            tables = [columns_of(units, door, kind, role.persons) for _, units in changed]
+            first = columns_of(clean, door, kind, role.persons)
+            base, *others = door.tables([first, *tables])
+            expected = _called(base, role, door, book, asked)
+            for (what, _), data in zip(changed, others, strict=True):
+                found = _called(data, role, door, book, asked)
+                pairs.compare(door.name, f"{kind} | {role.name} | {what}", expected, found)
+
+
+def toml(value: Any) -> str:
+    """A value as TOML."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(k)} = {toml(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def schema_text(role: Role, door: Door) -> str:
+    """The schema of a role as a file."""
+    document = {"columns": role.columns, "missing": MISSING, **role.fields, "file": door.options}
+    return "".join(f"{name} = {toml(value)}\n" for name, value in document.items())
+
+
+LINES = [
+    "release {data} --schema s.toml --out r.json --epsilon 1 --mechanism laplace --ledger {ledger}",
+    "release {data} --schema s.toml --out r.json --epsilon 1 --denoise none --ledger {ledger} --json",
+    "moments {data} --schema s.toml --out sums.json",
+    "schema {data} --out draft.toml",
+]
+
+
+def on_the_command_line(door: Door, effort: Effort, pairs: Pairs, book: Book) -> None:
+    """Neighbours through the command line: the same file name, one content after the other."""
+    here = os.getcwd()
+    for kind in list(door.types)[: effort.kinds]:
+        cells = door.types[kind]
+        for at, role in enumerate(effort.roles):
+            companions = list(cells.clean)[at % len(cells.clean)]
+            held = itertools.islice(itertools.cycle(cells.clean[companions]), SIZE)
+            clean = [Unit(cell, number) for number, cell in enumerate(held, 1)]
+            chosen = effort.some([c for c in cells.odd if not role.persons or is_row(c)], at)
+            odd = [Unit(cell, number) for number, cell in enumerate(chosen, SIZE + 1)]
+            changed = [("", clean), *neighbours(clean, odd, same_number=False)]
+            line = LINES[at % len(LINES)] if not (role.where or role.by) else LINES[0]
+            outcomes = []
+            for _, units in changed:
+                (data,) = door.tables([columns_of(units, door, kind, role.persons)])
+                with TemporaryDirectory() as place:
+                    os.chdir(place)
+                    try:
+                        outcomes.append(_ran(line, data, role, door, book))
+                    finally:
+                        os.chdir(here)
+            for (what, _), found in zip(changed[1:], outcomes[1:], strict=True):
+                told = f"{kind} | {role.name} | {line.split()[0]} | {what}"
+                pairs.compare(f"{door.name}, command line", told, outcomes[0], found)
+
+
+def _ran(line: str, data: Any, role: Role, door: Door, book: Book) -> Outcome:
+    table = data.table if isinstance(data, DatabaseTable) else ""
+    source = data.database if isinstance(data, DatabaseTable) else data
+    if isinstance(source, Path):
+        name = "data" + "".join(source.suffixes[-2:])
+        shutil.copy(source, name)
+    else:
+        name = str(source)
+    Path("s.toml").write_text(schema_text(role, door))
+    ledger = book.ledger(f"add-remove {role.schema(door).privacy_unit}")[0]
+    words = line.format(data=name, ledger=ledger)
+    if table:
+        words += f" --table {table}"
+    if role.by:
+        words += f" --by {role.by}"
+    arguments = words.split()
+    if "schema" not in arguments[0]:
+        for condition in role.where:
+            arguments += ["--where", condition]
+    code, text = run(arguments, Path("printed"))
+    Path("printed").unlink()
+    for hidden in (table, str(ledger)):
+        text = text.replace(hidden, "NAME") if hidden else text
+    text = NOISY.sub("NOISY", text)
+    return Outcome(str(code), text, book.spent(), files_in(Path()))
+
+
+# What the noise decides, and what is left in a ledger that others spent from.
+NOISY = re.compile(r'"(left|uninformative)": (\{[^}]*\}|\w+)')
+ON_FILES = ("CSV", "TSV", "gzip", "CSV, records = lines", "Parquet", "SQLite", "DuckDB file")
+
+
+def compared(all_doors: Doors, quick: bool) -> Pairs:
+    """All pairs."""
+    pairs, turn = Pairs(), itertools.count()
+    with TemporaryDirectory() as place:
+        book = Book(Path(place))
+        for door in all_doors.found.values():
+            slow = door.costly
+            effort = Effort(odd=1 if slow or quick else 5, kinds=1 if quick else 5)
+            if quick:
+                effort = replace(effort, roles=ROLES[:: 5 if slow else 2])
+            if door.name == "Spark":
+                effort = Effort(odd=2, kinds=2, roles=ROLES[:1])
+            in_process(door, effort, pairs, book, turn)
+        for name in ON_FILES[:: 3 if quick else 1]:
+            effort = Effort(odd=2 if quick else 4, kinds=1, roles=ROLES[:: 4 if quick else 1])
+            on_the_command_line(all_doors.found[name], effort, pairs, book)
+    return pairs
+
+
+def figures(all_doors: Doors, quick: bool) -> list[Figure]:
+    """What must be shown of outcomes."""
+    pairs = compared(all_doors, quick)
+    for line in pairs.differences[:40]:
+        print("outcome:", line)
+    count, wrong = sum(pairs.count.values()), len(pairs.differences)
+    by_line = sum(n for name, n in pairs.count.items() if "command line" in name)
+    least = 200 if quick else 3_000
+    what = f"pairs, {by_line} of them on the command line; {pairs.refused} more were refused alike"
+    return [
+        Figure(ATTACK, what, f">= {least}", str(count), count >= least),
+        Figure(ATTACK, "differences in exit, message, spend, files", "0", str(wrong), wrong == 0),
+    ]

@@ -1,0 +1,154 @@
+"""The outcome of a release: all that anybody can see of it but the noisy numbers themselves."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpcov.ledger import Ledger
+from dpcov.privacy import ApproxDP
+from dpcov.releases import Release
+
+WRITTEN = ("r.json", "sums.json", "draft.toml")
+ENTRIES = 40  # of a ledger: each spend reads it all
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a call ended, what it printed, what it spent, and which files there are."""
+
+    ended: str
+    printed: str
+    spent: tuple[str, ...]
+    files: tuple[tuple[str, int, str], ...] = ()
+
+    @property
+    def happened(self) -> bool:
+        """Whether something was spent, or written beside what was there."""
+        return bool(self.spent or any(name in WRITTEN for name, *_ in self.files))
+
+
+def shape(document: Any) -> Any:
+    """What a document holds but for what is noisy: names, texts and lengths.
+
+    The number of units is told exactly, or as None. Of laws only the names, of maps and rungs nothing: a
+    mechanism chooses them by what it published before. Of private sums, which nobody else sees,
+    not the hash.
+    """
+    if isinstance(document, dict):
+        return {name: _SHAPES.get(name, shape)(value) for name, value in document.items()}
+    if isinstance(document, list):
+        return [len(document), *map(shape, document[:1])]
+    number = isinstance(document, int | float) and not isinstance(document, bool)
+    return "number" if number else document
+
+
+def _law(law: Any) -> Any:
+    return law and law["law"]
+
+
+_SHAPES: dict[str, Callable[[Any], Any]] = {
+    "unit_count": repr,
+    "noise": _law,
+    "trace_noise": _law,
+    "linear_map": lambda _: "noisy",
+    "rungs": lambda _: "noisy",
+    "center": lambda _: "noisy",
+    "parts": len,
+}
+
+
+def told(made: Any) -> str:
+    """The shape of a release, or of one for each level."""
+    if isinstance(made, Release):
+        return json.dumps(shape(json.loads(made.to_text())))
+    if isinstance(made, dict):
+        return json.dumps({level: told(one) for level, one in made.items()})
+    return type(made).__name__
+
+
+@contextlib.contextmanager
+def printed() -> Iterator[Callable[[], str]]:
+    """What goes to the standard streams meanwhile, from compiled libraries too."""
+    with tempfile.TemporaryFile() as file:
+        kept = [os.dup(stream) for stream in (1, 2)]
+        try:
+            for stream in (1, 2):
+                os.dup2(file.fileno(), stream)
+
+            def read() -> str:
+                file.seek(0)
+                return file.read().decode(errors="replace")
+
+            yield read
+        finally:
+            for stream, old in zip((1, 2), kept, strict=True):
+                os.dup2(old, stream)
+                os.close(old)
+
+
+class Book:
+    """Ledgers that are never used up: one for each unit and relation, a new one now and then."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._number = 0
+        self._open: dict[str, tuple[Path, Ledger]] = {}
+        self._seen: dict[str, int] = {}
+        self._now = ""
+
+    def ledger(self, kind: str) -> tuple[Path, Ledger]:
+        """The ledger of this kind of spends, in use from now on."""
+        self._now = kind
+        if self._seen.get(kind, ENTRIES) >= ENTRIES:
+            self._number += 1
+            path = self._folder / f"{self._number}.ledger"
+            self._open[kind] = path, Ledger.create(path, ApproxDP(1e9, 0.5))
+            self._seen[kind] = 0
+        return self._open[kind]
+
+    def spent(self) -> tuple[str, ...]:
+        """What was spent since this was last asked, from the ledger in use."""
+        entries = self._open[self._now][1].account().entries
+        new = tuple(f"{one.guarantee} {one.note}" for one in entries[self._seen[self._now] :])
+        self._seen[self._now] = len(entries)
+        return new
+
+
+def outcome_of(call: Callable[[], Any], book: Book, hidden: str = "") -> Outcome:
+    """The outcome of a call; `hidden` is a name that differs between tables by design.
+
+    `book.ledger` was asked for the ledger that the call spends from.
+    """
+    with printed() as read, warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            ended = told(call())
+        except BaseException as error:
+            chained = error.__cause__ is not None or error.__context__ is not None
+            ended = f"{type(error).__name__} {error} {'chained' if chained else ''}"
+        text = read()
+    lines = [text, *(f"{one.category.__name__}: {one.message}" for one in warned)]
+    everything = "\n".join(lines)
+    if hidden:
+        ended, everything = ended.replace(hidden, "DATA"), everything.replace(hidden, "DATA")
+    return Outcome(ended, everything, book.spent())
+
+
+def files_in(folder: Path) -> tuple[tuple[str, int, str], ...]:
+    """Names and modes of the files there, and the shape of those that are documents."""
+    found = []
+    for path in sorted(folder.iterdir()):
+        content = ""
+        if path.suffix == ".json":
+            text = path.read_text()
+            content = json.dumps(shape(json.loads(text))) if text else "empty"
+        found.append((path.name, path.stat().st_mode, content))
+    return tuple(found)
