@@ -437,7 +437,7 @@ def test_missing_columns_and_wrong_types_are_named(link):
     with pytest.raises(SourceError, match="no column 'absent'"):
         open_rows(DatabaseTable(link, "people"), schema_of("absent"))
     table(link, "wrong", "d date")
-    with pytest.raises(SourceError, match="'d' is of the type date, neither numbers nor texts"):
+    with pytest.raises(SourceError, match="'d' can't be a feature: it is of the type date"):
         open_rows(DatabaseTable(link, "wrong"), schema_of("d"))
 
 

@@ -49,6 +49,7 @@ def carried(release: Release) -> dict[str, Any]:
         "mechanism": release.mechanism,
         "denoise": release.denoise,
         "made_by": dict(release.provenance),
+        "not_protected": release.not_protected(),
     }
 
 

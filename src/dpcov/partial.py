@@ -57,6 +57,7 @@ class PartialMoment:
     where : the conditions that the rows meet.
     countable : whether no cell can change the number of rows.
     doors : what kinds of tables the rows come from.
+    caveats : what is not protected on account of that.
 
     """
 
@@ -67,6 +68,7 @@ class PartialMoment:
     where: tuple[str, ...] = ()
     countable: bool = True
     doors: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -83,8 +85,16 @@ class PartialMoment:
             found, image = rows.hashed_moment()
             countable = rows.countable and not conditions
         parts = (image,) if found.unit_count else ()
-        told, doors = conditions.texts, (rows.door,)
-        return cls(schema, found.units, found.unit_count, parts, told, countable, doors)
+        return cls(
+            schema,
+            found.units,
+            found.unit_count,
+            parts,
+            conditions.texts,
+            countable,
+            (rows.door,),
+            (rows.caveat,) if rows.caveat else (),
+        )
 
     def merged(self, other: PartialMoment) -> PartialMoment:
         """The sum over the rows of both, which must have no row in common: their owner says so."""
@@ -105,6 +115,7 @@ class PartialMoment:
             parts=self.parts + other.parts,
             countable=self.countable and other.countable,
             doors=tuple(dict.fromkeys(self.doors + other.doors)),
+            caveats=tuple(dict.fromkeys(self.caveats + other.caveats)),
         )
 
     def seen(self, schema: Schema, conditions: Conditions | None = None) -> SummedRows:
@@ -130,6 +141,7 @@ class PartialMoment:
             "where": self.where,
             "countable": self.countable,
             "doors": self.doors,
+            "caveats": self.caveats,
             "schema": self.schema.model_dump(mode="json"),
             "rows": self.rows,
             "units": below.tolist(),
@@ -154,8 +166,8 @@ class PartialMoment:
                 "the rows again (dpcov moments)."
             )
         schema, rows = Schema.parse(document["schema"]), int(document["rows"])
-        parts, where, doors = (
-            tuple(map(str, document[name])) for name in ("parts", "where", "doors")
+        parts, where, doors, caveats = (
+            tuple(map(str, document[name])) for name in ("parts", "where", "doors", "caveats")
         )
         lattice = Lattice.of(schema)
         units = np.zeros((lattice.dimension, lattice.dimension), object)
@@ -163,7 +175,8 @@ class PartialMoment:
         units = units + np.tril(units, -1).T
         if not _possible(units, rows, lattice, schema.weight is not None):
             raise ValueError("not the sum of that many rows")
-        return cls(schema, units, rows, parts, where, document["countable"] is True, doors)
+        countable = document["countable"] is True
+        return cls(schema, units, rows, parts, where, countable, doors, caveats)
 
 
 def _possible(units: NDArray[np.object_], rows: int, lattice: Lattice, weighted: bool) -> bool:
@@ -191,6 +204,7 @@ class SummedRows(Rows):
         self.schema = sums.schema
         self.door = " and ".join(["sums", *sums.doors])
         self.where = sums.where
+        self.caveat = " ".join(sums.caveats)
         self.countable = sums.countable
         self._partial = sums
 

@@ -129,9 +129,19 @@ class Release:
 
     def made_by(self) -> str:
         """Library, date and whatever else is told of how it was made, in words."""
-        door = self.provenance.get("door")
-        told = [fact for name, fact in self.provenance.items() if name not in ("version", "door")]
+        door, apart = self.provenance.get("door"), ("version", "door", "not_protected")
+        told = [fact for name, fact in self.provenance.items() if name not in apart]
         return ", ".join([*told, *([f"read as {door}"] if door else [])])
+
+    def not_protected(self) -> str:
+        """What anybody may learn beside the release, in words."""
+        public = ["the schema (columns, bounds, levels)", "the budget", "the running time"]
+        if self.unit_count is not None:
+            units = "rows" if self.guarantee.unit.column is None else "persons"
+            public.append(f"the number of {units} ({self.unit_count})")
+        found = f"{', '.join(public[:-1])} and {public[-1]}"
+        caveat = self.provenance.get("not_protected", "").rstrip(".")
+        return f"{found}. {caveat}" if caveat else found
 
     @property
     def has_intercept(self) -> bool:

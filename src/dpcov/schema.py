@@ -61,8 +61,8 @@ class Numeric(_Model):
             raise ValueError("lower and upper are too close to tell apart in floating point")
         if math.ulp(max(abs(self.lower), abs(self.upper))) > self.half_range * RESOLUTION:
             raise ValueError(
-                "lower and upper are so far from 0 that float64 can't tell values between them apart "
-                "to a millionth of their distance: subtract a public number from the column first"
+                "lower and upper are so far from 0 that float64 can't tell values between them "
+                "apart to a millionth of their distance: subtract a public number from the column"
             )
         return self
 
@@ -96,7 +96,9 @@ class Categorical(_Model):
         if len({level_text(level) for level in levels}) < len(levels):
             raise ValueError("a level is declared twice")
         if any(not isinstance(level, str) and abs(level) > 2**53 for level in levels):
-            raise ValueError("a level beyond 2^53 is not one number in float64: declare it as a text")
+            raise ValueError(
+                "a level beyond 2^53 is no exact number in float64: declare it as text"
+            )
         return levels
 
     @model_validator(mode="after")

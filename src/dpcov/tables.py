@@ -95,12 +95,10 @@ def print_mechanisms(listed: list[dict[str, Any]]) -> None:
 def print_summary(release: Release) -> None:
     """What a release is, what it guarantees and what it does not, and how accurate it is."""
     features = len(release.columns)
-    not_protected = ["the schema (columns, bounds, levels)", "the budget", "the running time"]
     units = "rows" if release.guarantee.unit.column is None else "persons"
     size = {"rows": _private_count(release)}
     if release.unit_count is not None:
         size = {units: f"{release.unit_count} (public)"}
-        not_protected.append(f"the number of {units}")
     if release.schema.weight is not None and release.has_intercept:
         total, times = release.total_weight(), release.count()
         weighed = {"sum of weights": f"about {total:.6g}, {times:.0f} times the largest (private)"}
@@ -115,7 +113,7 @@ def print_summary(release: Release) -> None:
         **size,
         "guarantee": f"{stated.budget}, {stated.neighbors.value}, unit: {stated.unit}",
         "in words": release.guarantee_in_words(),
-        "not protected": f"{', '.join(not_protected[:-1])} and {not_protected[-1]}",
+        "not protected": release.not_protected(),
         "mechanism": f"{release.mechanism}, denoised by {release.denoise}",
         "made by": release.made_by(),
     }

@@ -81,18 +81,13 @@ def sentence(text: str) -> str:
 def for_the_officer(release: Release) -> list[tuple[str, str]]:
     """Facts that a record of processing or an impact assessment asks for."""
     guarantee = stated(release)
-    public = ["the names, bounds and levels of the columns", "the privacy budget"]
-    public += ["how long the computation took"]
-    rows = "rows" if guarantee.unit.column is None else "persons"
-    if release.unit_count is not None:
-        public.append(f"the number of {rows} ({release.unit_count})")
     facts = [
         ("Definition", sentence(str(guarantee.budget))),
         ("Who is protected", sentence(f"any {guarantee.unit}")),
         ("In one sentence", release.guarantee_in_words()),
         (
             "Not protected",
-            sentence(f"{', '.join(public[:-1])} and {public[-1]}") + " They are public.",
+            sentence(release.not_protected()),
         ),
         (
             "Other releases",

@@ -83,6 +83,17 @@ class PartedSource(Protocol):
     def parts(self, columns: Sequence[str]) -> Sequence[Part]: ...
 
 
+PROGRAM = (
+    "What a view, a query or a stream makes of each row: one that mixes rows of several persons, "
+    "or fails on a row, breaks the guarantee."
+)
+
+
+def caveat_of(source: Source) -> str:
+    """What is not protected on account of where the rows come from; empty for plain tables."""
+    return str(getattr(source, "caveat", "" if source.settled else PROGRAM))
+
+
 SUMS_START = '{"format": "dpcov.moments/1", '  # of a file of sums (dpcov.partial)
 
 

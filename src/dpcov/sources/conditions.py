@@ -154,17 +154,17 @@ class Conditions:
             kept &= test.keep(batch.column(test.column))
         return kept
 
-    def check(self, types: Mapping[str, pa.DataType]) -> None:
+    def check(self, types: Mapping[str, pa.DataType], unfit: Mapping[str, str]) -> None:
         """Refuse columns that are not there, or whose Arrow type does not fit its condition."""
         for test in self.tests:
-            _require_fit(test, types)
+            _require_fit(test, types, unfit)
 
 
 def rows_meeting(source: Source, conditions: Conditions) -> Source:
     """The rows of a source that meet conditions; refuses those that its columns do not fit."""
     if not conditions:
         return source
-    conditions.check(source.types)
+    conditions.check(source.types, source.unfit)
     return FilteredSource(source, conditions)
 
 
@@ -200,14 +200,17 @@ def read(values: pa.Array, as_what: Cells | Categorical, missing: tuple[str, ...
     return pa.array(numbers, mask=np.isnan(numbers))
 
 
-def _require_fit(test: Condition, types: Mapping[str, pa.DataType]) -> None:
+def _require_fit(
+    test: Condition, types: Mapping[str, pa.DataType], unfit: Mapping[str, str]
+) -> None:
     name = test.column
     if name not in types:
         raise SourceError(f"The data has no column {name!r}, which a condition names.")
     kind = unwrapped(types[name])
     if kind_of(kind) == "ignored":
         raise SourceError(
-            f"The column {name!r} is of the type {types[name]}, which a condition can't test: cast "
+            f"The column {name!r} is of the type {unfit.get(name, types[name])}, which a condition "
+            "can't test: cast "
             "it to numbers or texts (texts are compared byte by byte, so ISO dates are in order)."
         )
     if test.cells == "text" and not (is_text(kind) or pa.types.is_null(kind)):

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from dpcov.cells import codes_of, numbers_of
 from dpcov.schema import Categorical, Numeric
-from dpcov.sources.base import batch_rows
+from dpcov.sources.base import batch_rows, caveat_of
 from dpcov.sources.ids import WIDTH, canonical, records
 from dpcov.sources.private_copy import Copy, NoRoomError
 
@@ -75,6 +75,7 @@ class Kept:
         self._copy: Copy | None = None
         self._too_large = False
         self.door = source.door
+        self.caveat = caveat_of(source)
         self.names = source.names
         self.types = source.types
         self.unfit = source.unfit

@@ -16,7 +16,7 @@ from dpcov.errors import SourceError
 from dpcov.linear_map import LinearMap
 from dpcov.moment import Accumulator, Lattice, SecondMoment
 from dpcov.rungs import RungMoments, RungSum, rungs_of
-from dpcov.sources.base import PartedSource, unwrapped
+from dpcov.sources.base import PartedSource, caveat_of, unwrapped
 from dpcov.sources.folding import Folder, Sum, Total, available_cores, fit_together
 from dpcov.sources.hashes import HashedSum
 from dpcov.sources.ids import refuse_unfit
@@ -69,6 +69,8 @@ class Rows:
     schema : what the columns may hold.
     door : what kind of table it is, in a word.
     where : the conditions that the rows meet, as they are told.
+    caveat : what is not protected on account of where the rows come from.
+    countable : whether no cell can change the number of rows.
     rereadable : whether mechanisms may ask more than once.
     tells_rungs : whether `rung_moments` can be asked for.
 
@@ -92,8 +94,8 @@ class Rows:
         unfit = [name for name in read if name in source.unfit]
         if unfit:
             raise SourceError(
-                f"The column {unfit[0]!r} is of the type {source.unfit[unfit[0]]}, neither numbers "
-                "nor texts. Convert it, or declare it kind = 'ignored'."
+                f"The column {unfit[0]!r} can't be a feature: it is of the type "
+                f"{source.unfit[unfit[0]]}. Convert it, or declare it kind = 'ignored'."
             )
         if schema.unit is not None:
             name, no_ids = schema.unit.column, getattr(source, "unfit_ids", {})
@@ -101,6 +103,7 @@ class Rows:
         leave_no_core()
         self.schema = schema
         self.door = source.door
+        self.caveat = caveat_of(source)
         self.countable = getattr(source, "rows_are_lines", True)
         self._source: Source = source if schema.unit is None else Kept(source, schema)
         self._threads = threads or available_cores()
