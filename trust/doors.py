@@ -388,6 +388,9 @@ POSTGRES_TYPES = "CREATE TYPE level AS ENUM ('x', 'y', 'Zürich', '1', '2.5', 'o
 LATIN = {"text": Cells(held.TEXTS.clean, [None, "Zürich", "x", "1_000", " 1", "é", "y" * 70_000])}
 
 
+UTF8 = "?client_encoding=UTF8"  # in which our SQL is
+
+
 def _postgres_literal(cell: Any) -> str:
     return f"'\\x{cell.hex()}'" if isinstance(cell, bytes) else _literal(cell)
 
@@ -401,7 +404,7 @@ def _postgres(
 
     def make(tables: Sequence[Columns]) -> list[Any]:
         names = [f"t{next(number)}" for _ in tables]
-        with dbapi.connect(link) as connection, connection.cursor() as cursor:
+        with dbapi.connect(link + UTF8) as connection, connection.cursor() as cursor:
             for name, columns in zip(names, tables, strict=True):
                 for statement in _inserted(
                     name, columns, lambda cell: _postgres_literal(stored("", cell))
@@ -417,7 +420,7 @@ def run_in(link: str, *statements: str) -> None:
     """Run SQL in PostgreSQL, each statement by itself."""
     from adbc_driver_postgresql import dbapi
 
-    with dbapi.connect(link, autocommit=True) as connection, connection.cursor() as cursor:
+    with dbapi.connect(link + UTF8, autocommit=True) as connection, connection.cursor() as cursor:
         for statement in statements:
             cursor.execute(statement)
 

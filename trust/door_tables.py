@@ -1,0 +1,201 @@
+"""The same table gives the same integers through every door."""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from door_roles import IGNORED, MISSING, Image, Role, image
+from doors import Columns, Door, Doors, arrow_table
+from dpcov.sources.sql import DatabaseTable
+from figure import Figure
+
+ATTACK = "the same table through every door"
+ROWS = 60
+RECORDS = 30_000
+WORDS = ["Zürich", "Ångström", "x", " y ", "1", "2.5", "São Paulo", None]
+COLUMNS = {
+    "x0": {"kind": "numeric", "lower": -5, "upper": 5, "missing": "level"},
+    "x1": {"kind": "categorical", "levels": [True, False]},
+    "x2": {
+        "kind": "categorical",
+        "levels": ["Zürich", "Ångström", "x", "y", 1, 2.5],
+        "other": True,
+        "missing": "level",
+    },
+    "x3": {"kind": "categorical", "levels": [0, 1, 2], "other": True},
+    "x4": IGNORED,
+}
+ROLES = [
+    Role("rows", COLUMNS),
+    Role("persons", COLUMNS, {"unit": {"column": "x4", "type": "integer", "max_rows": 2}}),
+    Role("rows that meet", COLUMNS, {}, ("x0 < 3", "x1 = true", "x2 not in ('x', 'y')")),
+    Role(
+        "weights",
+        COLUMNS | {"x0": IGNORED},
+        {"weight": {"column": "x0", "maximum": 3.0}},
+    ),
+]
+
+
+def cells() -> dict[str, list[Any]]:
+    """Numbers, truth values, levels, whole numbers and ids; some missing."""
+    chance = random.Random(3)  # noqa: S311
+    numbers = [None if at % 7 == 0 else round(chance.uniform(-7, 7), 3) for at in range(ROWS)]
+    return {
+        "number": numbers,
+        "truth": [chance.random() < 0.4 for _ in range(ROWS)],
+        "level": [chance.choice(WORDS) for _ in range(ROWS)],
+        "whole": [chance.randrange(5) for _ in range(ROWS)],
+        "id": [2**53 + 1 + chance.randrange(25) for _ in range(ROWS)],
+    }
+
+
+def _typed(*kinds: str) -> Callable[[dict[str, list[Any]]], Columns]:
+    def make(table: dict[str, list[Any]]) -> Columns:
+        values = zip(kinds, table.values(), strict=True)
+        return {f"x{at}": (kind, list(held)) for at, (kind, held) in enumerate(values)}
+
+    return make
+
+
+def _comma(table: dict[str, list[Any]]) -> Columns:
+    """Numbers with a decimal comma, in the column that is declared as such."""
+    number = [None if cell is None else str(cell).replace(".", ",") for cell in table["number"]]
+    return _typed(*["text"] * 5)(table | {"number": number})
+
+
+TEXTS = _typed(*["text"] * 5)
+OBJECTS = _typed(*["object"] * 5)
+ARROW = _typed("float64", "bool", "string", "int64", "int64")
+FORMS: dict[str, Callable[[dict[str, list[Any]]], Columns]] = {
+    "CSV": TEXTS,
+    "CSV, all quoted": TEXTS,
+    "CSV, records = lines": TEXTS,
+    "CSV in LATIN1": TEXTS,
+    "CSV, decimal comma": _comma,
+    "TSV": TEXTS,
+    "gzip": TEXTS,
+    "Parquet": ARROW,
+    "Arrow table": ARROW,
+    "Arrow stream": ARROW,
+    "pandas": _typed("float64", "boolean", "str", "Int64", "int64"),
+    "pandas, objects": OBJECTS,
+    "polars": _typed("Float64", "Boolean", "String", "Int64", "Int64"),
+    "lists": OBJECTS,
+    "estimators": OBJECTS,
+    "DuckDB file": _typed("DOUBLE", "BOOLEAN", "VARCHAR", "BIGINT", "BIGINT"),
+    "DuckDB relation": _typed("DOUBLE", "BOOLEAN", "VARCHAR", "BIGINT", "BIGINT"),
+    "SQLite": _typed("REAL", "BOOLEAN", "TEXT", "INTEGER", "INTEGER"),
+    "PostgreSQL": _typed("double precision", "boolean", "text", "bigint", "bigint"),
+    "PostgreSQL in LATIN1": _typed("numeric", "boolean", "text", "bigint", "bigint"),
+    "Spark": _typed("double", "boolean", "string", "long", "long"),
+}
+
+
+@dataclass
+class Same:
+    """Tables that were compared with the one in Arrow, and what differs."""
+
+    tables: int = 0
+    doors: list[str] = field(default_factory=list)
+    differences: list[str] = field(default_factory=list)
+
+
+def through(door: Door) -> Same:
+    """One door beside the table in memory."""
+    found = Same(doors=[door.name])
+    table = cells()
+    plain = arrow_table(ARROW(table))
+    for role in ROLES:
+        (data,) = door.tables([FORMS[door.name](table)])
+        found.tables += 1
+        expected = image(plain, role, replace(door, options={}))
+        here = image(data, role, door)
+        if here != expected:
+            found.differences.append(f"{door.name} | {role.name}: {_differs(here, expected)}")
+    return found
+
+
+def _differs(here: Image, expected: Image) -> str:
+    return here.refused or ("failed" if here.failed else f"{here.counts} for {expected.counts}")
+
+
+def by_pandas(folder: Path) -> Same:
+    """A SQLite table as pandas writes it: truth values are whole numbers."""
+    found, table = Same(doors=["SQLite as pandas writes it"]), cells()
+    frame = pd.DataFrame({f"x{at}": held for at, held in enumerate(table.values())})
+    path = folder / "pandas.sqlite"
+    with sqlite3.connect(path) as db:
+        frame.to_sql("people", db, index=False)
+        declared = [row[2] for row in db.execute("PRAGMA table_info(people)")]
+    db.close()
+    assert declared[1] == "INTEGER", declared
+    door = Door("SQLite as pandas writes it", {}, "", lambda _: [])
+    for role in ROLES:
+        found.tables += 1
+        here = image(DatabaseTable(path, "people"), role, door)
+        expected = image(arrow_table(ARROW(table)), role, door)
+        if here != expected:
+            found.differences.append(f"{door.name} | {role.name}: {_differs(here, expected)}")
+    return found
+
+
+def with_line_breaks(folder: Path, records: int = RECORDS) -> list[str]:
+    """Records of a CSV, 20 % with a line break in quotes, beside the same rows in Parquet."""
+    chance = np.random.default_rng(5)
+    number = chance.uniform(-5, 5, records)
+    notes = [f'a "note", {at}\nwith 1,2,3\r\nlines' if at % 5 == 0 else "" for at in range(records)]
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(["x0", "note", "x1"])
+    writer.writerows(zip(number.tolist(), notes, range(records), strict=True))
+    (folder / "notes.csv").write_text(text.getvalue(), newline="")
+    table = pa.table({"x0": number, "note": notes, "x1": np.arange(records)})
+    pq.write_table(table, folder / "notes.parquet")
+    columns = {
+        "x0": {"kind": "numeric", "lower": -5, "upper": 5},
+        "x1": {"kind": "numeric", "lower": 0, "upper": records},
+    }
+    door = Door("files", {}, "", lambda _: [])
+    role = Role("rows", columns)
+    found, expected = (image(folder / f"notes.{end}", role, door) for end in ("csv", "parquet"))
+    same = found == expected and found.counts == (records,)
+    return [] if same else [f"{found.counts or found} rows for {records}"]
+
+
+def differences(all_doors: Doors, folder: Path) -> Iterator[Same]:
+    """Every door that can hold the table."""
+    for door in all_doors.found.values():
+        if door.name in FORMS:
+            yield through(door)
+    yield by_pandas(folder)
+
+
+def figures(all_doors: Doors, folder: Path) -> list[Figure]:
+    """What must be shown of one table."""
+    found = list(differences(all_doors, folder))
+    wrong = [line for one in found for line in one.differences]
+    broken = with_line_breaks(folder)
+    for line in [*wrong, *broken]:
+        print("table:", line)
+    what = f"{len(found)} doors, {sum(one.tables for one in found)} tables: differences"
+    records = f"CSV of {RECORDS:,} records, 20 % with line breaks in quotes, beside Parquet"
+    return [
+        Figure(ATTACK, what, "0", str(len(wrong)), not wrong),
+        Figure(ATTACK, records, "the same", broken[0] if broken else "the same", not broken),
+    ]
+
+
+__all__ = ["MISSING", "differences", "figures", "through"]
