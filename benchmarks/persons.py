@@ -56,7 +56,7 @@ def schema_for(max_rows: int | None) -> Schema:
         name: {"kind": "numeric", "lower": low, "upper": high}
         for name, (low, high) in BOUNDS.items()
     }
-    unit = None if max_rows is None else {"column": PERSON, "max_rows": max_rows}
+    unit = None if max_rows is None else {"column": PERSON, "type": "integer", "max_rows": max_rows}
     return Schema.parse({"columns": columns, "unit": unit})
 
 
@@ -144,7 +144,9 @@ def count_persons(persons: int) -> dict[str, float]:
 
 
 def read(path: str) -> None:
-    schema = Schema.from_bounds(0, 1, ["x", "y"], unit={"column": "id", "max_rows": 1})
+    schema = Schema.from_bounds(
+        0, 1, ["x", "y"], unit={"column": "id", "type": "integer", "max_rows": 1}
+    )
     before = time.process_time()
     moment = open_rows(path, schema).second_moments()[0]
     spent = time.process_time() - before
