@@ -30,6 +30,8 @@ from dpcov.cli_options import (
     ReleasePath,
     Rho,
     TableOption,
+    TrustViews,
+    WhereOption,
     say,
 )
 from dpcov.cli_plan import app as plan_app
@@ -97,13 +99,8 @@ def release(
     out: Annotated[Path, typer.Option("--out", help="Where to write the release.")],
     schema: Annotated[Path, typer.Option("--schema", help="TOML schema of the data.")],
     table: TableOption = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="CONDITION",
-            help='Only rows of the table that meet it, as in "age >= 18"; may be repeated.',
-        ),
-    ] = None,
+    trust_views: TrustViews = False,
+    where: WhereOption = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     rho: Rho = None,
@@ -169,6 +166,7 @@ def release(
     asked: dict[str, Any] = {
         "schema": declared,
         "table": table,
+        "trust_views": trust_views,
         "where": where or (),
         "epsilon": epsilon,
         "delta": delta,

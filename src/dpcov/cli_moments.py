@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dpcov.cli_options import Force, Quiet, say
+from dpcov.cli_options import Force, Quiet, TableOption, TrustViews, WhereOption, say
 from dpcov.printable import shown
 
 app = typer.Typer()
@@ -23,7 +23,9 @@ def moments(
     ],
     out: Out,
     schema: Annotated[Path, typer.Option("--schema", help="TOML schema, the same for all parts.")],
-    table: Annotated[str | None, typer.Option(help="Table, if DATA is a database.")] = None,
+    table: TableOption = None,
+    trust_views: TrustViews = False,
+    where: WhereOption = None,
     threads: Annotated[
         int | None, typer.Option(help="Threads; the result is the same.", min=1, max=256)
     ] = None,
@@ -38,7 +40,8 @@ def moments(
 
     inputs = [Path(data), schema]
     check_writable(out, force=force, inputs=inputs)
-    part = PartialMoment.of(table_of(data, table), Schema.load(schema), threads=threads)
+    found, declared = table_of(data, table, trust_views), Schema.load(schema)
+    part = PartialMoment.of(found, declared, where=where or (), threads=threads)
     part.save(out, force=force, inputs=inputs)
     say(f"written to {shown(out)}: {PRIVATE}", quiet)
 

@@ -45,6 +45,22 @@ TableOption = Annotated[
         "in PGPASSWORD) or a SQLite or DuckDB file."
     ),
 ]
+WhereOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="CONDITION",
+        help="Only rows that meet it, as in \"age >= 18 and region in ('north', 'south')\"; may be "
+        "repeated.",
+    ),
+]
+TrustViews = Annotated[
+    bool,
+    typer.Option(
+        "--trust-views",
+        help="Take a view, or another program of the database, for a table: what it does to rows "
+        "is then not protected.",
+    ),
+]
 ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")]
 LedgerPath = Annotated[Path, typer.Argument(metavar="LEDGER", help="A ledger file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

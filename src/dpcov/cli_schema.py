@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpcov.cli_options import DataPath, Force, Quiet, say
+from dpcov.cli_options import DataPath, Force, Quiet, TableOption, TrustViews, say
 from dpcov.printable import shown
 
 if TYPE_CHECKING:
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
 def schema(
     data: DataPath,
-    table: Annotated[
-        str | None, typer.Option(help="Table, if DATA is a database, as for release.")
-    ] = None,
+    table: TableOption = None,
+    trust_views: TrustViews = False,
     interactive: Annotated[
         bool, typer.Option("--interactive", help="Ask about each column; needs --out.")
     ] = False,
@@ -77,7 +76,10 @@ def schema(
         encoding=encoding,
     )
     names = () if header else tuple(f"x{j}" for j in range(columns or 0))
-    kinds = open_source(table_of(data, table), options, names).kinds()
+    source = open_source(table_of(data, table, trust_views), options, names)
+    kinds = source.kinds()
+    if hasattr(source, "close"):
+        source.close()
     stated = Stated() if metadata is None else others.read(metadata, table or file, kinds)
     if interactive:
         stated = _interview(kinds, options, stated)
