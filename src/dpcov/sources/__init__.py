@@ -72,18 +72,18 @@ def open_source(
     from dpcov.sources.spark import SparkSource, is_frame
     from dpcov.sources.sql import DatabaseTable, open_table
 
-    if isinstance(data, Source):
-        return data
-    if isinstance(data, DatabaseTable):
-        return open_table(data)
-    if is_frame(data):
+    if is_frame(data):  # first: frames have any attribute that a column is named after
         return SparkSource(data)
-    if isinstance(data, str | Path):
-        return _open_file(Path(data), options, declared, numbers)
     if hasattr(data, "iloc") and hasattr(data, "columns"):
         from dpcov.sources.frame import FrameSource
 
         return FrameSource(data)
+    if isinstance(data, Source):
+        return data
+    if isinstance(data, DatabaseTable):
+        return open_table(data)
+    if isinstance(data, str | Path):
+        return _open_file(Path(data), options, declared, numbers)
     if hasattr(data, "__arrow_c_stream__"):
         from dpcov.sources.arrow import ArrowSource
 

@@ -60,12 +60,14 @@ CHANGING = (
     "The query of this Spark data frame draws random numbers or numbers its rows, so that one row "
     "changes others. Store the frame, and give what is read from there. Nothing was spent."
 )
-# As the plan of a query spells what depends on more than a row, where Spark does not say it itself.
+# As a plan spells what depends on more than a row, where Spark does not say it itself.
+_SAMPLED = re.compile(r"^\W*Sample [0-9]", re.MULTILINE)
 _CHANGING = re.compile(
     r"\b(rand|randn|random|uniform|randstr|uuid|shuffle|monotonically_increasing_id|"
-    r"spark_partition_id|input_file_\w+)\(|\bSample\b",
+    r"spark_partition_id|input_file_\w+)\(",
     re.IGNORECASE,
 )
+FIELDS = "spark.sql.debug.maxToStringFields"  # how many of them a plan spells
 NO_WORKERS = (
     "The Python workers of this Spark cluster can't run this version of dpcov: install it, and the "
     "same Python, where they run. Nothing was spent."
@@ -215,8 +217,14 @@ def _arrow_type(kind: Any) -> pa.DataType:
 def _is_deterministic(frame: Any) -> bool:
     """Whether the frame's query is a function of each row; of Spark Connect by the plan's words."""
     if hasattr(frame, "_jdf"):
-        return bool(frame._jdf.queryExecution().analyzed().deterministic())
-    return not _CHANGING.search(frame._explain_string(extended=True))
+        analyzed = frame._jdf.queryExecution().analyzed()
+        return bool(analyzed.deterministic()) and not _SAMPLED.search(analyzed.toString())
+    settings = frame.sparkSession.conf
+    before = settings.get(FIELDS)
+    settings.set(FIELDS, "1000000")
+    plan = frame._explain_string(extended=True)
+    settings.set(FIELDS, before)
+    return not (_CHANGING.search(plan) or _SAMPLED.search(plan))
 
 
 def _mapped(
