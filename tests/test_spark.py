@@ -280,7 +280,11 @@ def refuse_changing(rows, ledger) -> None:
         with pytest.raises(SourceError, match="draws random numbers or numbers its rows"):
             dpcov.release(changed(rows), schema=PLAIN, epsilon=1.0, ledger=ledger)
         assert ledger.account().entries == (), name
-    open_rows(rows.selectExpr("a", "b", "c", "a AS rand", "b AS `uuid()`"), PLAIN)
+    many = ", ".join(f"a + {k} AS x{k}" for k in range(60))
+    wide = rows.selectExpr("a", "b", *many.split(", "), "rand() AS c")
+    with pytest.raises(SourceError, match="draws random numbers or numbers its rows"):
+        open_rows(wide, PLAIN)
+    open_rows(rows.selectExpr("a", "b", "c", "a AS rand", "b AS Sample", "c AS uuid"), PLAIN)
 
 
 def test_a_frame_whose_rows_depend_on_others_is_refused_before_anything_is_booked(
