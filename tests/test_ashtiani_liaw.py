@@ -250,7 +250,7 @@ def test_rows_that_dwarf_their_groups_are_refused_unless_they_are_few():
 def test_all_rows_of_a_person_fall_in_one_group():
     count = 280_000  # persons are numbered in a random order, so the seed does not settle the test
     rows, round_map = normal_rows(count, 10.0)
-    unit = {"column": "id", "type": "text", "max_rows": 2}
+    unit = {"column": "id", "type": "integer", "max_rows": 2}
     schema = Schema.parse(SCHEMA.model_dump() | {"unit": unit})
     table = pa.table(dict(zip(NAMES, rows.T, strict=True)) | {"id": np.arange(count) // 2})
     made = released(table, Neighbors.REPLACE_ONE, schema)

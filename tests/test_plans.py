@@ -236,7 +236,9 @@ def test_a_schema_without_an_intercept_has_no_correlations_to_predict():
 
 
 def test_mixed_columns_persons_and_a_target_are_planned():
-    persons = Schema.parse(MIXED.model_dump() | {"unit": {"column": "who", "type": "text", "max_rows": 4}})
+    persons = Schema.parse(
+        MIXED.model_dump() | {"unit": {"column": "who", "type": "text", "max_rows": 4}}
+    )
     ours = plan(MIXED, 9000, epsilon=1.0, target="pay", mechanism="matrix-laplace", factors=())
     theirs = plan(persons, 9000, epsilon=1.0, mechanism="matrix-laplace", factors=())
     assert ours.predictions[0].errors.prediction is not None

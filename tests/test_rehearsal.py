@@ -85,7 +85,9 @@ def test_whatever_rows_stand_for_counts_add_up_and_sums_are_rounded(count):
 
 
 def test_persons_are_counted_as_a_schema_with_persons_counts_them():
-    persons = Schema.parse(SCHEMA.model_dump() | {"unit": {"column": "who", "type": "text", "max_rows": 4}})
+    persons = Schema.parse(
+        SCHEMA.model_dump() | {"unit": {"column": "who", "type": "text", "max_rows": 4}}
+    )
     moment = ImaginedRows(persons, skewed(0, 50), 1001).second_moments()[0]
     assert moment.unit_count == 251
     assert moment.lattice.unit.max_rows == 4
@@ -233,7 +235,9 @@ def test_one_wild_release_does_not_move_the_error_of_an_entry():
 
 
 def test_standardized_is_planned_for_mixed_columns_persons_and_either_neighbour():
-    persons = Schema.parse(MIXED.model_dump() | {"unit": {"column": "who", "type": "text", "max_rows": 4}})
+    persons = Schema.parse(
+        MIXED.model_dump() | {"unit": {"column": "who", "type": "text", "max_rows": 4}}
+    )
 
     def noise(schema: Schema, neighbors: str) -> float:
         (found,) = plan(

@@ -31,7 +31,7 @@ EXTRA: dict[str, dict[str, Any]] = {
     "plain": {},
     "clipped": {"radius": 1.1},
     "no intercept": {"intercept": 0.0},
-    "persons": {"unit": {"column": "who", "type": "text", "max_rows": 3}},
+    "persons": {"unit": {"column": "who", "type": "integer", "max_rows": 3}},
     "weighted": {"weight": {"column": "weight", "maximum": 2}},
 }
 MAPPED = "mapped"  # a plain table, its rows about their means in units of their spread

@@ -238,7 +238,9 @@ def test_persons_with_several_rows_are_looked_at_too(budget: Budget) -> None:
     )
     declared = columns(4, 0).model_dump()["columns"]
     named = dict(zip("abcd", declared.values(), strict=True))
-    schema = Schema.parse({"columns": named, "unit": {"column": "id", "type": "text", "max_rows": 3}})
+    schema = Schema.parse(
+        {"columns": named, "unit": {"column": "id", "type": "integer", "max_rows": 3}}
+    )
     made = made_of(open_rows(people, schema), budget=budget)
     assert made.guarantee.unit == Unit("id", 3)
     correlations = np.corrcoef(table, rowvar=False)

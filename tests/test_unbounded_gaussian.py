@@ -128,7 +128,9 @@ def test_groups_subtract_their_means_where_there_is_an_intercept():
 def test_persons_are_counted_once_each():
     budget = ApproxDP(20.0, 1e-3)
     rows, round_map = normal_rows(2 * enough(3, budget), 100.0)
-    schema = Schema.parse(schema_of(3).model_dump() | {"unit": {"column": "id", "type": "text", "max_rows": 2}})
+    schema = Schema.parse(
+        schema_of(3).model_dump() | {"unit": {"column": "id", "type": "integer", "max_rows": 2}}
+    )
     columns = dict(zip(schema_of(3).columns, rows.T, strict=True))
     made = UnboundedGaussian()(
         open_rows(pa.table(columns | {"id": np.arange(len(rows)) // 2}), schema),
