@@ -231,7 +231,8 @@ class PostgresSource(Connected):
 
         Gives its kind, and whether a table of another server is a part of it.
         """
-        self._run(*(f"SET {name} = '{value}'" for name, value in _SETTINGS.items()))
+        for name, value in _SETTINGS.items():  # SET would take 'a, b' for one schema of that name
+            self._rows(f"SELECT pg_catalog.set_config('{name}', '{value}', false)")
         self._rows(_SINCE_17)
         ((encoding,),) = self._rows("SELECT pg_catalog.getdatabaseencoding()::text")
         if encoding not in ENCODINGS:
