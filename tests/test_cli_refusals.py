@@ -26,6 +26,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder with a table, a schema and a ledger."""
     monkeypatch.chdir(tmp_path)
     write_people(tmp_path)
+    Path("lines.toml").write_text(SCHEMA_TEXT + '[file]\nrecords = "lines"\n')
     Ledger.create("l.db", PureDP(1.0))
     return tmp_path
 
@@ -68,7 +69,7 @@ def options(text: str) -> str:
         (options("--epsilon 1 --seed 1"), "seeded release"),
         (options("--epsilon 1 --mechanism magic"), "Choose one of"),
         (options("--epsilon 1 --neighbors swap"), "--neighbors"),
-        (options("--epsilon 1 --neighbors replace-one"), "add-remove neighbours"),
+        (options("--epsilon 1 --neighbors replace-one --schema lines.toml"), "add-remove neighbours"),
         (options("--epsilon 1 --threads 0"), "--threads"),
         (options("--epsilon 1 --magic"), "No such option"),
         (options("--epsilon 1.01"), "does not suffice"),
