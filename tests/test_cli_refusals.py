@@ -46,6 +46,9 @@ def refused(line: str, capsys: pytest.CaptureFixture[str], code: int = 2) -> str
     return err
 
 
+LINES = "--neighbors replace-one --schema lines.toml"
+
+
 def options(text: str) -> str:
     return f"release people.csv --schema people.toml --ledger l.db --out r.json {text}"
 
@@ -69,7 +72,7 @@ def options(text: str) -> str:
         (options("--epsilon 1 --seed 1"), "seeded release"),
         (options("--epsilon 1 --mechanism magic"), "Choose one of"),
         (options("--epsilon 1 --neighbors swap"), "--neighbors"),
-        (options("--epsilon 1 --neighbors replace-one --schema lines.toml"), "add-remove neighbours"),
+        (options(f"--epsilon 1 {LINES}"), "add-remove neighbours"),
         (options("--epsilon 1 --threads 0"), "--threads"),
         (options("--epsilon 1 --magic"), "No such option"),
         (options("--epsilon 1.01"), "does not suffice"),
