@@ -27,11 +27,11 @@ from hypothesis import strategies as st
 import dpcov
 from dpcov import cli, exports, metadata
 from dpcov.api import release
-from dpcov.errors import OutputError, ReleaseError, SchemaError, VoidReleaseWarning
+from dpcov.errors import OutputError, ReleaseError, SchemaError
 from dpcov.exports import csv_text, sidecar_of, write_table
 from dpcov.moment import Lattice, SecondMoment
 from dpcov.printable import FORMULA, harmless
-from dpcov.releases import SEEDED, VOID, Release
+from dpcov.releases import SEEDED, VOID, Release, VoidReleaseWarning
 from dpcov.schema import Schema
 from tables_for_tests import write_people
 

@@ -181,7 +181,7 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path, content: str) -> No
     assert refusal(tmp_path / "x.json", content) is not None
 
 
-@pytest.mark.filterwarnings("ignore::dpcov.errors.VoidReleaseWarning")
+@pytest.mark.filterwarnings("ignore::dpcov.releases.VoidReleaseWarning")
 def test_random_damage_gives_a_clear_refusal_or_a_release(tmp_path: Path, text: str) -> None:
     generator = random.Random(1)  # noqa: S311
     refused = 0

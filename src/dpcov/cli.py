@@ -37,7 +37,7 @@ from dpcov.cli_options import (
 from dpcov.cli_plan import app as plan_app
 from dpcov.cli_report import app as report_app
 from dpcov.cli_schema import schema
-from dpcov.errors import DpcovError, MechanismError, OutputError, VoidReleaseWarning
+from dpcov.errors import DpcovError, MechanismError, OutputError
 from dpcov.printable import hidden, shown
 
 if TYPE_CHECKING:
@@ -290,7 +290,7 @@ _UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # typer's or cli
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; the last place where an error can be made quiet."""
     _end_in_order()
-    warnings.filterwarnings("always", category=VoidReleaseWarning)
+    warnings.filterwarnings("always", category=UserWarning, module="dpcov")
     warnings.showwarning = lambda message, *_: typer.echo(f"dpcov: {message}", err=True)
     try:
         sys.exit(app(arguments, prog_name="dpcov", standalone_mode=False) or 0)

@@ -49,10 +49,6 @@ class ReleaseError(DpcovError):
     """A release file cannot be read, or is not what it should be."""
 
 
-class VoidReleaseWarning(UserWarning):
-    """A release file that may hold no guarantee, for the version that made it."""
-
-
 class OutputError(DpcovError):
     """The output cannot be written; found before anything is spent, where it can be."""
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dpcov.errors import ReleaseError, VoidReleaseWarning
+from dpcov.errors import ReleaseError
 from dpcov.files import read_text, write
 from dpcov.linear_map import longest_image
 from dpcov.moment import Lattice
@@ -55,6 +55,10 @@ def _provenance() -> dict[str, str]:
 @cache  # looking it up takes longer than many a release
 def _version() -> str:
     return version("dpcov")
+
+
+class VoidReleaseWarning(UserWarning):
+    """A release file that may hold no guarantee, for the version that made it."""
 
 
 @dataclass(frozen=True, slots=True)
