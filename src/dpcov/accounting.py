@@ -87,8 +87,8 @@ def gdp_of_pure(epsilon: float) -> float:
 
     The trade-off curve of epsilon-DP consists of two segments that meet at (p, p), p = 1 / (1 +
     e^epsilon); a Gaussian curve through that point is convex with the same ends, hence below them.
-    As Phi(mu / 2) - 1/2 = tanh(epsilon / 2) / 2, which loses no digits where epsilon is small, mu is
-    sqrt(8) erf^-1(tanh(epsilon / 2)) too, or epsilon sqrt(pi / 2) but for epsilon^2 / 50 of it.
+    As Phi(mu / 2) - 1/2 = tanh(epsilon / 2) / 2, mu is sqrt(8) erf^-1(tanh(epsilon / 2)) too, which
+    loses no digits where epsilon is small, and epsilon sqrt(pi / 2) but for epsilon^2 / 50 of it.
     """
     from scipy.special import erfinv, log_expit, ndtri_exp
 
