@@ -12,7 +12,7 @@ sys.path[:0] = [str(ROOT / "trust"), str(ROOT / "benchmarks"), str(ROOT / "tests
 from dpcov.mechanisms import MECHANISMS  # noqa: E402
 from trust import MODULES  # noqa: E402 (no package)
 
-QUICK = [name for name in MODULES if name in ("arithmetic", "randomness", "audits")]
+QUICK = [name for name in MODULES if name in ("arithmetic", "randomness", "audits", "door")]
 
 
 @pytest.mark.slow

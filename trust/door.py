@@ -1,222 +1,51 @@
-"""The door's rule: a unit's image is the same alone and in company, whatever the company holds."""
+"""The door: a unit's image depends on nothing else, and no cell changes the outcome.
+
+What it is shown for: `door_company` units alone and in company, `door_neighbours` outcomes,
+`door_persons` ids, `door_tables` one table through all doors, `door_controls` every fault that the
+door had. `doors` and `door_cells` are the tables, `door_roles` what a column may be.
+"""
 
 from __future__ import annotations
 
-import itertools
-import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-from door_roles import ROLES, Image, Role, Unit, columns_of, image, is_row, total
-from doors import Door, Doors, doors
+import door_company
+import door_controls
+import door_neighbours
+import door_persons
+import door_tables
+from doors import doors
 from figure import Figure
 
-REPEATS = 3  # of each clean cell in a company of rows
-ATTACK = "unit alone against company"
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 
-@dataclass
-class Found:
-    """Combinations of door, type, role and companions, and what was wrong in some."""
+def one_output_for_many(folder: Path) -> Figure:
+    """Sixteen processes that write one file, as the tests start them."""
+    import test_files
 
-    combinations: Counter[str] = field(default_factory=Counter)
-    refused: int = 0
-    tables: int = 0
-    differences: list[str] = field(default_factory=list)
-
-    def add(self, other: Found) -> None:
-        self.combinations += other.combinations
-        self.refused += other.refused
-        self.tables += other.tables
-        self.differences += other.differences
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How much is tried: odd cells that join clean companions, one at a time; roles."""
-
-    odd: int | None = None
-    roles: Sequence[Role] = tuple(ROLES)
-    kinds: int | None = None  # of types at each door
-
-    def some(self, cells: list[Any], seed: int) -> list[Any]:
-        """Cells spread over the list, others each time."""
-        if self.odd is None or len(cells) <= self.odd:
-            return cells
-        step = len(cells) / self.odd
-        return [cells[(int(step * at) + seed) % len(cells)] for at in range(self.odd)]
-
-
-FULL = Effort()
-QUICK = Effort(odd=3, kinds=3)
-
-
-def companies(
-    clean: dict[str, list[Unit]], odd: list[Unit], chosen: list[Unit], repeats: int
-) -> Iterator[tuple[str, list[Unit]]]:
-    """Tables: of one kind of clean cells, with an odd one among them, and of all cells."""
-    for kind, units in clean.items():
-        company = units * repeats
-        yield kind, company
-        for at, one in enumerate(chosen):
-            place = (0, len(company) // 2, len(company))[at % 3]
-            yield kind, [*company[:place], one, *company[place:]]
-    everybody = [unit for units in clean.values() for unit in units]
-    yield "poisoned", [*everybody, *odd]
-
-
-def _units(clean: dict[str, list[Any]], odd: list[Any]) -> tuple[dict[str, list[Unit]], list[Unit]]:
-    numbers = itertools.count(1)
-    units = {kind: [Unit(cell, next(numbers)) for cell in cells] for kind, cells in clean.items()}
-    return units, [Unit(cell, next(numbers)) for cell in odd]
-
-
-def _different(
-    clean: dict[str, list[Unit]], odd: list[Unit], id_type: str | None, door: Door, column: str
-) -> tuple[dict[str, list[Unit]], list[Unit]]:
-    """Of units that are one person, the first."""
-    if id_type is None:
-        return clean, odd
-    known: set[Any] = set()
-
-    def new(unit: Unit) -> bool:
-        who = door.who(column, unit.cell, id_type)
-        if who is None:
-            return True
-        fresh = who not in known
-        known.add(who)
-        return fresh
-
-    kept = {kind: list(filter(new, units)) for kind, units in clean.items()}
-    return {kind: units for kind, units in kept.items() if units}, list(filter(new, odd))
-
-
-def judged(door: Door, kind: str, effort: Effort = FULL) -> Found:
-    """All roles of one type of column at a door."""
-    found = Found()
-    cells = door.types[kind]
-    roles: dict[tuple[bool, str | None], list[Role]] = {}
-    for role in effort.roles:
-        roles.setdefault((role.persons, role.id_type), []).append(role)
-    for seed, ((persons, id_type), same) in enumerate(roles.items()):
-        everything = [cell for cell in cells.odd if not persons or is_row(cell)]
-        clean, odd = _different(*_units(cells.clean, everything), id_type, door, kind)
-        chosen = effort.some(odd, seed)
-        if effort.odd is not None:
-            odd = list({u.number: u for u in [*effort.some(odd, seed + 1), *chosen]}.values())
-        repeats = 1 if persons else REPEATS
-        tables = list(companies(clean, odd, chosen, repeats))
-        units = list({unit.number: unit for unit in _ordered(clean, odd)}.values())
-        asked = [[unit] for unit in units] + [table for _, table in tables]
-        made = door.tables([columns_of(table, door, kind, persons) for table in asked])
-        for at, role in enumerate(same):
-            if at:  # streams come once
-                made = _again(door, made, asked, kind, persons)
-            found.add(_compared(door, kind, role, units, tables, made))
-    return found
-
-
-def _ordered(clean: dict[str, list[Unit]], odd: list[Unit]) -> list[Unit]:
-    return [*(unit for units in clean.values() for unit in units), *odd]
-
-
-def _again(
-    door: Door, made: list[Any], asked: list[list[Unit]], kind: str, persons: bool
-) -> list[Any]:
-    """The same tables again, where they can be read once."""
-    if door.name != "Arrow stream":
-        return made
-    return door.tables([columns_of(table, door, kind, persons) for table in asked])
-
-
-def _compared(
-    door: Door,
-    kind: str,
-    role: Role,
-    units: list[Unit],
-    tables: list[tuple[str, list[Unit]]],
-    made: list[Any],
-) -> Found:
-    """One role: every table against the tables of its units."""
-    found = Found()
-    name = f"{door.name} | {kind} | {role.name}"
-    alone: dict[int, Image] = {}
-    for unit, data in zip(units, made, strict=False):
-        alone[unit.number] = one = image(data, role, door)
-        wrong = one.failed or (role.exact and not one.refused and one.counts != (1,))
-        if wrong or (role.id_type and _miscounted(one, unit, role.id_type)):
-            found.differences.append(f"{name} | alone {unit.cell!r:.40}: {one.counts or one}")
-    for (companions, table), data in zip(tables, made[len(units) :], strict=True):
-        whole, parts = image(data, role, door), total(alone[unit.number] for unit in table)
-        if whole.refused and whole == parts:
-            found.refused += 1
-            continue
-        found.combinations[f"{name} | {companions}"] += 1
-        if whole != parts or whole.failed:
-            found.differences.append(
-                f"{name} | {companions} of {len(table)}: {_short(whole, parts)}"
-            )
-    found.tables = len(made)
-    return found
-
-
-def _miscounted(one: Image, unit: Unit, id_type: str) -> bool:
-    """Whether a unit with an id is not one person."""
-    return not one.refused and sum(one.counts) > 1
-
-
-def _short(whole: Image, parts: Image) -> str:
-    if whole.refused or parts.refused or whole.failed or parts.failed:
-        return f"{whole.refused[:80] or whole.failed} for {parts.refused[:80] or parts.failed}"
-    return f"counts {whole.counts} for {parts.counts}, sums {whole.sums == parts.sums}"
-
-
-def alone_and_together(found_doors: Iterable[Door], effort: Effort) -> Found:
-    """Every door, type, role and company."""
-    found = Found()
-    for door in found_doors:
-        began, here = time.process_time(), Found()
-        kinds = list(door.types)
-        if effort.kinds is not None and len(kinds) > effort.kinds:
-            step = len(kinds) / effort.kinds
-            kinds = [kinds[int(step * at)] for at in range(effort.kinds)]
-        for kind in kinds:
-            here.add(judged(door, kind, effort))
-        spent = time.process_time() - began
-        print(
-            f"{door.name}: {len(here.combinations)} combinations, {here.tables} tables, "
-            f"{len(here.differences)} differences, {spent:.0f} s",
-            flush=True,
-        )
-        found.add(here)
-    return found
-
-
-def figures(found: Found, all_doors: Doors) -> list[Figure]:
-    """What (a) must show."""
-    for line in found.differences[:40]:
-        print("difference:", line)
-    count, wrong = len(found.combinations), len(found.differences)
-    absent = f"; not run: {', '.join(all_doors.absent)}" if all_doors.absent else ""
-    what = f"{len(all_doors.found)} doors{absent}"
-    return [
-        Figure(
-            ATTACK,
-            f"combinations of door, type, role, companions ({what})",
-            ">= 400",
-            f"{count} ({sum(found.combinations.values())} tables)",
-            count >= 400,
-        ),
-        Figure(ATTACK, "differences", "0", str(wrong), wrong == 0),
-    ]
+    what = "16 processes with one --out: releases, refusals before spending"
+    try:
+        test_files.test_sixteen_releases_to_one_file_are_one_release_and_fifteen_refusals(folder)
+    except AssertionError as error:
+        return Figure("one output for many", what, "1, 15", f"{error}"[:60], False)
+    return Figure("one output for many", what, "1, 15", "1, 15", True)
 
 
 def measure(quick: bool) -> list[Figure]:
     """All of it."""
     with TemporaryDirectory() as place, doors(Path(place), spark=not quick) as all_doors:
-        effort = QUICK if quick else FULL
-        return figures(alone_and_together(all_doors.found.values(), effort), all_doors)
+        folder = Path(place)
+        found = [
+            *door_company.figures(all_doors, quick),
+            *door_neighbours.figures(all_doors, quick),
+            *door_persons.figures(all_doors.found.values()),
+            *door_tables.figures(all_doors, folder),
+            *door_controls.figures(all_doors, folder),
+        ]
+    if not quick:  # it is among the tests
+        with TemporaryDirectory() as empty:
+            found.append(one_output_for_many(Path(empty)))
+    return found

@@ -8,14 +8,14 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import dpcov
-from door import Effort
+from door_company import Effort
 from door_roles import MISSING, ROLES, Role, Unit, columns_of, is_row
 from doors import Door, Doors, Trained
 from dpcov.sources.sql import DatabaseTable
@@ -61,7 +61,8 @@ def _first_difference(one: Outcome, other: Outcome) -> str:
         here, there = str(getattr(one, name)), str(getattr(other, name))
         if here != there:
             at = next((i for i, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), 0)
-            return f"{name}: {here[max(0, at - 40) : at + 80]!r} and {there[max(0, at - 40) : at + 80]!r}"
+            around = slice(max(0, at - 40), at + 80)
+            return f"{name}: {here[around]!r} and {there[around]!r}"
     return ""
 
 
@@ -103,9 +104,7 @@ def _name(data: Any) -> str:
 
 def in_process(door: Door, effort: Effort, pairs: Pairs, book: Book, turn: Iterator[int]) -> None:
     """Neighbours through `dpcov.release`, in every type and role of a door."""
-    kinds = list(door.types)
-    step = max(1, len(kinds) // effort.kinds) if effort.kinds else 1
-    for kind in kinds[::step]:
+    for kind in effort.of_types(door):
         cells = door.types[kind]
         for at, role in enumerate(effort.roles):
             asked = ASKED[next(turn) % len(ASKED)]
@@ -140,18 +139,21 @@ def schema_text(role: Role, door: Door) -> str:
     return "".join(f"{name} = {toml(value)}\n" for name, value in document.items())
 
 
+RELEASE = "release {data} --schema s.toml --out r.json --epsilon 1 --ledger {ledger}"
 LINES = [
-    "release {data} --schema s.toml --out r.json --epsilon 1 --mechanism laplace --ledger {ledger}",
-    "release {data} --schema s.toml --out r.json --epsilon 1 --denoise none --ledger {ledger} --json",
+    RELEASE + " --mechanism laplace",
+    RELEASE + " --denoise none --json",
     "moments {data} --schema s.toml --out sums.json",
     "schema {data} --out draft.toml",
 ]
 
 
-def on_the_command_line(door: Door, effort: Effort, pairs: Pairs, book: Book) -> None:
+def on_the_command_line(
+    door: Door, effort: Effort, pairs: Pairs, book: Book, lines: Sequence[str] = LINES
+) -> None:
     """Neighbours through the command line: the same file name, one content after the other."""
-    here = os.getcwd()
-    for kind in list(door.types)[: effort.kinds]:
+    here = Path.cwd()
+    for kind in effort.of_types(door):
         cells = door.types[kind]
         for at, role in enumerate(effort.roles):
             companions = list(cells.clean)[at % len(cells.clean)]
@@ -160,7 +162,7 @@ def on_the_command_line(door: Door, effort: Effort, pairs: Pairs, book: Book) ->
             chosen = effort.some([c for c in cells.odd if not role.persons or is_row(c)], at)
             odd = [Unit(cell, number) for number, cell in enumerate(chosen, SIZE + 1)]
             changed = [("", clean), *neighbours(clean, odd, same_number=False)]
-            line = LINES[at % len(LINES)] if not (role.where or role.by) else LINES[0]
+            line = lines[at % len(lines)] if not (role.where or role.by) else lines[0]
             outcomes = []
             for _, units in changed:
                 (data,) = door.tables([columns_of(units, door, kind, role.persons)])
@@ -207,22 +209,25 @@ NOISY = re.compile(r'"(left|uninformative)": (\{[^}]*\}|\w+)')
 ON_FILES = ("CSV", "TSV", "gzip", "CSV, records = lines", "Parquet", "SQLite", "DuckDB file")
 
 
+def effort(door: Door, quick: bool, turn: int) -> Effort:
+    """What is tried at a door; quickly, other roles at each."""
+    if door.name == "Spark":
+        return Effort(odd=2, kinds=2, roles=ROLES[:1])
+    if quick:
+        return Effort(1 if door.costly else 2, ROLES[turn % 5 :: 5], 1)
+    return Effort(2 if door.costly else 5, kinds=5)
+
+
 def compared(all_doors: Doors, quick: bool) -> Pairs:
     """All pairs."""
-    pairs, turn = Pairs(), itertools.count()
+    pairs, turns = Pairs(), itertools.count()
     with TemporaryDirectory() as place:
         book = Book(Path(place))
-        for door in all_doors.found.values():
-            slow = door.costly
-            effort = Effort(odd=1 if slow or quick else 5, kinds=1 if quick else 5)
-            if quick:
-                effort = replace(effort, roles=ROLES[:: 5 if slow else 2])
-            if door.name == "Spark":
-                effort = Effort(odd=2, kinds=2, roles=ROLES[:1])
-            in_process(door, effort, pairs, book, turn)
-        for name in ON_FILES[:: 3 if quick else 1]:
-            effort = Effort(odd=2 if quick else 4, kinds=1, roles=ROLES[:: 4 if quick else 1])
-            on_the_command_line(all_doors.found[name], effort, pairs, book)
+        for turn, door in enumerate(all_doors.found.values()):
+            in_process(door, effort(door, quick, turn), pairs, book, turns)
+        for turn, name in enumerate(ON_FILES):
+            some = Effort(1, ROLES[turn::6], 1) if quick else Effort(4, kinds=1)
+            on_the_command_line(all_doors.found[name], some, pairs, book)
     return pairs
 
 
@@ -233,7 +238,7 @@ def figures(all_doors: Doors, quick: bool) -> list[Figure]:
         print("outcome:", line)
     count, wrong = sum(pairs.count.values()), len(pairs.differences)
     by_line = sum(n for name, n in pairs.count.items() if "command line" in name)
-    least = 200 if quick else 3_000
+    least = 100 if quick else 3_000
     what = f"pairs, {by_line} of them on the command line; {pairs.refused} more were refused alike"
     return [
         Figure(ATTACK, what, f">= {least}", str(count), count >= least),

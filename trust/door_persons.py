@@ -40,7 +40,7 @@ _NONE = [
     "nan",
     "inf",
     "7 7",
-    "٧",
+    "\u0667",
     "1,5",
     "7e",
     "e7",
@@ -127,13 +127,15 @@ def told(doors: Iterable[Door]) -> Told:
     """Every pair of spellings, in every column that can hold ids."""
     result = Told()
     for door in doors:
-        for kind, cells in door.types.items():
+        for kind in door.types:
             for declared in TYPES:
-                _tell(result, door, kind, declared, spellings(cells, declared))
+                tell(result, door, kind, declared)
     return result
 
 
-def _tell(result: Told, door: Door, kind: str, declared: str, cells: list[Any]) -> None:
+def tell(result: Told, door: Door, kind: str, declared: str) -> None:
+    """Compare all pairs of spellings in one column."""
+    cells = spellings(door.types[kind], declared)
     if not cells or (len(cells) > 100 and "int8" in kind):
         return
     whole = door.whole or kind
@@ -165,6 +167,7 @@ def figures(doors: Iterable[Door]) -> list[Figure]:
     result = told(door for door in doors if door.name != "Spark")
     for line in result.wrong[:40]:
         print("person:", line)
-    what = f"{result.cells} ids in {result.columns} columns, {result.pairs} pairs: one for two, two for one"
+    pairs = f"{result.pairs} pairs: two for one, one for two"
+    what = f"{result.cells} ids in {result.columns} columns, {pairs}"
     wrong = len(result.wrong)
     return [Figure(ATTACK, what, "0", str(wrong), wrong == 0 and result.pairs > 10_000)]

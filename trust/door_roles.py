@@ -41,7 +41,8 @@ MODULUS = 2**64
 class Role:
     """What the column x0 is: `columns` and `fields` of the schema, and a condition.
 
-    `persons`: each unit is a person, whose id is in `id_column`. `exact`: each row is one unit.
+    `persons`: each unit is a person. `exact`: each row is one unit. `copied`: rows are asked
+    several times, hence from a private copy where a reading is costly.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Role:
     fields: dict[str, Any] = field(default_factory=dict)
     where: tuple[str, ...] = ()
     by: str | None = None
+    copied: bool = False
 
     @property
     def persons(self) -> bool:
@@ -77,6 +79,7 @@ _OTHERS = {"x1": PLAIN, "x2": IGNORED}
 _X1 = {"x0": IGNORED, **_OTHERS}
 ROLES = [
     Role("number", {"x0": NUMBER, **_OTHERS}),
+    Role("number, copied", {"x0": NUMBER, **_OTHERS}, copied=True),
     Role("levels", {"x0": LEVELS, **_OTHERS}),
     Role("truths", {"x0": TRUTHS, **_OTHERS}),
     Role("weight", _X1, {"weight": {"column": "x0", "maximum": 2.0}}),
@@ -141,6 +144,8 @@ def image(data: Any, role: Role, door: Door) -> Image:
     try:
         for rows in opened:
             with closing(rows):
+                if role.copied:
+                    rows.require_rereadable()
                 moment, words = rows.hashed_moment()
             sums += map(int, moment.units[np.tril_indices(len(moment.units))])
             hashes += map(int, np.frombuffer(bytes.fromhex(words), np.uint64))

@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from door_roles import IGNORED, MISSING, Image, Role, image
+from door_roles import IGNORED, Image, Role, image
 from doors import Columns, Door, Doors, arrow_table
 from dpcov.sources.sql import DatabaseTable
 from figure import Figure
@@ -137,6 +137,7 @@ def by_pandas(folder: Path) -> Same:
     found, table = Same(doors=["SQLite as pandas writes it"]), cells()
     frame = pd.DataFrame({f"x{at}": held for at, held in enumerate(table.values())})
     path = folder / "pandas.sqlite"
+    path.unlink(missing_ok=True)
     with sqlite3.connect(path) as db:
         frame.to_sql("people", db, index=False)
         declared = [row[2] for row in db.execute("PRAGMA table_info(people)")]
@@ -196,6 +197,3 @@ def figures(all_doors: Doors, folder: Path) -> list[Figure]:
         Figure(ATTACK, what, "0", str(len(wrong)), not wrong),
         Figure(ATTACK, records, "the same", broken[0] if broken else "the same", not broken),
     ]
-
-
-__all__ = ["MISSING", "differences", "figures", "through"]

@@ -449,7 +449,7 @@ class Doors:
     found: dict[str, Door]
     absent: list[str]
     postgres: str | None = None
-    latin: str | None = None
+    spark: Any = None
 
 
 @contextmanager
@@ -469,7 +469,7 @@ def doors(folder: Path, *, servers: bool = True, spark: bool = False) -> Iterato
         elif not _installed("pyspark") or shutil.which("java") is None:
             all_doors.absent.append("Spark (no Java or no pyspark)")
         else:
-            session = stack.enter_context(spark_session(folder))
+            session = all_doors.spark = stack.enter_context(spark_session(folder))
             door = Door("Spark", SPARK, "long", _each(_spark(session)), costly=True)
             all_doors.found[door.name] = door
         yield all_doors
@@ -506,7 +506,7 @@ def _add_postgres(all_doors: Doors, link: str) -> None:
     ]
     found[1].types.update(dict.fromkeys(["bigint"], held.integers(64)))
     all_doors.found |= {door.name: door for door in found}
-    all_doors.postgres, all_doors.latin = link, latin
+    all_doors.postgres = link
 
 
 def _local(folder: Path) -> list[Door]:

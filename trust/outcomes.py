@@ -38,9 +38,9 @@ class Outcome:
 def shape(document: Any) -> Any:
     """What a document holds but for what is noisy: names, texts and lengths.
 
-    The number of units is told exactly, or as None. Of laws only the names, of maps and rungs nothing: a
-    mechanism chooses them by what it published before. Of private sums, which nobody else sees,
-    not the hash.
+    The number of units is told exactly, or as None. Of laws only the names, of maps and rungs
+    nothing: a mechanism chooses them by what it published before. Of private sums, which nobody
+    else sees, not the hash.
     """
     if isinstance(document, dict):
         return {name: _SHAPES.get(name, shape)(value) for name, value in document.items()}
@@ -143,12 +143,14 @@ def outcome_of(call: Callable[[], Any], book: Book, hidden: str = "") -> Outcome
 
 
 def files_in(folder: Path) -> tuple[tuple[str, int, str], ...]:
-    """Names and modes of the files there, and the shape of those that are documents."""
+    """Names and modes of the files there, the shape of documents and the text of a draft."""
     found = []
     for path in sorted(folder.iterdir()):
         content = ""
         if path.suffix == ".json":
             text = path.read_text()
             content = json.dumps(shape(json.loads(text))) if text else "empty"
+        elif path.name in WRITTEN:
+            content = path.read_text()
         found.append((path.name, path.stat().st_mode, content))
     return tuple(found)

@@ -23,6 +23,7 @@ MODULES: tuple[str, ...] = (
     "ledger_attacks",
     "power_loss",
     "malformed",
+    "door",
     "records",
 )
 
