@@ -3,7 +3,7 @@
     benchmarks/csv_files.py [--base COMMIT or FOLDER/src] [--rows N]
 
 Each release is a process of its own, with one thread for each core as users have it; what counts is
-CPU, over all threads, of the process and of the pages that it touches. The two take turns.
+its CPU, over all threads, the system's share among it. The two libraries take turns.
 """
 
 from __future__ import annotations

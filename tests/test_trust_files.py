@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", ["ledger_attacks", "power_loss", "malformed"])
+@pytest.mark.parametrize("module", ["ledger_attacks", "power_loss", "malformed", "records"])
 def test_every_figure_is_what_it_must_be(module: str) -> None:
     paths = [ROOT / folder for folder in ("src", "benchmarks", "trust")]
     done = subprocess.run(
