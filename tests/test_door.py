@@ -28,7 +28,16 @@ from outcomes import Book  # noqa: E402
 LOCAL = (
     *("CSV", "CSV, all quoted", "CSV, records = lines", "CSV in LATIN1", "CSV, decimal comma"),
     *("TSV", "gzip", "Parquet", "Arrow table", "Arrow stream", "pandas", "pandas, objects"),
-    *("polars", "NumPy", "lists", "estimators", "DuckDB file", "DuckDB relation", "SQLite"),
+    *(
+        "polars",
+        "NumPy",
+        "lists",
+        "estimators",
+        "files of sums",
+        "DuckDB file",
+        "DuckDB relation",
+        "SQLite",
+    ),
 )
 
 
@@ -68,7 +77,7 @@ def test_neighbours_end_in_the_same_way_on_the_command_line(opened, tmp_path, na
     assert pairs.differences == []
 
 
-@pytest.mark.parametrize("name", LOCAL)
+@pytest.mark.parametrize("name", [name for name in LOCAL if name not in door_persons.WITHOUT])
 def test_every_spelling_of_an_id_is_one_person_and_no_two_ids_are(opened, name):
     door = opened.found[name]
     kinds = Effort(1, kinds=5 if door.costly else None).of_types(door)
@@ -80,7 +89,7 @@ def test_every_spelling_of_an_id_is_one_person_and_no_two_ids_are(opened, name):
 @pytest.mark.parametrize("name", [name for name in LOCAL if name in door_tables.FORMS])
 def test_the_same_table_gives_the_same_integers_through_every_door(opened, name):
     found = door_tables.through(opened.found[name])
-    assert found.tables == len(door_tables.ROLES)
+    assert found.tables == 2 * len(door_tables.ROLES)
     assert found.differences == []
 
 

@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from door_cells import Row
-from doors import Columns, Door, Trained
-from dpcov.errors import DpcovError
+from doors import Columns, Door, Summed, Trained
+from dpcov.errors import DpcovError, SourceError
 from dpcov.grouped import prepare_by
+from dpcov.partial import PartialMoment
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.conditions import Conditions
@@ -129,6 +132,8 @@ def image(data: Any, role: Role, door: Door) -> Image:
     try:
         schema = role.schema(door)
         data = data.opened() if isinstance(data, Trained) else data
+        if isinstance(data, Summed):
+            return _of_sums(data.table, role, schema)
         if role.by is not None:
             prepared = prepare_by(
                 data, role.by, schema=schema, epsilon=1.0, mechanism="laplace", threads=1
@@ -153,6 +158,22 @@ def image(data: Any, role: Role, door: Door) -> Image:
     except Exception:
         return Image(failed=True)
     return Image(tuple(sums), tuple(hashes), tuple(counts))
+
+
+def _of_sums(table: Any, role: Role, schema: Schema) -> Image:
+    """The image of a table of which a file of sums was made."""
+    if role.by is not None:
+        raise SourceError("Sums are of no level.")
+    partial = PartialMoment.of(table, schema, where=role.where, threads=1)
+    with TemporaryDirectory() as place:
+        path = Path(place) / "sums.json"
+        partial.save(path)
+        loaded = PartialMoment.load(path)
+    moment = loaded.seen(schema).second_moments()[0]
+    sums = tuple(map(int, moment.units[np.tril_indices(len(moment.units))]))
+    (words,) = loaded.parts or (bytes(16).hex(),)
+    hashes = np.frombuffer(bytes.fromhex(words), np.uint64)
+    return Image(sums, tuple(map(int, hashes)), (moment.unit_count,))
 
 
 @dataclass(frozen=True)

@@ -256,6 +256,13 @@ class Trained:
         return training_table(self.table)
 
 
+@dataclass(frozen=True)
+class Summed:
+    """A table of which a file of exact sums is made, which stands for it then."""
+
+    table: Any
+
+
 DUCKDB = {
     "BOOLEAN": held.TRUTHS,
     "TINYINT": held.integers(8),
@@ -537,6 +544,7 @@ def _local(folder: Path) -> list[Door]:
     objects = {"object": held.OBJECTS}
     listed = {"object": held.LISTS}
     untyped = {"object": held.OBJECTS}
+    summed = {kind: arrow[kind] for kind in ("float64", "int64", "bool", "string")}
     one = {"records": "lines"}
     return [
         Door("CSV", plain, "text", _each(Texts(folder, ".csv"))),
@@ -570,6 +578,7 @@ def _local(folder: Path) -> list[Door]:
         Door("NumPy", NUMPY, "", _each(_array)),
         Door("lists", listed, "object", _each(_list)),
         Door("estimators", untyped, "object", _each(lambda columns: Trained(_list(columns)))),
+        Door("files of sums", summed, "int64", _each(lambda columns: Summed(arrow_table(columns)))),
         Door("DuckDB file", DUCKDB, "BIGINT", _duckdb_file(folder), costly=True),
         Door("DuckDB relation", DUCKDB, "BIGINT", _duckdb_relations),
         Door("SQLite", SQLITE, "INTEGER", _sqlite(folder), stored=stored_in_sqlite),
