@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -121,3 +122,13 @@ def test_the_oracle_of_ids_says_what_it_must(declared, same, other):
     assert len({identity(one, declared, missing) for one in same}) == 1
     assert identity(other, declared, missing) not in (None, identity(same[0], declared, missing))
     assert identity("NA", declared, missing) is None
+
+
+@pytest.mark.parametrize("declared", ["integer", "decimal", "uuid", "text", "bytes"])
+@pytest.mark.parametrize(
+    "cell", [2.0**53 + 2, 1e20, 1.1111111111111111e31, np.float32(2**24 + 2), np.float16(2**11 + 2)]
+)
+def test_to_the_oracle_a_float_that_may_be_several_integers_is_nobody(declared, cell):
+    assert identity(cell, declared, ()) is None
+    for sure in (2.0**53, np.float32(2**24), np.float16(2**11)):
+        assert identity(sure, "integer", ()) == identity(int(sure), "integer", ()) is not None

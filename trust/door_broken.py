@@ -26,6 +26,7 @@ from dpcov.sources import (
     conditions,
     duckdb,
     kept,
+    objects,
     postgres,
     private_copy,
     rows,
@@ -233,6 +234,11 @@ OPEN_DUCKDB = _all(
 )
 ANY_FILE = _one(files, "stat", _S_ISREG)
 IDS_AS_WRITTEN = _one(kept, "canonical", _as_written)
+FLOATS_AS_PRINTED = _one(objects, "_spelt_as_id", objects._spelt)
+STORED_FLOATS = _one(sqlite, "_ID", sqlite._TEXT)
+IDS_AS_NUMBERS = _one(
+    sqlite.SqliteSource, "_role", lambda self, name: sqlite._role(self._declared[name])
+)
 OWN_SEARCH_PATH = _all(
     patch.object(conditions, "rows_meeting", _pushed_down),
     _postgres_settings(search_path="public"),

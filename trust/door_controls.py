@@ -132,6 +132,9 @@ def _by_the_rule(part: Parts, folder: Path) -> list[Listed]:
         ("14", "CSV: ids as spelt", broken.IDS_AS_WRITTEN, part.ids("CSV", "text")),
         ("14", "objects: ids as spelt", broken.IDS_AS_WRITTEN, part.ids("lists", "object")),
         ("14", "SQLite: ids as spelt", broken.IDS_AS_WRITTEN, part.ids("SQLite", "NUMERIC")),
+        ("14", "objects: any float", broken.FLOATS_AS_PRINTED, part.ids("lists", "object")),
+        ("14", "SQLite: any float", broken.STORED_FLOATS, part.ids("SQLite", "NUMERIC")),
+        ("14", "SQLite: ids as numbers", broken.IDS_AS_NUMBERS, part.ids("SQLite", "REAL")),
         ("25", "estimators: a second grammar", broken.OWN_GRAMMAR, part.grammar),
         (
             "27",

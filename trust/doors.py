@@ -343,12 +343,8 @@ def stored_in_sqlite(kind: str, cell: Any) -> Any:
     db.execute("INSERT INTO t VALUES (?)", (cell,))
     ((found, storage),) = db.execute("SELECT x, typeof(x) FROM t").fetchall()
     db.close()
-    if kind == "BLOB" or storage == "blob":
-        return found if kind == storage.upper() else None
-    if kind == "REAL":  # its cells are read as numbers
-        found = {"true": 1.0, "false": 0.0}.get(str(found).strip().lower(), found)
-        return None if storage == "real" and abs(found) > held.FLOATS.sure else found
-    return found
+    unread = storage == "blob" if kind != "BLOB" else storage != "blob"
+    return None if unread else found
 
 
 def stored_in_latin(_: str, cell: Any) -> Any:

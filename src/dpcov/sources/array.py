@@ -11,6 +11,7 @@ import pyarrow as pa
 from dpcov.errors import SourceError
 from dpcov.schema import Kind
 from dpcov.sources.base import batch_rows
+from dpcov.sources.ids import IdColumn
 from dpcov.sources.objects import texts_of
 
 if TYPE_CHECKING:
@@ -32,12 +33,11 @@ class ArraySource:
         if array.dtype.kind not in "biuf":
             raise SourceError(f"An array must hold real numbers, not {array.dtype}.")
         self.names = _named(declared, array.shape[1])
-        if isinstance(data, np.ma.MaskedArray):  # masked means missing
-            array = np.ma.filled(data.astype(np.float64), np.nan)
-        kept = array.dtype.kind in "iuf" and array.dtype.itemsize <= 8  # as exact as it came
+        kept = array.dtype.itemsize <= 8  # as exact as it came
         self._kind = array.dtype.newbyteorder("=") if kept else np.dtype(np.float64)
         self.types = dict.fromkeys(self.names, pa.from_numpy_dtype(self._kind))
         self._array = array
+        self._missing = np.ma.getmask(data)
 
     def kinds(self) -> dict[str, Kind]:
         return dict.fromkeys(self.names, "numeric")
@@ -46,9 +46,14 @@ class ArraySource:
         at = [self.names.index(name) for name in columns]
         size = batch_rows(len(at))
         for start in range(0, len(self._array), size):
-            part = self._array[start : start + size]
-            arrays = [pa.array(np.ascontiguousarray(part[:, j], self._kind)) for j in at]
+            arrays = [self._column(slice(start, start + size), j) for j in at]
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+    def _column(self, part: slice, j: int) -> pa.Array:
+        cells = np.ascontiguousarray(self._array[part, j], self._kind)
+        if self._missing is np.ma.nomask:
+            return pa.array(cells)
+        return pa.array(cells, mask=np.ascontiguousarray(self._missing[part, j]))
 
 
 class ObjectSource:
@@ -80,7 +85,10 @@ class ObjectSource:
         for start in range(0, len(self._data), size):
             part = self._data[start : start + size]
             rows = [row if _is_row(row) and len(row) == width else absent for row in part]
-            arrays = [texts_of([row[j] for row in rows]) for j in at]
+            arrays = [
+                texts_of([row[j] for row in rows], ids=isinstance(name, IdColumn))
+                for j, name in zip(at, columns, strict=True)
+            ]
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
 
