@@ -85,7 +85,7 @@ def prepare(
     mechanism: str = "auto",
     goal: Goal = "frobenius",
     neighbors: Neighbors | str = Neighbors.ADD_REMOVE,
-    radius: float | Literal["private"] | None = None,
+    radius: float | Literal["private", "public"] | None = None,
     intercept: float | None = None,
     denoise: Method = "shrink",
     threads: int | None = None,
@@ -100,7 +100,7 @@ def prepare(
     if goal not in GOALS:
         raise ReleaseError(f"There is no goal {goal!r}. Choose: {', '.join(GOALS)}.")
     data = table_of(data, table, trust_views)
-    if radius == "private":
+    if isinstance(radius, str):  # which kind: an option of the mechanism
         mechanism_fields["radius"], radius = radius, None
     if schema is None and not holds_sums(data):  # opened once: a stream may come only once
         data = open_source(data, FileOptions(), ())

@@ -17,8 +17,9 @@ from dpcov.mechanisms import additive, gaussian, stable_covariance
 from dpcov.mechanisms.mapped import last_laws, release_mapped
 from dpcov.mechanisms.preconditioned import check_looks
 from dpcov.mechanisms.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
+from dpcov.mechanisms.primitives.random_groups import require_room
 from dpcov.mechanisms.spectral import check_share
-from dpcov.mechanisms.stable_covariance import TOO_SMALL, UNWEIGHED
+from dpcov.mechanisms.stable_covariance import UNWEIGHED
 from dpcov.moment import UNITS_PER_RADIUS
 from dpcov.privacy import ApproxDP, Guarantee, Neighbors, exact
 from dpcov.samplers.orthogonal import GaussianOrthogonal
@@ -115,7 +116,8 @@ class UnboundedGaussian:
     Raises
     ------
     MechanismError
-        The budget has no delta, or is too small. Before anything is read.
+        The budget has no delta, or is so small that there would be more groups than are held at
+        once. Before anything is read.
     MechanismRefused
         Groups disagree; too small ones do. The budget is spent.
     SourceError
@@ -196,8 +198,9 @@ class UnboundedGaussian:
             SubspaceRecovery.of(space_mu, each, self.group_size, self.references, self.slack),
             exact(self.fine_share) * total,
         )
-        if max(laws.values.groups, laws.spaces.groups) > MOST_GROUPS:
-            raise MechanismError(TOO_SMALL)
+        groups = max(laws.values.groups, laws.spaces.groups)
+        d = lattice.dimension
+        require_room(self.name, groups, d, max(d, self.references or 0), most=MOST_GROUPS)
         left = total * (1 - exact(self.value_share) - exact(self.space_share)) - laws.fine
         for rho in (left / 2, total / 2):
             last_laws(lattice, guarantee, rho, EXTRA, self.radius_share, self.trace_share)
