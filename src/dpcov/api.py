@@ -20,6 +20,7 @@ from dpcov.privacy import Budget, Guarantee, Neighbors, budget_from, neighbors_n
 from dpcov.releases import Release
 from dpcov.schema import FileOptions, Schema
 from dpcov.sources import open_rows, open_source
+from dpcov.sources.array import is_list, names_by_bounds
 from dpcov.sources.base import holds_sums
 from dpcov.sources.conditions import Conditions, refuse_conditions
 from dpcov.sources.rows import Rows
@@ -103,7 +104,8 @@ def prepare(
     if isinstance(radius, str):  # which kind: an option of the mechanism
         mechanism_fields["radius"], radius = radius, None
     if schema is None and not holds_sums(data):  # opened once: a stream may come only once
-        data = open_source(data, FileOptions(), ())
+        names = names_by_bounds(lower, upper) if is_list(data) else ()
+        data = open_source(data, FileOptions(), names)
     resolved = _schema(data, schema, lower, upper, radius, intercept)
     if resolved.by is not None:
         raise SchemaError(
@@ -155,7 +157,8 @@ def release(
     Parameters
     ----------
     data : path of a CSV, TSV (.gz) or Parquet file, (n, d) array, or a pandas, polars, pyarrow or
-        DuckDB table; with `table`, a database: ``postgresql://user@host/database`` or the path of
+        DuckDB table; a list of rows, if a schema or bounds with one entry for each column say how
+        many it has; with `table`, a database: ``postgresql://user@host/database`` or the path of
         a SQLite or DuckDB file. A Spark data frame. Or sums, in a file (``dpcov moments``) or as a
         `PartialMoment`.
     ledger : budget ledger (or its path) in which the spend is booked before any noise is drawn.

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+UNTOLD = (
+    "Only its rows could say how many columns a list has, and no row may decide that: give an "
+    "array, a data frame, a schema, or bounds with one entry for each column."
+)
+
+
 class ArraySource:
     """An (n, d) array of numbers; columns are named by the schema, in order."""
 
@@ -57,34 +63,40 @@ class ArraySource:
 
 
 class ObjectSource:
-    """A list of rows, or an (n, d) array, of Python's objects; each cell is read by itself.
+    """A list of rows, or an array, of Python's objects; each cell is read by itself.
 
-    A row that has not as many cells as there are declared columns, or without a declaration as the
-    first row has, is a row whose cells are all missing.
+    An array has the number of columns that its shape says, a list, or an array of lists, as many as
+    are declared: no row decides it. A row of another number of cells, or that is no row, is one
+    whose cells are all missing; of a single column the cell alone is a row as well.
     """
 
     door = "list"
     settled = True
     costly = True
 
-    def __init__(self, data: Sequence[Any], declared: tuple[str, ...]) -> None:
+    def __init__(self, data: Any, declared: tuple[str, ...]) -> None:
         self.unfit: dict[str, str] = {}
-        first = data[0] if len(data) and not declared else ()
-        if not _is_row(first):  # with a schema no row decides anything, not even the first
-            raise SourceError("A list of rows is needed, each a list of cells.")
-        self.names = declared or _named((), len(first))
+        if is_list(data):
+            if not declared:
+                raise SourceError(UNTOLD)
+            self.names = declared
+        else:
+            if data.ndim != 2:
+                raise SourceError(f"An array needs 2 dimensions (rows, columns), not {data.ndim}.")
+            self.names = _named(declared, data.shape[1])
+            masked = isinstance(data, np.ma.MaskedArray)
+            data = data.astype(object).filled(None) if masked else np.asarray(data)
         self.types = dict.fromkeys(self.names, pa.large_string())
-        self._data = data
+        self._data: Sequence[Any] = data
 
     def kinds(self) -> dict[str, Kind]:
         return dict.fromkeys(self.names, "numeric")
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         at, width = [self.names.index(name) for name in columns], len(self.names)
-        absent, size = (None,) * width, batch_rows(width)
+        size = batch_rows(width)
         for start in range(0, len(self._data), size):
-            part = self._data[start : start + size]
-            rows = [row if _is_row(row) and len(row) == width else absent for row in part]
+            rows = [_cells(row, width) for row in self._data[start : start + size]]
             arrays = [
                 texts_of([row[j] for row in rows], ids=isinstance(name, IdColumn))
                 for j, name in zip(at, columns, strict=True)
@@ -92,8 +104,36 @@ class ObjectSource:
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
 
-def _is_row(row: object) -> bool:
-    return isinstance(row, list | tuple) or (isinstance(row, np.ndarray) and row.ndim == 1)
+def is_list(data: object) -> bool:
+    """Whether only the rows could say how many columns a table has: a list of rows."""
+    of_objects = isinstance(data, np.ndarray) and data.dtype == object and data.ndim == 1
+    return of_objects or isinstance(data, list | tuple)
+
+
+def names_by_bounds(*bounds: Any) -> tuple[str, ...]:
+    """Names of as many columns as bounds have entries; none where a bound is for all columns."""
+    return _named((), max(map(_entries, bounds)))
+
+
+def _entries(bound: Any) -> int:
+    try:
+        return 0 if isinstance(bound, str) else len(bound)
+    except TypeError:
+        return 0
+
+
+def _cells(row: Any, width: int) -> Sequence[Any]:
+    """As many cells as there are columns; all missing where the row has not as many."""
+    try:
+        if isinstance(row, list | tuple) or (isinstance(row, np.ndarray) and row.ndim == 1):
+            cells = tuple(row)
+        else:
+            cells = (row,) if width == 1 else ()
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # of a class that breaks the rules of lists
+        cells = ()
+    return cells if len(cells) == width else (None,) * width
 
 
 def _named(declared: tuple[str, ...], width: int) -> tuple[str, ...]:
