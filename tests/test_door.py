@@ -20,7 +20,7 @@ import door_controls  # noqa: E402 (no package)
 import door_persons  # noqa: E402
 import door_tables  # noqa: E402
 from door_company import Effort, judged  # noqa: E402
-from door_neighbours import Pairs, in_process, on_the_command_line  # noqa: E402
+from door_neighbours import Pairs, in_fits, in_process, on_the_command_line  # noqa: E402
 from door_roles import ROLES  # noqa: E402
 from doors import Doors, doors  # noqa: E402
 from identity import identity  # noqa: E402
@@ -34,6 +34,9 @@ LOCAL = (
         "NumPy",
         "lists",
         "estimators",
+        "estimators, arrays",
+        "estimators, pandas",
+        "estimators, targets",
         "files of sums",
         "DuckDB file",
         "DuckDB relation",
@@ -67,6 +70,14 @@ def test_neighbours_that_differ_in_one_cell_or_row_end_in_the_same_way(opened, t
     effort = Effort(2, ROLES[LOCAL.index(name) % 3 :: 3], 1)
     in_process(opened.found[name], effort, pairs, Book(tmp_path), turn)
     assert sum(pairs.count.values()) > 5
+    assert pairs.differences == []
+
+
+@pytest.mark.parametrize("name", [name for name in LOCAL if name.startswith("estimators")])
+def test_neighbours_end_in_the_same_way_in_a_fit(opened, tmp_path, name):
+    pairs = Pairs()
+    in_fits(opened.found[name], Effort(4), pairs, Book(tmp_path))
+    assert sum(pairs.count.values()) > 8
     assert pairs.differences == []
 
 

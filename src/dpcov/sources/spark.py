@@ -145,6 +145,10 @@ class SparkRows(Rows):
         self._table = spark_source(source)
         self._table.require_workers()
 
+    def _by_person(self, source: Source) -> Source:
+        """The frame as it is: the cluster finds a person's rows."""
+        return source
+
     def require_answerable(self, mechanism: Mechanism) -> None:
         if getattr(mechanism, "holds_rows", False):
             raise MechanismError(IN_MEMORY)
