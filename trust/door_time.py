@@ -93,7 +93,7 @@ def ratio(make: Make, folder: Path, rows: int, rounds: int) -> tuple[float, floa
 
 def figures(folder: Path, quick: bool) -> list[Figure]:
     """What is told: no bar, as time is not protected."""
-    rows, rounds = (ROWS // 20, 3) if quick else (ROWS, 5)
+    rows, rounds = (ROWS // 20 if quick else ROWS), 3
     found = []
     for name, make in DOORS.items():
         text, noise, seconds = ratio(make, folder, rows, rounds)
