@@ -8,8 +8,9 @@ import pytest
 
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError
-from dpcov.samplers import additive_wishart, matrix_law
-from dpcov.samplers.additive_wishart import CenteredWishart
+from dpcov.papers.samplers import additive_wishart
+from dpcov.papers.samplers.additive_wishart import CenteredWishart
+from dpcov.samplers import matrix_law
 from dpcov.samplers.normal import standard_normals
 
 LAW = CenteredWishart(3, 8, 2.5)

@@ -12,11 +12,11 @@ from dpcov.denoise import denoise
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError, MechanismRefused
 from dpcov.mechanisms import AshtianiLiaw
-from dpcov.mechanisms.primitives import stable_matrices
-from dpcov.mechanisms.primitives.release_test import ReleaseTest
-from dpcov.mechanisms.primitives.sampled_covariance import SampledCovariance
-from dpcov.mechanisms.primitives.stable_matrices import StableMatrices, close_pairs
 from dpcov.moment import Lattice
+from dpcov.papers.primitives import stable_matrices
+from dpcov.papers.primitives.release_test import ReleaseTest
+from dpcov.papers.primitives.sampled_covariance import SampledCovariance
+from dpcov.papers.primitives.stable_matrices import StableMatrices, close_pairs
 from dpcov.privacy import ApproxDP, Neighbors, exact
 from dpcov.schema import Schema
 from dpcov.sources import open_rows

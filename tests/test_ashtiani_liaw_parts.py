@@ -10,16 +10,17 @@ from scipy.stats import chi2
 from dpcov.accounting import renyi_epsilon
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError, MechanismRefused
-from dpcov.mechanisms import AshtianiLiaw, ashtiani_liaw
-from dpcov.mechanisms.ashtiani_liaw import Calibration, _closest, _sample
-from dpcov.mechanisms.primitives.release_test import ReleaseTest
-from dpcov.mechanisms.primitives.sampled_covariance import (
+from dpcov.mechanisms import AshtianiLiaw
+from dpcov.moment import Lattice, SecondMoment
+from dpcov.papers import ashtiani_liaw
+from dpcov.papers.ashtiani_liaw import Calibration, _closest, _sample
+from dpcov.papers.primitives.release_test import ReleaseTest
+from dpcov.papers.primitives.sampled_covariance import (
     SampledCovariance,
     most_samples,
     usable_delta,
 )
-from dpcov.mechanisms.primitives.stable_matrices import StableMatrices
-from dpcov.moment import Lattice, SecondMoment
+from dpcov.papers.primitives.stable_matrices import StableMatrices
 from dpcov.privacy import ApproxDP, Guarantee, Neighbors, exact
 from dpcov.schema import Schema
 from dpcov.sources import open_rows

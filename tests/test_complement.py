@@ -4,8 +4,14 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpcov.samplers import complement
-from dpcov.samplers.complement import Complement, _short_step, _two_poles, secular_roots, without
+from dpcov.papers.samplers import complement
+from dpcov.papers.samplers.complement import (
+    Complement,
+    _short_step,
+    _two_poles,
+    secular_roots,
+    without,
+)
 
 EPS = np.finfo(float).eps
 

@@ -5,10 +5,10 @@ import pytest
 from scipy import integrate, stats
 
 from dpcov.entropy import Entropy
-from dpcov.samplers import frame as frame_module
-from dpcov.samplers.bingham import Bingham
-from dpcov.samplers.complement import Complement, without
-from dpcov.samplers.frame import sequential_frame
+from dpcov.papers.samplers import frame as frame_module
+from dpcov.papers.samplers.bingham import Bingham
+from dpcov.papers.samplers.complement import Complement, without
+from dpcov.papers.samplers.frame import sequential_frame
 
 PASSES, REJECTED = 1e-3, 1e-9
 SPECTRA = {

@@ -11,10 +11,11 @@ from dpcov.denoise import denoise
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError, SourceError
 from dpcov.linear_map import LinearMap
-from dpcov.mechanisms import HeavyTailed, heavy_tailed, preconditioned
-from dpcov.mechanisms.preconditioned import Look
-from dpcov.mechanisms.primitives import bounded_moments
-from dpcov.mechanisms.primitives.bounded_moments import STEP_ERROR, Moments, after_step, steps
+from dpcov.mechanisms import HeavyTailed
+from dpcov.papers import heavy_tailed, preconditioned
+from dpcov.papers.preconditioned import Look
+from dpcov.papers.primitives import bounded_moments
+from dpcov.papers.primitives.bounded_moments import STEP_ERROR, Moments, after_step, steps
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP, gaussian_mu
 from dpcov.schema import Schema
 from dpcov.sources import open_rows

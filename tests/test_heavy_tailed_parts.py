@@ -10,11 +10,12 @@ import pytest
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError
 from dpcov.linear_map import LinearMap
-from dpcov.mechanisms import HeavyTailed, heavy_tailed
-from dpcov.mechanisms.preconditioned import Look
-from dpcov.mechanisms.primitives import bounded_moments
-from dpcov.mechanisms.primitives.bounded_moments import Moments
+from dpcov.mechanisms import HeavyTailed
 from dpcov.moment import Lattice
+from dpcov.papers import heavy_tailed
+from dpcov.papers.preconditioned import Look
+from dpcov.papers.primitives import bounded_moments
+from dpcov.papers.primitives.bounded_moments import Moments
 from dpcov.privacy import ZCDP, Neighbors, Unit, exact
 from dpcov.schema import Schema
 from dpcov.sources import open_rows

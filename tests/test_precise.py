@@ -7,7 +7,7 @@ from mpmath import mpf
 from scipy import stats
 
 from dpcov.entropy import Entropy
-from dpcov.samplers.precise import precise_chi_square, precise_normals
+from dpcov.papers.samplers.precise import precise_chi_square, precise_normals
 
 CLOSE = mpf(10) ** -115
 

@@ -12,7 +12,8 @@ from dpcov.denoise import denoise
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError, SourceError
 from dpcov.linear_map import LinearMap
-from dpcov.mechanisms import Gaussian, Preconditioned, additive, mapped, preconditioned, radius
+from dpcov.mechanisms import Gaussian, Preconditioned, additive, mapped, radius
+from dpcov.papers import preconditioned
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP, exact
 from dpcov.releases import Release
 from dpcov.samplers.orthogonal import GaussianOrthogonal

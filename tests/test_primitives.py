@@ -18,9 +18,9 @@ from scipy import stats
 from dpcov.accounting import with_bad_events
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError, MechanismRefused
-from dpcov.mechanisms.primitives.histogram import VOTE, GaussianHistograms, StabilityHistogram
-from dpcov.mechanisms.primitives.release_test import ReleaseTest
-from dpcov.mechanisms.primitives.stable_average import StableAverage, friends, score_and_weights
+from dpcov.papers.primitives.histogram import VOTE, GaussianHistograms, StabilityHistogram
+from dpcov.papers.primitives.release_test import ReleaseTest
+from dpcov.papers.primitives.stable_average import StableAverage, friends, score_and_weights
 from dpcov.privacy import Neighbors, gaussian_delta
 from dpcov.samplers.scalars import ScalarLaplace
 

@@ -7,8 +7,8 @@ from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import Gaussian, Laplace, SeparateGaussian, SeparateLaplace
 from dpcov.mechanisms.radius import Norms
-from dpcov.mechanisms.separate import errors, separated
 from dpcov.moment import UNITS_PER_RADIUS
+from dpcov.papers.separate import errors, separated
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.schema import Schema
 from dpcov.sources import open_rows

@@ -8,9 +8,10 @@ from dpcov.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp
 from dpcov.denoise import denoise
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError, MechanismRefused, SourceError
-from dpcov.mechanisms import StableCovariance, Whitened, stable_covariance, whitened
-from dpcov.mechanisms.primitives.release_test import ReleaseTest
+from dpcov.mechanisms import StableCovariance, Whitened
 from dpcov.moment import Lattice
+from dpcov.papers import stable_covariance, whitened
+from dpcov.papers.primitives.release_test import ReleaseTest
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP, Unit, exact
 from dpcov.schema import Schema
 from dpcov.sources import open_rows

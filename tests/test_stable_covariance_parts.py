@@ -8,12 +8,13 @@ import pytest
 
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError, MechanismRefused
-from dpcov.mechanisms import StableCovariance, stable_covariance
-from dpcov.mechanisms.primitives.release_test import ReleaseTest
-from dpcov.mechanisms.primitives.sampled_covariance import most_samples, usable_delta
-from dpcov.mechanisms.primitives.stable_rows import StableRows, usual_leverage
-from dpcov.mechanisms.stable_covariance import Calibration, check_slack, with_intercept
+from dpcov.mechanisms import StableCovariance
 from dpcov.moment import Lattice
+from dpcov.papers import stable_covariance
+from dpcov.papers.primitives.release_test import ReleaseTest
+from dpcov.papers.primitives.sampled_covariance import most_samples, usable_delta
+from dpcov.papers.primitives.stable_rows import StableRows, usual_leverage
+from dpcov.papers.stable_covariance import Calibration, check_slack, with_intercept
 from dpcov.privacy import ApproxDP, Guarantee, Neighbors, PureDP, Unit, exact
 from dpcov.samplers.scalars import ScalarLaplace
 from dpcov.schema import Schema

@@ -9,9 +9,9 @@ import pytest
 from scipy import linalg
 
 from dpcov.errors import MechanismError
-from dpcov.mechanisms.primitives import certified, stable_rows
-from dpcov.mechanisms.primitives.certified import Factor
-from dpcov.mechanisms.primitives.stable_rows import (
+from dpcov.papers.primitives import certified, stable_rows
+from dpcov.papers.primitives.certified import Factor
+from dpcov.papers.primitives.stable_rows import (
     Leverages,
     StableRows,
     closeness,

@@ -12,12 +12,13 @@ from dpcov.accounting import compose_gdp, gdp_of_pure, with_bad_events
 from dpcov.denoise import denoise
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError, MechanismRefused
-from dpcov.mechanisms import UnboundedGaussian, unbounded_gaussian
-from dpcov.mechanisms.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
-from dpcov.mechanisms.primitives.histogram import VOTE, GaussianHistograms
-from dpcov.mechanisms.primitives.stable_average import StableAverage
-from dpcov.mechanisms.unbounded_gaussian import coarse, fine, first_gap
+from dpcov.mechanisms import UnboundedGaussian
 from dpcov.moment import Lattice
+from dpcov.papers import unbounded_gaussian
+from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
+from dpcov.papers.primitives.histogram import VOTE, GaussianHistograms
+from dpcov.papers.primitives.stable_average import StableAverage
+from dpcov.papers.unbounded_gaussian import coarse, fine, first_gap
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.schema import Schema
 from dpcov.sources import open_rows

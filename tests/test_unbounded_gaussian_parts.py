@@ -11,10 +11,11 @@ from dpcov.accounting import gdp_beside_bad_events, gdp_of_pure
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError, SourceError
 from dpcov.linear_map import LinearMap
-from dpcov.mechanisms import UnboundedGaussian, unbounded_gaussian
-from dpcov.mechanisms.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
-from dpcov.mechanisms.unbounded_gaussian import Calibration, _covariance, fine, first_gap
+from dpcov.mechanisms import UnboundedGaussian
 from dpcov.moment import Lattice, SecondMoment
+from dpcov.papers import unbounded_gaussian
+from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
+from dpcov.papers.unbounded_gaussian import Calibration, _covariance, fine, first_gap
 from dpcov.privacy import ApproxDP, Guarantee, Neighbors, exact
 from dpcov.schema import Schema
 from dpcov.sources import open_rows

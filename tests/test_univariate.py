@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpcov import univariate
 from dpcov.accounting import compose_gdp, with_bad_events
 from dpcov.entropy import Entropy
 from dpcov.errors import BudgetError, LedgerError, MechanismError, MechanismRefused, SourceError
 from dpcov.ledger import Ledger
-from dpcov.mechanisms.primitives.histogram import VOTE, GaussianHistograms
+from dpcov.papers import univariate
+from dpcov.papers.primitives.histogram import VOTE, GaussianHistograms
+from dpcov.papers.univariate import UNITS, mean_and_variance, plan
 from dpcov.privacy import ApproxDP, Neighbors, PureDP
-from dpcov.univariate import UNITS, mean_and_variance, plan
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
 each_relation = pytest.mark.parametrize("neighbors", Neighbors)

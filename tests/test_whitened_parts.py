@@ -10,12 +10,13 @@ from dpcov.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError, SourceError
 from dpcov.linear_map import FINE_UNITS
-from dpcov.mechanisms import Whitened, gaussian, whitened
-from dpcov.mechanisms.primitives import stable_rows
-from dpcov.mechanisms.primitives.sampled_covariance import SampledCovariance
-from dpcov.mechanisms.primitives.stable_rows import StableRows
-from dpcov.mechanisms.whitened import _largest_rho, _rounding_map
+from dpcov.mechanisms import Whitened, gaussian
 from dpcov.moment import Lattice
+from dpcov.papers import whitened
+from dpcov.papers.primitives import stable_rows
+from dpcov.papers.primitives.sampled_covariance import SampledCovariance
+from dpcov.papers.primitives.stable_rows import StableRows
+from dpcov.papers.whitened import _largest_rho, _rounding_map
 from dpcov.privacy import ApproxDP, Neighbors, Unit, exact, zcdp_epsilon
 from dpcov.schema import Schema
 from dpcov.sources import open_rows

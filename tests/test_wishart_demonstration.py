@@ -9,10 +9,10 @@ from scipy import stats
 
 import dpcov
 from dpcov import demonstrations
-from dpcov.demonstrations import wishart
-from dpcov.demonstrations.wishart import add_remove_probability, replace_one_probability, simulate
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import MECHANISMS, mechanism_named
+from dpcov.papers import wishart
+from dpcov.papers.wishart import add_remove_probability, replace_one_probability, simulate
 from dpcov.privacy import Neighbors
 
 EPSILONS = (0.01, 0.1, 0.5, 1.0, 4.0)

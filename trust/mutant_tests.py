@@ -131,7 +131,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_ladder.py::"
         "test_noise_for_a_delta_is_the_exact_curve_s_or_laplace_where_that_is_less",
     ),
-    "src/dpcov/mechanisms/laplace.py": (
+    "src/dpcov/papers/laplace.py": (
         "tests/conformance/test_accounting.py::"
         "test_a_share_for_the_trace_outside_of_0_to_1_is_refused",
         "tests/conformance/test_laplace_accounting.py",
@@ -149,16 +149,16 @@ TESTS: dict[str, tuple[str, ...]] = {
         "test_the_least_pure_noise_is_drawn_up_to_some_order_and_keeps_the_scale_beyond",
         *BATTERY,
     ),
-    "src/dpcov/mechanisms/adaptive_gaussian.py": ("tests/test_adaptive.py", *BATTERY),
-    "src/dpcov/mechanisms/adaptive_laplace.py": ("tests/test_adaptive.py", *BATTERY),
-    "src/dpcov/mechanisms/separate.py": SEPARATE,
-    "src/dpcov/mechanisms/separate_gaussian.py": SEPARATE,
-    "src/dpcov/mechanisms/separate_laplace.py": SEPARATE,
-    "src/dpcov/mechanisms/spectral.py": (*SPECTRAL, *SEPARATE),
-    "src/dpcov/mechanisms/eigenvector_sampling.py": SPECTRAL,
-    "src/dpcov/mechanisms/kapralov_talwar.py": SPECTRAL,
-    "src/dpcov/mechanisms/exponential_pca.py": SPECTRAL,
-    "src/dpcov/mechanisms/preconditioned.py": (
+    "src/dpcov/papers/adaptive_gaussian.py": ("tests/test_adaptive.py", *BATTERY),
+    "src/dpcov/papers/adaptive_laplace.py": ("tests/test_adaptive.py", *BATTERY),
+    "src/dpcov/papers/separate.py": SEPARATE,
+    "src/dpcov/papers/separate_gaussian.py": SEPARATE,
+    "src/dpcov/papers/separate_laplace.py": SEPARATE,
+    "src/dpcov/papers/spectral.py": (*SPECTRAL, *SEPARATE),
+    "src/dpcov/papers/eigenvector_sampling.py": SPECTRAL,
+    "src/dpcov/papers/kapralov_talwar.py": SPECTRAL,
+    "src/dpcov/papers/exponential_pca.py": SPECTRAL,
+    "src/dpcov/papers/preconditioned.py": (
         "tests/test_preconditioned.py::"
         "test_a_look_tells_number_mean_and_covariance_of_the_mapped_rows",
         "tests/test_preconditioned.py::test_errors_of_a_look_are_those_of_noise_and_of_sampling",
@@ -269,12 +269,12 @@ TESTS: dict[str, tuple[str, ...]] = {
         "test_what_is_calibrated_before_the_look_can_be_drawn_after_it",
         "tests/test_uncentred_shapes.py",
     ),
-    "src/dpcov/mechanisms/additive_wishart.py": (
+    "src/dpcov/papers/additive_wishart.py": (
         "tests/statistical/test_wishart_calibration.py",
         "tests/statistical/test_additive_wishart.py",
         *approximate("additive-wishart"),
     ),
-    "src/dpcov/mechanisms/heavy_tailed.py": (
+    "src/dpcov/papers/heavy_tailed.py": (
         "tests/test_heavy_tailed_parts.py",
         "tests/test_heavy_tailed.py::test_looks_counts_and_release_add_up_to_rho",
         "tests/test_heavy_tailed.py::"
@@ -284,14 +284,14 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_heavy_tailed.py::test_no_row_is_longer_than_what_the_radius_is_limited_to",
         *BATTERY,
     ),
-    "src/dpcov/mechanisms/whitened.py": (
+    "src/dpcov/papers/whitened.py": (
         "tests/test_whitened_parts.py",
         "tests/test_stable_covariance.py::test_whitened_releases_mapped_rows_at_the_stated_rho",
         "tests/test_stable_covariance.py::test_the_parts_of_whitened_add_up_to_the_budget",
         "tests/test_stable_covariance.py::test_options_that_make_no_sense_are_refused",
         *approximate("whitened"),
     ),
-    "src/dpcov/mechanisms/unbounded_gaussian.py": (
+    "src/dpcov/papers/unbounded_gaussian.py": (
         "tests/test_unbounded_gaussian_parts.py",
         "tests/test_unbounded_gaussian.py::test_all_steps_together_keep_the_budget",
         "tests/test_unbounded_gaussian.py::test_the_first_gap_is_the_first_ratio_above_four",
@@ -299,7 +299,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_unbounded_gaussian.py::test_what_makes_no_sense_is_refused_from_public_numbers",
         "tests/test_unbounded_gaussian.py::test_what_looks_leave_goes_to_the_release",
     ),
-    "src/dpcov/mechanisms/stable_covariance.py": (
+    "src/dpcov/papers/stable_covariance.py": (
         "tests/test_stable_covariance_parts.py",
         "tests/test_stable_covariance.py::"
         "test_as_many_rows_as_stated_are_enough_and_half_are_not[stable-covariance]",
@@ -311,7 +311,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_stable_covariance.py::test_nothing_is_drawn_after_a_refusal",
         *approximate("stable-covariance"),
     ),
-    "src/dpcov/mechanisms/ashtiani_liaw.py": (
+    "src/dpcov/papers/ashtiani_liaw.py": (
         "tests/test_ashtiani_liaw_parts.py",
         "tests/test_ashtiani_liaw.py::test_the_parts_add_up_to_the_budget",
         "tests/test_ashtiani_liaw.py::test_what_makes_no_sense_is_refused",
@@ -340,26 +340,26 @@ TESTS: dict[str, tuple[str, ...]] = {
         "test_halves_are_rounded_up_so_that_rounding_commutes_with_integer_shifts",
         "tests/conformance/test_accounting.py",
     ),
-    "src/dpcov/samplers/entrywise.py": (
+    "src/dpcov/papers/samplers/entrywise.py": (
         "tests/statistical/test_entrywise_laplace.py",
         "tests/conformance/test_laplace_accounting.py",
         "tests/test_noise_laws.py",
     ),
-    "src/dpcov/samplers/bingham.py": BINGHAM,
-    "src/dpcov/samplers/additive_wishart.py": ("tests/test_additive_wishart_noise.py",),
-    "src/dpcov/samplers/frame.py": FRAME,
+    "src/dpcov/papers/samplers/bingham.py": BINGHAM,
+    "src/dpcov/papers/samplers/additive_wishart.py": ("tests/test_additive_wishart_noise.py",),
+    "src/dpcov/papers/samplers/frame.py": FRAME,
     "src/dpcov/samplers/nuclear.py": (
         "tests/test_nuclear_draws.py",
         "tests/test_nuclear.py::test_the_expected_squared_norm_is_that_of_the_pfaffians",
         "tests/test_planning.py::test_expected_noise_is_that_of_simulations",
     ),
-    "src/dpcov/samplers/complement.py": ("tests/test_complement.py", *FRAME),
+    "src/dpcov/papers/samplers/complement.py": ("tests/test_complement.py", *FRAME),
     "src/dpcov/samplers/log_gas.py": ("tests/test_log_gas.py",),
     "src/dpcov/samplers/pfaffian.py": (
         "tests/test_pfaffian.py",
         "tests/test_nuclear.py::test_a_number_out_of_reach_gives_the_limit",
     ),
-    "src/dpcov/samplers/precise.py": ("tests/test_precise.py",),
+    "src/dpcov/papers/samplers/precise.py": ("tests/test_precise.py",),
     "src/dpcov/samplers/normal.py": ("tests/test_normal.py",),
     "src/dpcov/samplers/__init__.py": (
         "tests/test_noise_laws.py",

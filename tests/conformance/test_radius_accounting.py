@@ -32,11 +32,11 @@ from dpcov.mechanisms import (
     SeparateGaussian,
     SeparateLaplace,
     radius,
-    spectral,
 )
-from dpcov.mechanisms.laplace import root_above
-from dpcov.mechanisms.separate_gaussian import GaussianValues
 from dpcov.moment import SecondMoment
+from dpcov.papers import spectral
+from dpcov.papers.laplace import root_above
+from dpcov.papers.separate_gaussian import GaussianValues
 from dpcov.privacy import ZCDP, ApproxDP, PureDP, Unit, exact, gaussian_mu
 
 each_share = pytest.mark.parametrize("share", [0.1, 0.5])

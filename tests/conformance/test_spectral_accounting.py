@@ -8,18 +8,16 @@ from test_accounting import ADD, SWAP, differences, each_relation, each_shape
 
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import (
-    EigenvectorSampling,
-    ExponentialPCA,
-    KapralovTalwar,
+from dpcov.mechanisms import EigenvectorSampling, ExponentialPCA, KapralovTalwar
+from dpcov.moment import Lattice
+from dpcov.papers import (
     eigenvector_sampling,
     exponential_pca,
     kapralov_talwar,
     spectral,
 )
-from dpcov.moment import Lattice
+from dpcov.papers.samplers.frame import Frame
 from dpcov.privacy import Neighbors, PureDP
-from dpcov.samplers.frame import Frame
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
 

@@ -12,16 +12,16 @@ from dpcov.denoise.shrinkage import shrink
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import AdditiveWishart, Gaussian
-from dpcov.mechanisms.additive_wishart import (
+from dpcov.moment import Lattice
+from dpcov.papers.additive_wishart import (
     addition_delta,
     one_of,
     removal_delta,
     replacement_delta,
     row_delta,
 )
-from dpcov.moment import Lattice
+from dpcov.papers.samplers.additive_wishart import CenteredWishart
 from dpcov.privacy import ApproxDP, Neighbors, Unit, gaussian_delta
-from dpcov.samplers.additive_wishart import CenteredWishart
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
 C = 2.0**36

@@ -8,7 +8,7 @@ from checks import PASSES, REJECTED, mean_p_value
 from scipy import integrate, stats
 
 from dpcov.entropy import Entropy
-from dpcov.samplers.bingham import Bingham, envelope_parameter
+from dpcov.papers.samplers.bingham import Bingham, envelope_parameter
 from dpcov.samplers.normal import standard_exponentials
 
 COUNT = 40_000

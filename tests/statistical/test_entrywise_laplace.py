@@ -12,10 +12,10 @@ from dpcov.denoise import denoise
 from dpcov.entropy import Entropy, simulation_generator
 from dpcov.errors import MechanismError, ReleaseError
 from dpcov.mechanisms import Laplace
+from dpcov.papers.samplers.entrywise import EntrywiseLaplace
 from dpcov.privacy import Neighbors, PureDP
 from dpcov.releases import Release
 from dpcov.samplers import matrix_law
-from dpcov.samplers.entrywise import EntrywiseLaplace
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
 

@@ -11,7 +11,7 @@ from scipy import stats
 from dpcov.accounting import renyi_epsilon
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError
-from dpcov.mechanisms.primitives.sampled_covariance import (
+from dpcov.papers.primitives.sampled_covariance import (
     COUPLING,
     SampledCovariance,
     divergence,
@@ -134,7 +134,7 @@ def test_another_scale_or_number_of_samples_is_told_apart(draws):
 
 def test_a_root_on_the_wrong_side_is_told_apart(draws, monkeypatch):
     """Broken: L' B B' L."""
-    from dpcov.mechanisms.primitives import sampled_covariance
+    from dpcov.papers.primitives import sampled_covariance
 
     right = sampled_covariance._cholesky
     monkeypatch.setattr(sampled_covariance, "_cholesky", lambda matrix: right(matrix).T)

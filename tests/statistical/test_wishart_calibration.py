@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import AdditiveWishart, additive_wishart
-from dpcov.mechanisms.additive_wishart import (
+from dpcov.mechanisms import AdditiveWishart
+from dpcov.moment import Lattice
+from dpcov.papers import additive_wishart
+from dpcov.papers.additive_wishart import (
     SAFETY,
     _difference,
     least_scales,
@@ -15,7 +17,6 @@ from dpcov.mechanisms.additive_wishart import (
     replacement_delta,
     row_delta,
 )
-from dpcov.moment import Lattice
 from dpcov.privacy import ApproxDP, Neighbors, PureDP, Unit, exact
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import additive, separate
+from dpcov.mechanisms import additive
 from dpcov.mechanisms.gaussian import Gaussian, concentration
-from dpcov.mechanisms.separate_gaussian import SeparateGaussian
+from dpcov.papers import separate
+from dpcov.papers.separate_gaussian import SeparateGaussian
 
 if TYPE_CHECKING:
     from dpcov.entropy import Entropy

@@ -11,17 +11,17 @@ import numpy as np
 
 from dpcov.errors import MechanismError
 from dpcov.linear_map import LinearMap
-from dpcov.mechanisms import additive, gaussian, spectral
+from dpcov.mechanisms import additive, gaussian
 from dpcov.mechanisms.mapped import last_laws, release_at, release_mapped
-from dpcov.mechanisms.preconditioned import SLACK, look, number_of_rows
-from dpcov.mechanisms.primitives.bounded_moments import (
+from dpcov.mechanisms.radius import SMALLEST_RADIUS, count_law
+from dpcov.papers.preconditioned import SLACK, look, number_of_rows
+from dpcov.papers.primitives.bounded_moments import (
     STEP_ALPHA,
     Moments,
     SampleSize,
     sample_size,
     steps,
 )
-from dpcov.mechanisms.radius import SMALLEST_RADIUS, count_law
 from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpcov.entropy import Entropy
-    from dpcov.mechanisms.preconditioned import Look
     from dpcov.moment import Lattice
+    from dpcov.papers.preconditioned import Look
     from dpcov.privacy import Budget
     from dpcov.releases import Release
     from dpcov.samplers.scalars import ScalarGaussian
@@ -177,7 +177,7 @@ class HeavyTailed:
         if not 1 <= self.condition < math.inf:
             raise MechanismError(f"condition must be at least 1, not {self.condition!r}.")
         for field in ("look_share", "radius_share", "count_share"):
-            spectral.check_share(field, getattr(self, field))
+            additive.check_share(field, getattr(self, field))
         if self.look_share + self.count_share >= 1:
             raise MechanismError("look_share and count_share leave nothing for the release.")
         additive.check_trace_share(self.trace_share)

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dpcov.errors import MechanismError, MechanismRefused
-from dpcov.mechanisms.primitives.release_test import ReleaseTest
-from dpcov.mechanisms.primitives.sampled_covariance import (
+from dpcov.mechanisms.additive import check_share
+from dpcov.papers.primitives.release_test import ReleaseTest
+from dpcov.papers.primitives.sampled_covariance import (
     SampledCovariance,
     most_samples,
     usable_delta,
 )
-from dpcov.mechanisms.primitives.stable_rows import (
+from dpcov.papers.primitives.stable_rows import (
     RIDGE,
     StableRows,
     second_moment,
     usual_leverage,
 )
-from dpcov.mechanisms.spectral import check_share
 from dpcov.privacy import ApproxDP, Guarantee, Neighbors, exact
 from dpcov.releases import Release
 from dpcov.samplers.scalars import ScalarLaplace

@@ -13,13 +13,14 @@ import numpy as np
 from dpcov.accounting import gdp_beside_bad_events, gdp_of_pure
 from dpcov.errors import MechanismError
 from dpcov.linear_map import LinearMap
-from dpcov.mechanisms import additive, gaussian, stable_covariance
+from dpcov.mechanisms import additive, gaussian
+from dpcov.mechanisms.additive import check_share
 from dpcov.mechanisms.mapped import last_laws, release_mapped
-from dpcov.mechanisms.preconditioned import check_looks
-from dpcov.mechanisms.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
-from dpcov.mechanisms.spectral import check_share
-from dpcov.mechanisms.stable_covariance import TOO_SMALL, UNWEIGHED
 from dpcov.moment import UNITS_PER_RADIUS
+from dpcov.papers import stable_covariance
+from dpcov.papers.preconditioned import check_looks
+from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
+from dpcov.papers.stable_covariance import TOO_SMALL, UNWEIGHED
 from dpcov.privacy import ApproxDP, Guarantee, Neighbors, exact
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.sources.quiet import quiet

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dpcov.mechanisms import spectral
+from dpcov.mechanisms import additive
 from dpcov.mechanisms.pure import pure_epsilon
+from dpcov.papers import spectral
+from dpcov.papers.samplers.frame import sequential_frame
 from dpcov.privacy import Guarantee, Neighbors, PureDP, exact
-from dpcov.samplers.frame import sequential_frame
 from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class ExponentialPCA:
 
     def __post_init__(self) -> None:
         spectral.check_rank(self.components, optional=False)
-        spectral.check_share("value_share", self.value_share)
+        additive.check_share("value_share", self.value_share)
 
     def calibrate(
         self, lattice: Lattice, budget: Budget, neighbors: Neighbors

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dpcov.mechanisms import spectral
 from dpcov.mechanisms.pure import pure_epsilon
+from dpcov.papers import spectral
+from dpcov.papers.samplers.frame import sequential_frame
 from dpcov.privacy import Guarantee, Neighbors, PureDP
-from dpcov.samplers.frame import sequential_frame
 from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
-from dpcov.mechanisms import laplace, radius, separate, spectral
+from dpcov.mechanisms import additive, radius
 from dpcov.mechanisms.pure import pure_epsilon
+from dpcov.papers import laplace, separate, spectral
 from dpcov.privacy import Guarantee, Neighbors, PureDP, exact
 from dpcov.samplers.scalars import ScalarLaplace
 
@@ -121,7 +122,7 @@ class SeparateLaplace:
 
     def __post_init__(self) -> None:
         separate.check_values(self.values)
-        spectral.check_share("vector_share", self.vector_share)
+        additive.check_share("vector_share", self.vector_share)
         radius.check(self.radius, self.radius_share)
 
     @property

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import spectral
 from dpcov.mechanisms.radius import chooser
+from dpcov.papers import spectral
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import spectral
+from dpcov.mechanisms import additive
 from dpcov.mechanisms.pure import pure_epsilon
+from dpcov.papers import spectral
+from dpcov.papers.samplers.frame import sequential_frame
 from dpcov.privacy import Guarantee, Neighbors, PureDP, exact
-from dpcov.samplers.frame import sequential_frame
 from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class EigenvectorSampling:
 
     def __post_init__(self) -> None:
         spectral.check_rank(self.rank)
-        spectral.check_share("value_share", self.value_share)
+        additive.check_share("value_share", self.value_share)
         if self.allocation not in ("adaptive", "uniform"):
             raise MechanismError("allocation must be 'adaptive' or 'uniform'.")
         if self.values not in ("eigenvalues", "rayleigh"):

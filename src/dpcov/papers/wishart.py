@@ -1,4 +1,4 @@
-"""The Wishart mechanism is not differentially private: ``python -m dpcov.demonstrations.wishart``.
+"""The Wishart mechanism is not differentially private: ``python -m dpcov.papers.wishart``.
 
 Jiang, Xie and Zhang 2016 (Theorem 4) add W ~ Wishart_d(d + 1, c I), c = 3 / (2 epsilon), to the
 second moment A of rows in the unit ball and claim epsilon-DP; others repeat it. Their ratio of
@@ -173,7 +173,7 @@ def draw(found: Sequence[Frequencies], path: Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table; with --figure, draw it."""
     parser = argparse.ArgumentParser(
-        prog="python -m dpcov.demonstrations.wishart",
+        prog="python -m dpcov.papers.wishart",
         description="Shows that the Wishart mechanism is not differentially private.",
     )
     parser.add_argument("--runs", type=int, default=RUNS, help="simulations of each case")

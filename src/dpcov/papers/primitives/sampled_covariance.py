@@ -12,8 +12,8 @@ import numpy as np
 
 from dpcov.accounting import EXCESSES
 from dpcov.errors import MechanismError
+from dpcov.papers.samplers.precise import context, precise_chi_square, precise_normals
 from dpcov.privacy import renyi_epsilon_at
-from dpcov.samplers.precise import context, precise_chi_square, precise_normals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

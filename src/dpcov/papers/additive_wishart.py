@@ -12,8 +12,8 @@ from scipy.special import chdtr, chdtrc
 
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive
+from dpcov.papers.samplers.additive_wishart import CenteredWishart
 from dpcov.privacy import ApproxDP, Guarantee, Neighbors, exact
-from dpcov.samplers.additive_wishart import CenteredWishart
 from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:

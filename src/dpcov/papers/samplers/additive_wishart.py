@@ -29,7 +29,7 @@ class CenteredWishart:
 
     Moments: mean 0, variance 2 m c^2 on the diagonal and m c^2 off it. With m to infinity at fixed
     c sqrt(m) it becomes the Gaussian orthogonal law. What it protects says
-    `dpcov.mechanisms.additive_wishart`.
+    `dpcov.papers.additive_wishart`.
     """
 
     dimension: int

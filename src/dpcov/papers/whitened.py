@@ -11,12 +11,13 @@ import numpy as np
 from dpcov.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp
 from dpcov.errors import MechanismError
 from dpcov.linear_map import FINE_UNITS, LinearMap
-from dpcov.mechanisms import additive, stable_covariance
+from dpcov.mechanisms import additive
+from dpcov.mechanisms.additive import check_share
 from dpcov.mechanisms.mapped import last_laws, release_mapped
-from dpcov.mechanisms.primitives.sampled_covariance import SampledCovariance
-from dpcov.mechanisms.primitives.stable_rows import StableRows, least_units
-from dpcov.mechanisms.spectral import check_share
-from dpcov.mechanisms.stable_covariance import TOO_SMALL
+from dpcov.papers import stable_covariance
+from dpcov.papers.primitives.sampled_covariance import SampledCovariance
+from dpcov.papers.primitives.stable_rows import StableRows, least_units
+from dpcov.papers.stable_covariance import TOO_SMALL
 from dpcov.privacy import Guarantee, Neighbors, exact, zcdp_epsilon
 
 if TYPE_CHECKING:

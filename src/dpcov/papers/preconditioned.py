@@ -10,7 +10,7 @@ import numpy as np
 
 from dpcov.errors import MechanismError
 from dpcov.linear_map import LinearMap
-from dpcov.mechanisms import additive, gaussian, spectral
+from dpcov.mechanisms import additive, gaussian
 from dpcov.mechanisms.mapped import last_laws, release_mapped
 from dpcov.mechanisms.radius import count_law
 from dpcov.privacy import Guarantee, Neighbors, exact
@@ -150,7 +150,7 @@ class Preconditioned:
     def __post_init__(self) -> None:
         check_looks(self.looks)
         for field in ("look_share", "radius_share", "count_share", "scale_share"):
-            spectral.check_share(field, getattr(self, field))
+            additive.check_share(field, getattr(self, field))
         if self.look_share + self.count_share + self.scale_share >= 1:
             raise MechanismError("The shares of looks, count and scale leave nothing to release.")
         additive.check_trace_share(self.trace_share)

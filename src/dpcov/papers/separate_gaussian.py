@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
-from dpcov.mechanisms import radius, separate, spectral
+from dpcov.mechanisms import additive, radius
 from dpcov.mechanisms.gaussian import concentration, matrix_noise
-from dpcov.mechanisms.laplace import root_above
+from dpcov.papers import separate, spectral
+from dpcov.papers.laplace import root_above
 from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.samplers.scalars import ScalarGaussian
 
@@ -138,7 +139,7 @@ class SeparateGaussian:
 
     def __post_init__(self) -> None:
         separate.check_values(self.values)
-        spectral.check_share("vector_share", self.vector_share)
+        additive.check_share("vector_share", self.vector_share)
         radius.check(self.radius, self.radius_share)
 
     @property

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.errors import MechanismError
-from dpcov.mechanisms.primitives.certified import (
+from dpcov.papers.primitives.certified import (
     SMALL,
     UNIT,
     Factor,
@@ -18,14 +18,14 @@ from dpcov.mechanisms.primitives.certified import (
     array_of,
     integer_matrix,
 )
-from dpcov.mechanisms.primitives.stable_average import score_and_weights
+from dpcov.papers.primitives.stable_average import score_and_weights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from dpcov.mechanisms.primitives.release_test import ReleaseTest
+    from dpcov.papers.primitives.release_test import ReleaseTest
 
     Integers = NDArray[np.object_]
     Matrix = NDArray[np.float64]

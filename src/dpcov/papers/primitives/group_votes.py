@@ -17,9 +17,9 @@ import numpy as np
 
 from dpcov.accounting import gdp_of_pure
 from dpcov.errors import MechanismError, MechanismRefused
-from dpcov.mechanisms.primitives.histogram import VOTE, GaussianHistograms
-from dpcov.mechanisms.primitives.release_test import ReleaseTest
-from dpcov.mechanisms.primitives.stable_average import StableAverage
+from dpcov.papers.primitives.histogram import VOTE, GaussianHistograms
+from dpcov.papers.primitives.release_test import ReleaseTest
+from dpcov.papers.primitives.stable_average import StableAverage
 from dpcov.privacy import Neighbors
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ import numpy as np
 
 from dpcov.accounting import renyi_epsilon
 from dpcov.errors import MechanismError, MechanismRefused
-from dpcov.mechanisms import stable_covariance
-from dpcov.mechanisms.primitives.release_test import ReleaseTest
-from dpcov.mechanisms.primitives.sampled_covariance import SampledCovariance, most_samples
-from dpcov.mechanisms.primitives.stable_matrices import StableMatrices
-from dpcov.mechanisms.spectral import check_share
-from dpcov.mechanisms.stable_covariance import FALSE_ALARM, TOO_SMALL, UNWEIGHED
+from dpcov.mechanisms.additive import check_share
+from dpcov.papers import stable_covariance
+from dpcov.papers.primitives.release_test import ReleaseTest
+from dpcov.papers.primitives.sampled_covariance import SampledCovariance, most_samples
+from dpcov.papers.primitives.stable_matrices import StableMatrices
+from dpcov.papers.stable_covariance import FALSE_ALARM, TOO_SMALL, UNWEIGHED
 from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.sources.quiet import quiet
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.samplers.bingham import Bingham
-from dpcov.samplers.complement import Complement
+from dpcov.papers.samplers.bingham import Bingham
+from dpcov.papers.samplers.complement import Complement
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dpcov.mechanisms import additive, radius
 from dpcov.mechanisms.pure import pure_epsilon
+from dpcov.papers.samplers.entrywise import EntrywiseLaplace
 from dpcov.privacy import Guarantee, Neighbors, PureDP, exact
-from dpcov.samplers.entrywise import EntrywiseLaplace
 from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.errors import MechanismError
-from dpcov.mechanisms.primitives.certified import Factor, adjugate, integer_matrix
 from dpcov.moment import BLOCK_ROWS, Accumulator
+from dpcov.papers.primitives.certified import Factor, adjugate, integer_matrix
 from dpcov.privacy import Neighbors
 
 if TYPE_CHECKING:

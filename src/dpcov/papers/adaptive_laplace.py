@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import additive, separate
-from dpcov.mechanisms.laplace import Laplace
+from dpcov.mechanisms import additive
 from dpcov.mechanisms.pure import pure_epsilon
-from dpcov.mechanisms.separate_laplace import SeparateLaplace
+from dpcov.papers import separate
+from dpcov.papers.laplace import Laplace
+from dpcov.papers.separate_laplace import SeparateLaplace
 
 if TYPE_CHECKING:
     from dpcov.entropy import Entropy

@@ -18,7 +18,7 @@ from dpcov.accounting import gdp_beside_bad_events
 from dpcov.entropy import Entropy
 from dpcov.errors import LedgerError, MechanismError, MechanismRefused, SourceError
 from dpcov.ledger import Ledger
-from dpcov.mechanisms.primitives.histogram import ROUNDING_VARIANCE, VOTE, GaussianHistograms
+from dpcov.papers.primitives.histogram import ROUNDING_VARIANCE, VOTE, GaussianHistograms
 from dpcov.privacy import ApproxDP, Guarantee, Neighbors
 from dpcov.samplers.scalars import ScalarGaussian
 from dpcov.sources.quiet import quiet

@@ -141,12 +141,6 @@ def check_rank(rank: int | None, *, optional: bool = True) -> None:
         raise MechanismError(f"The number of directions must be at least 1, not {rank!r}.")
 
 
-def check_share(name: str, share: float) -> None:
-    """Refuse a share of the budget that is not in (0, 1)."""
-    if not isinstance(share, int | float) or not 0 < share < 1:
-        raise MechanismError(f"{name} must be above 0 and below 1, not {share!r}.")
-
-
 def noisy_integers(values: list[int], scale: Fraction, entropy: Entropy) -> Vector:
     """Integers plus discrete Laplace noise, as floats."""
     noise = discrete_laplace(scale, len(values), entropy).tolist()

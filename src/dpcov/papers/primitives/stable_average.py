@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.errors import MechanismError, MechanismRefused
-from dpcov.mechanisms.primitives.histogram import ROUNDING_VARIANCE
+from dpcov.papers.primitives.histogram import ROUNDING_VARIANCE
 from dpcov.samplers.discrete import discrete_gaussian
 from dpcov.samplers.scalars import ScalarGaussian
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpcov.entropy import Entropy
-    from dpcov.mechanisms.primitives.release_test import ReleaseTest
+    from dpcov.papers.primitives.release_test import ReleaseTest
 
     Items = NDArray[np.float64]
     Integers = NDArray[np.int64]
