@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dpcov.accounting import renyi_epsilon
 from dpcov.errors import MechanismError, MechanismRefused
 from dpcov.mechanisms.additive import check_share
 from dpcov.papers import stable_covariance
+from dpcov.papers.accounting import renyi_epsilon
 from dpcov.papers.primitives.release_test import ReleaseTest
 from dpcov.papers.primitives.sampled_covariance import SampledCovariance, most_samples
 from dpcov.papers.primitives.stable_matrices import StableMatrices

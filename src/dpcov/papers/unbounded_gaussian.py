@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dpcov.accounting import gdp_beside_bad_events, gdp_of_pure
 from dpcov.errors import MechanismError
 from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import additive, gaussian
@@ -18,6 +17,7 @@ from dpcov.mechanisms.additive import check_share
 from dpcov.mechanisms.mapped import last_laws, release_mapped
 from dpcov.moment import UNITS_PER_RADIUS
 from dpcov.papers import stable_covariance
+from dpcov.papers.accounting import gdp_beside_bad_events, gdp_of_pure
 from dpcov.papers.preconditioned import check_looks
 from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
 from dpcov.papers.stable_covariance import TOO_SMALL, UNWEIGHED

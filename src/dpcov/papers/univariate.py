@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.accounting import gdp_beside_bad_events
 from dpcov.entropy import Entropy
 from dpcov.errors import LedgerError, MechanismError, MechanismRefused, SourceError
 from dpcov.ledger import Ledger
+from dpcov.papers.accounting import gdp_beside_bad_events
 from dpcov.papers.primitives.histogram import ROUNDING_VARIANCE, VOTE, GaussianHistograms
 from dpcov.privacy import ApproxDP, Guarantee, Neighbors
 from dpcov.samplers.scalars import ScalarGaussian

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dpcov.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp
 from dpcov.errors import MechanismError
 from dpcov.linear_map import FINE_UNITS, LinearMap
 from dpcov.mechanisms import additive
 from dpcov.mechanisms.additive import check_share
 from dpcov.mechanisms.mapped import last_laws, release_mapped
 from dpcov.papers import stable_covariance
+from dpcov.papers.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp
 from dpcov.papers.primitives.sampled_covariance import SampledCovariance
 from dpcov.papers.primitives.stable_rows import StableRows, least_units
 from dpcov.papers.stable_covariance import TOO_SMALL

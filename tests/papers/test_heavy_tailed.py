@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
+from test_preconditioned import metered
 
 from dpcov.denoise import denoise
 from dpcov.entropy import Entropy
@@ -22,7 +23,6 @@ from dpcov.sources import open_rows
 from dpcov.sources.array import ArraySource
 from dpcov.sources.rows import Rows
 from strategies import ComesOnce
-from test_preconditioned import metered
 
 D, BOUND = 6, 20.0
 NAMES = tuple("abcdef")

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from dpcov.accounting import compose_gdp, gdp_of_pure, with_bad_events
 from dpcov.denoise import denoise
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError, MechanismRefused
 from dpcov.mechanisms import UnboundedGaussian
 from dpcov.moment import Lattice
 from dpcov.papers import unbounded_gaussian
+from dpcov.papers.accounting import compose_gdp, gdp_of_pure, with_bad_events
 from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
 from dpcov.papers.primitives.histogram import VOTE, GaussianHistograms
 from dpcov.papers.primitives.stable_average import StableAverage

@@ -6,13 +6,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcov.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError, SourceError
 from dpcov.linear_map import FINE_UNITS
 from dpcov.mechanisms import Whitened, gaussian
 from dpcov.moment import Lattice
 from dpcov.papers import whitened
+from dpcov.papers.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp
 from dpcov.papers.primitives import stable_rows
 from dpcov.papers.primitives.sampled_covariance import SampledCovariance
 from dpcov.papers.primitives.stable_rows import StableRows

@@ -7,13 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcov.accounting import gdp_beside_bad_events, gdp_of_pure
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError, SourceError
 from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import UnboundedGaussian
 from dpcov.moment import Lattice, SecondMoment
 from dpcov.papers import unbounded_gaussian
+from dpcov.papers.accounting import gdp_beside_bad_events, gdp_of_pure
 from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
 from dpcov.papers.unbounded_gaussian import Calibration, _covariance, fine, first_gap
 from dpcov.privacy import ApproxDP, Guarantee, Neighbors, exact

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpcov.accounting import with_bad_events
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError, MechanismRefused
+from dpcov.papers.accounting import with_bad_events
 from dpcov.papers.primitives.histogram import VOTE, GaussianHistograms, StabilityHistogram
 from dpcov.papers.primitives.release_test import ReleaseTest
 from dpcov.papers.primitives.stable_average import StableAverage, friends, score_and_weights

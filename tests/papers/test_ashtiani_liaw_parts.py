@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from dpcov.accounting import renyi_epsilon
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError, MechanismRefused
 from dpcov.mechanisms import AshtianiLiaw
 from dpcov.moment import Lattice, SecondMoment
 from dpcov.papers import ashtiani_liaw
+from dpcov.papers.accounting import renyi_epsilon
 from dpcov.papers.ashtiani_liaw import Calibration, _closest, _sample
 from dpcov.papers.primitives.release_test import ReleaseTest
 from dpcov.papers.primitives.sampled_covariance import (

@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 from scipy import linalg
 
-from dpcov.accounting import renyi_epsilon
 from dpcov.denoise import denoise
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError, MechanismRefused
 from dpcov.mechanisms import AshtianiLiaw
 from dpcov.moment import Lattice
+from dpcov.papers.accounting import renyi_epsilon
 from dpcov.papers.primitives import stable_matrices
 from dpcov.papers.primitives.release_test import ReleaseTest
 from dpcov.papers.primitives.sampled_covariance import SampledCovariance

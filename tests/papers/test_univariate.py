@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpcov.accounting import compose_gdp, with_bad_events
 from dpcov.entropy import Entropy
 from dpcov.errors import BudgetError, LedgerError, MechanismError, MechanismRefused, SourceError
 from dpcov.ledger import Ledger
 from dpcov.papers import univariate
+from dpcov.papers.accounting import compose_gdp, with_bad_events
 from dpcov.papers.primitives.histogram import VOTE, GaussianHistograms
 from dpcov.papers.univariate import UNITS, mean_and_variance, plan
 from dpcov.privacy import ApproxDP, Neighbors, PureDP
