@@ -13,6 +13,7 @@ from dpcov.mechanisms import AdaptiveLaplace, Laplace, SeparateGaussian, Separat
 from dpcov.moment import SecondMoment
 from dpcov.papers import spectral
 from dpcov.papers.laplace import root_above
+from dpcov.papers.quadratic_forms import quadratic_forms
 from dpcov.papers.separate_gaussian import GaussianValues
 from dpcov.privacy import ZCDP, PureDP, exact
 
@@ -135,7 +136,7 @@ def test_floors_of_forms_move_by_no_more_than_the_noise_covers(lattice, neighbor
     for common in moments(lattice):
         for change in differences(lattice, neighbors)[:20]:
             one, other = (
-                np.array(SecondMoment(m, lattice, names, 1).quadratic_forms(vectors), dtype=object)
+                np.array(quadratic_forms(SecondMoment(m, lattice, names, 1), vectors), dtype=object)
                 for m in (common, common + change)
             )
             moved = one - other

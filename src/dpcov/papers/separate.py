@@ -11,6 +11,7 @@ import numpy as np
 from dpcov.errors import MechanismError
 from dpcov.mechanisms.radius import chooser
 from dpcov.papers import spectral
+from dpcov.papers.quadratic_forms import quadratic_forms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -104,7 +105,7 @@ def separated(
     vectors = np.linalg.eigh(noisy.astype(np.float64)).eigenvectors.T[::-1]
     if laws.values == "rayleigh":
         law = laws.value_budget.rayleigh_noise(lattice, neighbors, vectors)
-        exact = moment.quadratic_forms(vectors)
+        exact = quadratic_forms(moment, vectors)
     else:
         law = laws.value_noise
         exact = spectral.rounded(np.linalg.eigvalsh(moment.units.astype(np.float64))[::-1])

@@ -15,6 +15,7 @@ import numpy as np
 
 from dpcov.errors import MechanismError
 from dpcov.mechanisms.additive import coarse, shift_for
+from dpcov.papers.quadratic_forms import quadratic_forms
 from dpcov.privacy import Guarantee, Neighbors
 from dpcov.releases import Release
 from dpcov.samplers.discrete import discrete_laplace
@@ -91,7 +92,7 @@ def rayleigh_sensitivity(lattice: Lattice, neighbors: Neighbors, vectors: Matrix
 
 
 def squared_norm(vectors: Matrix) -> Fraction:
-    """Bound on ||V||_op^2 for nearly orthonormal rows, once cut by `SecondMoment.quadratic_forms`.
+    """Bound on ||V||_op^2 for nearly orthonormal rows, once cut by `quadratic_forms`.
 
     ||V||^2 <= 1 + ||V V' - I||_F. Cutting to multiples of 2^-40 changes the norm of a (k, d) matrix
     by at most h = 2^-40 sqrt(k d), and its square by 2 ||V|| h + h^2 <= 4 h, as long as
@@ -112,7 +113,7 @@ def rayleigh_values(
 ) -> Vector:
     """Noisy v'Cv for vectors that are released already (the rows): epsilon-DP."""
     scale = rayleigh_sensitivity(moment.lattice, neighbors, vectors) / epsilon
-    return noisy_integers(moment.quadratic_forms(vectors), scale, entropy)
+    return noisy_integers(quadratic_forms(moment, vectors), scale, entropy)
 
 
 def largest_trace(neighbors: Neighbors, moment: SecondMoment) -> float:
