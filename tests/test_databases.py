@@ -214,7 +214,7 @@ def test_types_of_postgres_are_read_as_their_texts(postgres):
     schema = Schema.parse({"columns": {"n": numeric(0, 10), "e": categorical("low", "high")}})
     texts = pa.table({"n": cells, "e": ["low", None, None, None, "low", None, None]})
     assert same(moment(table, schema), moment(texts, schema))
-    with pytest.raises(SourceError, match="'d' is of the type date"):
+    with pytest.raises(SourceError, match="'d' can't be a feature: it is of the type date"):
         open_rows(table, schema_of("d"))
     for name in "dma":
         unit = {"column": name, "type": "text", "max_rows": 1}

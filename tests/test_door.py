@@ -54,7 +54,7 @@ def test_every_door_that_needs_no_server_is_tried(opened):
 @pytest.mark.parametrize("name", LOCAL)
 def test_a_units_image_is_the_same_alone_and_in_company(opened, name):
     door, turn = opened.found[name], LOCAL.index(name)
-    effort = Effort(1 if door.costly else 2, ROLES[turn % 5 :: 5], 1 if door.costly else 2)
+    effort = Effort(1 if door.costly else 2, ROLES[turn % 5 :: 5], 1)
     found = [judged(door, kind, effort) for kind in effort.of_types(door)]
     assert sum(len(one.combinations) for one in found) > 1
     assert [line for one in found for line in one.differences] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import subprocess
@@ -12,6 +13,9 @@ import numpy as np
 import pytest
 
 import dpcov
+from dpcov.errors import DpcovError
+from dpcov.mechanisms import MECHANISMS
+from tables_for_tests import correlated
 from terminals import DPCOV
 
 ROOT = Path(__file__).parents[1]
@@ -22,12 +26,43 @@ PAGE = (ROOT / "docs" / "how-to" / "r.md").read_text(encoding="utf-8")
 ASKED = """
 digits <- 17
 facts <- list(
-    from_release = cov2cor(centred), words = release$guarantee$in_words,
+    from_release = unname(correlations(release)), words = release$guarantee$in_words,
     from_csv = correlation, covariance = covariance, mean = found$mean,
     slopes = solve(covariance[others, others], covariance[others, target]), others = others
 )
 cat(toJSON(facts, digits = NA, auto_unbox = TRUE), file = "facts.json")
 """
+
+EACH = """
+for (file in list.files(pattern = "release.json$")) {
+    release <- fromJSON(file)
+    found <- list(moment = second_moment(release))
+    if (release$lattice$intercept_units > 0) found$correlation <- unname(correlations(release))
+    cat(toJSON(found, digits = NA), file = sub("release.json", "found.json", file))
+}
+"""
+OLD = """library(jsonlite)
+second_moment <- function(release) {  # as the page had it
+    S <- diag(length(release$lattice$features) + 1)
+    S[upper.tri(S, diag = TRUE)] <- if (release$denoise == "none") release$published else
+        release$denoised
+    S[lower.tri(S)] <- t(S)[lower.tri(S)]
+    S
+}
+correlations <- function(release) {
+    S <- second_moment(release)
+    p <- nrow(S) - 1
+    cov2cor(S[1:p, 1:p] - outer(S[1:p, p + 1], S[1:p, p + 1]) / S[p + 1, p + 1])
+}
+"""
+MANY = (correlated(100_000, 3, seed=1) + 1) / 2  # not about the middle of its bounds, 0
+BUDGETS = (
+    {"epsilon": 4.0},
+    {"rho": 2.0},
+    {"epsilon": 4.0, "delta": 1e-3},
+    {"epsilon": 30.0, "delta": 1e-3},
+)
+DENOISED = ("none", "project", "shrink")
 
 
 def has_r() -> bool:
@@ -92,3 +127,72 @@ def test_control_the_agreement_is_closer_than_the_noise(read):
     release, facts, _ = read
     apart = np.abs(np.array(facts["from_release"]) - np.eye(len(release.columns)))
     assert apart.max() > 1e-3
+
+
+def released(**request):
+    """A release with the first budget that is enough, of few rows if they are."""
+    for count, budget in itertools.product((4000, len(MANY)), BUDGETS):
+        try:
+            return dpcov.release(MANY[:count], lower=-1, upper=1, seed=1, **request, **budget)
+        except DpcovError as error:
+            refused = error
+    raise AssertionError(f"{request}: {refused}")
+
+
+def by_every_mechanism():
+    """Releases of a small table: mechanism and denoising, with and without an intercept."""
+    for name in MECHANISMS:
+        for method in DENOISED:
+            yield f"{name} {method}", released(mechanism=name, denoise=method)
+    for method in DENOISED:
+        yield (
+            f"without intercept {method}",
+            released(mechanism="ladder", intercept=0, denoise=method),
+        )
+
+
+def read_in_r(releases, code, folder):
+    """What R finds by the page's functions in each release."""
+    if not has_r():
+        pytest.skip("R with jsonlite is not installed; .ci/services installs it")
+    for name, release in releases.items():
+        release.save(folder / f"{name}.release.json")
+    (folder / "each.R").write_text(code + EACH, encoding="utf-8")
+    done = subprocess.run(
+        ["Rscript", "--vanilla", "each.R"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return {name: json.loads((folder / f"{name}.found.json").read_text()) for name in releases}
+
+
+def functions():
+    """The page's first lines of R."""
+    return next(block.code for block in pages.blocks(PAGE) if block.language == "r")
+
+
+def test_releases_of_every_mechanism_and_denoising_are_read_as_dpcov_reads_them(tmp_path):
+    releases = dict(by_every_mechanism())
+    assert len(releases) == 3 * (len(MECHANISMS) + 1)
+    assert sum(one.linear_map is not None for one in releases.values()) >= 9
+    assert sum(one.center is not None for one in releases.values()) >= 3
+    found = read_in_r(releases, functions(), tmp_path)
+    for name, release in releases.items():
+        moment = release.second_moment()
+        apart = np.abs(np.array(found[name]["moment"]) - moment).max()
+        assert apart <= 1e-9 * np.abs(moment).max(), name
+        if release.has_intercept:
+            correlation = np.array(found[name]["correlation"])
+            assert np.abs(correlation - release.correlation()).max() < 1e-7, name
+
+
+def test_control_to_leave_out_the_map_and_the_center_is_noticed(tmp_path):
+    """As the page did."""
+    names = ("standardized", "standardized-ladder", "shaped-ladder")
+    releases = {name: released(mechanism=name, denoise="none") for name in names}
+    found = read_in_r(releases, OLD, tmp_path)
+    for name, release in releases.items():
+        moments = release.second_moment(), np.array(found[name]["moment"])
+        truth, read = (moment / moment[-1, -1] for moment in moments)  # in whatever units
+        assert np.abs(read - truth).max() > 0.01, name
+    correlation = np.array(found["shaped-ladder"]["correlation"])  # its map mixes features
+    assert np.abs(correlation - releases["shaped-ladder"].correlation()).max() > 0.01

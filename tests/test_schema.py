@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from dpcov.drafts import draft
 from dpcov.errors import SchemaError
-from dpcov.schema import MAX_FEATURES, FileOptions, Numeric, Schema, level_text
+from dpcov.schema import MAX_FEATURES, UNSEEN, FileOptions, Numeric, Schema, level_text
 from strategies import categorical, numeric, schema_of
 
 TOML = """
@@ -232,7 +232,8 @@ def test_the_text_of_a_level(level, text):
 
 
 COMPLETED = {"# lower =": "lower = 0", "# upper =": "upper = 1", "# levels = []": "levels = ['a']"}
-NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
+SEEN = st.characters(codec="utf-8", exclude_categories=UNSEEN)
+NAMES = st.text(SEEN, min_size=1, max_size=12)
 
 
 def completed(text: str) -> Schema:

@@ -273,7 +273,6 @@ def missing_column(found: str) -> pa.Table:
     [
         ("nowhere.csv", "There is no file 'nowhere.csv'"),
         ("/", "is a folder"),
-        ([1.0], "A list of rows is needed"),
         ({"a": [1.0]}, "can't be read. Give a path"),
         (None, "can't be read. Give a path"),
         (missing_column("b"), "no column 'a', which the schema declares"),
@@ -283,7 +282,6 @@ def missing_column(found: str) -> pa.Table:
     ids=[
         "no file",
         "folder",
-        "list of numbers",
         "dictionary",
         "None",
         "no column",

@@ -13,11 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import dpcov
 from denoised_errors import mean_error
 from dpcov.denoise import denoise
 from dpcov.entropy import Entropy, simulation_generator
-from dpcov.errors import MechanismError, SourceError
+from dpcov.errors import MechanismError
 from dpcov.linear_map import longest_image
 from dpcov.mechanisms import (
     Gaussian,
@@ -274,12 +273,6 @@ def test_what_it_can_not_do_is_refused_before_anything_is_read() -> None:
     for budget in (PureDP(1.0), ZCDP(1.0)):
         with pytest.raises(MechanismError, match="64"):
             StandardizedLadder(look_share=1e-18).calibrate(LATTICES[0], budget, ADD)
-    data = pa.table({"x0": [0.5] * 9})
-    with pytest.raises(SourceError, match="reads the data twice"):
-        made_of(open_rows(data.to_reader(), Schema.from_bounds(-1.0, 1.0, ("x0",))))
-    stream = data.to_reader()
-    with pytest.raises(SourceError, match="only once"):
-        dpcov.release(stream, lower=-1, upper=1, rho=0.5, mechanism="standardized-ladder")
 
 
 def test_auto_takes_it_where_most_features_are_indicators_and_some_are_not() -> None:

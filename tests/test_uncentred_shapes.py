@@ -331,4 +331,4 @@ def test_auto_takes_it_for_many_columns_and_gaussian_noise() -> None:
     assert choose(bare(COLUMNS), ApproxDP(0.5, 1e-6), ADD).mechanism == ShapedLadder()
     stream = pa.table(dict(zip(bare(COLUMNS).columns, falling(9).T, strict=True))).to_reader()
     made = dpcov.release(stream, lower=-1, upper=1, intercept=0.0, rho=1.0)
-    assert made.mechanism == "ladder"
+    assert made.mechanism == "shaped-ladder"

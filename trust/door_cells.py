@@ -137,6 +137,25 @@ OBJECTS = Cells(
         *(pd.NA, pd.NaT, np.datetime64("NaT"), datetime(2026, 1, 1, tzinfo=UTC), uuid.UUID(int=7)),
     ],
 )
+
+
+def _distinct(cells: Cells) -> Cells:
+    """What pandas' categories hold and tell apart: they are equal where their hashes are."""
+    known: set[Any] = set()
+
+    def new(cell: Any) -> bool:
+        if isinstance(cell, list | dict | tuple | range | np.ndarray) or cell in known:
+            return False
+        if isinstance(cell, int) and abs(cell) > 10**300:  # they are compared with floats
+            return False
+        known.add(cell)
+        return True
+
+    clean = {kind: list(filter(new, held)) for kind, held in cells.clean.items()}
+    return Cells({kind: held for kind, held in clean.items() if held}, list(filter(new, cells.odd)))
+
+
+CATEGORIES = _distinct(OBJECTS)
 LISTS = Cells(
     _OBJECTS, [*OBJECTS.odd, Row([1]), Row([]), Row(None), Row("x"), Row([1, 2, 3, 4]), Row(7)]
 )

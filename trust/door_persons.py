@@ -86,8 +86,6 @@ def spellings(cells: Cells, declared: str) -> list[Any]:
         known += SPELLINGS
     elif any(isinstance(cell, float) for cell in known) and cells is held.FLOATS:
         known += FLOATS
-    if cells is held.OBJECTS and declared != "text":  # equal cells are one category
-        known = [cell for cell in known if not isinstance(cell, bool | np.bool_ | np.float32)]
     if declared == "text":  # of other cells nobody says what their text is
         known = [cell for cell in known if cell is None or isinstance(cell, str | bytes)]
     return known

@@ -172,24 +172,27 @@ PANDAS = {
     "string[pyarrow]": held.TEXTS,
     "str": held.TEXTS,
     "category": held.TEXTS,
-    "category of objects": held.OBJECTS,
+    "category of objects": held.CATEGORIES,
     "double[pyarrow]": held.FLOATS,
     "int64[pyarrow]": held.integers(64),
 }
 
 
 def _series(kind: str, cells: list[Any]) -> pd.Series:
-    if kind == "category of objects":
-        hashable = [None if _unhashable(cell) else cell for cell in cells]
-        return pd.Series(hashable, dtype=object).astype("category")
+    if kind.startswith("category"):
+        return pd.Series(_categories(cells, kind))
     if kind == "object":
         return pd.Series(cells, dtype=object)
     return pd.Series(cells, dtype=kind)
 
 
-def _unhashable(cell: Any) -> bool:
-    """Whether pandas can't take it as a category: it must be hashed, and sorted by its text."""
-    return isinstance(cell, list | dict | np.ndarray | range | tuple) or type(cell) is object
+def _categories(cells: list[Any], kind: str) -> pd.Categorical:
+    """A column of categories; what is missing has none."""
+    places: dict[Any, int] = {}
+    codes = [-1 if pd.isna(cell) else places.setdefault(cell, len(places)) for cell in cells]
+    of_texts = kind == "category"
+    categories = pd.Index([*places], dtype="str" if of_texts else object)
+    return pd.Categorical.from_codes(codes, categories=categories)
 
 
 def _frame(columns: Columns) -> pd.DataFrame:

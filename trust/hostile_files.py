@@ -44,7 +44,16 @@ kind = "numeric"
 lower = 0
 upper = 1000
 """
-PERSONS = SCHEMA + '\n[unit]\ncolumn = "id"\ntype = "text"\nmax_rows = 2\n\n[weight]\ncolumn = "w"\nmaximum = 9\n'
+PERSONS = f"""{SCHEMA}
+[unit]
+column = "id"
+type = "text"
+max_rows = 2
+
+[weight]
+column = "w"
+maximum = 9
+"""
 CELLS = [
     *("0.5", "-1", "x", "y", "3", "true", "NA", "-999", "1e308", "-1e400", "nan", "inf", "0x1F"),
     *("1_000", "=cmd()", "1,5", "1e-400", "--1", "é", "٣"),

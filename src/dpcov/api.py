@@ -174,7 +174,7 @@ def release(
         (``shaped-ladder`` for columns of numbers, ``standardized-ladder`` for mostly levels,
         ``ladder`` where rows come once, else the least noise); ``correlation``, ``relative`` or
         ``regression``, what is about deviations from the mean (``standardized``, where the data can
-        be read four times and no radius is asked for, as it chooses its own).
+        be asked more than once and no radius is asked for, as it chooses its own).
     neighbors : ``add-remove`` (the number of rows is private) or ``replace-one``.
     radius : public bound on the norm of an encoded row; default, the largest that the bounds allow.
         ``private`` chooses a smaller one from noisy counts, for a share of the budget, where few

@@ -46,7 +46,7 @@ class Mechanism(Protocol):
 
     @property
     def passes(self) -> int:
-        """At most how many times the data is read; above 1, a stream is refused."""
+        """At most how many times the data is read; above 1, a stream is copied."""
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibrated:
         """The noise and the guarantee, from public numbers; refuses before anything is spent."""

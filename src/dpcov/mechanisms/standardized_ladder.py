@@ -92,7 +92,7 @@ class StandardizedLadder:
         The schema has no intercept, or the budget is too small for 64-bit noise. Before anything
         is read.
     SourceError
-        The data can be read only once. Before anything is read.
+        What can be read only once finds no room for a private copy. The budget is spent.
 
     Cost
     ----

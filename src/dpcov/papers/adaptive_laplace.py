@@ -64,7 +64,7 @@ class AdaptiveLaplace:
     MechanismError
         The budget is no pure one, or too small for 64-bit noise. Before anything is read.
     SourceError
-        The data can be read only once. Before anything is read.
+        What can be read only once finds no room for a private copy. The budget is spent.
 
     Cost
     ----

@@ -122,7 +122,7 @@ class HeavyTailed:
     MechanismError
         The budget is a pure one, or too small for the exact sampler. Before anything is read.
     SourceError
-        The data can be read only once. Before anything is read.
+        What can be read only once finds no room for a private copy. The budget is spent.
 
     Cost
     ----

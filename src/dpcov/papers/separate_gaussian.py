@@ -102,7 +102,7 @@ class SeparateGaussian:
     MechanismError
         The budget is a pure one, or too small for the exact sampler. Before anything is read.
     SourceError
-        The radius is private, and the data can be read only once. Before anything is read.
+        What can be read only once finds no room for a private copy. The budget is spent.
 
     Cost
     ----

@@ -120,7 +120,7 @@ class UnboundedGaussian:
     MechanismRefused
         Groups disagree; too small ones do. The budget is spent.
     SourceError
-        The data can be read only once. Before anything is read.
+        What can be read only once finds no room for a private copy. The budget is spent.
 
     Cost
     ----

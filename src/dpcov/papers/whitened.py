@@ -107,7 +107,7 @@ class Whitened:
     MechanismRefused
         Too few rows, or too many outweigh others. The budget is spent.
     SourceError
-        The data can be read only once. Before anything is read.
+        What can be read only once finds no room for a private copy. The budget is spent.
 
     Cost
     ----

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpcov.errors import SourceError
+from dpcov.printable import printable, shown
 from dpcov.sources.quiet import quiet
 
 if TYPE_CHECKING:
@@ -104,18 +105,17 @@ def _open_file(
     path: Path, options: FileOptions, declared: tuple[str, ...], numbers: frozenset[str]
 ) -> Source:
     from dpcov.sources.base import holds_sums
-    from dpcov.sources.sql import NO_TABLE, database_kind, hidden
+    from dpcov.sources.sql import NO_TABLE, database_kind
     from dpcov.sources.text import STANDARD_INPUT, TextSource
 
     if str(path) == STANDARD_INPUT:
         return TextSource(path, options, declared, numbers)
+    name = shown(path)
+    is_link = name != printable(str(path))
     if not path.exists():
-        shown = hidden(str(path))
-        if shown != str(path):
-            raise SourceError(NO_TABLE)
-        raise SourceError(f"There is no file {shown!r}.")
+        raise SourceError(NO_TABLE if is_link else f"There is no file {name!r}.")
     if path.is_dir():
-        raise SourceError(f"{str(path)!r} is a folder; give one file.")
+        raise SourceError(f"{name!r} is a folder; give one file.")
     if path.name.lower().endswith(PARQUET_ENDINGS) and path.is_file():
         from dpcov.sources.arrow import ParquetSource
 
@@ -124,6 +124,6 @@ def _open_file(
         raise SourceError(NO_TABLE)
     if holds_sums(path):
         raise SourceError(
-            f"{str(path)!r} holds sums of rows (dpcov moments), where rows are needed."
+            f"{name!r} holds sums of rows (dpcov moments), where rows are needed."
         )
     return TextSource(path, options, declared, numbers)

@@ -64,8 +64,8 @@ class ObjectSource:
 
     def __init__(self, data: Sequence[Any], declared: tuple[str, ...]) -> None:
         self.unfit: dict[str, str] = {}
-        first = data[0] if len(data) else ()
-        if not _is_row(first):
+        first = data[0] if len(data) and not declared else ()
+        if not _is_row(first):  # with a schema no row decides anything, not even the first
             raise SourceError("A list of rows is needed, each a list of cells.")
         self.names = declared or _named((), len(first))
         self.types = dict.fromkeys(self.names, pa.large_string())

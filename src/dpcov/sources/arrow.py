@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from dpcov.cells import is_text
 from dpcov.errors import SourceError
+from dpcov.printable import shown
 from dpcov.schema import Kind
 from dpcov.sources.base import batch_rows, kind_of, unfit_columns
 
@@ -57,7 +58,7 @@ class ParquetSource:
                 self._schema = file.schema_arrow
         except (pa.ArrowException, OSError):
             raise SourceError(
-                f"{str(path)!r} is not a complete Parquet file (cut off, or of another format). "
+                f"{shown(path)!r} is not a complete Parquet file (cut off, or of another format). "
                 "Nothing was spent."
             ) from None
         self._texts = [field.name for field in self._schema if is_text(field.type)]
