@@ -59,7 +59,7 @@ class Effort:
 def effort(door: Door, quick: bool, turn: int = 0) -> Effort:
     """What is tried at a door; quickly, other roles at each."""
     if door.name == "Spark":
-        return Effort(odd=1, roles=[role for role in ROLES if role.name in SPARK])
+        return Effort(1, [role for role in ROLES if role.name in SPARK], kinds=2)
     if quick:
         return Effort(1 if door.costly else 3, ROLES[turn % 4 :: 4], 1 if door.costly else 2)
     return Effort(3 if door.costly else 16)

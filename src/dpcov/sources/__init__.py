@@ -123,7 +123,5 @@ def _open_file(
     if path.is_file() and database_kind(path):
         raise SourceError(NO_TABLE)
     if holds_sums(path):
-        raise SourceError(
-            f"{name!r} holds sums of rows (dpcov moments), where rows are needed."
-        )
+        raise SourceError(f"{name!r} holds sums of rows (dpcov moments), where rows are needed.")
     return TextSource(path, options, declared, numbers)
