@@ -7,7 +7,7 @@ ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
 .PHONY: help demo test test-slow test-papers test-spark test-all lint types bench bench-scaling peers arena frontier goals notebooks persons csv \
 	spark accuracy reproduce engines frames analysis discriminant precision \
-	denoising pictures plan-calibration ridge-comparison interval-coverage mahalanobis trust mutants figures docs locks sbom schemas clean
+	denoising pictures plan-calibration ridge-comparison interval-coverage stated-errors mahalanobis trust mutants figures docs locks sbom schemas clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -122,6 +122,9 @@ ridge-comparison: .venv/ready-bench ## Ridge from one release against AdaSSP and
 
 interval-coverage: .venv/ready-bench ## Coverage of the intervals
 	$(ONE_THREAD) $(BIN)/python benchmarks/interval_coverage.py
+
+stated-errors: .venv/ready-bench ## What releases say of their own errors, beside those they have
+	$(ONE_THREAD) $(BIN)/python benchmarks/stated_errors.py
 
 mahalanobis: .venv/ready-bench ## Errors relative to the covariance, without bounds on it
 	$(ONE_THREAD) $(BIN)/python benchmarks/mahalanobis.py

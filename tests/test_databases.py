@@ -17,12 +17,13 @@ from dpcov.api import prepare
 from dpcov.cli import main
 from dpcov.errors import DpcovError, SourceError
 from dpcov.grouped import release_by
+from dpcov.printable import hidden
 from dpcov.schema import FileOptions, Schema
 from dpcov.sources import base, open_rows, open_source, sqlite
 from dpcov.sources.conditions import Conditions
 from dpcov.sources.duckdb import DuckdbSource
 from dpcov.sources.postgres import PostgresSource
-from dpcov.sources.sql import DatabaseTable, hidden
+from dpcov.sources.sql import DatabaseTable
 from postgres_server import PASSWORD
 from strategies import categorical, moment, numeric, same, schema_of
 

@@ -50,14 +50,18 @@ def test_the_expected_error_is_about_the_realised_one(request_: dict[str, Any]) 
 
 
 def test_a_law_with_half_the_noise_is_found_out() -> None:
-    releases = repeats()
+    """Of one matrix: of moments by length, what the law leaves over passes for rows."""
+    releases = repeats(mechanism="matrix-laplace")
     halved = [replace(made, noise=made.noise.rescaled(0.5)) for made in releases[:6]]
     assert ratio(releases, halved) < SHARE[0]
 
 
 def test_a_law_with_twice_the_noise_is_found_out() -> None:
     releases = repeats()
-    doubled = [replace(made, noise=made.noise.rescaled(2.0)) for made in releases[:6]]
+    doubled = []
+    for made in releases[:6]:
+        terms = tuple(term.rescaled(2.0) for term in made.noise.terms)
+        doubled.append(replace(made, noise=replace(made.noise, terms=terms)))
     assert ratio(releases, doubled) > SHARE[1]
 
 
@@ -84,3 +88,38 @@ def test_nothing_is_claimed_where_nothing_rises_above_the_noise() -> None:
 def test_a_single_feature_has_no_error() -> None:
     made = dpcov.release(DATA[:, :1], lower=-1, upper=1, epsilon=1.0)
     assert np.array_equal(expected_correlation_error(made), [[0.0]])
+
+
+def tails() -> Any:
+    """Few long rows, with directions that short ones do not have."""
+    generator = np.random.default_rng(1)
+    table = 0.05 * generator.standard_normal((20_000, 6))
+    table[:, 1] += 0.5 * table[:, 0]
+    table[:100, 2:4] = 0.3 * generator.choice([-1, 1], (100, 1)) + 0.05
+    return np.clip(table, -1, 1)
+
+
+def of_tails(releases: list[Release]) -> float:
+    """Real mean error over the stated one."""
+    table = tails()
+    below, truth = np.tril_indices(6, -1), np.corrcoef(table, rowvar=False)
+    real = np.mean([np.abs(made.correlation() - truth)[below] for made in releases])
+    generator = simulation_generator(1)
+    stated = [expected_correlation_error(made, generator=generator)[below] for made in releases]
+    return float(real / np.mean(stated))
+
+
+def test_what_noise_hides_in_long_rows_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Control: with directions and traces of the whole, errors are stated far too small."""
+    settings = {"lower": -1, "upper": 1, "epsilon": 1.0}
+    releases = [dpcov.release(tails(), seed=seed, **settings) for seed in range(8)]
+    real_over_stated = of_tails(releases)
+    assert real_over_stated <= 1.5
+
+    def as_the_whole(parts: Any, laws: Any, traces: Any, whole: Any, generator: Any) -> Any:
+        seen = np.maximum(np.trace(parts, axis1=1, axis2=2), 0.0)
+        return (seen / seen.sum())[:, None, None] * whole
+
+    monkeypatch.setattr("dpcov.analysis.expected.split", as_the_whole)
+    too_sure = of_tails(releases)
+    assert too_sure > 1.5

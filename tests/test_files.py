@@ -211,6 +211,7 @@ def test_signals_that_end_a_run_leave_nothing_behind(
     slow = (
         "import signal, time; from dpcov.sources.rows import Rows\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # whoever runs the tests may ignore it
         "Rows.second_moments = lambda *_, **__: time.sleep(60)\n"
         "from dpcov.cli import main; main()"
     )

@@ -82,13 +82,20 @@ def test_privacy_intervals_cover_the_sample(request_: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 def test_intervals_of_half_the_noise_are_found_out() -> None:
-    truth, hits = truths(DATA), []
+    """In every statistic of one matrix; in one of moments by length, where v allows for rows."""
+    truth = truths(DATA)
+    alone, by_length = [], []
     for seed in range(120):
-        release = made(seed=seed, epsilon=0.5)
-        halved = replace(release, noise=release.noise.rescaled(0.5))
-        hits.append(covered(halved, truth, False, seed))
-    for statistic in np.transpose(hits):
+        one = made(seed=seed, epsilon=0.5, mechanism="matrix-laplace")
+        halved = replace(one, noise=one.noise.rescaled(0.5))
+        alone.append(covered(halved, truth, False, seed))
+        many = made(seed=seed, epsilon=0.5)
+        terms = tuple(term.rescaled(0.5) for term in many.noise.terms)
+        halved = replace(many, noise=replace(many.noise, terms=terms))
+        by_length.append(covered(halved, truth, False, seed))
+    for statistic in np.transpose(alone):
         assert coverage_p_value(statistic[:, None]) < REJECTED
+    assert coverage_p_value(by_length) < REJECTED
 
 
 def from_population(sampling: bool) -> list[list[bool]]:

@@ -67,7 +67,8 @@ def fits(epsilon: float, law_factor: float = 1.0) -> list[dpcov.analysis.ols.OLS
         rows = np.column_stack([x, y])
         made = dpcov.release(rows, lower=-2.5, upper=2.5, epsilon=epsilon, seed=seed)
         if law_factor != 1.0:
-            made = replace(made, noise=made.noise.rescaled(law_factor))
+            terms = tuple(term.rescaled(law_factor) for term in made.noise.terms)
+            made = replace(made, noise=replace(made.noise, terms=terms))
         found.append(ols(made, "x3", generator=simulation_generator(seed)))
     return found
 

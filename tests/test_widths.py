@@ -125,7 +125,7 @@ def test_covariances_that_do_not_fit_as_a_matrix_are_listed(run, width):
     means, triangle = wide.split("Private covariances")
     wanted = [row.split()[2:-1] for row in triangle.splitlines() if re.match(r" *[2-5] ", row)]
     entries = {entry for row in wanted for entry in row}
-    assert len(entries) == 10
+    assert sum(map(len, wanted)) == 10  # two may be spelled alike
     assert set(NUMBER.findall(means)) <= set(NUMBER.findall(narrow))
     assert entries <= set(re.findall(r"-?[\d.]+(?:e-\d+)?", narrow))
 

@@ -62,7 +62,7 @@ def effort(door: Door, quick: bool, turn: int = 0) -> Effort:
         return Effort(1, [role for role in ROLES if role.name in SPARK], kinds=2)
     if quick:
         return Effort(1 if door.costly else 3, ROLES[turn % 4 :: 4], 1 if door.costly else 2)
-    return Effort(3 if door.costly else 16)
+    return Effort(2 if door.costly else 12)
 
 
 SPARK = ("number", "levels", "person id (integer)", "number of a person", "condition on numbers")

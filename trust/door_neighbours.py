@@ -205,7 +205,7 @@ def _ran(line: str, data: Any, role: Role, door: Door, book: Book) -> Outcome:
 
 
 # What the noise decides, and what is left in a ledger that others spent from.
-NOISY = re.compile(r'"(left|uninformative)": (\{[^}]*\}|\w+)')
+NOISY = re.compile(r'"(left|uninformative|drowned)": (\{[^}]*\}|\[[^\]]*\]|\w+)')
 ON_FILES = ("CSV", "TSV", "gzip", "CSV, records = lines", "Parquet", "SQLite", "DuckDB file")
 
 
@@ -215,7 +215,7 @@ def effort(door: Door, quick: bool, turn: int) -> Effort:
         return Effort(odd=2, kinds=2, roles=ROLES[:1])
     if quick:
         return Effort(1 if door.costly else 2, ROLES[turn % 5 :: 5], 1)
-    return Effort(2 if door.costly else 5, kinds=5)
+    return Effort(1 if door.costly else 2, kinds=4)
 
 
 def compared(all_doors: Doors, quick: bool) -> Pairs:

@@ -55,7 +55,11 @@ def carried(release: Release) -> dict[str, Any]:
 
 def document(release: Release, **facts: Any) -> dict[str, Any]:
     """Facts from a release as JSON data, after what the release guarantees."""
-    found = {**stated(release), "uninformative": release.uninformative}
+    found = {
+        **stated(release),
+        "uninformative": release.uninformative,
+        "drowned": list(release.drowned),
+    }
     return found | {name: _plain(fact) for name, fact in facts.items()}
 
 

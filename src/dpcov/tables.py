@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from dpcov.analysis.drowned import deviations
 from dpcov.analysis.expected import expected_correlation_error
 from dpcov.printable import printable
 from dpcov.privacy import Unit
@@ -136,8 +136,7 @@ def _private_count(release: Release) -> str:
     about = f"about {release.count():.0f}"
     if release.noise is None:
         return f"{about} (private)"
-    deviation = math.sqrt(release.noise.diagonal_variance)
-    return f"{about} ± {deviation / release.lattice.intercept_units**2:.0f} (private: with noise)"
+    return f"{about} ± {deviations(release)[0]:.0f} (private: with noise)"
 
 
 def warn_if_seeded(release: Release, *, error: bool = False) -> None:
@@ -170,7 +169,9 @@ def print_comparison(release: Release, truth: Matrix) -> None:
 
 
 def print_accuracy(release: Release) -> None:
-    """Typical error to expect of a correlation."""
+    """What the noise drowns, and the typical error to expect of a correlation."""
+    for sentence in release.drowned:
+        print(sentence)
     if not release.has_intercept or len(release.columns) == 1:
         return
     error = expected_correlation_error(release)

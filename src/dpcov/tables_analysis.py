@@ -67,6 +67,8 @@ def print_covariance(release: Release) -> None:
     for name, mean, deviation in zip(names, means, deviations, strict=True):
         table.add_row(plain(name), f"{mean:.5g}", f"{deviation:.4g}")
     print_table(table)
+    for sentence in release.drowned:
+        print(sentence)
     if print_triangle("Private covariances", names, covariance, "{:.4g}", diagonal=True):
         return
     rows, columns = np.tril_indices(len(names), -1)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.denoise import Method, denoise
+from dpcov.analysis.weighed import traces_of
+from dpcov.denoise import Method, denoise, noisy_trace
 from dpcov.denoise.rungs import parts_of, split
 from dpcov.entropy import simulation_generator
 from dpcov.mechanisms.ladder import squared_of, summed
@@ -57,11 +58,18 @@ def expected_correlation_error(
 
 
 def _parts(release: Release, units: Matrix, generator: np.random.Generator) -> Matrix | None:
-    """The matrix by length of rows, where noise was added to it by length."""
-    if release.rungs is None or not isinstance(release.noise, WeightedSum):
+    """The matrix by length of rows, where noise was added to it by length.
+
+    With traces half way from those of the estimate to the largest that they may well be. With the
+    former errors are too small, as what the estimate lost is missing; with the latter too large,
+    as rungs that hold nothing would be full of what their noise shows (`make stated-errors`).
+    """
+    told, noise, bound = noisy_trace(release), release.noise, release.lattice.bound
+    if told is None or release.rungs is None or not isinstance(noise, WeightedSum):
         return None
-    noisy, laws = parts_of(release.rungs, release.noise, release.shift)
-    return split(noisy, laws, units, generator)
+    noisy, laws = parts_of(release.rungs, noise.rescaled(1 / bound), release.shift)
+    traces = np.mean(traces_of(release, noisy, laws, told), axis=0)
+    return split(noisy, laws, traces, units / bound, generator) * bound
 
 
 def repeated(release: Release, generator: np.random.Generator) -> Iterator[Release]:

@@ -95,10 +95,11 @@ def intervals(
     matrices, corrected for its median bias: Efron's bias-corrected percentiles (1987, Better
     bootstrap confidence intervals, section 2, with acceleration 0). They come from the noisy
     matrix, not from the denoised one, which is nearer to S but biased, so that they need not be
-    centred about denoised figures. Where the statistic is not nearly linear over the range of the
-    errors, or an eigenvalue does not rise above 0 (`Intervals.trusted`), the quantiles are not
-    corrected, eigenvalues get the interval of Weyl's inequality, and functions of a release an
-    infinite one.
+    centred about denoised figures; of moments by length of rows from their weighted sum, and what
+    weighing rungs down can have taken is one of the errors that are drawn (`Weighed`). Where the
+    statistic is not nearly linear over the range of the errors, or an eigenvalue does not rise
+    above 0 (`Intervals.trusted`), the quantiles are not corrected, eigenvalues get the interval of
+    Weyl's inequality, and functions of a release an infinite one.
 
     Sampling error assumes that rows were drawn independently from a large population, persons
     with several rows not taken into account. Its size depends on fourth moments, which a release

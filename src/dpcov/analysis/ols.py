@@ -11,8 +11,8 @@ from scipy import stats
 
 from dpcov.analysis.features import chosen, names_of, position
 from dpcov.analysis.intervals import intervals
-from dpcov.analysis.moments import Moments, require_matrix, solve
-from dpcov.analysis.plausible import with_public_count
+from dpcov.analysis.moments import require_matrix, solve
+from dpcov.analysis.plausible import starting_point, with_public_count
 from dpcov.analysis.ridge import Problem, Ridge
 from dpcov.analysis.statistics import Stack
 from dpcov.analysis.statistics import coefficients as coefficients_of
@@ -136,8 +136,8 @@ def ols(
 ) -> OLS:
     """Ordinary least squares of `target` on `features`, with an intercept.
 
-    Computed from the noisy matrix, which is unbiased, wherever the noise law is known: denoising
-    pulls coefficients towards 0, which no standard error would cover.
+    Computed from what `intervals` start from wherever the noise law is known: denoising pulls
+    coefficients towards 0, which no standard error would cover.
 
     Parameters
     ----------
@@ -159,8 +159,10 @@ def ols(
     at = chosen(release, features, without=declared[to].column, reference=True)
     require_matrix(release)
     statistic = coefficients_of(target, features)
-    plain = release if release.noise is None else release.with_denoised("none", None)
-    matrix = with_public_count(plain, plain.second_moment())
+    if release.noise is None:
+        matrix = with_public_count(release, release.second_moment())
+    else:
+        matrix = starting_point(release)
     stack = Stack.of(release, matrix[None])
     gram = stack.covariances[0][np.ix_(at, at)]
     inverse, rank = solve(np.nan_to_num(gram), np.eye(len(at)))
@@ -169,7 +171,7 @@ def ols(
             f"The noise leaves room for {rank} of these {len(at)} features only, so their "
             "coefficients are not determined. Choose fewer features, or use ridge."
         )
-    count = Moments.of(plain).count
+    count = max(float(matrix[-1, -1]) / release.intercept() ** 2, 1.0)
     degrees = count - len(at) - 1
     if degrees < 1:
         raise ReleaseError(

@@ -9,6 +9,7 @@ import numpy as np
 
 from dpcov.analysis.moments import Moments
 from dpcov.analysis.pseudo_rows import pseudo_rows
+from dpcov.analysis.weighed import Weighed
 from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
@@ -30,17 +31,15 @@ SAFETY = 1.1  # of sampling errors, for tails that columns have in common (measu
 
 
 class PlausibleMoments:
-    """Plausible true second moments: the noisy one minus simulated errors.
+    """Plausible true second moments: one that is hardly biased, minus simulated errors.
 
     For the population's moments an error is a draw of the noise plus one of the sampling error, to
     first order: rows with the released moments (`pseudo_rows`) under random weights of mean 0.
-    Noise is of the release's law, or of `law`.
+    Noise is of the release's law, or of `law`; moments by length of rows are `Weighed`.
 
     Attributes
     ----------
-    center : (d, d) the noisy second moment, in squared units of an encoded row; not denoised, so
-        that the only thing between it and the truth is noise of a known law. Where the number of
-        rows is public it takes the place of the noisy one.
+    center : (d, d) `starting_point`, or the noisy second moment where `law` is given.
     draws : number of errors.
 
     """
@@ -64,7 +63,8 @@ class PlausibleMoments:
         self._release = release
         self._generator = generator
         self._count_known = release.has_intercept and release.row_count is not None
-        self.center = with_public_count(release, release.noisy())
+        self._weighed = Weighed.of(release) if law is None else None
+        self.center = _starting_point(release, self._weighed)
         self.draws = min(max(DRAWN_NUMBERS // self.center.size, FEW_DRAWS), draws)
         self._sampling = np.zeros((self.draws, 1, 1))
         if sampling:
@@ -79,10 +79,27 @@ class PlausibleMoments:
             yield noise + self._sampling[start:stop]
 
     def _noise(self) -> Matrix:
-        noise = self._release.unmapped(self._law.simulate(self._generator))
+        if self._weighed is not None:
+            noise = self._weighed.error(self._generator)
+        else:
+            noise = self._release.unmapped(self._law.simulate(self._generator))
         if self._count_known:
             noise[-1, -1] = 0.0
         return noise
+
+
+def starting_point(release: Release) -> Matrix:
+    """(d, d) second moment for inference, in squared units of an encoded row.
+
+    Not denoised, so that what is between it and the truth is noise of a known law: the noisy one,
+    or `Weighed` moments by length of rows. Where the number of rows is public it takes the place of
+    the noisy one.
+    """
+    return _starting_point(release, Weighed.of(release))
+
+
+def _starting_point(release: Release, weighed: Weighed | None) -> Matrix:
+    return with_public_count(release, release.noisy() if weighed is None else weighed.moment())
 
 
 def with_public_count(release: Release, matrix: Matrix) -> Matrix:

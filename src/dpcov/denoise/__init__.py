@@ -48,7 +48,7 @@ def denoise(
     """
     if method not in METHODS:
         raise ReleaseError(f"There is no denoising {method!r}. Choose: {', '.join(METHODS)}.")
-    told = _noisy_trace(release)
+    told = noisy_trace(release)
     trace = None if told is None else float(james_stein(*told))
     if release.published is None:
         made, matrix = method, _isotropic(release, trace or 0.0, None)
@@ -130,7 +130,7 @@ def _of_rungs(
     together for the noise as it is, then for what shrinking would leave of more; what that loses
     along leading directions is given back.
     """
-    told, rungs, noise = _noisy_trace(release), release.rungs, release.noise
+    told, rungs, noise = noisy_trace(release), release.rungs, release.noise
     if told is None or rungs is None or not isinstance(noise, WeightedSum):
         return None
     parts, laws = parts_of(rungs, noise.rescaled(1 / release.lattice.bound), release.shift)
@@ -161,7 +161,7 @@ def _shrunk_within(
     return structure.shrunk(noisy, law, trace, generator)
 
 
-def _noisy_trace(release: Release) -> tuple[float, float] | None:
+def noisy_trace(release: Release) -> tuple[float, float] | None:
     """The trace within its public limits, and the standard deviation of its noise.
 
     In units of the largest squared norm; None if no trace was released.

@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 APART, LEAST_APART, MOST_APART = 2.0, 0.2, 1.0
 CAUTION = 2.0  # by which variances of overlaps are larger where they tell traces
 HALF_STEPS = 12  # of Newton's method, to traces that overlaps fit
-# With these, errors are about what is expected of them (tests/test_expected).
-OWN = 0.6
-DROWNS = 4
 ALONE = 3.0  # how strongly traces are shrunk one by one; their sum: 2
 SURE = 4.0  # standard deviations from which on a long rung's trace is more than noise
 
@@ -131,25 +128,27 @@ def parts_of(
 
 
 def split(
-    parts: Matrix, laws: Sequence[MatrixLaw], whole: Matrix, generator: np.random.Generator
+    parts: Matrix,
+    laws: Sequence[MatrixLaw],
+    traces: Vector,
+    whole: Matrix,
+    generator: np.random.Generator,
 ) -> Matrix:
-    """(K, d, d) what each part of `whole` may have been: its share, and its own directions.
+    """(K, d, d) what each part of `whole` may have been; they add up to it.
 
-    For simulations that take an estimate of the whole for the truth. By how much the parts differ
-    from their shares is a part of what is left of it when each is denoised alone, the less the more
-    its noise hides: there is noise in that still.
+    For simulations that take an estimate of the whole for the truth: each part is what is seen of
+    it by itself, if it has the trace that is given, and its share of what is then missing.
+    Directions of the whole in place of its own would be too sure: put together again, no part would
+    have anything that others lack.
     """
-    traces = np.maximum(np.trace(parts, axis1=1, axis2=2), 0.0)
     if traces.sum() <= 0:
         return np.stack([whole, *np.zeros((len(parts) - 1, *whole.shape))])
-    shares = (traces / traces.sum())[:, None, None]
-    known = np.diag(_Shared.of(parts, laws).overlaps(traces)[1])
-    own = (OWN * known**DROWNS)[:, None, None]
     estimates = np.zeros_like(parts)
     for estimate, part, law, trace in zip(estimates, parts, laws, traces, strict=True):
         if not nothing_shows(law, trace):
             estimate[:] = shrink(part, law, float(trace), generator)
-    found: Matrix = shares * (whole - np.sum(own * estimates, axis=0)) + own * estimates
+    shares = (traces / traces.sum())[:, None, None]
+    found: Matrix = estimates + shares * (whole - np.sum(estimates, axis=0))
     return found
 
 

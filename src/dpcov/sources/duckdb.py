@@ -107,18 +107,9 @@ class DuckdbSource(Connected):
         unreadable = {
             name: unfit_id(declared[name]) for name in self.names if name not in self._read
         }
-        collated = [n for n, t in declared.items() if t == "VARCHAR" and not self._is_plain(n)]
+        texts = [name for name, kind in declared.items() if kind == "VARCHAR"]
+        collated = [name for name in texts if not self._is_plain(name, self._failure)]
         self.unfit_ids = unreadable | dict.fromkeys(collated, COLLATED)
-
-    def _is_plain(self, name: str) -> bool:
-        """Whether a column's collation tells apart what differs; asks it about letters, no row."""
-        none = f"SELECT {quoted(name)} FROM {self._from} WHERE false"  # noqa: S608 (quoted)
-        words = " UNION ".join([none, *(f"SELECT '{word}'" for word in ("A", "a", "á"))])
-        try:
-            count = self._connection.execute(f"SELECT count(*) FROM ({words})")  # noqa: S608
-        except self._failure:  # a collation that is not known here
-            return False
-        return bool(count.fetchall() == [(3,)])
 
     def kinds(self) -> dict[str, Kind]:
         return {name: kind_of(kind) for name, kind in self.types.items()}

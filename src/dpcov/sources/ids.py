@@ -69,8 +69,10 @@ def _readable(kind: pa.DataType, declared: IdType) -> bool:
     return bool(sixteen if declared == "uuid" else binary or pa.types.is_fixed_size_binary(kind))
 
 
-def canonical(column: pa.Array, declared: IdType, missing: tuple[str, ...]) -> pa.Array:
+def canonical(column: pa.Array, declared: IdType | None, missing: tuple[str, ...]) -> pa.Array:
     """Each row's id in its one form, as large_binary; null where there is none."""
+    if declared is None:
+        raise ValueError("the schema declares no type of ids, which the door refuses")
     if (parts := distinct(column)) is not None:
         known = canonical(parts[0], declared, missing)
         places = pa.array(np.where(parts[1] < 0, len(known), parts[1]))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,6 +75,7 @@ class Kept:
         self._key = os.urandom(32)  # of this copy's ids
         self._copy: Copy | None = None
         self._too_large = False
+        self._parts = 1 if schema.unit is None else PARTS
         self.door = source.door
         self.caveat = caveat_of(source)
         self.names = source.names
@@ -90,23 +92,23 @@ class Kept:
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """These columns of all rows, as `Batch`es; of a table too large to copy as they come."""
         if self._copy is None and not self._too_large:
-            self._fill(1)
+            self._fill()
         if self._copy is None:
             yield from self._source.batches(columns)
             return
         size = batch_rows(len(columns))
-        for rows in self._copy.part():
+        for rows in chain.from_iterable(map(self._copy.part, range(self._parts))):
             for start in range(0, len(rows), size):
                 yield Batch(rows[start : start + size])
 
     def persons(self) -> Iterator[tuple[Batch, NDArray[np.int64]]]:
         """Part after part, all rows of some persons, and each row's number of its person."""
         if self._copy is None:
-            self._fill(PARTS)
+            self._fill()
         copy = self._copy
         if copy is None or self._schema.unit is None:
             raise ValueError("the schema has no person unit")
-        for part in range(PARTS):
+        for part in range(self._parts):
             rows = np.concatenate([np.empty(0, copy.kind), *copy.part(part)])
             ids = np.ascontiguousarray(rows[self._schema.unit.column])
             encoded = pa.FixedSizeBinaryArray.from_buffers(
@@ -114,13 +116,13 @@ class Kept:
             ).dictionary_encode()
             yield Batch(rows), encoded.indices.to_numpy().astype(np.int64)
 
-    def _fill(self, parts: int) -> None:
+    def _fill(self) -> None:
         """Read the source into the copy; rows without an id are nobody's, and left out."""
-        copy, unit = Copy(self._kind, parts), self._schema.unit
+        copy, unit = Copy(self._kind, self._parts), self._schema.unit
         try:
             for batch in self._source.batches(list(self._kind.names or ())):
                 rows = self._read(batch)
-                copy.add(rows, None if unit is None else _parts(rows[unit.column], parts))
+                copy.add(rows, None if unit is None else _parts(rows[unit.column], self._parts))
                 if not self._once and copy.size > LARGEST_COPY:
                     self._too_large = True
                     return
@@ -147,7 +149,7 @@ class Kept:
                 np.clip(rows[name], column.lower - most, column.upper + most, out=rows[name])
         if unit is None:
             return rows
-        ids = canonical(batch.column(unit.column), unit.type or "text", schema.missing)
+        ids = canonical(batch.column(unit.column), unit.type, schema.missing)
         known: NDArray[Any] = rows[ids.is_valid().to_numpy(zero_copy_only=False)]
         known[unit.column] = records(ids.drop_null(), self._key)
         return known

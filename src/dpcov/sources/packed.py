@@ -134,7 +134,7 @@ def images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     if unit is None:
         raise ValueError("the schema has no person unit")
     for batch in query.named(batches):
-        ids = canonical(batch.column(unit.column), unit.type or "text", missing).cast(pa.binary())
+        ids = canonical(batch.column(unit.column), unit.type, missing).cast(pa.binary())
         at = 0
         for block in query.encoder.blocks(batch):
             here = ids.slice(at, block.shape[1])

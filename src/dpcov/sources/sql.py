@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpcov.errors import SourceError
-from dpcov.printable import hidden as hidden
 
 if TYPE_CHECKING:
     from dpcov.sources.base import Source
@@ -42,6 +41,7 @@ PROGRAM = (
 )
 COLLATED = "its collation calls different texts equal; copy it into a column with a plain one"
 
+_TOLD_APART = ("A", "a", "a ", "á")
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 
 
@@ -90,6 +90,7 @@ class Connected:
     """A source that holds a connection: its readings end with it, so that no lock is left."""
 
     _connection: Any = None
+    _from: str  # the table as SQL
 
     def __init__(self) -> None:
         self._readings: list[Any] = []
@@ -105,6 +106,19 @@ class Connected:
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
             self.close()
+
+    def _is_plain(self, name: str, failure: type[Exception]) -> bool:
+        """Whether a column's collation tells apart what differs; asks it about letters, no row.
+
+        A collation that is not known to the engine is a `failure`, and not plain.
+        """
+        none = f"SELECT {quoted(name)} FROM {self._from} WHERE false"  # noqa: S608 (quoted)
+        words = " UNION ".join([none, *(f"SELECT '{word}'" for word in _TOLD_APART)])
+        try:
+            count = self._connection.execute(f"SELECT count(*) FROM ({words})")  # noqa: S608
+        except failure:
+            return False
+        return bool(count.fetchall() == [(len(_TOLD_APART),)])
 
     @contextlib.contextmanager
     def _reading(self, cursor: Any) -> Iterator[Any]:

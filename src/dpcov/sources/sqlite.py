@@ -73,7 +73,9 @@ class SqliteSource(Connected):
             data.require_trust(is_program)
             self.names = tuple(self._declared)
             self.settled = not is_program
-            self.unfit_ids = {name: COLLATED for name in self.names if not self._is_plain(name)}
+            self._from = f"main.{quoted(data.parts[-1])} NOT INDEXED"  # an index has another order
+            plain = {name: self._is_plain(name, sqlite3.OperationalError) for name in self.names}
+            self.unfit_ids = {name: COLLATED for name in self.names if not plain[name]}
             self._connection.execute(self._query(self.names) + " LIMIT 0")
         except sqlite3.Error:
             self.close()
@@ -99,21 +101,6 @@ class SqliteSource(Connected):
         read = (*_STORED, _COMPUTED)
         declared = {c[1].decode(): c[2].decode().upper() for c in columns if c[6] in read}
         return declared, is_program
-
-    def _is_plain(self, name: str) -> bool:
-        """Whether a column's collation tells apart what differs; asks it about letters, no row."""
-        none = f"SELECT {quoted(name)} FROM {self._from} WHERE 0"  # noqa: S608 (quoted)
-        words = " UNION ".join([none, *(f"SELECT '{word}'" for word in ("A", "a", "a "))])
-        try:
-            count = self._connection.execute(f"SELECT count(*) FROM ({words})")  # noqa: S608
-        except sqlite3.OperationalError:  # a collation that is not known here
-            return False
-        return bool(count.fetchone() == (3,))
-
-    @property
-    def _from(self) -> str:
-        """The table itself: an index might have the rows in another order."""
-        return f"main.{quoted(self._data.parts[-1])} NOT INDEXED"
 
     def kinds(self) -> dict[str, Kind]:
         return {name: _kind(declared) for name, declared in self._declared.items()}

@@ -78,6 +78,7 @@ class TextSource:
         self._path = path
         self._options = options
         self._numbers = numbers
+        self._notation = Notation(options.decimal, options.thousands)
         self._grammar = _grammar(options)
         lines, header = self._opened()
         self._waiting = None if self.settled else lines
@@ -162,8 +163,8 @@ class TextSource:
         return [self._plainly(name, table[name].combine_chunks()) for name in wanted]
 
     def _plainly(self, name: str, cells: pa.Array) -> pa.Array:
-        notation = Notation(self._options.decimal, self._options.thousands)
-        return cells if notation.plain or name not in self._numbers else notation.plainly(cells)
+        plain = self._notation.plain or name not in self._numbers
+        return cells if plain else self._notation.plainly(cells)
 
     def _records(self) -> Lines:
         """The lines below the header."""

@@ -1,0 +1,84 @@
+"""What the noise leaves of the count and the means of a release."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpcov.analysis.plausible import PlausibleMoments
+from dpcov.entropy import simulation_generator
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.releases import Release
+
+    Vector = NDArray[np.float64]
+
+DRAWS = 50
+MOST = 0.1  # of the count, or of the width of the bounds, that the noise's deviation may be
+NAMED = 3  # columns, before the rest is counted
+
+
+def drowned(release: Release) -> tuple[str, ...]:
+    """What noise drowns of `Release.count` and `Release.mean`, a sentence each.
+
+    The count, where the noise's standard deviation in it is above a tenth of it, or none is left;
+    means, where that in them is above a tenth of the width of the bounds. Nothing is known of a
+    mechanism without a noise law, but that none is left.
+    """
+    if not release.has_intercept:
+        return ()
+    count = release.count()
+    if count <= 0:
+        return (
+            "The noise drowns the number of rows: none is left, so means and covariances tell "
+            "nothing.",
+        )
+    if release.published is None:
+        return ("The release holds the trace only: its means and covariances tell nothing.",)
+    if release.noise is None:
+        return ()
+    of_count, of_means = deviations(release)
+    found = []
+    if of_count > MOST * count:
+        found.append(
+            f"The noise drowns the number of rows: it is stated as {count:.0f}, with a standard "
+            f"deviation of {of_count:.0f}. Covariances are per row; correlations don't need it."
+        )
+    width = np.array([1.0 if one.is_indicator else 2.0 for one in release.schema.features])
+    names = [
+        name for name, high in zip(release.columns, of_means > MOST * width, strict=True) if high
+    ]
+    if names:
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        found.append(
+            f"The noise drowns the means of {', '.join(names[:NAMED])}{more}: its standard "
+            "deviation is above a tenth of the width of their bounds."
+        )
+    return tuple(found)
+
+
+def deviations(release: Release) -> tuple[float, Vector]:
+    """Standard deviations of the noise in the count and in the (p,) encoded means.
+
+    Root mean squares of how far the release is from truths that are plausible. Those of moments by
+    length of mapped rows are about their weighted sum, so what the estimate lost counts in too. The
+    release has a noise law.
+    """
+    law = None if release.has_mapped_rungs else release.noise
+    plausible = PlausibleMoments(
+        release, sampling=False, generator=simulation_generator(0), draws=DRAWS, law=law
+    )
+    t = release.intercept()
+    moved = release.second_moment()[:, -1] - plausible.center[:, -1]
+    moved[-1] = release.count() * t**2 - plausible.center[-1, -1]
+    errors = np.concatenate([batch[:, :, -1] + moved for batch in plausible.errors()]) / t
+    counts = errors[:, -1] / t
+    features = release.schema.features
+    centers, scales = np.array([(one.center, one.scale) for one in features]).T
+    means = (errors[:, :-1] - np.outer(counts, (release.mean() - centers) / scales)) / max(
+        release.count(), 1.0
+    )
+    return float(np.sqrt(np.mean(counts**2))), np.sqrt(np.mean(means**2, axis=0))

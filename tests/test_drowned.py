@@ -1,0 +1,101 @@
+"""A release says where its count and means are mostly noise."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import dpcov
+from dpcov.analysis.drowned import MOST, deviations
+from tables_for_tests import correlated
+from terminals import DPCOV
+
+DATA = correlated(20_000, 3, seed=1)
+
+
+def release(count=20_000, seed=1, **request):
+    settings = {"lower": -1, "upper": 1, "epsilon": 1.0, **request}
+    return dpcov.release(DATA[:count], seed=seed, **settings)
+
+
+def test_many_rows_and_a_large_budget_drown_nothing():
+    assert release().drowned == ()
+    assert release(mechanism="gaussian", rho=1.0, epsilon=None).drowned == ()
+
+
+@pytest.mark.parametrize("mechanism", ["auto", "matrix-laplace", "ladder", "standardized-ladder"])
+def test_few_rows_are_said_to_be_drowned(mechanism):
+    for seed in range(5):
+        made = release(60, seed, mechanism=mechanism, epsilon=0.1)
+        assert made.drowned
+        assert made.drowned[0].startswith("The noise drowns the number of rows")
+
+
+def test_no_row_left_is_said():
+    made = [release(10, seed, mechanism="matrix-laplace", epsilon=0.02) for seed in range(10)]
+    empty = [one for one in made if one.count() <= 0]
+    assert empty
+    for one in empty:
+        (sentence,) = one.drowned
+        assert "none is left" in sentence
+
+
+def test_a_public_count_is_never_drowned_but_means_may_be():
+    made = release(60, neighbors="replace-one", epsilon=1.0)
+    assert made.count() == 60
+    (sentence,) = made.drowned
+    assert sentence.startswith("The noise drowns the means of x0, x1, x2:")
+    alone = release(60, neighbors="replace-one", epsilon=0.1)
+    assert alone.published is None
+    assert "trace only" in alone.drowned[0]
+
+
+def test_many_columns_are_counted_not_named():
+    table = correlated(60, 8, seed=2)
+    made = dpcov.release(table, lower=-1, upper=1, epsilon=1.0, neighbors="replace-one", seed=1)
+    assert "x0, x1, x2 and 5 more" in made.drowned[0]
+
+
+def test_without_an_intercept_or_a_law_nothing_is_claimed():
+    assert release(60, intercept=0.0, epsilon=0.1).drowned == ()
+    made = release(mechanism="eigenvector-sampling")
+    assert made.noise is None
+    assert made.drowned == ()
+
+
+@pytest.mark.parametrize("mechanism", ["auto", "matrix-laplace", "ladder"])
+def test_the_stated_deviation_of_the_count_is_about_the_real_one(mechanism):
+    made = [release(2000, seed, mechanism=mechanism) for seed in range(20)]
+    real = np.sqrt(np.mean([(one.count() - 2000) ** 2 for one in made]))
+    stated = np.sqrt(np.mean([deviations(one)[0] ** 2 for one in made[:10]]))
+    assert 0.6 < stated / real < 1.7
+
+
+def test_control_the_sentences_follow_the_noise():
+    made = release(2000, mechanism="matrix-laplace")
+    assert made.drowned == ()
+    louder = replace(made, noise=made.noise.rescaled(1e3))
+    assert [one.split(":")[0] for one in louder.drowned] == [
+        "The noise drowns the number of rows",
+        "The noise drowns the means of x0, x1, x2",
+    ]
+    assert MOST == 0.1
+
+
+def test_the_command_line_says_it_in_text_and_in_json(tmp_path):
+    path = tmp_path / "few.release.json"
+    made = release(60, epsilon=0.1)
+    made.save(path)
+    for command in ("show", "covariance"):
+        text, found = (
+            subprocess.run(
+                [*DPCOV, command, str(path), *options], capture_output=True, text=True, check=True
+            ).stdout
+            for options in ((), ("--json",))
+        )
+        assert "The noise drowns the number of rows" in text
+        assert json.loads(found)["drowned"] == list(made.drowned)
