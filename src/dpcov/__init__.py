@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from dpcov.analysis.ridge import ridge, ridge_error_bound, ridge_path
     from dpcov.analysis.statistics import coefficients, eigenvalues, explained_variance
     from dpcov.analysis.synthetic import sample
-    from dpcov.api import load, release
+    from dpcov.api import release
     from dpcov.grouped import release_by
     from dpcov.imagined import Guess
     from dpcov.ledger import Ledger
     from dpcov.plans import plan
     from dpcov.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, Unit
-    from dpcov.releases import Release
+    from dpcov.releases import Release, load
     from dpcov.schema import Schema
 
 # Where each public name lives; looked up on first use, so that `import dpcov` stays instant.
@@ -46,7 +46,7 @@ _HOMES = {
     "explained_variance": "dpcov.analysis.statistics",
     "intervals": "dpcov.analysis.intervals",
     "lda": "dpcov.analysis.discriminant",
-    "load": "dpcov.api",
+    "load": "dpcov.releases",
     "nearest_correlation": "dpcov.analysis.correlation",
     "ols": "dpcov.analysis.ols",
     "partial_correlations": "dpcov.analysis.correlation",

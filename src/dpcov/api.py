@@ -220,11 +220,6 @@ def _signature_of_release() -> inspect.Signature:
 release.__signature__ = _signature_of_release()  # type: ignore[attr-defined]
 
 
-def load(path: str | Path) -> Release:
-    """Read a release file; raises `ReleaseError` if it is not a valid one."""
-    return Release.load(path)
-
-
 def _schema(
     data: Any,
     schema: Schema | str | Path | None,

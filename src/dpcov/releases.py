@@ -400,6 +400,11 @@ class Release:
         return release_html(self)
 
 
+def load(path: str | Path) -> Release:
+    """Read a release file; raises `ReleaseError` if it is not a valid one."""
+    return Release.load(path)
+
+
 def _congruent(linear_map: Matrix, shift: Matrix | None, matrix: Matrix) -> Matrix:
     """A M A', where A takes (z, t) to (L z + shift t, t), L the (p, p) `linear_map`."""
     whole = np.eye(len(matrix))
