@@ -15,6 +15,7 @@ from dpcov.errors import BudgetError, MechanismError, ReleaseError
 from dpcov.imagined import Guess, ImaginedTable
 from dpcov.mechanisms import MECHANISMS, mechanism_named
 from dpcov.moment import Lattice
+from dpcov.notebook import table, text
 from dpcov.planning import GOALS, Goal, choose
 from dpcov.privacy import ZCDP, ApproxDP, Budget, Neighbors, PureDP, budget_from, neighbors_named
 from dpcov.schema import Schema
@@ -115,9 +116,17 @@ class Plan:
         )
 
     def _repr_html_(self) -> str:
-        from dpcov.notebook import plan_html
+        from dpcov.tables_plan import HEADS, LEGEND, amount, assumptions, cells, sampling_in_words
 
-        return plan_html(self)
+        heads = tuple(HEADS.values())
+        by_mechanism = [(p.mechanism, *cells(p.errors)) for p in self.predictions]
+        by_budget = [(amount(p.budget), *cells(p.errors)) for p in self.curve]
+        words = [*assumptions(self), *LEGEND, sampling_in_words(self)]
+        return (
+            table(("mechanism", *heads), by_mechanism, f"Plan; auto takes {self.recommended}")
+            + table(("budget", *heads), by_budget)
+            + "".join(f"<p>{text(line)}</p>" for line in words)
+        )
 
 
 def _correlation(prediction: Prediction) -> float:

@@ -21,6 +21,7 @@ from dpcov.errors import ReleaseError
 from dpcov.files import read_text, write
 from dpcov.linear_map import longest_image
 from dpcov.moment import Lattice
+from dpcov.notebook import MOST_ROWS, table, text
 from dpcov.printable import printable, shown
 from dpcov.rungs import rungs_of
 
@@ -395,9 +396,24 @@ class Release:
         return "\n".join(["Release", *lines])
 
     def _repr_html_(self) -> str:
-        from dpcov.notebook import release_html
-
-        return release_html(self)
+        facts = [
+            ("guarantee", self.guarantee_in_words()),
+            ("mechanism", f"{self.mechanism}, denoised by {self.denoise}"),
+            ("features", len(self.columns)),
+        ]
+        if self.row_count is not None:
+            facts.append(("rows", f"{self.row_count} (public)"))
+        elif self.has_intercept:
+            facts.append(("rows", f"about {self.count():.0f} (private: with noise)"))
+        facts.append(("made by", self.made_by()))
+        html = table((), facts, "Private release")
+        if self.has_intercept:
+            deviations = np.sqrt(np.maximum(np.diag(self.covariance()), 0.0))
+            rows = list(zip(self.columns, self.mean(), deviations, strict=True))
+            left = len(rows) - MOST_ROWS
+            html += table(("", "mean", "std. deviation"), rows[:MOST_ROWS], more=left)
+        against = [NOT_PRIVATE] * self.reproducible + [VOID] * self.may_be_void
+        return "".join(f"<p><strong>{text(told)}</strong></p>" for told in against) + html
 
 
 def load(path: str | Path) -> Release:

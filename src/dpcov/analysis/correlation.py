@@ -12,6 +12,7 @@ from dpcov.analysis.features import chosen, names_of
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve
 from dpcov.documents import frame
 from dpcov.errors import ReleaseError
+from dpcov.notebook import MOST_COLUMNS, table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,9 +49,9 @@ class NamedMatrix:
         return frame(self.columns, self.matrix, library)
 
     def _repr_html_(self) -> str:
-        from dpcov.notebook import matrix_html
-
-        return matrix_html(self)
+        shown = min(len(self.columns), MOST_COLUMNS)
+        rows = [(name, *self.matrix[j, :shown]) for j, name in enumerate(self.columns[:shown])]
+        return table(("", *self.columns[:shown]), rows, more=len(self.columns) - shown)
 
 
 def nearest_correlation(release: Release) -> NamedMatrix:

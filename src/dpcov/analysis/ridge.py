@@ -12,6 +12,7 @@ from dpcov.analysis.features import chosen, names_of, new_rows, position
 from dpcov.analysis.moments import NEGLIGIBLE, Moments, require_matrix, uncentred
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
+from dpcov.notebook import MOST_ROWS, table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,9 +66,12 @@ class Ridge:
         return prediction
 
     def _repr_html_(self) -> str:
-        from dpcov.notebook import ridge_html
-
-        return ridge_html(self)
+        rows = [("(intercept)", self.intercept)]
+        rows += list(zip(self.columns, self.coefficients.tolist(), strict=True))
+        caption = (
+            f"Ridge regression of {self.target}: R² {self.r_squared:.3f}, alpha {self.alpha:.4g}"
+        )
+        return table(("", "coefficient"), rows[:MOST_ROWS], caption, more=len(rows) - MOST_ROWS)
 
 
 @dataclass(frozen=True, slots=True)
