@@ -28,7 +28,7 @@ from dpcov.rungs import rungs_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.documents import Library
+    from dpcov.frames import Library
     from dpcov.privacy import Guarantee
     from dpcov.samplers import MatrixLaw, ScalarLaw
     from dpcov.schema import Schema
@@ -324,10 +324,10 @@ class Release:
         ----------
         which : ``covariance`` or ``correlation``, or ``second_moment``: the denoised one of the
             encoded rows, whose last row is that of the intercept, if there is one.
-        library : ``pandas``, ``polars`` or ``pyarrow``; see `dpcov.documents.frame`.
+        library : ``pandas``, ``polars`` or ``pyarrow``; see `dpcov.frames.frame`.
 
         """
-        from dpcov.documents import frame
+        from dpcov.frames import frame
 
         if which not in ("covariance", "correlation", "second_moment"):
             raise ReleaseError(

@@ -10,14 +10,14 @@ import numpy as np
 
 from dpcov.analysis.features import chosen, names_of
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve
-from dpcov.documents import frame
 from dpcov.errors import ReleaseError
+from dpcov.frames import frame
 from dpcov.notebook import MOST_COLUMNS, table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.documents import Library
+    from dpcov.frames import Library
     from dpcov.releases import Release
 
     Matrix = NDArray[np.float64]
@@ -45,7 +45,7 @@ class NamedMatrix:
     matrix: Matrix
 
     def to_frame(self, library: Library = "pandas") -> Any:
-        """The matrix as a data frame of pandas, polars or pyarrow; see `dpcov.documents.frame`."""
+        """The matrix as a data frame of pandas, polars or pyarrow; see `dpcov.frames.frame`."""
         return frame(self.columns, self.matrix, library)
 
     def _repr_html_(self) -> str:

@@ -14,16 +14,16 @@ from dpcov.analysis.features import chosen
 from dpcov.analysis.graphical_lasso import Solution, graphical_lasso
 from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.denoise import law_of_estimate
-from dpcov.documents import frame
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
+from dpcov.frames import frame
 from dpcov.notebook import MOST_ROWS, table
 from dpcov.releases import SMALLEST_VARIANCE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.documents import Library
+    from dpcov.frames import Library
     from dpcov.releases import Release
 
     Vector = NDArray[np.float64]
