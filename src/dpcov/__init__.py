@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpcov.analysis.correlation import nearest_correlation, partial_correlations
     from dpcov.analysis.discriminant import lda
+    from dpcov.analysis.drowned import drowned
     from dpcov.analysis.expected import expected_correlation_error
     from dpcov.analysis.intervals import intervals, several_intervals
     from dpcov.analysis.ols import ols
@@ -41,6 +42,7 @@ _HOMES = {
     "ZCDP": "dpcov.privacy",
     "choose_alpha": "dpcov.analysis.penalty",
     "coefficients": "dpcov.analysis.statistics",
+    "drowned": "dpcov.analysis.drowned",
     "eigenvalues": "dpcov.analysis.statistics",
     "expected_correlation_error": "dpcov.analysis.expected",
     "explained_variance": "dpcov.analysis.statistics",
@@ -75,6 +77,7 @@ __all__ = [
     "Unit",
     "choose_alpha",
     "coefficients",
+    "drowned",
     "eigenvalues",
     "expected_correlation_error",
     "explained_variance",

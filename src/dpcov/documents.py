@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcov.analysis.drowned import drowned
 from dpcov.analysis.expected import expected_correlation_error
 from dpcov.carried import carried, stated
 
@@ -22,7 +23,7 @@ def document(release: Release, **facts: Any) -> dict[str, Any]:
     found = {
         **stated(release),
         "uninformative": release.uninformative,
-        "drowned": list(release.drowned),
+        "drowned": list(drowned(release)),
     }
     return found | {name: _plain(fact) for name, fact in facts.items()}
 

@@ -226,7 +226,7 @@ class Release:
 
         With survey weights, their sum over the largest: at most as many rows without weights would
         tell as much (Kish's effective number, (sum w)^2 / sum w^2, is at least that).
-        `drowned` tells where it is mostly noise.
+        `dpcov.drowned` tells where it is mostly noise.
         """
         if self.row_count is not None:
             return float(self.row_count)
@@ -240,7 +240,7 @@ class Release:
         return self.count() * (1.0 if self.schema.weight is None else self.schema.weight.maximum)
 
     def mean(self) -> Matrix:
-        """(p,) means of the features, in the data's own units; `drowned` tells of mere noise."""
+        """(p,) means of the features in the data's own units; `dpcov.drowned` tells of noise."""
         mean, _ = self._encoded()
         return self._centers + self._scales * mean
 
@@ -271,13 +271,6 @@ class Release:
         return self.published is None or bool(
             len(correlation) > 1 and np.array_equal(correlation, np.eye(len(correlation)))
         )
-
-    @property
-    def drowned(self) -> tuple[str, ...]:
-        """What noise drowns of `count` and `mean`, a sentence each; empty if nothing."""
-        from dpcov.analysis.drowned import drowned
-
-        return drowned(self)
 
     @property
     def _centers(self) -> Matrix:
