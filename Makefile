@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Tests and benchmarks run side by side on all cores, each with one BLAS thread.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow test-spark test-all lint types bench bench-scaling peers arena frontier goals notebooks persons csv \
+.PHONY: help demo test test-slow test-papers test-spark test-all lint types bench bench-scaling peers arena frontier goals notebooks persons csv \
 	spark accuracy reproduce engines frames analysis discriminant precision \
 	denoising pictures plan-calibration ridge-comparison interval-coverage stated-errors mahalanobis trust mutants figures docs locks sbom schemas clean
 
@@ -32,11 +32,14 @@ help: ## List the targets
 demo: .venv/ready-demo ## A real health table through the whole journey
 	@$(BIN)/dpcov demo
 
-test: .venv/ready-test ## All tests but the slow statistical ones
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "not slow"
+test: .venv/ready-test ## All tests but the slow statistical ones and those of the papers' mechanisms
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "not slow and not papers"
 
 test-slow: .venv/ready-test ## The slow statistical tests, and small experiments
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "slow and not pages and not spark"
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "slow and not pages and not spark and not papers"
+
+test-papers: .venv/ready-test ## The tests of the papers' mechanisms, slow ones too
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m papers
 
 test-spark: .venv/ready-spark ## The tests of Spark (needs Java; fetches 450 MB once)
 	$(ONE_THREAD) $(BIN)/python -m pytest tests/test_spark.py
@@ -44,9 +47,10 @@ test-spark: .venv/ready-spark ## The tests of Spark (needs Java; fetches 450 MB 
 test-all: .venv/ready-test ## All tests
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto
 
-lint: .venv/ready-lint ## Style
+lint: .venv/ready-lint ## Style, and which room may import which
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache --no-logo
 
 types: .venv/ready-lint ## Types of src, strictly
 	$(BIN)/mypy

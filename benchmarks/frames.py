@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpcov.entropy import Entropy
-from dpcov.samplers.frame import sequential_frame
+from dpcov.papers.samplers.frame import sequential_frame
 from results import show, write
 
 SECONDS = {60: 1.0, 300: 5.0, 1000: 60.0}

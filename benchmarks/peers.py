@@ -31,8 +31,8 @@ from accuracy import defaults
 from datasets import TABLES, rows_over_largest_norm
 from dpcov.denoise import denoise
 from dpcov.entropy import Entropy, simulation_generator
+from dpcov.papers.samplers.bingham import Bingham
 from dpcov.privacy import Neighbors
-from dpcov.samplers.bingham import Bingham
 from dpcov.schema import Schema
 from dpcov.sources.array import ArraySource
 from dpcov.sources.rows import Rows

@@ -1,4 +1,6 @@
-"""One Hypothesis profile for all tests, and the command line as they run it."""
+"""One Hypothesis profile for all tests, which of them are about the papers' mechanisms, and the
+command line as they run it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import HealthCheck, settings
 
-from dpcov import cli
+from dpcov import cli, registry
 
 settings.register_profile(
     "dpcov",
@@ -35,3 +37,19 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
         return SimpleNamespace(code=ended.value.code, out=out, err=err)
 
     return run
+
+
+def pytest_collection_modifyitems(items):
+    """Mark what lies in a folder of the papers, or is run with one of their mechanisms."""
+    for item in items:
+        asked = getattr(item, "callspec", None)
+        if "papers" in item.path.parts or (asked and any(map(is_paper, asked.params.items()))):
+            item.add_marker(pytest.mark.papers)
+
+
+def is_paper(parameter):
+    """Whether a test's parameter is such a mechanism: its name, its class, itself or a case."""
+    asked, value = parameter
+    if not (asked in ("name", "mechanism") and isinstance(value, str)):
+        value = getattr(value, "name", None)
+    return isinstance(value, str) and value in registry.MECHANISMS

@@ -27,7 +27,6 @@ from dpcov.cli import app
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import (
-    MECHANISMS,
     AdaptiveLaplace,
     AdditiveWishart,
     ExponentialPCA,
@@ -367,7 +366,7 @@ def test_the_command_prints_claim_bound_verdict_and_resolution(stated):
 
 def test_the_command_says_refuted_by_exit_code_1(monkeypatch):
     broken = Broken(Gaussian(), smaller(Fraction(1, 2)))
-    monkeypatch.setitem(MECHANISMS, "gaussian", lambda: broken)
+    monkeypatch.setattr("dpcov.mechanisms.MECHANISMS", {"gaussian": lambda: broken})
     monkeypatch.setattr("dpcov.mechanisms.mechanism_named", lambda name: broken)
     shown = CliRunner().invoke(app, ["audit", "gaussian", "--rho", "1", "--runs", "2000"])
     assert shown.exit_code == 1

@@ -14,15 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcov.accounting import (
-    compose_renyi,
-    renyi_epsilon,
-    renyi_of_pure,
-    renyi_of_zcdp,
-    zcdp_of_pure,
-)
+from dpcov.accounting import renyi_of_pure, zcdp_of_pure
 from dpcov.errors import BudgetError, BudgetExceededError, LedgerError
 from dpcov.ledger import Ledger
+from dpcov.papers.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp
 from dpcov.privacy import (
     ZCDP,
     ApproxDP,

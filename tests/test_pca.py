@@ -27,7 +27,7 @@ from dpcov.analysis.pca import significant_components
 from dpcov.denoise import denoise
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
-from dpcov.samplers.entrywise import EntrywiseLaplace
+from dpcov.papers.samplers.entrywise import EntrywiseLaplace
 from statistical.checks import PASSES, REJECTED
 from tables_for_tests import correlated
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcov import privacy_filter
-from dpcov.accounting import GDP, numeric_delta
 from dpcov.errors import BudgetError
+from dpcov.papers.accounting import GDP, numeric_delta
 from dpcov.privacy import ZCDP, ApproxDP, Budget, PureDP, exact, zcdp_epsilon
 from dpcov.privacy_filter import balance, settled_excess
 

@@ -12,8 +12,9 @@ from dpcov.denoise import denoise
 from dpcov.denoise.projection import project
 from dpcov.entropy import Entropy, simulation_generator
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import MECHANISMS, additive, radius, separate
+from dpcov.mechanisms import MECHANISMS, additive, radius
 from dpcov.moment import UNITS_PER_RADIUS
+from dpcov.papers import separate
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP, exact
 from dpcov.releases import Release
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace

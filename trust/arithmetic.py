@@ -22,8 +22,8 @@ from dpcov.entropy import Entropy
 from dpcov.errors import DpcovError
 from dpcov.mechanisms import MECHANISMS
 from dpcov.mechanisms.additive import Calibration, coarse, shift_for
+from dpcov.papers.samplers.bingham import Bingham, envelope_parameter
 from dpcov.privacy import ApproxDP, Neighbors, PureDP
-from dpcov.samplers.bingham import Bingham, envelope_parameter
 from dpcov.samplers.discrete import discrete_gaussian, discrete_laplace
 from dpcov.samplers.normal import standard_exponentials, standard_normals
 from dpcov.samplers.nuclear import NuclearLaplace

@@ -14,14 +14,14 @@ from unittest import mock
 import numpy as np
 
 from dpcov.auditing import Audit, audit
-from dpcov.demonstrations import wishart
 from dpcov.entropy import Entropy
 from dpcov.mechanisms import MECHANISMS, ExponentialPCA, Gaussian, MatrixLaplace
 from dpcov.mechanisms.additive import Calibration
 from dpcov.moment import UNITS_PER_RADIUS, Lattice, SecondMoment
+from dpcov.papers import wishart
+from dpcov.papers.samplers import bingham
+from dpcov.papers.samplers.additive_wishart import CenteredWishart
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
-from dpcov.samplers import bingham
-from dpcov.samplers.additive_wishart import CenteredWishart
 from dpcov.sources import open_rows
 from figure import Figure
 

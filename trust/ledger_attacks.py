@@ -17,9 +17,9 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 from dpcov import ledger as ledger_module
-from dpcov.accounting import GDP, numeric_delta
 from dpcov.errors import BudgetExceededError, DpcovError, LedgerError
 from dpcov.ledger import Ledger
+from dpcov.papers.accounting import GDP, numeric_delta
 from dpcov.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, PureDP
 from figure import Figure
 

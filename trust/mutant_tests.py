@@ -19,7 +19,7 @@ BATTERY = (
     "tests/conformance/test_mechanisms.py::test_the_data_is_read_at_most_as_often_as_stated",
 )
 SEPARATE = (
-    "tests/test_separate.py",
+    "tests/papers/test_separate.py",
     "tests/test_private_radius.py::test_a_public_radius_is_that_of_the_schema_and_costs_nothing",
     "tests/test_private_radius.py::test_noise_of_the_counts_costs_the_stated_share",
     "tests/test_private_radius.py::test_fields_without_a_meaning_are_refused",
@@ -27,9 +27,10 @@ SEPARATE = (
     "tests/test_private_radius.py::"
     "test_errors_after_denoising_stay_below_the_bounds_that_choose_the_radius",
     "tests/conformance/test_radius_accounting.py",
+    "tests/papers/test_values_accounting.py",
     *BATTERY,
 )
-SPECTRAL = ("tests/conformance/test_spectral_accounting.py", *BATTERY)
+SPECTRAL = ("tests/papers/test_spectral_accounting.py", *BATTERY)
 
 
 def approximate(name: str) -> tuple[str, ...]:
@@ -58,41 +59,40 @@ ENCODER = (
 )
 
 BINGHAM = (
-    "tests/test_bingham.py::test_log_acceptance_is_never_positive_and_is_the_formula",
-    "tests/test_bingham.py::test_acceptance_is_certain_at_the_largest_ratio_only",
-    "tests/test_bingham.py::test_envelope_solves_its_equation_between_1_and_q",
-    "tests/test_bingham.py::test_the_envelope_is_the_root_of_its_equation_in_many_digits",
-    "tests/test_bingham.py::test_equal_gaps_of_many_coordinates_have_the_largest_envelope",
-    "tests/test_bingham.py::"
+    "tests/papers/test_bingham.py::test_log_acceptance_is_never_positive_and_is_the_formula",
+    "tests/papers/test_bingham.py::test_acceptance_is_certain_at_the_largest_ratio_only",
+    "tests/papers/test_bingham.py::test_envelope_solves_its_equation_between_1_and_q",
+    "tests/papers/test_bingham.py::test_the_envelope_is_the_root_of_its_equation_in_many_digits",
+    "tests/papers/test_bingham.py::test_equal_gaps_of_many_coordinates_have_the_largest_envelope",
+    "tests/papers/test_bingham.py::"
     "test_proposals_are_gaussian_with_the_precision_of_the_envelope_and_normalised",
-    "tests/test_bingham.py::test_acceptance_turns_the_envelope_into_the_density_of_the_law",
-    "tests/test_bingham.py::"
+    "tests/papers/test_bingham.py::test_acceptance_turns_the_envelope_into_the_density_of_the_law",
+    "tests/papers/test_bingham.py::"
     "test_a_proposal_is_accepted_where_the_exponential_is_not_below_its_price",
-    "tests/test_bingham.py::test_a_certain_proposal_is_accepted_by_the_smallest_exponential",
-    "tests/test_bingham.py::test_the_first_accepted_proposal_is_the_draw_and_batches_double_to_64",
-    "tests/test_bingham.py::test_draws_are_finite_unit_vectors_for_every_size_and_concentration",
-    "tests/test_bingham.py::test_equal_exponents_take_one_proposal_and_their_level_does_not_matter",
-    "tests/test_bingham.py::test_a_single_coordinate_is_plus_or_minus_one",
-    "tests/test_bingham.py::test_exponents_that_no_law_has_are_refused",
-    "tests/test_bingham.py::"
+    "tests/papers/test_bingham.py::test_a_certain_proposal_is_accepted_by_the_smallest_exponential",
+    "tests/papers/test_bingham.py::test_the_first_accepted_proposal_is_the_draw_and_batches_double_to_64",
+    "tests/papers/test_bingham.py::test_draws_are_finite_unit_vectors_for_every_size_and_concentration",
+    "tests/papers/test_bingham.py::test_equal_exponents_take_one_proposal_and_their_level_does_not_matter",
+    "tests/papers/test_bingham.py::test_a_single_coordinate_is_plus_or_minus_one",
+    "tests/papers/test_bingham.py::test_exponents_that_no_law_has_are_refused",
+    "tests/papers/test_bingham.py::"
     "test_differences_as_large_as_floats_allow_leave_the_axis_of_the_largest",
 )
 FRAME = (
-    "tests/test_frame.py::test_updated_eigenvalues_and_vectors_are_those_of_the_projected_matrix",
-    "tests/test_frame.py::test_the_vector_taken_out_has_the_given_coordinates",
-    "tests/test_frame.py::test_update_is_orthogonal_for_hostile_gaps_and_weights",
-    "tests/test_frame.py::test_frames_are_orthonormal_whatever_the_spectrum",
-    "tests/test_frame.py::test_restarts_change_nothing_but_rounding",
-    "tests/test_frame.py::test_a_decomposition_is_made_every_so_many_draws",
-    "tests/test_frame.py::test_fewer_vectors_than_dimensions_may_be_drawn_and_no_more",
-    "tests/test_frame.py::test_each_vector_has_its_own_concentration",
+    "tests/papers/test_frame.py::test_updated_eigenvalues_and_vectors_are_those_of_the_projected_matrix",
+    "tests/papers/test_frame.py::test_the_vector_taken_out_has_the_given_coordinates",
+    "tests/papers/test_frame.py::test_update_is_orthogonal_for_hostile_gaps_and_weights",
+    "tests/papers/test_frame.py::test_frames_are_orthonormal_whatever_the_spectrum",
+    "tests/papers/test_frame.py::test_restarts_change_nothing_but_rounding",
+    "tests/papers/test_frame.py::test_a_decomposition_is_made_every_so_many_draws",
+    "tests/papers/test_frame.py::test_fewer_vectors_than_dimensions_may_be_drawn_and_no_more",
+    "tests/papers/test_frame.py::test_each_vector_has_its_own_concentration",
 )
 
 TESTS: dict[str, tuple[str, ...]] = {
-    "src/dpcov/privacy.py": ("tests/test_privacy.py", "tests/test_composition.py"),
+    "src/dpcov/privacy.py": ("tests/test_privacy.py", "tests/papers/test_composition.py"),
     "src/dpcov/moment.py": (
         "tests/test_moment.py",
-        "tests/test_quadratic_forms.py",
         "tests/conformance/test_radius_accounting.py",
     ),
     "src/dpcov/schema.py": (
@@ -131,10 +131,12 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_ladder.py::"
         "test_noise_for_a_delta_is_the_exact_curve_s_or_laplace_where_that_is_less",
     ),
-    "src/dpcov/mechanisms/laplace.py": (
+    "src/dpcov/papers/laplace.py": (
         "tests/conformance/test_accounting.py::"
         "test_a_share_for_the_trace_outside_of_0_to_1_is_refused",
-        "tests/conformance/test_laplace_accounting.py",
+        "tests/papers/test_laplace_accounting.py",
+        "tests/papers/test_values_accounting.py::"
+        "test_radius_entries_and_trace_spend_epsilon_and_no_more",
         "tests/test_private_radius.py",
         "tests/test_release_units.py",
         *BATTERY,
@@ -149,39 +151,41 @@ TESTS: dict[str, tuple[str, ...]] = {
         "test_the_least_pure_noise_is_drawn_up_to_some_order_and_keeps_the_scale_beyond",
         *BATTERY,
     ),
-    "src/dpcov/mechanisms/adaptive_gaussian.py": ("tests/test_adaptive.py", *BATTERY),
-    "src/dpcov/mechanisms/adaptive_laplace.py": ("tests/test_adaptive.py", *BATTERY),
-    "src/dpcov/mechanisms/separate.py": SEPARATE,
-    "src/dpcov/mechanisms/separate_gaussian.py": SEPARATE,
-    "src/dpcov/mechanisms/separate_laplace.py": SEPARATE,
-    "src/dpcov/mechanisms/spectral.py": (*SPECTRAL, *SEPARATE),
-    "src/dpcov/mechanisms/eigenvector_sampling.py": SPECTRAL,
-    "src/dpcov/mechanisms/kapralov_talwar.py": SPECTRAL,
-    "src/dpcov/mechanisms/exponential_pca.py": SPECTRAL,
-    "src/dpcov/mechanisms/preconditioned.py": (
-        "tests/test_preconditioned.py::"
+    "src/dpcov/papers/adaptive.py": ("tests/papers/test_adaptive.py", *BATTERY),
+    "src/dpcov/papers/adaptive_gaussian.py": ("tests/papers/test_adaptive.py", *BATTERY),
+    "src/dpcov/papers/adaptive_laplace.py": ("tests/papers/test_adaptive.py", *BATTERY),
+    "src/dpcov/papers/separate.py": SEPARATE,
+    "src/dpcov/papers/separate_gaussian.py": SEPARATE,
+    "src/dpcov/papers/separate_laplace.py": SEPARATE,
+    "src/dpcov/papers/quadratic_forms.py": ("tests/papers/test_quadratic_forms.py",),
+    "src/dpcov/papers/spectral.py": (*SPECTRAL, *SEPARATE),
+    "src/dpcov/papers/eigenvector_sampling.py": SPECTRAL,
+    "src/dpcov/papers/kapralov_talwar.py": SPECTRAL,
+    "src/dpcov/papers/exponential_pca.py": SPECTRAL,
+    "src/dpcov/papers/preconditioned.py": (
+        "tests/papers/test_preconditioned.py::"
         "test_a_look_tells_number_mean_and_covariance_of_the_mapped_rows",
-        "tests/test_preconditioned.py::test_errors_of_a_look_are_those_of_noise_and_of_sampling",
-        "tests/test_preconditioned.py::test_a_center_stays_within_the_bounds",
-        "tests/test_preconditioned.py::test_singular_values_are_kept_within_a_ratio_of_the_least",
-        "tests/test_preconditioned.py::test_the_tail_is_a_bound_on_the_norm_of_round_rows",
-        "tests/test_preconditioned.py::"
+        "tests/papers/test_preconditioned.py::test_errors_of_a_look_are_those_of_noise_and_of_sampling",
+        "tests/papers/test_preconditioned.py::test_a_center_stays_within_the_bounds",
+        "tests/papers/test_preconditioned.py::test_singular_values_are_kept_within_a_ratio_of_the_least",
+        "tests/papers/test_preconditioned.py::test_the_tail_is_a_bound_on_the_norm_of_round_rows",
+        "tests/papers/test_preconditioned.py::"
         "test_a_share_too_small_for_64_bits_is_refused_before_anything_is_read",
-        "tests/test_preconditioned.py::"
+        "tests/papers/test_preconditioned.py::"
         "test_there_are_no_more_looks_than_asked_for_and_passes_are_counted",
-        "tests/test_preconditioned.py::"
+        "tests/papers/test_preconditioned.py::"
         "test_a_look_ends_the_search_when_every_direction_is_twice_above_the_noise",
-        "tests/test_preconditioned.py::test_all_looks_and_counts_add_up_to_rho",
-        "tests/test_preconditioned.py::"
+        "tests/papers/test_preconditioned.py::test_all_looks_and_counts_add_up_to_rho",
+        "tests/papers/test_preconditioned.py::"
         "test_a_direction_in_which_noise_exceeds_the_rows_counts_as_empty_not_as_large",
-        "tests/test_preconditioned.py::"
+        "tests/papers/test_preconditioned.py::"
         "test_with_an_intercept_means_and_covariances_come_back_in_units",
-        "tests/test_preconditioned.py::"
+        "tests/papers/test_preconditioned.py::"
         "test_the_looks_begin_where_half_of_the_rows_are_within_a_factor_of_2",
-        "tests/test_preconditioned.py::"
+        "tests/papers/test_preconditioned.py::"
         "test_a_row_more_or_another_row_moves_the_balance_by_no_more_than_its_law_covers",
-        "tests/test_preconditioned.py::test_options_and_budgets_that_make_no_sense_are_refused",
-        "tests/test_preconditioned.py::test_directions_without_rows_leave_a_map_that_can_be_undone",
+        "tests/papers/test_preconditioned.py::test_options_and_budgets_that_make_no_sense_are_refused",
+        "tests/papers/test_preconditioned.py::test_directions_without_rows_leave_a_map_that_can_be_undone",
         *BATTERY,
     ),
     "src/dpcov/mechanisms/ladder.py": (
@@ -268,51 +272,51 @@ TESTS: dict[str, tuple[str, ...]] = {
         "test_what_is_calibrated_before_the_look_can_be_drawn_after_it",
         "tests/test_uncentred_shapes.py",
     ),
-    "src/dpcov/mechanisms/additive_wishart.py": (
-        "tests/statistical/test_wishart_calibration.py",
-        "tests/statistical/test_additive_wishart.py",
+    "src/dpcov/papers/additive_wishart.py": (
+        "tests/papers/test_wishart_calibration.py",
+        "tests/papers/test_additive_wishart.py",
         *approximate("additive-wishart"),
     ),
-    "src/dpcov/mechanisms/heavy_tailed.py": (
-        "tests/test_heavy_tailed_parts.py",
-        "tests/test_heavy_tailed.py::test_looks_counts_and_release_add_up_to_rho",
-        "tests/test_heavy_tailed.py::"
+    "src/dpcov/papers/heavy_tailed.py": (
+        "tests/papers/test_heavy_tailed_parts.py",
+        "tests/papers/test_heavy_tailed.py::test_looks_counts_and_release_add_up_to_rho",
+        "tests/papers/test_heavy_tailed.py::"
         "test_for_epsilon_and_delta_every_variance_is_8_larger_to_cover_the_rounding",
-        "tests/test_heavy_tailed.py::test_options_and_budgets_that_make_no_sense_are_refused",
-        "tests/test_heavy_tailed.py::test_no_row_is_longer_than_what_the_radius_is_limited_to",
+        "tests/papers/test_heavy_tailed.py::test_options_and_budgets_that_make_no_sense_are_refused",
+        "tests/papers/test_heavy_tailed.py::test_no_row_is_longer_than_what_the_radius_is_limited_to",
         *BATTERY,
     ),
-    "src/dpcov/mechanisms/whitened.py": (
-        "tests/test_whitened_parts.py",
-        "tests/test_stable_covariance.py::test_whitened_releases_mapped_rows_at_the_stated_rho",
-        "tests/test_stable_covariance.py::test_the_parts_of_whitened_add_up_to_the_budget",
-        "tests/test_stable_covariance.py::test_options_that_make_no_sense_are_refused",
+    "src/dpcov/papers/whitened.py": (
+        "tests/papers/test_whitened_parts.py",
+        "tests/papers/test_stable_covariance.py::test_whitened_releases_mapped_rows_at_the_stated_rho",
+        "tests/papers/test_stable_covariance.py::test_the_parts_of_whitened_add_up_to_the_budget",
+        "tests/papers/test_stable_covariance.py::test_options_that_make_no_sense_are_refused",
         *approximate("whitened"),
     ),
-    "src/dpcov/mechanisms/unbounded_gaussian.py": (
-        "tests/test_unbounded_gaussian_parts.py",
-        "tests/test_unbounded_gaussian.py::test_all_steps_together_keep_the_budget",
-        "tests/test_unbounded_gaussian.py::test_the_first_gap_is_the_first_ratio_above_four",
-        "tests/test_unbounded_gaussian.py::test_steps_bring_eigenvalues_together",
-        "tests/test_unbounded_gaussian.py::test_what_makes_no_sense_is_refused_from_public_numbers",
-        "tests/test_unbounded_gaussian.py::test_what_looks_leave_goes_to_the_release",
+    "src/dpcov/papers/unbounded_gaussian.py": (
+        "tests/papers/test_unbounded_gaussian_parts.py",
+        "tests/papers/test_unbounded_gaussian.py::test_all_steps_together_keep_the_budget",
+        "tests/papers/test_unbounded_gaussian.py::test_the_first_gap_is_the_first_ratio_above_four",
+        "tests/papers/test_unbounded_gaussian.py::test_steps_bring_eigenvalues_together",
+        "tests/papers/test_unbounded_gaussian.py::test_what_makes_no_sense_is_refused_from_public_numbers",
+        "tests/papers/test_unbounded_gaussian.py::test_what_looks_leave_goes_to_the_release",
     ),
-    "src/dpcov/mechanisms/stable_covariance.py": (
-        "tests/test_stable_covariance_parts.py",
-        "tests/test_stable_covariance.py::"
+    "src/dpcov/papers/stable_covariance.py": (
+        "tests/papers/test_stable_covariance_parts.py",
+        "tests/papers/test_stable_covariance.py::"
         "test_as_many_rows_as_stated_are_enough_and_half_are_not[stable-covariance]",
-        "tests/test_stable_covariance.py::"
+        "tests/papers/test_stable_covariance.py::"
         "test_the_parts_of_a_stable_covariance_add_up_to_the_budget",
-        "tests/test_stable_covariance.py::test_options_that_make_no_sense_are_refused",
-        "tests/test_stable_covariance.py::"
+        "tests/papers/test_stable_covariance.py::test_options_that_make_no_sense_are_refused",
+        "tests/papers/test_stable_covariance.py::"
         "test_budgets_that_cannot_be_kept_are_refused_from_public_numbers",
-        "tests/test_stable_covariance.py::test_nothing_is_drawn_after_a_refusal",
+        "tests/papers/test_stable_covariance.py::test_nothing_is_drawn_after_a_refusal",
         *approximate("stable-covariance"),
     ),
-    "src/dpcov/mechanisms/ashtiani_liaw.py": (
-        "tests/test_ashtiani_liaw_parts.py",
-        "tests/test_ashtiani_liaw.py::test_the_parts_add_up_to_the_budget",
-        "tests/test_ashtiani_liaw.py::test_what_makes_no_sense_is_refused",
+    "src/dpcov/papers/ashtiani_liaw.py": (
+        "tests/papers/test_ashtiani_liaw_parts.py",
+        "tests/papers/test_ashtiani_liaw.py::test_the_parts_add_up_to_the_budget",
+        "tests/papers/test_ashtiani_liaw.py::test_what_makes_no_sense_is_refused",
         *approximate("ashtiani-liaw"),
     ),
     "src/dpcov/mechanisms/__init__.py": (
@@ -321,8 +325,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/conformance/test_mechanisms.py::"
         "test_an_option_of_the_wrong_type_is_refused_and_right_ones_are_kept",
         "tests/conformance/test_mechanisms.py::test_what_a_type_error_says_is_not_told",
+        "tests/test_rooms.py",
         "tests/test_set_options.py",
-        "tests/test_wishart_demonstration.py::test_it_is_no_mechanism_and_asking_for_it_says_why",
+        "tests/papers/test_wishart_demonstration.py::test_it_is_no_mechanism_and_asking_for_it_says_why",
     ),
     "src/dpcov/samplers/discrete.py": ("tests/test_discrete.py",),
     "src/dpcov/samplers/scalars.py": (
@@ -339,26 +344,28 @@ TESTS: dict[str, tuple[str, ...]] = {
         "test_halves_are_rounded_up_so_that_rounding_commutes_with_integer_shifts",
         "tests/conformance/test_accounting.py",
     ),
-    "src/dpcov/samplers/entrywise.py": (
-        "tests/statistical/test_entrywise_laplace.py",
-        "tests/conformance/test_laplace_accounting.py",
+    "src/dpcov/papers/samplers/entrywise.py": (
+        "tests/papers/test_entrywise_laplace.py",
+        "tests/papers/test_laplace_accounting.py",
         "tests/test_noise_laws.py",
     ),
-    "src/dpcov/samplers/bingham.py": BINGHAM,
-    "src/dpcov/samplers/additive_wishart.py": ("tests/test_additive_wishart_noise.py",),
-    "src/dpcov/samplers/frame.py": FRAME,
+    "src/dpcov/papers/samplers/bingham.py": BINGHAM,
+    "src/dpcov/papers/samplers/additive_wishart.py": (
+        "tests/papers/test_additive_wishart_noise.py",
+    ),
+    "src/dpcov/papers/samplers/frame.py": FRAME,
     "src/dpcov/samplers/nuclear.py": (
         "tests/test_nuclear_draws.py",
         "tests/test_nuclear.py::test_the_expected_squared_norm_is_that_of_the_pfaffians",
         "tests/test_planning.py::test_expected_noise_is_that_of_simulations",
     ),
-    "src/dpcov/samplers/complement.py": ("tests/test_complement.py", *FRAME),
+    "src/dpcov/papers/samplers/complement.py": ("tests/papers/test_complement.py", *FRAME),
     "src/dpcov/samplers/log_gas.py": ("tests/test_log_gas.py",),
     "src/dpcov/samplers/pfaffian.py": (
         "tests/test_pfaffian.py",
         "tests/test_nuclear.py::test_a_number_out_of_reach_gives_the_limit",
     ),
-    "src/dpcov/samplers/precise.py": ("tests/test_precise.py",),
+    "src/dpcov/papers/samplers/precise.py": ("tests/papers/test_precise.py",),
     "src/dpcov/samplers/normal.py": ("tests/test_normal.py",),
     "src/dpcov/samplers/__init__.py": (
         "tests/test_noise_laws.py",

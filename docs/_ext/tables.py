@@ -113,13 +113,21 @@ def mechanisms() -> str:
 
 
 def mechanism_classes() -> str:
-    """The mechanisms, in the order of the registry."""
-    from dpcov.mechanisms import MECHANISMS
+    """The mechanisms that auto takes, in the order of the registry."""
+    return _classes(of_papers=False)
 
-    return _documented(
-        [(f"{kind.__module__}.{kind.__name__}", kind) for kind in MECHANISMS.values()],
-        members=False,
-    )
+
+def paper_classes() -> str:
+    """The papers' mechanisms, in the order of the registry."""
+    return _classes(of_papers=True)
+
+
+def _classes(*, of_papers: bool) -> str:
+    from dpcov.mechanisms import MECHANISMS
+    from dpcov.registry import MECHANISMS as PAPERS
+
+    kinds = [kind for name, kind in MECHANISMS.items() if (name in PAPERS) == of_papers]
+    return _documented([(f"{k.__module__}.{k.__name__}", k) for k in kinds], members=False)
 
 
 def estimators() -> str:
@@ -142,6 +150,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
     "ridge-comparison": ridge_comparison,
     "measurements": measurements,
     "mechanism-classes": mechanism_classes,
+    "paper-classes": paper_classes,
     "estimators": estimators,
     "plots": plots,
 }

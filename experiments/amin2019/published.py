@@ -23,8 +23,8 @@ from scipy.optimize import minimize_scalar
 from amin2019.methods import DELTAS, Entry, Method
 from amin2019.tables import Matrix, Table
 from dpcov.entropy import Entropy
+from dpcov.papers.samplers.frame import sequential_frame
 from dpcov.privacy import gaussian_mu
-from dpcov.samplers.frame import sequential_frame
 
 Vector = NDArray[np.float64]
 

@@ -13,7 +13,7 @@ from amin2019 import published
 from amin2019.figure1 import EPSILONS
 from amin2019.tables import NAMES, Table, seed_of, table
 from dpcov.entropy import Entropy
-from dpcov.samplers.frame import sequential_frame
+from dpcov.papers.samplers.frame import sequential_frame
 from reproduce import Finding
 
 FAILURE = 0.05

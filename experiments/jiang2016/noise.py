@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcov.mechanisms.gaussian import Gaussian
-from dpcov.mechanisms.laplace import Laplace
 from dpcov.mechanisms.matrix_laplace import MatrixLaplace
 from dpcov.moment import Lattice
+from dpcov.papers.laplace import Laplace
 from dpcov.privacy import ApproxDP, Budget, Neighbors, PureDP
 from dpcov.samplers import MatrixLaw
 

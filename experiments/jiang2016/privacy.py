@@ -2,7 +2,7 @@
 
 The mechanism releases A + W, W positive semidefinite. With a neighbour's matrix A', the event
 {A + W - A' is not positive semidefinite} never happens under the neighbour. The formulas, and the
-same attack on whole tables, are in `dpcov.demonstrations.wishart`.
+same attack on whole tables, are in `dpcov.papers.wishart`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import binomtest
 
-from dpcov.demonstrations.wishart import EPSILONS, ORDERS, add_remove_probability
+from dpcov.papers.wishart import EPSILONS, ORDERS, add_remove_probability
 from dpcov.privacy import Neighbors
 from jiang2016.noise import Matrix, wishart
 from plots import lines
@@ -22,7 +22,7 @@ from reproduce import Finding
 
 SURE = 1e-6
 AGREES = 1e-3
-# `dpcov.demonstrations.wishart.replace_one_probability`, whose quadrature takes seconds.
+# `dpcov.papers.wishart.replace_one_probability`, whose quadrature takes seconds.
 REPLACED = {0.01: 0.002122, 0.1: 0.021204, 0.5: 0.104753, 1.0: 0.204071, 4.0: 0.636566}
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from dpcov.mechanisms import HeavyTailed
-from dpcov.mechanisms.primitives.bounded_moments import SampleSize
+from dpcov.papers.primitives.bounded_moments import SampleSize
 from reproduce import Finding
 
 PRIVACY, SAMPLING = 1e-16, 1e16

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcov.linear_map import LinearMap
-from dpcov.mechanisms.preconditioned import Look
+from dpcov.papers.preconditioned import Look
 from dpcov.privacy import gaussian_mu
 from reproduce import Finding
 

@@ -13,8 +13,6 @@ from dpcov.errors import MechanismRefused
 from dpcov.mechanisms import ladder
 from dpcov.mechanisms.additive import Calibration, coarse, shift_for
 from dpcov.privacy import Neighbors
-from dpcov.samplers.additive_wishart import CenteredWishart
-from dpcov.samplers.entrywise import EntrywiseLaplace
 from dpcov.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.samplers.scalars import ScalarLaplace
@@ -280,6 +278,8 @@ def _of_law(
     W + v v' only v' W^-1 v tells (`AdditiveWishart`); its support shows in the least eigenvalue.
     """
     matrix, trace = calibration.matrix, calibration.trace
+    law: Any = matrix  # those of papers are known by name, as release files call them
+    name = law.law
 
     def of_trace(outputs: Outputs) -> Vector:
         if not isinstance(trace, ScalarLaplace):
@@ -293,14 +293,14 @@ def _of_law(
     match matrix:
         case GaussianOrthogonal():
             return {}
-        case EntrywiseLaplace():
-            on, off = float(matrix.diagonal), 2 * float(matrix.off_diagonal)
+        case _ if name == "discrete-laplace-entrywise":
+            on, off = float(law.diagonal), 2 * float(law.off_diagonal)
             weights = 1 / (np.where(np.eye(len(one)), on, off) * unit)
             return {"likelihood ratio": ratio(lambda m: _projected(np.abs(m), weights))}
         case WishartDifference():
             scale = 2 * matrix.scale * unit
-        case CenteredWishart():
-            floor = matrix.degrees * matrix.scale * unit * np.eye(len(one))
+        case _ if name == "centered-wishart":
+            floor = law.degrees * law.scale * unit * np.eye(len(one))
             lead = _leading(one - other)
 
             def form(outputs: Outputs) -> Vector:

@@ -88,14 +88,14 @@ def test_simulated_noise_has_the_same_variances():
 
 
 @pytest.mark.parametrize(
-    ("law", "name"),
+    ("law", "known"),
     [(ScalarGaussian(VARIANCE), "norm"), (ScalarLaplace(Fraction(2**50, 3)), "laplace")],
 )
-def test_scalar_noise_has_its_law_and_its_simulation_too(law, name):
+def test_scalar_noise_has_its_law_and_its_simulation_too(law, known):
     entropy, generator = Entropy.seeded(6), np.random.default_rng(7)
-    unit = law.standard_deviation / stats.distributions.__dict__[name].std()
+    unit = law.standard_deviation / stats.distributions.__dict__[known].std()
     released = np.array([law.sample(entropy) for _ in range(4000)]) / unit
     simulated = np.array([law.simulate(generator) for _ in range(4000)]) / unit
     for values in (released, simulated):
-        assert stats.kstest(values, name).pvalue > PASSES
-        assert stats.kstest(values * 1.5, name).pvalue < REJECTED
+        assert stats.kstest(values, known).pvalue > PASSES
+        assert stats.kstest(values * 1.5, known).pvalue < REJECTED

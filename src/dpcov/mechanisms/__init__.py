@@ -1,37 +1,25 @@
 """Mechanisms: from a data set behind its door to a release, under a stated guarantee.
 
 `MECHANISMS` is the registry: the command line, the documentation and the conformance battery are
-driven by it.
+driven by it. Those of the papers are loaded when they are asked for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import fields as fields_of
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from dpcov import registry
 from dpcov.errors import MechanismError
-from dpcov.mechanisms.adaptive_gaussian import AdaptiveGaussian
-from dpcov.mechanisms.adaptive_laplace import AdaptiveLaplace
-from dpcov.mechanisms.additive_wishart import AdditiveWishart
-from dpcov.mechanisms.ashtiani_liaw import AshtianiLiaw
-from dpcov.mechanisms.eigenvector_sampling import EigenvectorSampling
-from dpcov.mechanisms.exponential_pca import ExponentialPCA
 from dpcov.mechanisms.gaussian import Gaussian
-from dpcov.mechanisms.heavy_tailed import HeavyTailed
-from dpcov.mechanisms.kapralov_talwar import KapralovTalwar
 from dpcov.mechanisms.ladder import Ladder
-from dpcov.mechanisms.laplace import Laplace
 from dpcov.mechanisms.matrix_laplace import MatrixLaplace
 from dpcov.mechanisms.nuclear_laplace import NuclearLaplace
-from dpcov.mechanisms.preconditioned import Preconditioned
-from dpcov.mechanisms.separate_gaussian import SeparateGaussian
-from dpcov.mechanisms.separate_laplace import SeparateLaplace
 from dpcov.mechanisms.shaped_ladder import ShapedLadder
-from dpcov.mechanisms.stable_covariance import StableCovariance
 from dpcov.mechanisms.standardized import Standardized
 from dpcov.mechanisms.standardized_ladder import StandardizedLadder
-from dpcov.mechanisms.unbounded_gaussian import UnboundedGaussian
-from dpcov.mechanisms.whitened import Whitened
+from dpcov.registry import REFUTED
 
 if TYPE_CHECKING:
     from dpcov.entropy import Entropy
@@ -74,39 +62,50 @@ class AdditiveMechanism(Mechanism, Protocol):
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration: ...
 
 
-MECHANISMS: dict[str, type[Mechanism]] = {
-    mechanism.name: mechanism
-    for mechanism in (
-        ShapedLadder,
-        StandardizedLadder,
-        Ladder,
-        MatrixLaplace,
-        NuclearLaplace,
-        Gaussian,
-        Standardized,
-        Laplace,
-        SeparateLaplace,
-        AdaptiveLaplace,
-        SeparateGaussian,
-        AdaptiveGaussian,
-        EigenvectorSampling,
-        KapralovTalwar,
-        ExponentialPCA,
-        Preconditioned,
-        HeavyTailed,
-        AdditiveWishart,
-        StableCovariance,
-        Whitened,
-        AshtianiLiaw,
-        UnboundedGaussian,
-    )
-}
+class _Registry(Mapping[str, type[Mechanism]]):
+    """Every mechanism by name; one of a paper is loaded when its class is asked for."""
 
-# Mechanisms of the literature that protect nobody, and what shows it.
-REFUTED = {
-    "wishart": "Adding a Wishart matrix is not differentially private, whatever the papers say: "
-    "`python -m dpcov.demonstrations.wishart` shows it. Choose matrix-laplace.",
-}
+    def __init__(self, *product: type[Mechanism]) -> None:
+        self._product = {mechanism.name: mechanism for mechanism in product}
+
+    def __getitem__(self, name: str) -> type[Mechanism]:
+        if name in self._product:
+            return self._product[name]
+        paper: type[Mechanism] = registry.loaded(registry.MECHANISMS[name])
+        return paper
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._product or name in registry.MECHANISMS
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._product
+        yield from registry.MECHANISMS
+
+    def __len__(self) -> int:
+        return len(self._product) + len(registry.MECHANISMS)
+
+
+MECHANISMS: Mapping[str, type[Mechanism]] = _Registry(
+    ShapedLadder,
+    StandardizedLadder,
+    Ladder,
+    MatrixLaplace,
+    NuclearLaplace,
+    Gaussian,
+    Standardized,
+)
+
+
+def __getattr__(name: str) -> Any:
+    """The class of a paper's mechanism, as those of the others are here too."""
+    if name not in registry.CLASSES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return MECHANISMS[registry.CLASSES[name]]
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *registry.CLASSES])
+
 
 LARGEST_OPTION = 2**53  # of integers: beyond, float64 and 64-bit integers differ
 
@@ -157,29 +156,15 @@ def options_of(name: str) -> dict[str, Any]:
 
 __all__ = [
     "MECHANISMS",
-    "AdaptiveGaussian",
-    "AdaptiveLaplace",
-    "AdditiveWishart",
-    "AshtianiLiaw",
-    "EigenvectorSampling",
-    "ExponentialPCA",
+    "REFUTED",
     "Gaussian",
-    "HeavyTailed",
-    "KapralovTalwar",
     "Ladder",
-    "Laplace",
     "MatrixLaplace",
     "Mechanism",
     "NuclearLaplace",
-    "Preconditioned",
-    "SeparateGaussian",
-    "SeparateLaplace",
     "ShapedLadder",
-    "StableCovariance",
     "Standardized",
     "StandardizedLadder",
-    "UnboundedGaussian",
-    "Whitened",
     "calibrated",
     "mechanism_named",
     "options_of",

@@ -56,6 +56,12 @@ def check_trace_share(share: float) -> None:
         raise MechanismError(f"trace_share must be at least 0 and below 1, not {share!r}.")
 
 
+def check_share(name: str, share: float) -> None:
+    """Refuse a share of the budget that is not in (0, 1)."""
+    if not isinstance(share, int | float) or not 0 < share < 1:
+        raise MechanismError(f"{name} must be above 0 and below 1, not {share!r}.")
+
+
 def trace_share(lattice: Lattice, neighbors: Neighbors, share: float) -> float:
     """Share of the budget that the trace takes from the matrix.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dpcov.mechanisms import additive, gaussian, spectral
+from dpcov.mechanisms import additive, gaussian
 from dpcov.mechanisms.nuclear_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, float_scale, pure_epsilon
 from dpcov.moment import UNITS_PER_RADIUS
@@ -148,7 +148,7 @@ class Ladder:
     source: ClassVar[str] = "dpcov"
 
     def __post_init__(self) -> None:
-        spectral.check_share("trace_share", self.trace_share)
+        additive.check_share("trace_share", self.trace_share)
 
     @property
     def passes(self) -> int:

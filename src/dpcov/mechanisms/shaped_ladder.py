@@ -14,7 +14,7 @@ from dpcov.denoise import shown
 from dpcov.denoise.rungs import noise_left
 from dpcov.entropy import simulation_generator
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import gaussian, ladder, mapped_ladder, spectral
+from dpcov.mechanisms import additive, gaussian, ladder, mapped_ladder
 from dpcov.mechanisms.mapped_ladder import Images, first_noise
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.mechanisms.radius import count_law
@@ -159,7 +159,7 @@ class ShapedLadder:
 
     def __post_init__(self) -> None:
         for field in ("look_share", "trace_share"):
-            spectral.check_share(field, getattr(self, field))
+            additive.check_share(field, getattr(self, field))
 
     @property
     def passes(self) -> int:

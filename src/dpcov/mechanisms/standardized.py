@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import additive, gaussian, spectral
+from dpcov.mechanisms import additive, gaussian
 from dpcov.mechanisms.mapped import private_radius, release_at
 from dpcov.mechanisms.mapped_ladder import Images
 from dpcov.mechanisms.nuclear_laplace import pure_noise
@@ -174,9 +174,9 @@ class Standardized:
 
     def __post_init__(self) -> None:
         for field in ("look_share", "radius_share"):
-            spectral.check_share(field, getattr(self, field))
+            additive.check_share(field, getattr(self, field))
         if self.directions_share != 0:
-            spectral.check_share("directions_share", self.directions_share)
+            additive.check_share("directions_share", self.directions_share)
         if self.look_share + self.directions_share + self.radius_share >= 1:
             raise MechanismError(
                 "look_share, directions_share and radius_share leave nothing to release."

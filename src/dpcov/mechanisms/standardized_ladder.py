@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from dpcov.mechanisms import gaussian, ladder, mapped_ladder, spectral
+from dpcov.mechanisms import additive, gaussian, ladder, mapped_ladder
 from dpcov.mechanisms.mapped_ladder import first_noise, spent
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.mechanisms.row_lengths import RowLengths
@@ -124,7 +124,7 @@ class StandardizedLadder:
 
     def __post_init__(self) -> None:
         for field in ("look_share", "trace_share"):
-            spectral.check_share(field, getattr(self, field))
+            additive.check_share(field, getattr(self, field))
         check_power(self.power)
 
     @property

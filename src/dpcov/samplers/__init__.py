@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
+from dpcov import registry
 from dpcov.errors import MechanismError
 
 if TYPE_CHECKING:
@@ -117,8 +118,6 @@ def repeated(law: MatrixLaw, count: int, entropy: Entropy) -> NDArray[np.int64]:
 
 def matrix_law(document: dict[str, Any]) -> MatrixLaw:
     """The law that `MatrixLaw.to_json` described."""
-    from dpcov.samplers.additive_wishart import CenteredWishart
-    from dpcov.samplers.entrywise import EntrywiseLaplace
     from dpcov.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace
     from dpcov.samplers.orthogonal import GaussianOrthogonal
     from dpcov.samplers.weighted import WeightedSum
@@ -139,11 +138,11 @@ def matrix_law(document: dict[str, Any]) -> MatrixLaw:
         NuclearLaplace,
         SquareNuclearLaplace,
         GaussianOrthogonal,
-        EntrywiseLaplace,
-        CenteredWishart,
         WeightedSum,
     )
-    law: MatrixLaw = _described(laws, document, read)
+    paper = registry.LAWS.get(document["law"])
+    found = laws if paper is None else (registry.loaded(paper),)
+    law: MatrixLaw = _described(found, document, read)
     return law
 
 

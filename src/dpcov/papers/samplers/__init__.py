@@ -1,0 +1,1 @@
+"""Noise laws and samplers that only the papers' mechanisms need."""
