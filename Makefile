@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Tests and benchmarks run side by side on all cores, each with one BLAS thread.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow test-papers test-spark test-all lint types bench bench-scaling peers arena frontier goals notebooks persons csv \
+.PHONY: help demo test test-slow test-papers test-spark test-all lint types data wheel bench bench-scaling peers arena frontier goals notebooks persons csv \
 	spark accuracy reproduce engines frames analysis discriminant precision \
 	denoising pictures plan-calibration ridge-comparison interval-coverage stated-errors mahalanobis trust mutants figures docs locks sbom schemas clean
 
@@ -53,6 +53,9 @@ lint: .venv/ready-lint ## Style
 
 types: .venv/ready-lint ## Types of src, strictly
 	$(BIN)/mypy
+
+data: .venv/ready-bench ## Fetch the public tables that can't ship with the repository
+	$(BIN)/python benchmarks/fetch.py
 
 bench: .venv/ready-bench ## Speed and memory against plain loops and peers
 	$(BIN)/python benchmarks/bench.py
