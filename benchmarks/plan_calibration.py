@@ -34,15 +34,17 @@ of eigenvalues by ``standardized`` at large budgets are off by up to 1.6 (airfoi
 from __future__ import annotations
 
 import sys
-import tomllib
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pacsv
 
 from accuracy import RememberedRows
 from datasets import (
@@ -55,7 +57,7 @@ from datasets import (
     here,
     wine,
 )
-from dpcov.demo import SCHEMA
+from dpcov.demo import write_table
 from dpcov.denoise import denoise
 from dpcov.entropy import Entropy, simulation_generator
 from dpcov.imagined import Guess
@@ -129,11 +131,9 @@ def mixed_adult() -> Halves:
 
 def health() -> Halves:
     """The demo's table under the demo's schema: the defaults were chosen without a look at it."""
-    from statsmodels.datasets import randhie
-
-    schema = Schema.parse(tomllib.loads(SCHEMA))
-    table = pa.Table.from_pandas(randhie.load_pandas().data, preserve_index=False)
-    return Halves.of(table, schema)
+    with tempfile.TemporaryDirectory() as folder:
+        path, schema = write_table(Path(folder))
+        return Halves.of(pacsv.read_csv(path), Schema.load(schema))
 
 
 TABLES: dict[str, Callable[[], Halves]] = {
