@@ -47,6 +47,9 @@ test-spark: .venv/ready-spark ## The tests of Spark (needs Java; fetches 450 MB 
 test-all: .venv/ready-test ## All tests
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto
 
+wheel: .venv/ready-test ## Build sdist and wheel; the wheel runs its demo in an empty environment
+	.ci/wheel $(PYTHON)
+
 lint: .venv/ready-lint ## Style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -166,4 +169,4 @@ schemas: .venv/ready-test ## The published JSON Schemas
 	$(BIN)/python -m dpcov.json_schemas docs/json-schema
 
 clean: ## Remove the environment and everything generated
-	rm -rf .venv demo results docs/_build
+	rm -rf .venv demo dist results docs/_build

@@ -2,7 +2,7 @@
 
 All are judged alike: by how far the objective is above a lower bound on the optimum (a feasible
 point of the dual problem), per row of the matrix.
-scikit-learn, skglm and gglasso need `pip install "dpcov[bench]" skglm gglasso`.
+scikit-learn comes with `make bench`; skglm and gglasso need `pip install skglm gglasso`.
 """
 
 from __future__ import annotations

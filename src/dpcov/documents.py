@@ -11,6 +11,7 @@ import numpy as np
 
 from dpcov.analysis.expected import expected_correlation_error
 from dpcov.errors import ReleaseError
+from dpcov.installing import installing
 from dpcov.releases import NOT_PRIVATE, VOID
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def frame(names: Sequence[str], matrix: NDArray[np.float64], library: Library = 
     try:
         frames: Any = import_module(library)
     except ImportError:
-        raise ReleaseError(f"The data frame needs {library}: pip install {library}.") from None
+        raise ReleaseError(f"The data frame needs {library}: {installing(library)}") from None
     if library == "polars":
         return frames.from_arrow(matrix_table(names, matrix))
     return frames.DataFrame(matrix, index=list(names), columns=list(names))

@@ -17,6 +17,7 @@ from dpcov.denoise import law_of_estimate
 from dpcov.documents import frame
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
+from dpcov.installing import installing
 from dpcov.releases import SMALLEST_VARIANCE
 
 if TYPE_CHECKING:
@@ -101,7 +102,8 @@ class SparsePrecision:
             import networkx
         except ImportError:
             raise ReleaseError(
-                "The graph needs networkx: pip install networkx. `edges` has the same without it."
+                "`edges` has the same without networkx, which the graph needs: "
+                + installing("networkx")
             ) from None
         graph = networkx.Graph(alpha=self.alpha)
         graph.add_nodes_from(self.columns)
