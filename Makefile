@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Tests and benchmarks run side by side on all cores, each with one BLAS thread.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow test-papers test-spark test-all lint types bench bench-scaling peers arena frontier goals notebooks persons csv \
+.PHONY: help demo test test-slow test-papers test-spark test-all lint types data wheel bench bench-scaling peers arena frontier goals notebooks persons csv \
 	spark accuracy reproduce engines frames analysis discriminant precision \
 	denoising pictures plan-calibration ridge-comparison interval-coverage stated-errors mahalanobis trust mutants figures docs locks sbom schemas clean
 
@@ -47,13 +47,20 @@ test-spark: .venv/ready-spark ## The tests of Spark (needs Java; fetches 450 MB 
 test-all: .venv/ready-test ## All tests
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto
 
-lint: .venv/ready-lint ## Style, and which room may import which
+wheel: .venv/ready-test ## Build sdist and wheel; the wheel runs its demo in an empty environment
+	.ci/wheel $(PYTHON)
+
+lint: .venv/ready-lint ## Style, which room may import which, and lines of code by room
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/python benchmarks/lines.py --check
 
 types: .venv/ready-lint ## Types of src, strictly
 	$(BIN)/mypy
+
+data: .venv/ready-bench ## Fetch the public tables that can't ship with the repository
+	$(BIN)/python benchmarks/fetch.py
 
 bench: .venv/ready-bench ## Speed and memory against plain loops and peers
 	$(BIN)/python benchmarks/bench.py
@@ -164,4 +171,4 @@ schemas: .venv/ready-test ## The published JSON Schemas
 	$(BIN)/python -m dpcov.json_schemas docs/json-schema
 
 clean: ## Remove the environment and everything generated
-	rm -rf .venv demo results docs/_build
+	rm -rf .venv demo dist results docs/_build

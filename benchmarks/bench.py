@@ -5,12 +5,12 @@ Both sides of a ratio run in turn, in processes of their own; the median over ro
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from datasets import ADULT_COLUMNS, ADULT_NUMERIC, adult_levels, adult_lines
-from results import show, write
+from results import Kept, show
 from workloads import NUMERIC_LEVELS, door, measure
 
 ROUNDS = 5
@@ -158,12 +158,40 @@ def parts(path: Path, case: str) -> list[dict[str, Any]]:
     return [{"case": case, "part": name, "cpu": spent[name]} for name in names]
 
 
-def wide(folder: Path, spent: list[Any]) -> Iterator[Any]:
+def numeric(path: Path, n: int, d: int, memory_bar: float, spent: list[Any]) -> Iterator[Any]:
+    """Numbers beside a plain loop and the floor; one shape beside pandas too."""
+    write_numeric(path, n, d)
+    case = f"Parquet {n:,} x {d}"
+    yield from compare(path, case, "plain", 1.2, memory_bar)
+    yield from against_floor(path, case)
+    yield least_between(path, case)
+    yield lengths(path, case)
+    spent += parts(path, case)
+    if d == 20:
+        yield from against_pandas(path, case)
+
+
+def mixed(path: Path, spent: list[Any]) -> Iterator[Any]:
+    """Numbers and levels."""
+    write_mixed(path, MIXED_ROWS)
+    case = f"Parquet mixed {MIXED_ROWS:,} x 108"
+    yield from compare(path, case, "plain_mixed", 1.3, 600)
+    yield from against_floor(path, case)
+    spent += parts(path, case)
+
+
+def many_columns(path: Path, n: int, d: int, group: int, spent: list[Any]) -> Iterator[Any]:
+    write_numeric(path, n, d, group)
+    case = f"Parquet {n:,} x {d}"
+    yield from against_floor(path, case)
+    spent += parts(path, case)
+
+
+def wide(path: Path, spent: list[Any]) -> Iterator[Any]:
     """2000 columns: matrices of each worker beyond one row group; noise, gate and denoising."""
     import dpcov
     from dpcov.rungs import rungs_of
 
-    path = folder / "wide.parquet"
     write_numeric(path, *WIDE, group=10_000, lengths=(0.05, 5.0))  # rows on all rungs
     matrix = 8 * WIDE[1] ** 2 / 2**20
     group = 4 * WIDE[1] * 10_000 / 2**20  # encoded, in float32; the workers share it
@@ -180,7 +208,6 @@ def wide(folder: Path, spent: list[Any]) -> Iterator[Any]:
         metric = f"d x d matrices per worker, {workers} workers{of}"
         bar = MATRICES_BAR + integers
         yield row(case, metric, held, bar, bar, held <= bar)
-    path.unlink()
     rows = np.random.default_rng(0).uniform(-1, 1, (1000, WIDE[1]))
     for asked in ({"epsilon": 1.0}, {"rho": 0.1}):
         start = time.perf_counter()
@@ -287,46 +314,28 @@ def demo_accuracy(folder: Path) -> Iterator[Any]:
 
 
 def main() -> int:
-    folder = Path(tempfile.mkdtemp(prefix="dpcov-bench-"))
-    rows: list[Any] = []
-    spent: list[Any] = []
-    try:
-        for (n, d), memory_bar in SHAPES.items():
-            path = folder / f"numeric-{n}-{d}.parquet"
-            write_numeric(path, n, d)
-            case = f"Parquet {n:,} x {d}"
-            rows += compare(path, case, "plain", 1.2, memory_bar)
-            rows += against_floor(path, case)
-            rows.append(least_between(path, case))
-            rows.append(lengths(path, case))
-            spent += parts(path, case)
-            if d == 20:
-                rows += against_pandas(path, case)
-            path.unlink()
-        path = folder / "mixed.parquet"
-        write_mixed(path, MIXED_ROWS)
-        case = f"Parquet mixed {MIXED_ROWS:,} x 108"
-        rows += compare(path, case, "plain_mixed", 1.3, 600)
-        rows += against_floor(path, case)
-        spent += parts(path, case)
-        path.unlink()
-        for (n, d), group in FLOOR_SHAPES.items():
-            path = folder / f"numeric-{n}-{d}.parquet"
-            write_numeric(path, n, d, group)
-            rows += against_floor(path, f"Parquet {n:,} x {d}")
-            spent += parts(path, f"Parquet {n:,} x {d}")
-            path.unlink()
-        rows += wide(folder, spent)
-        rows += commands(folder)
-        rows += core_size()
-        rows += demo_accuracy(folder)
-    finally:
-        shutil.rmtree(folder)
-    show("Benchmarks", rows)
-    write("bench.json", "make bench", rows)
-    show("CPU seconds of one worker, part by part", spent)
-    write("bench-parts.json", "make bench", spent)
-    return int(not all(entry["ok"] for entry in rows))
+    kept, spent = Kept("bench.json", "make bench"), Kept("bench-parts.json", "make bench")
+    works: dict[str, Callable[[Path], Iterator[Any]]] = {
+        f"Parquet {n:,} x {d}": partial(numeric, n=n, d=d, memory_bar=bar, spent=spent.rows)
+        for (n, d), bar in SHAPES.items()
+    }
+    works["mixed"] = partial(mixed, spent=spent.rows)
+    for (n, d), group in FLOOR_SHAPES.items():
+        works[f"Parquet {n:,} x {d}"] = partial(
+            many_columns, n=n, d=d, group=group, spent=spent.rows
+        )
+    works["wide"] = partial(wide, spent=spent.rows)
+    works["commands"] = lambda path: commands(path.parent)
+    works["installed size"] = lambda _: core_size()
+    works["demo"] = lambda path: demo_accuracy(path.parent)
+    for label, work in works.items():
+        with tempfile.TemporaryDirectory(prefix="dpcov-bench-") as name:
+            kept.part(label, partial(work, Path(name) / "table.parquet"))
+            spent.part(label, list)  # what the work has put there
+    show("Benchmarks", kept.rows)
+    show("CPU seconds of one worker, part by part", spent.rows)
+    done = [kept.done(), not kept.failed and spent.done()]
+    return int(not (all(done) and all(entry["ok"] for entry in kept.rows)))
 
 
 if __name__ == "__main__":

@@ -14,13 +14,15 @@ import resource
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 
-from results import show, write
+from results import Kept, show
 
 ROOT = Path(__file__).parents[1]
 BASE = "a85f506"  # the commit before a row was a record
@@ -93,14 +95,14 @@ def checked_out(base: str, folder: Path) -> Path:
     return folder / "src"
 
 
-def measured(base: Path, path: Path, name: str, mechanism: str) -> dict[str, Any]:
+def measured(base: Path, path: Path, name: str, mechanism: str) -> Iterator[dict[str, Any]]:
     """Medians over rounds in which both take turns."""
     pairs = [
         (seconds(base, path, mechanism), seconds(ROOT / "src", path, mechanism))
         for _ in range(ROUNDS)
     ]
     then, now = (median(times) for times in zip(*pairs, strict=True))
-    return {
+    yield {
         "file": name,
         "mechanism": mechanism,
         "MB": path.stat().st_size / 1e6,
@@ -117,16 +119,14 @@ def main() -> int:
     parser.add_argument("--base", default=BASE)
     parser.add_argument("--rows", type=int, default=1_000_000)
     asked = parser.parse_args()
+    kept = Kept("csv.json", "make csv")
     with tempfile.TemporaryDirectory() as name:
         base = checked_out(asked.base, Path(name))
-        rows = [
-            measured(base, path, kind, mechanism)
-            for kind, path in files(Path(name), asked.rows).items()
-            for mechanism in ("matrix-laplace", "default")
-        ]
-    show("Text files", rows)
-    write("csv.json", "make csv", rows)
-    return int(not all(row["ok"] for row in rows))
+        for kind, path in files(Path(name), asked.rows).items():
+            for mechanism in ("matrix-laplace", "default"):
+                kept.part(kind, partial(measured, base, path, kind, mechanism))
+    show("Text files", kept.rows)
+    return int(not (kept.done() and all(row["ok"] for row in kept.rows)))
 
 
 if __name__ == "__main__":

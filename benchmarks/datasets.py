@@ -1,12 +1,19 @@
-"""The public tables on which accuracy and speed are measured."""
+"""The public tables on which accuracy and speed are measured, and where their files are found.
+
+A file is looked for in the folder that the environment variable `DPCOV_DATA` names, in `data` of
+the repository, and in `data/fetched`, where `make data` puts what can't ship. Others come with
+scikit-learn and statsmodels. `data/README.md` has sources and licences.
+"""
 
 from __future__ import annotations
 
+import csv
 import gzip
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -15,29 +22,64 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float64]
 
-DATA = Path(os.environ.get("DPCOV_DATA", Path(__file__).parents[1] / ".." / "shared" / "data"))
+T = TypeVar("T")
+DATA = Path(__file__).parents[1] / "data"
+FETCHED = DATA / "fetched"
 ADULT_COLUMNS = [
     *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status"),
     *("occupation", "relationship", "race", "sex", "capital-gain", "capital-loss"),
     *("hours-per-week", "native-country", "income"),
 ]
 ADULT_NUMERIC = (0, 2, 4, 10, 11, 12)
+GENES, TISSUES = 2000, 62
+
+
+class MissingTable(LookupError):  # noqa: N818 (the name says what is wrong)
+    """No folder has a file of the table."""
+
+
+def found(*names: str) -> Path:
+    """Path of the first of these files that is there; several are forms of one table."""
+    own = os.environ.get("DPCOV_DATA")
+    folders = [*([Path(own)] if own else []), DATA, FETCHED]
+    for path in (folder / name for name in names for folder in folders):
+        if path.is_file():
+            return path
+    raise MissingTable(f"{names[0]}: run `make data`, or let DPCOV_DATA name a folder that has it")
+
+
+def text(*names: str) -> str:
+    """What is in the first of these files that is there, unpacked."""
+    path = found(*names)
+    content = path.read_bytes()
+    return (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
+
+
+def here(tables: Mapping[str, Callable[[], T]]) -> dict[str, Callable[[], T]]:
+    """Those tables that can be read; names the others at once, and what would help."""
+    readable = {}
+    for name, read in tables.items():
+        try:
+            read()
+        except (MissingTable, ImportError) as error:
+            print(f"left out, {name}: {error}", flush=True)
+        else:
+            readable[name] = read
+    return readable
 
 
 def wine() -> Matrix:
-    return np.loadtxt(DATA / "wine" / "wine.data", delimiter=",")[:, 1:]
+    return np.loadtxt(found("wine/wine.data"), delimiter=",")[:, 1:]
 
 
 def airfoil() -> Matrix:
-    return np.loadtxt(DATA / "airfoil" / "airfoil_self_noise.dat")
+    return np.loadtxt(found("airfoil/airfoil_self_noise.dat"))
 
 
 def adult_lines() -> list[str]:
     """The 48,842 rows of both files as text, without blanks."""
-    lines = []
-    for name in ("adult.data.gz", "adult.test.gz"):
-        with gzip.open(DATA / "adult" / name, "rt") as file:
-            lines += [line.strip().rstrip(".").replace(", ", ",") for line in file]
+    both = text("adult/adult.data.gz") + text("adult/adult.test.gz")
+    lines = [line.strip().rstrip(".").replace(", ", ",") for line in both.splitlines()]
     return [line for line in lines if line and not line.startswith("|")]
 
 
@@ -66,6 +108,46 @@ def adult() -> Matrix:
     return np.column_stack(columns)
 
 
+def recordings() -> dict[str, Matrix]:
+    """5,875 recordings of 42 people: subject, age, sex, time, two scores, 16 voice measures."""
+    return _columns(text("parkinsons_telemonitoring/parkinsons_updrs.data"))
+
+
+def telemonitoring() -> Matrix:
+    """5,875 x 20: targets and voice measures, without the subject and the time."""
+    left_out = ("subject#", "test_time")
+    return np.column_stack([c for name, c in recordings().items() if name not in left_out])
+
+
+def parkinsons(*, status: bool = False) -> Matrix:
+    """195 x 22 voice measures; with their status among them, 23."""
+    columns = _columns(text("parkinsons/parkinsons.data"), "name")
+    return np.column_stack([c for name, c in columns.items() if status or name != "status"])
+
+
+def _columns(document: str, *left_out: str) -> dict[str, Matrix]:
+    head, *rows = [row for row in csv.reader(document.splitlines()) if row]
+    return {
+        name: np.array([float(row[j]) for row in rows])
+        for j, name in enumerate(head)
+        if name not in left_out
+    }
+
+
+def colon(genes: int = 300) -> Matrix:
+    """62 x `genes`: the first of the 2000, from the authors' text or their web page."""
+    document = text("colon/I2000.txt.gz", "colon/I2000.html")
+    numbers = re.findall(r"\d\.\d{7}e\+\d{3}", re.sub(r"<[^>]*>", " ", document))
+    return np.array(numbers, float).reshape(GENES, TISSUES)[:genes].T
+
+
+def mnist() -> Matrix:
+    """10,000 x 196: pixels averaged two by two."""
+    with gzip.open(found("mnist_t10k/t10k-images-idx3-ubyte.gz")) as file:
+        pixels = np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, 14, 2, 14, 2)
+    return pixels.mean(axis=(2, 4)).reshape(-1, 196)
+
+
 def breast_cancer() -> Matrix:
     from sklearn.datasets import load_breast_cancer
 
@@ -78,12 +160,37 @@ def digits() -> Matrix:
     return load_digits().data
 
 
-TABLES: dict[str, Callable[[], Matrix]] = {
+def iris() -> Matrix:
+    from sklearn.datasets import load_iris
+
+    return load_iris().data
+
+
+def diabetes() -> Matrix:
+    from sklearn.datasets import load_diabetes
+
+    return load_diabetes().data
+
+
+PUBLISHED: dict[str, Callable[[], Matrix]] = {
     "wine": wine,
     "airfoil": airfoil,
     "adult": adult,
     "breast cancer": breast_cancer,
     "digits": digits,
+}
+TABLES: dict[str, Callable[[], Matrix]] = {
+    "iris": iris,
+    "airfoil": airfoil,
+    "diabetes": diabetes,
+    "wine": wine,
+    "telemonitoring": telemonitoring,
+    "parkinsons": parkinsons,
+    "breast cancer": breast_cancer,
+    "digits": digits,
+    "adult": adult,
+    "mnist 14 x 14": mnist,
+    "colon, 300 genes": colon,
 }
 
 

@@ -30,7 +30,7 @@ from dpcov.privacy import ZCDP, ApproxDP, Budget, Neighbors
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
 from mahalanobis import BOUNDS, BUDGET, table
-from results import show, write
+from results import Kept, show
 from whitened import mahalanobis
 
 if TYPE_CHECKING:
@@ -93,11 +93,14 @@ def paper_tables(name: str) -> Iterator[tuple[Rows, Error]]:
         yield rows, lambda matrix: float(np.linalg.norm(matrix - truth)) / moment.unit_count
 
 
-def cells() -> Iterator[dict[str, Any]]:
+def round_cells() -> Iterator[dict[str, Any]]:
     for mechanism in ROUND:
         for condition in CONDITIONS:
             errors = compared(mechanism, BUDGET, round_tables(condition))
             yield _cell(mechanism, f"condition {condition:g}", BUDGET, errors)
+
+
+def plain_cells() -> Iterator[dict[str, Any]]:
     for mechanism in PLAIN:
         for name in ("wine", "breast cancer", "digits"):
             for epsilon in EPSILONS:
@@ -121,10 +124,11 @@ def _cell(
 
 
 def main() -> int:
-    found = list(cells())
-    show("Error of a release, before and after denoising", found)
-    write("denoising.json", "make denoising", found)
-    return int(not all(cell["ok"] for cell in found))
+    kept = Kept("denoising.json", "make denoising")
+    kept.part("one scale for all directions", round_cells)
+    kept.part("the papers' tables", plain_cells)
+    show("Error of a release, before and after denoising", kept.rows)
+    return int(not (kept.done() and all(cell["ok"] for cell in kept.rows)))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ The bounds of wine are its ranges widened by a tenth: for experiments only.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ import pandas as pd
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from accuracy import RememberedRows
-from datasets import ADULT_COLUMNS, DATA, adult_levels, adult_lines
+from datasets import ADULT_COLUMNS, adult_levels, adult_lines, found
 from dpcov import lda
 from dpcov.analysis.features import new_rows
 from dpcov.denoise import denoise
@@ -24,7 +26,7 @@ from dpcov.mechanisms import MatrixLaplace
 from dpcov.privacy import Neighbors, PureDP
 from dpcov.schema import Schema
 from dpcov.sources import open_source
-from results import show, write
+from results import Kept, show
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
 SPLITS = {"adult": 5, "wine": 20}
@@ -54,7 +56,7 @@ def adult_frame() -> tuple[pd.DataFrame, Schema]:
 
 
 def wine_frame() -> tuple[pd.DataFrame, Schema]:
-    classes, *values = np.loadtxt(DATA / "wine" / "wine.data", delimiter=",", unpack=True)
+    classes, *values = np.loadtxt(found("wine/wine.data"), delimiter=",", unpack=True)
     frame = pd.DataFrame({f"x{j}": column for j, column in enumerate(values)})
     columns: dict[str, Any] = {"class": {"kind": "categorical", "levels": ["1", "2", "3"]}}
     for name in frame:
@@ -104,35 +106,37 @@ def private(
     return float(np.mean(model.predict(test) == test[target]))
 
 
+def cells_of(name: str, target: str) -> Iterator[dict[str, Any]]:
+    """A row for each epsilon."""
+    frame, schema = FRAMES[name]()
+    reached: dict[float, list[float]] = {epsilon: [] for epsilon in EPSILONS}
+    plain = []
+    for seed in range(SPLITS[name]):
+        train, test = (frame.iloc[part] for part in split(len(frame), seed))
+        rows = RememberedRows(schema, open_source(train, schema.file, ()))
+        plain.append(without_privacy(schema, target, train, test))
+        for epsilon in EPSILONS:
+            reached[epsilon].append(private(rows, target, test, epsilon, seed))
+    exact, largest = np.mean(plain, axis=0)
+    for epsilon, scores in reached.items():
+        yield {
+            "dataset": name,
+            "target": target,
+            "epsilon": epsilon,
+            "accuracy": float(np.mean(scores)),
+            "accuracy_se": float(np.std(scores, ddof=1) / np.sqrt(len(scores))),
+            "non_private": float(exact),
+            "largest_class": float(largest),
+            "splits": len(scores),
+        }
+
+
 def main() -> int:
-    cells = []
-    for name, target in CASES:
-        frame, schema = FRAMES[name]()
-        found: dict[float, list[float]] = {epsilon: [] for epsilon in EPSILONS}
-        plain = []
-        for seed in range(SPLITS[name]):
-            train, test = (frame.iloc[part] for part in split(len(frame), seed))
-            rows = RememberedRows(schema, open_source(train, schema.file, ()))
-            plain.append(without_privacy(schema, target, train, test))
-            for epsilon in EPSILONS:
-                found[epsilon].append(private(rows, target, test, epsilon, seed))
-        exact, largest = np.mean(plain, axis=0)
-        for epsilon, scores in found.items():
-            cells.append(
-                {
-                    "dataset": name,
-                    "target": target,
-                    "epsilon": epsilon,
-                    "accuracy": float(np.mean(scores)),
-                    "accuracy_se": float(np.std(scores, ddof=1) / np.sqrt(len(scores))),
-                    "non_private": float(exact),
-                    "largest_class": float(largest),
-                    "splits": len(scores),
-                }
-            )
-    show("Linear discriminant analysis from one release", cells)
-    write("discriminant.json", "make discriminant", cells)
-    return 0
+    kept = Kept("discriminant.json", "make discriminant")
+    for case in CASES:
+        kept.part(" by ".join(case), partial(cells_of, *case))
+    show("Linear discriminant analysis from one release", kept.rows)
+    return int(not kept.done())
 
 
 if __name__ == "__main__":

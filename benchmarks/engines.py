@@ -10,12 +10,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from results import show, write
+from results import Kept, show
 from workloads import peak_mib
 
 ROWS, COLUMNS, ROUNDS = 1_000_000, 20, 3
@@ -91,6 +93,15 @@ def run(job: str, folder: Path) -> dict[str, float]:
     return figures
 
 
+def measured(job: str, folder: Path) -> Iterator[dict[str, Any]]:
+    runs = [run(job, folder) for _ in range(ROUNDS)]
+    yield {
+        "job": job,
+        "cpu": min(r["cpu"] for r in runs),
+        "peak_mib": max(r["peak_mib"] for r in runs),
+    }
+
+
 def main() -> None:
     if len(sys.argv) == 3:
         before = time.process_time()
@@ -100,18 +111,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="dpcov-engines-") as name:
         folder = Path(name)
         write_tables(folder)
-        rows = []
+        kept = Kept("engines.json", "make engines")
         for job in JOBS:
-            runs = [run(job, folder) for _ in range(ROUNDS)]
-            rows.append(
-                {
-                    "job": job,
-                    "cpu": min(r["cpu"] for r in runs),
-                    "peak_mib": max(r["peak_mib"] for r in runs),
-                }
-            )
-    show(f"Engines, {ROWS:,} x {COLUMNS} float64", rows)
-    write("engines.json", "make engines", rows)
+            kept.part(job, partial(measured, job, folder))
+    show(f"Engines, {ROWS:,} x {COLUMNS} float64", kept.rows)
+    sys.exit(not kept.done())
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import numpy as np
 
 from dpcov.entropy import Entropy
 from dpcov.papers.samplers.frame import sequential_frame
-from results import show, write
+from results import Kept, show
 
 SECONDS = {60: 1.0, 300: 5.0, 1000: 60.0}
 ORTHOGONALITY = 1e-10
@@ -56,10 +56,11 @@ def measured(d: int, name: str, eigenvalues: Any) -> dict[str, Any]:
 
 
 def main() -> int:
-    rows = [measured(d, *case) for d in SECONDS for case in spectra(d).items()]
-    show("Sequential frames", rows)
-    write("frames.json", "benchmarks/frames.py", rows)
-    return int(not all(row["ok"] for row in rows))
+    kept = Kept("frames.json", "benchmarks/frames.py")
+    for d in SECONDS:
+        kept.part(f"d = {d}", lambda d=d: (measured(d, *case) for case in spectra(d).items()))  # type: ignore[misc]
+    show("Sequential frames", kept.rows)
+    return int(not (kept.done() and all(row["ok"] for row in kept.rows)))
 
 
 if __name__ == "__main__":

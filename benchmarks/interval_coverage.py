@@ -10,8 +10,8 @@ from __future__ import annotations
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +36,7 @@ from dpcov.privacy import ZCDP, Budget, Neighbors, PureDP
 from dpcov.schema import Schema
 from dpcov.sources.array import ArraySource
 from dpcov.sources.rows import Rows
-from results import show, write
+from results import Kept, show, write
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -274,13 +274,15 @@ def pooled(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def main() -> int:
-    jobs = [(name, n, epsilon) for name in TABLES for n in COUNTS for epsilon in EPSILONS]
-    with ProcessPoolExecutor(2) as pool:
-        rows = [row for found in pool.map(cell, jobs) for row in found]
+    names = datasets.here(TABLES)
+    kept = Kept("interval_coverage_cells.json", "make interval-coverage")
+    kept.pooled(cell, product(names, COUNTS, EPSILONS))
+    rows = kept.rows
     show("Cells outside the bar", [row for row in rows if row["ok"] is False] or rows[:1])
     totals = pooled(rows)
     show("Coverage of 95 % intervals that are trusted", totals)
-    write("interval_coverage_cells.json", "make interval-coverage", rows)
+    if not kept.done():
+        return 1
     write("interval_coverage.json", "make interval-coverage", totals)
     warned = Standardized.name  # its intervals say that they don't know what its radius takes
     judged = [row for row in totals if row["n"] is None and row["family"] != warned]

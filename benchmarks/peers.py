@@ -16,6 +16,7 @@ import contextlib
 import json
 import multiprocessing
 import queue
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -28,7 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accuracy import defaults
-from datasets import TABLES, rows_over_largest_norm
+from datasets import PUBLISHED as TABLES
+from datasets import rows_over_largest_norm
 from dpcov.denoise import denoise
 from dpcov.entropy import Entropy, simulation_generator
 from dpcov.papers.samplers.bingham import Bingham
@@ -37,7 +39,7 @@ from dpcov.schema import Schema
 from dpcov.sources.array import ArraySource
 from dpcov.sources.rows import Rows
 from peers_law import largest_loss, mean_square
-from results import show, write
+from results import Kept, show, write
 
 Matrix = NDArray[np.float64]
 Release = Callable[[Matrix, float, int], Matrix]
@@ -243,26 +245,27 @@ def ours_anew() -> list[dict[str, Any]]:
     return [anew.get(key, row) for key, row in zip(keys, rows, strict=True)]
 
 
-def everything() -> list[dict[str, Any]]:
-    cells = []
-    for title, found in (
-        ("Error of the second moment", errors(installed(METHODS))),
-        ("Mean square of the first coordinate of drawn eigenvectors", draws()),
-        ("Privacy loss of the laws, over epsilon", losses()),
+def everything() -> int:
+    kept = Kept("peers.json", "python benchmarks/peers.py")
+    for title, work in (
+        ("Error of the second moment", lambda: errors(installed(METHODS))),
+        ("Mean square of the first coordinate of drawn eigenvectors", draws),
+        ("Privacy loss of the laws, over epsilon", losses),
     ):
-        rows = list(found)
-        show(title, rows)
-        cells += rows
-    return cells
+        before = len(kept.rows)
+        kept.part(title, work)
+        show(title, kept.rows[before:])
+    return int(not kept.done())
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ours", action="store_true", help="our errors alone")
-    ours = parser.parse_args().ours
-    command = "python benchmarks/peers.py" + (" --ours" if ours else "")
-    write("peers.json", command, ours_anew() if ours else everything())
+    if not parser.parse_args().ours:
+        return everything()
+    write("peers.json", "python benchmarks/peers.py --ours", ours_anew())
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

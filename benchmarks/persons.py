@@ -18,15 +18,16 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from datasets import DATA
+from datasets import found
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
-from results import show, write
+from results import Kept, show
 from workloads import peak_mib
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     Matrix = np.ndarray[Any, np.dtype[np.float64]]
 
-TABLE = DATA / "parkinsons_telemonitoring" / "parkinsons_updrs.data"
+TABLE = found("parkinsons_telemonitoring/parkinsons_updrs.data")
 PERSON = "subject#"
 BOUNDS = {  # what age, the clinical scales and the voice measures can be
     "age": (0, 100),
@@ -83,7 +84,7 @@ def correlation_of(covariance: Matrix) -> Matrix:
     return correlation
 
 
-def side_by_side() -> list[dict[str, Any]]:
+def side_by_side() -> Iterator[dict[str, Any]]:
     """Releases whose stated epsilon is the same, and what they mean for a person."""
     import dpcov
 
@@ -93,30 +94,26 @@ def side_by_side() -> list[dict[str, Any]]:
     pairs = np.tril_indices(len(truth), -1)
     half = np.array([(high - low) / 2 for low, high in BOUNDS.values()])
     scale = np.outer(half, half)
-    rows = []
     for epsilon in (1.0, 10.0, 100.0):
         for unit, max_rows in (("row", None), ("person", 1), ("person", 10), ("person", most)):
             schema = schema_for(max_rows)
             counted = covariance_of(open_rows(TABLE, schema).second_moments()[0])
             made = [dpcov.release(TABLE, schema=schema, epsilon=epsilon) for _ in range(REPEATS)]
-            found = np.array(
-                [errors(one.covariance() / scale, one.correlation(), truth, pairs) for one in made]
-            )
-            covariances, correlations = found.T
-            rows.append(
-                {
-                    "unit": unit,
-                    "rows of a person that count": max_rows or "all",
-                    "epsilon stated": epsilon,
-                    "epsilon for a person": epsilon * most if max_rows is None else epsilon,
-                    "covariance_error_median": float(np.median(covariances)),
-                    "error_mean": float(correlations.mean()),
-                    "error_se": float(correlations.std() / np.sqrt(REPEATS)),
-                    "without_noise": errors(counted, correlation_of(counted), truth, pairs)[1],
-                    "zero": float(np.abs(correlation_of(truth)[pairs]).mean()),
-                }
-            )
-    return rows
+            off = [
+                errors(one.covariance() / scale, one.correlation(), truth, pairs) for one in made
+            ]
+            covariances, correlations = np.array(off).T
+            yield {
+                "unit": unit,
+                "rows of a person that count": max_rows or "all",
+                "epsilon stated": epsilon,
+                "epsilon for a person": epsilon * most if max_rows is None else epsilon,
+                "covariance_error_median": float(np.median(covariances)),
+                "error_mean": float(correlations.mean()),
+                "error_se": float(correlations.std() / np.sqrt(REPEATS)),
+                "without_noise": errors(counted, correlation_of(counted), truth, pairs)[1],
+                "zero": float(np.abs(correlation_of(truth)[pairs]).mean()),
+            }
 
 
 def count_persons(persons: int) -> dict[str, float]:
@@ -157,12 +154,13 @@ def main() -> None:
     if len(sys.argv) == 3:
         read(sys.argv[2])
         return
-    rows = side_by_side()
-    show("Parkinson's telemonitoring: 5,875 rows of 42 people, 9 columns", rows)
-    write("persons.json", "make persons", rows)
-    memory = [count_persons(count) for count in COUNTS]
-    show("Persons with two rows each", memory)
-    write("persons-memory.json", "make persons", memory)
+    errors_of = Kept("persons.json", "make persons")
+    memory = Kept("persons-memory.json", "make persons")
+    errors_of.part("errors", side_by_side)
+    show("Parkinson's telemonitoring: 5,875 rows of 42 people, 9 columns", errors_of.rows)
+    memory.part("memory", lambda: map(count_persons, COUNTS))
+    show("Persons with two rows each", memory.rows)
+    sys.exit(not all([errors_of.done(), memory.done()]))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from dpcov.entropy import Entropy, simulation_generator
 from dpcov.mechanisms import Standardized
 from dpcov.privacy import ApproxDP, Neighbors
 from dpcov.sources import open_rows
-from results import show, write
+from results import Kept, show
 from ridge_comparison import Task, parkinsons, wine
 
 if TYPE_CHECKING:
@@ -137,10 +137,11 @@ def _save(figure: Figure, name: str) -> None:
 
 
 def main() -> int:
-    rows = wine_figure() + graph_figure()
-    write("pictures.json", "make pictures", rows)
-    show("Agreement with the table itself", rows)
-    return 0
+    kept = Kept("pictures.json", "make pictures")
+    kept.part("wine", wine_figure)
+    kept.part("parkinsons", graph_figure)
+    show("Agreement with the table itself", kept.rows)
+    return int(not kept.done())
 
 
 if __name__ == "__main__":

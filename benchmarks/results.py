@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import platform
 import subprocess
-from collections.abc import Sequence
+import time
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +17,68 @@ from rich.console import Console
 from rich.table import Table
 
 RESULTS = Path(__file__).parents[1] / "results"
+SECONDS = 10  # at most between two writings of a part that goes on
+
+
+class Kept:
+    """Rows of a benchmark, on the disk while it runs.
+
+    They are in `results/partial` until all parts are done, then in `results`: a run that ends
+    early, by whatever cause, leaves what it has, and no published figure comes from half a run.
+    """
+
+    def __init__(self, name: str, command: str, *, folder: Path = RESULTS) -> None:
+        self.name, self.command, self.folder = name, command, folder
+        self.rows: list[dict[str, Any]] = []
+        self.failed: list[str] = []
+        self._written = time.monotonic()
+
+    @property
+    def _partial(self) -> Path:
+        return self.folder / "partial" / self.name
+
+    def part(self, label: str, work: Callable[[], Iterable[dict[str, Any]]]) -> None:
+        """Add the rows of a part one by one; if it fails, say so and go on."""
+        try:
+            for row in work():
+                self.rows.append(row)
+                if time.monotonic() - self._written > SECONDS:
+                    self._write()
+        except Exception:
+            traceback.print_exc()
+            print(f"{label}: failed, the others go on", flush=True)
+            self.failed.append(label)
+        finally:
+            self._write()
+
+    def pooled(self, work: Callable[[Any], Iterable[dict[str, Any]]], jobs: Iterable[Any]) -> None:
+        """Add the rows of each job, two at a time in processes of their own."""
+        with ProcessPoolExecutor(2) as pool:
+            for job, running in [(job, pool.submit(work, job)) for job in jobs]:
+                self.part(str(job), running.result)
+
+    def done(self) -> bool:
+        """Put the rows where results are, if no part failed; say where they are."""
+        if self.failed or not self.rows:
+            print(f"{self._partial}: {len(self.rows)} rows; failed: {', '.join(self.failed)}")
+            return False
+        write(self.name, self.command, self.rows, folder=self.folder)
+        self._partial.unlink()
+        return True
+
+    def _write(self) -> None:
+        self._partial.parent.mkdir(parents=True, exist_ok=True)
+        draft = self._partial.with_suffix(".draft")
+        document = {"command": self.command, "failed": self.failed, "rows": self.rows}
+        draft.write_text(json.dumps(document, indent=1) + "\n")
+        draft.replace(self._partial)
+        self._written = time.monotonic()
 
 
 def show(title: str, rows: Sequence[dict[str, Any]]) -> None:
-    """Print rows as a table."""
+    """Print rows as a table, if there are any."""
+    if not rows:
+        return
     table = Table(title=title)
     for key in rows[0]:
         table.add_column(key, justify="right" if isinstance(rows[0][key], float) else "left")
@@ -38,7 +99,7 @@ def write(
     name: str, command: str, rows: Sequence[dict[str, Any]], *, folder: Path = RESULTS
 ) -> None:
     """Write `results/name` as the design describes."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     document = {"command": command, "commit": _commit(), "machine": _machine(), "rows": list(rows)}
     (folder / name).write_text(json.dumps(document, indent=1) + "\n")
     print(f"written to {folder.name}/{name}")

@@ -8,13 +8,12 @@ output perturbation at the same epsilon, replace-one, whose penalty is the best 
 
 from __future__ import annotations
 
-import csv
 import sys
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +31,7 @@ from dpcov.privacy import ApproxDP, Budget, Neighbors, PureDP
 from dpcov.schema import Schema
 from dpcov.sources import open_source
 from private_regression import Moments, adassp, output_perturbation
-from results import show, write
+from results import Kept, show
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,11 +106,8 @@ def diabetes() -> Task:
 
 def parkinsons() -> Task:
     """Total UPDRS from age, sex, time and the sixteen voice measures."""
-    path = datasets.DATA / "parkinsons_telemonitoring" / "parkinsons_updrs.data"
-    with path.open() as file:
-        cells = list(csv.DictReader(file))
-    names = list(PARKINSONS_BOUNDS)
-    values = np.array([[float(row[name]) for name in names] for row in cells])
+    names, columns = list(PARKINSONS_BOUNDS), datasets.recordings()
+    values = np.column_stack([columns[name] for name in names])
     return _numeric(values, list(PARKINSONS_BOUNDS.values()), names, "total_UPDRS")
 
 
@@ -293,12 +289,11 @@ def measure(name: str, splits: int) -> list[dict[str, Any]]:
 
 
 def main() -> int:
-    rows: list[dict[str, Any]] = []
-    for name in TASKS:
-        rows += measure(name, SPLITS)
-        write("ridge_comparison.json", "make ridge-comparison", rows)
-    show("Out-of-sample R^2 of ridge regression", rows)
-    return int(not all(row["ok"] for row in rows))
+    kept = Kept("ridge_comparison.json", "make ridge-comparison")
+    for name in datasets.here(TASKS):
+        kept.part(name, partial(measure, name, SPLITS))
+    show("Out-of-sample R^2 of ridge regression", kept.rows)
+    return int(not (kept.done() and all(row["ok"] for row in kept.rows)))
 
 
 if __name__ == "__main__":

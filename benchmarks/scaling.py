@@ -7,16 +7,16 @@ Between the two the expected exponent is that of the floor, raw decoding and BLA
 
 from __future__ import annotations
 
-import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bench import CHUNK, row, write_numeric
-from results import show, write
+from results import Kept, show
 from workloads import measure
 
 ROWS = (10_000, 100_000, 1_000_000, 10_000_000)
@@ -36,29 +36,28 @@ def exponent(sizes: list[int], figures: list[float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(figures), 1)[0])
 
 
-def growth(
-    folder: Path, shapes: list[tuple[int, int]], rows: list[Any]
-) -> list[tuple[int, int, dict[str, float]]]:
-    """Measure each shape; rows of the results each. Figures have that of the `floor` too."""
-    found = []
+Found = list[tuple[int, int, dict[str, float]]]
+
+
+def growth(folder: Path, shapes: list[tuple[int, int]], found: Found) -> Iterator[Any]:
+    """Rows of each shape. Figures, with that of the `floor` among them, go to `found`."""
     for n, d in shapes:
         path = folder / f"numeric-{n}-{d}.parquet"
         write_numeric(path, n, d, group=min(CHUNK, GROUP_CELLS // d))
         figures = best("exact", path, "cpu")
         case = f"{n:,} x {d}"
         floor = best("floor", path, "cpu")["cpu"]
-        rows.append(row(case, "CPU seconds; reference: floor", figures["cpu"], floor, 0, True))
-        rows.append(row(case, "peak MiB", figures["peak_mib"], 0, 0, True))
+        yield row(case, "CPU seconds; reference: floor", figures["cpu"], floor, 0, True)
+        yield row(case, "peak MiB", figures["peak_mib"], 0, 0, True)
         if n >= 1_000_000 or d >= 1000:
             ratios = [
                 measure("exact_by_two", path)["wall"] / measure("exact", path)["wall"]
                 for _ in range(ROUNDS)
             ]
             ok = min(ratios) <= WORKERS_BAR
-            rows.append(row(case, "wall, two workers to one", min(ratios), 1, WORKERS_BAR, ok))
+            yield row(case, "wall, two workers to one", min(ratios), 1, WORKERS_BAR, ok)
         path.unlink()
         found.append((n, d, figures | {"floor": floor}))
-    return found
 
 
 def fitted(
@@ -69,28 +68,32 @@ def fitted(
     return row(name, metric, slope, expected, expected + within, abs(slope - expected) <= within)
 
 
-def main() -> int:
-    rows: list[Any] = []
-    folder = Path(tempfile.mkdtemp(prefix="dpcov-scaling-"))
-    try:
-        by_rows = growth(folder, [(n, 50) for n in ROWS], rows)
-        by_columns = growth(folder, [(100_000, d) for d in COLUMNS], rows)
-    finally:
-        shutil.rmtree(folder)
+def exponents(by_rows: Found, by_columns: Found) -> Iterator[Any]:
+    """Rows of the fitted exponents."""
     large = [(n, figures) for n, _, figures in by_rows if n >= 100_000]
     many = [n for n, _ in large]
-    rows.append(fitted("CPU against n, d = 50", many, [f["cpu"] for _, f in large], 1, 0.15))
+    yield fitted("CPU against n, d = 50", many, [f["cpu"] for _, f in large], 1, 0.15)
     peaks = [f["peak_mib"] for _, f in large]
-    rows.append(fitted("memory against n, d = 50", many, peaks, 0, 0.15))
+    yield fitted("memory against n, d = 50", many, peaks, 0, 0.15)
     for words, least, most in (("50 to 200", 50, 200), ("500 to 2000", 500, 2000)):
         part = [(d, figures) for _, d, figures in by_columns if least <= d <= most]
         sizes = [d for d, _ in part]
         expected = round(exponent(sizes, [figures["floor"] for _, figures in part]), 2)
         cpu = [figures["cpu"] for _, figures in part]
-        rows.append(fitted(f"CPU against d = {words}, n = 1e5", sizes, cpu, expected, 0.25))
-    show("Growth", rows)
-    write("bench-scaling.json", "make bench-scaling", rows)
-    return int(not all(entry["ok"] for entry in rows))
+        yield fitted(f"CPU against d = {words}, n = 1e5", sizes, cpu, expected, 0.25)
+
+
+def main() -> int:
+    kept = Kept("bench-scaling.json", "make bench-scaling")
+    by_rows: Found = []
+    by_columns: Found = []
+    with tempfile.TemporaryDirectory(prefix="dpcov-scaling-") as name:
+        folder = Path(name)
+        kept.part("rows", lambda: growth(folder, [(n, 50) for n in ROWS], by_rows))
+        kept.part("columns", lambda: growth(folder, [(100_000, d) for d in COLUMNS], by_columns))
+    kept.part("exponents", lambda: exponents(by_rows, by_columns))
+    show("Growth", kept.rows)
+    return int(not (kept.done() and all(entry["ok"] for entry in kept.rows)))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from dpcov.schema import Schema
 from dpcov.sources import open_rows, open_source
 from dpcov.sources.packed import Query
 from dpcov.sources.spark import MERGERS, SparkRows, SparkSource, merged_sums, packed_sums
-from results import show, write
+from results import Kept, show
 from workloads import peak_mib
 
 if TYPE_CHECKING:
@@ -202,20 +202,24 @@ def main() -> None:
     spark = session()
     spark.sparkContext.setLogLevel("ERROR")
     asked = answers(Lattice.of(schema))
-    rows = []
-    with tempfile.TemporaryDirectory(prefix="dpcov-spark-") as folder:
+    kept = Kept("spark.json", "make spark")
+
+    def passes(folder: str) -> Iterator[Any]:
         for warm_up, size in ((True, SIZES[0]), *((False, size) for size in SIZES)):
             path = Path(folder) / f"{size}.parquet"
             if not path.exists():
                 table(path, size)
             found = [measured(spark, path, size, schema, answer) for answer in asked]
-            rows += [] if warm_up else found
+            yield from [] if warm_up else found
+
+    with tempfile.TemporaryDirectory(prefix="dpcov-spark-") as folder:
+        kept.part("passes", lambda: passes(folder))
     spark.stop()
+    rows = list(kept.rows)
     show(f"One pass over {COLUMNS} columns in local Spark, two cores", rows)
-    model = [at_large(rows, answer) for answer in asked]
-    show("The cost model", model)
-    write("spark.json", "make spark", [*rows, *model])
-    if not all(fits(row) for row in rows):
+    kept.part("the cost model", lambda: [at_large(rows, answer) for answer in asked])
+    show("The cost model", kept.rows[len(rows) :])
+    if not (kept.done() and all(fits(row) for row in rows)):
         sys.exit("the sums differ from the local ones, or the bytes from the model")
 
 

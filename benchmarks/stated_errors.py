@@ -13,7 +13,6 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,7 @@ from dpcov.analysis.ols import ols
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
 from dpcov.schema import Schema
-from results import show, write
+from results import Kept, show
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,8 +69,9 @@ def known(name: str) -> Table:
 
 
 def telemonitoring() -> Table:
-    path = datasets.DATA / "parkinsons_telemonitoring" / "parkinsons_updrs.data"
-    return rounded(np.loadtxt(path, delimiter=",", skiprows=1)[:, 1:])
+    columns = datasets.recordings()
+    del columns["subject#"]
+    return rounded(np.column_stack(list(columns.values())))
 
 
 def heavy_tails() -> Table:
@@ -130,8 +130,8 @@ def figures_in(table: Matrix, schema: Schema) -> dict[str, Matrix]:
     return {"mean": means, "correlation": correlation[np.tril_indices(len(features), -1)]}
 
 
-def cell(job: tuple[str, dict[str, float]]) -> dict[str, Any]:
-    """A row of the table of results, of one table at one budget."""
+def cell(job: tuple[str, dict[str, float]]) -> list[dict[str, Any]]:
+    """The row of the table of results, of one table at one budget."""
     name, budget = job
     table, schema = TABLES[name]()
     columns = list(schema.columns)
@@ -178,7 +178,7 @@ def cell(job: tuple[str, dict[str, float]]) -> dict[str, Any]:
         row[f"{figure}: covered"] = float(np.mean(covered[figure]))
         row[f"{figure}: width/oracle"] = float(np.median(over))
     row["OLS answers"] = answered / REPEATS
-    return row
+    return [row]
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -201,14 +201,16 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def main() -> int:
-    asked = sys.argv[1:] or list(TABLES)
-    with ProcessPoolExecutor(2) as pool:
-        rows = list(pool.map(cell, [(name, budget) for name in asked for budget in BUDGETS]))
-    total = summary(rows)
-    show("What releases say of their errors, and the errors they have", rows)
+    asked = datasets.here({name: TABLES[name] for name in sys.argv[1:] or TABLES})
+    kept = Kept("stated_errors.json", "make stated-errors")
+    kept.pooled(cell, [(name, budget) for name in asked for budget in BUDGETS])
+    show("What releases say of their errors, and the errors they have", kept.rows)
+    total = summary(kept.rows)
     show("All cells", [total])
     if not sys.argv[1:]:
-        write("stated_errors.json", "make stated-errors", [*rows, total])
+        kept.part("all cells", lambda: [total])
+        if not kept.done():
+            return 1
     mean, most = total["real/stated, geometric mean"], total["most"]
     stated = BAR_MEAN[0] <= mean <= BAR_MEAN[1] and most <= BAR_MOST
     return int(not (stated and all(total[f"{one}: covered"] >= BAR_COVERED for one in FIGURES)))

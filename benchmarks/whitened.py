@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +23,7 @@ from dpcov.mechanisms import Mechanism, StableCovariance, Whitened
 from dpcov.privacy import ApproxDP, Neighbors
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
-from results import show, write
+from results import Kept, show
 
 Matrix = NDArray[np.float64]
 
@@ -63,35 +66,35 @@ def errors(
     return mahalanobis(made.second_moment() * REACH**2 / n, round_map), without
 
 
+def measured(kind: type[Mechanism], n: int, repeats: int) -> Iterator[dict[str, Any]]:
+    """A row for each relation and condition number."""
+    for neighbors in Neighbors:
+        for condition in (1.0, 1e4, 1e10):
+            found = [errors(kind, n, condition, neighbors, seed) for seed in range(repeats)]
+            private, without = np.median(found, axis=0).tolist()
+            bar = BARS.get((kind.name, n))
+            yield {
+                "method": kind.name,
+                "neighbors": str(neighbors),
+                "n": n,
+                "condition": condition,
+                "error": private,
+                "non_private": without,
+                "repeats": repeats,
+                "refused": sum(math.isinf(error) for error, _ in found),
+                "bar": bar,
+                "ok": bar is None or private <= bar,
+            }
+
+
 def main(repeats: int = 20) -> int:
     """Print and keep the table; 1 if a bar is missed."""
-    table = []
+    kept = Kept("whitened.json", "python benchmarks/whitened.py")
     for kind, n in CASES:
-        for neighbors in Neighbors:
-            for condition in (1.0, 1e4, 1e10):
-                found = [errors(kind, n, condition, neighbors, seed) for seed in range(repeats)]
-                private, without = np.median(found, axis=0).tolist()
-                refused = sum(math.isinf(error) for error, _ in found)
-                bar = BARS.get((kind.name, n))
-                table.append(
-                    {
-                        "method": kind.name,
-                        "neighbors": str(neighbors),
-                        "n": n,
-                        "condition": condition,
-                        "error": private,
-                        "non_private": without,
-                        "repeats": repeats,
-                        "refused": refused,
-                        "bar": bar,
-                        "ok": bar is None or private <= bar,
-                    }
-                )
-    show(
-        "Mahalanobis error at d = 10, epsilon = 1, delta = 1e-6, no bound on the covariance", table
-    )
-    write("whitened.json", "python benchmarks/whitened.py", table)
-    return 0 if all(row["ok"] for row in table) else 1
+        kept.part(f"{kind.name}, {n:,} rows", partial(measured, kind, n, repeats))
+    title = "Mahalanobis error at d = 10, epsilon = 1, delta = 1e-6, no bound on the covariance"
+    show(title, kept.rows)
+    return int(not (kept.done() and all(row["ok"] for row in kept.rows)))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Census: 48,842 people and over a hundred features; who works how long.
 
-Uses the public Adult table (US census, 1994) from the folder that the environment variable
-`DPCOV_DATA` names, or `../shared/data`, and made-up people of the same kind where it is not there.
-It writes to the folder `census`.
+Uses the public Adult table (US census, 1994) from the repository's folder `data`, or the one that
+the environment variable `DPCOV_DATA` names, and made-up people of the same kind where it is not
+there. It writes to the folder `census`.
 """
 
 # %%
@@ -16,7 +16,8 @@ import pandas as pd
 
 import dpcov
 
-DATA = Path(os.environ.get("DPCOV_DATA", "../shared/data")) / "adult"
+NEAR = "data" if Path("data").is_dir() else "../data"  # from the repository, or from `examples`
+DATA = Path(os.environ.get("DPCOV_DATA", NEAR)) / "adult"
 folder = Path("census")
 folder.mkdir(exist_ok=True)
 

@@ -1,8 +1,8 @@
 """Laboratory: which measures of a voice belong together, given all the others.
 
 Uses 5,875 recordings of 42 people with Parkinson's disease (public; Tsanas et al. 2009) from the
-folder that the environment variable `DPCOV_DATA` names, or `../shared/data`, and made-up recordings
-where they are not there. It writes to the folder `laboratory`.
+repository's folder `data`, or the one that the environment variable `DPCOV_DATA` names, and made-up
+recordings where they are not there. It writes to the folder `laboratory`.
 
 A recording is protected here, not a person: with 42 people nothing could be said that protects
 each of them. Who publishes about people needs many of them, and `[unit]` in the schema.
@@ -17,7 +17,8 @@ import pandas as pd
 
 import dpcov
 
-DATA = Path(os.environ.get("DPCOV_DATA", "../shared/data"))
+NEAR = "data" if Path("data").is_dir() else "../data"  # from the repository, or from `examples`
+DATA = Path(os.environ.get("DPCOV_DATA", NEAR))
 recordings = DATA / "parkinsons_telemonitoring" / "parkinsons_updrs.data"
 folder = Path("laboratory")
 folder.mkdir(exist_ok=True)

@@ -16,10 +16,11 @@ import importlib
 import sys
 import tomllib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from results import RESULTS, show, write
+from results import RESULTS, Kept, show
 
 HERE = Path(__file__).parent
 REPRODUCED, NOT_REPRODUCED, REFUTED = "reproduced", "not reproduced", "refuted"
@@ -78,15 +79,18 @@ def main() -> int:
     unknown = set(asked.papers) - set(papers())
     if unknown:
         parser.error(f"no such paper: {sorted(unknown)}; there are {papers()}")
-    rows = []
+    rows, unfinished = [], []
     for paper in asked.papers or papers():
-        judged = judge(paper, small=asked.small)
-        show(f"Claims of {paper}", judged)
-        write(f"{place(paper, small=asked.small)}/claims.json", "make reproduce", judged)
-        rows += judged
+        kept = Kept(f"{place(paper, small=asked.small)}/claims.json", "make reproduce")
+        kept.part(paper, partial(judge, paper, small=asked.small))
+        show(f"Claims of {paper}", kept.rows)
+        rows += kept.rows
+        unfinished += [] if kept.done() else [paper]
+    if unfinished:
+        print(f"papers whose experiments failed: {', '.join(unfinished)}")
     surprises = [f"{row['paper']}: {row['claim']}" for row in rows if not row["ok"]]
     print("claims that came out otherwise than stated: " + ("; ".join(surprises) or "none"))
-    return int(bool(surprises))
+    return int(bool(surprises or unfinished))
 
 
 if __name__ == "__main__":

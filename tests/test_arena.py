@@ -472,8 +472,6 @@ def test_group_privacy_of_no_delta_is_that_of_pure_privacy():
 
 @pytest.mark.slow
 def test_the_quick_arena_runs_goes_on_where_it_ended_and_sums_up(tmp_path, capsys):
-    if not arena_tables.datasets.DATA.exists():
-        pytest.skip("the public tables are not here")
     arena = importlib.import_module("arena")
     asked = ["--quick", "--folder", str(tmp_path)]
     assert arena.main(asked) == 0

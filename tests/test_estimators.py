@@ -407,4 +407,4 @@ def test_without_scikit_learn_the_error_says_what_to_do() -> None:
         "import dpcov.estimators"
     )
     assert found.returncode == 1
-    assert "dpcov.estimators needs scikit-learn: pip install 'dpcov[sklearn]'" in found.stderr
+    assert 'dpcov.estimators needs: python -m pip install "scikit-learn>=' in found.stderr

@@ -17,10 +17,7 @@ sys.path.insert(0, str(EXAMPLES))
 import notebooks  # noqa: E402 (the examples are no package)
 
 MINUTE = 60
-here = Path(os.environ.get("DPCOV_DATA", EXAMPLES.parents[1] / "shared" / "data"))
-needs_data = pytest.mark.skipif(not here.is_dir(), reason="the real data sets are not here")
-
-
+DATA = EXAMPLES.parent / "data"
 FORMS = ("script", "notebook")
 ID = re.compile(r"[a-zA-Z0-9-_]{1,64}")
 
@@ -63,21 +60,21 @@ def test_the_hospital_protects_patients_and_stops_at_its_budget(form, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("data", [pytest.param(here, marks=needs_data), Path("/nowhere")])
+@pytest.mark.parametrize("data", [DATA, Path("/nowhere")])
 def test_the_census_tells_the_share_of_women_to_a_hundredth(data, form, tmp_path):
     told = story("census", tmp_path, data, form)
-    assert ("the Adult table" in told) == (data == here)
+    assert ("the Adult table" in told) == (data == DATA)
     assert float(told.split("off by ")[1].split()[0]) < 0.01
     made = dpcov.load(tmp_path / "census" / "census.release.json")
-    assert len(made.columns) == (105 if data == here else 14)
+    assert len(made.columns) == (105 if data == DATA else 14)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("data", [pytest.param(here, marks=needs_data), Path("/nowhere")])
+@pytest.mark.parametrize("data", [DATA, Path("/nowhere")])
 def test_the_laboratory_finds_that_two_scores_of_one_scale_belong_together(data, form, tmp_path):
     told = story("laboratory", tmp_path, data, form)
-    assert ("recordings are real" in told) == (data == here)
+    assert ("recordings are real" in told) == (data == DATA)
     assert "motor_UPDRS - total_UPDRS" in told.split("the strongest:")[1].splitlines()[1]
     document = json.loads((tmp_path / "laboratory" / "voices.release.json").read_text())
     assert document["mechanism"] == "standardized"

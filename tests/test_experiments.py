@@ -10,9 +10,6 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAPERS = sorted(path.parent.name for path in (ROOT / "experiments").glob("*/claims.toml"))
-needs_data = pytest.mark.skipif(
-    not (ROOT.parent / "shared" / "data").is_dir(), reason="the real data sets are not here"
-)
 
 
 def reproduce(*arguments):
@@ -25,7 +22,6 @@ def reproduce(*arguments):
     )
 
 
-@needs_data
 @pytest.mark.slow
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_claim_of_a_paper_comes_out_as_stated(paper):

@@ -91,7 +91,7 @@ def test_a_library_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
 
     made = released()
     monkeypatch.setattr("dpcov.frames.import_module", absent)
-    with pytest.raises(ReleaseError, match="pip install polars"):
+    with pytest.raises(ReleaseError, match='pip install "polars>='):
         made.to_frame("covariance", "polars")
 
 

@@ -151,7 +151,7 @@ def test_without_pyyaml_yaml_says_what_to_do(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(metadata, "import_module", absent)
     path = tmp_path / "meta.yml"
     path.write_text("a: 1")
-    with pytest.raises(SchemaError, match=r"need PyYAML.*or give the same as JSON"):
+    with pytest.raises(SchemaError, match=r"as JSON; in YAML they need PyYAML: .* install .pyyaml"):
         metadata.read(path, "people.csv", NAMES)
 
 

@@ -14,8 +14,6 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 def test_a_plan_from_a_release_of_other_wines_is_within_a_factor_of_what_wine_shows(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     calibration = importlib.import_module("plan_calibration")
-    if not (importlib.import_module("datasets").DATA / "wine").exists():
-        pytest.skip("the public tables are not here")
     known = calibration.guesses
 
     def guessed(rows):

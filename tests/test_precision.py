@@ -313,5 +313,5 @@ def test_without_networkx_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPa
 
     found = precision(chain_release(5000), 0.1)
     monkeypatch.setattr(builtins, "__import__", absent)
-    with pytest.raises(ReleaseError, match="pip install networkx"):
+    with pytest.raises(ReleaseError, match='pip install "networkx>='):
         found.to_networkx()

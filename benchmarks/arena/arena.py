@@ -10,15 +10,18 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+import traceback
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from arena_figures import draw
+from arena_tables import TABLES
 from cell_file import CellFile
 from cells import Cell, Row, grid, measured, quick_grid
 from summary import summed_up
 
 import results
+from datasets import here
 
 FIGURES = Path(__file__).parents[2] / "docs" / "figures"
 
@@ -40,9 +43,13 @@ def run(
                 break
             finished = next(as_completed(running))
             running.remove(finished)
-            cell, rows, seconds = finished.result()
-            file.add(rows)
             done += 1
+            try:
+                cell, rows, seconds = finished.result()
+            except Exception:
+                traceback.print_exc()  # the cell stays missing, the others go on
+                continue
+            file.add(rows)
             print(
                 f"{done}/{len(missing)} {seconds:6.1f} s  {' '.join(map(str, cell.key))}",
                 flush=True,
@@ -72,6 +79,8 @@ def main(arguments: list[str]) -> int:
         cells = [cell for cell in cells if cell.table in asked.tables]
     if asked.epsilons:
         cells = [cell for cell in cells if cell.epsilon in asked.epsilons]
+    readable = here({name: TABLES[name] for name in dict.fromkeys(cell.table for cell in cells)})
+    cells = [cell for cell in cells if cell.table in readable]
     file = CellFile(asked.folder / f"{name}.parquet")
     repeats = 2 if asked.quick else asked.repeats
     until = time.monotonic() + 60 * asked.minutes

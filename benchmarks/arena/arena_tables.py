@@ -7,7 +7,6 @@ library's default intercept; the target is the covariance about the mean.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -104,73 +103,12 @@ def bounded(name: str, task: ridge_comparison.Task) -> Contest:
     return Contest(name, "public bounds", door, door)
 
 
-def parkinsons() -> Matrix:
-    """195 x 22 voice measures."""
-    with (datasets.DATA / "parkinsons" / "parkinsons.data").open() as file:
-        rows = list(csv.reader(file))
-    kept = [j for j, name in enumerate(rows[0]) if name not in ("name", "status")]
-    return np.array([[float(row[j]) for j in kept] for row in rows[1:] if row])
-
-
-def telemonitoring() -> Matrix:
-    """5,875 x 20: targets and voice measures, without the subject and the time."""
-    path = datasets.DATA / "parkinsons_telemonitoring" / "parkinsons_updrs.data"
-    with path.open() as file:
-        rows = list(csv.reader(file))
-    kept = [j for j, name in enumerate(rows[0]) if name not in ("subject#", "test_time")]
-    return np.array([[float(row[j]) for j in kept] for row in rows[1:] if row])
-
-
-def colon() -> Matrix:
-    """62 x 300: the first genes of the file."""
-    import gzip
-
-    with gzip.open(datasets.DATA / "colon" / "I2000.txt.gz", "rt") as file:
-        genes = [line.split() for line in file if line.strip()]
-    return np.array(genes[:300], float).T
-
-
-def mnist() -> Matrix:
-    """10,000 x 196: pixels averaged two by two."""
-    import gzip
-
-    path = datasets.DATA / "mnist_t10k" / "t10k-images-idx3-ubyte.gz"
-    with gzip.open(path) as file:
-        pixels = np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, 14, 2, 14, 2)
-    return pixels.mean(axis=(2, 4)).reshape(-1, 196)
-
-
-def iris() -> Matrix:
-    from sklearn.datasets import load_iris
-
-    return load_iris().data
-
-
-def diabetes() -> Matrix:
-    from sklearn.datasets import load_diabetes
-
-    return load_diabetes().data
-
-
-REAL: dict[str, Callable[[], Matrix]] = {
-    "iris": iris,
-    "airfoil": datasets.airfoil,
-    "diabetes": diabetes,
-    "wine": datasets.wine,
-    "telemonitoring": telemonitoring,
-    "parkinsons": parkinsons,
-    "breast cancer": datasets.breast_cancer,
-    "digits": datasets.digits,
-    "adult": datasets.adult,
-    "mnist 14 x 14": mnist,
-    "colon, 300 genes": colon,
-}
 BOUNDED = ("airfoil", "diabetes", "wine", "california-like", "parkinsons", "adult hours")
 
 TABLES: dict[str, Callable[[], Contest]] = {
     **{
         name: lambda name=name, make=make: scaled(name, "real", make())  # type: ignore[misc]
-        for name, make in REAL.items()
+        for name, make in datasets.TABLES.items()
     },
     **{
         f"{name}, public bounds": lambda name=name: bounded(  # type: ignore[misc]

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+from arena_tables import TABLES as CONTESTS
 from arena_tables import Contest, contest_named, target
 from cells import Cell, Definition, against
 
@@ -29,7 +29,7 @@ from dpcov.planning import choose, least_noise
 from dpcov.privacy import Neighbors
 from dpcov.schema import FileOptions, Schema
 from dpcov.sources import open_source
-from results import show, write
+from results import Kept, show
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,7 +66,11 @@ def estimated(contest: Contest, mechanism: Mechanism, cell: Cell, seed: int) -> 
     return target(contest, contest.per_row(denoised(contest.door, mechanism, cell, seed)))
 
 
-def compared(cell: Cell) -> Row:
+def compared(job: tuple[str, Neighbors, Definition]) -> list[Row]:
+    return [of_cell(Cell(*job, epsilon)) for epsilon in EPSILONS]
+
+
+def of_cell(cell: Cell) -> Row:
     """Errors of the default and of one matrix, and their ratio with its standard error."""
     contest = contest_named(cell.table)
     schema, budget, neighbors = contest.door.schema, cell.budget, cell.neighbors
@@ -149,9 +153,10 @@ def adult() -> Iterator[Row]:
 
 
 def main() -> int:
-    grid = [Cell(*key) for key in product(TABLES, Neighbors, DEFINITIONS, EPSILONS)]
-    with ProcessPoolExecutor(2) as pool:
-        rows = list(pool.map(compared, grid, chunksize=len(EPSILONS)))
+    tables = datasets.here({name: CONTESTS[name] for name in TABLES})
+    kept = Kept("frontier.json", "make frontier")
+    kept.pooled(compared, product(tables, Neighbors, DEFINITIONS))
+    rows = list(kept.rows)
     show("Errors of the default over those of one matrix", rows)
     ratios = np.log([row["ratio"] for row in rows])
     mean = float(np.exp(ratios.mean()))
@@ -159,10 +164,9 @@ def main() -> int:
     for row in rows:
         if not row["ok"]:
             print(f"above {WORST_BAR}: {row['table']}, {row['neighbors']}, {row['definition']}")
-    levels = list(adult())
-    show("Adult with its levels, replace-one", levels)
-    write("frontier.json", "make frontier", [*rows, *levels])
-    return int(mean > MEAN_BAR or not all(row["ok"] for row in [*rows, *levels]))
+    kept.part("adult with its levels", adult)
+    show("Adult with its levels, replace-one", kept.rows[len(rows) :])
+    return int(not (kept.done() and mean <= MEAN_BAR and all(row["ok"] for row in kept.rows)))
 
 
 if __name__ == "__main__":

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 from typing import Any
 
 import numpy as np
-from arena_tables import BOUNDED, contest_named, target
+from arena_tables import BOUNDED, TABLES, contest_named, target
 from cells import DEFINITIONS, Cell, against
 from frontier import estimated
 from matrix_errors import errors
 
+from datasets import here
 from dpcov.planning import BY_COLUMN, GOALS, choose
 from dpcov.privacy import Neighbors
-from results import show, write
+from results import Kept, show
 
 EPSILONS = (0.1, 0.5, 1.0, 4.0)
 ERRORS = {"relative": "relative", "correlation": "correlation", "regression": "ridge"}
@@ -71,13 +71,11 @@ def compared(cell: Cell) -> list[Row]:
 
 
 def main() -> int:
-    tables = [f"{name}, public bounds" for name in BOUNDED]
-    grid = [Cell(*key) for key in product(tables, Neighbors, DEFINITIONS, EPSILONS)]
-    with ProcessPoolExecutor(2) as pool:
-        rows = [row for found in pool.map(compared, grid) for row in found]
-    show("Errors of what a goal takes over those of the default", rows)
-    write("goals.json", "make goals", rows)
-    return 0
+    tables = here({name: TABLES[name] for name in (f"{name}, public bounds" for name in BOUNDED)})
+    kept = Kept("goals.json", "make goals")
+    kept.pooled(compared, [Cell(*key) for key in product(tables, Neighbors, DEFINITIONS, EPSILONS)])
+    show("Errors of what a goal takes over those of the default", kept.rows)
+    return int(not kept.done())
 
 
 if __name__ == "__main__":

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from datasets import DATA, rows_over_largest_norm
+import datasets
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,6 +19,7 @@ SYNTHETIC_FEATURES = 50
 SYNTHETIC_ROWS = 1000  # times r
 EDGE_SHARE = 0.05
 GENES = 100
+NAMES = (*(f"synthetic r = {r:g}" for r in (0.5, 1.0, 1.5)), "colon", "Parkinson's")
 
 
 @dataclass(frozen=True)
@@ -42,14 +43,15 @@ class Table:
 
 
 def tables() -> list[Table]:
-    """Synthetic at three sizes, colon, Parkinson's."""
-    found = [Table(f"synthetic r = {r:g}", scaled(synthetic(r))) for r in (0.5, 1.0, 1.5)]
-    return [*found, Table("colon", scaled(colon())), Table("Parkinson's", scaled(parkinsons()))]
+    """Synthetic at three sizes, colon if it is here, Parkinson's."""
+    made = {f"synthetic r = {r:g}": partial(synthetic, r) for r in (0.5, 1.0, 1.5)}
+    read = {"colon": partial(datasets.colon, GENES), "Parkinson's": parkinsons}
+    return [Table(name, scaled(rows())) for name, rows in datasets.here(made | read).items()]
 
 
 def scaled(rows: Matrix) -> Matrix:
     """Columns over their largest size, then rows over the largest norm: neither is private."""
-    return rows_over_largest_norm(rows / np.abs(rows).max(axis=0))
+    return datasets.rows_over_largest_norm(rows / np.abs(rows).max(axis=0))
 
 
 def synthetic(r: float) -> Matrix:
@@ -63,14 +65,6 @@ def synthetic(r: float) -> Matrix:
     return generator.standard_normal((int(SYNTHETIC_ROWS * r), SYNTHETIC_FEATURES)) @ root.T
 
 
-def colon() -> Matrix:
-    """62 tissues; the first 100 of the 2000 genes."""
-    with gzip.open(DATA / "colon" / "I2000.txt.gz", "rt") as file:
-        genes = [line.split() for line in file if line.strip()]
-    return np.array(genes[:GENES], float).T
-
-
 def parkinsons() -> Matrix:
     """195 recordings, 22 voice measures and the status."""
-    path = DATA / "parkinsons" / "parkinsons.data"
-    return np.loadtxt(path, delimiter=",", skiprows=1, usecols=range(1, 24))
+    return datasets.parkinsons(status=True)

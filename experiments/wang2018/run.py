@@ -11,7 +11,7 @@ import numpy as np
 import plots
 from reproduce import Finding
 from wang2018 import privacy
-from wang2018.data import Table, tables
+from wang2018.data import NAMES, Table, tables
 from wang2018.methods import (
     APPROXIMATE,
     APPROXIMATE_RELEASE,
@@ -124,10 +124,13 @@ class Measured:
         met = []
         for rho in (SPARSE, DIAGONAL):
             published = [
-                (self.error(table.name, epsilon, rho, method), PUBLISHED[method][row][column])
+                (
+                    self.error(table.name, epsilon, rho, method),
+                    PUBLISHED[method][row][NAMES.index(table.name)],
+                )
                 for row, epsilon in enumerate(EPSILONS)
                 if epsilon in self.epsilons
-                for column, table in enumerate(self.tables)
+                for table in self.tables
             ]
             met.append(sum(abs(ours - theirs) <= CLOSE for ours, theirs in published))
         return max(met), len(published)
@@ -255,7 +258,8 @@ def write_tables(measured: Measured, folder: Path) -> None:
                 if epsilon not in measured.epsilons:
                     continue
                 for name in [name for name in names if name in PUBLISHED]:
-                    writer.writerow([epsilon, "?", f"{name}, printed", *PUBLISHED[name][row]])
+                    printed = [PUBLISHED[name][row][NAMES.index(title)] for title in titles]
+                    writer.writerow([epsilon, "?", f"{name}, printed", *printed])
                 for rho in (SPARSE, DIAGONAL):
                     for name in names:
                         errors = [measured.error(t, epsilon, rho, name) for t in titles]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dpcov.errors import ReleaseError
+from dpcov.installing import installing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +51,7 @@ def frame(names: Sequence[str], matrix: NDArray[np.float64], library: Library = 
     try:
         frames: Any = import_module(library)
     except ImportError:
-        raise ReleaseError(f"The data frame needs {library}: pip install {library}.") from None
+        raise ReleaseError(f"The data frame needs {library}: {installing(library)}") from None
     if library == "polars":
         return frames.from_arrow(matrix_table(names, matrix))
     return frames.DataFrame(matrix, index=list(names), columns=list(names))

@@ -24,6 +24,7 @@ from pydantic import ValidationError
 from dpcov.drafts import MODELS, Declaration, Stated, gaps
 from dpcov.errors import SchemaError
 from dpcov.files import read_text
+from dpcov.installing import installing
 from dpcov.printable import shown
 from dpcov.schema import PersonUnit
 
@@ -81,7 +82,7 @@ def _yaml(text: str) -> Any:
         yaml: Any = import_module("yaml")
     except ImportError:
         raise SchemaError(
-            "Metadata in YAML need PyYAML: pip install pyyaml; or give the same as JSON."
+            f"Give the metadata as JSON; in YAML they need PyYAML: {installing('pyyaml')}"
         ) from None
     try:
         return yaml.safe_load(text)

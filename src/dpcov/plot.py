@@ -15,6 +15,7 @@ from dpcov.analysis.correlation import clustered_order, clusters
 from dpcov.analysis.ols import OLS
 from dpcov.analysis.spectrum import NoisySpectrum, noisy_spectrum
 from dpcov.errors import ReleaseError
+from dpcov.installing import installing
 from dpcov.printable import printable
 from dpcov.releases import Release
 
@@ -302,7 +303,7 @@ def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
     try:
         import matplotlib.pyplot as plt
     except ImportError:
-        raise ReleaseError("Pictures need matplotlib: pip install 'dpcov[report]'.") from None
+        raise ReleaseError(f"Pictures need matplotlib: {installing('matplotlib')}") from None
     return plt.subplots(figsize=size, layout="constrained")[1]
 
 

@@ -17,6 +17,7 @@ from dpcov.denoise import law_of_estimate
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
 from dpcov.frames import frame
+from dpcov.installing import installing
 from dpcov.notebook import MOST_ROWS, table
 from dpcov.releases import SMALLEST_VARIANCE
 
@@ -102,7 +103,8 @@ class SparsePrecision:
             import networkx
         except ImportError:
             raise ReleaseError(
-                "The graph needs networkx: pip install networkx. `edges` has the same without it."
+                "`edges` has the same without networkx, which the graph needs: "
+                + installing("networkx")
             ) from None
         graph = networkx.Graph(alpha=self.alpha)
         graph.add_nodes_from(self.columns)

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+from dpcov.installing import installing
+
 if find_spec("sklearn") is None:
     raise ImportError(
-        "dpcov.estimators needs scikit-learn: pip install 'dpcov[sklearn]'. Without it, "
-        "dpcov.release and the functions of dpcov do the same."
+        "dpcov.release and the functions of dpcov do the same without scikit-learn, which "
+        f"dpcov.estimators needs: {installing('scikit-learn')}"
     )
 
 from dpcov.estimators.covariance import PrivateCovariance, PrivateGraphicalLasso

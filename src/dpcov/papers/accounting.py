@@ -19,6 +19,7 @@ import numpy as np
 
 from dpcov.accounting import EXCESSES, SMALL, RenyiCurve
 from dpcov.errors import BudgetError
+from dpcov.installing import installing
 from dpcov.privacy import (
     ROUNDING,
     ApproxDP,
@@ -156,9 +157,9 @@ def numeric_epsilon(steps: Sequence[Step], delta: float, *, grid: float = 1e-4) 
     """Epsilon at `delta` of steps fixed in advance, nearly tight: by their loss distributions.
 
     Koskela, Jälkö and Honkela 2020; Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022, in the
-    implementation of dp-accounting (``pip install 'dpcov[accounting]'``). Losses are rounded up to
-    multiples of `grid`, so the result is an upper bound but for float64 errors of its Fourier
-    transform, below 1e-10 in delta.
+    implementation of dp-accounting, the extra `accounting`. Losses are rounded up to multiples of
+    `grid`, so the result is an upper bound but for float64 errors of its Fourier transform, below
+    1e-10 in delta.
     """
     return float(_loss_distribution(steps, grid).get_epsilon_for_delta(delta))
 
@@ -174,7 +175,7 @@ def _loss_distribution(steps: Sequence[Step], grid: float) -> Any:
         common = import_module("dp_accounting.pld.common")
     except ImportError:
         raise BudgetError(
-            "Numeric composition needs dp-accounting: pip install 'dpcov[accounting]'."
+            f"Numeric composition needs dp-accounting: {installing('dp-accounting')}"
         ) from None
 
     def of(step: Step) -> Any:

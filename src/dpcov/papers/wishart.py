@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dpcov.entropy import simulation_generator
+from dpcov.installing import installing
 from dpcov.privacy import Neighbors
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--figure", type=Path, help="SVG to write; needs matplotlib")
     asked = parser.parse_args(arguments)
     if asked.figure is not None and not _has_matplotlib():
-        parser.error("--figure needs matplotlib: pip install matplotlib")
+        parser.error(f"--figure needs matplotlib: {installing('matplotlib')}")
     generator = simulation_generator(asked.seed)
     found = [
         simulate(neighbors, epsilon, dimension, asked.runs, generator)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpcov.errors import OutputError
 from dpcov.files import reserved
+from dpcov.installing import installing
 from dpcov.printable import printable
 from dpcov.releases import Release
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from dpcov.ledger import Account
 
 KEPT = "\n\N{NARROW NO-BREAK SPACE}"
-LACKING = "The report needs jinja2 and matplotlib. Install them with: pip install 'dpcov[report]'"
 
 
 def render(
@@ -56,7 +56,8 @@ def render(
         import jinja2
         import matplotlib as _  # noqa: F401  the figures import its parts
     except ImportError:
-        raise OutputError(LACKING) from None
+        needed = installing("jinja2", "matplotlib")
+        raise OutputError(f"The report needs jinja2 and matplotlib: {needed}") from None
     from dpcov.report.content import content
 
     environment = jinja2.Environment(

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from dpcov.cells import LONGEST_CELL
 from dpcov.errors import SourceError
+from dpcov.installing import installing
 from dpcov.sources.base import batch_rows, kind_of
 from dpcov.sources.sql import COLLATED, Connected, quoted, unfit_id
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from dpcov.schema import Kind
     from dpcov.sources.sql import DatabaseTable
 
-NOT_INSTALLED = "DuckDB files need their library: pip install 'dpcov[duckdb]'."
 UNREADABLE = (
     "The DuckDB file can't be opened: damaged, of a newer version, or another process has it open "
     "for writing."
@@ -64,7 +64,7 @@ class DuckdbSource(Connected):
         try:
             import duckdb
         except ImportError:
-            raise SourceError(NOT_INSTALLED) from None
+            raise SourceError(f"DuckDB files need their library: {installing('duckdb')}") from None
         self._data = data
         self._failure = duckdb.Error
         path = str(Path(data.database).absolute()).replace("'", "''")

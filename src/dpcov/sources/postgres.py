@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from dpcov.cells import LONGEST_CELL
 from dpcov.errors import SourceError
+from dpcov.installing import installing
 from dpcov.sources.base import batch_rows
 from dpcov.sources.sql import COLLATED, Connected, quoted, unfit_id
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from dpcov.schema import Kind
     from dpcov.sources.sql import DatabaseTable
 
-NOT_INSTALLED = "PostgreSQL needs a driver: pip install 'dpcov[postgres]'."
 UNREACHABLE = (
     "The PostgreSQL server can't be reached, or refuses: check host, port, database, user and "
     "password. (Its message is held back, and so is the link: they may hold the password.)"
@@ -188,7 +188,8 @@ class PostgresSource(Connected):
         try:
             driver: Any = import_module("adbc_driver_postgresql.dbapi")
         except ImportError:
-            raise SourceError(NOT_INSTALLED) from None
+            needed = installing("adbc-driver-postgresql")
+            raise SourceError(f"PostgreSQL needs a driver: {needed}") from None
         self._data = data
         try:
             self._connection = driver.connect(guarded(str(data.database)))

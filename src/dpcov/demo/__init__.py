@@ -1,90 +1,36 @@
-"""The whole journey on a real health table that is public and comes with statsmodels."""
+"""The whole journey on a real health table.
+
+The table is that of the RAND Health Insurance Experiment as statsmodels distributes it: public
+domain. It lies beside this file with its schema, so that the demo needs no network and no extra.
+"""
 
 from __future__ import annotations
 
+import gzip
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.errors import OutputError, SourceError
+from dpcov.errors import OutputError
 from dpcov.printable import shown
 
 if TYPE_CHECKING:
     from dpcov.releases import Release
 
-SCHEMA = """\
-# RAND Health Insurance Experiment (1974-1982), one row per person and year. Public domain.
-# The bounds come from what the columns mean, not from the data.
-missing = ["", "NA"]
-
-[columns.mdvis]    # outpatient visits to a doctor in the year
-kind = "numeric"
-lower = 0
-upper = 30
-
-[columns.lncoins]  # ln(coinsurance rate in per cent + 1), rate from 0 to 100
-kind = "numeric"
-lower = 0
-upper = 5
-
-[columns.idp]      # 1 if the plan has an individual deductible
-kind = "numeric"
-lower = 0
-upper = 1
-
-[columns.lpi]      # ln(max(1, annual participation incentive payment in dollars))
-kind = "numeric"
-lower = 0
-upper = 8
-
-[columns.fmde]     # ln(max(1, maximum dollar expenditure / coinsurance rate)), 0 with a deductible
-kind = "numeric"
-lower = 0
-upper = 9
-
-[columns.physlm]   # 1 if the person has a physical limitation
-kind = "numeric"
-lower = 0
-upper = 1
-
-[columns.disea]    # number of chronic diseases
-kind = "numeric"
-lower = 0
-upper = 60
-
-[columns.hlthg]    # 1 if self-rated health is good
-kind = "numeric"
-lower = 0
-upper = 1
-
-[columns.hlthf]    # 1 if self-rated health is fair
-kind = "numeric"
-lower = 0
-upper = 1
-
-[columns.hlthp]    # 1 if self-rated health is poor
-kind = "numeric"
-lower = 0
-upper = 1
-"""
-
+HERE = files(__name__)
 EPSILON = 1.0
 BUDGET = 3.0
 
 
 def write_table(folder: Path) -> tuple[Path, Path]:
     """Write the table as CSV and its schema; returns both paths."""
-    try:
-        from statsmodels.datasets import randhie
-    except ImportError:
-        raise SourceError(
-            "The demo's table comes with statsmodels. Install it with: pip install 'dpcov[demo]'"
-        ) from None
+    declared = (HERE / "health.toml").read_text(encoding="utf-8")
     table, schema = folder / "health.csv", folder / "health.toml"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        ours = not any(folder.glob("health.*")) or schema.read_text(encoding="utf-8") == SCHEMA
+        ours = not any(folder.glob("health.*")) or schema.read_text(encoding="utf-8") == declared
     except (OSError, ValueError):
         ours = False
     if not ours:
@@ -92,8 +38,8 @@ def write_table(folder: Path) -> tuple[Path, Path]:
             f"{shown(folder)!r} is no folder that the demo can use: it can't be written, or holds "
             "files named health.* that the demo did not make. Give another one by --folder."
         )
-    randhie.load_pandas().data.to_csv(table, index=False)
-    schema.write_text(SCHEMA, encoding="utf-8")
+    table.write_bytes(gzip.decompress((HERE / "health.csv.gz").read_bytes()))
+    schema.write_text(declared, encoding="utf-8")
     return table, schema
 
 

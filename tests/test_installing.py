@@ -1,0 +1,93 @@
+"""What a message says to install can be installed, however dpcov was."""
+
+import ast
+import re
+import sys
+import tomllib
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from dpcov import installing as module
+from dpcov.errors import DpcovError
+from dpcov.installing import installing
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "dpcov"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+DECLARED = {
+    text
+    for extra in PROJECT["optional-dependencies"].values()
+    for text in extra
+    if not text.startswith("dpcov")
+}
+
+
+def named():
+    """The packages of every call of `installing` in the library."""
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "installing":
+                yield from (arg.value for arg in node.args if isinstance(arg, ast.Constant))
+
+
+def asked(command):
+    """The requirements of a command."""
+    return [Requirement(text) for text in re.findall(r'"([^"]+)"', command)]
+
+
+@pytest.mark.parametrize("package", sorted(set(named()) | {"pandas", "polars"}))
+def test_a_package_is_named_with_the_range_that_dpcov_declares(package):
+    (found,) = asked(installing(package))
+    assert str(found) in {str(Requirement(text)) for text in DECLARED}
+    assert found.specifier, "a range"
+    assert found.name != "dpcov"
+
+
+def test_every_message_about_a_missing_package_asks_the_one_function():
+    assert len(set(named())) >= 8
+    said = re.compile("pip " + "install")
+    found = [path.name for path in SOURCE.rglob("*") if path.suffix in (".py", ".html", ".md")
+             and said.search(path.read_text(encoding="utf-8"))]  # fmt: skip
+    assert found == ["installing.py"]
+
+
+def test_extras_of_a_package_and_several_packages_are_kept_apart():
+    spark, jinja = asked(installing("pyspark", "jinja2"))
+    assert spark.extras == {"connect"}
+    assert not jinja.extras
+    assert installing("PySpark") == installing("pyspark")
+
+
+def test_a_package_that_dpcov_does_not_declare_has_its_bare_name():
+    assert asked(installing("skglm")) == [Requirement("skglm")]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_the_command_is_one_that_the_environment_has(there, monkeypatch):
+    monkeypatch.setattr(module, "find_spec", lambda _: find_spec("os") if there else None)
+    command = installing("duckdb")
+    assert command.startswith("python -m pip install " if there else "uv pip install ")
+
+
+def test_what_the_pages_say_to_install_is_declared_and_on_an_index():
+    pages = "".join(
+        path.read_text(encoding="utf-8")
+        for path in (ROOT / "docs").rglob("*.md")
+        if "_build" not in path.parts
+    )
+    commands = re.findall(r'pip install ("[^`\n]+")', pages)
+    assert len(commands) >= 4
+    assert {text for command in commands for text in re.findall(r'"(.+?)"', command)} <= DECLARED
+    assert not re.search(r"pip install '?dpcov", pages)
+
+
+def test_a_missing_library_is_told_with_its_command(monkeypatch):
+    from dpcov.sources.duckdb import DuckdbSource
+    from dpcov.sources.sql import DatabaseTable
+
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(DpcovError, match=r'library: .* install "duckdb>='):
+        DuckdbSource(DatabaseTable("t.duckdb", "t"))

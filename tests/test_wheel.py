@@ -1,0 +1,49 @@
+"""What is built from the repository holds what it needs, and nothing else."""
+
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The folder of an sdist and a wheel."""
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "hatchling", "build", "--directory", folder]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    return folder
+
+
+def below(folder):
+    """Files of the repository's folder, as paths from it."""
+    return {
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_file() and not {"__pycache__", "fetched", "_build"} & set(path.parts)
+    }
+
+
+def test_the_wheel_has_every_file_of_the_package_and_no_other(built):
+    (path,) = built.glob("*.whl")
+    names = set(zipfile.ZipFile(path).namelist())
+    inside = {name.removeprefix("dpcov/") for name in names if name.startswith("dpcov/")}
+    assert inside == below(ROOT / "src" / "dpcov")
+    assert {"demo/health.csv.gz", "demo/health.toml", "report/page.html", "py.typed"} <= inside
+    others = {name.partition("/")[0] for name in names} - {"dpcov"}
+    assert [name.rpartition(".")[2] for name in others] == ["dist-info"]
+
+
+def test_the_sdist_has_the_tables_the_tests_and_what_runs_them(built):
+    (path,) = built.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        names = {member.partition("/")[2] for member in archive.getnames()}
+    for folder in ("data", "tests", "benchmarks", "requirements"):
+        assert {f"{folder}/{name}" for name in below(ROOT / folder)} <= names
+    assert {"Makefile", "pyproject.toml", "constraints.txt", "LICENSE", ".ci/run"} <= names
+    assert not any(name.startswith(("results/", "data/fetched/", ".venv")) for name in names)
