@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dpcov import completions
-from dpcov.cli_options import Json, Quiet
+from dpcov.cli_options import Json, Quiet, example
 
 if TYPE_CHECKING:
     from dpcov.auditing import Audit
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command()
+@app.command(epilog=example("audit laplace --epsilon 1 --runs 1000"))
 def audit(
     mechanism: Annotated[
         str,
@@ -68,17 +68,17 @@ def audit(
 
 
 def _print(found: Audit) -> None:
-    from rich.table import Table
-
     from dpcov.auditing import CONFIDENCE
-    from dpcov.tables import print_table
+    from dpcov.show.table import Row, Table
+    from dpcov.show.text import print_tables
 
     name = found.claim.measure
-    table = Table("two tables", "columns", "rows that differ", f"{name} for one row at least")
+    rows: list[Row] = []
     for finding in found.findings:
         figures = str(finding.columns), str(finding.group), f"{max(0.0, finding.bound):.4f}"
-        table.add_row(finding.pair, *figures)
-    print_table(table)
+        rows.append((finding.pair, figures))
+    heads = ("two tables", "columns", "rows that differ", f"{name} for one row at least")
+    print_tables([Table(heads, rows)])
 
     def stated(value: float) -> str:
         budget = found.claim.budget(value, found.guarantee)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dpcov.cli_options import Force, Quiet, TableOption, TrustViews, WhereOption, say
+from dpcov.cli_options import Force, Quiet, TableOption, TrustViews, WhereOption, example, say
 from dpcov.printable import shown
 
 app = typer.Typer()
@@ -16,7 +16,7 @@ Out = Annotated[Path, typer.Option("--out", help="Where to write the sums, for y
 PRIVATE = "PRIVATE DATA, no release: keep it as you keep the rows. Next: dpcov merge, or release"
 
 
-@app.command()
+@app.command(epilog=example("moments people.csv --schema people.toml --out people.sums"))
 def moments(
     data: Annotated[
         str, typer.Argument(metavar="DATA", help="One part: CSV, TSV (.gz) or Parquet.")
@@ -46,7 +46,7 @@ def moments(
     say(f"written to {shown(out)}: {PRIVATE}", quiet)
 
 
-@app.command()
+@app.command(epilog=example("merge people.sums --out all.sums"))
 def merge(
     files: Annotated[list[Path], typer.Argument(metavar="SUMS...", help="Files of sums.")],
     out: Out,

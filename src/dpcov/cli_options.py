@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from dpcov import completions
+
+if TYPE_CHECKING:
+    from dpcov.releases import Release
 
 Epsilon = Annotated[
     float | None,
@@ -70,7 +73,21 @@ Quiet = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing output.")]
 
 
+def example(line: str) -> str:
+    """The last line of a command's help; the tests run it."""
+    return f"Example: dpcov {line}"
+
+
 def say(text: str, quiet: bool) -> None:
     """A line for the person at the keyboard, unless they want none."""
     if not quiet:
         typer.echo(text)
+
+
+def warn_if_seeded(release: Release, *, error: bool = False) -> None:
+    """Say so if a release protects nobody; with `error`, on stderr."""
+    if release.reproducible:
+        from dpcov.releases import SEEDED
+        from dpcov.show.text import warn
+
+        warn(SEEDED, error=error)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dpcov import completions
-from dpcov.cli_options import Json
+from dpcov.cli_options import Json, example
 
 if TYPE_CHECKING:
     from dpcov.imagined import Guess
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command()
+@app.command(epilog=example("plan people.toml --rows 400"))
 def plan(
     schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="TOML schema of the table.")],
     rows: Annotated[
@@ -97,7 +97,8 @@ def plan(
     """Predict the error of a release from public numbers alone; reads no data, spends nothing."""
     from dpcov.plans import check_wanted
     from dpcov.plans import plan as predict
-    from dpcov.tables_plan import document, print_plan
+    from dpcov.show.table import sentences
+    from dpcov.show.text import print_tables
 
     if error is not None:
         check_wanted(error)
@@ -116,9 +117,10 @@ def plan(
     )
     needed = None if error is None else (found.budget_for(error), found.rows_for(error))
     if as_json:
-        typer.echo(json.dumps(document(found, error, needed)))
+        typer.echo(json.dumps(found.document(error, needed)))
     else:
-        print_plan(found, error, needed)
+        answers = [] if needed is None or error is None else found.answers(error, needed)
+        print_tables([*found.tables(), sentences(*answers)])
         stated = " ".join(_spelt(found.budget))
         typer.echo(f"next: dpcov release DATA --schema {schema} {stated} --ledger LEDGER ...")
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dpcov.analysis.expected import expected_correlation_error
+from dpcov.analysis.expected import NOTHING_SHOWS
 from dpcov.errors import ReleaseError
-from dpcov.releases import NOT_PRIVATE, VOID
+from dpcov.releases import NOT_PRIVATE, SEEDED, VOID
+from dpcov.show.table import square
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,10 +22,8 @@ if TYPE_CHECKING:
 
     from dpcov.releases import Release
 
-NAME = "column"  # heads the names of the rows of a matrix in a file
 Library = Literal["pandas", "polars", "pyarrow"]
 LIBRARIES: tuple[Library, ...] = ("pandas", "polars", "pyarrow")
-_LEFT_OUT = ("schema", "model")  # of a result: the release has the one, the other is code
 
 
 def stated(release: Release) -> dict[str, Any]:
@@ -63,30 +62,14 @@ def document(release: Release, **facts: Any) -> dict[str, Any]:
     return found | {name: _plain(fact) for name, fact in facts.items()}
 
 
-def result(found: Any) -> dict[str, Any]:
-    """The fields of an analysis (a frozen dataclass), for `document`."""
-    named = {field.name: getattr(found, field.name) for field in fields(found)}
-    facts = {name: value for name, value in named.items() if name not in _LEFT_OUT}
-    if edges := getattr(found, "edges", None):
-        facts["edges"] = [asdict(edge) for edge in edges]
-    return facts
+def caveats(release: Release) -> list[str]:
+    """What figures can't say of themselves: whether anybody is protected, and anything shows."""
+    return [SEEDED] * release.reproducible + [NOTHING_SHOWS] * silent(release)
 
 
-def summary(release: Release) -> dict[str, Any]:
-    """What a release is and how accurate, as `dpcov show` says it."""
-    below = np.tril_indices(len(release.columns), -1)
-    error = expected_correlation_error(release) if release.has_intercept else None
-    expected = None
-    if error is not None and below[0].size:
-        expected = {"mean": error[below].mean(), "worst": error[below].max()}
-    return document(
-        release,
-        **carried(release),
-        columns=release.columns,
-        public_count=release.unit_count,
-        count=release.count() if release.has_intercept else None,
-        correlation_error=expected,
-    )
+def silent(release: Release) -> bool:
+    """Whether it is for the noise that all correlations are 0."""
+    return release.uninformative and (release.noise is not None or release.published is None)
 
 
 def _plain(value: Any) -> Any:
@@ -102,10 +85,7 @@ def _plain(value: Any) -> Any:
 
 def matrix_table(names: Sequence[str], matrix: NDArray[np.float64]) -> pa.Table:
     """A named matrix as a table: the names of the rows, then a column for each."""
-    import pyarrow as pa
-
-    parts = [np.ascontiguousarray(column) for column in matrix.T]
-    return pa.table([pa.array(list(names)), *parts], names=[_unlike(names), *names])
+    return square(names, matrix).arrow()
 
 
 def frame(names: Sequence[str], matrix: NDArray[np.float64], library: Library = "pandas") -> Any:
@@ -134,11 +114,3 @@ def frame(names: Sequence[str], matrix: NDArray[np.float64], library: Library = 
     if library == "polars":
         return frames.from_arrow(matrix_table(names, matrix))
     return frames.DataFrame(matrix, index=list(names), columns=list(names))
-
-
-def _unlike(names: Sequence[str]) -> str:
-    """A head for the column of names that is none of them."""
-    head = NAME
-    while head in names:
-        head += "_"
-    return head

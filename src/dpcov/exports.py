@@ -51,12 +51,22 @@ def stamped(release: Release, table: pa.Table) -> pa.Table:
     return table.replace_schema_metadata({**(table.schema.metadata or {}), **texts})
 
 
+def stamp(release: Release) -> str:
+    """The first line of CSV from a release that protects nobody; nothing for others."""
+    return f"# {SEEDED}\n" if release.reproducible else ""
+
+
 def csv_text(release: Release, table: pa.Table) -> str:
-    """A table as CSV, after the stamp of a release that protects nobody."""
+    """A table as CSV, after the stamp of its release."""
+    return stamp(release) + csv_body(table)
+
+
+def csv_body(table: pa.Table) -> str:
+    """A table as CSV."""
     buffer = io.BytesIO()
     columns = [_harmless_cells(column) for column in table.columns]
     write_csv(pa.table(columns, [harmless(name) for name in table.column_names]), buffer)
-    return (f"# {SEEDED}\n" if release.reproducible else "") + buffer.getvalue().decode()
+    return buffer.getvalue().decode()
 
 
 def _harmless_cells(column: pa.ChunkedArray) -> pa.ChunkedArray:

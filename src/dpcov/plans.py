@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from dpcov.moment import Lattice
 from dpcov.planning import GOALS, Goal, choose
 from dpcov.privacy import ZCDP, ApproxDP, Budget, Neighbors, PureDP, budget_from, neighbors_named
 from dpcov.schema import Schema
+from dpcov.show.result import Result
+from dpcov.show.table import Cell, Row, Table, sentences
 from dpcov.trials import Errors, Trials, adds_noise
 
 if TYPE_CHECKING:
@@ -33,6 +35,33 @@ STRIDE = 4.0
 CLOSE = 0.05  # log of the factor by which a found budget may be off
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal
 MOST_ROWS = 10**12
+Needed = tuple[Budget | None, int | None]
+HEADS = {
+    "noise": "noise per entry",
+    "entry": "entry",
+    "correlation": "correlation",
+    "eigenvalue": "eigenvalues",
+    "prediction": "regression",
+}
+LEGEND = (
+    "noise per entry: root mean square error of an entry of the second moment, per row, as "
+    "published; half the width of a column's bounds is 1. Exact, whatever the data, where noise is "
+    "all that a mechanism adds: additive-wishart, gaussian, laplace, matrix-laplace and "
+    "nuclear-laplace.",
+    "All else is what a release would lose if the table were like the imagined one. entry: the "
+    "error of an entry once denoised; correlation: mean absolute error; eigenvalues: mean relative "
+    "error of the 3 largest; regression: change of a prediction, in standard deviations of what is "
+    "predicted.",
+    "All of it is error from the privacy noise, and from what a mechanism chooses to clip. On five "
+    "public tables, given a release of half of one (--like), 124 of 125 predictions of what auto "
+    "takes, and 98 % of all, were within a factor of 1.3 of what the other half showed; given "
+    "spreads and means of columns, how correlated they are and how much of one the others explain "
+    "(--spread, --mean, --correlation, --explained), 99 % for entries, 97 % for correlations, 93 % "
+    "for regression and 84 % for eigenvalues. Given spreads and correlation alone, 91 % for "
+    "correlations. With the defaults, correlations were within 2. Mechanisms that auto "
+    "does not take are tried less often here than alone (--mechanism), so their eigenvalues are "
+    "rough.",
+)
 MANY_PASSES = 6  # readings of the imagined table beyond which a release takes long
 
 
@@ -54,7 +83,7 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Result):
     """Errors to expect, from public numbers alone.
 
     Attributes
@@ -114,10 +143,125 @@ class Plan:
             self.schema, self.neighbors, self.guess, self.target, self.goal, self.method
         )
 
-    def _repr_html_(self) -> str:
-        from dpcov.notebook import plan_html
+    def tables(self) -> list[Table]:
+        heads = tuple(HEADS.values())
+        by_mechanism: list[Row] = []
+        for one in self.predictions:
+            star = " (auto)" if one.mechanism == self.recommended else ""
+            by_mechanism.append((one.mechanism + star, _figures(one)))
+        by_budget: list[Row] = [(amount(one.budget), _figures(one)) for one in self.curve]
+        notes = [*LEGEND, self.sampling_in_words()]
+        if self.not_predicted:
+            names = ", ".join(name for name, _ in self.not_predicted)
+            notes.append(f"Not predicted: {names} (--json says why).")
+        form = ("{:.2g}",)
+        return [
+            sentences(*self.assumptions()),
+            Table(("mechanism", *heads), by_mechanism, "By mechanism", form),
+            Table(
+                ("budget", *heads),
+                by_budget,
+                f"By budget, mechanism {self.mechanism}",
+                form,
+                notes=tuple(notes),
+            ),
+        ]
 
-        return plan_html(self)
+    def assumptions(self) -> list[str]:
+        """What the imagined table is, in words."""
+        guess, columns = self.guess, len(self.schema.encoded_columns)
+        own = "".join(f", {name} {share:g}" for name, share in guess.spreads.items())
+        known = ", ".join(f"{name} {value:g}" for name, value in guess.means.items())
+        means = f"; means {known} (--mean)" if known else ""
+        share = guess.explained
+        ties = (
+            "" if share is None else f", {share:.0%} of a column explained by others (--explained)"
+        )
+        supposed = (
+            f"numeric columns have a standard deviation of {guess.spread:g} times half the width "
+            f"of their bounds{own} (--spread){means}; correlations of about {guess.correlation:g} "
+            f"(--correlation){ties}"
+            if guess.like is None
+            else "means, standard deviations and correlations are those of the release given "
+            "(--like)"
+        )
+        return [
+            f"Plan for {columns} columns ({len(self.schema.features)} features), {self.rows} rows, "
+            f"{self.budget}, {self.neighbors.value}. No data was read, nothing is spent.",
+            f"Supposed: {supposed}.",
+        ]
+
+    def sampling_in_words(self) -> str:
+        """What the errors from the privacy noise may be compared with."""
+        return (
+            f"For comparison, sampling alone leaves a mean error of {self.sampling:.2g} in a "
+            f"correlation of {self.rows} independent rows."
+        )
+
+    def answers(self, error: float, needed: Needed) -> list[str]:
+        """What a wanted error of a correlation needs."""
+        budget, rows = needed
+        wanted = f"A mean error of {error:g} in a correlation"
+        first = (
+            f"{wanted} is out of reach with {self.rows} rows at any sensible budget."
+            if budget is None
+            else f"{wanted} needs about {amount(budget)} with {self.rows} rows."
+        )
+        second = (
+            f"{wanted} is out of reach at {amount(self.budget)} with any number of rows."
+            if rows is None
+            else f"{wanted} needs about {float(f'{rows:.2g}'):.0f} rows at {amount(self.budget)}."
+        )
+        return [first, second]
+
+    def document(self, error: float | None = None, needed: Needed | None = None) -> dict[str, Any]:
+        """A plan as JSON data."""
+        facts: dict[str, Any] = {
+            "rows": self.rows,
+            "features": len(self.schema.features),
+            "budget": asdict(self.budget),
+            "neighbors": self.neighbors.value,
+            "guess": {
+                "spread": self.guess.spread,
+                "spreads": dict(self.guess.spreads),
+                "means": dict(self.guess.means),
+                "correlation": self.guess.correlation,
+                "explained": self.guess.explained,
+                "like": self.guess.like is not None,
+            },
+            "recommended": self.recommended,
+            "sampling": self.sampling,
+            "mechanisms": [_row(prediction) for prediction in self.predictions],
+            "not_predicted": dict(self.not_predicted),
+            "curve": [_row(prediction) for prediction in self.curve],
+        }
+        if error is not None and needed is not None:
+            budget, rows = needed
+            enough = None if budget is None else asdict(budget)
+            facts["needed"] = {"error": error, "budget": enough, "rows": rows}
+        return facts
+
+
+def amount(budget: Budget) -> str:
+    """A budget in short."""
+    match budget:
+        case ZCDP(rho):
+            return f"rho {rho:g}"
+        case ApproxDP(epsilon, delta):
+            return f"epsilon {epsilon:g}, delta {delta:g}"
+        case _:
+            return f"epsilon {budget.epsilon:g}"
+
+
+def _figures(prediction: Prediction) -> list[Cell]:
+    """The figures of a row of a table."""
+    found = (getattr(prediction.errors, name) for name in HEADS)
+    return [math.nan if figure is None else figure for figure in found]
+
+
+def _row(prediction: Prediction) -> dict[str, Any]:
+    stated = {"mechanism": prediction.mechanism, "budget": asdict(prediction.budget)}
+    return stated | asdict(prediction.errors)
 
 
 def _correlation(prediction: Prediction) -> float:

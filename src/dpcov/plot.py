@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.correlation import clustered_order, clusters
+from dpcov.analysis.correlation import WRITTEN_CELLS, clustered_order, clusters
 from dpcov.analysis.ols import OLS
 from dpcov.analysis.spectrum import NoisySpectrum, noisy_spectrum
 from dpcov.errors import ReleaseError
-from dpcov.printable import printable
+from dpcov.printable import LONGEST_NAME, shortened
 from dpcov.releases import Release
+from dpcov.show.result import MOST_BARS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,11 +32,8 @@ POSITIVE, NEGATIVE = "#3b76d6", "#d9722b"  # told apart by the colour-blind, on 
 FAINT = 0.35
 DEEP = 0.9  # correlation from which black is readable on its colour, on any background
 NAMED_CELLS = 60  # up to so many features all are named on both sides of a heatmap
-WRITTEN_CELLS = 12  # up to so many the figures are written into the cells
-LONGEST_NAME = 26
 MOST_EDGES = 60
 LETTER = 0.0055  # width of a letter, over the radius of the graph and the size of the font
-MOST_BARS = 20
 MOST_VALUES = 40
 
 
@@ -201,15 +199,17 @@ def coefficients(
     release: Release | None = None,
     ax: Axes | None = None,
     most: int = MOST_BARS,
+    effects: bool = False,
 ) -> Axes:
     """Regression coefficients, largest first, with their intervals where the fit has them.
 
     Parameters
     ----------
     found : a fit of `ols` or `ridge`.
-    release : that it was made from: coefficients are then effects of one standard deviation of
-        each feature, which can be compared. Without it they are in the data's units.
+    release : that it was made from: the same as `effects`.
     most : how many to show.
+    effects : show effects of one standard deviation of each feature, which can be compared.
+        Otherwise coefficients are in the data's units.
 
     """
     if isinstance(found, OLS):
@@ -219,9 +219,8 @@ def coefficients(
         names, values = found.columns, found.coefficients
         low = high = values
     label = "coefficient, in the data's units"
-    if release is not None:
-        deviations = np.sqrt(np.diag(release.covariance()))
-        units = np.array([deviations[release.columns.index(name)] for name in names])
+    if effects or release is not None:
+        units = found.model.spreads if isinstance(found, OLS) else found.spreads
         values, low, high = values * units, low * units, high * units
         label = "effect of one standard deviation"
     return _dots(names, values, low, high, label, ax, most)
@@ -256,14 +255,6 @@ def curve(plan: Plan, *, ax: Axes | None = None) -> Axes:
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
     return axes
-
-
-def shortened(name: str, longest: int = LONGEST_NAME) -> str:
-    """A name fit for a picture: printable, and cut in the middle where it is long."""
-    text = printable(name)
-    if len(text) <= longest:
-        return text
-    return f"{text[: longest * 2 // 3 - 1]}…{text[-longest // 3 :]}"
 
 
 def _dots(

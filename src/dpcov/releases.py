@@ -395,9 +395,15 @@ class Release:
         return "\n".join(["Release", *lines])
 
     def _repr_html_(self) -> str:
-        from dpcov.notebook import release_html
+        from dpcov.analysis.covariance import covariances
+        from dpcov.analysis.summary import facts
+        from dpcov.show import html
 
-        return release_html(self)
+        shown = [facts(self)]
+        if self.has_intercept and self.published is not None:
+            shown.append(covariances(self).means())
+        warnings = [NOT_PRIVATE] * self.reproducible + [VOID] * self.may_be_void
+        return "".join(html.paragraph(it, "strong") for it in warnings) + html.tables(shown)
 
 
 def _congruent(linear_map: Matrix, shift: Matrix | None, matrix: Matrix) -> Matrix:

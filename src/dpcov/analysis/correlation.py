@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcov.analysis.expected import expected_correlation_error
 from dpcov.analysis.features import chosen, names_of
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve
-from dpcov.documents import frame
+from dpcov.declared import command, section
+from dpcov.documents import frame, silent
 from dpcov.errors import ReleaseError
+from dpcov.show.result import OMITTED, Picture, Result
+from dpcov.show.table import STRONGEST, Row, Table, square, triangle
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from dpcov.documents import Library
@@ -26,31 +31,166 @@ NEGLIGIBLE = 1e-12  # size of a negative eigenvalue that is a rounding error
 MOST_ITERATIONS = 20_000
 CLEAR = 3.0  # correlation over its mean error from which it is hardly noise
 RELATED = 0.25  # average size of a correlation in a group of features
+MOST_PAIRS = 105  # pairs that are all listed: those of 15 features
+WRITTEN_CELLS = 12  # up to so many features the figures are written into the cells of a picture
 MOST_TURNED = 400  # features up to which the leaves of a tree are put in the best order
 
 
 @dataclass(frozen=True, slots=True)
-class NamedMatrix:
+class NamedMatrix(Result):
     """A symmetric matrix with the names of its rows.
 
     Attributes
     ----------
     columns : names of the p features.
     matrix : (p, p).
+    errors : (p, p) to expect of it, where they are known.
 
     """
 
     columns: tuple[str, ...]
     matrix: Matrix
+    errors: Matrix | None = field(default=None, metadata=OMITTED)
 
     def to_frame(self, library: Library = "pandas") -> Any:
         """The matrix as a data frame of pandas, polars or pyarrow; see `dpcov.documents.frame`."""
         return frame(self.columns, self.matrix, library)
 
-    def _repr_html_(self) -> str:
-        from dpcov.notebook import matrix_html
+    def tables(self) -> list[Table]:
+        shown = triangle("Private correlations", self.columns, self.matrix)
+        return [self._groups() if shown is None else shown]
 
-        return matrix_html(self)
+    def _groups(self) -> Table:
+        groups = [group for group in clusters(self.matrix, noise=self.errors) if len(group) > 1]
+        rows: list[Row] = [
+            (str(at + 1), [", ".join(self.columns[j] for j in group)])
+            for at, group in enumerate(groups)
+        ]
+        note = "Features that are in no group stand alone. All figures: dpcov correlation --csv."
+        return Table(
+            ("group", "features"), rows, "Groups of related features", notes=(note,), words=True
+        )
+
+    def data(self) -> Table:
+        return square(self.columns, self.matrix)
+
+    def picture(self) -> Picture:
+        p = len(self.columns)
+        return Picture(
+            "heatmap",
+            {"release": self, "noise": self.errors},
+            (0.55 * p + 2.6, 0.5 * p + 1.6) if p <= WRITTEN_CELLS else (8.6, 7.4),
+            f"Correlations of {p} features",
+            "A square for each pair of features, blue where they rise together, orange where one "
+            "falls as the other rises, the deeper the stronger. Features stand next to those that "
+            "they are correlated with, whatever the sign, so that groups show as blocks along the "
+            "diagonal.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Correlations(Result):
+    """All correlations of a release.
+
+    Attributes
+    ----------
+    columns, count, mean : of the release.
+    correlation : (p, p).
+    errors : (p, p) to expect of each; None where they can't be simulated.
+    silent : whether they are all 0 for the noise.
+    truth : (p, p) without privacy, of data that are public, to compare with.
+
+    """
+
+    columns: tuple[str, ...]
+    count: float
+    mean: NDArray[np.float64]
+    correlation: Matrix
+    errors: Matrix | None = field(metadata=OMITTED)
+    silent: bool = field(metadata=OMITTED)
+    truth: Matrix | None = field(default=None, metadata=OMITTED)
+
+    def tables(self) -> list[Table]:
+        if self.silent:
+            return []
+        whole = triangle("Private correlations", self.columns, self.correlation)
+        return [*([] if whole is None else [whole]), self._pairs()]
+
+    def _pairs(self) -> Table:
+        kinds = [("private", self.correlation, "{:.3f}")]
+        unknown = np.full_like(self.correlation, np.nan)
+        errors = unknown if self.errors is None else self.errors
+        kinds.append(("error to expect", errors, "± {:.3f}"))
+        notes: tuple[str, ...] = ()
+        if self.truth is not None:
+            away = self.correlation - self.truth
+            kinds += [("non-private", self.truth, "{:.3f}"), ("difference", away, "{:+.3f}")]
+            notes = (_comparison(np.abs(away), self.errors),)
+        heads, figures, forms = zip(*kinds, strict=True)
+        return replace(pairs(self.columns, self.correlation, heads, figures, forms), notes=notes)
+
+    def data(self) -> Table:
+        return square(self.columns, self.correlation)
+
+
+def _comparison(away: Matrix, errors: Matrix | None) -> str:
+    """How far correlations are from those without privacy, and what was to be expected."""
+    below = np.tril_indices(len(away), -1)
+    expected = "" if errors is None else f"; to expect: {errors[below].mean():.3f}"
+    actual = away[below].mean()
+    return f"Mean absolute error of the {len(below[0])} correlations: {actual:.3f}{expected}"
+
+
+def pairs(
+    names: Sequence[str],
+    correlation: Matrix,
+    heads: Sequence[str],
+    figures: Sequence[Matrix],
+    forms: Sequence[str],
+) -> Table:
+    """Figures of pairs of features, the strongest correlation first; of many the strongest."""
+    rows, columns = np.tril_indices(len(names), -1)
+    order = np.argsort(-np.abs(correlation[rows, columns]), kind="stable")
+    shown = order if len(order) <= MOST_PAIRS else order[:STRONGEST]
+    found: list[Row] = []
+    for i, j in zip(rows[shown], columns[shown], strict=True):
+        found.append((f"{names[j]} - {names[i]}", [float(figure[i, j]) for figure in figures]))
+    beyond = len(order) - len(shown)
+    title = "Pairs, strongest first"
+    return Table(("", *heads), found, title, tuple(forms), beyond=beyond, rest="pairs")
+
+
+@section(
+    name="correlations",
+    link="Correlations",
+    heading="Correlations",
+    lead="Which columns rise and fall together. 1 is perfect agreement, \N{MINUS SIGN}1 perfect "
+    "opposition, 0 none. Those of a group stand next to each other, whatever the sign, so that it "
+    "shows as a block.",
+    caption="Correlations as a table",
+    place=10,
+)
+def blocks(release: Release, *, generator: np.random.Generator | None = None) -> NamedMatrix:
+    """Correlations with the error to expect of each, for a picture of groups of features."""
+    if len(release.columns) < 2:
+        raise ReleaseError("One feature alone has no correlations to show.")
+    errors = expected_correlation_error(release, generator=generator)
+    return NamedMatrix(release.columns, release.correlation(), errors)
+
+
+@command("correlation", "Print the private correlations with the error to expect of each.")
+def correlations(
+    release: Release,
+    *,
+    truth: Matrix | None = None,
+    generator: np.random.Generator | None = None,
+) -> Correlations:
+    """All correlations, the error to expect of each, and by how much they miss the truth."""
+    matrix = release.correlation()
+    errors = expected_correlation_error(release, generator=generator)
+    return Correlations(
+        release.columns, release.count(), release.mean(), matrix, errors, silent(release), truth
+    )
 
 
 def nearest_correlation(release: Release) -> NamedMatrix:

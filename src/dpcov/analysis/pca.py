@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpcov.analysis.features import new_rows
 from dpcov.analysis.moments import Moments, require_matrix
+from dpcov.declared import Option, command
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
 from dpcov.releases import SMALLEST_VARIANCE
+from dpcov.show.result import OMITTED, Result
+from dpcov.show.table import ALWAYS, WIDEST, Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 ERROR_RATE = 0.05
+LEADING = 5  # components that the command prints by itself
 DRAWS = 199
 FEW_DRAWS = 59
 MANY_FEATURES = 200
@@ -31,7 +35,7 @@ TIE = 1e-3  # relative difference below which entries count as equally large
 
 
 @dataclass(frozen=True, slots=True)
-class PCA:
+class PCA(Result):
     """Principal components.
 
     Attributes
@@ -55,7 +59,7 @@ class PCA:
     significant: int | None
     means: Vector
     deviations: Vector
-    schema: Schema
+    schema: Schema = field(metadata=OMITTED)
 
     def transform(self, rows: Any) -> Matrix:
         """(m, k) scores of new rows, given in the data's units.
@@ -71,10 +75,31 @@ class PCA:
         scores: Matrix = (values - self.means) / self.deviations @ self.components.T
         return scores
 
-    def _repr_html_(self) -> str:
-        from dpcov.notebook import pca_html
-
-        return pca_html(self)
+    def tables(self) -> list[Table]:
+        rises = "Whether they rise above the noise is not known: its law can't be simulated."
+        if self.significant is not None:
+            p = len(self.columns)
+            rises = f"In {self.significant} of {p} dimensions they rise above the noise (5 % test)."
+        sizes = np.abs(self.components[:WIDEST]).max(axis=0)
+        loadings = self.components.T.tolist()
+        return [
+            Table(
+                ("", *(f"PC{j + 1}" for j in range(len(self.components)))),
+                [
+                    ("variance", self.explained_variance.tolist()),
+                    ("share of variance", self.explained_variance_ratio.tolist()),
+                    *zip(self.columns, loadings, strict=True),
+                ],
+                "Principal components",
+                ("{:.3f}",),
+                head_form="{:.4g}",
+                strengths=[ALWAYS, ALWAYS, *sizes],
+                rest="features with small loadings",
+                widest=WIDEST,
+                other_columns="components",
+                notes=(rises,),
+            )
+        ]
 
 
 def pca(
@@ -131,6 +156,18 @@ def pca(
         deviations=np.where(flat, np.inf, moments.scales / np.where(flat, 1.0, units)),
         schema=release.schema,
     )
+
+
+@command(
+    "pca",
+    "Print principal components, and how many rise above the noise.",
+    k=Option("-k", "Number of components.", int),
+    correlation=Option("--correlation", "Divide by standard deviations first.", bool),
+)
+def _leading(release: Release, k: int | None = None, *, correlation: bool = False) -> PCA:
+    """Components to read: the first five where no number is given."""
+    limit = min(LEADING, len(release.columns)) if k is None else k
+    return pca(release, limit, correlation=correlation)
 
 
 def _over_deviation(covariance: Matrix) -> Vector:

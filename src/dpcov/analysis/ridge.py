@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from dpcov.analysis.features import chosen, names_of, new_rows, position
-from dpcov.analysis.moments import NEGLIGIBLE, Moments, require_matrix, uncentred
+from dpcov.analysis.moments import NEGLIGIBLE, Moments, require_matrix, spreads, uncentred
+from dpcov.declared import ALPHA, FEATURES, TARGET, Option, command
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
+from dpcov.printable import shortened
+from dpcov.show.result import MOST_BARS, OMITTED, Picture, Result
+from dpcov.show.table import ALWAYS, Row, Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,11 +27,12 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 Penalty = Literal["encoded", "standardized", "raw"]
+INTERCEPT = "(intercept)"
 PENALTIES: tuple[Penalty, ...] = ("encoded", "standardized", "raw")
 
 
 @dataclass(frozen=True, slots=True)
-class Ridge:
+class Ridge(Result):
     """A linear model, in the data's units.
 
     Attributes
@@ -38,6 +43,8 @@ class Ridge:
     alpha, penalty : what was minimised; see `ridge`.
     r_squared : share of the target's variance (without an intercept: of its mean square) that is
         explained, as estimated from the release.
+    spreads : (k,) standard deviations of the features.
+    why : it is this model and no other, or "".
 
     """
 
@@ -48,7 +55,15 @@ class Ridge:
     alpha: float
     penalty: Penalty
     r_squared: float
-    schema: Schema
+    schema: Schema = field(metadata=OMITTED)
+    spreads: Vector = field(metadata=OMITTED)
+    why: str = field(default="", metadata=OMITTED)
+
+    @property
+    def effects(self) -> Vector:
+        """(k,) changes of the prediction by one standard deviation of each feature."""
+        effects: Vector = self.coefficients * self.spreads
+        return effects
 
     def predict(self, rows: Any) -> Vector:
         """(m,) predictions for new rows; of a level, its linear probability.
@@ -64,10 +79,41 @@ class Ridge:
         prediction: Vector = values @ self.coefficients + self.intercept
         return prediction
 
-    def _repr_html_(self) -> str:
-        from dpcov.notebook import ridge_html
+    def tables(self) -> list[Table]:
+        figures = zip(self.coefficients.tolist(), self.effects.tolist(), strict=True)
+        rows: list[Row] = [(INTERCEPT, [self.intercept, None])]
+        stated = f"{self.alpha:.4g} ({self.penalty})"
+        facts = f"alpha = {stated}; R^2 = {self.r_squared:.3f}, as estimated"
+        return [
+            Table(
+                ("", "coefficient", "effect of 1 std"),
+                [*rows, *zip(self.columns, figures, strict=True)],
+                f"Ridge regression of {self.target}",
+                ("{:.5g}", "{:.3g}"),
+                strengths=[ALWAYS, *np.abs(self.effects)],
+                rest="features with small effects",
+                notes=(facts, self.why) if self.why else (facts,),
+            )
+        ]
 
-        return ridge_html(self)
+    def data(self) -> Table:
+        coefficients = zip(self.columns, self.coefficients[:, None].tolist(), strict=True)
+        return Table(("", "coefficient"), [(INTERCEPT, [self.intercept]), *coefficients])
+
+    def picture(self) -> Picture:
+        return picture_of_effects(self, self.target, len(self.columns))
+
+
+def picture_of_effects(found: Any, target: str, count: int) -> Picture:
+    """Effects of one standard deviation of each feature, largest first."""
+    return Picture(
+        "coefficients",
+        {"found": found, "effects": True},
+        (7.4, 0.27 * min(count, MOST_BARS) + 0.8),
+        f"Regression of {shortened(target)}",
+        "A dot for the effect of one standard deviation of each feature, with a line for its "
+        "interval. Coefficients are in the table below.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +220,15 @@ class Problem:
         return np.maximum(losses, 0.0)
 
 
+@command(
+    "ridge",
+    "Predict a column from others by ridge regression.",
+    "--target age",
+    target=TARGET,
+    alpha=ALPHA,
+    features=FEATURES,
+    penalty=Option("--penalty", "Units in which coefficients are penalised.", choices=PENALTIES),
+)
 def ridge(
     release: Release,
     target: str,
@@ -227,6 +282,7 @@ def ridge(
         if intercept:
             pull = pull_of_mean(release, position(release, target), draws)
     path = ridge_path(release, target, [alpha], features, intercept=intercept, penalty=penalty)
+    at = [release.columns.index(name) for name in path.columns]
     return Ridge(
         target,
         path.columns,
@@ -236,6 +292,7 @@ def ridge(
         penalty,
         float(path.r_squared[0]),
         release.schema,
+        spreads(release, at),
     )
 
 

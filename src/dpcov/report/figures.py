@@ -6,12 +6,14 @@ import io
 import re
 import warnings
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+from dpcov import plot
 
 if TYPE_CHECKING:
     from markupsafe import Markup
-    from matplotlib.axes import Axes
+
+    from dpcov.show.result import Picture
 
 SVG = "http://www.w3.org/2000/svg"
 LINK = "http://www.w3.org/1999/xlink"
@@ -31,21 +33,11 @@ ET.register_namespace("", SVG)
 ET.register_namespace("xlink", LINK)
 
 
-def svg(
-    name: str,
-    draw: Callable[[Axes], object],
-    size: tuple[float, float],
-    *,
-    title: str,
-    description: str,
-) -> Markup:
-    """What `draw` puts on new axes, as an SVG element with a title and a description.
+def svg(name: str, picture: Picture) -> Markup:
+    """A picture as an SVG element with a title and a description.
 
-    Parameters
-    ----------
-    name : goes before every identifier, so that several figures fit in a page.
-    size : (width, height) in inches; only the ratio and the size of the letters depend on it.
-
+    `name` goes before every identifier, so that several figures fit in a page. Of the size only
+    the ratio and the size of the letters count.
     """
     from markupsafe import Markup
     from matplotlib import rc_context
@@ -54,8 +46,9 @@ def svg(
     buffer = io.BytesIO()
     with rc_context(STYLE), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # letters that its own font lacks
-        figure = Figure(figsize=size, layout="constrained")
-        draw(figure.add_subplot())
+        figure = Figure(figsize=picture.size, layout="constrained")
+        draw = getattr(plot, picture.function)
+        draw(**picture.arguments, ax=figure.add_subplot())
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     root = ET.fromstring(buffer.getvalue())  # noqa: S314  just made by matplotlib
     for metadata in root.findall(f"{{{SVG}}}metadata"):
@@ -66,7 +59,7 @@ def svg(
         root.attrib.pop(size_in_points, None)
     root.set("role", "img")
     root.set("aria-labelledby", f"{name}-title {name}-description")
-    for at, (kind, text) in enumerate((("title", title), ("desc", description))):
+    for at, (kind, text) in enumerate((("title", picture.title), ("desc", picture.description))):
         part = ET.Element(f"{{{SVG}}}{kind}")
         part.text = text
         part.set("id", f"{name}-{'title' if kind == 'title' else 'description'}")

@@ -1,0 +1,84 @@
+"""What an analysis returns: it knows its tables, its picture and its document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from dpcov.show import html
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dpcov.show.table import Table
+
+MOST_BARS = 20  # bars or dots of a picture
+OMITTED = {"omitted": True}  # metadata of a field that is no part of the document
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A function of `dpcov.plot` and what it draws.
+
+    Attributes
+    ----------
+    function : its name.
+    arguments : of it, but for the axes.
+    size : (width, height) in inches.
+    title, description : for those who don't see it.
+
+    """
+
+    function: str
+    arguments: dict[str, Any]
+    size: tuple[float, float]
+    title: str
+    description: str
+
+
+class Result:
+    """What an analysis found; text, HTML, CSV, JSON and the report are made from it."""
+
+    __slots__ = ()
+    told: ClassVar[bool] = True  # whether there is more to read than its figures
+
+    def tables(self) -> list[Table]:
+        """What a person reads."""
+        raise NotImplementedError
+
+    def data(self) -> Table:
+        """All figures, as a file of CSV or Parquet has them."""
+        return self.tables()[0]
+
+    def arrow(self) -> pa.Table:
+        """The columns of a file of them."""
+        return self.data().arrow()
+
+    def csv(self) -> str:
+        """They as CSV, in full precision."""
+        from dpcov.show.text import csv_lines
+
+        return csv_lines(self.data())
+
+    def picture(self) -> Picture | None:
+        """What is drawn of it."""
+        return None
+
+    def document(self) -> dict[str, Any]:
+        """What JSON has of it."""
+        kept = [part for part in fields(self) if not part.metadata.get("omitted")]  # type: ignore[arg-type]
+        return {part.name: getattr(self, part.name) for part in kept}
+
+    @property
+    def caution(self) -> str | None:
+        """What a reader has to know before anything else."""
+        return None
+
+    def summary(self) -> str:
+        """All of it as a plain text."""
+        from dpcov.show.text import summary
+
+        return summary(self.tables())
+
+    def _repr_html_(self) -> str:
+        return html.tables(self.tables())
