@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import shlex
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
@@ -36,16 +37,18 @@ LINKS = [
 ]
 
 
-def is_file(part: Any) -> bool:
-    """Whether a parameter of a command is a file, or data."""
-    return part.type.name == "path" or part.name in ("data", "table")
+def files_of(command: Any) -> list[Any]:
+    """The parameters of a command that are paths, or data."""
+    hints = get_type_hints(inspect.unwrap(command.callback))
+    found = [part for part in command.params if "Path" in str(hints.get(part.name))]
+    return found + [part for part in command.params if part.name in ("data", "table")]
 
 
 def calls() -> Iterator[tuple[str, list[str]]]:
     """Each command with a link in the place of each file, PLACE standing for it."""
     for name, command in COMMANDS.items():
         own, line = name.split(), EXAMPLES[name].removeprefix(name).split()
-        for part in filter(is_file, command.params):
+        for part in files_of(command):
             argument = part.param_type_name == "argument"
             rest = ["PLACE", *line[1:]] if argument else [*line, part.opts[0], "PLACE"]
             yield f"{name} {part.name}", [*own, *rest]

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.expected import expected_correlation_error
+from dpcov.analysis.expected import expected_correlation_error, silent
 from dpcov.analysis.features import chosen, names_of
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve
 from dpcov.declared import command, section
-from dpcov.documents import frame, silent
 from dpcov.errors import ReleaseError
+from dpcov.frames import frame
 from dpcov.show.result import OMITTED, Picture, Result
 from dpcov.show.table import STRONGEST, Row, Table, square, triangle
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dpcov.documents import Library
+    from dpcov.frames import Library
     from dpcov.releases import Release
 
     Matrix = NDArray[np.float64]
@@ -53,7 +53,7 @@ class NamedMatrix(Result):
     errors: Matrix | None = field(default=None, metadata=OMITTED)
 
     def to_frame(self, library: Library = "pandas") -> Any:
-        """The matrix as a data frame of pandas, polars or pyarrow; see `dpcov.documents.frame`."""
+        """The matrix as a data frame of pandas, polars or pyarrow; see `dpcov.frames.frame`."""
         return frame(self.columns, self.matrix, library)
 
     def tables(self) -> list[Table]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.analysis.correlation import pairs
+from dpcov.analysis.drowned import drowned
 from dpcov.analysis.moments import require_matrix
 from dpcov.declared import command
 from dpcov.show.result import OMITTED, Result
@@ -82,5 +83,5 @@ def covariances(release: Release) -> Covariances:
         release.mean(),
         release.covariance(),
         release.correlation(),
-        release.drowned,
+        drowned(release),
     )

@@ -109,3 +109,8 @@ def _again(
         again = replace(again, published=np.rint(drawn).astype(np.int64))
     method: Method = release.denoise  # type: ignore[assignment]
     return denoise(again, method, generator=generator)
+
+
+def silent(release: Release) -> bool:
+    """Whether it is for the noise that all correlations are 0."""
+    return release.uninformative and (release.noise is not None or release.published is None)

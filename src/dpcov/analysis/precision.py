@@ -16,9 +16,9 @@ from dpcov.analysis.graphical_lasso import Solution, graphical_lasso
 from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.declared import ALPHA, FEATURES, Option, command, section
 from dpcov.denoise import law_of_estimate
-from dpcov.documents import frame
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
+from dpcov.frames import frame
 from dpcov.releases import SMALLEST_VARIANCE
 from dpcov.show.result import Picture, Result
 from dpcov.show.table import LONGEST, Row, Table, square
@@ -26,7 +26,7 @@ from dpcov.show.table import LONGEST, Row, Table, square
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.documents import Library
+    from dpcov.frames import Library
     from dpcov.releases import Release
 
     Vector = NDArray[np.float64]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.drowned import deviations
+from dpcov.analysis.drowned import deviations, drowned
 from dpcov.analysis.expected import NO_LAW, NOTHING_SHOWS, expected_correlation_error
-from dpcov.documents import carried
+from dpcov.carried import carried
 from dpcov.show.result import Result
 from dpcov.show.table import Table, sentences
 
@@ -34,7 +34,7 @@ class Summary(Result):
     errors: NDArray[np.float64] | None
 
     def tables(self) -> list[Table]:
-        return [facts(self.release), sentences(*self.release.drowned, *self._accuracy())]
+        return [facts(self.release), sentences(*drowned(self.release), *self._accuracy())]
 
     def _accuracy(self) -> list[str]:
         release = self.release
