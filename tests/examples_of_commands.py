@@ -42,4 +42,5 @@ def fresh(name: str, suffix: str = "") -> str:
         words[at] = f"new{Path(words[at]).suffix}"
     elif suffix:
         words += ["--out", f"new{suffix}"]
+    words += ["--mechanism", "matrix-laplace"] if name == "plan" else []  # all of them take long
     return " ".join(words).replace("ledger create people", "ledger create new")

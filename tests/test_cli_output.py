@@ -20,6 +20,7 @@ from terminals import DPCOV
 
 DOCS = Path(__file__).parents[1] / "docs"
 RELEASE = EXAMPLES["release"]
+PLAN = "plan people.toml --rows 400 --mechanism gaussian"
 FREE = {"demo"}  # tells a story; nothing to be quiet about
 TELLING = [fresh(name) for name, options in OPTIONS.items() if "--json" in options]
 DOING = [
@@ -103,12 +104,12 @@ def test_json_of_a_release_says_what_was_made(run) -> None:
     ("line", "advice"),
     [
         ("ledger create new.db --epsilon 1", "next: dpcov release DATA --schema SCHEMA --ledger"),
-        ("plan people.toml --rows 400 --epsilon 2", "next: dpcov release DATA --schema people.toml"
+        (f"{PLAN} --epsilon 2 --delta 1e-6", "next: dpcov release DATA --schema people.toml"
          " --epsilon 2 "),
-        ("plan people.toml --rows 400 --epsilon 1 --delta 1e-9", "--epsilon 1 --delta 1e-09 "),
-        ("plan people.toml --rows 400 --rho 0.5", " --rho 0.5 "),
+        (f"{PLAN} --epsilon 1 --delta 1e-9", "--epsilon 1 --delta 1e-09 "),
+        (f"{PLAN} --rho 0.5", " --rho 0.5 "),
         (RELEASE.replace("people.release.json", "new.json"), "next: dpcov show new.json"),
-        ("show people.release.json", "next: dpcov correlation people.release.json, or dpcov report"),
+        ("show people.release.json", "next: dpcov correlation people.release.json, or dpcov"),
         ("moments people.csv --schema people.toml --out n.sums", "Next: dpcov merge, or release"),
     ],
 )  # fmt: skip

@@ -9,7 +9,7 @@ import tomllib
 import warnings
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.main import get_command
@@ -23,14 +23,18 @@ from dpcov.cli_options import (
     DataPath,
     Dataset,
     Delta,
+    DenoiseOption,
     Epsilon,
     Force,
+    GoalOption,
     Json,
+    MechanismOption,
     NeighborsOption,
     Quiet,
     ReleasePath,
     Rho,
     TableOption,
+    Threads,
     TrustViews,
     WhereOption,
     example,
@@ -112,17 +116,8 @@ def release(
     epsilon: Epsilon = None,
     delta: Delta = None,
     rho: Rho = None,
-    mechanism: Annotated[
-        str,
-        typer.Option(
-            help="auto (by the goal), or one of `dpcov mechanisms`.",
-            autocompletion=completions.mechanisms_or_auto,
-        ),
-    ] = "auto",
-    goal: Annotated[
-        Literal["frobenius", "relative", "correlation", "regression"],
-        typer.Option(help="What auto makes accurate; frobenius is the second moment as a whole."),
-    ] = "frobenius",
+    mechanism: MechanismOption = "auto",
+    goal: GoalOption = "frobenius",
     option: Annotated[
         list[str] | None,
         typer.Option(
@@ -133,10 +128,7 @@ def release(
         ),
     ] = None,
     neighbors: NeighborsOption = "add-remove",
-    denoise: Annotated[
-        Literal["none", "project", "shrink"],
-        typer.Option(help="How the noise is reduced afterwards; costs no privacy."),
-    ] = "shrink",
+    denoise: DenoiseOption = "shrink",
     ledger: Annotated[
         Path | None,
         typer.Option(help="Ledger to book the spend in; refuses if too little is left."),
@@ -149,9 +141,7 @@ def release(
             autocompletion=completions.categories,
         ),
     ] = None,
-    threads: Annotated[
-        int | None, typer.Option(help="Threads; the result is the same.", min=1, max=256)
-    ] = None,
+    threads: Threads = None,
     force: Force = False,
     seed: Annotated[
         int | None, typer.Option(help="For tests: makes the release NOT PRIVATE.")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpcov import completions
-from dpcov.cli_options import Json, Quiet, example
+from dpcov.cli_options import Delta, Epsilon, Json, NeighborsOption, Quiet, Rho, example
 
 if TYPE_CHECKING:
     from dpcov.auditing import Audit
@@ -22,12 +22,10 @@ def audit(
         str,
         typer.Argument(help="One of `dpcov mechanisms`.", autocompletion=completions.mechanisms),
     ],
-    epsilon: Annotated[float | None, typer.Option(help="The budget that it claims.")] = None,
-    delta: Annotated[float | None, typer.Option(help="With epsilon.")] = None,
-    rho: Annotated[float | None, typer.Option(help="In zCDP, instead of epsilon.")] = None,
-    neighbors: Annotated[
-        Literal["add-remove", "replace-one"], typer.Option(help="Which tables it must confuse.")
-    ] = "add-remove",
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    neighbors: NeighborsOption = "add-remove",
     runs: Annotated[int, typer.Option(help="Runs on each table of a pair.", min=100)] = 100_000,
     columns: Annotated[int, typer.Option(help="Columns of most tables.", min=2, max=50)] = 2,
     intercept: Annotated[

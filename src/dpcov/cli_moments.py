@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from dpcov.cli_options import Force, Quiet, TableOption, TrustViews, WhereOption, example, say
+from dpcov.cli_options import (
+    Force,
+    Quiet,
+    TableOption,
+    Threads,
+    TrustViews,
+    WhereOption,
+    example,
+    say,
+)
 from dpcov.printable import shown
 
 app = typer.Typer()
@@ -26,9 +35,7 @@ def moments(
     table: TableOption = None,
     trust_views: TrustViews = False,
     where: WhereOption = None,
-    threads: Annotated[
-        int | None, typer.Option(help="Threads; the result is the same.", min=1, max=256)
-    ] = None,
+    threads: Threads = None,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:

@@ -28,6 +28,24 @@ NeighborsOption = Annotated[
     Literal["add-remove", "replace-one"],
     typer.Option(help="add-remove keeps the number of rows private, replace-one makes it public."),
 ]
+MechanismOption = Annotated[
+    str,
+    typer.Option(
+        help="auto (by the goal), or one of `dpcov mechanisms`.",
+        autocompletion=completions.mechanisms_or_auto,
+    ),
+]
+GoalOption = Annotated[
+    Literal["frobenius", "relative", "correlation", "regression"],
+    typer.Option(help="What auto makes accurate; frobenius is the second moment as a whole."),
+]
+DenoiseOption = Annotated[
+    Literal["none", "project", "shrink"],
+    typer.Option(help="How the noise is reduced afterwards; costs no privacy."),
+]
+Threads = Annotated[
+    int | None, typer.Option(help="Threads; the result is the same.", min=1, max=256)
+]
 Dataset = Annotated[
     str | None,
     typer.Option(

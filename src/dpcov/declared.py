@@ -70,9 +70,7 @@ class Section:
     run : takes a release and, by name, any of ``target``, ``features`` and ``generator``; where it
         has no default for the target, the section is there only if one was asked for.
     name : of the place in the page, also the seed of its simulations.
-    link : in the page's contents.
     heading, lead : what it is about; ``{target}`` stands for what was asked to be predicted.
-    caption : of its table.
     place : sections stand in this order.
     folded : whether the table is shown only when asked for.
     signal : whether it is left out where no correlation rises above the noise.
@@ -81,10 +79,8 @@ class Section:
 
     run: Callable[..., Result]
     name: str
-    link: str
     heading: str
     lead: str
-    caption: str
     place: int
     folded: bool = True
     signal: bool = True

@@ -377,30 +377,26 @@ class Release:
             warnings.warn(VOID, VoidReleaseWarning, stacklevel=2)
         return loaded
 
-    def __repr__(self) -> str:
+    def _facts(self) -> dict[str, str]:
+        """What it is, in short."""
         names, more = self.columns[:NAMED], len(self.columns) - NAMED
         facts = {
             "guarantee": self.guarantee_in_words(),
             "mechanism": f"{self.mechanism}, denoised by {self.denoise}",
             "features": ", ".join(names) + (f" and {more} more" if more > 0 else ""),
-            "made by": self.made_by(),
-            "warning": VOID if self.may_be_void else "",
         }
-        lines = [f"  {name}: {printable(fact)}" for name, fact in facts.items() if fact]
-        return "\n".join(["Release", *lines])
+        if self.row_count is not None:
+            facts["rows"] = f"{self.row_count} (public)"
+        elif self.has_intercept:
+            facts["rows"] = f"about {self.count():.0f} (private: with noise)"
+        return facts | {"made by": self.made_by()}
+
+    def __repr__(self) -> str:
+        facts = self._facts() | ({"warning": VOID} if self.may_be_void else {})
+        return "\n".join(["Release", *(f"  {name}: {printable(it)}" for name, it in facts.items())])
 
     def _repr_html_(self) -> str:
-        facts = [
-            ("guarantee", self.guarantee_in_words()),
-            ("mechanism", f"{self.mechanism}, denoised by {self.denoise}"),
-            ("features", str(len(self.columns))),
-        ]
-        if self.row_count is not None:
-            facts.append(("rows", f"{self.row_count} (public)"))
-        elif self.has_intercept:
-            facts.append(("rows", f"about {self.count():.0f} (private: with noise)"))
-        facts.append(("made by", self.made_by()))
-        rows: list[Row] = [(name, [fact]) for name, fact in facts]
+        rows: list[Row] = [(name, [fact]) for name, fact in self._facts().items()]
         shown = [Table(("", ""), rows, "Private release", words=True)]
         if self.has_intercept:
             deviations = np.sqrt(np.maximum(np.diag(self.covariance()), 0.0))

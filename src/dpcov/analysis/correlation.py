@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from dpcov.analysis.moments import Moments, positive, require_matrix, solve
 from dpcov.declared import command, section
 from dpcov.errors import ReleaseError
 from dpcov.frames import frame
-from dpcov.show.result import OMITTED, Picture, Result
+from dpcov.show.result import OMITTED, Found, Picture, Result
 from dpcov.show.table import STRONGEST, Row, Table, square, triangle
 
 if TYPE_CHECKING:
@@ -88,86 +88,38 @@ class NamedMatrix(Result):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Correlations(Result):
-    """All correlations of a release.
-
-    Attributes
-    ----------
-    columns, count, mean : of the release.
-    correlation : (p, p).
-    errors : (p, p) to expect of each; None where they can't be simulated.
-    silent : whether they are all 0 for the noise.
-    truth : (p, p) without privacy, of data that are public, to compare with.
-
-    """
-
-    columns: tuple[str, ...]
-    count: float
-    mean: NDArray[np.float64]
-    correlation: Matrix
-    errors: Matrix | None = field(metadata=OMITTED)
-    silent: bool = field(metadata=OMITTED)
-    truth: Matrix | None = field(default=None, metadata=OMITTED)
-
-    def tables(self) -> list[Table]:
-        if self.silent:
-            return []
-        whole = triangle("Private correlations", self.columns, self.correlation)
-        return [*([] if whole is None else [whole]), self._pairs()]
-
-    def _pairs(self) -> Table:
-        kinds = [("private", self.correlation, "{:.3f}")]
-        unknown = np.full_like(self.correlation, np.nan)
-        errors = unknown if self.errors is None else self.errors
-        kinds.append(("error to expect", errors, "± {:.3f}"))
-        notes: tuple[str, ...] = ()
-        if self.truth is not None:
-            away = self.correlation - self.truth
-            kinds += [("non-private", self.truth, "{:.3f}"), ("difference", away, "{:+.3f}")]
-            notes = (_comparison(np.abs(away), self.errors),)
-        heads, figures, forms = zip(*kinds, strict=True)
-        return replace(pairs(self.columns, self.correlation, heads, figures, forms), notes=notes)
-
-    def data(self) -> Table:
-        return square(self.columns, self.correlation)
-
-
-def _comparison(away: Matrix, errors: Matrix | None) -> str:
-    """How far correlations are from those without privacy, and what was to be expected."""
-    below = np.tril_indices(len(away), -1)
-    expected = "" if errors is None else f"; to expect: {errors[below].mean():.3f}"
-    actual = away[below].mean()
-    return f"Mean absolute error of the {len(below[0])} correlations: {actual:.3f}{expected}"
-
-
 def pairs(
-    names: Sequence[str],
-    correlation: Matrix,
-    heads: Sequence[str],
-    figures: Sequence[Matrix],
-    forms: Sequence[str],
+    names: Sequence[str], correlation: Matrix, kinds: dict[str, tuple[Matrix, str]], *notes: str
 ) -> Table:
-    """Figures of pairs of features, the strongest correlation first; of many the strongest."""
-    rows, columns = np.tril_indices(len(names), -1)
-    order = np.argsort(-np.abs(correlation[rows, columns]), kind="stable")
+    """Figures of pairs of features and their formats, the strongest correlation first."""
+    i, j = np.tril_indices(len(names), -1)
+    order = np.argsort(-np.abs(correlation[i, j]), kind="stable")
     shown = order if len(order) <= MOST_PAIRS else order[:STRONGEST]
-    found: list[Row] = []
-    for i, j in zip(rows[shown], columns[shown], strict=True):
-        found.append((f"{names[j]} - {names[i]}", [float(figure[i, j]) for figure in figures]))
-    beyond = len(order) - len(shown)
-    title = "Pairs, strongest first"
-    return Table(("", *heads), found, title, tuple(forms), beyond=beyond, rest="pairs")
+    i, j = i[shown], j[shown]
+    labels = [f"{names[b]} - {names[a]}" for a, b in zip(i.tolist(), j.tolist(), strict=True)]
+    figures = np.column_stack([figure[i, j] for figure, _ in kinds.values()]).tolist()
+    return Table(
+        ("", *kinds),
+        list(zip(labels, figures, strict=True)),
+        "Pairs, strongest first",
+        tuple(form for _, form in kinds.values()),
+        beyond=len(order) - len(shown),
+        rest="pairs",
+        notes=notes,
+    )
+
+
+def facts_of(release: Release) -> dict[str, Any]:
+    """What JSON has beside a matrix."""
+    return {"columns": release.columns, "count": release.count(), "mean": release.mean()}
 
 
 @section(
     name="correlations",
-    link="Correlations",
     heading="Correlations",
     lead="Which columns rise and fall together. 1 is perfect agreement, \N{MINUS SIGN}1 perfect "
     "opposition, 0 none. Those of a group stand next to each other, whatever the sign, so that it "
     "shows as a block.",
-    caption="Correlations as a table",
     place=10,
 )
 def blocks(release: Release, *, generator: np.random.Generator | None = None) -> NamedMatrix:
@@ -184,13 +136,27 @@ def correlations(
     *,
     truth: Matrix | None = None,
     generator: np.random.Generator | None = None,
-) -> Correlations:
+) -> Found:
     """All correlations, the error to expect of each, and by how much they miss the truth."""
-    matrix = release.correlation()
+    names, matrix = release.columns, release.correlation()
     errors = expected_correlation_error(release, generator=generator)
-    return Correlations(
-        release.columns, release.count(), release.mean(), matrix, errors, silent(release), truth
-    )
+    facts = facts_of(release) | {"correlation": matrix}
+    if silent(release):
+        return Found([], facts, square(names, matrix))
+    expected = np.full_like(matrix, np.nan) if errors is None else errors
+    kinds = {"private": (matrix, "{:.3f}"), "error to expect": (expected, "± {:.3f}")}
+    notes = []
+    if truth is not None:
+        away, below = matrix - truth, np.tril_indices(len(names), -1)
+        actual, hoped = np.abs(away)[below].mean(), expected[below].mean()
+        kinds |= {"non-private": (truth, "{:.3f}"), "difference": (away, "{:+.3f}")}
+        note = f"Mean absolute error of the {len(below[0])} correlations"
+        notes.append(
+            f"{note}: {np.abs(away)[below].mean():.3f}; to expect: {expected[below].mean():.3f}"
+        )
+    whole = triangle("Private correlations", names, matrix)
+    listed = pairs(names, matrix, kinds, *notes)
+    return Found([whole, listed] if whole else [listed], facts, square(names, matrix))
 
 
 def nearest_correlation(release: Release) -> NamedMatrix:

@@ -239,10 +239,8 @@ def ols(
 
 @section(
     name="regression",
-    link="Regression",
     heading="Regression of {target}",
     lead="How the other columns predict this one.",
-    caption="The coefficients as a table",
     place=50,
     folded=False,
 )

@@ -258,11 +258,9 @@ def precision(
 
 @section(
     name="network",
-    link="Graph",
     heading="Which columns are related given all the others",
     lead="A line means that two columns still tell something about each other once all the others "
     "are known.",
-    caption="The strongest lines as a table",
     place=40,
 )
 def graph(release: Release, *, generator: np.random.Generator | None = None) -> SparsePrecision:

@@ -95,11 +95,9 @@ class NoisySpectrum(Result):
 
 @section(
     name="directions",
-    link="Spectrum",
     heading="Spectrum and noise floor",
     lead="How much the table varies along each of its principal directions, beside what privacy "
     "noise alone could show.",
-    caption="The eigenvalues as a table",
     place=30,
     signal=False,
 )

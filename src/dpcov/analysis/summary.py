@@ -2,73 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpcov.analysis.drowned import deviations, drowned
 from dpcov.analysis.expected import NO_LAW, NOTHING_SHOWS, expected_correlation_error
 from dpcov.carried import carried
-from dpcov.show.result import Result
+from dpcov.show.result import Found
 from dpcov.show.table import Table, sentences
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dpcov.releases import Release
 
 
-@dataclass(frozen=True, slots=True)
-class Summary(Result):
-    """A release in words.
-
-    Attributes
-    ----------
-    release : it.
-    errors : (p, p) to expect of its correlations; None where they can't be simulated.
-
-    """
-
-    release: Release
-    errors: NDArray[np.float64] | None
-
-    def tables(self) -> list[Table]:
-        return [facts(self.release), sentences(*drowned(self.release), *self._accuracy())]
-
-    def _accuracy(self) -> list[str]:
-        release = self.release
-        if not release.has_intercept or len(release.columns) == 1:
-            return []
-        if (found := self._errors()) is None:
-            return [NOTHING_SHOWS if release.uninformative else NO_LAW]
-        return [
-            "Error to expect of a correlation, from the privacy noise: "
-            f"{found['mean']:.3f} on average, {found['worst']:.3f} at worst"
-        ]
-
-    def _errors(self) -> dict[str, float] | None:
-        below = np.tril_indices(len(self.release.columns), -1)
-        if self.errors is None or not below[0].size:
-            return None
-        errors = self.errors[below]
-        return {"mean": float(errors.mean()), "worst": float(errors.max())}
-
-    def document(self) -> dict[str, Any]:
-        release = self.release
-        return {
-            **carried(release),
-            "columns": release.columns,
-            "public_count": release.unit_count,
-            "count": release.count() if release.has_intercept else None,
-            "correlation_error": self._errors(),
-        }
-
-
-def summary(release: Release) -> Summary:
+def summary(release: Release) -> Found:
     """What `dpcov show` says."""
     errors = expected_correlation_error(release) if release.has_intercept else None
-    return Summary(release, errors)
+    below = np.tril_indices(len(release.columns), -1)
+    several = release.has_intercept and below[0].size > 0
+    error, accuracy = None, [NOTHING_SHOWS if release.uninformative else NO_LAW]
+    if several and errors is not None:
+        error = {"mean": float(errors[below].mean()), "worst": float(errors[below].max())}
+        accuracy = [
+            "Error to expect of a correlation, from the privacy noise: "
+            f"{error['mean']:.3f} on average, {error['worst']:.3f} at worst"
+        ]
+    document = {
+        **carried(release),
+        "columns": release.columns,
+        "public_count": release.unit_count,
+        "count": release.count() if release.has_intercept else None,
+        "correlation_error": error,
+    }
+    notes = sentences(*drowned(release), *(accuracy if several else []))
+    return Found([facts(release), notes], document)
 
 
 def facts(release: Release) -> Table:

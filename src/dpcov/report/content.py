@@ -139,7 +139,7 @@ def _part(
         heading,
         found,
         None if picture is None else svg(section.name, picture),
-        _table(cut, section.caption) if cut.rows else None,
+        _table(cut, cut.title) if cut.rows else None,
         [*(f"{what}." for what in left), *table.notes],
         wide=picture is not None and picture.size[0] > WIDE,
         folded=section.folded and not cut.words,

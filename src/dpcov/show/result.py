@@ -82,3 +82,25 @@ class Result:
 
     def _repr_html_(self) -> str:
         return html.tables(self.tables())
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Result):
+    """A result that is nothing but what it shows: tables, facts for JSON, figures, a picture."""
+
+    shown: list[Table]
+    facts: dict[str, Any]
+    figures: Table | None = None
+    drawn: Picture | None = None
+
+    def tables(self) -> list[Table]:
+        return self.shown
+
+    def data(self) -> Table:
+        return self.figures or self.shown[0]
+
+    def picture(self) -> Picture | None:
+        return self.drawn
+
+    def document(self) -> dict[str, Any]:
+        return self.facts
