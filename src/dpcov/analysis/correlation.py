@@ -148,12 +148,9 @@ def correlations(
     notes = []
     if truth is not None:
         away, below = matrix - truth, np.tril_indices(len(names), -1)
-        actual, hoped = np.abs(away)[below].mean(), expected[below].mean()
         kinds |= {"non-private": (truth, "{:.3f}"), "difference": (away, "{:+.3f}")}
-        note = f"Mean absolute error of the {len(below[0])} correlations"
-        notes.append(
-            f"{note}: {np.abs(away)[below].mean():.3f}; to expect: {expected[below].mean():.3f}"
-        )
+        said = f"{np.abs(away)[below].mean():.3f}; to expect: {expected[below].mean():.3f}"
+        notes.append(f"Mean absolute error of the {len(below[0])} correlations: {said}")
     whole = triangle("Private correlations", names, matrix)
     listed = pairs(names, matrix, kinds, *notes)
     return Found([whole, listed] if whole else [listed], facts, square(names, matrix))
