@@ -32,9 +32,8 @@ from dpcov.errors import SchemaError
 from dpcov.files import read_text
 from dpcov.printable import shown
 from dpcov.show import html
-from dpcov.show.table import LONGEST, Row, Table
+from dpcov.show.table import declared
 
-LISTED = 12  # levels that are shown in a notebook
 LARGEST_FILE = 2**24  # bytes of a schema
 RESOLUTION = 2.0**-21  # of a half-range: what a number may be off by before it is encoded
 UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # categories of characters that no name may hold
@@ -442,23 +441,11 @@ class Schema(_Model):
         return cls.parse({"columns": columns, **fields})
 
     def _repr_html_(self) -> str:
-        rows: list[Row] = []
-        for name, column in self.columns.items():
-            holds = ""
-            if column.kind == "numeric":
-                holds = f"{column.lower:g} to {column.upper:g}"
-            elif column.kind == "categorical":
-                holds = ", ".join(column.labels[:LISTED])
-                holds += f" and {len(column.labels) - LISTED} more" * (len(column.labels) > LISTED)
-            rows.append((name, [column.kind, holds]))
         title = (
             f"Schema: {len(self.features)} features, radius {self.effective_radius:.4g}, "
             f"protects {self.privacy_unit}"
         )
-        heads = ("column", "kind", "holds")
-        beyond = max(len(rows) - LONGEST, 0)
-        shown = Table(heads, rows[:LONGEST], title, words=True, beyond=beyond, rest="columns")
-        return html.tables([shown])
+        return html.tables([declared(self.columns, title)])
 
 
 def _validated(model: type[_Declared], document: dict[str, Any]) -> _Declared:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ STRONGEST = 20
 WIDEST = 6  # columns of figures side by side
 WHOLE_MATRIX = 30  # features up to which a matrix is shown entry by entry
 NAME = "column"  # heads the names of the rows in a file
+LISTED = 12  # levels of a column of categories that are listed
 ALWAYS = math.inf  # strength of a row that is never left out
 
 
@@ -145,6 +146,22 @@ def triangle(
         entries: list[Cell] = matrix[i, : i + diagonal].tolist()
         rows.append((f"{i + 1} {name}", entries + [None] * (count - len(entries))))
     return Table(heads, rows, title, (form,), fits=True, otherwise=otherwise)
+
+
+def declared(columns: Mapping[str, Any], title: str) -> Table:
+    """The columns of a schema and what they hold."""
+    rows: list[Row] = []
+    for name, column in columns.items():
+        holds = ""
+        if column.kind == "numeric":
+            holds = f"{column.lower:g} to {column.upper:g}"
+        elif column.kind == "categorical":
+            labels, more = column.labels[:LISTED], len(column.labels) - LISTED
+            holds = ", ".join(labels) + f" and {more} more" * (more > 0)
+        rows.append((name, [column.kind, holds]))
+    beyond = max(len(rows) - LONGEST, 0)
+    heads = ("column", "kind", "holds")
+    return Table(heads, rows[:LONGEST], title, words=True, beyond=beyond, rest="columns")
 
 
 def sentences(*notes: str) -> Table:
