@@ -74,10 +74,12 @@ def test_a_result_is_text_html_csv_json_and_a_file(name: str) -> None:
 def test_a_picture_names_a_function_that_draws_it(name: str) -> None:
     picture = RESULTS[name]().picture()
     if picture is not None:
+        draw = getattr(plot, picture.function)
         axes = plt.figure().add_subplot()
-        assert getattr(plot, picture.function)(**picture.arguments, ax=axes) is axes
-        assert picture.title
-        assert picture.description.endswith(".")
+        assert draw(**picture.arguments, ax=axes) is axes
+        figure = plt.figure()
+        assert draw(**picture.arguments, ax=figure).figure is figure
+        assert str(draw.__doc__).split("\n")[0].endswith(".")
         plt.close("all")
 
 

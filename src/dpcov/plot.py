@@ -1,6 +1,7 @@
 """Pictures of a release and of what is computed from it, as matplotlib axes.
 
-Every function draws on `ax`, or on a new figure, and returns the axes. Names are shown as they are:
+Every function draws on `ax`, axes or a figure of which it sets the size, or on a new figure, and
+returns the axes. Names are shown as they are:
 never read as markup or mathematics.
 """
 
@@ -17,10 +18,10 @@ from dpcov.analysis.spectrum import NoisySpectrum, noisy_spectrum
 from dpcov.errors import ReleaseError
 from dpcov.printable import LONGEST_NAME, shortened
 from dpcov.releases import Release
-from dpcov.show.result import MOST_BARS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
     from dpcov.analysis.correlation import NamedMatrix
@@ -28,19 +29,22 @@ if TYPE_CHECKING:
     from dpcov.analysis.ridge import Ridge
     from dpcov.plans import Plan
 
+    Place = Axes | Figure | None
+
 POSITIVE, NEGATIVE = "#3b76d6", "#d9722b"  # told apart by the colour-blind, on white and on black
 FAINT = 0.35
 DEEP = 0.9  # correlation from which black is readable on its colour, on any background
 NAMED_CELLS = 60  # up to so many features all are named on both sides of a heatmap
 MOST_EDGES = 60
 LETTER = 0.0055  # width of a letter, over the radius of the graph and the size of the font
+MOST_BARS = 20
 MOST_VALUES = 40
 
 
 def heatmap(
     release: Release | NamedMatrix,
     *,
-    ax: Axes | None = None,
+    ax: Place = None,
     cluster: bool = True,
     noise: NDArray[np.float64] | None = None,
 ) -> Axes:
@@ -63,7 +67,7 @@ def heatmap(
     order = [at for group in groups for at in group]
     shown = matrix[np.ix_(order, order)]
     np.fill_diagonal(shown, 0.0)
-    axes = _axes(ax, (0.42 * p + 3, 0.42 * p + 2) if p <= WRITTEN_CELLS else (9, 8))
+    axes = _axes(ax, (0.55 * p + 2.6, 0.5 * p + 1.6) if p <= WRITTEN_CELLS else (8.6, 7.4))
     image = axes.imshow(shown, cmap=colours(), vmin=-1, vmax=1, interpolation="none")
     if p <= NAMED_CELLS:
         labels = [shortened(names[j]) for j in order]
@@ -118,14 +122,14 @@ def colours() -> Any:
 def spectrum(
     release: Release | NoisySpectrum,
     *,
-    ax: Axes | None = None,
+    ax: Place = None,
     generator: np.random.Generator | None = None,
 ) -> Axes:
     """Eigenvalues of the covariance, and the level that privacy noise alone may reach."""
     found = release
     if isinstance(found, Release):
         found = noisy_spectrum(found, generator=generator)
-    axes = _axes(ax, (8, 3.6))
+    axes = _axes(ax, (7.4, 3.3))
     from matplotlib.ticker import MaxNLocator
 
     count = min(len(found.denoised), MOST_VALUES)
@@ -143,7 +147,7 @@ def spectrum(
     return axes
 
 
-def graph(found: SparsePrecision, *, ax: Axes | None = None, most: int = MOST_EDGES) -> Axes:
+def graph(found: SparsePrecision, *, ax: Place = None, most: int = MOST_EDGES) -> Axes:
     """The graph of a sparse precision matrix: features on a circle, a line for each edge.
 
     Only the `most` strongest edges and their features are drawn. Lines are blue where the partial
@@ -154,7 +158,7 @@ def graph(found: SparsePrecision, *, ax: Axes | None = None, most: int = MOST_ED
     if len(names) > MOST_BARS:
         touched = {name for edge in edges for name in (edge.first, edge.second)}
         names = tuple(name for name in names if name in touched)
-    axes = _axes(ax, (7, 6))
+    axes = _axes(ax, (7.4, 6.6))
     axes.set_aspect("equal")
     axes.set_axis_off()
     places = [found.columns.index(name) for name in names]
@@ -197,7 +201,7 @@ def coefficients(
     found: OLS | Ridge,
     *,
     release: Release | None = None,
-    ax: Axes | None = None,
+    ax: Place = None,
     most: int = MOST_BARS,
     effects: bool = False,
 ) -> Axes:
@@ -232,13 +236,13 @@ def pairs(
     low: NDArray[np.float64],
     high: NDArray[np.float64],
     *,
-    ax: Axes | None = None,
+    ax: Place = None,
 ) -> Axes:
     """Correlations of pairs of features, with their intervals."""
     return _dots(names, values, low, high, "correlation", ax, len(names), ordered=False)
 
 
-def curve(plan: Plan, *, ax: Axes | None = None) -> Axes:
+def curve(plan: Plan, *, ax: Place = None) -> Axes:
     """Predicted errors along epsilon, and what sampling alone leaves of a correlation's."""
     axes = _axes(ax, (7, 4))
     budgets = [point.budget for point in plan.curve]
@@ -263,7 +267,7 @@ def _dots(
     low: NDArray[np.float64],
     high: NDArray[np.float64],
     label: str,
-    ax: Axes | None,
+    ax: Place,
     most: int,
     *,
     ordered: bool = True,
@@ -271,7 +275,7 @@ def _dots(
     """Dots with intervals below each other, largest first."""
     ranks = np.argsort(-np.abs(values), kind="stable") if ordered else np.arange(len(values))
     order = [int(j) for j in ranks[:most]]
-    axes = _axes(ax, (7, 0.3 * len(order) + 1))
+    axes = _axes(ax, (7.4, 0.27 * len(order) + 0.8))
     axes.axvline(0.0, lw=0.8, color="0.5")
     for row, j in enumerate(order):
         colour = POSITIVE if values[j] > 0 else NEGATIVE
@@ -287,14 +291,20 @@ def _dots(
     return axes
 
 
-def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
-    if ax is not None:
+def _axes(ax: Place, size: tuple[float, float]) -> Axes:
+    """The axes given, or new ones: in the figure given, or in one of its own."""
+    if ax is not None and not hasattr(ax, "add_subplot"):
         return ax
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise ReleaseError("Pictures need matplotlib: pip install 'dpcov[report]'.") from None
-    return plt.subplots(figsize=size, layout="constrained")[1]
+    if ax is None:
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError:
+            raise ReleaseError("Pictures need matplotlib: pip install 'dpcov[report]'.") from None
+        ax = plt.figure(layout="constrained")
+    figure: Any = ax
+    figure.set_size_inches(size)
+    axes: Axes = figure.add_subplot()
+    return axes
 
 
 __all__ = ["coefficients", "curve", "graph", "heatmap", "pairs", "spectrum"]

@@ -75,17 +75,7 @@ class NamedMatrix(Result):
         return square(self.columns, self.matrix)
 
     def picture(self) -> Picture:
-        p = len(self.columns)
-        return Picture(
-            "heatmap",
-            {"release": self, "noise": self.errors},
-            (0.55 * p + 2.6, 0.5 * p + 1.6) if p <= WRITTEN_CELLS else (8.6, 7.4),
-            f"Correlations of {p} features",
-            "A square for each pair of features, blue where they rise together, orange where one "
-            "falls as the other rises, the deeper the stronger. Features stand next to those that "
-            "they are correlated with, whatever the sign, so that groups show as blocks along the "
-            "diagonal.",
-        )
+        return Picture("heatmap", {"release": self, "noise": self.errors})
 
 
 def pairs(

@@ -13,7 +13,7 @@ from dpcov.analysis.features import chosen, names_of, position
 from dpcov.analysis.intervals import intervals
 from dpcov.analysis.moments import require_matrix, solve, spreads
 from dpcov.analysis.plausible import starting_point, with_public_count
-from dpcov.analysis.ridge import INTERCEPT, Problem, Ridge, picture_of_effects, ridge
+from dpcov.analysis.ridge import INTERCEPT, Problem, Ridge, ridge
 from dpcov.analysis.statistics import Stack
 from dpcov.analysis.statistics import coefficients as coefficients_of
 from dpcov.declared import FEATURES, TARGET, command, section
@@ -123,7 +123,7 @@ class OLS(Result):
         return Table(("", *columns), list(zip(self.names, figures, strict=True)))
 
     def picture(self) -> Picture:
-        return picture_of_effects(self, self.model.target, len(self.names) - 1)
+        return Picture("coefficients", {"found": self, "effects": True})
 
     def document(self) -> dict[str, Any]:
         return {"target": self.model.target, **Result.document(self)}

@@ -160,17 +160,7 @@ class SparsePrecision(Result):
         return found | ({"edges": [asdict(edge) for edge in self.edges]} if self.edges else {})
 
     def picture(self) -> Picture | None:
-        if not self.edges:
-            return None
-        return Picture(
-            "graph",
-            {"found": self},
-            (7.4, 6.6),
-            "Features that are related given all the others",
-            "Features on a circle, with a line between two that are related given all the others: "
-            "full and blue where positive, dashed and orange where negative, the thicker the "
-            "stronger. The strongest are in the table below.",
-        )
+        return Picture("graph", {"found": self}) if self.edges else None
 
 
 @command(

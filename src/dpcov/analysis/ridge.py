@@ -13,8 +13,7 @@ from dpcov.analysis.moments import NEGLIGIBLE, Moments, require_matrix, spreads,
 from dpcov.declared import ALPHA, FEATURES, TARGET, Option, command
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
-from dpcov.printable import shortened
-from dpcov.show.result import MOST_BARS, OMITTED, Picture, Result
+from dpcov.show.result import OMITTED, Picture, Result
 from dpcov.show.table import ALWAYS, Row, Table
 
 if TYPE_CHECKING:
@@ -101,19 +100,7 @@ class Ridge(Result):
         return Table(("", "coefficient"), [(INTERCEPT, [self.intercept]), *coefficients])
 
     def picture(self) -> Picture:
-        return picture_of_effects(self, self.target, len(self.columns))
-
-
-def picture_of_effects(found: Any, target: str, count: int) -> Picture:
-    """Effects of one standard deviation of each feature, largest first."""
-    return Picture(
-        "coefficients",
-        {"found": found, "effects": True},
-        (7.4, 0.27 * min(count, MOST_BARS) + 0.8),
-        f"Regression of {shortened(target)}",
-        "A dot for the effect of one standard deviation of each feature, with a line for its "
-        "interval. Coefficients are in the table below.",
-    )
+        return Picture("coefficients", {"found": self, "effects": True})
 
 
 @dataclass(frozen=True, slots=True)

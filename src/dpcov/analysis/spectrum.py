@@ -83,14 +83,7 @@ class NoisySpectrum(Result):
         ]
 
     def picture(self) -> Picture:
-        return Picture(
-            "spectrum",
-            {"release": self},
-            (7.4, 3.3),
-            "Eigenvalues of the covariance",
-            "Bars fall from left to right: the variance along each principal direction. A dashed "
-            "line marks what noise alone may reach.",
-        )
+        return Picture("spectrum", {"release": self})
 
 
 @section(

@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
 
 TITLE = "The strongest correlations"
-DESCRIPTION = (
-    "A dot for each correlation, with a line for its interval. The same figures are in the table "
-    "below."
-)
 PAIRS, DRAWN = 20, 15
 LEVEL = 0.95
 COVERS = (
@@ -66,5 +62,4 @@ def strongest_pairs(release: Release, *, generator: np.random.Generator | None =
         "low": low[:DRAWN],
         "high": high[:DRAWN],
     }
-    size = (7.4, 0.27 * len(drawn["names"]) + 0.8)
-    return Found([table], {}, drawn=Picture("pairs", drawn, size, TITLE, DESCRIPTION))
+    return Found([table], {}, drawn=Picture("pairs", drawn))

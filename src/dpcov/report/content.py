@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 LONGEST_HEADING = 60
-WIDE = 8.0  # inches from which a picture takes the whole page
 SEED = 20_250_103  # of simulations: the same release gives the same page
 
 
@@ -133,15 +132,16 @@ def _part(
     except ReleaseError as error:
         return Part(section, heading, missing=str(error))
     picture, table = found.picture(), found.tables()[0]
+    figure, wide = (None, False) if picture is None else svg(section.name, heading, picture)
     cut, left = table.short()
     return Part(
         section,
         heading,
         found,
-        None if picture is None else svg(section.name, picture),
+        figure,
         _table(cut, cut.title) if cut.rows else None,
         [*(f"{what}." for what in left), *table.notes],
-        wide=picture is not None and picture.size[0] > WIDE,
+        wide=wide,
         folded=section.folded and not cut.words,
         words=cut.words,
     )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 SVG = "http://www.w3.org/2000/svg"
 LINK = "http://www.w3.org/1999/xlink"
+WIDE = 8.0  # inches from which a picture takes the whole page
 INK = "#123456"  # stands for the text colour of the page, whatever its theme
 STYLE: Any = {
     "svg.fonttype": "none",
@@ -33,8 +34,8 @@ ET.register_namespace("", SVG)
 ET.register_namespace("xlink", LINK)
 
 
-def svg(name: str, picture: Picture) -> Markup:
-    """A picture as an SVG element with a title and a description.
+def svg(name: str, title: str, picture: Picture) -> tuple[Markup, bool]:
+    """A picture as an SVG element, described by the function that draws it; whether it is wide.
 
     `name` goes before every identifier, so that several figures fit in a page. Of the size only
     the ratio and the size of the letters count.
@@ -46,25 +47,27 @@ def svg(name: str, picture: Picture) -> Markup:
     buffer = io.BytesIO()
     with rc_context(STYLE), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # letters that its own font lacks
-        figure = Figure(figsize=picture.size, layout="constrained")
+        figure = Figure(layout="constrained")
         draw = getattr(plot, picture.function)
-        draw(**picture.arguments, ax=figure.add_subplot())
+        draw(**picture.arguments, ax=figure)
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     root = ET.fromstring(buffer.getvalue())  # noqa: S314  just made by matplotlib
     for metadata in root.findall(f"{{{SVG}}}metadata"):
         root.remove(metadata)
-    for element in root.iter():
-        _adapt(element, name)
+    for part in root.iter():
+        _adapt(part, name)
     for size_in_points in ("width", "height"):
         root.attrib.pop(size_in_points, None)
     root.set("role", "img")
+    description = str(draw.__doc__).split("\n", 1)[0]
     root.set("aria-labelledby", f"{name}-title {name}-description")
-    for at, (kind, text) in enumerate((("title", picture.title), ("desc", picture.description))):
+    for at, (kind, text) in enumerate((("title", title), ("desc", description))):
         part = ET.Element(f"{{{SVG}}}{kind}")
         part.text = text
         part.set("id", f"{name}-{'title' if kind == 'title' else 'description'}")
         root.insert(at, part)
-    return Markup(ET.tostring(root, encoding="unicode"))  # noqa: S704  escaped by ElementTree
+    element = Markup(ET.tostring(root, encoding="unicode"))  # noqa: S704  escaped by ElementTree
+    return element, figure.get_figwidth() > WIDE
 
 
 def _adapt(element: ET.Element, name: str) -> None:

@@ -12,28 +12,15 @@ if TYPE_CHECKING:
 
     from dpcov.show.table import Table
 
-MOST_BARS = 20  # bars or dots of a picture
 OMITTED = {"omitted": True}  # metadata of a field that is no part of the document
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A function of `dpcov.plot` and what it draws.
-
-    Attributes
-    ----------
-    function : its name.
-    arguments : of it, but for the axes.
-    size : (width, height) in inches.
-    title, description : for those who don't see it.
-
-    """
+    """The name of a function of `dpcov.plot`, and what it draws."""
 
     function: str
     arguments: dict[str, Any]
-    size: tuple[float, float]
-    title: str
-    description: str
 
 
 class Result:
