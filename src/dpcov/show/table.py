@@ -78,7 +78,7 @@ class Table:
         columns = len(self.heads) - 1
         wide = columns if self.widest is None else min(columns, self.widest)
         lacking = len(self.rows) - len(kept) + self.beyond
-        left = {self.rest: lacking, self.other_columns: columns - wide}
+        left = [(lacking, self.rest), (columns - wide, self.other_columns)]
         cut = replace(
             self,
             heads=self.heads[: wide + 1],
@@ -86,7 +86,7 @@ class Table:
             strengths=None if self.strengths is None else [self.strengths[at] for at in kept],
             beyond=0,
         )
-        return cut, [f"{count} {what} more" for what, count in left.items() if count > 0]
+        return cut, [f"{count} {what} more" for count, what in left if count > 0]
 
     def texts(self) -> list[list[str]]:
         """Each row as its name and its cells in words."""

@@ -22,11 +22,6 @@ PIPE = 160  # columns of what is no terminal, for what is shown only where it fi
 NARROWEST = 8  # columns that folded names take at least
 
 
-def console() -> Console:
-    """Standard output, numbers not coloured."""
-    return Console(highlight=False, soft_wrap=False)
-
-
 def plain(text: str) -> str:
     """Text without rich markup or control characters."""
     return escape(printable(text))
@@ -39,7 +34,7 @@ def warn(sentence: str, *, error: bool = False) -> None:
 
 def print_tables(shown: Iterable[Table], *, hint: str = "; --csv prints them all") -> None:
     """Print tables below each other; `hint` says where what is left out can be found."""
-    out = console()
+    out = Console(highlight=False)
     for table in shown:
         _print(out, table, hint)
 
@@ -62,11 +57,9 @@ def _print(out: Console, table: Table, hint: str) -> None:
     cut, left = table.short()
     if table.title and cut.rows:
         out.print(plain(table.title), style="italic", soft_wrap=True)
-    if cut.words:
-        out.print(grid(cut))
-    elif cut.rows:
-        for part in _parts(cut, out.width) if out.is_terminal else [cut]:
-            print_grid(grid(part), out)
+    if cut.rows:
+        for part in _parts(cut, out.width) if out.is_terminal and not cut.words else [cut]:
+            _print_grid(grid(part), out, fold=not cut.words)
     for words in [*(f"{what}{hint}." for what in left), *table.notes]:
         print(printable(words), file=out.file)
 
@@ -89,12 +82,11 @@ def grid(table: Table) -> Grid:
     return found
 
 
-def print_grid(found: Grid, out: Console | None = None) -> None:
+def _print_grid(found: Grid, out: Console, *, fold: bool) -> None:
     """Print a table with nothing cut: a pipe is wide enough, a terminal folds the names."""
-    out = console() if out is None else out
-    if not out.is_terminal:
+    if fold and not out.is_terminal:
         out = Console(file=out.file, width=max(out.width, _width(found)), highlight=False)
-    elif _width(found) > out.width:
+    elif fold and _width(found) > out.width:
         _fold(found, out.width)
     out.print(found, crop=False)
 
@@ -109,12 +101,13 @@ def _parts(table: Table, width: int) -> list[Table]:
     columns = len(table.heads) - 1
     texts = [table.heads[1:], *(cells[1:] for cells in table.texts())]
     widths = [1 + max(len(row[at]) for row in texts[1:]) for at in range(columns)]
+    size, starts = columns, range(1)
     for count in range(1, columns + 1):
         size = math.ceil(columns / count)
         starts = range(0, columns, size)
         if all(sum(widths[at : at + size]) + NARROWEST < width for at in starts):
             break
-    return [_columns(table, at, at + size) for at in starts] if columns else [table]
+    return [_columns(table, at, at + size) for at in starts]
 
 
 def _columns(table: Table, first: int, last: int) -> Table:
@@ -131,8 +124,6 @@ def _fold(found: Grid, width: int) -> None:
     names, *figures = found.columns
     for column in found.columns:
         column.overflow = "fold"
-    if found.box is not None:
-        return
     for spacing, whole_words in ((2, True), (1, True), (1, False)):
         found.padding = (0, spacing, 0, 0)
         for column in figures:
