@@ -47,9 +47,10 @@ test-spark: .venv/ready-spark ## The tests of Spark (needs Java; fetches 450 MB 
 test-all: .venv/ready-test ## All tests
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto
 
-lint: .venv/ready-lint ## Style
+lint: .venv/ready-lint ## Style, and which room may import which
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache --no-logo
 
 types: .venv/ready-lint ## Types of src, strictly
 	$(BIN)/mypy

@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyarrow.csv import write_csv
 
 from dpcov.carried import carried, stamped
 from dpcov.errors import OutputError
 from dpcov.files import reserved
-from dpcov.printable import FORMULA, harmless, shown
+from dpcov.frames import csv_body
+from dpcov.printable import harmless, shown
 from dpcov.releases import SEEDED
 
 if TYPE_CHECKING:
@@ -48,21 +47,6 @@ def stamp(release: Release) -> str:
 def csv_text(release: Release, table: pa.Table) -> str:
     """A table as CSV, after the stamp of its release."""
     return stamp(release) + csv_body(table)
-
-
-def csv_body(table: pa.Table) -> str:
-    """A table as CSV."""
-    buffer = io.BytesIO()
-    columns = [_harmless_cells(column) for column in table.columns]
-    write_csv(pa.table(columns, [harmless(name) for name in table.column_names]), buffer)
-    return buffer.getvalue().decode()
-
-
-def _harmless_cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if not pa.types.is_string(column.type):
-        return column
-    acting = pc.match_substring_regex(column, f"^[{FORMULA.replace('-', chr(92) + '-')}]")
-    return pc.if_else(acting, pc.binary_join_element_wise("'", column, ""), column)
 
 
 def parquet_bytes(release: Release, table: pa.Table) -> bytes:

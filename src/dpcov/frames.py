@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpcov.errors import ReleaseError
+from dpcov.printable import FORMULA, harmless
 from dpcov.show.table import square
 
 if TYPE_CHECKING:
@@ -50,3 +52,24 @@ def frame(names: Sequence[str], matrix: NDArray[np.float64], library: Library = 
     if library == "polars":
         return frames.from_arrow(matrix_table(names, matrix))
     return frames.DataFrame(matrix, index=list(names), columns=list(names))
+
+
+def csv_body(table: pa.Table) -> str:
+    """A table as CSV."""
+    import pyarrow as pa
+    from pyarrow.csv import write_csv
+
+    buffer = io.BytesIO()
+    columns = [_harmless_cells(column) for column in table.columns]
+    write_csv(pa.table(columns, [harmless(name) for name in table.column_names]), buffer)
+    return buffer.getvalue().decode()
+
+
+def _harmless_cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_string(column.type):
+        return column
+    acting = pc.match_substring_regex(column, f"^[{FORMULA.replace('-', chr(92) + '-')}]")
+    return pc.if_else(acting, pc.binary_join_element_wise("'", column, ""), column)

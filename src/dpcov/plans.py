@@ -174,9 +174,8 @@ class Plan(Result):
         known = ", ".join(f"{name} {value:g}" for name, value in guess.means.items())
         means = f"; means {known} (--mean)" if known else ""
         share = guess.explained
-        ties = (
-            "" if share is None else f", {share:.0%} of a column explained by others (--explained)"
-        )
+        others = "" if share is None else f", {share:.0%} of a column explained by others"
+        ties = others and f"{others} (--explained)"
         supposed = (
             f"numeric columns have a standard deviation of {guess.spread:g} times half the width "
             f"of their bounds{own} (--spread){means}; correlations of about {guess.correlation:g} "

@@ -16,6 +16,7 @@ from scipy.special import softmax
 
 from dpcov.analysis.features import chosen, names_of, new_rows, target_column
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve, spreads
+from dpcov.analysis.penalty import least_risk
 from dpcov.declared import ALPHA, FEATURES, Option, command
 from dpcov.errors import ReleaseError
 from dpcov.show.result import OMITTED, Result
@@ -158,8 +159,6 @@ def lda(
     columns = release.columns
     levels = [columns.index(f"{target}={label}") for label in labels]
     if alpha is None:
-        from dpcov.analysis.penalty import least_risk
-
         alpha = least_risk(release, levels, at, "standardized", generator=generator)
     if not (np.isfinite(alpha) and alpha >= 0):
         raise ReleaseError("alpha must be a number of at least 0.")

@@ -12,8 +12,9 @@ from scipy import stats
 from dpcov.analysis.features import chosen, names_of, position
 from dpcov.analysis.intervals import intervals
 from dpcov.analysis.moments import require_matrix, solve, spreads
+from dpcov.analysis.normal_equations import Problem
 from dpcov.analysis.plausible import starting_point, with_public_count
-from dpcov.analysis.ridge import INTERCEPT, Problem, Ridge, ridge
+from dpcov.analysis.ridge import INTERCEPT, Ridge, ridge
 from dpcov.analysis.statistics import Stack
 from dpcov.analysis.statistics import coefficients as coefficients_of
 from dpcov.declared import FEATURES, TARGET, command, section

@@ -12,7 +12,7 @@ from dpcov.analysis.moments import Moments, positive, require_matrix, solve
 from dpcov.carried import stamped
 from dpcov.declared import Option, command
 from dpcov.errors import ReleaseError
-from dpcov.exports import csv_body
+from dpcov.frames import csv_body
 from dpcov.schema import Categorical, Numeric
 from dpcov.show.result import Result
 
