@@ -54,9 +54,8 @@ def figures(text: str) -> tuple[list[str], dict[str, list[float]]]:
 
 
 COMMANDS = [
-    f"{name} {{}} {declared.example.replace('age', 'y')}" + " --alpha 0.1" * ("alpha" in options)
-    for name, declared in commands().items()
-    if (options := declared.options) is not None
+    f"{name} {{}} {own.example.replace('age', 'y')}" + " --alpha 0.1" * ("alpha" in own.options)
+    for name, own in commands().items()
 ]
 
 
@@ -281,7 +280,7 @@ def test_bad_input_gets_one_sentence(run, line: str, advice: str) -> None:
     assert refused.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [one for one in COMMANDS if "correlation" not in one])
 @pytest.mark.parametrize(
     ("made", "message"),
     [

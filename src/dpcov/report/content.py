@@ -15,12 +15,12 @@ from markupsafe import Markup
 
 from dpcov.analysis.expected import NOTHING_SHOWS
 from dpcov.analysis.features import chosen, position
+from dpcov.analysis.summary import facts
 from dpcov.declared import sections
 from dpcov.denoise import law_of_estimate
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
 from dpcov.printable import shortened
-from dpcov.privacy import Unit
 from dpcov.releases import NOT_PRIVATE, VOID
 from dpcov.report import words
 from dpcov.report.figures import svg
@@ -91,12 +91,14 @@ def content(
         "glance": _glance(release, errors),
         "cautions": [found.caution for found in results if found.caution],
         "parts": parts,
-        "facts": _facts(release),
+        "facts": facts(release).texts(),
         "everybody": words.for_everybody(release),
         "officer": words.for_the_officer(release),
         "statistician": words.for_the_statistician(release),
         "kind": "Test release" if release.reproducible else "Differentially private release",
-        "account": None if account is None else _account(account),
+        "account": account,
+        "budget": None if account is None else account.tables()[0],
+        "table": _table,
         "features": list(release.columns),
         "example": target or release.columns[-1],
         "has_intercept": release.has_intercept,
@@ -188,36 +190,3 @@ def _rows(release: Release) -> tuple[str, str, str]:
     deviation = math.sqrt(law.diagonal_variance) / release.lattice.intercept_units**2
     rounded = f"{float(f'{deviation:.2g}'):,g}".replace(",", "\u202f")
     return "rows", f"≈ {about}", f"± {rounded}, since their number is private too"
-
-
-def _facts(release: Release) -> list[tuple[str, str]]:
-    guarantee = words.stated(release)
-    facts = [
-        ("What", "Second moments of a table, from which means, covariances and all else follow"),
-        (
-            "Guarantee",
-            f"{_capital(str(guarantee.budget))}; {guarantee.neighbors.value} neighbours; "
-            f"unit: {guarantee.unit}",
-        ),
-        ("Mechanism", f"{_capital(release.mechanism)}, denoised by {release.denoise}"),
-        ("Made by", release.made_by()),
-    ]
-    if release.reproducible:
-        facts[1] = ("Guarantee", "None: made with a seed, for tests only")
-    return facts
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def _account(account: Account) -> dict[str, Any]:
-    """Budget, spent and left of a data set, as text."""
-    unit = str(Unit()) if account.unit is None else str(account.unit)
-    return {
-        "dataset": account.dataset,
-        "table": _table(account.tables()[0], "Privacy budget"),
-        "unit": unit,
-        "neighbors": account.neighbors.value,
-        "releases": len(account.entries),
-    }
