@@ -81,8 +81,9 @@ def test_a_page_has_every_section_and_well_formed_markup(page):
     outline = Outline(page)
     assert outline.faults == []
     found = {attributes.get("id") for attributes in outline.named("section")}
-    parts = {"guarantee", "correlations", "strongest", "directions", "network", "regression"}
-    assert found == parts | {"budget", "use"}
+    parts = {part.name for part in declared.sections()}
+    assert parts >= {"correlations", "strongest", "directions", "network", "regression"}
+    assert found == parts | {"guarantee", "budget", "use"}
     links = {str(a["href"]).removeprefix("#") for a in outline.named("a")}
     assert links - {"main"} == found
 
@@ -147,7 +148,7 @@ def test_identifiers_are_unique_and_every_figure_is_described(page):
     found = [str(a["id"]) for _, a in outline.elements if "id" in a]
     assert len(found) == len(set(found))
     figures = outline.named("svg")
-    assert len(figures) == 5
+    assert len(figures) >= 5
     for figure in figures:
         assert figure["role"] == "img"
         assert set(str(figure["aria-labelledby"]).split()) <= set(found)
