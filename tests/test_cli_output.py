@@ -8,95 +8,40 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.main import get_command
 
-from dpcov import cli
-from dpcov.ledger import Ledger
-from dpcov.privacy import PureDP
-from tables_for_tests import PLANTED, unchained, write_people
+from examples_of_commands import ANALYSES, EXAMPLES, OPTIONS, fresh, write_all
+from tables_for_tests import PLANTED, write_people
 from terminals import DPCOV
 
 DOCS = Path(__file__).parents[1] / "docs"
-RELEASE = "release people.csv --schema people.toml --epsilon 0.5 --ledger l.db --out r.json"
+RELEASE = EXAMPLES["release"]
+PLAN = "plan people.toml --rows 400 --mechanism gaussian"
 FREE = {"demo"}  # tells a story; nothing to be quiet about
-TELLING = [
-    "show r.json",
-    "mechanisms",
-    "correlation r.json",
-    "covariance r.json",
-    "pca r.json",
-    "ridge r.json --target age",
-    "ols r.json --target age",
-    "lda r.json --target sex",
-    "precision r.json",
-    "sample r.json -n 2",
-    "plan people.toml --rows 400",
-    "audit laplace --epsilon 1 --runs 100",
-    "ledger show l.db",
-    "ledger verify l.db",
-    "ledger migrate old.db",
-    "ledger create new.db --epsilon 1",
-    "ledger add-budget l.db --epsilon 1",
-    RELEASE.replace("r.json", "new.json"),
-]
+TELLING = [fresh(name) for name, options in OPTIONS.items() if "--json" in options]
 DOING = [
-    "schema people.csv --out new.toml",
-    RELEASE.replace("r.json", "new.json"),
-    "report r.json --out new.html",
-    "moments people.csv --schema people.toml --out new.sums",
-    "merge old.sums --out new.sums",
-    "correlation r.json --out new.csv",
-    "covariance r.json --out new.csv",
-    "precision r.json --out new.csv",
-    "sample r.json -n 2 --out new.csv",
-    "audit laplace --epsilon 1 --runs 100",
-    "ledger create new.db --epsilon 1",
-    "ledger add-budget l.db --epsilon 1",
-    "ledger verify l.db",
-    "ledger migrate old.db",
+    fresh(name, ".csv" * (name in ANALYSES))
+    for name, options in OPTIONS.items()
+    if "--quiet" in options
 ]
-
-
-def commands(name: str = "", group: Any = None) -> Iterator[tuple[str, set[str]]]:
-    """Every command and its options."""
-    for own, command in (group or get_command(cli.app)).commands.items():
-        if hasattr(command, "commands"):
-            yield from commands(f"{own} ", command)
-        else:
-            yield name + own, {option for part in command.params for option in part.opts}
 
 
 @pytest.fixture
 def run(run, tmp_path: Path):
     """Run the command line in a folder with a table, ledgers, a release and sums."""
-    write_people(tmp_path)
-    Ledger.create("l.db", PureDP(2.0))
-    Ledger.create("old.db", PureDP(2.0))
-    unchained(Path("old.db"))
-
-    assert run(RELEASE.replace("--epsilon 0.5 --ledger l.db", "--epsilon 20")).code == 0
-    assert run("moments people.csv --schema people.toml --out old.sums").code == 0
+    write_all(tmp_path)
     return run
 
 
-def name_of(line: str) -> str:
-    first, second = (line + " ").split(" ", 2)[:2]
-    return f"{first} {second}" if first == "ledger" else first
-
-
 def test_every_command_that_tells_has_json_and_every_one_that_does_has_quiet() -> None:
-    told, done = set(map(name_of, TELLING)), set(map(name_of, DOING))
-    found = dict(commands())
-    assert {name for name, options in found.items() if "--json" in options} == told
-    assert {name for name, options in found.items() if "--quiet" in options} == done
-    assert set(found) - told - done == FREE
-    assert all(("-q" in options) == ("--quiet" in options) for options in found.values())
-    assert all(("--force" in options) == ("--out" in options) for name, options in found.items())
+    silent = {name for name, options in OPTIONS.items() if not {"--json", "--quiet"} & options}
+    assert silent == FREE
+    assert len(TELLING) > 15 < len(DOING) + 3
+    for options in OPTIONS.values():
+        assert ("-q" in options) == ("--quiet" in options)
+        assert ("--force" in options) == ("--out" in options)
 
 
 @pytest.mark.parametrize("line", TELLING)
@@ -132,7 +77,7 @@ def test_quiet_does_not_hush_errors_or_that_a_release_protects_nobody(run) -> No
 
 
 def test_json_of_a_release_says_what_was_made(run) -> None:
-    made = json.loads(run(RELEASE.replace("r.json", "new.json") + " --json").out)
+    made = json.loads(run(RELEASE.replace("people.release.json", "new.json") + " --json").out)
     assert made["status"] == "private"
     assert made["mechanism"] == "standardized-ladder"
     assert made["files"] == {"": "new.json"}
@@ -142,7 +87,7 @@ def test_json_of_a_release_says_what_was_made(run) -> None:
     assert (shown["budget"], shown["neighbors"]) == ({"epsilon": 0.5}, "add-remove")
     assert shown["public_count"] is None
     assert 0 < shown["correlation_error"]["mean"] <= shown["correlation_error"]["worst"]
-    grouped = RELEASE.replace("r.json", "by.json") + " --by sex --json"
+    grouped = RELEASE.replace("people.release.json", "by.json") + " --by sex --json"
     assert set(json.loads(run(grouped).out)["files"]) == {"m", "f"}
 
 
@@ -150,12 +95,12 @@ def test_json_of_a_release_says_what_was_made(run) -> None:
     ("line", "advice"),
     [
         ("ledger create new.db --epsilon 1", "next: dpcov release DATA --schema SCHEMA --ledger"),
-        ("plan people.toml --rows 400 --epsilon 2", "next: dpcov release DATA --schema people.toml"
+        (f"{PLAN} --epsilon 2 --delta 1e-6", "next: dpcov release DATA --schema people.toml"
          " --epsilon 2 "),
-        ("plan people.toml --rows 400 --epsilon 1 --delta 1e-9", "--epsilon 1 --delta 1e-09 "),
-        ("plan people.toml --rows 400 --rho 0.5", " --rho 0.5 "),
-        (RELEASE.replace("r.json", "new.json"), "next: dpcov show new.json"),
-        ("show r.json", "next: dpcov correlation r.json, or dpcov report r.json --out"),
+        (f"{PLAN} --epsilon 1 --delta 1e-9", "--epsilon 1 --delta 1e-09 "),
+        (f"{PLAN} --rho 0.5", " --rho 0.5 "),
+        (RELEASE.replace("people.release.json", "new.json"), "next: dpcov show new.json"),
+        ("show people.release.json", "next: dpcov correlation people.release.json, or dpcov"),
         ("moments people.csv --schema people.toml --out n.sums", "Next: dpcov merge, or release"),
     ],
 )  # fmt: skip
@@ -197,7 +142,7 @@ def documented() -> dict[int, str]:
 
 def test_exit_codes_of_real_processes_are_those_documented(tmp_path: Path) -> None:
     write_people(tmp_path)
-    release = RELEASE.replace(" --ledger l.db", "").split(" ")
+    release = RELEASE.replace(" --ledger people.ledger", "").split(" ")
     audit = ["audit", "laplace", "--epsilon", "1", "--runs", "100", "--json"]
     refused = ["show", "absent.json"]
     found = {

@@ -119,7 +119,7 @@ def test_installed_completion_is_there_in_a_new_shell(folder: Path) -> None:
 
 
 def of(command: str) -> typer.Context:
-    return typer.Context(typer.main.get_command(cli.app).commands[command])
+    return typer.Context(cli.commands()[command])
 
 
 def with_arguments(command: str, arguments: list[str]) -> typer.Context:

@@ -33,12 +33,11 @@ from dpcov.moment import Lattice, SecondMoment
 from dpcov.printable import FORMULA, harmless
 from dpcov.releases import SEEDED, VOID, Release, VoidReleaseWarning
 from dpcov.schema import Schema
+from examples_of_commands import ANALYSES
 from tables_for_tests import write_people
 
-OUTPUTS = ["correlation r.json", "covariance r.json", "precision r.json", "sample r.json -n 5"]
-PRINTED = [f"{line} --csv" for line in OUTPUTS[:3]] + [OUTPUTS[3]]
-PRINTED += ["pca r.json --csv", "ridge r.json --target age --csv", "ols r.json --target age --csv"]
-PRINTED += ["lda r.json --target sex --csv"]
+OUTPUTS = [f"{name} r.json {example}".strip() for name, example in ANALYSES.items()]
+PRINTED = [f"{line} --csv" for line in OUTPUTS]
 
 
 @pytest.fixture
@@ -150,9 +149,8 @@ def test_printed_tables_are_harmless_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     release_of("=1+1", "y", "z", levels=("@a", "b")).save(tmp_path / "r.json")
-    for line in ("correlation", "covariance", "pca", "precision", "ridge --target y",
-                 "ols --target y", "lda --target c"):  # fmt: skip
-        command, *rest = line.split()
+    for command, example in ANALYSES.items():
+        rest = example.replace("age", "y").replace("sex", "c").split()
         with pytest.raises(SystemExit):
             cli.main([command, str(tmp_path / "r.json"), *rest, "--csv"])
         cells = [cell for row in csv.reader(io.StringIO(capsys.readouterr().out)) for cell in row]

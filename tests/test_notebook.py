@@ -93,7 +93,7 @@ def test_coefficients_are_shown_with_their_errors():
     fit = dpcov.ols(numeric(3), "column 0")
     cells = Cells(fit._repr_html_()).cells
     assert f"{fit.coefficients[1]:.5g}" in cells
-    assert f"{fit.standard_errors[2]:.5g}" in cells
+    assert f"{fit.standard_errors[2]:.4g}" in cells
 
 
 def test_a_plan_shows_predictions_and_what_it_supposes():
@@ -108,10 +108,10 @@ def test_an_account_shows_what_is_left(tmp_path):
     ledger = Ledger.create(tmp_path / "l.db", PureDP(3.0), dataset="<b>")
     ledger.reserve(of(PureDP(1.0)))
     found = Cells(ledger.account()._repr_html_())
-    assert found.cells[-4:] == ["epsilon", "3", "1", "2"]
+    assert found.cells[4:8] == ["epsilon", "3", "1", "2"]
     assert "<b>" in found.text
 
 
 def test_long_tables_are_cut_and_say_so():
     wide = Schema.from_bounds(0, 1, [f"x{j}" for j in range(50)])
-    assert "20 more." in Cells(wide._repr_html_()).text
+    assert "20 columns more." in Cells(wide._repr_html_()).text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import shlex
 import traceback
 from collections.abc import Callable, Iterator
@@ -10,7 +11,6 @@ from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
-from typer.main import get_command
 
 from dpcov import cli, exports, files, load, report
 from dpcov.api import release
@@ -24,7 +24,7 @@ from dpcov.privacy import PureDP
 from dpcov.releases import Release
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
-from tables_for_tests import write_people
+from examples_of_commands import COMMANDS, EXAMPLES, write_all
 
 SECRET = "pa55w0rd"  # noqa: S105
 LINKS = [
@@ -35,53 +35,23 @@ LINKS = [
     f"host=host user=ana password='with a space {SECRET}'",
     f"mysql://ana:{SECRET}\N{RIGHT-TO-LEFT OVERRIDE}@host/db.csv",
 ]
-LINES = {
-    "schema": "people.csv",
-    "release": "people.csv --schema people.toml --epsilon 0.5 --out new.json",
-    "show": "r.json",
-    "mechanisms": "",
-    "demo": "",
-    "correlation": "r.json",
-    "covariance": "r.json",
-    "pca": "r.json",
-    "ridge": "r.json --target age",
-    "ols": "r.json --target age",
-    "lda": "r.json --target sex",
-    "precision": "r.json",
-    "sample": "r.json -n 2",
-    "report": "r.json --out new.html",
-    "plan": "people.toml --rows 400",
-    "audit": "laplace --epsilon 1 --runs 100",
-    "moments": "people.csv --schema people.toml --out new.sums",
-    "merge": "old.sums --out new.sums",
-    "ledger create": "new.db --epsilon 1",
-    "ledger show": "l.db",
-    "ledger add-budget": "l.db --epsilon 1",
-    "ledger verify": "l.db",
-    "ledger migrate": "l.db",
-}
 
 
-def files_of(app: Any = cli.app) -> set[str]:
-    """Names of the parameters of all commands that are annotated as paths, and of data."""
-    found = {"data", "table"}
-    for command in app.registered_commands:
-        hints = get_type_hints(command.callback)
-        found |= {name for name, hint in hints.items() if "Path" in str(hint)}
-    return found.union(*(files_of(group.typer_instance) for group in app.registered_groups))
+def files_of(command: Any) -> list[Any]:
+    """The parameters of a command that are paths, or data."""
+    hints = get_type_hints(inspect.unwrap(command.callback))
+    found = [part for part in command.params if "Path" in str(hints.get(part.name))]
+    return found + [part for part in command.params if part.name in ("data", "table")]
 
 
-def calls(name: str = "", group: Any = None) -> Iterator[tuple[str, list[str]]]:
+def calls() -> Iterator[tuple[str, list[str]]]:
     """Each command with a link in the place of each file, PLACE standing for it."""
-    for own, command in (group or get_command(cli.app)).commands.items():
-        if hasattr(command, "commands"):
-            yield from calls(f"{own} ", command)
-            continue
-        line = LINES[name + own].split()
-        for part in (part for part in command.params if part.name in files_of()):
+    for name, command in COMMANDS.items():
+        own, line = name.split(), EXAMPLES[name].removeprefix(name).split()
+        for part in files_of(command):
             argument = part.param_type_name == "argument"
             rest = ["PLACE", *line[1:]] if argument else [*line, part.opts[0], "PLACE"]
-            yield f"{name}{own} {part.name}", [*name.split(), own, *rest]
+            yield f"{name} {part.name}", [*own, *rest]
 
 
 CALLS = dict(calls())
@@ -90,10 +60,7 @@ CALLS = dict(calls())
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    table, schema = write_people(tmp_path)
-    Ledger.create("l.db", PureDP(2.0))
-    release(table, schema=schema, epsilon=20.0, seed=1, mechanism="matrix-laplace").save("r.json")
-    PartialMoment.of(table, Schema.load(schema)).save(tmp_path / "old.sums")
+    write_all(tmp_path, seed=1)
     return tmp_path
 
 

@@ -1,86 +1,135 @@
-"""Results of a benchmark that fails, is interrupted or killed: what it has is kept."""
+"""A result is drawn in every way by the same few functions, whatever analysis it is of."""
 
-import importlib
+from __future__ import annotations
+
+import csv
+import inspect
+import io
 import json
-import subprocess
-import sys
-from pathlib import Path
+from html.parser import HTMLParser
 
+import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
-results = importlib.import_module("results")
+from analysis_tables import released
+from dpcov import declared, plot
+from dpcov.documents import document
+from dpcov.show import html
+from dpcov.show.result import Result
+from dpcov.show.table import ALWAYS, LONGEST, STRONGEST, Table, square, triangle
+from dpcov.show.text import print_tables, summary
+
+COMMANDS = declared.commands()
+GIVEN = {"target": "y", "n": 3, "alpha": 0.1}
 
 
-def halfway():
-    yield {"x": 1}
-    raise ValueError("a broken part")
+def found(run, **given) -> Result:
+    taken = inspect.signature(run).parameters
+    known = {name: value for name, value in (GIVEN | given).items() if name in taken}
+    return run(released(100.0), **known)
 
 
-def doubled(job):
-    if job == 2:
-        raise ValueError("a broken job")
-    return [{"x": 2 * job}]
+RESULTS = {
+    name: lambda name=name: found(COMMANDS[name].run, target="sex" if name == "lda" else "y")
+    for name in COMMANDS
+} | {f"section {part.name}": lambda part=part: found(part.run) for part in declared.sections()}
 
 
-def rows_in(path):
-    return json.loads(path.read_text())["rows"]
+class Cells(HTMLParser):
+    """Texts of the cells of some HTML."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.cells: list[str] = []
+        self.feed(text)
+
+    def handle_data(self, data: str) -> None:
+        self.cells.append(data)
 
 
-def test_a_part_that_fails_keeps_its_rows_and_the_others_go_on(tmp_path, capsys):
-    kept = results.Kept("t.json", "make t", folder=tmp_path)
-    kept.part("first", halfway)
-    kept.part("second", lambda: [{"x": 2}])
-    assert not kept.done()
-    assert rows_in(tmp_path / "partial" / "t.json") == [{"x": 1}, {"x": 2}]
-    assert not (tmp_path / "t.json").exists(), "half a run is no result"
-    told = capsys.readouterr()
-    assert "first: failed, the others go on" in told.out
-    assert "failed: first" in told.out
-    assert "a broken part" in told.err
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_result_is_text_html_csv_json_and_a_file(name: str) -> None:
+    result = RESULTS[name]()
+    json.dumps(document(released(100.0), **result.document()), allow_nan=False)
+    if not result.told:
+        assert result.arrow().num_rows == 3
+        return
+    text, cells = result.summary(), set(Cells(result._repr_html_()).cells)
+    for table in result.tables():
+        assert table.title in text
+        for row in table.short()[0].texts():
+            assert all(cell in text for cell in row)
+            assert {cell for cell in row if cell} <= cells
+    if not name.startswith("section"):
+        heads, *rows = csv.reader(io.StringIO(result.csv()))
+        file = result.arrow()
+        assert file.column_names[1:] == heads[1:]
+        assert file.to_pandas().iloc[:, 0].tolist() == [row[0] for row in rows]
+        written = np.array([row[1:] for row in rows], float)
+        assert np.array_equal(file.to_pandas().iloc[:, 1:], written, equal_nan=True)
 
 
-def test_a_whole_run_is_a_result_and_leaves_nothing_else(tmp_path):
-    kept = results.Kept("t.json", "make t", folder=tmp_path)
-    kept.part("first", lambda: [{"x": 1}])
-    assert kept.done()
-    assert rows_in(tmp_path / "t.json") == [{"x": 1}]
-    assert list((tmp_path / "partial").iterdir()) == []
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_picture_names_a_function_that_draws_it(name: str) -> None:
+    picture = RESULTS[name]().picture()
+    if picture is not None:
+        draw = getattr(plot, picture.function)
+        axes = plt.figure().add_subplot()
+        assert draw(**picture.arguments, ax=axes) is axes
+        figure = plt.figure()
+        assert draw(**picture.arguments, ax=figure).figure is figure
+        assert str(draw.__doc__).split("\n")[0].endswith(".")
+        plt.close("all")
 
 
-def test_a_run_without_rows_is_no_result(tmp_path):
-    kept = results.Kept("t.json", "make t", folder=tmp_path)
-    kept.part("first", list)
-    assert not kept.done()
-    assert not (tmp_path / "t.json").exists()
+def test_every_option_is_of_a_parameter_and_every_section_has_its_place() -> None:
+    for command in COMMANDS.values():
+        parameters = inspect.signature(command.run).parameters
+        assert command.options.keys() <= parameters.keys()
+    places = [part.place for part in declared.sections()]
+    assert places == sorted(set(places))
+    assert all("generator" in inspect.signature(p.run).parameters for p in declared.sections())
 
 
-def test_jobs_in_processes_of_their_own_are_kept_in_order(tmp_path):
-    kept = results.Kept("t.json", "make t", folder=tmp_path)
-    kept.pooled(doubled, [1, 2, 3])
-    assert kept.rows == [{"x": 2}, {"x": 6}]
-    assert kept.failed == ["2"]
+def long(rows: int, **options: object) -> Table:
+    cells = [(f"r{at}", [float(at)]) for at in range(rows)]
+    strengths = [ALWAYS, *range(rows - 1)]
+    return Table(("", "figure"), cells, strengths=strengths, rest="rows", **options)
 
 
-def test_an_interrupt_ends_the_run_and_keeps_what_it_has(tmp_path):
-    def interrupted():
-        yield {"x": 1}
-        raise KeyboardInterrupt
+def test_of_many_rows_the_strongest_are_shown_and_the_others_counted() -> None:
+    cut, left = long(LONGEST + 1).short()
+    assert (len(cut.rows), left) == (LONGEST + 1, [])  # one of them is there always
+    cut, left = long(LONGEST + 2).short()
+    assert [name for name, _ in cut.rows][:3] == ["r0", f"r{LONGEST + 1}", f"r{LONGEST}"]
+    assert left == [f"{LONGEST + 1 - STRONGEST} rows more"]
+    assert f"<p>{left[0]}.</p>" in html.tables([long(LONGEST + 2)])
+    assert "more" not in summary([long(LONGEST + 2)])
 
-    kept = results.Kept("t.json", "make t", folder=tmp_path)
-    with pytest.raises(KeyboardInterrupt):
-        kept.part("first", interrupted)
-    assert rows_in(tmp_path / "partial" / "t.json") == [{"x": 1}]
+
+def test_columns_beyond_the_widest_are_counted() -> None:
+    wide = Table(("", *"abc"), [("r", [1.0, 2.0, 3.0])], widest=2, other_columns="components")
+    cut, left = wide.short()
+    assert (cut.heads, cut.texts()) == (("", "a", "b"), [["r", "1", "2"]])
+    assert left == ["1 components more"]
 
 
-def test_a_run_that_is_killed_leaves_the_parts_it_had(tmp_path):
-    script = (
-        "import os, signal, pathlib, results\n"
-        f"kept = results.Kept('t.json', 'make t', folder=pathlib.Path({str(tmp_path)!r}))\n"
-        "kept.part('first', lambda: [{'x': 1}])\n"
-        "kept.part('second', lambda: os.kill(os.getpid(), signal.SIGKILL))\n"
-    )
-    ran = subprocess.run([sys.executable, "-c", script], cwd=BENCHMARKS, check=False)
-    assert ran.returncode == -9
-    assert rows_in(tmp_path / "partial" / "t.json") == [{"x": 1}]
+def test_what_does_not_fit_gives_way_to_another_table(monkeypatch, capsys) -> None:
+    names = [f"feature {at}" for at in range(9)]
+    other = Table(("", "x"), [("instead", [1.0])])
+    whole = triangle("Matrix", names, np.eye(9), otherwise=other)
+    assert whole is not None
+    for columns, shown in ((200, "Matrix"), (40, "instead")):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setenv("TTY_COMPATIBLE", "1")
+        print_tables([whole])
+        assert shown in capsys.readouterr().out
+    assert triangle("Matrix", ["x"] * 31, np.eye(31), otherwise=other) is other
+
+
+def test_unknown_and_empty_cells_differ_and_names_of_columns_stay_apart() -> None:
+    table = Table(("", "column", "column_"), [("r", [np.nan, None])])
+    assert table.texts() == [["r", "-", ""]]
+    file = square(("column", "x"), np.eye(2)).arrow()
+    assert file.column_names == ["column_", "column", "x"]

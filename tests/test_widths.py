@@ -33,7 +33,7 @@ COMMANDS = {
     f"ols r.json --target {NAMES[0]} --features {NAMES[1]},{NAMES[2]}": NAMES[1:],
     "lda r.json --target reason": NAMES,
     "precision r.json --stability 2": NAMES,
-    "plan s.toml --rows 1000": ("matrix-laplace", "nuclear-laplace"),
+    "plan s.toml --rows 1000 --mechanism nuclear-laplace": ("nuclear-laplace",),
     "ledger show l.ledger": ("the_data_set_of_the_university_hospital",),
     "mechanisms": ("eigenvector-sampling", "paper_constants=False"),
 }

@@ -43,11 +43,9 @@ def verdicts() -> str:
 
 def commands() -> str:
     """Every command with its arguments and options."""
-    from typer.main import get_command
+    from dpcov.cli import commands
 
-    from dpcov.cli import app
-
-    return "\n".join(line for part in _walk("dpcov", get_command(app)) for line in part)
+    return "\n".join(_command(f"dpcov {name}", found) for name, found in commands().items())
 
 
 def ridge_comparison() -> str:
@@ -220,12 +218,8 @@ def _figure(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else _plain(str(value))
 
 
-def _walk(name: str, command: Any) -> Iterator[list[str]]:
-    """A section for each command that does something."""
-    if hasattr(command, "commands"):
-        for own, inner in command.commands.items():
-            yield from _walk(f"{name} {own}", inner)
-        return
+def _command(name: str, command: Any) -> str:
+    """The section of a command."""
     lines = [f"\n## {name}\n", f"{inspect.cleandoc(command.help or '')}\n"]
     rows = [["option", "meaning"]]
     for parameter in command.params:
@@ -237,7 +231,7 @@ def _walk(name: str, command: Any) -> Iterator[list[str]]:
         needed = " Required." if parameter.required and stated else ""
         text = " ".join((getattr(parameter, "help", None) or "").split())
         rows.append([f"`{first}`", _plain(text) + needed])
-    yield [*lines, _table(rows) if len(rows) > 1 else ""]
+    return "\n".join([*lines, _table(rows) if len(rows) > 1 else "", f"\n{_plain(command.epilog)}"])
 
 
 def _module(name: str) -> str:

@@ -9,12 +9,13 @@ import tomllib
 import warnings
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.main import get_command
 
 from dpcov import completions
-from dpcov.cli_analysis import app as analysis_app
+from dpcov.cli_analysis import Commands, walk
 from dpcov.cli_audit import app as audit_app
 from dpcov.cli_ledger import app as ledger_app
 from dpcov.cli_moments import app as moments_app
@@ -22,17 +23,23 @@ from dpcov.cli_options import (
     DataPath,
     Dataset,
     Delta,
+    DenoiseOption,
     Epsilon,
     Force,
+    GoalOption,
     Json,
+    MechanismOption,
     NeighborsOption,
     Quiet,
     ReleasePath,
     Rho,
     TableOption,
+    Threads,
     TrustViews,
     WhereOption,
+    example,
     say,
+    warn_if_seeded,
 )
 from dpcov.cli_plan import app as plan_app
 from dpcov.cli_report import app as report_app
@@ -45,6 +52,7 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
 
 app = typer.Typer(
+    cls=Commands,
     help="Release a covariance matrix under differential privacy, and read everything off it.",
     epilog="Start with `dpcov demo`. For your own table: schema, ledger create, release, show.",
     no_args_is_help=True,
@@ -52,7 +60,6 @@ app = typer.Typer(
 )
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(plan_app)
-app.add_typer(analysis_app)
 app.add_typer(report_app)
 app.add_typer(audit_app)
 app.add_typer(moments_app)
@@ -78,7 +85,7 @@ def _options(
     pass
 
 
-@app.command()
+@app.command(epilog=example("demo"))
 def demo(
     folder: Annotated[Path, typer.Option("--folder", help="Where to write its files.")] = Path(
         "demo"
@@ -90,10 +97,15 @@ def demo(
     run(folder)
 
 
-app.command()(schema)
+app.command(epilog=example("schema people.csv --out people.toml"))(schema)
 
 
-@app.command()
+@app.command(
+    epilog=example(
+        "release people.csv --schema people.toml "
+        "--epsilon 0.5 --ledger people.ledger --out people.release.json"
+    )
+)
 def release(
     data: DataPath,
     out: Annotated[Path, typer.Option("--out", help="Where to write the release.")],
@@ -104,17 +116,8 @@ def release(
     epsilon: Epsilon = None,
     delta: Delta = None,
     rho: Rho = None,
-    mechanism: Annotated[
-        str,
-        typer.Option(
-            help="auto (by the goal), or one of `dpcov mechanisms`.",
-            autocompletion=completions.mechanisms_or_auto,
-        ),
-    ] = "auto",
-    goal: Annotated[
-        Literal["frobenius", "relative", "correlation", "regression"],
-        typer.Option(help="What auto makes accurate; frobenius is the second moment as a whole."),
-    ] = "frobenius",
+    mechanism: MechanismOption = "auto",
+    goal: GoalOption = "frobenius",
     option: Annotated[
         list[str] | None,
         typer.Option(
@@ -125,10 +128,7 @@ def release(
         ),
     ] = None,
     neighbors: NeighborsOption = "add-remove",
-    denoise: Annotated[
-        Literal["none", "project", "shrink"],
-        typer.Option(help="How the noise is reduced afterwards; costs no privacy."),
-    ] = "shrink",
+    denoise: DenoiseOption = "shrink",
     ledger: Annotated[
         Path | None,
         typer.Option(help="Ledger to book the spend in; refuses if too little is left."),
@@ -141,9 +141,7 @@ def release(
             autocompletion=completions.categories,
         ),
     ] = None,
-    threads: Annotated[
-        int | None, typer.Option(help="Threads; the result is the same.", min=1, max=256)
-    ] = None,
+    threads: Threads = None,
     force: Force = False,
     seed: Annotated[
         int | None, typer.Option(help="For tests: makes the release NOT PRIVATE.")
@@ -160,7 +158,6 @@ def release(
     from dpcov.ledger import Ledger
     from dpcov.releases import largest_file
     from dpcov.schema import Schema
-    from dpcov.tables import warn_if_seeded
 
     declared = Schema.load(schema)
     asked: dict[str, Any] = {
@@ -251,37 +248,51 @@ def _option(stated: str) -> tuple[str, Any]:
         return name, value
 
 
-@app.command()
+@app.command(epilog=example("mechanisms"))
 def mechanisms(as_json: Json = False) -> None:
     """List the mechanisms, what they guarantee, and their options (for release --set)."""
     from dpcov.mechanisms import MECHANISMS, options_of
-    from dpcov.tables import print_mechanisms
+    from dpcov.show.table import Row, Table
+    from dpcov.show.text import print_tables
 
-    listed = [
+    listed: list[dict[str, Any]] = [
         {"name": name, "what": str(kind.__doc__).splitlines()[0], "options": options_of(name)}
         for name, kind in MECHANISMS.items()
     ]
     if as_json:
         typer.echo(json.dumps(listed))
-    else:
-        print_mechanisms(listed)
+        return
+    rows: list[Row] = []
+    for name, what, options in (one.values() for one in listed):
+        rows.append((name, [what, ", ".join(f"{key}={value}" for key, value in options.items())]))
+    heads = ("mechanism", "what it releases, and its guarantee", "options")
+    print_tables([Table(heads, rows, words=True)])
 
 
-@app.command()
+@app.command(epilog=example("show people.release.json"))
 def show(file: ReleasePath, as_json: Json = False) -> None:
     """Say what a release is, what it guarantees and how accurate it is."""
-    from dpcov.documents import summary
-    from dpcov.releases import Release
-    from dpcov.tables import print_accuracy, print_summary
+    from dpcov.analysis.summary import summary
+    from dpcov.documents import document
+    from dpcov.releases import VOID, Release
+    from dpcov.show.text import print_tables, warn
 
     loaded = Release.load(file)
+    found = summary(loaded)
     if as_json:
-        typer.echo(json.dumps(summary(loaded)))
+        typer.echo(json.dumps(document(loaded, **found.document())))
         return
-    print_summary(loaded)
-    print_accuracy(loaded)
+    warn_if_seeded(loaded)
+    if loaded.may_be_void:
+        warn(VOID)
+    print_tables(found.tables())
     name = shown(file)
     typer.echo(f"next: dpcov correlation {name}, or dpcov report {name} --out PAGE.html")
+
+
+def commands() -> dict[str, Any]:
+    """Every command by its name, as click knows it: what documents and tests go by."""
+    return dict(walk(get_command(app)))
 
 
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # typer's or click's, by version

@@ -1,307 +1,161 @@
-"""Commands that compute something from a release file, at no cost in privacy."""
+"""Commands that compute something from a release file, at no cost in privacy.
+
+Each is made from what an analysis declares of itself (`dpcov.declared`).
+"""
 
 from __future__ import annotations
 
+import inspect
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from dpcov import completions
-from dpcov.cli_options import Force, Quiet, ReleasePath, say
+from dpcov.cli_options import Force, Quiet, ReleasePath, example, say
 from dpcov.printable import shown
 
 if TYPE_CHECKING:
-    from dpcov.releases import Release
+    from collections.abc import Callable, Iterator
 
-app = typer.Typer()
+    from dpcov.declared import Command, Option
+    from dpcov.releases import Release
+    from dpcov.show.result import Result
 
 Csv = Annotated[bool, typer.Option("--csv", help="Print CSV, in full.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, in full.")]
 Out = Annotated[
-    Path | None, typer.Option("--out", help="Write the matrix to a .csv or .parquet file.")
+    Path | None, typer.Option("--out", help="Write all figures to a .csv or .parquet file.")
 ]
-Target = Annotated[
-    str,
-    typer.Option(
-        "--target",
-        help="Column to predict; for a level of one, column=level.",
-        autocompletion=completions.columns,
-    ),
-]
-Features = Annotated[
-    str | None,
-    typer.Option(
-        "--features",
-        help="Only these columns, separated by commas; default, all.",
-        autocompletion=completions.columns_list,
-    ),
-]
-Alpha = Annotated[
-    float | None,
-    typer.Option("--alpha", help="Strength of the penalty; default, chosen from the release."),
-]
+COMMON: dict[str, tuple[Any, Any]] = {
+    "csv": (Csv, False),
+    "as_json": (Json, False),
+    "out": (Out, None),
+    "force": (Force, False),
+    "quiet": (Quiet, False),
+}
+EXAMPLE = "people.release.json"
 
 
-@app.command()
-def correlation(
-    file: ReleasePath,
-    csv: Csv = False,
-    as_json: Json = False,
-    out: Out = None,
-    force: Force = False,
-    quiet: Quiet = False,
+class Commands(TyperGroup):
+    """Commands, those of analyses among them: they are loaded when one is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        self._load()
+        return list(self.commands)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in self.commands:
+            self._load()
+        return self.commands.get(cmd_name)
+
+    def _load(self) -> None:
+        from dpcov.declared import commands
+
+        analyses = typer.Typer()
+        for name, declared in commands().items():
+            epilog = example(f"{name} {EXAMPLE} {declared.example}".rstrip())
+            make = analyses.command(
+                name,
+                help=declared.help,
+                epilog=epilog,
+                rich_help_panel="What follows from a release",
+            )
+            make(_callback(declared))
+        found = get_command(analyses).commands  # type: ignore[attr-defined]
+        self.commands = {**self.commands, **found}
+
+
+def walk(group: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Name and command of everything that a group can do."""
+    for own in group.list_commands(None):
+        command = group.get_command(None, own)
+        if hasattr(command, "list_commands"):
+            yield from walk(command, f"{name}{own} ")
+        else:
+            yield name + own, command
+
+
+def _callback(declared: Command) -> Callable[..., None]:
+    """The function from which typer makes a command."""
+
+    def callback(**given: Any) -> None:
+        from dpcov.exports import require_ending
+        from dpcov.files import check_writable
+        from dpcov.releases import Release
+
+        file, out, force = given["file"], given["out"], given["force"]
+        release = Release.load(file)
+        if out is not None:
+            require_ending(out)
+            check_writable(out, force=force, inputs=[file])
+        values = {name: given[name] for name in declared.options}
+        for name, option in declared.options.items():
+            if option.read is not None and values[name] is not None:
+                values[name] = option.read(values[name])
+        found = declared.run(release, **values)
+        if out is not None:
+            _write(release, found, out, file, force, given["quiet"])
+        else:
+            _print(release, found, given["as_json"], given["csv"])
+
+    defaults = inspect.signature(declared.run).parameters
+    asked: dict[str, tuple[Any, Any]] = {"file": (ReleasePath, inspect.Parameter.empty)}
+    for name, option in declared.options.items():
+        default = defaults[name].default
+        asked[name] = _option(option, default), False if option.kind is bool else default
+    asked |= COMMON
+    callback.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
+            )
+            for name, (kind, default) in asked.items()
+        ]
+    )
+    callback.__annotations__ = {name: kind for name, (kind, _) in asked.items()}
+    return callback
+
+
+def _option(option: Option, default: object) -> Any:
+    """The type of an option, and how typer shows it."""
+    kind: Any = Literal[option.choices] if option.choices else option.kind
+    offered = None if option.completes is None else getattr(completions, option.completes)
+    stated = typer.Option(option.flag, help=option.help, autocompletion=offered, min=option.least)
+    return Annotated[kind | None if default is None else kind, stated]
+
+
+def _write(
+    release: Release, found: Result, out: Path, file: Path, force: bool, quiet: bool
 ) -> None:
-    """Print the private correlations with the error to expect of each."""
-    from dpcov.releases import Release
-    from dpcov.tables import print_correlations
-
-    loaded = Release.load(file)
-    if not _print_matrix(loaded, "correlation", file, csv, as_json, out, force, quiet):
-        print_correlations(loaded)
-
-
-@app.command()
-def covariance(
-    file: ReleasePath,
-    csv: Csv = False,
-    as_json: Json = False,
-    out: Out = None,
-    force: Force = False,
-    quiet: Quiet = False,
-) -> None:
-    """Print means, standard deviations and covariances, in the units of the data."""
-    from dpcov.analysis.moments import require_matrix
-    from dpcov.releases import Release
-    from dpcov.tables_analysis import print_covariance
-
-    loaded = Release.load(file)
-    require_matrix(loaded)
-    if not _print_matrix(loaded, "covariance", file, csv, as_json, out, force, quiet):
-        print_covariance(loaded)
-
-
-@app.command()
-def pca(
-    file: ReleasePath,
-    k: Annotated[int | None, typer.Option("-k", help="Number of components.")] = None,
-    correlation: Annotated[
-        bool, typer.Option("--correlation", help="Divide by standard deviations first.")
-    ] = False,
-    csv: Csv = False,
-    as_json: Json = False,
-) -> None:
-    """Print principal components, and how many rise above the noise."""
-    from dpcov.analysis.pca import pca as components
-    from dpcov.releases import Release
-    from dpcov.tables_analysis import print_components
-
-    loaded = Release.load(file)
-    limit = min(5, len(loaded.columns)) if k is None else k
-    found = components(loaded, limit, correlation=correlation)
-    if as_json:
-        _print_json(loaded, found)
-    else:
-        print_components(loaded, found, as_csv=csv)
-
-
-@app.command()
-def ridge(
-    file: ReleasePath,
-    target: Target,
-    alpha: Alpha = None,
-    features: Features = None,
-    penalty: Annotated[
-        Literal["encoded", "standardized", "raw"],
-        typer.Option(help="Units in which coefficients are penalised."),
-    ] = "encoded",
-    csv: Csv = False,
-    as_json: Json = False,
-) -> None:
-    """Predict a column from others by ridge regression."""
-    from dpcov.analysis.ridge import ridge as fit
-    from dpcov.releases import Release
-    from dpcov.tables_analysis import print_ridge
-
-    loaded = Release.load(file)
-    model = fit(loaded, target, alpha, _names(features), penalty=penalty)
-    if as_json:
-        _print_json(loaded, model)
-    else:
-        print_ridge(loaded, model, as_csv=csv)
-
-
-@app.command()
-def ols(
-    file: ReleasePath,
-    target: Target,
-    features: Features = None,
-    csv: Csv = False,
-    as_json: Json = False,
-) -> None:
-    """Least squares with standard errors for sampling and privacy noise."""
-    from dpcov.analysis.ols import ols as fit
-    from dpcov.releases import Release
-    from dpcov.tables_analysis import print_ols
-
-    loaded = Release.load(file)
-    found = fit(loaded, target, _names(features))
-    if as_json:
-        _print_json(loaded, found, target=target)
-    else:
-        print_ols(loaded, found, as_csv=csv)
-
-
-@app.command()
-def lda(
-    file: ReleasePath,
-    target: Annotated[
-        str,
-        typer.Option(
-            "--target",
-            help="Column of categories to predict.",
-            autocompletion=completions.categories,
-        ),
-    ],
-    alpha: Alpha = None,
-    features: Features = None,
-    csv: Csv = False,
-    as_json: Json = False,
-) -> None:
-    """Tell the levels of a column apart by linear discriminant analysis."""
-    from dpcov.analysis.discriminant import lda as fit
-    from dpcov.releases import Release
-    from dpcov.tables_analysis import print_lda
-
-    loaded = Release.load(file)
-    model = fit(loaded, target, alpha, _names(features))
-    if as_json:
-        _print_json(loaded, model)
-    else:
-        print_lda(loaded, model, as_csv=csv)
-
-
-@app.command()
-def precision(
-    file: ReleasePath,
-    alpha: Alpha = None,
-    features: Features = None,
-    in_covariance: Annotated[
-        bool, typer.Option("--covariance", help="Penalise the covariance, not the correlations.")
-    ] = False,
-    stability: Annotated[
-        int, typer.Option(help="Simulate so many releases for the stability of the edges.", min=0)
-    ] = 0,
-    csv: Annotated[bool, typer.Option("--csv", help="Print the precision matrix as CSV.")] = False,
-    as_json: Json = False,
-    out: Out = None,
-    force: Force = False,
-    quiet: Quiet = False,
-) -> None:
-    """Which columns are related given all the others (sparse inverse covariance)."""
-    from dpcov.analysis.precision import precision as fit
-    from dpcov.frames import matrix_table
-    from dpcov.releases import Release
-    from dpcov.tables_analysis import print_matrix_csv, print_precision
-
-    loaded = Release.load(file)
-    _check_output(out, file, force)
-    names, relative = _names(features), not in_covariance
-    found = fit(loaded, alpha, features=names, correlation=relative, draws=stability)
-    if out is not None:
-        _write(loaded, matrix_table(found.columns, found.precision), out, file, force, quiet)
-    elif as_json:
-        _print_json(loaded, found)
-    elif csv:
-        print_matrix_csv(loaded, found.columns, found.precision)
-    else:
-        print_precision(loaded, found)
-
-
-@app.command()
-def sample(
-    file: ReleasePath,
-    n: Annotated[int, typer.Option("-n", help="Number of rows.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", help="A .csv or .parquet file; default, print CSV.")
-    ] = None,
-    as_json: Json = False,
-    seed: Annotated[int | None, typer.Option(help="For the same rows every time.")] = None,
-    force: Force = False,
-    quiet: Quiet = False,
-) -> None:
-    """Draw synthetic rows with the means and covariance of a release."""
-    from dpcov.analysis.synthetic import sample as draw
-    from dpcov.documents import document
-    from dpcov.exports import csv_text
-    from dpcov.releases import Release
-    from dpcov.tables_analysis import warn_in_csv
-
-    loaded = Release.load(file)
-    _check_output(out, file, force)
-    rows = draw(loaded, n, seed)
-    if out is not None:
-        _write(loaded, rows, out, file, force, quiet)
-    elif as_json:
-        typer.echo(json.dumps(document(loaded, rows=rows.to_pylist())))
-    else:
-        warn_in_csv(loaded)
-        typer.echo(csv_text(loaded, rows), nl=False)
-
-
-def _print_matrix(
-    release: Release,
-    which: Literal["correlation", "covariance"],
-    file: Path,
-    csv: bool,
-    as_json: bool,
-    out: Path | None,
-    force: bool,
-    quiet: bool,
-) -> bool:
-    """Write or print a matrix of the release as asked; False if a table is wanted."""
-    from dpcov.documents import document
-    from dpcov.frames import matrix_table
-    from dpcov.tables_analysis import print_matrix_csv
-
-    _check_output(out, file, force)
-    names, matrix = release.columns, getattr(release, which)()
-    if out is not None:
-        _write(release, matrix_table(names, matrix), out, file, force, quiet)
-    elif as_json:
-        facts = {"columns": names, "count": release.count(), "mean": release.mean(), which: matrix}
-        typer.echo(json.dumps(document(release, **facts)))
-    elif csv:
-        print_matrix_csv(release, names, matrix)
-    else:
-        return False
-    return True
-
-
-def _print_json(release: Release, found: object, **facts: Any) -> None:
-    from dpcov.documents import document, result
-
-    typer.echo(json.dumps(document(release, **facts, **result(found))))
-
-
-def _check_output(out: Path | None, file: Path, force: bool) -> None:
-    from dpcov.exports import require_ending
-    from dpcov.files import check_writable
-
-    if out is not None:
-        require_ending(out)
-        check_writable(out, force=force, inputs=[file])
-
-
-def _write(release: Release, table: Any, out: Path, file: Path, force: bool, quiet: bool) -> None:
+    from dpcov.documents import caveats
     from dpcov.exports import write_table
-    from dpcov.tables_analysis import warn_in_csv
 
-    warn_in_csv(release)
+    for caveat in caveats(release):
+        print(caveat, file=sys.stderr)
+    table = found.arrow()
     write_table(release, table, out, force=force, inputs=[file])
     say(f"{table.num_rows} rows written to {shown(out)}", quiet)
 
 
-def _names(features: str | None) -> list[str] | None:
-    return None if features is None else [name.strip() for name in features.split(",")]
+def _print(release: Release, found: Result, as_json: bool, as_csv: bool) -> None:
+    from dpcov.documents import caveats, document
+    from dpcov.exports import stamp
+
+    if as_json:
+        typer.echo(json.dumps(document(release, **found.document())))
+        return
+    if as_csv or not found.told:
+        for caveat in caveats(release):
+            print(caveat, file=sys.stderr)
+        typer.echo(stamp(release) + found.csv(), nl=False)
+        return
+    from dpcov.show.text import print_tables, warn
+
+    for caveat in caveats(release):
+        warn(caveat)
+    print_tables(found.tables())

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpcov import completions
-from dpcov.cli_options import Json, Quiet
+from dpcov.cli_options import Delta, Epsilon, Json, NeighborsOption, Quiet, Rho, example
 
 if TYPE_CHECKING:
     from dpcov.auditing import Audit
@@ -16,18 +16,16 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command()
+@app.command(epilog=example("audit laplace --epsilon 1 --runs 1000"))
 def audit(
     mechanism: Annotated[
         str,
         typer.Argument(help="One of `dpcov mechanisms`.", autocompletion=completions.mechanisms),
     ],
-    epsilon: Annotated[float | None, typer.Option(help="The budget that it claims.")] = None,
-    delta: Annotated[float | None, typer.Option(help="With epsilon.")] = None,
-    rho: Annotated[float | None, typer.Option(help="In zCDP, instead of epsilon.")] = None,
-    neighbors: Annotated[
-        Literal["add-remove", "replace-one"], typer.Option(help="Which tables it must confuse.")
-    ] = "add-remove",
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    neighbors: NeighborsOption = "add-remove",
     runs: Annotated[int, typer.Option(help="Runs on each table of a pair.", min=100)] = 100_000,
     columns: Annotated[int, typer.Option(help="Columns of most tables.", min=2, max=50)] = 2,
     intercept: Annotated[
@@ -68,17 +66,17 @@ def audit(
 
 
 def _print(found: Audit) -> None:
-    from rich.table import Table
-
     from dpcov.auditing import CONFIDENCE
-    from dpcov.tables import print_table
+    from dpcov.show.table import Row, Table
+    from dpcov.show.text import print_tables
 
     name = found.claim.measure
-    table = Table("two tables", "columns", "rows that differ", f"{name} for one row at least")
+    rows: list[Row] = []
     for finding in found.findings:
         figures = str(finding.columns), str(finding.group), f"{max(0.0, finding.bound):.4f}"
-        table.add_row(finding.pair, *figures)
-    print_table(table)
+        rows.append((finding.pair, figures))
+    heads = ("two tables", "columns", "rows that differ", f"{name} for one row at least")
+    print_tables([Table(heads, rows)])
 
     def stated(value: float) -> str:
         budget = found.claim.budget(value, found.guarantee)

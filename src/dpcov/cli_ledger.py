@@ -16,6 +16,7 @@ from dpcov.cli_options import (
     NeighborsOption,
     Quiet,
     Rho,
+    example,
     say,
 )
 from dpcov.printable import shown
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Keep account of the privacy budget.", no_args_is_help=True)
 
 
-@app.command()
+@app.command(epilog=example("ledger create people.ledger --epsilon 3"))
 def create(
     file: LedgerPath,
     epsilon: Epsilon = None,
@@ -54,22 +55,23 @@ def create(
     say(f"next: dpcov release DATA --schema SCHEMA --ledger {shown(file)} ...", quiet)
 
 
-@app.command()
+@app.command(epilog=example("ledger show people.ledger"))
 def show(file: LedgerPath, dataset: Dataset = None, as_json: Json = False) -> None:
     """Show what is spent and what is left."""
     from dpcov.ledger import Ledger
-    from dpcov.tables import print_accounts
+    from dpcov.show.text import print_tables
 
     ledger = Ledger.open(file)
     names = ledger.datasets() if dataset is None else [dataset]
-    accounts = [ledger.account(name).to_json() for name in names]
+    accounts = [ledger.account(name) for name in names]
+    plain = [account.to_json() for account in accounts]
     if as_json:
-        typer.echo(json.dumps(accounts[0] if len(accounts) == 1 else {"datasets": accounts}))
+        typer.echo(json.dumps(plain[0] if len(plain) == 1 else {"datasets": plain}))
     else:
-        print_accounts(accounts)
+        print_tables(table for account in accounts for table in account.tables())
 
 
-@app.command("add-budget")
+@app.command("add-budget", epilog=example("ledger add-budget people.ledger --epsilon 1"))
 def add_budget(
     file: LedgerPath,
     epsilon: Epsilon = None,
@@ -93,7 +95,7 @@ def add_budget(
         say(f"left: {amounts}", quiet)
 
 
-@app.command()
+@app.command(epilog=example("ledger verify people.ledger"))
 def verify(
     file: LedgerPath,
     head: Annotated[
@@ -120,7 +122,7 @@ def verify(
         _say_chain(file, chain, quiet)
 
 
-@app.command()
+@app.command(epilog=example("ledger migrate old.ledger"))
 def migrate(file: LedgerPath, as_json: Json = False, quiet: Quiet = False) -> None:
     """Start a hash chain for a ledger of the first version; what is before it can't be verified."""
     from dpcov.ledger import Ledger

@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from dpcov.cli_options import Force, Quiet, TableOption, TrustViews, WhereOption, say
+from dpcov.cli_options import (
+    Force,
+    Quiet,
+    TableOption,
+    Threads,
+    TrustViews,
+    WhereOption,
+    example,
+    say,
+)
 from dpcov.printable import shown
 
 app = typer.Typer()
@@ -16,7 +25,7 @@ Out = Annotated[Path, typer.Option("--out", help="Where to write the sums, for y
 PRIVATE = "PRIVATE DATA, no release: keep it as you keep the rows. Next: dpcov merge, or release"
 
 
-@app.command()
+@app.command(epilog=example("moments people.csv --schema people.toml --out people.sums"))
 def moments(
     data: Annotated[
         str, typer.Argument(metavar="DATA", help="One part: CSV, TSV (.gz) or Parquet.")
@@ -26,9 +35,7 @@ def moments(
     table: TableOption = None,
     trust_views: TrustViews = False,
     where: WhereOption = None,
-    threads: Annotated[
-        int | None, typer.Option(help="Threads; the result is the same.", min=1, max=256)
-    ] = None,
+    threads: Threads = None,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
@@ -46,7 +53,7 @@ def moments(
     say(f"written to {shown(out)}: {PRIVATE}", quiet)
 
 
-@app.command()
+@app.command(epilog=example("merge people.sums --out all.sums"))
 def merge(
     files: Annotated[list[Path], typer.Argument(metavar="SUMS...", help="Files of sums.")],
     out: Out,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from dpcov import completions
+
+if TYPE_CHECKING:
+    from dpcov.releases import Release
 
 Epsilon = Annotated[
     float | None,
@@ -24,6 +27,24 @@ Rho = Annotated[float | None, typer.Option(help="Budget in zCDP, instead of epsi
 NeighborsOption = Annotated[
     Literal["add-remove", "replace-one"],
     typer.Option(help="add-remove keeps the number of rows private, replace-one makes it public."),
+]
+MechanismOption = Annotated[
+    str,
+    typer.Option(
+        help="auto (by the goal), or one of `dpcov mechanisms`.",
+        autocompletion=completions.mechanisms_or_auto,
+    ),
+]
+GoalOption = Annotated[
+    Literal["frobenius", "relative", "correlation", "regression"],
+    typer.Option(help="What auto makes accurate; frobenius is the second moment as a whole."),
+]
+DenoiseOption = Annotated[
+    Literal["none", "project", "shrink"],
+    typer.Option(help="How the noise is reduced afterwards; costs no privacy."),
+]
+Threads = Annotated[
+    int | None, typer.Option(help="Threads; the result is the same.", min=1, max=256)
 ]
 Dataset = Annotated[
     str | None,
@@ -70,7 +91,21 @@ Quiet = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing output.")]
 
 
+def example(line: str) -> str:
+    """The last line of a command's help; the tests run it."""
+    return f"Example: dpcov {line}"
+
+
 def say(text: str, quiet: bool) -> None:
     """A line for the person at the keyboard, unless they want none."""
     if not quiet:
         typer.echo(text)
+
+
+def warn_if_seeded(release: Release, *, error: bool = False) -> None:
+    """Say so if a release protects nobody; with `error`, on stderr."""
+    if release.reproducible:
+        from dpcov.releases import SEEDED
+        from dpcov.show.text import warn
+
+        warn(SEEDED, error=error)

@@ -5,12 +5,22 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpcov import completions
-from dpcov.cli_options import Json
+from dpcov.cli_options import (
+    Delta,
+    DenoiseOption,
+    Epsilon,
+    GoalOption,
+    Json,
+    MechanismOption,
+    NeighborsOption,
+    Rho,
+    example,
+)
 
 if TYPE_CHECKING:
     from dpcov.imagined import Guess
@@ -19,17 +29,15 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command()
+@app.command(epilog=example("plan people.toml --rows 400"))
 def plan(
     schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="TOML schema of the table.")],
     rows: Annotated[
         int, typer.Option("--rows", help="Rows that the table may have: a public guess.", min=1)
     ],
-    epsilon: Annotated[
-        float | None, typer.Option(help="Privacy budget, as for release; default 1.")
-    ] = None,
-    delta: Annotated[float | None, typer.Option(help="With epsilon, as for release.")] = None,
-    rho: Annotated[float | None, typer.Option(help="Budget in zCDP, instead of epsilon.")] = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
     error: Annotated[
         float | None,
         typer.Option(
@@ -37,20 +45,10 @@ def plan(
             "and how many rows, would do."
         ),
     ] = None,
-    neighbors: Annotated[
-        Literal["add-remove", "replace-one"], typer.Option(help="As for release.")
-    ] = "add-remove",
-    mechanism: Annotated[
-        str,
-        typer.Option(help="auto, or only this one.", autocompletion=completions.mechanisms_or_auto),
-    ] = "auto",
-    goal: Annotated[
-        Literal["frobenius", "relative", "correlation", "regression"],
-        typer.Option(help="As for release."),
-    ] = "frobenius",
-    denoise: Annotated[
-        Literal["none", "project", "shrink"], typer.Option(help="As for release.")
-    ] = "shrink",
+    neighbors: NeighborsOption = "add-remove",
+    mechanism: MechanismOption = "auto",
+    goal: GoalOption = "frobenius",
+    denoise: DenoiseOption = "shrink",
     target: Annotated[
         str | None,
         typer.Option(
@@ -94,10 +92,14 @@ def plan(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Predict the error of a release from public numbers alone; reads no data, spends nothing."""
+    """Predict the error of a release from public numbers alone; reads no data, spends nothing.
+
+    Without a budget, that at epsilon 1.
+    """
     from dpcov.plans import check_wanted
     from dpcov.plans import plan as predict
-    from dpcov.tables_plan import document, print_plan
+    from dpcov.show.table import sentences
+    from dpcov.show.text import print_tables
 
     if error is not None:
         check_wanted(error)
@@ -116,9 +118,10 @@ def plan(
     )
     needed = None if error is None else (found.budget_for(error), found.rows_for(error))
     if as_json:
-        typer.echo(json.dumps(document(found, error, needed)))
+        typer.echo(json.dumps(found.document(error, needed)))
     else:
-        print_plan(found, error, needed)
+        answers = [] if needed is None or error is None else found.answers(error, needed)
+        print_tables([*found.tables(), sentences(*answers)])
         stated = " ".join(_spelt(found.budget))
         typer.echo(f"next: dpcov release DATA --schema {schema} {stated} --ledger LEDGER ...")
 

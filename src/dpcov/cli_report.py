@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from dpcov import completions
-from dpcov.cli_options import Dataset, Force, Quiet, ReleasePath, say
+from dpcov.cli_options import Dataset, Force, Quiet, ReleasePath, example, say, warn_if_seeded
 from dpcov.printable import shown
 
 app = typer.Typer()
 
 
-@app.command()
+@app.command(epilog=example("report people.release.json --out people.html"))
 def report(
     file: ReleasePath,
     out: Annotated[Path, typer.Option("--out", help="The HTML file to write.")],
@@ -44,7 +44,6 @@ def report(
     from dpcov.ledger import Ledger
     from dpcov.releases import Release
     from dpcov.report import write
-    from dpcov.tables import warn_if_seeded
 
     loaded = Release.load(file)
     account = None if ledger is None else Ledger.open(ledger).account(dataset)

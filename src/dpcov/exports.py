@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyarrow.csv import write_csv
 
 from dpcov.carried import carried, stamped
 from dpcov.errors import OutputError
 from dpcov.files import reserved
-from dpcov.printable import FORMULA, harmless, shown
+from dpcov.frames import csv_body
+from dpcov.printable import harmless, shown
 from dpcov.releases import SEEDED
 
 if TYPE_CHECKING:
@@ -40,19 +39,14 @@ def require_ending(path: Path) -> None:
         raise OutputError(f"{shown(path)!r} must end in .csv or .parquet.")
 
 
+def stamp(release: Release) -> str:
+    """The first line of CSV from a release that protects nobody; nothing for others."""
+    return f"# {SEEDED}\n" if release.reproducible else ""
+
+
 def csv_text(release: Release, table: pa.Table) -> str:
-    """A table as CSV, after the stamp of a release that protects nobody."""
-    buffer = io.BytesIO()
-    columns = [_harmless_cells(column) for column in table.columns]
-    write_csv(pa.table(columns, [harmless(name) for name in table.column_names]), buffer)
-    return (f"# {SEEDED}\n" if release.reproducible else "") + buffer.getvalue().decode()
-
-
-def _harmless_cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if not pa.types.is_string(column.type):
-        return column
-    acting = pc.match_substring_regex(column, f"^[{FORMULA.replace('-', chr(92) + '-')}]")
-    return pc.if_else(acting, pc.binary_join_element_wise("'", column, ""), column)
+    """A table as CSV, after the stamp of its release."""
+    return stamp(release) + csv_body(table)
 
 
 def parquet_bytes(release: Release, table: pa.Table) -> bytes:

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
+import io
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from dpcov.errors import ReleaseError
 from dpcov.installing import installing
+from dpcov.printable import FORMULA, harmless
+from dpcov.show.table import square
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
-NAME = "column"  # heads the names of the rows of a matrix in a file
 Library = Literal["pandas", "polars", "pyarrow"]
 LIBRARIES: tuple[Library, ...] = ("pandas", "polars", "pyarrow")
 
 
 def matrix_table(names: Sequence[str], matrix: NDArray[np.float64]) -> pa.Table:
     """A named matrix as a table: the names of the rows, then a column for each."""
-    import pyarrow as pa
-
-    parts = [np.ascontiguousarray(column) for column in matrix.T]
-    return pa.table([pa.array(list(names)), *parts], names=[_unlike(names), *names])
+    return square(names, matrix).arrow()
 
 
 def frame(names: Sequence[str], matrix: NDArray[np.float64], library: Library = "pandas") -> Any:
@@ -57,9 +55,22 @@ def frame(names: Sequence[str], matrix: NDArray[np.float64], library: Library = 
     return frames.DataFrame(matrix, index=list(names), columns=list(names))
 
 
-def _unlike(names: Sequence[str]) -> str:
-    """A head for the column of names that is none of them."""
-    head = NAME
-    while head in names:
-        head += "_"
-    return head
+def csv_body(table: pa.Table) -> str:
+    """A table as CSV."""
+    import pyarrow as pa
+    from pyarrow.csv import write_csv
+
+    buffer = io.BytesIO()
+    columns = [_harmless_cells(column) for column in table.columns]
+    write_csv(pa.table(columns, [harmless(name) for name in table.column_names]), buffer)
+    return buffer.getvalue().decode()
+
+
+def _harmless_cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_string(column.type):
+        return column
+    acting = pc.match_substring_regex(column, f"^[{FORMULA.replace('-', chr(92) + '-')}]")
+    return pc.if_else(acting, pc.binary_join_element_wise("'", column, ""), column)

@@ -31,7 +31,6 @@ from dpcov.ledger_file import (
     named,
     transaction,
 )
-from dpcov.notebook import table
 from dpcov.privacy import (
     ZCDP,
     ApproxDP,
@@ -45,6 +44,8 @@ from dpcov.privacy import (
     round_up,
 )
 from dpcov.privacy_filter import balance, total
+from dpcov.show.result import Result
+from dpcov.show.table import Row, Table
 
 _KINDS: tuple[type[Budget], ...] = (PureDP, ZCDP, ApproxDP)  # each admits those before it
 
@@ -60,7 +61,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class Account(Result):
     """What one data set may spend, has spent, and has left.
 
     All releases together keep `budget`, though each may have been chosen, its amount and all, after
@@ -83,12 +84,25 @@ class Account:
         plain["releases"] = list(plain.pop("entries"))
         return plain
 
-    def _repr_html_(self) -> str:
-        budget = self.to_json()["budget"]
-        parts = (budget, self.spent, self.left)
-        rows = [(name, *(part.get(name, 0.0) for part in parts)) for name in budget]
-        caption = f"Data set {self.dataset}: {len(self.entries)} releases"
-        return table(("", "budget", "spent", "left"), rows, caption)
+    def tables(self) -> list[Table]:
+        plain = self.to_json()
+        rows: list[Row] = []
+        for name in plain["budget"]:
+            parts = (plain["budget"], self.spent, self.left)
+            rows.append((name, [part.get(name, 0.0) for part in parts]))
+        unit = "set by the first release" if self.unit is None else self.unit
+        note = f"neighbours: {self.neighbors.value}; unit: {unit}"
+        heads = ("", "budget", "spent", "left")
+        budget = Table(heads, rows, f"data set {self.dataset}", ("{:.12g}",), notes=(note,))
+        return [budget, *([self._releases()] if self.entries else [])]
+
+    def _releases(self) -> Table:
+        rows: list[Row] = []
+        for entry in self.entries:
+            budget = asdict(entry.guarantee.budget)
+            amount = ", ".join(f"{name} {value:.12g}" for name, value in budget.items())
+            rows.append((str(entry.id), [entry.time, entry.note, amount]))
+        return Table(("release", "time", "mechanism", "spent"), rows, words=True)
 
 
 @dataclass(frozen=True, slots=True)

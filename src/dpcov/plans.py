@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,11 +15,11 @@ from dpcov.errors import BudgetError, MechanismError, ReleaseError
 from dpcov.imagined import Guess, ImaginedTable
 from dpcov.mechanisms import MECHANISMS, mechanism_named
 from dpcov.moment import Lattice
-from dpcov.notebook import table, text
 from dpcov.planning import GOALS, Goal, choose
-from dpcov.printable import printable
 from dpcov.privacy import ZCDP, ApproxDP, Budget, Neighbors, PureDP, budget_from, neighbors_named
 from dpcov.schema import Schema
+from dpcov.show.result import Result
+from dpcov.show.table import Cell, Row, Table, sentences
 from dpcov.trials import Errors, Trials, adds_noise
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ STRIDE = 4.0
 CLOSE = 0.05  # log of the factor by which a found budget may be off
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal
 MOST_ROWS = 10**12
-MANY_PASSES = 6  # readings of the imagined table beyond which a release takes long
+Needed = tuple[Budget | None, int | None]
 HEADS = {
     "noise": "noise per entry",
     "entry": "entry",
@@ -62,6 +62,7 @@ LEGEND = (
     "does not take are tried less often here than alone (--mechanism), so their eigenvalues are "
     "rough.",
 )
+MANY_PASSES = 6  # readings of the imagined table beyond which a release takes long
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Result):
     """Errors to expect, from public numbers alone.
 
     Attributes
@@ -142,16 +143,124 @@ class Plan:
             self.schema, self.neighbors, self.guess, self.target, self.goal, self.method
         )
 
-    def _repr_html_(self) -> str:
+    def tables(self) -> list[Table]:
         heads = tuple(HEADS.values())
-        by_mechanism = [(p.mechanism, *cells(p.errors)) for p in self.predictions]
-        by_budget = [(amount(p.budget), *cells(p.errors)) for p in self.curve]
-        words = [*assumptions(self), *LEGEND, sampling_in_words(self)]
-        return (
-            table(("mechanism", *heads), by_mechanism, f"Plan; auto takes {self.recommended}")
-            + table(("budget", *heads), by_budget)
-            + "".join(f"<p>{text(line)}</p>" for line in words)
+        by_mechanism: list[Row] = []
+        for one in self.predictions:
+            star = " (auto)" if one.mechanism == self.recommended else ""
+            by_mechanism.append((one.mechanism + star, _figures(one)))
+        by_budget: list[Row] = [(amount(one.budget), _figures(one)) for one in self.curve]
+        notes = [*LEGEND, self.sampling_in_words()]
+        if self.not_predicted:
+            names = ", ".join(name for name, _ in self.not_predicted)
+            notes.append(f"Not predicted: {names} (--json says why).")
+        form = ("{:.2g}",)
+        return [
+            sentences(*self.assumptions()),
+            Table(("mechanism", *heads), by_mechanism, "By mechanism", form),
+            Table(
+                ("budget", *heads),
+                by_budget,
+                f"By budget, mechanism {self.mechanism}",
+                form,
+                notes=tuple(notes),
+            ),
+        ]
+
+    def assumptions(self) -> list[str]:
+        """What the imagined table is, in words."""
+        guess, columns = self.guess, len(self.schema.encoded_columns)
+        own = "".join(f", {name} {share:g}" for name, share in guess.spreads.items())
+        known = ", ".join(f"{name} {value:g}" for name, value in guess.means.items())
+        means = f"; means {known} (--mean)" if known else ""
+        share = guess.explained
+        others = "" if share is None else f", {share:.0%} of a column explained by others"
+        ties = others and f"{others} (--explained)"
+        supposed = (
+            f"numeric columns have a standard deviation of {guess.spread:g} times half the width "
+            f"of their bounds{own} (--spread){means}; correlations of about {guess.correlation:g} "
+            f"(--correlation){ties}"
+            if guess.like is None
+            else "means, standard deviations and correlations are those of the release given "
+            "(--like)"
         )
+        return [
+            f"Plan for {columns} columns ({len(self.schema.features)} features), {self.rows} rows, "
+            f"{self.budget}, {self.neighbors.value}. No data was read, nothing is spent.",
+            f"Supposed: {supposed}.",
+        ]
+
+    def sampling_in_words(self) -> str:
+        """What the errors from the privacy noise may be compared with."""
+        return (
+            f"For comparison, sampling alone leaves a mean error of {self.sampling:.2g} in a "
+            f"correlation of {self.rows} independent rows."
+        )
+
+    def answers(self, error: float, needed: Needed) -> list[str]:
+        """What a wanted error of a correlation needs."""
+        budget, rows = needed
+        wanted = f"A mean error of {error:g} in a correlation"
+        first = (
+            f"{wanted} is out of reach with {self.rows} rows at any sensible budget."
+            if budget is None
+            else f"{wanted} needs about {amount(budget)} with {self.rows} rows."
+        )
+        second = (
+            f"{wanted} is out of reach at {amount(self.budget)} with any number of rows."
+            if rows is None
+            else f"{wanted} needs about {float(f'{rows:.2g}'):.0f} rows at {amount(self.budget)}."
+        )
+        return [first, second]
+
+    def document(self, error: float | None = None, needed: Needed | None = None) -> dict[str, Any]:
+        """A plan as JSON data."""
+        facts: dict[str, Any] = {
+            "rows": self.rows,
+            "features": len(self.schema.features),
+            "budget": asdict(self.budget),
+            "neighbors": self.neighbors.value,
+            "guess": {
+                "spread": self.guess.spread,
+                "spreads": dict(self.guess.spreads),
+                "means": dict(self.guess.means),
+                "correlation": self.guess.correlation,
+                "explained": self.guess.explained,
+                "like": self.guess.like is not None,
+            },
+            "recommended": self.recommended,
+            "sampling": self.sampling,
+            "mechanisms": [_row(prediction) for prediction in self.predictions],
+            "not_predicted": dict(self.not_predicted),
+            "curve": [_row(prediction) for prediction in self.curve],
+        }
+        if error is not None and needed is not None:
+            budget, rows = needed
+            enough = None if budget is None else asdict(budget)
+            facts["needed"] = {"error": error, "budget": enough, "rows": rows}
+        return facts
+
+
+def amount(budget: Budget) -> str:
+    """A budget in short."""
+    match budget:
+        case ZCDP(rho):
+            return f"rho {rho:g}"
+        case ApproxDP(epsilon, delta):
+            return f"epsilon {epsilon:g}, delta {delta:g}"
+        case _:
+            return f"epsilon {budget.epsilon:g}"
+
+
+def _figures(prediction: Prediction) -> list[Cell]:
+    """The figures of a row of a table."""
+    found = (getattr(prediction.errors, name) for name in HEADS)
+    return [math.nan if figure is None else figure for figure in found]
+
+
+def _row(prediction: Prediction) -> dict[str, Any]:
+    stated = {"mechanism": prediction.mechanism, "budget": asdict(prediction.budget)}
+    return stated | asdict(prediction.errors)
 
 
 def _correlation(prediction: Prediction) -> float:
@@ -376,50 +485,3 @@ def _crossing(error: Callable[[float], float], wanted: float) -> float | None:
         except MechanismError:
             low = middle
     return high
-
-
-def assumptions(plan: Plan) -> list[str]:
-    """What the imagined table is, in words."""
-    guess, columns = plan.guess, len(plan.schema.encoded_columns)
-    own = "".join(f", {printable(name)} {share:g}" for name, share in guess.spreads.items())
-    known = ", ".join(f"{printable(name)} {value:g}" for name, value in guess.means.items())
-    means = f"; means {known} (--mean)" if known else ""
-    share = guess.explained
-    ties = "" if share is None else f", {share:.0%} of a column explained by others (--explained)"
-    supposed = (
-        f"numeric columns have a standard deviation of {guess.spread:g} times half the width of "
-        f"their bounds{own} (--spread){means}; correlations of about {guess.correlation:g} "
-        f"(--correlation){ties}"
-        if guess.like is None
-        else "means, standard deviations and correlations are those of the release given (--like)"
-    )
-    return [
-        f"Plan for {columns} columns ({len(plan.schema.features)} features), {plan.rows} rows, "
-        f"{plan.budget}, {plan.neighbors.value}. No data was read, nothing is spent.",
-        f"Supposed: {supposed}.",
-    ]
-
-
-def sampling_in_words(plan: Plan) -> str:
-    """What the errors from the privacy noise may be compared with."""
-    return (
-        f"For comparison, sampling alone leaves a mean error of {plan.sampling:.2g} in a "
-        f"correlation of {plan.rows} independent rows."
-    )
-
-
-def amount(budget: Budget) -> str:
-    """A budget in short."""
-    match budget:
-        case ZCDP(rho):
-            return f"rho {rho:g}"
-        case ApproxDP(epsilon, delta):
-            return f"epsilon {epsilon:g}, delta {delta:g}"
-        case _:
-            return f"epsilon {budget.epsilon:g}"
-
-
-def cells(errors: Errors) -> list[str]:
-    """The figures of a row of a table."""
-    figures = (getattr(errors, name) for name in HEADS)
-    return ["-" if figure is None else f"{figure:.2g}" for figure in figures]

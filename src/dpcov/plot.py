@@ -1,6 +1,7 @@
 """Pictures of a release and of what is computed from it, as matplotlib axes.
 
-Every function draws on `ax`, or on a new figure, and returns the axes. Names are shown as they are:
+Every function draws on `ax`, axes or a figure of which it sets the size, or on a new figure, and
+returns the axes. Names are shown as they are:
 never read as markup or mathematics.
 """
 
@@ -11,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.correlation import clustered_order, clusters
+from dpcov.analysis.correlation import WRITTEN_CELLS, clustered_order, clusters
 from dpcov.analysis.ols import OLS
 from dpcov.analysis.spectrum import NoisySpectrum, noisy_spectrum
 from dpcov.errors import ReleaseError
 from dpcov.installing import installing
-from dpcov.printable import printable
+from dpcov.printable import LONGEST_NAME, shortened
 from dpcov.releases import Release
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
     from dpcov.analysis.correlation import NamedMatrix
@@ -28,12 +30,12 @@ if TYPE_CHECKING:
     from dpcov.analysis.ridge import Ridge
     from dpcov.plans import Plan
 
+    Place = Axes | Figure | None
+
 POSITIVE, NEGATIVE = "#3b76d6", "#d9722b"  # told apart by the colour-blind, on white and on black
 FAINT = 0.35
 DEEP = 0.9  # correlation from which black is readable on its colour, on any background
 NAMED_CELLS = 60  # up to so many features all are named on both sides of a heatmap
-WRITTEN_CELLS = 12  # up to so many the figures are written into the cells
-LONGEST_NAME = 26
 MOST_EDGES = 60
 LETTER = 0.0055  # width of a letter, over the radius of the graph and the size of the font
 MOST_BARS = 20
@@ -43,7 +45,7 @@ MOST_VALUES = 40
 def heatmap(
     release: Release | NamedMatrix,
     *,
-    ax: Axes | None = None,
+    ax: Place = None,
     cluster: bool = True,
     noise: NDArray[np.float64] | None = None,
 ) -> Axes:
@@ -66,7 +68,7 @@ def heatmap(
     order = [at for group in groups for at in group]
     shown = matrix[np.ix_(order, order)]
     np.fill_diagonal(shown, 0.0)
-    axes = _axes(ax, (0.42 * p + 3, 0.42 * p + 2) if p <= WRITTEN_CELLS else (9, 8))
+    axes = _axes(ax, (0.55 * p + 2.6, 0.5 * p + 1.6) if p <= WRITTEN_CELLS else (8.6, 7.4))
     image = axes.imshow(shown, cmap=colours(), vmin=-1, vmax=1, interpolation="none")
     if p <= NAMED_CELLS:
         labels = [shortened(names[j]) for j in order]
@@ -121,14 +123,14 @@ def colours() -> Any:
 def spectrum(
     release: Release | NoisySpectrum,
     *,
-    ax: Axes | None = None,
+    ax: Place = None,
     generator: np.random.Generator | None = None,
 ) -> Axes:
     """Eigenvalues of the covariance, and the level that privacy noise alone may reach."""
     found = release
     if isinstance(found, Release):
         found = noisy_spectrum(found, generator=generator)
-    axes = _axes(ax, (8, 3.6))
+    axes = _axes(ax, (7.4, 3.3))
     from matplotlib.ticker import MaxNLocator
 
     count = min(len(found.denoised), MOST_VALUES)
@@ -146,7 +148,7 @@ def spectrum(
     return axes
 
 
-def graph(found: SparsePrecision, *, ax: Axes | None = None, most: int = MOST_EDGES) -> Axes:
+def graph(found: SparsePrecision, *, ax: Place = None, most: int = MOST_EDGES) -> Axes:
     """The graph of a sparse precision matrix: features on a circle, a line for each edge.
 
     Only the `most` strongest edges and their features are drawn. Lines are blue where the partial
@@ -157,7 +159,7 @@ def graph(found: SparsePrecision, *, ax: Axes | None = None, most: int = MOST_ED
     if len(names) > MOST_BARS:
         touched = {name for edge in edges for name in (edge.first, edge.second)}
         names = tuple(name for name in names if name in touched)
-    axes = _axes(ax, (7, 6))
+    axes = _axes(ax, (7.4, 6.6))
     axes.set_aspect("equal")
     axes.set_axis_off()
     places = [found.columns.index(name) for name in names]
@@ -200,17 +202,19 @@ def coefficients(
     found: OLS | Ridge,
     *,
     release: Release | None = None,
-    ax: Axes | None = None,
+    ax: Place = None,
     most: int = MOST_BARS,
+    effects: bool = False,
 ) -> Axes:
     """Regression coefficients, largest first, with their intervals where the fit has them.
 
     Parameters
     ----------
     found : a fit of `ols` or `ridge`.
-    release : that it was made from: coefficients are then effects of one standard deviation of
-        each feature, which can be compared. Without it they are in the data's units.
+    release : that it was made from: the same as `effects`.
     most : how many to show.
+    effects : show effects of one standard deviation of each feature, which can be compared.
+        Otherwise coefficients are in the data's units.
 
     """
     if isinstance(found, OLS):
@@ -220,9 +224,8 @@ def coefficients(
         names, values = found.columns, found.coefficients
         low = high = values
     label = "coefficient, in the data's units"
-    if release is not None:
-        deviations = np.sqrt(np.diag(release.covariance()))
-        units = np.array([deviations[release.columns.index(name)] for name in names])
+    if effects or release is not None:
+        units = found.model.spreads if isinstance(found, OLS) else found.spreads
         values, low, high = values * units, low * units, high * units
         label = "effect of one standard deviation"
     return _dots(names, values, low, high, label, ax, most)
@@ -234,13 +237,13 @@ def pairs(
     low: NDArray[np.float64],
     high: NDArray[np.float64],
     *,
-    ax: Axes | None = None,
+    ax: Place = None,
 ) -> Axes:
     """Correlations of pairs of features, with their intervals."""
     return _dots(names, values, low, high, "correlation", ax, len(names), ordered=False)
 
 
-def curve(plan: Plan, *, ax: Axes | None = None) -> Axes:
+def curve(plan: Plan, *, ax: Place = None) -> Axes:
     """Predicted errors along epsilon, and what sampling alone leaves of a correlation's."""
     axes = _axes(ax, (7, 4))
     budgets = [point.budget for point in plan.curve]
@@ -259,21 +262,13 @@ def curve(plan: Plan, *, ax: Axes | None = None) -> Axes:
     return axes
 
 
-def shortened(name: str, longest: int = LONGEST_NAME) -> str:
-    """A name fit for a picture: printable, and cut in the middle where it is long."""
-    text = printable(name)
-    if len(text) <= longest:
-        return text
-    return f"{text[: longest * 2 // 3 - 1]}…{text[-longest // 3 :]}"
-
-
 def _dots(
     names: Sequence[str],
     values: NDArray[np.float64],
     low: NDArray[np.float64],
     high: NDArray[np.float64],
     label: str,
-    ax: Axes | None,
+    ax: Place,
     most: int,
     *,
     ordered: bool = True,
@@ -281,7 +276,7 @@ def _dots(
     """Dots with intervals below each other, largest first."""
     ranks = np.argsort(-np.abs(values), kind="stable") if ordered else np.arange(len(values))
     order = [int(j) for j in ranks[:most]]
-    axes = _axes(ax, (7, 0.3 * len(order) + 1))
+    axes = _axes(ax, (7.4, 0.27 * len(order) + 0.8))
     axes.axvline(0.0, lw=0.8, color="0.5")
     for row, j in enumerate(order):
         colour = POSITIVE if values[j] > 0 else NEGATIVE
@@ -297,14 +292,20 @@ def _dots(
     return axes
 
 
-def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
-    if ax is not None:
+def _axes(ax: Place, size: tuple[float, float]) -> Axes:
+    """The axes given, or new ones: in the figure given, or in one of its own."""
+    if ax is not None and not hasattr(ax, "add_subplot"):
         return ax
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise ReleaseError(f"Pictures need matplotlib: {installing('matplotlib')}") from None
-    return plt.subplots(figsize=size, layout="constrained")[1]
+    if ax is None:
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError:
+            raise ReleaseError(f"Pictures need matplotlib: {installing('matplotlib')}") from None
+        ax = plt.figure(layout="constrained")
+    figure: Any = ax
+    figure.set_size_inches(size)
+    axes: Axes = figure.add_subplot()
+    return axes
 
 
 __all__ = ["coefficients", "curve", "graph", "heatmap", "pairs", "spectrum"]

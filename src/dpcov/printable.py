@@ -8,12 +8,21 @@ import re
 LINK = re.compile(r"(?i)[a-z][a-z0-9+.-]+:/\S*")  # a path keeps one slash of a link's two
 PASSWORD = re.compile(r"(?i)(password\s*=\s*)('[^']*'|\S+)")
 
+LONGEST_NAME = 26  # letters of a name in a picture
 FORMULA = "=+-@\t\r\n"  # a spreadsheet may compute a cell that begins so
 
 
 def printable(text: str, kept: str = "") -> str:
     """The text with a question mark for each character that is neither printable nor `kept`."""
     return "".join(c if c.isprintable() or c in kept else "?" for c in text)
+
+
+def shortened(name: str, longest: int = LONGEST_NAME) -> str:
+    """A name fit for a picture: printable, and cut in the middle where it is long."""
+    text = printable(name)
+    if len(text) <= longest:
+        return text
+    return f"{text[: longest * 2 // 3 - 1]}…{text[-longest // 3 :]}"
 
 
 def harmless(text: str) -> str:

@@ -21,9 +21,10 @@ from dpcov.errors import ReleaseError
 from dpcov.files import read_text, write
 from dpcov.linear_map import longest_image
 from dpcov.moment import Lattice
-from dpcov.notebook import MOST_ROWS, table, text
 from dpcov.printable import printable, shown
 from dpcov.rungs import rungs_of
+from dpcov.show import html
+from dpcov.show.table import LONGEST, Row, Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -376,37 +377,36 @@ class Release:
             warnings.warn(VOID, VoidReleaseWarning, stacklevel=2)
         return loaded
 
-    def __repr__(self) -> str:
+    def _facts(self) -> dict[str, str]:
+        """What it is, in short."""
         names, more = self.columns[:NAMED], len(self.columns) - NAMED
         facts = {
             "guarantee": self.guarantee_in_words(),
             "mechanism": f"{self.mechanism}, denoised by {self.denoise}",
             "features": ", ".join(names) + (f" and {more} more" if more > 0 else ""),
-            "made by": self.made_by(),
-            "warning": VOID if self.may_be_void else "",
         }
-        lines = [f"  {name}: {printable(fact)}" for name, fact in facts.items() if fact]
-        return "\n".join(["Release", *lines])
+        if self.row_count is not None:
+            facts["rows"] = f"{self.row_count} (public)"
+        elif self.has_intercept:
+            facts["rows"] = f"about {self.count():.0f} (private: with noise)"
+        return facts | {"made by": self.made_by()}
+
+    def __repr__(self) -> str:
+        facts = self._facts() | ({"warning": VOID} if self.may_be_void else {})
+        return "\n".join(["Release", *(f"  {name}: {printable(it)}" for name, it in facts.items())])
 
     def _repr_html_(self) -> str:
-        facts = [
-            ("guarantee", self.guarantee_in_words()),
-            ("mechanism", f"{self.mechanism}, denoised by {self.denoise}"),
-            ("features", len(self.columns)),
-        ]
-        if self.row_count is not None:
-            facts.append(("rows", f"{self.row_count} (public)"))
-        elif self.has_intercept:
-            facts.append(("rows", f"about {self.count():.0f} (private: with noise)"))
-        facts.append(("made by", self.made_by()))
-        html = table((), facts, "Private release")
+        rows: list[Row] = [(name, [fact]) for name, fact in self._facts().items()]
+        shown = [Table(("", ""), rows, "Private release", words=True)]
         if self.has_intercept:
             deviations = np.sqrt(np.maximum(np.diag(self.covariance()), 0.0))
-            rows = list(zip(self.columns, self.mean(), deviations, strict=True))
-            left = len(rows) - MOST_ROWS
-            html += table(("", "mean", "std. deviation"), rows[:MOST_ROWS], more=left)
+            figures = np.column_stack([self.mean(), deviations]).tolist()
+            means = list(zip(self.columns, figures, strict=True))
+            left = max(len(means) - LONGEST, 0)
+            heads = ("", "mean", "std. deviation")
+            shown.append(Table(heads, means[:LONGEST], beyond=left, rest="features"))
         against = [NOT_PRIVATE] * self.reproducible + [VOID] * self.may_be_void
-        return "".join(f"<p><strong>{text(told)}</strong></p>" for told in against) + html
+        return "".join(html.paragraph(told, "strong") for told in against) + html.tables(shown)
 
 
 def load(path: str | Path) -> Release:

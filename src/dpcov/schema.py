@@ -30,8 +30,9 @@ from dpcov import privacy
 from dpcov.encodings import encoding_named
 from dpcov.errors import SchemaError
 from dpcov.files import read_text
-from dpcov.notebook import declared_columns
 from dpcov.printable import shown
+from dpcov.show import html
+from dpcov.show.table import declared
 
 LARGEST_FILE = 2**24  # bytes of a schema
 RESOLUTION = 2.0**-21  # of a half-range: what a number may be off by before it is encoded
@@ -440,11 +441,11 @@ class Schema(_Model):
         return cls.parse({"columns": columns, **fields})
 
     def _repr_html_(self) -> str:
-        facts = (
-            f"{len(self.features)} features, radius {self.effective_radius:.4g}, "
+        title = (
+            f"Schema: {len(self.features)} features, radius {self.effective_radius:.4g}, "
             f"protects {self.privacy_unit}"
         )
-        return declared_columns(self.columns, facts)
+        return html.tables([declared(self.columns, title)])
 
 
 def _validated(model: type[_Declared], document: dict[str, Any]) -> _Declared:

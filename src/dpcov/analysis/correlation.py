@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcov.analysis.expected import expected_correlation_error, silent
 from dpcov.analysis.features import chosen, names_of
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve
+from dpcov.declared import command, section
 from dpcov.errors import ReleaseError
 from dpcov.frames import frame
-from dpcov.notebook import MOST_COLUMNS, table
+from dpcov.show.result import OMITTED, Found, Picture, Result
+from dpcov.show.table import STRONGEST, Row, Table, square, triangle
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from dpcov.frames import Library
@@ -27,31 +31,119 @@ NEGLIGIBLE = 1e-12  # size of a negative eigenvalue that is a rounding error
 MOST_ITERATIONS = 20_000
 CLEAR = 3.0  # correlation over its mean error from which it is hardly noise
 RELATED = 0.25  # average size of a correlation in a group of features
+MOST_PAIRS = 105  # pairs that are all listed: those of 15 features
+WRITTEN_CELLS = 12  # up to so many features the figures are written into the cells of a picture
 MOST_TURNED = 400  # features up to which the leaves of a tree are put in the best order
 
 
 @dataclass(frozen=True, slots=True)
-class NamedMatrix:
+class NamedMatrix(Result):
     """A symmetric matrix with the names of its rows.
 
     Attributes
     ----------
     columns : names of the p features.
     matrix : (p, p).
+    errors : (p, p) to expect of it, where they are known.
 
     """
 
     columns: tuple[str, ...]
     matrix: Matrix
+    errors: Matrix | None = field(default=None, metadata=OMITTED)
 
     def to_frame(self, library: Library = "pandas") -> Any:
         """The matrix as a data frame of pandas, polars or pyarrow; see `dpcov.frames.frame`."""
         return frame(self.columns, self.matrix, library)
 
-    def _repr_html_(self) -> str:
-        shown = min(len(self.columns), MOST_COLUMNS)
-        rows = [(name, *self.matrix[j, :shown]) for j, name in enumerate(self.columns[:shown])]
-        return table(("", *self.columns[:shown]), rows, more=len(self.columns) - shown)
+    def tables(self) -> list[Table]:
+        shown = triangle("Private correlations", self.columns, self.matrix)
+        return [self._groups() if shown is None else shown]
+
+    def _groups(self) -> Table:
+        groups = [group for group in clusters(self.matrix, noise=self.errors) if len(group) > 1]
+        rows: list[Row] = [
+            (str(at + 1), [", ".join(self.columns[j] for j in group)])
+            for at, group in enumerate(groups)
+        ]
+        note = "Features that are in no group stand alone. All figures: dpcov correlation --csv."
+        return Table(
+            ("group", "features"), rows, "Groups of related features", notes=(note,), words=True
+        )
+
+    def data(self) -> Table:
+        return square(self.columns, self.matrix)
+
+    def picture(self) -> Picture:
+        return Picture("heatmap", {"release": self, "noise": self.errors})
+
+
+def pairs(
+    names: Sequence[str], correlation: Matrix, kinds: dict[str, tuple[Matrix, str]], *notes: str
+) -> Table:
+    """Figures of pairs of features and their formats, the strongest correlation first."""
+    i, j = np.tril_indices(len(names), -1)
+    order = np.argsort(-np.abs(correlation[i, j]), kind="stable")
+    shown = order if len(order) <= MOST_PAIRS else order[:STRONGEST]
+    i, j = i[shown], j[shown]
+    labels = [f"{names[b]} - {names[a]}" for a, b in zip(i.tolist(), j.tolist(), strict=True)]
+    figures = np.column_stack([figure[i, j] for figure, _ in kinds.values()]).tolist()
+    return Table(
+        ("", *kinds),
+        list(zip(labels, figures, strict=True)),
+        "Pairs, strongest first",
+        tuple(form for _, form in kinds.values()),
+        beyond=len(order) - len(shown),
+        rest="pairs",
+        notes=notes,
+    )
+
+
+def facts_of(release: Release) -> dict[str, Any]:
+    """What JSON has beside a matrix."""
+    return {"columns": release.columns, "count": release.count(), "mean": release.mean()}
+
+
+@section(
+    name="correlations",
+    heading="Correlations",
+    lead="Which columns rise and fall together. 1 is perfect agreement, \N{MINUS SIGN}1 perfect "
+    "opposition, 0 none. Those of a group stand next to each other, whatever the sign, so that it "
+    "shows as a block.",
+    place=10,
+)
+def blocks(release: Release, *, generator: np.random.Generator | None = None) -> NamedMatrix:
+    """Correlations with the error to expect of each, for a picture of groups of features."""
+    if len(release.columns) < 2:
+        raise ReleaseError("One feature alone has no correlations to show.")
+    errors = expected_correlation_error(release, generator=generator)
+    return NamedMatrix(release.columns, release.correlation(), errors)
+
+
+@command("correlation", "Print the private correlations with the error to expect of each.")
+def correlations(
+    release: Release,
+    *,
+    truth: Matrix | None = None,
+    generator: np.random.Generator | None = None,
+) -> Found:
+    """All correlations, the error to expect of each, and by how much they miss the truth."""
+    names, matrix = release.columns, release.correlation()
+    errors = expected_correlation_error(release, generator=generator)
+    facts = facts_of(release) | {"correlation": matrix}
+    if silent(release):
+        return Found([], facts, square(names, matrix))
+    expected = np.full_like(matrix, np.nan) if errors is None else errors
+    kinds = {"private": (matrix, "{:.3f}"), "error to expect": (expected, "± {:.3f}")}
+    notes = []
+    if truth is not None:
+        away, below = matrix - truth, np.tril_indices(len(names), -1)
+        kinds |= {"non-private": (truth, "{:.3f}"), "difference": (away, "{:+.3f}")}
+        said = f"{np.abs(away)[below].mean():.3f}; to expect: {expected[below].mean():.3f}"
+        notes.append(f"Mean absolute error of the {len(below[0])} correlations: {said}")
+    whole = triangle("Private correlations", names, matrix)
+    listed = pairs(names, matrix, kinds, *notes)
+    return Found([whole, listed] if whole else [listed], facts, square(names, matrix))
 
 
 def nearest_correlation(release: Release) -> NamedMatrix:

@@ -6,17 +6,21 @@ level's 0/1 feature are sums over its rows.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import softmax
 
 from dpcov.analysis.features import chosen, names_of, new_rows, target_column
-from dpcov.analysis.moments import Moments, positive, require_matrix, solve
+from dpcov.analysis.moments import Moments, positive, require_matrix, solve, spreads
+from dpcov.analysis.penalty import least_risk
+from dpcov.declared import ALPHA, FEATURES, Option, command
 from dpcov.errors import ReleaseError
-from dpcov.notebook import MOST_ROWS, table
+from dpcov.show.result import OMITTED, Result
+from dpcov.show.table import ALWAYS, WIDEST, Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class LDA:
+class LDA(Result):
     """A linear classifier, in the data's units.
 
     Attributes
@@ -41,6 +45,7 @@ class LDA:
     means : (c, k) means of the features in each class.
     coefficients, intercepts : (c, k), (c,) the score of a class is intercept + coefficients . x.
     alpha : strength of the penalty; see `lda`.
+    spreads : (k,) standard deviations of the features.
 
     """
 
@@ -52,7 +57,8 @@ class LDA:
     coefficients: Matrix
     intercepts: Vector
     alpha: float
-    schema: Schema
+    schema: Schema = field(metadata=OMITTED)
+    spreads: Vector = field(metadata=OMITTED)
 
     def predict_proba(self, rows: Any) -> Matrix:
         """(m, c) probabilities of the classes for new rows.
@@ -74,14 +80,47 @@ class LDA:
         names: NDArray[np.str_] = np.array(self.classes)[best]
         return names
 
-    def _repr_html_(self) -> str:
-        rows: list[Sequence[object]] = [("share of rows", *(f"{x:.3f}" for x in self.priors))]
-        rows += [(name, *self.means[:, j]) for j, name in enumerate(self.columns[:MOST_ROWS])]
-        heads = ("", *self.classes)
-        more = len(self.columns) - MOST_ROWS
-        return table(heads, rows, f"Means in the classes of {self.target}", more=more)
+    def tables(self) -> list[Table]:
+        order = np.argsort(-self.priors, kind="stable")
+        means = self.means[order]
+        spreads = np.maximum(self.spreads, sys.float_info.min)
+        rows = list(zip(self.columns, means.T.tolist(), strict=True))
+        return [
+            Table(
+                ("", *(self.classes[c] for c in order)),
+                [("share of rows", self.priors[order].tolist()), *rows],
+                f"Means in the classes of {self.target}",
+                ("{:.4g}",),
+                head_form="{:.3f}",
+                strengths=[ALWAYS, *(np.ptp(means[:WIDEST], axis=0) / spreads)],
+                rest="features that differ less",
+                widest=WIDEST,
+                other_columns="rarer classes",
+                notes=(f"alpha = {self.alpha:.4g}; CSV has the coefficients of the scores.",),
+            )
+        ]
+
+    def data(self) -> Table:
+        nothing = [np.nan] * len(self.classes)
+        figures = np.vstack([self.means, self.coefficients]).T.tolist()
+        return Table(
+            ("", *(f"{part} {name}" for part in ("mean", "score") for name in self.classes)),
+            [
+                ("(share)", [*self.priors.tolist(), *nothing]),
+                ("(intercept)", [*nothing, *self.intercepts.tolist()]),
+                *zip(self.columns, figures, strict=True),
+            ],
+        )
 
 
+@command(
+    "lda",
+    "Tell the levels of a column apart by linear discriminant analysis.",
+    "--target sex",
+    target=Option("--target", "Column of categories to predict.", completes="categories"),
+    alpha=ALPHA,
+    features=FEATURES,
+)
 def lda(
     release: Release,
     target: str,
@@ -120,8 +159,6 @@ def lda(
     columns = release.columns
     levels = [columns.index(f"{target}={label}") for label in labels]
     if alpha is None:
-        from dpcov.analysis.penalty import least_risk
-
         alpha = least_risk(release, levels, at, "standardized", generator=generator)
     if not (np.isfinite(alpha) and alpha >= 0):
         raise ReleaseError("alpha must be a number of at least 0.")
@@ -146,6 +183,7 @@ def lda(
         np.log(priors) - np.einsum("ck,ck->c", weights, means) / 2,
         float(alpha),
         release.schema,
+        spreads(release, at),
     )
 
 

@@ -27,6 +27,14 @@ if TYPE_CHECKING:
 REPETITIONS = 20
 FEW_REPETITIONS = 5
 MANY_FEATURES = 200
+NOTHING_SHOWS = (
+    "No correlation rises above the noise: too few rows for this budget. "
+    "A larger epsilon, more rows or fewer columns would help."
+)
+NO_LAW = (
+    "The error to expect can't be simulated: this mechanism samples directions instead of adding "
+    "noise of a known law."
+)
 
 
 def expected_correlation_error(
@@ -101,3 +109,8 @@ def _again(
         again = replace(again, published=np.rint(drawn).astype(np.int64))
     method: Method = release.denoise  # type: ignore[assignment]
     return denoise(again, method, generator=generator)
+
+
+def silent(release: Release) -> bool:
+    """Whether it is for the noise that all correlations are 0."""
+    return release.uninformative and (release.noise is not None or release.published is None)

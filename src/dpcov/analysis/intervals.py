@@ -13,7 +13,8 @@ from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.analysis.statistics import statistic_named
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
-from dpcov.notebook import MOST_ROWS, table
+from dpcov.show.result import Result
+from dpcov.show.table import LONGEST, Row, Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +39,7 @@ CLIPPED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Intervals:
+class Intervals(Result):
     """Intervals for the entries of a statistic.
 
     Attributes
@@ -74,25 +75,22 @@ class Intervals:
             )
         return " ".join(found) or None
 
-    def _repr_html_(self) -> str:
+    def tables(self) -> list[Table]:
         low, high = np.atleast_1d(self.low), np.atleast_1d(self.high)
         trusted = np.atleast_1d(self.trusted)
         places = list(np.ndindex(low.shape))
         if low.ndim == 2 and low.shape[0] == low.shape[1]:
             places = [place for place in places if place[0] > place[1]]
-        rows = [
-            (
-                ", ".join(str(at) for at in place),
-                low[place],
-                high[place],
-                "" if trusted[place] else "drowned by noise",
-            )
-            for place in places[:MOST_ROWS]
-        ]
-        caption = f"{self.level:.0%} intervals for {self.covers}"
-        if self.clipped:
-            caption += f". {CLIPPED}"
-        return table(("entry", "low", "high", ""), rows, caption, more=len(places) - MOST_ROWS)
+        shown = places[:LONGEST]
+        rows: list[Row] = []
+        for place in shown:
+            drowned = "" if trusted[place] else "drowned by noise"
+            name = ", ".join(map(str, place))
+            rows.append((name, [float(low[place]), float(high[place]), drowned]))
+        title = f"{self.level:.0%} intervals for {self.covers}"
+        notes = (CLIPPED,) if self.clipped else ()
+        beyond = len(places) - len(shown)
+        return [Table(("entry", "low", "high", ""), rows, title, beyond=beyond, notes=notes)]
 
 
 def intervals(

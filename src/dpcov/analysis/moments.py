@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -102,3 +103,14 @@ def solve(matrix: Matrix, right: Matrix) -> tuple[Matrix, int]:
     scaled = (right.T / roots).T
     solution = vectors @ (inverse * (vectors.T @ scaled).T).T
     return (solution.T / roots).T, int(np.count_nonzero(kept))
+
+
+def spreads(release: Release, features: Sequence[int]) -> Vector:
+    """(k,) standard deviations of features; root mean squares where there is no intercept."""
+    if release.has_intercept:
+        variances = np.diag(release.covariance())
+    else:
+        scales = np.array([feature.scale for feature in release.schema.features])
+        variances = np.diag(uncentred(release)) * scales**2
+    found: Vector = np.sqrt(np.maximum(variances, 0.0))[list(features)]
+    return found

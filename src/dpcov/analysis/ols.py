@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import stats
 
 from dpcov.analysis.features import chosen, names_of, position
 from dpcov.analysis.intervals import intervals
-from dpcov.analysis.moments import require_matrix, solve
+from dpcov.analysis.moments import require_matrix, solve, spreads
 from dpcov.analysis.normal_equations import Problem
 from dpcov.analysis.plausible import starting_point, with_public_count
-from dpcov.analysis.ridge import Ridge
+from dpcov.analysis.ridge import INTERCEPT, Ridge, ridge
 from dpcov.analysis.statistics import Stack
 from dpcov.analysis.statistics import coefficients as coefficients_of
+from dpcov.declared import FEATURES, TARGET, command, section
 from dpcov.errors import ReleaseError
-from dpcov.notebook import MOST_ROWS, table
+from dpcov.show.result import OMITTED, Picture, Result
+from dpcov.show.table import ALWAYS, Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
-INTERCEPT = "(intercept)"
 COVERS = (
     "Std. errors combine two sources: sampling (classical formula: independent rows, equal "
     "residual variance) and privacy noise (its law, simulated)."
@@ -39,7 +40,7 @@ SAMPLING_ONLY = (
 
 
 @dataclass(frozen=True, slots=True)
-class OLS:
+class OLS(Result):
     """A least squares fit with inference; all (k + 1,) vectors start with the intercept.
 
     Attributes
@@ -62,7 +63,7 @@ class OLS:
 
     """
 
-    model: Ridge
+    model: Ridge = field(metadata=OMITTED)
     names: tuple[str, ...]
     coefficients: Vector
     sampling_errors: Vector
@@ -80,68 +81,62 @@ class OLS:
     r_squared: float
     adjusted_r_squared: float
 
-    def summary(self) -> str:
-        """A plain text table, in the manner of statsmodels."""
+    def tables(self) -> list[Table]:
         tail = (1 - self.level) / 2
-        heads = ["", "coef", "std err", "sampling", "privacy", "t", "P>|t|"]
-        heads += [f"[{tail:.3g}", f"{1 - tail:.3g}]"]
-        privacy = self.privacy_errors
-        rows = [
-            [
-                name,
-                f"{self.coefficients[j]:.5g}",
-                f"{self.standard_errors[j]:.4g}",
-                f"{self.sampling_errors[j]:.4g}",
-                "-" if privacy is None else f"{privacy[j]:.4g}",
-                f"{self.t[j]:.2f}",
-                f"{self.p_values[j]:.3f}",
-                f"{self.lower[j]:.5g}",
-                f"{self.upper[j]:.5g}",
-            ]
-            for j, name in enumerate(self.names)
-        ]
-        widths = [max(len(row[at]) for row in [heads, *rows]) for at in range(len(heads))]
-        lines = [
-            "  ".join(
-                [row[0].ljust(widths[0])]
-                + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        heads = ("", "coef", "std err", "sampling", "privacy", "t", "P>|t|")
+        return [
+            replace(
+                self.data(),
+                heads=(*heads, f"[{tail:.3g}", f"{1 - tail:.3g}]"),
+                title=f"Least squares of {self.model.target}",
+                forms=("{:.5g}", *["{:.4g}"] * 3, "{:.2f}", "{:.3f}", "{:.5g}", "{:.5g}"),
+                strengths=[ALWAYS, *np.abs(self.model.effects)],
+                rest="features with small effects",
+                notes=self._notes(),
             )
-            for row in [heads, *rows]
         ]
-        rule = "-" * len(lines[0])
+
+    def _notes(self) -> tuple[str, ...]:
         facts = (
-            f"OLS of {self.model.target}   rows: {self.count:.0f}   "
-            f"R-squared: {self.r_squared:.3f} (adjusted {self.adjusted_r_squared:.3f})   "
-            f"residual std: {self.residual_deviation:.4g}"
+            f"About {self.count:.0f} rows; R-squared {self.r_squared:.3f} (adjusted "
+            f"{self.adjusted_r_squared:.3f}); residual std {self.residual_deviation:.4g}."
         )
-        covers = SAMPLING_ONLY if privacy is None else COVERS
-        notes = [covers] if self.trusted.all() else [covers, self._warning()]
-        return "\n".join([facts, rule, lines[0], rule, *lines[1:], rule, *notes])
-
-    def _warning(self) -> str:
+        covers = SAMPLING_ONLY if self.privacy_errors is None else COVERS
         drowned = [name for name, sure in zip(self.names, self.trusted, strict=True) if not sure]
-        return f"Noise drowns, so that their figures can't be trusted: {', '.join(drowned)}."
+        if not drowned:
+            return facts, covers
+        warning = f"Noise drowns, so that their figures can't be trusted: {', '.join(drowned)}."
+        return facts, covers, warning
 
-    def _repr_html_(self) -> str:
-        rows = [
-            (
-                name,
-                self.coefficients[j],
-                self.standard_errors[j],
-                f"{self.p_values[j]:.3f}",
-                f"{self.lower[j]:.4g} to {self.upper[j]:.4g}",
-                "" if self.trusted[j] else "drowned by noise",
-            )
-            for j, name in enumerate(self.names)
-        ]
-        heads = ("", "coefficient", "std. error", "p", f"{self.level:.0%} interval", "")
-        caption = (
-            f"Least squares of {self.model.target}: R² {self.r_squared:.3f}, "
-            f"about {self.count:.0f} rows"
-        )
-        return table(heads, rows[:MOST_ROWS], caption, more=len(rows) - MOST_ROWS)
+    def data(self) -> Table:
+        unknown = np.full(len(self.names), np.nan)
+        columns = {
+            "coefficient": self.coefficients,
+            "std err": self.standard_errors,
+            "sampling": self.sampling_errors,
+            "privacy": unknown if self.privacy_errors is None else self.privacy_errors,
+            "t": self.t,
+            "p": self.p_values,
+            "lower": self.lower,
+            "upper": self.upper,
+        }
+        figures = np.column_stack(list(columns.values())).tolist()
+        return Table(("", *columns), list(zip(self.names, figures, strict=True)))
+
+    def picture(self) -> Picture:
+        return Picture("coefficients", {"found": self, "effects": True})
+
+    def document(self) -> dict[str, Any]:
+        return {"target": self.model.target, **Result.document(self)}
 
 
+@command(
+    "ols",
+    "Least squares with standard errors for sampling and privacy noise.",
+    "--target age",
+    target=TARGET,
+    features=FEATURES,
+)
 def ols(
     release: Release,
     target: str,
@@ -220,7 +215,7 @@ def ols(
     names = names_of(release, at)
     model = Ridge(
         target, names, coefficients[1:], float(coefficients[0]), 0.0, "encoded",
-        float(explained), release.schema,
+        float(explained), release.schema, spreads(release, at),
     )  # fmt: skip
     return OLS(
         model=model,
@@ -241,3 +236,25 @@ def ols(
         r_squared=float(explained),
         adjusted_r_squared=float(1 - (1 - explained) * (count - 1) / degrees),
     )
+
+
+@section(
+    name="regression",
+    heading="Regression of {target}",
+    lead="How the other columns predict this one.",
+    place=50,
+    folded=False,
+)
+def regression(
+    release: Release,
+    target: str,
+    features: Sequence[str] | None = None,
+    *,
+    generator: np.random.Generator | None = None,
+) -> OLS | Ridge:
+    """Least squares, or ridge regression where the noise does not allow it."""
+    try:
+        return ols(release, target, features, generator=generator)
+    except ReleaseError as error:
+        why = f"Least squares is not possible here, so this is ridge regression. {error}"
+        return replace(ridge(release, target, None, features, generator=generator), why=why)

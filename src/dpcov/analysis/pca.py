@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpcov.analysis.features import new_rows
 from dpcov.analysis.moments import Moments, require_matrix
+from dpcov.declared import Option, command
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
-from dpcov.notebook import MOST_ROWS, table
 from dpcov.releases import SMALLEST_VARIANCE
+from dpcov.show.result import OMITTED, Result
+from dpcov.show.table import ALWAYS, WIDEST, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from dpcov.releases import Release
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 ERROR_RATE = 0.05
+LEADING = 5  # components that the command prints by itself
 DRAWS = 199
 FEW_DRAWS = 59
 MANY_FEATURES = 200
 TINY = 1e-300
-DRAWN = 6  # components that a notebook shows
 TIE = 1e-3  # relative difference below which entries count as equally large
 
 
 @dataclass(frozen=True, slots=True)
-class PCA:
+class PCA(Result):
     """Principal components.
 
     Attributes
@@ -59,7 +59,7 @@ class PCA:
     significant: int | None
     means: Vector
     deviations: Vector
-    schema: Schema
+    schema: Schema = field(metadata=OMITTED)
 
     def transform(self, rows: Any) -> Matrix:
         """(m, k) scores of new rows, given in the data's units.
@@ -75,22 +75,31 @@ class PCA:
         scores: Matrix = (values - self.means) / self.deviations @ self.components.T
         return scores
 
-    def _repr_html_(self) -> str:
-        count = min(len(self.components), DRAWN)
-        rows: list[Sequence[object]] = [
-            ("variance", *self.explained_variance[:count]),
-            ("share of variance", *(f"{r:.1%}" for r in self.explained_variance_ratio[:count])),
+    def tables(self) -> list[Table]:
+        rises = "Whether they rise above the noise is not known: its law can't be simulated."
+        if self.significant is not None:
+            p = len(self.columns)
+            rises = f"In {self.significant} of {p} dimensions they rise above the noise (5 % test)."
+        sizes = np.abs(self.components[:WIDEST]).max(axis=0)
+        loadings = self.components.T.tolist()
+        return [
+            Table(
+                ("", *(f"PC{j + 1}" for j in range(len(self.components)))),
+                [
+                    ("variance", self.explained_variance.tolist()),
+                    ("share of variance", self.explained_variance_ratio.tolist()),
+                    *zip(self.columns, loadings, strict=True),
+                ],
+                "Principal components",
+                ("{:.3f}",),
+                head_form="{:.4g}",
+                strengths=[ALWAYS, ALWAYS, *sizes],
+                rest="features with small loadings",
+                widest=WIDEST,
+                other_columns="components",
+                notes=(rises,),
+            )
         ]
-        strongest = np.argsort(-np.abs(self.components[:count]).max(axis=0), kind="stable")
-        kept = sorted(strongest[:MOST_ROWS].tolist())
-        rows += [(self.columns[j], *(f"{x:.3f}" for x in self.components[:count, j])) for j in kept]
-        above = (
-            "" if self.significant is None else f"; {self.significant} dimensions above the noise"
-        )
-        heads = ("", *(f"PC{j + 1}" for j in range(count)))
-        return table(
-            heads, rows, f"Principal components{above}", more=len(self.columns) - len(kept)
-        )
 
 
 def pca(
@@ -147,6 +156,18 @@ def pca(
         deviations=np.where(flat, np.inf, moments.scales / np.where(flat, 1.0, units)),
         schema=release.schema,
     )
+
+
+@command(
+    "pca",
+    "Print principal components, and how many rise above the noise.",
+    k=Option("-k", "Number of components.", int),
+    correlation=Option("--correlation", "Divide by standard deviations first.", bool),
+)
+def _leading(release: Release, k: int | None = None, *, correlation: bool = False) -> PCA:
+    """Components to read: the first five where no number is given."""
+    limit = min(LEADING, len(release.columns)) if k is None else k
+    return pca(release, limit, correlation=correlation)
 
 
 def _over_deviation(covariance: Matrix) -> Vector:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
+from operator import not_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,13 +14,15 @@ from dpcov.analysis.expected import repeated
 from dpcov.analysis.features import chosen
 from dpcov.analysis.graphical_lasso import Solution, graphical_lasso
 from dpcov.analysis.moments import Moments, require_matrix
+from dpcov.declared import ALPHA, FEATURES, Option, command, section
 from dpcov.denoise import law_of_estimate
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
 from dpcov.frames import frame
 from dpcov.installing import installing
-from dpcov.notebook import MOST_ROWS, table
 from dpcov.releases import SMALLEST_VARIANCE
+from dpcov.show.result import Picture, Result
+from dpcov.show.table import LONGEST, Row, Table, square
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 PATH_LENGTH = 25
 PATH_END = 0.5  # smallest alpha of the path, over sqrt(log p / n)
 GAMMA = 0.5  # of the extended BIC
+MOST_SIMULATED = 20  # features up to which the report has the stability of edges
+STABILITY = 20  # releases that are simulated for it
 CLEAR = 10.0  # a feature has its place in a graph from this ratio of variance to noise on
 
 
@@ -55,7 +60,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class SparsePrecision:
+class SparsePrecision(Result):
     """A positive definite inverse covariance with exact zeros.
 
     Attributes
@@ -119,22 +124,62 @@ class SparsePrecision:
         """The precision matrix as a data frame of pandas, polars or pyarrow."""
         return frame(self.columns, self.precision, library)
 
-    def _repr_html_(self) -> str:
+    def tables(self) -> list[Table]:
         edges, p = self.edges, len(self.columns)
         stable = self.shares is not None
-        heads = ("pair", "partial correlation", *(["stability"] if stable else []))
-        rows = [
-            (
-                f"{edge.first} - {edge.second}",
-                f"{edge.partial_correlation:+.3f}",
-                *([] if edge.stability is None else [f"{edge.stability:.0%}"]),
-            )
-            for edge in edges[:MOST_ROWS]
+        rows: list[Row] = []
+        for edge in edges[:LONGEST]:
+            figures = [edge.partial_correlation, edge.stability][: 1 + stable]
+            rows.append((f"{edge.first} - {edge.second}", figures))
+        notes = [
+            f"{len(edges)} of {p * (p - 1) // 2} pairs are related given all other features (alpha "
+            f"= {self.alpha:.3g})."
         ]
-        caption = f"{len(edges)} of {p * (p - 1) // 2} pairs are related given all others"
-        return table(heads, rows, f"{caption}; alpha {self.alpha:.3g}", more=len(edges) - MOST_ROWS)
+        if stable and edges:
+            notes.append("Stability: share of simulated releases that relate the pair as well.")
+        if self.left_out:
+            names = ", ".join(self.left_out)
+            notes.append(
+                f"Left out, since their variance does not rise clearly above the noise: {names}."
+            )
+        return [
+            Table(
+                ("", "partial correlation", "stability")[: 2 + stable],
+                rows,
+                "Related given all other features",
+                ("{:+.3f}", "{:.0%}")[: 1 + stable],
+                beyond=len(edges) - len(rows),
+                rest="pairs",
+                notes=tuple(notes),
+            )
+        ]
+
+    def data(self) -> Table:
+        return square(self.columns, self.precision)
+
+    def document(self) -> dict[str, Any]:
+        found = Result.document(self)
+        return found | ({"edges": [asdict(edge) for edge in self.edges]} if self.edges else {})
+
+    def picture(self) -> Picture | None:
+        return Picture("graph", {"found": self}) if self.edges else None
 
 
+@command(
+    "precision",
+    "Which columns are related given all the others (sparse inverse covariance).",
+    alpha=ALPHA,
+    features=FEATURES,
+    correlation=Option(
+        "--covariance", "Penalise the covariance, not the correlations.", bool, read=not_
+    ),
+    draws=Option(
+        "--stability",
+        "Simulate so many releases for the stability of the edges.",
+        int,
+        least=0,
+    ),
+)
 def precision(
     release: Release,
     alpha: float | None = None,
@@ -201,6 +246,21 @@ def precision(
         gap=solution.optimum.gap,
         shares=shares,
     )
+
+
+@section(
+    name="network",
+    heading="Which columns are related given all the others",
+    lead="A line means that two columns still tell something about each other once all the others "
+    "are known.",
+    place=40,
+)
+def graph(release: Release, *, generator: np.random.Generator | None = None) -> SparsePrecision:
+    """Related features, with the stability of the edges where that does not take long."""
+    found = precision(release)
+    if release.noise is None or len(found.columns) > MOST_SIMULATED:
+        return found
+    return precision(release, draws=STABILITY, generator=generator)
 
 
 def choose_alpha(

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpcov.analysis.features import chosen, names_of, new_rows, position
-from dpcov.analysis.moments import require_matrix
-from dpcov.analysis.normal_equations import Penalty, Problem
+from dpcov.analysis.moments import require_matrix, spreads
+from dpcov.analysis.normal_equations import PENALTIES, Penalty, Problem
 from dpcov.analysis.penalty import choose_alpha, pull_of_mean
+from dpcov.declared import ALPHA, FEATURES, TARGET, Option, command
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
-from dpcov.notebook import MOST_ROWS, table
+from dpcov.show.result import OMITTED, Picture, Result
+from dpcov.show.table import ALWAYS, Row, Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,9 +27,11 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
 
+INTERCEPT = "(intercept)"
+
 
 @dataclass(frozen=True, slots=True)
-class Ridge:
+class Ridge(Result):
     """A linear model, in the data's units.
 
     Attributes
@@ -38,6 +42,8 @@ class Ridge:
     alpha, penalty : what was minimised; see `ridge`.
     r_squared : share of the target's variance (without an intercept: of its mean square) that is
         explained, as estimated from the release.
+    spreads : (k,) standard deviations of the features.
+    why : it is this model and no other, or "".
 
     """
 
@@ -48,7 +54,15 @@ class Ridge:
     alpha: float
     penalty: Penalty
     r_squared: float
-    schema: Schema
+    schema: Schema = field(metadata=OMITTED)
+    spreads: Vector = field(metadata=OMITTED)
+    why: str = field(default="", metadata=OMITTED)
+
+    @property
+    def effects(self) -> Vector:
+        """(k,) changes of the prediction by one standard deviation of each feature."""
+        effects: Vector = self.coefficients * self.spreads
+        return effects
 
     def predict(self, rows: Any) -> Vector:
         """(m,) predictions for new rows; of a level, its linear probability.
@@ -64,13 +78,29 @@ class Ridge:
         prediction: Vector = values @ self.coefficients + self.intercept
         return prediction
 
-    def _repr_html_(self) -> str:
-        rows = [("(intercept)", self.intercept)]
-        rows += list(zip(self.columns, self.coefficients.tolist(), strict=True))
-        caption = (
-            f"Ridge regression of {self.target}: R² {self.r_squared:.3f}, alpha {self.alpha:.4g}"
-        )
-        return table(("", "coefficient"), rows[:MOST_ROWS], caption, more=len(rows) - MOST_ROWS)
+    def tables(self) -> list[Table]:
+        figures = zip(self.coefficients.tolist(), self.effects.tolist(), strict=True)
+        rows: list[Row] = [(INTERCEPT, [self.intercept, None])]
+        stated = f"{self.alpha:.4g} ({self.penalty})"
+        facts = f"alpha = {stated}; R^2 = {self.r_squared:.3f}, as estimated"
+        return [
+            Table(
+                ("", "coefficient", "effect of 1 std"),
+                [*rows, *zip(self.columns, figures, strict=True)],
+                f"Ridge regression of {self.target}",
+                ("{:.5g}", "{:.3g}"),
+                strengths=[ALWAYS, *np.abs(self.effects)],
+                rest="features with small effects",
+                notes=(facts, self.why) if self.why else (facts,),
+            )
+        ]
+
+    def data(self) -> Table:
+        coefficients = zip(self.columns, self.coefficients[:, None].tolist(), strict=True)
+        return Table(("", "coefficient"), [(INTERCEPT, [self.intercept]), *coefficients])
+
+    def picture(self) -> Picture:
+        return Picture("coefficients", {"found": self, "effects": True})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +125,15 @@ class RidgePath:
     r_squared: Vector
 
 
+@command(
+    "ridge",
+    "Predict a column from others by ridge regression.",
+    "--target age",
+    target=TARGET,
+    alpha=ALPHA,
+    features=FEATURES,
+    penalty=Option("--penalty", "Units in which coefficients are penalised.", choices=PENALTIES),
+)
 def ridge(
     release: Release,
     target: str,
@@ -146,6 +185,7 @@ def ridge(
         if intercept:
             pull = pull_of_mean(release, position(release, target), draws)
     path = ridge_path(release, target, [alpha], features, intercept=intercept, penalty=penalty)
+    at = [release.columns.index(name) for name in path.columns]
     return Ridge(
         target,
         path.columns,
@@ -155,6 +195,7 @@ def ridge(
         penalty,
         float(path.r_squared[0]),
         release.schema,
+        spreads(release, at),
     )
 
 

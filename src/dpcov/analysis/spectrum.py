@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpcov.analysis.expected import NO_LAW
 from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.analysis.plausible import with_public_count
+from dpcov.declared import section
 from dpcov.entropy import simulation_generator
+from dpcov.show.result import Picture, Result
+from dpcov.show.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,10 +25,15 @@ if TYPE_CHECKING:
 DRAWS, FEW_DRAWS = 199, 59
 MANY_FEATURES = 60
 LEVEL = 0.95
+ENCODED = "Features are encoded: half the width of a column's bounds is 1, a level is 0 or 1."
+DROWNED = (
+    "Nothing on this page rises clearly above the privacy noise: take its figures for guesses. A "
+    "larger epsilon, more rows or fewer columns would help."
+)
 
 
 @dataclass(frozen=True, slots=True)
-class NoisySpectrum:
+class NoisySpectrum(Result):
     """Eigenvalues, largest first, of the covariance of encoded features.
 
     Half the width of a column's bounds is 1; the indicator of a level is 0 or 1.
@@ -47,7 +56,44 @@ class NoisySpectrum:
         """How many published eigenvalues rise above the floor."""
         return None if self.floor is None else int(np.count_nonzero(self.published > self.floor))
 
+    @property
+    def caution(self) -> str | None:
+        return DROWNED if self.above == 0 else None
 
+    def tables(self) -> list[Table]:
+        total = max(float(self.denoised.sum()), 1e-300)
+        figures = np.column_stack([self.denoised, self.denoised / total, self.published])
+        names = map(str, range(1, len(figures) + 1))
+        floor = NO_LAW
+        if self.floor is not None:
+            floor = (
+                f"{self.above} of {len(self.denoised)} directions rise above the noise floor, "
+                f"{self.floor:.3g}, which noise alone exceeds with a chance of 5 %."
+            )
+        return [
+            Table(
+                ("", "denoised", "share", "as published"),
+                list(zip(names, figures.tolist(), strict=True)),
+                "Eigenvalues of the covariance",
+                ("{:.4g}", "{:.1%}", "{:.4g}"),
+                strengths=self.denoised,
+                rest="eigenvalues",
+                notes=(ENCODED, floor),
+            )
+        ]
+
+    def picture(self) -> Picture:
+        return Picture("spectrum", {"release": self})
+
+
+@section(
+    name="directions",
+    heading="Spectrum and noise floor",
+    lead="How much the table varies along each of its principal directions, beside what privacy "
+    "noise alone could show.",
+    place=30,
+    signal=False,
+)
 def noisy_spectrum(
     release: Release, *, generator: np.random.Generator | None = None
 ) -> NoisySpectrum:

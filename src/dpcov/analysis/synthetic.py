@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve
 from dpcov.carried import stamped
+from dpcov.declared import Option, command
 from dpcov.errors import ReleaseError
+from dpcov.frames import csv_body
 from dpcov.schema import Categorical, Numeric
+from dpcov.show.result import Result
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,6 +62,35 @@ def sample(release: Release, n: int, seed: int | None = None) -> pa.Table:
     require_matrix(release)
     sampler = Sampler(release, max(n, CALIBRATION), np.random.default_rng(seed))
     return stamped(release, sampler.table().slice(0, n))
+
+
+@dataclass(frozen=True, slots=True)
+class Rows(Result):
+    """Synthetic rows: a table of which nothing is told but its cells."""
+
+    rows: pa.Table
+    told = False
+
+    def arrow(self) -> pa.Table:
+        return self.rows
+
+    def csv(self) -> str:
+        return csv_body(self.rows)
+
+    def document(self) -> dict[str, Any]:
+        return {"rows": self.rows.to_pylist()}
+
+
+@command(
+    "sample",
+    "Draw synthetic rows with the means and covariance of a release.",
+    "-n 5",
+    n=Option("-n", "Number of rows.", int),
+    seed=Option("--seed", "For the same rows every time.", int),
+)
+def rows(release: Release, n: int, seed: int | None = None) -> Rows:
+    """Synthetic rows as a result."""
+    return Rows(sample(release, n, seed))
 
 
 class Sampler:

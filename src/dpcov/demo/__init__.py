@@ -45,10 +45,12 @@ def write_table(folder: Path) -> tuple[Path, Path]:
 
 def run(folder: Path) -> Release:
     """Write table, schema and ledger to `folder` and make a release; prints each step."""
+    from dpcov.analysis.correlation import correlations
+    from dpcov.analysis.summary import facts
     from dpcov.api import release
     from dpcov.ledger import Ledger
     from dpcov.privacy import PureDP
-    from dpcov.tables import print_comparison, print_summary
+    from dpcov.show.text import print_tables
 
     print("1. A table and its schema of public bounds")
     table, schema = write_table(folder)
@@ -66,9 +68,8 @@ def run(folder: Path) -> Release:
     made.save(out, force=True)
 
     print("4. What came out\n")
-    print_summary(made)
     truth = np.asarray(np.corrcoef(np.loadtxt(table, delimiter=",", skiprows=1), rowvar=False))
-    print_comparison(made, truth)
+    print_tables([facts(made), *correlations(made, truth=truth).tables()])
 
     left = ledger.account().to_json()["left"]["epsilon"]
     place = shown(out)

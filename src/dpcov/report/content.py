@@ -2,35 +2,60 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
-from collections.abc import Callable, Sequence
-from functools import partial
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from markupsafe import Markup
 
-from dpcov.analysis.expected import expected_correlation_error
+from dpcov.analysis.expected import NOTHING_SHOWS
 from dpcov.analysis.features import chosen, position
+from dpcov.analysis.summary import facts
+from dpcov.declared import sections
 from dpcov.denoise import law_of_estimate
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
-from dpcov.plot import shortened
-from dpcov.privacy import Unit
+from dpcov.printable import shortened
 from dpcov.releases import NOT_PRIVATE, VOID
-from dpcov.report import sections, words
-from dpcov.report.sections import Section
+from dpcov.report import words
+from dpcov.report.figures import svg
+from dpcov.show.html import element
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
     from numpy.typing import NDArray
 
+    from dpcov.declared import Section
     from dpcov.ledger import Account
     from dpcov.releases import Release
+    from dpcov.show.result import Result
+    from dpcov.show.table import Table
 
     Matrix = NDArray[np.float64]
 
 LONGEST_HEADING = 60
 SEED = 20_250_103  # of simulations: the same release gives the same page
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A section of the page as it is shown: a picture and a table, or why there is none."""
+
+    section: Section
+    heading: str
+    result: Result | None = None
+    figure: Markup | None = None
+    table: Markup | None = None
+    notes: Sequence[str] = ()
+    missing: str | None = None
+    wide: bool = False
+    folded: bool = False
+    words: bool = False
 
 
 def content(
@@ -44,34 +69,36 @@ def content(
     generator: np.random.Generator | None,
 ) -> dict[str, Any]:
     """Everything that the template shows."""
-    draws = simulation_generator(SEED) if generator is None else generator
-    noise = None
-    if release.has_intercept and len(release.columns) > 1:
-        noise = expected_correlation_error(release, generator=draws)
-    regression = None
+    asked: dict[str, Any] = {"features": features}
     if target is not None:
         column = release.schema.features[position(release, target)].column
         chosen(release, features, without=column)  # refuses what it does not know
-        regression = _attempt(partial(sections.regression, release, target, features, draws))
+        asked["target"] = target
+    seed = SEED if generator is None else int(generator.integers(2**62))
+    parts = [
+        _part(release, section, asked, simulation_generator(seed + zlib.crc32(name)))
+        for section in sections()
+        if (name := section.name.encode()) and _wanted(section, asked)
+    ]
+    results = [part.result for part in parts if part.result is not None]
+    errors = next((found.errors for found in results if hasattr(found, "errors")), None)
     return {
         "title": title or "Private covariance release",
         "file": file,
         "not_private": NOT_PRIVATE if release.reproducible else None,
         "void": VOID if release.may_be_void else None,
         "summary": release.guarantee_in_words(),
-        "glance": _glance(release, noise),
-        "facts": _facts(release),
+        "glance": _glance(release, errors),
+        "cautions": [found.caution for found in results if found.caution],
+        "parts": parts,
+        "facts": facts(release).texts(),
         "everybody": words.for_everybody(release),
         "officer": words.for_the_officer(release),
         "statistician": words.for_the_statistician(release),
-        "heatmap": _attempt(partial(sections.heatmap, release, noise)),
-        "pairs": _attempt(partial(sections.pairs, release, draws)),
-        "spectrum": _attempt(partial(sections.spectrum, release, draws)),
-        "graph": _attempt(partial(sections.graph, release, draws)),
-        "target": None if target is None else shortened(target, LONGEST_HEADING),
         "kind": "Test release" if release.reproducible else "Differentially private release",
-        "regression": regression,
-        "account": None if account is None else _account(account),
+        "account": account,
+        "budget": None if account is None else account.tables()[0],
+        "table": _table,
         "features": list(release.columns),
         "example": target or release.columns[-1],
         "has_intercept": release.has_intercept,
@@ -87,15 +114,51 @@ def quoted(text: str) -> str:
     return json.dumps(text)
 
 
-def _attempt(section: Callable[[], Section]) -> Section:
-    """A section, or why the release can't have it."""
+def _wanted(section: Section, asked: dict[str, Any]) -> bool:
+    """Whether what a section can't do without was asked for."""
+    needs = inspect.signature(section.run).parameters.get("target")
+    return needs is None or needs.default is not needs.empty or "target" in asked
+
+
+def _part(
+    release: Release, section: Section, asked: dict[str, Any], draws: np.random.Generator
+) -> Part:
+    """A section with random numbers of its own, or why the release can't have it."""
+    heading = section.heading.format(target=shortened(asked.get("target", ""), LONGEST_HEADING))
+    taken = inspect.signature(section.run).parameters
+    offered = {name: value for name, value in asked.items() if name in taken}
     try:
-        return section()
+        if section.signal:
+            _require_signal(release)
+        found = section.run(release, **offered, generator=draws)
     except ReleaseError as error:
-        return Section(missing=str(error))
+        return Part(section, heading, missing=str(error))
+    picture, table = found.picture(), found.tables()[0]
+    figure, wide = (None, False) if picture is None else svg(section.name, heading, picture)
+    cut, left = table.short()
+    return Part(
+        section,
+        heading,
+        found,
+        figure,
+        _table(cut, cut.title) if cut.rows else None,
+        [*(f"{what}." for what in left), *table.notes],
+        wide=wide,
+        folded=section.folded and not cut.words,
+        words=cut.words,
+    )
 
 
-def _glance(release: Release, noise: Matrix | None) -> list[tuple[str, str, str]]:
+def _table(table: Table, caption: str) -> Markup:
+    return Markup(element(table, caption))  # noqa: S704  all text is escaped
+
+
+def _require_signal(release: Release) -> None:
+    if release.has_intercept and len(release.columns) > 1 and release.uninformative:
+        raise ReleaseError(NOTHING_SHOWS)
+
+
+def _glance(release: Release, errors: Matrix | None) -> list[tuple[str, str, str]]:
     """Figures to see at once: name, value, what it is."""
     guarantee = words.stated(release)
     epsilon = words.epsilon_of(guarantee)
@@ -107,8 +170,8 @@ def _glance(release: Release, noise: Matrix | None) -> list[tuple[str, str, str]
     columns = len(release.schema.encoded_columns)
     count = len(release.columns)
     cards.append(("columns", str(columns), f"{count} feature{'s' * (count > 1)}, levels included"))
-    if noise is not None:
-        typical = noise[np.tril_indices(count, -1)].mean()
+    if errors is not None:
+        typical = errors[np.tril_indices(count, -1)].mean()
         what = "mean error of a correlation, from the privacy noise"
         cards.append(("accuracy", f"± {typical:.2g}", what))
     return cards
@@ -127,43 +190,3 @@ def _rows(release: Release) -> tuple[str, str, str]:
     deviation = math.sqrt(law.diagonal_variance) / release.lattice.intercept_units**2
     rounded = f"{float(f'{deviation:.2g}'):,g}".replace(",", "\u202f")
     return "rows", f"≈ {about}", f"± {rounded}, since their number is private too"
-
-
-def _facts(release: Release) -> list[tuple[str, str]]:
-    guarantee = words.stated(release)
-    facts = [
-        ("What", "Second moments of a table, from which means, covariances and all else follow"),
-        (
-            "Guarantee",
-            f"{_capital(str(guarantee.budget))}; {guarantee.neighbors.value} neighbours; "
-            f"unit: {guarantee.unit}",
-        ),
-        ("Mechanism", f"{_capital(release.mechanism)}, denoised by {release.denoise}"),
-        ("Made by", release.made_by()),
-    ]
-    if release.reproducible:
-        facts[1] = ("Guarantee", "None: made with a seed, for tests only")
-    return facts
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def _account(account: Account) -> dict[str, Any]:
-    """Budget, spent and left of a data set, as text."""
-    budget = account.to_json()["budget"]
-    unit = str(Unit()) if account.unit is None else str(account.unit)
-    return {
-        "dataset": account.dataset,
-        "rows": [
-            tuple(
-                f"{part.get(name, 0.0):.6g}" if at else name
-                for at, part in enumerate(({}, budget, account.spent, account.left))
-            )
-            for name in budget
-        ],
-        "unit": unit,
-        "neighbors": account.neighbors.value,
-        "releases": len(account.entries),
-    }

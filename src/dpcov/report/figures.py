@@ -6,15 +6,18 @@ import io
 import re
 import warnings
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+from dpcov import plot
 
 if TYPE_CHECKING:
     from markupsafe import Markup
-    from matplotlib.axes import Axes
+
+    from dpcov.show.result import Picture
 
 SVG = "http://www.w3.org/2000/svg"
 LINK = "http://www.w3.org/1999/xlink"
+WIDE = 8.0  # inches from which a picture takes the whole page
 INK = "#123456"  # stands for the text colour of the page, whatever its theme
 STYLE: Any = {
     "svg.fonttype": "none",
@@ -31,21 +34,11 @@ ET.register_namespace("", SVG)
 ET.register_namespace("xlink", LINK)
 
 
-def svg(
-    name: str,
-    draw: Callable[[Axes], object],
-    size: tuple[float, float],
-    *,
-    title: str,
-    description: str,
-) -> Markup:
-    """What `draw` puts on new axes, as an SVG element with a title and a description.
+def svg(name: str, title: str, picture: Picture) -> tuple[Markup, bool]:
+    """A picture as an SVG element, described by the function that draws it; whether it is wide.
 
-    Parameters
-    ----------
-    name : goes before every identifier, so that several figures fit in a page.
-    size : (width, height) in inches; only the ratio and the size of the letters depend on it.
-
+    `name` goes before every identifier, so that several figures fit in a page. Of the size only
+    the ratio and the size of the letters count.
     """
     from markupsafe import Markup
     from matplotlib import rc_context
@@ -54,24 +47,27 @@ def svg(
     buffer = io.BytesIO()
     with rc_context(STYLE), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # letters that its own font lacks
-        figure = Figure(figsize=size, layout="constrained")
-        draw(figure.add_subplot())
+        figure = Figure(layout="constrained")
+        draw = getattr(plot, picture.function)
+        draw(**picture.arguments, ax=figure)
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     root = ET.fromstring(buffer.getvalue())  # noqa: S314  just made by matplotlib
     for metadata in root.findall(f"{{{SVG}}}metadata"):
         root.remove(metadata)
-    for element in root.iter():
-        _adapt(element, name)
+    for part in root.iter():
+        _adapt(part, name)
     for size_in_points in ("width", "height"):
         root.attrib.pop(size_in_points, None)
     root.set("role", "img")
+    description = str(draw.__doc__).split("\n", 1)[0]
     root.set("aria-labelledby", f"{name}-title {name}-description")
     for at, (kind, text) in enumerate((("title", title), ("desc", description))):
         part = ET.Element(f"{{{SVG}}}{kind}")
         part.text = text
         part.set("id", f"{name}-{'title' if kind == 'title' else 'description'}")
         root.insert(at, part)
-    return Markup(ET.tostring(root, encoding="unicode"))  # noqa: S704  escaped by ElementTree
+    element = Markup(ET.tostring(root, encoding="unicode"))  # noqa: S704  escaped by ElementTree
+    return element, figure.get_figwidth() > WIDE
 
 
 def _adapt(element: ET.Element, name: str) -> None:

@@ -1,0 +1,43 @@
+"""Means, standard deviations and covariances of a release, in the units of the data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpcov.analysis.correlation import facts_of, pairs
+from dpcov.analysis.drowned import drowned
+from dpcov.analysis.moments import require_matrix
+from dpcov.declared import command
+from dpcov.show.result import Found
+from dpcov.show.table import Table, square, triangle
+
+if TYPE_CHECKING:
+    from dpcov.releases import Release
+
+
+@command(
+    "covariance", "Print means, standard deviations and covariances, in the units of the data."
+)
+def covariances(release: Release) -> Found:
+    """Everything that the second moment says, in the units of the data."""
+    require_matrix(release)
+    names, covariance = release.columns, release.covariance()
+    figures = np.column_stack([release.mean(), np.sqrt(np.diag(covariance))]).tolist()
+    means = Table(
+        ("", "mean", "standard deviation"),
+        list(zip(names, figures, strict=True)),
+        "Means and standard deviations",
+        ("{:.5g}", "{:.4g}"),
+        notes=drowned(release),
+    )
+    kinds = {
+        "covariance": (covariance, "{:.4g}"),
+        "correlation": (release.correlation(), "{:.3f}"),
+    }
+    strongest = pairs(names, release.correlation(), kinds)
+    title = "Private covariances"
+    whole = triangle(title, names, covariance, "{:.4g}", diagonal=True, otherwise=strongest)
+    facts = facts_of(release) | {"covariance": covariance}
+    return Found([means, whole or strongest], facts, square(names, covariance))

@@ -1,0 +1,65 @@
+"""The strongest correlations between different columns, with their intervals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpcov.analysis.expected import NO_LAW
+from dpcov.analysis.intervals import intervals
+from dpcov.declared import section
+from dpcov.errors import ReleaseError
+from dpcov.printable import shortened
+from dpcov.show.result import Found, Picture
+from dpcov.show.table import Cell, Table
+
+if TYPE_CHECKING:
+    from dpcov.releases import Release
+
+TITLE = "The strongest correlations"
+PAIRS, DRAWN = 20, 15
+LEVEL = 0.95
+COVERS = (
+    "Intervals cover the privacy noise and sampling error. They start from the matrix as "
+    "published, so that they need not be centred about the denoised estimate."
+)
+
+
+@section(
+    name="strongest",
+    heading="The strongest correlations",
+    lead="Pairs of different columns, strongest first, with the range in which each may lie.",
+    place=20,
+    folded=False,
+)
+def strongest_pairs(release: Release, *, generator: np.random.Generator | None = None) -> Found:
+    """Pairs of features of different columns: two levels of one exclude each other, no news."""
+    matrix, features = release.correlation(), release.schema.features
+    i, j = np.tril_indices(len(matrix), -1)
+    columns = np.array([feature.column for feature in features])
+    apart = columns[i] != columns[j]
+    i, j = i[apart], j[apart]
+    if not len(i):
+        raise ReleaseError("There are no two columns to compare.")
+    order = np.argsort(-np.abs(matrix[i, j]), kind="stable")[:PAIRS]
+    i, j = i[order], j[order]
+    low = high = values = matrix[i, j]
+    cells: list[list[Cell]] = [[value] for value in values.tolist()]
+    heads = ("pair", "correlation", "95 % interval", "")
+    if release.noise is not None:
+        found = intervals(release, "correlation", LEVEL, generator=generator)
+        low, high = found.low[i, j], found.high[i, j]
+        for row, a, b, sure in zip(cells, low, high, found.trusted[i, j], strict=True):
+            row += [f"{a:+.3f} to {b:+.3f}", "" if sure else "drowned by noise"]
+    named = [(features[b].name, features[a].name) for a, b in zip(i, j, strict=True)]
+    rows = [(" - ".join(pair), row) for pair, row in zip(named, cells, strict=True)]
+    note = NO_LAW if release.noise is None else COVERS
+    table = Table(heads[: len(cells[0]) + 1], rows, TITLE, ("{:+.3f}",), notes=(note,))
+    drawn = {
+        "names": [" - ".join(map(shortened, pair)) for pair in named[:DRAWN]],
+        "values": values[:DRAWN],
+        "low": low[:DRAWN],
+        "high": high[:DRAWN],
+    }
+    return Found([table], {}, drawn=Picture("pairs", drawn))

@@ -1,0 +1,80 @@
+"""What a release is, what it guarantees and what it does not, and how accurate it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpcov.analysis.drowned import deviations, drowned
+from dpcov.analysis.expected import NO_LAW, NOTHING_SHOWS, expected_correlation_error
+from dpcov.carried import carried
+from dpcov.show.result import Found
+from dpcov.show.table import Table, sentences
+
+if TYPE_CHECKING:
+    from dpcov.releases import Release
+
+
+def summary(release: Release) -> Found:
+    """What `dpcov show` says."""
+    errors = expected_correlation_error(release) if release.has_intercept else None
+    below = np.tril_indices(len(release.columns), -1)
+    several = release.has_intercept and below[0].size > 0
+    error, accuracy = None, [NOTHING_SHOWS if release.uninformative else NO_LAW]
+    if several and errors is not None:
+        error = {"mean": float(errors[below].mean()), "worst": float(errors[below].max())}
+        accuracy = [
+            "Error to expect of a correlation, from the privacy noise: "
+            f"{error['mean']:.3f} on average, {error['worst']:.3f} at worst"
+        ]
+    document = {
+        **carried(release),
+        "columns": release.columns,
+        "public_count": release.unit_count,
+        "count": release.count() if release.has_intercept else None,
+        "correlation_error": error,
+    }
+    notes = sentences(*drowned(release), *(accuracy if several else []))
+    return Found([facts(release), notes], document)
+
+
+def facts(release: Release) -> Table:
+    """What a release is, what it guarantees and what it does not."""
+    features = len(release.columns)
+    stated = release.guarantee if release.group is None else release.group.together
+    found = {
+        "columns": f"{len(release.schema.encoded_columns)} ({features} features)",
+        **_size(release),
+        "guarantee": f"{stated.budget}, {stated.neighbors.value}, unit: {stated.unit}",
+        "in words": release.guarantee_in_words(),
+        "not protected": release.not_protected(),
+        "mechanism": f"{release.mechanism}, denoised by {release.denoise}",
+        "made by": release.made_by(),
+    }
+    if release.group is not None:
+        group = f"the rows with {release.group.column} = {release.group.level}"
+        found = {"group": group} | found
+    if release.reproducible:
+        found |= {"guarantee": "none", "not protected": "everything"}
+    return Table(("", ""), [(name, [fact]) for name, fact in found.items()], words=True)
+
+
+def _size(release: Release) -> dict[str, str]:
+    """How many rows or persons there are, as far as it is known."""
+    units = "rows" if release.guarantee.unit.column is None else "persons"
+    public = {} if release.unit_count is None else {units: f"{release.unit_count} (public)"}
+    if release.schema.weight is not None and release.has_intercept:
+        total, times = release.total_weight(), release.count()
+        weighed = f"about {total:.6g}, {times:.0f} times the largest (private)"
+        return public | {"sum of weights": weighed}
+    return public or {"rows": _private_count(release)}
+
+
+def _private_count(release: Release) -> str:
+    if not release.has_intercept:
+        return "private, not released"
+    about = f"about {release.count():.0f}"
+    if release.noise is None:
+        return f"{about} (private)"
+    return f"{about} ± {deviations(release)[0]:.0f} (private: with noise)"

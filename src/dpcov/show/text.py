@@ -1,0 +1,149 @@
+"""Tables as text: on a terminal nothing is wider than it, and no name or number is ever cut."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as Grid
+
+from dpcov.printable import harmless, printable
+
+if TYPE_CHECKING:
+    from dpcov.show.table import Table
+
+PIPE = 160  # columns of what is no terminal, for what is shown only where it fits
+NARROWEST = 8  # columns that folded names take at least
+
+
+def plain(text: str) -> str:
+    """Text without rich markup or control characters."""
+    return escape(printable(text))
+
+
+def warn(sentence: str, *, error: bool = False) -> None:
+    """A sentence that nobody should miss; with `error`, on stderr."""
+    Console(highlight=False, stderr=error).print(plain(sentence), style="bold red", soft_wrap=True)
+
+
+def print_tables(shown: Iterable[Table], *, hint: str = "; --csv prints them all") -> None:
+    """Print tables below each other; `hint` says where what is left out can be found."""
+    out = Console(highlight=False)
+    for table in shown:
+        _print(out, table, hint)
+
+
+def summary(shown: Iterable[Table]) -> str:
+    """Tables as text, with all their rows and columns."""
+    buffer = io.StringIO()
+    out = Console(file=buffer, width=10_000, highlight=False, color_system=None)
+    for table in shown:
+        _print(out, replace(table, longest=len(table.rows), widest=None), "")
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines())
+
+
+def _print(out: Console, table: Table, hint: str) -> None:
+    room = out.width if out.is_terminal else max(out.width, PIPE)
+    if table.fits and _width(grid(table)) > room:
+        if table.otherwise is not None:
+            _print(out, table.otherwise, hint)
+        return
+    cut, left = table.short()
+    if table.title and cut.rows:
+        out.print(plain(table.title), style="italic", soft_wrap=True)
+    if cut.rows:
+        for part in _parts(cut, out.width) if out.is_terminal and not cut.words else [cut]:
+            _print_grid(grid(part), out, fold=not cut.words)
+    for words in [*(f"{what}{hint}." for what in left), *table.notes]:
+        print(printable(words), file=out.file)
+
+
+def grid(table: Table) -> Grid:
+    """A table without lines: names to the left, figures to the right."""
+    below = int(table.words and len(table.heads) > 2)  # a line between long texts
+    found = Grid(box=None, padding=(0, 2, below, 0), show_header=any(table.heads))
+    name, *heads = table.heads
+    style = "bold" if table.words and not any(table.heads) else None
+    found.add_column(plain(name), no_wrap=table.words, style=style)
+    for head in heads:
+        found.add_column(
+            plain(head),
+            justify="left" if table.words else "right",
+            overflow="fold" if table.words else "ellipsis",
+        )
+    for cells in table.texts():
+        found.add_row(*map(plain, cells))
+    return found
+
+
+def _print_grid(found: Grid, out: Console, *, fold: bool) -> None:
+    """Print a table with nothing cut: a pipe is wide enough, a terminal folds the names."""
+    if fold and not out.is_terminal:
+        out = Console(file=out.file, width=max(out.width, _width(found)), highlight=False)
+    elif fold and _width(found) > out.width:
+        _fold(found, out.width)
+    out.print(found, crop=False)
+
+
+def _width(found: Grid) -> int:
+    """Columns that a table needs with no name folded."""
+    return Console(width=10_000).measure(found).maximum
+
+
+def _parts(table: Table, width: int) -> list[Table]:
+    """Tables of some of the columns each, as few as fit the width with their names folded."""
+    columns = len(table.heads) - 1
+    texts = [table.heads[1:], *(cells[1:] for cells in table.texts())]
+    widths = [1 + max(len(row[at]) for row in texts[1:]) for at in range(columns)]
+    size, starts = columns, range(1)
+    for count in range(1, columns + 1):
+        size = math.ceil(columns / count)
+        starts = range(0, columns, size)
+        if all(sum(widths[at : at + size]) + NARROWEST < width for at in starts):
+            break
+    return [_columns(table, at, at + size) for at in starts]
+
+
+def _columns(table: Table, first: int, last: int) -> Table:
+    """The names and some of the columns."""
+    rows = [(name, cells[first:last]) for name, cells in table.rows]
+    forms = table.forms if len(table.forms) == 1 else table.forms[first:last]
+    heads = (table.heads[0], *table.heads[1 + first : 1 + last])
+    return replace(table, heads=heads, rows=rows, forms=forms)
+
+
+def _fold(found: Grid, width: int) -> None:
+    """Fold names, never numbers: those of the first column first, then the heads of figures."""
+    wide = Console(width=10_000)
+    names, *figures = found.columns
+    for column in found.columns:
+        column.overflow = "fold"
+    for spacing, whole_words in ((2, True), (1, True), (1, False)):
+        found.padding = (0, spacing, 0, 0)
+        for column in figures:
+            cells = [wide.measure(cell).maximum for cell in column.cells]
+            column.min_width = max([1, *cells])
+            if whole_words:
+                column.min_width = max(column.min_width, wide.measure(column.header).minimum)
+            column.max_width = column.min_width
+        left = width - sum((column.min_width or 0) + spacing for column in figures) - spacing
+        if left >= wide.measure(names.header).minimum + NARROWEST * (spacing == 2):
+            break
+    names.max_width = max(NARROWEST, left)
+    names.min_width = None
+
+
+def csv_lines(table: Table) -> str:
+    """All figures in full precision as CSV, each row with its name."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(map(harmless, table.heads))
+    for name, cells in table.rows:
+        writer.writerow([harmless(name), *(repr(float(cell)) for cell in cells)])  # type: ignore[arg-type]
+    return buffer.getvalue()

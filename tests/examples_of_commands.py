@@ -1,0 +1,46 @@
+"""Every command with the example of its help: what tests of all commands go by."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dpcov import cli, declared
+from dpcov.api import release
+from dpcov.ledger import Ledger
+from dpcov.partial import PartialMoment
+from dpcov.privacy import PureDP
+from dpcov.schema import Schema
+from tables_for_tests import unchained, write_people
+
+COMMANDS = cli.commands()
+EXAMPLES = {
+    name: command.epilog.removeprefix("Example: dpcov ") for name, command in COMMANDS.items()
+}
+OPTIONS = {
+    name: {option for part in command.params for option in part.opts}
+    for name, command in COMMANDS.items()
+}
+ANALYSES = {name: found.example for name, found in declared.commands().items()}
+
+
+def write_all(folder: Path, seed: int | None = None) -> None:
+    """Every file that an example reads."""
+    table, schema = write_people(folder)
+    made = release(table, schema=schema, epsilon=20.0, mechanism="matrix-laplace", seed=seed)
+    made.save(folder / "people.release.json")
+    for name in ("people", "old"):
+        Ledger.create(folder / f"{name}.ledger", PureDP(2.0))
+    unchained(folder / "old.ledger")
+    PartialMoment.of(table, Schema.load(schema)).save(folder / "people.sums")
+
+
+def fresh(name: str, suffix: str = "") -> str:
+    """The example of a command, its output a new file; one by `suffix` where it has none."""
+    words = EXAMPLES[name].split()
+    if "--out" in words:
+        at = words.index("--out") + 1
+        words[at] = f"new{Path(words[at]).suffix}"
+    elif suffix:
+        words += ["--out", f"new{suffix}"]
+    words += ["--mechanism", "matrix-laplace"] if name == "plan" else []  # all of them take long
+    return " ".join(words).replace("ledger create people", "ledger create new")
