@@ -51,8 +51,9 @@ lint: .venv/ready-lint ## Style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: .venv/ready-lint ## Types of src, strictly
+types: .venv/ready-lint ## Types of src, strictly, and of what a caller may write
 	$(BIN)/mypy
+	MYPYPATH=src $(BIN)/mypy tests/typing_cases.py
 
 bench: .venv/ready-bench ## Speed and memory against plain loops and peers
 	$(BIN)/python benchmarks/bench.py
@@ -156,8 +157,9 @@ sbom: .venv/ready-sbom ## The software bill of materials of a plain installation
 	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
 		--output-file docs/sbom.json .venv/core/bin/python
 
-schemas: .venv/ready-test ## The published JSON Schemas
+schemas: .venv/ready-test ## What is written from the code: JSON Schemas, the stub of public names, the table of what auto takes
 	$(BIN)/python -m dpcov.json_schemas docs/json-schema
+	$(BIN)/python tests/public_stub.py
 
 clean: ## Remove the environment and everything generated
 	rm -rf .venv demo results docs/_build

@@ -39,6 +39,7 @@ from dpcov.cli_report import app as report_app
 from dpcov.cli_schema import schema
 from dpcov.errors import DpcovError, MechanismError, OutputError
 from dpcov.printable import hidden, shown
+from dpcov.spelling import shell_spelling
 
 if TYPE_CHECKING:
     from dpcov.files import Output
@@ -68,6 +69,7 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
+    ctx: typer.Context,
     version: Annotated[
         bool,
         typer.Option(
@@ -75,7 +77,7 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    pass
+    ctx.with_resource(shell_spelling())
 
 
 @app.command()

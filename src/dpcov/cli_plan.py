@@ -95,12 +95,13 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Predict the error of a release from public numbers alone; reads no data, spends nothing."""
-    from dpcov.plans import check_wanted
+    from dpcov.errors import ReleaseError
+    from dpcov.parameters import Probability, check
     from dpcov.plans import plan as predict
     from dpcov.tables_plan import document, print_plan
 
     if error is not None:
-        check_wanted(error)
+        check("error", error, Probability, ReleaseError)
     found = predict(
         schema,
         rows,

@@ -28,6 +28,7 @@ from dpcov.sources.base import SUMS_START, holds_sums
 from dpcov.sources.conditions import Conditions
 from dpcov.sources.quiet import quiet
 from dpcov.sources.rows import IntegerRows, Rows
+from dpcov.spelling import spelled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -123,7 +124,7 @@ class PartialMoment:
         if conditions:
             raise SourceError(
                 "Conditions (where) test rows, and a file of sums holds none: give them to "
-                "PartialMoment.of, or dpcov moments --where, where the rows are."
+                f"{spelled('PartialMoment.of', 'dpcov moments --where')}, where the rows are."
             )
         if _declared(self.schema) != _declared(schema):
             raise SourceError(

@@ -16,6 +16,7 @@ from scipy.special import softmax
 from dpcov.analysis.features import chosen, names_of, new_rows, target_column
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve
 from dpcov.errors import ReleaseError
+from dpcov.parameters import AtLeast0, check
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -100,7 +101,7 @@ def lda(
     release : a release with an intercept.
     target : a categorical column.
     alpha : strength of the penalty, at least 0; default, the one that is best for the regressions
-        of the indicators, chosen from the release as in `choose_alpha`.
+        of the indicators, chosen from the release as in `ridge_alpha`.
     features : names of features or columns; default, all but the target.
     generator : for the simulations that choose alpha.
 
@@ -120,8 +121,7 @@ def lda(
         from dpcov.analysis.penalty import least_risk
 
         alpha = least_risk(release, levels, at, "standardized", generator=generator)
-    if not (np.isfinite(alpha) and alpha >= 0):
-        raise ReleaseError("alpha must be a number of at least 0.")
+    check("alpha", alpha, AtLeast0, ReleaseError)
     shares = np.maximum(moments.means[levels], 0.0)
     seen = np.flatnonzero(shares * moments.count >= 1)
     if seen.size == 0:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpcov.analysis.ridge import PENALTIES, ridge
 from dpcov.errors import EstimatorError
 from dpcov.estimators.base import PrivateEstimator
+from dpcov.parameters import AtLeast0, check
 
 if TYPE_CHECKING:
     from typing import Self
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpcov.analysis.ridge import Penalty, Ridge
+    from dpcov.privacy import NeighborsName
 
     Vector = NDArray[np.float64]
 
@@ -81,7 +83,7 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
-        neighbors: str = "add-remove",
+        neighbors: NeighborsName = "add-remove",
         mechanism: str = "auto",
         denoise: Any = "shrink",
         radius: Any = None,
@@ -144,8 +146,7 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
             raise EstimatorError(
                 f"There is no penalty {self.penalty!r}. Choose: {', '.join(PENALTIES)}."
             )
-        if self.alpha is not None and not (np.isfinite(self.alpha) and self.alpha >= 0):
-            raise EstimatorError(f"alpha must be at least 0; it is {self.alpha:g}.")
+        check("alpha", self.alpha, AtLeast0 | None, EstimatorError)
 
     def predict(self, X: Any) -> Vector:
         """(m,) predictions for new rows; for training rows they are not protected.

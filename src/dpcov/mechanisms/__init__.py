@@ -19,6 +19,7 @@ from dpcov.mechanisms.nuclear_laplace import NuclearLaplace
 from dpcov.mechanisms.shaped_ladder import ShapedLadder
 from dpcov.mechanisms.standardized import Standardized
 from dpcov.mechanisms.standardized_ladder import StandardizedLadder
+from dpcov.parameters import did_you_mean
 from dpcov.registry import REFUTED
 
 if TYPE_CHECKING:
@@ -116,22 +117,18 @@ def mechanism_named(name: str, **fields: Any) -> Mechanism:
         raise MechanismError(REFUTED[name])
     if name not in MECHANISMS:
         raise MechanismError(
-            f"There is no mechanism {name!r}. Choose one of: {', '.join(MECHANISMS)}, auto."
+            f"There is no mechanism {name!r}{did_you_mean(name, MECHANISMS)} "
+            f"Choose one of: {', '.join(MECHANISMS)}, auto."
         )
     options = options_of(name)
     if any(isinstance(value, int) and abs(value) > LARGEST_OPTION for value in fields.values()):
         raise MechanismError(f"An option of the mechanism {name!r} is beyond 2^53.")
     for field in fields.keys() - options.keys():
         raise MechanismError(
-            f"The mechanism {name!r} has no option {field!r}. It has: {', '.join(options)}."
+            f"The mechanism {name!r} has no option {field!r}{did_you_mean(field, options)} "
+            f"It has: {', '.join(options)}."
         )
-    try:
-        return MECHANISMS[name](**fields)
-    except TypeError:
-        stated = ", ".join(f"{field}={value!r}" for field, value in fields.items())
-        raise MechanismError(
-            f"An option of the mechanism {name!r} is of the wrong type: {stated}."
-        ) from None
+    return MECHANISMS[name](**fields)
 
 
 def calibrated(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive
 from dpcov.mechanisms.gaussian import Gaussian, concentration
 from dpcov.papers import separate
 from dpcov.papers.separate_gaussian import SeparateGaussian
+from dpcov.parameters import Share, ShareOrNone, check_fields
 
 if TYPE_CHECKING:
     from dpcov.entropy import Entropy
@@ -93,10 +93,10 @@ class AdaptiveGaussian:
     """
 
     by: Literal["gaussian", "separate-gaussian"] = "gaussian"
-    radius_share: float = 0.1
-    trace_share: float = 0.05
+    radius_share: Share = 0.1
+    trace_share: ShareOrNone = 0.05
     values: separate.Values = "rayleigh"
-    vector_share: float = 0.5
+    vector_share: Share = 0.5
 
     name: ClassVar[str] = "adaptive-gaussian"
     use: ClassVar[str] = "reference: a radius chosen privately"
@@ -104,10 +104,7 @@ class AdaptiveGaussian:
     passes: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        if self.by not in ("gaussian", "separate-gaussian"):
-            raise MechanismError("by must be 'gaussian' or 'separate-gaussian'.")
-        self._gaussian()
-        self._separate()
+        check_fields(self)
 
     def calibrate(
         self, lattice: Lattice, budget: Budget, neighbors: Neighbors

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.papers import separate
 from dpcov.papers.laplace import Laplace
 from dpcov.papers.separate_laplace import SeparateLaplace
+from dpcov.parameters import Share, ShareOrNone, check_fields
 
 if TYPE_CHECKING:
     from dpcov.entropy import Entropy
@@ -95,10 +95,10 @@ class AdaptiveLaplace:
     """
 
     by: Literal["laplace", "separate-laplace"] = "laplace"
-    radius_share: float = 0.1
-    trace_share: float = 0.1
+    radius_share: Share = 0.1
+    trace_share: ShareOrNone = 0.1
     values: separate.Values = "rayleigh"
-    vector_share: float = 0.5
+    vector_share: Share = 0.5
 
     name: ClassVar[str] = "adaptive-laplace"
     use: ClassVar[str] = "reference: a radius chosen privately"
@@ -106,10 +106,7 @@ class AdaptiveLaplace:
     passes: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        if self.by not in ("laplace", "separate-laplace"):
-            raise MechanismError("by must be 'laplace' or 'separate-laplace'.")
-        self._laplace()
-        self._separate()
+        check_fields(self)
 
     def calibrate(
         self, lattice: Lattice, budget: Budget, neighbors: Neighbors

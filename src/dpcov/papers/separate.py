@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
-from dpcov.errors import MechanismError
 from dpcov.mechanisms.radius import chooser
 from dpcov.papers import spectral
 from dpcov.papers.quadratic_forms import quadratic_forms
@@ -61,12 +60,6 @@ class Calibration:
         for law in (self.matrix, self.value_noise, self.counts):
             if law is not None:
                 law.require_drawable()
-
-
-def check_values(values: Values) -> None:
-    """Refuse an unknown kind of values."""
-    if values not in ("rayleigh", "eigenvalues"):
-        raise MechanismError("values must be 'rayleigh' or 'eigenvalues'.")
 
 
 def public_value_noise(

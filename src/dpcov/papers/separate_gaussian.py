@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
-from dpcov.mechanisms import additive, radius
+from dpcov.mechanisms import radius
 from dpcov.mechanisms.gaussian import concentration, matrix_noise
+from dpcov.mechanisms.radius import Radius
 from dpcov.papers import separate, spectral
 from dpcov.papers.laplace import root_above
+from dpcov.parameters import Share, check_fields
 from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.samplers.scalars import ScalarGaussian
 
 if TYPE_CHECKING:
     from dpcov.entropy import Entropy
-    from dpcov.mechanisms.radius import Radius
     from dpcov.moment import Lattice
     from dpcov.privacy import Budget
     from dpcov.releases import Release
@@ -129,18 +130,16 @@ class SeparateGaussian:
     """
 
     values: separate.Values = "rayleigh"
-    vector_share: float = 0.5
+    vector_share: Share = 0.5
     radius: Radius = "public"
-    radius_share: float = 0.1
+    radius_share: Share = 0.1
 
     name: ClassVar[str] = "separate-gaussian"
     use: ClassVar[str] = "reference: eigenvectors and eigenvalues apart"
     source: ClassVar[str] = "Dong, Liang and Yi 2022"
 
     def __post_init__(self) -> None:
-        separate.check_values(self.values)
-        additive.check_share("vector_share", self.vector_share)
-        radius.check(self.radius, self.radius_share)
+        check_fields(self)
 
     @property
     def passes(self) -> int:

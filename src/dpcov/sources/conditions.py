@@ -117,13 +117,14 @@ class Conditions:
     tests: tuple[Condition, ...] = ()
 
     @classmethod
-    def parse(cls, stated: Sequence[str], schema: Schema) -> Conditions:
+    def parse(cls, stated: str | Sequence[str], schema: Schema) -> Conditions:
         """Read conditions.
 
         Parameters
         ----------
-        stated : each one or more of ``column operator literal``, ``column in (a, b)``,
-            ``column not in (a, b)``, ``column is null``, ``column is not null``, joined by ``and``.
+        stated : one or several, each one or more of ``column operator literal``,
+            ``column in (a, b)``, ``column not in (a, b)``, ``column is null``,
+            ``column is not null``, joined by ``and``.
         schema : tells how the cells of each column are read.
 
         Raises
@@ -132,7 +133,8 @@ class Conditions:
         SchemaError : the schema does not tell how a column's cells are read.
 
         """
-        return cls(tuple(test for text in stated for test in _Reader(text, schema).tests()))
+        texts = [stated] if isinstance(stated, str) else stated
+        return cls(tuple(test for text in texts for test in _Reader(text, schema).tests()))
 
     def __bool__(self) -> bool:
         return bool(self.tests)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpcov.errors import SourceError
 from dpcov.printable import hidden as hidden
+from dpcov.spelling import asked
 
 if TYPE_CHECKING:
     from dpcov.sources.base import Source
@@ -29,8 +30,6 @@ NO_LINK = (
     "This database can't be read: give a link postgresql://user@host/database, or the path of a "
     "SQLite or DuckDB file. (The link is not shown: it may hold a password.)"
 )
-NO_TABLE = "A database needs the name of a table: --table NAME, or table='NAME'."
-
 NO_SUCH = (
     "The database has no table {!r}. Give its schema too if it has another than the usual one, as "
     "in clinic.people; PostgreSQL takes names as they are spelt, capitals too."
@@ -38,8 +37,9 @@ NO_SUCH = (
 PROGRAM = (
     "{!r} is a view, or a foreign or virtual table, or has columns that are computed when they are "
     "read: a program, which can mix rows of several persons, or fail on one. Release a table or a "
-    "materialized view; or, if you know what it does, say --trust-views (trust_views=True)."
+    "materialized view; or, if you know what it does, say {}."
 )
+NO_TABLE = "A database needs the name of a table: {}."
 COLLATED = "its collation calls different texts equal; copy it into a column with a plain one"
 
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
@@ -83,7 +83,7 @@ class DatabaseTable:
     def require_trust(self, is_program: bool) -> None:
         """Refuse a program that the caller does not trust."""
         if is_program and not self.trust_views:
-            raise SourceError(PROGRAM.format(self.table))
+            raise SourceError(PROGRAM.format(self.table, asked("trust_views")))
 
 
 class Connected:
