@@ -7,7 +7,7 @@ ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
 .PHONY: help demo test test-slow test-papers test-spark test-all lint types bench bench-scaling peers arena frontier goals notebooks persons csv \
 	spark accuracy reproduce engines frames analysis discriminant precision \
-	denoising pictures plan-calibration ridge-comparison interval-coverage mahalanobis trust mutants figures docs locks sbom schemas clean
+	denoising pictures report-picture plan-calibration ridge-comparison interval-coverage mahalanobis trust mutants figures docs locks sbom schemas clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -160,6 +160,10 @@ sbom: .venv/ready-sbom ## The software bill of materials of a plain installation
 schemas: .venv/ready-test ## What is written from the code: JSON Schemas, the stub of public names, the table of what auto takes
 	$(BIN)/python -m dpcov.json_schemas docs/json-schema
 	$(BIN)/python tests/public_stub.py
+	$(BIN)/python docs/_ext/decisions.py
+
+report-picture: .venv/ready-bench ## The README's picture of a report (needs Chromium)
+	$(BIN)/python benchmarks/report_picture.py
 
 clean: ## Remove the environment and everything generated
 	rm -rf .venv demo results docs/_build

@@ -14,8 +14,7 @@ from dpcov.entropy import Entropy
 from dpcov.errors import DpcovError, MechanismError, ReleaseError
 from dpcov.files import write
 from dpcov.ledger import Ledger
-from dpcov.mechanisms import MECHANISMS, mechanism_named
-from dpcov.mechanisms.options import MechanismOptions
+from dpcov.mechanisms import MECHANISMS, MechanismOptions, mechanism_named
 from dpcov.parameters import Interval, Share, _kinds, check, check_shares, did_you_mean
 from dpcov.privacy import PureDP
 from dpcov.sources.rows import Rows

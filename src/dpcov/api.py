@@ -13,8 +13,7 @@ from dpcov.denoise import Method
 from dpcov.entropy import Entropy, simulation_generator
 from dpcov.errors import LedgerError, SchemaError
 from dpcov.ledger import Ledger
-from dpcov.mechanisms import Mechanism, calibrated, mechanism_named
-from dpcov.mechanisms.options import MechanismOptions
+from dpcov.mechanisms import Mechanism, MechanismOptions, calibrated, mechanism_named
 from dpcov.parameters import Count, checked
 from dpcov.partial import PartialMoment
 from dpcov.planning import Goal, choose
@@ -197,7 +196,8 @@ def release(
         ``ladder`` where rows come once, else the least noise); ``correlation``, ``relative`` or
         ``regression``, what is about deviations from the mean (``standardized``, where the data can
         be asked more than once and no radius is asked for, as it chooses its own).
-    neighbors : ``add-remove`` (the number of rows is private) or ``replace-one``.
+    neighbors : ``add-remove`` (the number of rows is private) or ``replace-one`` (it is public; the
+        same epsilon protects more of what a row holds, and costs up to twice the noise).
     radius : public bound on the norm of an encoded row; default, the largest that the bounds allow.
         ``private`` chooses a smaller one from noisy counts, for a share of the budget, where few
         rows are nearly that long (not every mechanism can).

@@ -14,7 +14,7 @@ from dpcov.api import Request, prepare
 from dpcov.denoise import Method
 from dpcov.errors import BudgetError, SchemaError
 from dpcov.ledger import Ledger
-from dpcov.mechanisms.options import MechanismOptions
+from dpcov.mechanisms import MechanismOptions
 from dpcov.parameters import Count, checked
 from dpcov.planning import Goal
 from dpcov.privacy import (

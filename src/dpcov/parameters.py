@@ -92,7 +92,8 @@ def checked(*elsewhere: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 if name not in kinds:
                     raise MechanismError(f"There is no option {name!r}{did_you_mean(name, kinds)}")
                 if name not in elsewhere:
-                    check(name, value, kinds[name], ReleaseError)
+                    spelt = named(name) if name in names else name
+                    _require(spelt, value, kinds[name], ReleaseError)
             return function(*args, **given)
 
         return call

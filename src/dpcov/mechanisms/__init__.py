@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields as fields_of
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypedDict
 
 from dpcov import registry
 from dpcov.errors import MechanismError
@@ -97,6 +97,53 @@ MECHANISMS: Mapping[str, type[Mechanism]] = _Registry(
 )
 
 
+class MechanismOptions(TypedDict, total=False):
+    """The options of all mechanisms, for the signatures of functions that pass them on.
+
+    A test compares them with the fields of the mechanisms, which say what each may be. `radius` and
+    `upper` are missing: functions have parameters of these names.
+    """
+
+    # of the product's mechanisms
+    directions_share: float
+    form: Literal["symmetric", "square"]
+    look_share: float
+    power: float
+    radius_share: float
+    shows: float
+    trace_share: float
+    # of those of the papers alone
+    agreement: float
+    allocation: Literal["adaptive", "uniform"]
+    alpha: float
+    beta: float
+    by: Literal["laplace", "separate-laplace", "gaussian", "separate-gaussian"]
+    components: int
+    condition: float
+    constant: float
+    count_share: float
+    degrees: int | None
+    fine_share: float
+    group_size: int
+    leverage: float | None
+    looks: int | None
+    map_share: float
+    order: int
+    paper_constants: bool
+    radii: Literal["practical", "theory"]
+    rank: int | None
+    references: int | None
+    samples: int
+    scale_share: float
+    slack: int
+    space_share: float
+    test_share: float
+    value_share: float
+    values: Literal["rayleigh", "eigenvalues"]
+    variant: Literal["naive", "one-step", "full"]
+    vector_share: float
+
+
 def __getattr__(name: str) -> Any:
     """The class of a paper's mechanism, as those of the others are here too."""
     if name not in registry.CLASSES:
@@ -156,6 +203,7 @@ __all__ = [
     "Ladder",
     "MatrixLaplace",
     "Mechanism",
+    "MechanismOptions",
     "NuclearLaplace",
     "ShapedLadder",
     "Standardized",
