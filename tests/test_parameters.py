@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import dpcov
-from dpcov import api, grouped
+from dpcov import api, grouped, parameters
 from dpcov.entropy import Entropy
 from dpcov.errors import DpcovError, MechanismError, ReleaseError
 from dpcov.files import write
@@ -131,6 +131,37 @@ def test_a_share_of_the_budget_lies_between_nothing_and_all(value) -> None:
     with pytest.raises(MechanismError, match="share must be above 0 and below 1, not"):
         check("share", value, Share, MechanismError)
     check("share", 0.5, Share, MechanismError)
+
+
+@pytest.mark.parametrize(
+    ("kind", "held", "refused"),
+    [
+        (parameters.ShareOrNone, (0, 0.5), (-1e-9, 1)),
+        (parameters.Probability, (1e-9, 0.999), (0, 1)),
+        (parameters.Power, (0, 0.5, 1), (-1e-9, 1.001)),
+        (parameters.Above0, (1e-300, 0.5, 1e300), (0, -1)),
+        (parameters.AtLeast0, (0, 0.5), (-1e-9,)),
+        (parameters.AtLeast1, (1, 1.5), (0.999,)),
+        (parameters.Whole, (0, 7), (-1, 0.5)),
+        (parameters.Count, (1, 7), (0, 1.5)),
+        (parameters.Samples, (3, 7), (2, 3.5)),
+        (Annotated[float, Interval(0), Interval(-1, 1)], (0.5,), (-0.5, 1.5)),
+    ],
+)
+def test_what_a_kind_of_parameter_holds_and_what_not(kind, held, refused) -> None:
+    for value in held:
+        check("it", value, kind, MechanismError)
+    for value in refused:
+        with pytest.raises(MechanismError, match="it must be"):
+            check("it", value, kind, MechanismError)
+
+
+def test_a_long_value_is_quoted_in_short() -> None:
+    for length in (57, 58):  # with its quotes below and at the limit
+        with pytest.raises(MechanismError, match=f"not '{'x' * length}'\\.$"):
+            check("it", "x" * length, int, MechanismError)
+    with pytest.raises(MechanismError, match=r"not 'x{59}\.\.\.\.$"):
+        check("it", "x" * 1000, int, MechanismError)
 
 
 def test_a_number_without_a_text_is_refused_all_the_same() -> None:

@@ -36,6 +36,13 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 LONGEST = 60  # characters of a value that a sentence quotes
+PLAIN = {
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    bool: "True or False",
+    types.NoneType: "None",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +185,7 @@ def _words(kind: Any) -> str:
         return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
     if origin is Sequence:
         return f"a list of {_words(arguments[0])}"
-    plain = {int: "a whole number", float: "a number", str: "text", bool: "True or False"}
-    if kind is types.NoneType:
-        return "None"
-    return plain.get(kind) or (origin or kind).__name__
+    return PLAIN.get(kind) or (origin or kind).__name__
 
 
 def _quoted(value: object) -> str:
