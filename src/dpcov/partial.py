@@ -28,7 +28,7 @@ from dpcov.sources.base import SUMS_START, holds_sums
 from dpcov.sources.conditions import Conditions
 from dpcov.sources.quiet import quiet
 from dpcov.sources.rows import IntegerRows, Rows
-from dpcov.spelling import spelled
+from dpcov.spelling import named, spelled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -104,7 +104,7 @@ class PartialMoment:
                 "The parts were made with different schemas, or with columns in another order."
             )
         if self.where != other.where:
-            raise SourceError("The parts were made under different conditions (where).")
+            raise SourceError(f"The parts were made under different conditions ({named('where')}).")
         if set(self.parts) & set(other.parts):
             raise SourceError(
                 "Two parts hold the very same rows, or a part is in a sum that is given beside it."
@@ -123,8 +123,8 @@ class PartialMoment:
         """The sums in place of rows, if they were made with this schema."""
         if conditions:
             raise SourceError(
-                "Conditions (where) test rows, and a file of sums holds none: give them to "
-                f"{spelled('PartialMoment.of', 'dpcov moments --where')}, where the rows are."
+                f"Conditions ({named('where')}) test rows, and a file of sums holds none: give them "
+                f"to {spelled('PartialMoment.of', 'dpcov moments --where')}, where the rows are."
             )
         if _declared(self.schema) != _declared(schema):
             raise SourceError(

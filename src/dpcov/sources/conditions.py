@@ -27,6 +27,7 @@ from dpcov.privacy import Neighbors
 from dpcov.schema import UNSEEN, Categorical, Numeric, level_text
 from dpcov.sources.base import kind_of, unwrapped
 from dpcov.sources.level import FilteredSource
+from dpcov.spelling import named
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -178,7 +179,7 @@ def refuse_conditions(conditions: Conditions, neighbors: Neighbors) -> None:
     if conditions and neighbors == Neighbors.REPLACE_ONE:
         raise SourceError(
             "Under replace-one the number of rows is public, but how many meet the conditions "
-            "(where) is not: use add-remove."
+            f"({named('where')}) is not: use add-remove."
         )
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpcov.errors import SourceError
 from dpcov.printable import hidden as hidden
-from dpcov.spelling import asked
+from dpcov.spelling import asked, named
 
 if TYPE_CHECKING:
     from dpcov.sources.base import Source
@@ -123,7 +123,7 @@ def table_of(data: Any, table: str | None, trust_views: bool = False) -> Any:
     if table is not None:
         return DatabaseTable(data, table, trust_views)
     if trust_views:
-        raise SourceError("Trusted views (trust_views) need a table of a database.")
+        raise SourceError(f"Trusted views ({named('trust_views')}) need a table of a database.")
     return data
 
 
