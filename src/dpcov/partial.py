@@ -123,8 +123,8 @@ class PartialMoment:
         """The sums in place of rows, if they were made with this schema."""
         if conditions:
             raise SourceError(
-                f"Conditions ({named('where')}) test rows, and a file of sums holds none: give them "
-                f"to {spelled('PartialMoment.of', 'dpcov moments --where')}, where the rows are."
+                f"Conditions ({named('where')}) test rows, and a file of sums holds none: give "
+                f"them to {spelled('PartialMoment.of', 'dpcov moments --where')}, where the rows are."
             )
         if _declared(self.schema) != _declared(schema):
             raise SourceError(
