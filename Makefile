@@ -7,7 +7,7 @@ ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
 .PHONY: help demo test test-slow test-papers test-spark test-all lint types data wheel bench bench-scaling peers arena frontier goals notebooks persons csv \
 	spark accuracy reproduce engines frames analysis discriminant precision \
-	denoising pictures plan-calibration ridge-comparison interval-coverage stated-errors mahalanobis trust mutants figures docs locks sbom schemas clean
+	denoising pictures report-picture plan-calibration ridge-comparison interval-coverage stated-errors mahalanobis trust mutants figures docs locks sbom schemas clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -56,8 +56,9 @@ lint: .venv/ready-lint ## Style, which room may import which, and lines of code 
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/python benchmarks/lines.py --check
 
-types: .venv/ready-lint ## Types of src, strictly
+types: .venv/ready-lint ## Types of src, strictly, and of what a caller may write
 	$(BIN)/mypy
+	MYPYPATH=src $(BIN)/mypy tests/typing_cases.py
 
 data: .venv/ready-bench ## Fetch the public tables that can't ship with the repository
 	$(BIN)/python benchmarks/fetch.py
@@ -167,8 +168,13 @@ sbom: .venv/ready-sbom ## The software bill of materials of a plain installation
 	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
 		--output-file docs/sbom.json .venv/core/bin/python
 
-schemas: .venv/ready-test ## The published JSON Schemas
+schemas: .venv/ready-test ## What is written from the code: JSON Schemas, the stub of public names, the table of what auto takes
 	$(BIN)/python -m dpcov.json_schemas docs/json-schema
+	$(BIN)/python tests/public_stub.py
+	$(BIN)/python docs/_ext/decisions.py
+
+report-picture: .venv/ready-bench ## The README's picture of a report (needs Chromium)
+	$(BIN)/python benchmarks/report_picture.py
 
 clean: ## Remove the environment and everything generated
 	rm -rf .venv demo dist results docs/_build

@@ -312,16 +312,16 @@ def _peer_error(cell: dict[str, Any]) -> str:
 
 
 FIGURES: dict[str, tuple[str, Callable[[Cells], str]]] = {
-    "accuracy": ("README.md", accuracy),
+    "accuracy": ("docs/comparison.md", accuracy),
     "arena": ("docs/arena.md", arena),
     "frontier": ("docs/arena.md", frontier),
     "goals": ("docs/arena.md", goals),
-    "bench": ("README.md", bench),
+    "bench": ("docs/explanation/speed.md", bench),
     "bench-parts": ("docs/explanation/speed.md", parts),
     "bench-scaling": ("docs/explanation/speed.md", scaling),
     "engines": ("docs/dependencies.md", engines),
     "plan_calibration": ("docs/how-to/epsilon.md", plan_calibration),
-    "interval_coverage": ("docs/notes/intervals.md", interval_coverage),
+    "interval_coverage": ("docs/dev/intervals.md", interval_coverage),
     "persons": ("docs/how-to/persons.md", persons),
     "persons-memory": ("docs/how-to/persons.md", persons_memory),
     "spark": ("docs/notes/spark.md", spark),

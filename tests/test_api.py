@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import subprocess
 import sys
@@ -49,16 +48,6 @@ def fresh_process(code: str) -> str:
 def test_import_is_light() -> None:
     heavy = "{'numpy', 'scipy', 'pyarrow', 'pydantic', 'sqlite3', 'cryptography', 'rich', 'typer'}"
     assert fresh_process(f"import dpcov, sys; print({heavy} & set(sys.modules))") == "set()"
-
-
-def test_public_names_are_what_they_say() -> None:
-    assert sorted(dpcov.__all__) == sorted(dpcov._HOMES)
-    for name in dpcov.__all__:
-        assert getattr(dpcov, name) is getattr(importlib.import_module(dpcov._HOMES[name]), name)
-        assert name in dir(dpcov)
-        assert importlib.util.find_spec(f"dpcov.{name}") is None, "a module would take its place"
-    with pytest.raises(AttributeError, match="no attribute 'covariance'"):
-        dpcov.covariance  # noqa: B018
 
 
 @pytest.mark.parametrize(
@@ -128,7 +117,11 @@ def test_radius_and_intercept_override_the_schema(tmp_path: Path) -> None:
         ({"epsilon": 1, "mechanism": "gaussian"}, MechanismError, "no pure"),
         ({"rho": 1, "mechanism": "matrix-laplace"}, MechanismError, "by epsilon"),
         ({"epsilon": 1, "neighbors": "swap"}, MechanismError, "add-remove, replace-one"),
-        ({"epsilon": 1, "denoise": "magic"}, ReleaseError, "none, project, shrink"),
+        (
+            {"epsilon": 1, "denoise": "magic"},
+            ReleaseError,
+            "or 'shrink', not 'magic'",
+        ),
         ({"epsilon": 1, "trace_share": 1.0}, MechanismError, "trace_share"),
         ({"epsilon": 1, "sigma": 1.0}, MechanismError, "no option 'sigma'"),
         ({"epsilon": 1e-15}, MechanismError, "too small"),
@@ -276,7 +269,7 @@ def test_correlations_are_better_with_their_goal() -> None:
 
 
 def test_an_unknown_goal_is_refused() -> None:
-    with pytest.raises(ReleaseError, match=r"no goal 'truth'.*correlation"):
+    with pytest.raises(ReleaseError, match=r"goal must be .*'correlation'.*, not 'truth'"):
         dpcov.release(DATA, **BOUNDS, epsilon=1.0, goal="truth")
 
 

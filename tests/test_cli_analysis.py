@@ -253,7 +253,7 @@ def test_synthetic_rows_are_printed_and_written(run) -> None:
         ("ridge r.json --target grup=u --alpha 1", "Did you mean 'group=u'?"),
         ("ridge r.json --target Y --alpha 1", "Did you mean 'y'?"),
         ("lda r.json --target sexx", "Did you mean 'sex'?"),
-        ("lda r.json --target sex --alpha -1", "alpha must be a number of at least 0"),
+        ("lda r.json --target sex --alpha -1", "--alpha must be at least 0, not -1"),
         ("lda r.json --target sex --features a,sex=f", "own column 'sex'"),
         ("precision r.json --alpha -1", "alpha must be above 0; it is -1"),
         ("precision r.json --features a,grop", "Did you mean 'group'?"),

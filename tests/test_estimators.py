@@ -304,11 +304,11 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (ALL[0], {"neighbors": "friends"}, "no neighbour relation"),
     (ALL[0], {"random_state": np.random.RandomState(0)}, "must be None, or an integer"),
     (ALL[0], {"random_state": True}, "must be None, or an integer"),
-    (ALL[1], {"alpha": 0.0}, "alpha must be above 0; it is 0"),
+    (ALL[1], {"alpha": 0.0}, "alpha must be above 0 or None, not 0"),
     (ALL[1], {"alpha": np.nan}, "alpha must be above 0"),
     (ALL[2], {"n_components": 4}, "n_components=4 must be between 1 and the number of columns"),
     (ALL[2], {"n_components": 0}, "n_components=0"),
-    (ALL[3], {"alpha": -1.0}, "alpha must be at least 0; it is -1"),
+    (ALL[3], {"alpha": -1.0}, "alpha must be at least 0 or None, not -1"),
     (ALL[3], {"penalty": "l1"}, "no penalty 'l1'"),
     (ALL[3], {"target_bounds": None}, "Give target_bounds"),
 ]

@@ -126,7 +126,7 @@ def overtake(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_file_that_was_replaced_while_it_was_opened_is_looked_at_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(OutputError, match="--force"):
+    with pytest.raises(OutputError, match="force=True"):
         overtake(tmp_path / "out", monkeypatch)
     assert (tmp_path / "out").read_text() == "first"
     monkeypatch.setattr(files, "_is_named", lambda *_: True)  # control

@@ -163,7 +163,7 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_in_a_sqlite_file_are_refused_unless_they_are_trusted(tmp_path, name):
     data = stored(tmp_path / "p", "a INTEGER", CLEAN, PROGRAMS[name])
-    with pytest.raises(SourceError, match=r"'v' is a view, or .* --trust-views"):
+    with pytest.raises(SourceError, match=r"'v' is a view, or .* trust_views=True"):
         source_of(DatabaseTable(data.database, "v"))
     trusted = source_of(DatabaseTable(data.database, "v", trust_views=True))
     assert not trusted.settled
@@ -286,7 +286,7 @@ def test_programs_in_a_duckdb_file_are_refused_and_reach_nothing_outside(tmp_pat
     other.write_text("1\n2\n3\n")
     statements = [statement.format(other) for statement in DUCKDB_PROGRAMS[name]]
     data = made(tmp_path / "p", *statements)
-    with pytest.raises(SourceError, match="--trust-views"):
+    with pytest.raises(SourceError, match="trust_views=True"):
         source_of(data)
     if "view" in name:  # trusted or not, no file is opened
         with pytest.raises(SourceError, match="can't be opened"):

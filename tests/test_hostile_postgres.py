@@ -227,7 +227,7 @@ def test_programs_of_others_are_refused_before_anything_unless_they_are_trusted(
     kind = "FOREIGN TABLE" if name == "a foreign table" else kind
     run(link, *PROGRAMS[name])
     try:
-        with pytest.raises(SourceError, match="--trust-views"):
+        with pytest.raises(SourceError, match="trust_views=True"):
             source_of(link, "program")
         trusted = source_of(link, "program", trust=True)
         assert not trusted.settled

@@ -51,7 +51,8 @@ def test_every_picture_is_on_a_page_with_words_for_it_and_drawn_by_a_benchmark()
     assert all(len(found["says"]) > 40 for found in shown)
     source = "".join(path.read_text() for path in (ROOT / "benchmarks").rglob("*.py"))
     written = [
-        re.sub(r"\{\w+\}", r"\\w+", name) for name in re.findall(r'"([\w{}-]+\.svg)"', source)
+        re.sub(r"\{\w+\}", r"\\w+", name)
+        for name in re.findall(r'"([\w{}-]+\.(?:svg|png))"', source)
     ]
     assert all(any(re.fullmatch(name, one) for name in written) for one in drawn)
 

@@ -146,7 +146,7 @@ def test_too_few_rows_are_refused() -> None:
 
 @pytest.mark.parametrize("level", [0.0, 1.0, 95])
 def test_a_level_that_is_no_share_is_refused(level: float) -> None:
-    with pytest.raises(ReleaseError, match="between 0 and 1"):
+    with pytest.raises(ReleaseError, match="above 0 and below 1"):
         ols(released(), "y", level=level)
 
 

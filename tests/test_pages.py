@@ -14,12 +14,14 @@ import pytest
 from analysis_tables import released
 from dpcov import errors
 from dpcov.cli import commands
-from dpcov.mechanisms import MECHANISMS
+from dpcov.mechanisms import MECHANISMS, Gaussian
+from dpcov.planning import Choice
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(DOCS / "_ext"))
-import dpcov_site  # noqa: E402 (the site's own code is no package)
+import decisions  # noqa: E402 (the site's own code is no package)
+import dpcov_site  # noqa: E402
 import pages  # noqa: E402
 import tables  # noqa: E402
 
@@ -45,6 +47,14 @@ def test_the_pages_that_run_are_the_ones_we_think():
     guides = {str(page.relative_to(DOCS)) for page in (DOCS / "how-to").glob("*.md")}
     assert len(guides) >= 8
     assert guides | {"tutorial.md", "reference/errors.md", "hand-over.md"} <= names
+
+
+def test_the_table_of_what_auto_takes_is_that_of_the_function_that_decides(monkeypatch):
+    assert decisions.PAGE.read_text() == decisions.page(), "run: python docs/_ext/decisions.py"
+    assert decisions.PAGE.read_text().index("<!-- decisions -->") < 300  # the page opens with it
+    taken = lambda *_, **__: Choice(Gaussian(), "always")  # noqa: E731
+    monkeypatch.setattr(decisions, "choose", taken)
+    assert decisions.PAGE.read_text() != decisions.page()  # control: another decision shows
 
 
 def test_only_a_server_excuses_code_from_running():

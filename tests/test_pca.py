@@ -177,7 +177,7 @@ def test_a_number_of_components_that_there_is_not_is_refused(k: int) -> None:
         dpcov.pca(released(), k)
 
 
-@pytest.mark.parametrize(("rate", "message"), [(0.0, "between 0 and 1"), (1e-4, "can't be tested")])
+@pytest.mark.parametrize(("rate", "message"), [(0.0, "below 1, not 0"), (1e-4, "can't be tested")])
 def test_an_error_rate_that_can_not_be_tested_is_refused(rate: float, message: str) -> None:
     with pytest.raises(ReleaseError, match=message):
         dpcov.pca(released(), error_rate=rate)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import dpcov
 from dpcov.analysis.graphical_lasso import duality_gap, graphical_lasso
-from dpcov.analysis.precision import _Problem, choose_alpha, noise_of_entries, precision
+from dpcov.analysis.precision import _Problem, noise_of_entries, precision, precision_alpha
 from dpcov.denoise import denoise
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
@@ -285,7 +285,7 @@ def test_a_release_that_holds_nothing_is_refused() -> None:
 def test_stability_needs_a_noise_law() -> None:
     with pytest.raises(ReleaseError, match="no noise law"):
         precision(replace(chain_release(1000), noise=None), 0.1, draws=5)
-    assert choose_alpha(replace(chain_release(20_000), noise=None)) > 0
+    assert precision_alpha(replace(chain_release(20_000), noise=None)) > 0
 
 
 # The graph

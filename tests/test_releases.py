@@ -202,7 +202,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, path: str) -> Non
 def test_an_existing_file_is_kept_without_force(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text("old")
-    with pytest.raises(OutputError, match="--force"):
+    with pytest.raises(OutputError, match="force=True"):
         small().save(path)
     assert path.read_text() == "old"
     small().save(path, force=True)

@@ -28,7 +28,7 @@ from analysis_tables import (
     without_intercept,
     without_law,
 )
-from dpcov import choose_alpha, ridge, ridge_error_bound, ridge_path
+from dpcov import ridge, ridge_alpha, ridge_error_bound, ridge_path
 from dpcov.analysis.normal_equations import PENALTIES, Problem
 from dpcov.analysis.penalty import pull_of_mean, squared_errors
 from dpcov.entropy import simulation_generator
@@ -218,7 +218,7 @@ def errors(epsilon: float) -> tuple[float, np.ndarray]:
         made = released(epsilon, seed, mechanism="nuclear-laplace")
         predictions = [ridge(made, "y", alpha, features).predict(values) for alpha in grid]
         fixed.append(np.mean((np.array(predictions) - wanted) ** 2, axis=1) / wanted.var())
-        alpha = choose_alpha(made, "y", features, alphas=grid, generator=simulation_generator(seed))
+        alpha = ridge_alpha(made, "y", features, alphas=grid, generator=simulation_generator(seed))
         chosen.append(fixed[-1][np.argmin(np.abs(grid - alpha))])
     return float(np.mean(chosen)), np.mean(fixed, axis=0)
 
@@ -244,9 +244,9 @@ def test_a_wrong_mean_counts_as_error() -> None:
 def test_without_alpha_it_is_chosen_from_the_release() -> None:
     made = released(0.5)
     draws = [simulation_generator(5) for _ in range(2)]
-    chosen = choose_alpha(made, "y", generator=draws[0])
+    chosen = ridge_alpha(made, "y", generator=draws[0])
     assert ridge(made, "y", generator=draws[1]).alpha == chosen
-    assert choose_alpha(released(), "y") < 1e-2 * chosen
+    assert ridge_alpha(released(), "y") < 1e-2 * chosen
 
 
 REQUEST = {"rho": 0.01, "mechanism": "gaussian", "neighbors": "replace-one", "denoise": "project"}
@@ -293,7 +293,7 @@ def test_directions_without_variance_are_not_free(monkeypatch: pytest.MonkeyPatc
     made, chosen = released(0.3), []
     for unseen in (0.0, choice.UNSEEN, 10.0):
         monkeypatch.setattr(choice, "UNSEEN", unseen)
-        chosen.append(choose_alpha(made, "y", generator=simulation_generator(1)))
+        chosen.append(ridge_alpha(made, "y", generator=simulation_generator(1)))
     assert chosen[0] <= chosen[1] <= chosen[2]
     assert chosen[0] < chosen[2]
 
@@ -307,9 +307,9 @@ def test_no_usual_alpha_is_below_what_noise_hides(monkeypatch: pytest.MonkeyPatc
             with monkeypatch.context() as patch:
                 patch.setattr(choice, "UNSEEN", unseen)
                 drawn = simulation_generator(1)
-                found.append(choose_alpha(made, "y", penalty=penalty, generator=drawn) / hidden)
+                found.append(ridge_alpha(made, "y", penalty=penalty, generator=drawn) / hidden)
         few = [hidden / 100, hidden / 50]
-        assert choose_alpha(made, "y", penalty=penalty, alphas=few) in few
+        assert ridge_alpha(made, "y", penalty=penalty, alphas=few) in few
     assert min(usual) >= 1 > min(free)
 
 
@@ -342,10 +342,10 @@ def error_of_noise() -> float:
 @pytest.mark.slow
 def test_slopes_that_noise_drowns_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     with_rule, clear = error_of_noise(), released(0.5)
-    alpha = choose_alpha(clear, "y", generator=simulation_generator(1))
+    alpha = ridge_alpha(clear, "y", generator=simulation_generator(1))
     monkeypatch.setattr(choice, "DROWNED", float("inf"))
     assert with_rule - 1 < 0.85 * (error_of_noise() - 1)  # 1 is what the mean alone leaves
-    assert choose_alpha(clear, "y", generator=simulation_generator(1)) == alpha
+    assert ridge_alpha(clear, "y", generator=simulation_generator(1)) == alpha
 
 
 @pytest.mark.parametrize(

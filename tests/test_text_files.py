@@ -176,7 +176,7 @@ def test_an_empty_file_without_header_is_an_empty_table(tmp_path):
 
 def test_the_number_of_columns_is_never_counted_in_the_data(tmp_path):
     (tmp_path / "f.csv").write_bytes(b"1,2,x\n")
-    with pytest.raises(SourceError, match="--columns"):
+    with pytest.raises(SourceError, match="declared in the schema"):
         open_source(tmp_path / "f.csv", FileOptions(header=False), ())
     kinds = open_source(tmp_path / "f.csv", FileOptions(header=False), ("x0", "x1")).kinds()
     assert kinds == {"x0": "unknown", "x1": "unknown"}

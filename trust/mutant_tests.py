@@ -91,6 +91,11 @@ FRAME = (
 
 TESTS: dict[str, tuple[str, ...]] = {
     "src/dpcov/privacy.py": ("tests/test_privacy.py", "tests/papers/test_composition.py"),
+    "src/dpcov/parameters.py": (
+        "tests/test_parameters.py",
+        "tests/conformance/test_accounting.py::"
+        "test_a_share_for_the_trace_outside_of_0_to_1_is_refused",
+    ),
     "src/dpcov/moment.py": (
         "tests/test_moment.py",
         "tests/conformance/test_radius_accounting.py",

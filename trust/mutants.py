@@ -2,7 +2,7 @@
 
     python trust/mutants.py [--jobs 2] [src/dpcov/privacy.py ...]
 
-Every fault must be noticed by a test, or be argued in `docs/notes/equivalent-mutants.md` to change
+Every fault must be noticed by a test, or be argued in `docs/dev/equivalent-mutants.md` to change
 nothing but texts, speed or accuracy; else the run fails. It fails as well where an argument is
 about a fault that a test notices, or that is not planted.
 
@@ -25,7 +25,7 @@ from mutations import Key, Mutant, argument
 from planting import ROOT, judged
 from results import show, write
 
-NOTES = ROOT / "docs/notes/equivalent-mutants.md"
+NOTES = ROOT / "docs/dev/equivalent-mutants.md"
 CODE = "`[^`]*`"
 LINE = re.compile(
     rf"- (?:`(?P<function>[^`]*)`, )?`(?P<line>[^`]*)`: (?P<changes>{CODE}(, {CODE})*): (?P<why>.+)"

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
-from dpcov.denoise import METHODS, Method, denoise
+from dpcov import denoise as denoising
+from dpcov.denoise import Method
 from dpcov.entropy import Entropy, simulation_generator
-from dpcov.errors import LedgerError, ReleaseError, SchemaError
+from dpcov.errors import LedgerError, SchemaError
 from dpcov.ledger import Ledger
-from dpcov.mechanisms import Mechanism, calibrated, mechanism_named
+from dpcov.mechanisms import Mechanism, MechanismOptions, calibrated, mechanism_named
+from dpcov.parameters import Count, checked
 from dpcov.partial import PartialMoment
-from dpcov.planning import GOALS, Goal, choose, require_answerable
-from dpcov.privacy import Budget, Guarantee, Neighbors, budget_from, neighbors_named
+from dpcov.planning import Goal, choose, require_answerable
+from dpcov.privacy import (
+    Budget,
+    Guarantee,
+    Neighbors,
+    NeighborsName,
+    budget_from,
+    neighbors_named,
+)
 from dpcov.releases import Release
-from dpcov.schema import FileOptions, Schema
+from dpcov.schema import Bounds, FileOptions, Schema
 from dpcov.sources import open_rows, open_source
 from dpcov.sources.array import is_list, names_by_bounds
 from dpcov.sources.base import holds_sums
 from dpcov.sources.conditions import Conditions, refuse_conditions
 from dpcov.sources.rows import Rows
 from dpcov.sources.sql import table_of
-
-Bounds = float | Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,7 @@ class Request:
         if self.rows.caveat:
             told["not_protected"] = self.rows.caveat
         made = replace(made, provenance={**made.provenance, **told})
-        return denoise(made, self.method, generator=simulation_generator(self.seed))
+        return denoising.denoise(made, self.method, generator=simulation_generator(self.seed))
 
     def book(
         self, ledger: Ledger | None, dataset: str | None, guarantee: Guarantee, *, note: str
@@ -71,13 +77,14 @@ class Request:
         ledger.reserve(guarantee, dataset=dataset, note=note)
 
 
+@checked("epsilon", "delta", "rho", "neighbors", "lower", "upper")
 def prepare(
     data: Any,
     *,
     schema: Schema | str | Path | None = None,
     table: str | None = None,
     trust_views: bool = False,
-    where: Sequence[str] = (),
+    where: str | Sequence[str] = (),
     lower: Bounds | None = None,
     upper: Bounds | None = None,
     epsilon: float | None = None,
@@ -85,24 +92,22 @@ def prepare(
     rho: float | None = None,
     mechanism: str = "auto",
     goal: Goal = "frobenius",
-    neighbors: Neighbors | str = Neighbors.ADD_REMOVE,
+    neighbors: Neighbors | NeighborsName = "add-remove",
     radius: float | Literal["private", "public"] | None = None,
     intercept: float | None = None,
     denoise: Method = "shrink",
-    threads: int | None = None,
+    threads: Count | None = None,
     seed: int | None = None,
-    **mechanism_fields: Any,
+    **options: Unpack[MechanismOptions],
 ) -> Request:
     """Check a request for a release from public things alone; see `release`."""
     budget = budget_from(epsilon, delta, rho)
     relation = neighbors_named(neighbors)
-    if denoise not in METHODS:
-        raise ReleaseError(f"There is no denoising {denoise!r}. Choose: {', '.join(METHODS)}.")
-    if goal not in GOALS:
-        raise ReleaseError(f"There is no goal {goal!r}. Choose: {', '.join(GOALS)}.")
-    data = table_of(data, table, trust_views)
+    fields: dict[str, Any] = dict(options)
     if isinstance(radius, str):  # which kind: an option of the mechanism
-        mechanism_fields["radius"], radius = radius, None
+        fields["radius"], radius = radius, None
+    named = None if mechanism == "auto" else mechanism_named(mechanism, **fields)
+    data = table_of(data, table, trust_views)
     if schema is None and not holds_sums(data):  # opened once: a stream may come only once
         names = names_by_bounds(lower, upper) if is_list(data) else ()
         data = open_source(data, FileOptions(), names)
@@ -121,9 +126,8 @@ def prepare(
         rows = open_rows(data, resolved, conditions, threads=threads)
     if relation == Neighbors.REPLACE_ONE:
         rows.require_countable()
-    chosen: Mechanism
-    if mechanism == "auto":
-        plain = "radius" in mechanism_fields
+    if named is None:
+        plain = "radius" in fields
         choice = choose(
             rows.schema,
             budget,
@@ -133,11 +137,10 @@ def prepare(
             rungs=rows.tells_rungs and not plain,
         )
         chosen, reason = choice.mechanism, choice.reason
-        if mechanism_fields:
-            options = asdict(chosen) | mechanism_fields  # type: ignore[call-overload]
-            chosen = mechanism_named(chosen.name, **options)
+        if fields:
+            chosen = mechanism_named(chosen.name, **asdict(chosen) | fields)  # type: ignore[call-overload]
     else:
-        chosen, reason = mechanism_named(mechanism, **mechanism_fields), "asked for"
+        chosen, reason = named, "asked for"
     require_answerable(chosen, rows)
     guarantee = calibrated(chosen, rows.lattice(), budget, relation).guarantee
     if chosen.passes > 1:
@@ -145,12 +148,30 @@ def prepare(
     return Request(rows, chosen, reason, budget, guarantee, denoise, seed, rows.where)
 
 
+@checked("epsilon", "delta", "rho", "neighbors", "lower", "upper")
 def release(
     data: Any,
     *,
     ledger: Ledger | str | Path | None = None,
     dataset: str | None = None,
-    **request: Any,
+    schema: Schema | str | Path | None = None,
+    table: str | None = None,
+    trust_views: bool = False,
+    where: str | Sequence[str] = (),
+    lower: Bounds | None = None,
+    upper: Bounds | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rho: float | None = None,
+    mechanism: str = "auto",
+    goal: Goal = "frobenius",
+    neighbors: Neighbors | NeighborsName = "add-remove",
+    radius: float | Literal["private", "public"] | None = None,
+    intercept: float | None = None,
+    denoise: Method = "shrink",
+    threads: Count | None = None,
+    seed: int | None = None,
+    **options: Unpack[MechanismOptions],
 ) -> Release:
     """Release the second moment of a table under differential privacy.
 
@@ -178,7 +199,8 @@ def release(
         ``ladder`` where rows come once, else the least noise); ``correlation``, ``relative`` or
         ``regression``, what is about deviations from the mean (``standardized``, where the data can
         be asked more than once and no radius is asked for, as it chooses its own).
-    neighbors : ``add-remove`` (the number of rows is private) or ``replace-one``.
+    neighbors : ``add-remove`` (the number of rows is private) or ``replace-one`` (it is public; the
+        same epsilon protects more of what a row holds, and costs up to twice the noise).
     radius : public bound on the norm of an encoded row; default, the largest that the bounds allow.
         ``private`` chooses a smaller one from noisy counts, for a share of the budget, where few
         rows are nearly that long (not every mechanism can).
@@ -208,19 +230,29 @@ def release(
     True
 
     """
-    prepared = prepare(data, **request)
+    prepared = prepare(
+        data,
+        schema=schema,
+        table=table,
+        trust_views=trust_views,
+        where=where,
+        lower=lower,
+        upper=upper,
+        epsilon=epsilon,
+        delta=delta,
+        rho=rho,
+        mechanism=mechanism,
+        goal=goal,
+        neighbors=neighbors,
+        radius=radius,
+        intercept=intercept,
+        denoise=denoise,
+        threads=threads,
+        seed=seed,
+        **options,
+    )
     opened = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
     return prepared.run(opened, dataset)
-
-
-def _signature_of_release() -> inspect.Signature:
-    """What `release` takes, with the parameters of `prepare`, for help and completion."""
-    *asked, fields = inspect.signature(prepare).parameters.values()
-    own = [p for name, p in inspect.signature(release).parameters.items() if name != "request"]
-    return inspect.Signature([*own, *asked[1:], fields], return_annotation="Release")
-
-
-release.__signature__ = _signature_of_release()  # type: ignore[attr-defined]
 
 
 def _schema(

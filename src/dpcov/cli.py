@@ -46,6 +46,7 @@ from dpcov.cli_report import app as report_app
 from dpcov.cli_schema import schema
 from dpcov.errors import DpcovError, MechanismError, OutputError
 from dpcov.printable import hidden, shown
+from dpcov.spelling import shell_spelling
 
 if TYPE_CHECKING:
     from dpcov.files import Output
@@ -75,6 +76,7 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
+    ctx: typer.Context,
     version: Annotated[
         bool,
         typer.Option(
@@ -82,7 +84,7 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    pass
+    ctx.with_resource(shell_spelling())
 
 
 @app.command(epilog=example("demo"))

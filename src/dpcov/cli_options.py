@@ -26,7 +26,10 @@ Delta = Annotated[
 Rho = Annotated[float | None, typer.Option(help="Budget in zCDP, instead of epsilon.")]
 NeighborsOption = Annotated[
     Literal["add-remove", "replace-one"],
-    typer.Option(help="add-remove keeps the number of rows private, replace-one makes it public."),
+    typer.Option(
+        help="add-remove keeps the number of rows private. replace-one makes it public, and at the "
+        "same epsilon protects more of what a row holds, with up to twice the noise."
+    ),
 ]
 MechanismOption = Annotated[
     str,

@@ -96,13 +96,14 @@ def plan(
 
     Without a budget, that at epsilon 1.
     """
-    from dpcov.plans import check_wanted
+    from dpcov.errors import ReleaseError
+    from dpcov.parameters import Probability, check
     from dpcov.plans import plan as predict
     from dpcov.show.table import sentences
     from dpcov.show.text import print_tables
 
     if error is not None:
-        check_wanted(error)
+        check("error", error, Probability, ReleaseError)
     found = predict(
         schema,
         rows,

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from dpcov.errors import DpcovError, OutputError
 from dpcov.printable import shown
+from dpcov.spelling import asked
 
 PIECE = 2**20  # bytes that are read at once
 TRIES = 100  # at a name that others replace meanwhile
@@ -187,7 +188,7 @@ def _locked(path: Path, force: bool, mode: int) -> tuple[int, bool]:
                 continue  # whoever held it has replaced it or let it go: try again
             if os.fstat(held).st_size and not force:
                 raise OutputError(
-                    f"{shown(path)!r} exists. Give another name, or --force to replace it."
+                    f"{shown(path)!r} exists. Give another name, or {asked('force')} to replace it."
                 )
             stack.pop_all()
             return held, made

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from dpcov.api import Request, prepare
+from dpcov.denoise import Method
 from dpcov.errors import BudgetError, SchemaError
 from dpcov.ledger import Ledger
+from dpcov.mechanisms import MechanismOptions
+from dpcov.parameters import Count, checked
+from dpcov.planning import Goal
 from dpcov.privacy import (
     ZCDP,
     ApproxDP,
     Budget,
     Guarantee,
     Neighbors,
+    NeighborsName,
     PureDP,
     budget_from,
     exact,
@@ -35,7 +41,7 @@ from dpcov.sources.spark import is_spark
 from dpcov.sources.sql import table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 MOST = 1000  # of epsilon with a delta: e^(epsilon / 2) must be a number
 
@@ -61,6 +67,7 @@ class GroupedRequest:
         }
 
 
+@checked("epsilon", "delta", "rho", "neighbors")
 def prepare_by(
     data: Any,
     by: str | None = None,
@@ -69,14 +76,19 @@ def prepare_by(
     schema: Schema | str | Path,
     table: str | None = None,
     trust_views: bool = False,
-    where: Sequence[str] = (),
+    where: str | Sequence[str] = (),
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
-    neighbors: Neighbors | str = Neighbors.ADD_REMOVE,
+    mechanism: str = "auto",
+    goal: Goal = "frobenius",
+    neighbors: Neighbors | NeighborsName = "add-remove",
+    radius: float | Literal["private"] | None = None,
+    intercept: float | None = None,
+    denoise: Method = "shrink",
+    threads: Count | None = None,
     seed: int | None = None,
-    threads: int | None = None,
-    **request: Any,
+    **options: Unpack[MechanismOptions],
 ) -> GroupedRequest:
     """Check a request for grouped releases from public things alone; see `release_by`."""
     whole = schema if isinstance(schema, Schema) else Schema.load(schema)
@@ -108,10 +120,15 @@ def prepare_by(
             FilteredSource(source, Level(by, column, code, whole.missing)),
             schema=level_schema,
             neighbors=Neighbors.ADD_REMOVE,
+            mechanism=mechanism,
+            goal=goal,
+            radius=radius,
+            intercept=intercept,
+            denoise=denoise,
             seed=None if seed is None else seed + code,
             threads=threads,
             **figures,
-            **request,
+            **options,
         )
         for code, label in enumerate(column.labels)
     }
@@ -119,14 +136,29 @@ def prepare_by(
     return GroupedRequest(by, told, together)
 
 
-def release_by(
+@checked("epsilon", "delta", "rho", "neighbors")
+def release_by(  # type: ignore[misc]  # an option is called `by`, too
     data: Any,
     by: str | None = None,
     *,
     schema: Schema | str | Path,
     ledger: Ledger | str | Path | None = None,
     dataset: str | None = None,
-    **request: Any,
+    table: str | None = None,
+    trust_views: bool = False,
+    where: str | Sequence[str] = (),
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rho: float | None = None,
+    mechanism: str = "auto",
+    goal: Goal = "frobenius",
+    neighbors: Neighbors | NeighborsName = "add-remove",
+    radius: float | Literal["private"] | None = None,
+    intercept: float | None = None,
+    denoise: Method = "shrink",
+    threads: Count | None = None,
+    seed: int | None = None,
+    **options: Unpack[MechanismOptions],
 ) -> dict[str, Release]:
     """Release the second moment of the rows of each level of a column.
 
@@ -140,7 +172,7 @@ def release_by(
         feature. Rows with a value that was not declared are in none.
     schema : `Schema` or path of a TOML one; its unit of privacy must be the row.
     ledger, dataset : where the budget is booked, once for all levels.
-    request : budget and other parameters as in `release`.
+    table, ..., options : as in `release`.
 
     Returns
     -------
@@ -166,7 +198,26 @@ def release_by(
     {'a': 3, 'b': 5}
 
     """
-    prepared = prepare_by(data, by, schema=schema, **request)
+    prepared = prepare_by(
+        data,
+        by,
+        schema=schema,
+        table=table,
+        trust_views=trust_views,
+        where=where,
+        epsilon=epsilon,
+        delta=delta,
+        rho=rho,
+        mechanism=mechanism,
+        goal=goal,
+        neighbors=neighbors,
+        radius=radius,
+        intercept=intercept,
+        denoise=denoise,
+        threads=threads,
+        seed=seed,
+        **options,
+    )
     opened = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
     return prepared.run(opened, dataset)
 

@@ -27,6 +27,7 @@ from dpcov.files import read_text
 from dpcov.installing import installing
 from dpcov.printable import shown
 from dpcov.schema import PersonUnit
+from dpcov.spelling import spelled
 
 LARGEST = 2**24  # bytes
 DEEPEST = 4  # levels above the columns of a SmartNoise file: collection, schema, table, one more
@@ -250,7 +251,7 @@ def _require_any(columns: dict[str, Declaration]) -> None:
     if not columns:
         raise SchemaError(
             "It names no column of the table: it is about another one, or the table needs "
-            "--separator or --no-header."
+            f"{spelled('another separator, or has no header', '--separator or --no-header')}."
         )
 
 

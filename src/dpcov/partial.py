@@ -27,6 +27,7 @@ from dpcov.sources.base import SUMS_START, holds_sums
 from dpcov.sources.conditions import Conditions
 from dpcov.sources.quiet import quiet
 from dpcov.sources.rows import IntegerRows, Rows
+from dpcov.spelling import named, spelled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -100,7 +101,7 @@ class PartialMoment:
                 "The parts were made with different schemas, or with columns in another order."
             )
         if self.where != other.where:
-            raise SourceError("The parts were made under different conditions (where).")
+            raise SourceError(f"The parts were made under different conditions ({named('where')}).")
         if set(self.parts) & set(other.parts):
             raise SourceError(
                 "Two parts hold the very same rows, or a part is in a sum that is given beside it."
@@ -118,9 +119,10 @@ class PartialMoment:
     def seen(self, schema: Schema, conditions: Conditions | None = None) -> SummedRows:
         """The sums in place of rows, if they were made with this schema."""
         if conditions:
+            rows = spelled("PartialMoment.of", "dpcov moments --where")
             raise SourceError(
-                "Conditions (where) test rows, and a file of sums holds none: give them to "
-                "PartialMoment.of, or dpcov moments --where, where the rows are."
+                f"Conditions ({named('where')}) test rows, and a file of sums holds none: "
+                f"give them to {rows}, where the rows are."
             )
         if _declared(self.schema) != _declared(schema):
             raise SourceError(

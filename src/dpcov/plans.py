@@ -6,17 +6,27 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from dpcov.denoise import METHODS, Method
+from dpcov.denoise import Method
 from dpcov.errors import BudgetError, MechanismError, ReleaseError
 from dpcov.imagined import Guess, ImaginedTable
 from dpcov.mechanisms import MECHANISMS, mechanism_named
 from dpcov.moment import Lattice
-from dpcov.planning import GOALS, Goal, choose
-from dpcov.privacy import ZCDP, ApproxDP, Budget, Neighbors, PureDP, budget_from, neighbors_named
+from dpcov.parameters import Interval, Probability, check, checked
+from dpcov.planning import Goal, choose
+from dpcov.privacy import (
+    ZCDP,
+    ApproxDP,
+    Budget,
+    Neighbors,
+    NeighborsName,
+    PureDP,
+    budget_from,
+    neighbors_named,
+)
 from dpcov.schema import Schema
 from dpcov.show.result import Result
 from dpcov.show.table import Cell, Row, Table, sentences
@@ -35,6 +45,7 @@ STRIDE = 4.0
 CLOSE = 0.05  # log of the factor by which a found budget may be off
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal
 MOST_ROWS = 10**12
+RowCount = Annotated[int, Interval(1, MOST_ROWS, "both")]
 Needed = tuple[Budget | None, int | None]
 HEADS = {
     "noise": "noise per entry",
@@ -343,14 +354,15 @@ class _Planner:
         return Prediction(mechanism.name, budget, errors)
 
 
+@checked("epsilon", "delta", "rho", "neighbors")
 def plan(
     schema: Schema | str | Path,
-    rows: int,
+    rows: RowCount,
     *,
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
-    neighbors: Neighbors | str = Neighbors.ADD_REMOVE,
+    neighbors: Neighbors | NeighborsName = "add-remove",
     mechanism: str = "auto",
     goal: Goal = "frobenius",
     denoise: Method = "shrink",
@@ -394,12 +406,6 @@ def plan(
 
     """
     declared = schema if isinstance(schema, Schema) else Schema.load(schema)
-    if isinstance(rows, bool) or not 1 <= rows <= MOST_ROWS or rows != int(rows):
-        raise ReleaseError("The number of rows must be a whole number of at least 1.")
-    if denoise not in METHODS:
-        raise ReleaseError(f"There is no denoising {denoise!r}. Choose: {', '.join(METHODS)}.")
-    if goal not in GOALS:
-        raise ReleaseError(f"There is no goal {goal!r}. Choose: {', '.join(GOALS)}.")
     budget, relation = budget_from(epsilon, delta, rho), neighbors_named(neighbors)
     supposed = guess or Guess()
     planner = _Planner.of(declared, relation, supposed, target, goal, denoise)
@@ -458,15 +464,9 @@ def _rounded(value: float) -> float:
     return float(f"{value:.3g}")
 
 
-def check_wanted(error: float) -> None:
-    """Refuse an error that no correlation can be meant to have."""
-    if not 0 < error < 1:
-        raise ReleaseError(f"A wanted error of a correlation lies between 0 and 1, not {error:g}.")
-
-
 def _crossing(error: Callable[[float], float], wanted: float) -> float | None:
     """Least factor at which a falling `error` is at most `wanted`; None beyond `FARTHEST`."""
-    check_wanted(wanted)
+    check("error", wanted, Probability, ReleaseError)
     low = high = 1.0
     if error(1.0) > wanted:
         while error(high) > wanted:

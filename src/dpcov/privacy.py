@@ -15,6 +15,7 @@ from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
 from numbers import Real
+from typing import Literal
 
 from dpcov.errors import BudgetError, MechanismError
 
@@ -33,6 +34,9 @@ class Neighbors(StrEnum):
     def sides(self) -> int:
         """How many units two neighbours differ by: one that appears, or two that are exchanged."""
         return 2 if self == Neighbors.REPLACE_ONE else 1
+
+
+NeighborsName = Literal["add-remove", "replace-one"]
 
 
 def neighbors_named(name: Neighbors | str) -> Neighbors:

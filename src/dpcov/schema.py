@@ -16,6 +16,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -140,6 +142,7 @@ class Ignored(_Model):
 _Declared = TypeVar("_Declared", bound=_Model)
 DeclaredKind = Literal["numeric", "categorical", "ignored"]
 Kind = Literal[DeclaredKind, "unknown"]
+Bounds = float | Sequence[float] | NDArray[np.float64]  # of all columns, or of each
 Cells = Literal["number", "text", "boolean"]
 Column = Annotated[Numeric | Categorical | Ignored, Field(discriminator="kind")]
 
@@ -425,8 +428,8 @@ class Schema(_Model):
     @classmethod
     def from_bounds(
         cls,
-        lower: float | Sequence[float],
-        upper: float | Sequence[float],
+        lower: Bounds,
+        upper: Bounds,
         names: Sequence[str],
         **fields: Any,
     ) -> Schema:
@@ -464,7 +467,7 @@ def level_text(level: bool | int | float | str) -> str:
     return str(level).strip()
 
 
-def _per_column(bound: float | Sequence[float], count: int) -> list[float]:
+def _per_column(bound: Bounds, count: int) -> list[float]:
     try:
         values = [bound] * count if isinstance(bound, int | float) else [float(b) for b in bound]
     except (TypeError, ValueError):

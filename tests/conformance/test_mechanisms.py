@@ -360,6 +360,6 @@ def test_an_option_of_the_wrong_type_is_refused_and_right_ones_are_kept(kind):
 
 
 def test_what_a_type_error_says_is_not_told():
-    with pytest.raises(MechanismError, match="of the wrong type: alpha='a tenth'") as caught:
+    with pytest.raises(MechanismError, match="alpha must be above 0, not 'a tenth'") as caught:
         mechanism_named("heavy-tailed", alpha="a tenth")
     assert caught.value.__cause__ is None

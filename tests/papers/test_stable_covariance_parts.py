@@ -14,7 +14,7 @@ from dpcov.papers import stable_covariance
 from dpcov.papers.primitives.release_test import ReleaseTest
 from dpcov.papers.primitives.sampled_covariance import most_samples, usable_delta
 from dpcov.papers.primitives.stable_rows import StableRows, usual_leverage
-from dpcov.papers.stable_covariance import Calibration, check_slack, with_intercept
+from dpcov.papers.stable_covariance import Calibration, with_intercept
 from dpcov.privacy import ApproxDP, Guarantee, Neighbors, PureDP, Unit, exact
 from dpcov.samplers.scalars import ScalarLaplace
 from dpcov.schema import Schema
@@ -234,7 +234,7 @@ def test_other_budgets_are_told_what_is_needed():
 @pytest.mark.parametrize("wrong", [True, 2.0, -1, "3"])
 def test_a_slack_that_is_no_whole_number_is_refused(wrong):
     with pytest.raises(MechanismError, match="slack"):
-        check_slack(wrong)
+        StableCovariance(slack=wrong)
 
 
 @pytest.mark.parametrize(

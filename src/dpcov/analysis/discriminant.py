@@ -19,6 +19,7 @@ from dpcov.analysis.moments import Moments, positive, require_matrix, solve, spr
 from dpcov.analysis.penalty import least_risk
 from dpcov.declared import ALPHA, FEATURES, Option, command
 from dpcov.errors import ReleaseError
+from dpcov.parameters import AtLeast0, check
 from dpcov.show.result import OMITTED, Result
 from dpcov.show.table import ALWAYS, WIDEST, Table
 
@@ -142,7 +143,7 @@ def lda(
     release : a release with an intercept.
     target : a categorical column.
     alpha : strength of the penalty, at least 0; default, the one that is best for the regressions
-        of the indicators, chosen from the release as in `choose_alpha`.
+        of the indicators, chosen from the release as in `ridge_alpha`.
     features : names of features or columns; default, all but the target.
     generator : for the simulations that choose alpha.
 
@@ -160,8 +161,7 @@ def lda(
     levels = [columns.index(f"{target}={label}") for label in labels]
     if alpha is None:
         alpha = least_risk(release, levels, at, "standardized", generator=generator)
-    if not (np.isfinite(alpha) and alpha >= 0):
-        raise ReleaseError("alpha must be a number of at least 0.")
+    check("alpha", alpha, AtLeast0, ReleaseError)
     shares = np.maximum(moments.means[levels], 0.0)
     seen = np.flatnonzero(shares * moments.count >= 1)
     if seen.size == 0:

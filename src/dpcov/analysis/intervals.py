@@ -13,6 +13,7 @@ from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.analysis.statistics import statistic_named
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
+from dpcov.parameters import Probability, check
 from dpcov.show.result import Result
 from dpcov.show.table import LONGEST, Row, Table
 
@@ -128,7 +129,7 @@ def intervals(
         `coefficients(target, features)`, `eigenvalues(correlation=True)`,
         `explained_variance(correlation=True)`, or any function from a release to an array: it is
         called on simulated releases that are not denoised.
-    level : coverage meant, between 0 and 1.
+    level : coverage meant, above 0 and below 1.
     sampling : whether to cover sampling error too; needs an intercept.
     generator : for the simulations.
 
@@ -159,8 +160,7 @@ def several_intervals(
     generator: np.random.Generator | None = None,
 ) -> list[Intervals]:
     """Intervals for several statistics from the same simulations; otherwise as `intervals`."""
-    if not 0 < level < 1:
-        raise ReleaseError(f"The level must be between 0 and 1; it is {level:g}.")
+    check("level", level, Probability, ReleaseError)
     draws = simulation_generator() if generator is None else generator
     truths = PlausibleMoments(release, sampling=sampling, generator=draws)
     simulations = [

@@ -12,6 +12,7 @@ from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.declared import Option, command
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
+from dpcov.parameters import Probability, check
 from dpcov.releases import SMALLEST_VARIANCE
 from dpcov.show.result import OMITTED, Result
 from dpcov.show.table import ALWAYS, WIDEST, Table
@@ -133,8 +134,7 @@ def pca(
     k = p if k is None else k
     if not 1 <= k <= p:
         raise ReleaseError(f"k must be between 1 and the number of features, {p}; it is {k}.")
-    if not 0 < error_rate < 1:
-        raise ReleaseError(f"The error rate must be between 0 and 1; it is {error_rate:g}.")
+    check("error_rate", error_rate, Probability, ReleaseError)
     units = moments.scales
     if correlation:
         units = _over_deviation(moments.covariance)

@@ -34,7 +34,7 @@ GRID = np.geomspace(1e-7, 1e3, 41)  # in average variances of a feature
 TINY = 1e-300
 
 
-def choose_alpha(
+def ridge_alpha(
     release: Release,
     target: str,
     features: Sequence[str] | None = None,
@@ -83,7 +83,7 @@ def least_risk(
     alphas: Sequence[float] | None = None,
     generator: np.random.Generator | None = None,
 ) -> float:
-    """One alpha for several targets: the least sum of their errors; see `choose_alpha`."""
+    """One alpha for several targets: the least sum of their errors; see `ridge_alpha`."""
     require_matrix(release)
     truth = Problem.of(release, targets, features, penalty, intercept=intercept)
     if release.noise is None:

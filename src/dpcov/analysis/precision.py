@@ -199,7 +199,7 @@ def precision(
     Parameters
     ----------
     release : a release with an intercept.
-    alpha : strength of the penalty, above 0; default, by `choose_alpha`.
+    alpha : strength of the penalty, above 0; default, by `precision_alpha`.
     features : names of features or columns; default, all. Of each categorical column that is
         chosen as a whole the first level is left out: all of them add up to 1.
     correlation : S holds the correlations, so that units don't matter; otherwise the covariance,
@@ -263,7 +263,7 @@ def graph(release: Release, *, generator: np.random.Generator | None = None) -> 
     return precision(release, draws=STABILITY, generator=generator)
 
 
-def choose_alpha(
+def precision_alpha(
     release: Release, *, features: Sequence[str] | None = None, correlation: bool = True
 ) -> float:
     """The penalty with the least extended BIC along a path, from the release alone.

@@ -11,10 +11,11 @@ import numpy as np
 from dpcov.analysis.features import chosen, names_of, new_rows, position
 from dpcov.analysis.moments import require_matrix, spreads
 from dpcov.analysis.normal_equations import PENALTIES, Penalty, Problem
-from dpcov.analysis.penalty import choose_alpha, pull_of_mean
+from dpcov.analysis.penalty import pull_of_mean, ridge_alpha
 from dpcov.declared import ALPHA, FEATURES, TARGET, Option, command
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
+from dpcov.parameters import AtLeast0, check
 from dpcov.show.result import OMITTED, Picture, Result
 from dpcov.show.table import ALWAYS, Row, Table
 
@@ -163,7 +164,7 @@ def ridge(
     target : a numeric column, or a level of a categorical one (``sex=f``), as in
         `Release.columns`.
     alpha : strength of the penalty, at least 0; default, chosen from the release by
-        `choose_alpha`; the intercept is then moved to the midpoint of the target's bounds by as
+        `ridge_alpha`; the intercept is then moved to the midpoint of the target's bounds by as
         much as the noise in the target's mean asks for (`pull_of_mean`).
     features : names of features or columns; default, all but the target's column.
     intercept : whether to fit b.
@@ -179,7 +180,7 @@ def ridge(
     pull = 0.0
     if alpha is None:
         draws = simulation_generator() if generator is None else generator
-        alpha = choose_alpha(
+        alpha = ridge_alpha(
             release, target, features, intercept=intercept, penalty=penalty, generator=draws
         )
         if intercept:
@@ -210,8 +211,8 @@ def ridge_path(
 ) -> RidgePath:
     """Ridge regressions for several alphas; parameters and errors as in `ridge`."""
     strengths = np.asarray(alphas, np.float64)
-    if strengths.ndim != 1 or not np.all(np.isfinite(strengths) & (strengths >= 0)):
-        raise ReleaseError("alpha must be a number of at least 0.")
+    for alpha in strengths.ravel().tolist():
+        check("alpha", alpha, AtLeast0, ReleaseError)
     require_matrix(release)
     to = position(release, target)
     declared = release.schema.features

@@ -13,6 +13,7 @@ from dpcov.carried import stamped
 from dpcov.declared import Option, command
 from dpcov.errors import ReleaseError
 from dpcov.frames import csv_body
+from dpcov.parameters import Count, check
 from dpcov.schema import Categorical, Numeric
 from dpcov.show.result import Result
 
@@ -57,8 +58,7 @@ def sample(release: Release, n: int, seed: int | None = None) -> pa.Table:
     ReleaseError : `n` below 1, no intercept, or nothing but the trace was released.
 
     """
-    if n < 1:
-        raise ReleaseError(f"The number of synthetic rows must be at least 1; it is {n}.")
+    check("n", n, Count, ReleaseError)
     require_matrix(release)
     sampler = Sampler(release, max(n, CALIBRATION), np.random.default_rng(seed))
     return stamped(release, sampler.table().slice(0, n))

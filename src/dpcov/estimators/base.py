@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpcov.planning import Goal
-    from dpcov.privacy import Guarantee
+    from dpcov.privacy import Guarantee, NeighborsName
     from dpcov.releases import Release
 
 NO_BOUNDS = (
@@ -55,7 +55,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     epsilon: float | None
     delta: float | None
     rho: float | None
-    neighbors: str
+    neighbors: NeighborsName
     mechanism: str
     denoise: Any
     radius: Any

@@ -10,11 +10,13 @@ from sklearn.covariance import EmpiricalCovariance
 from dpcov.analysis.precision import precision as sparse_precision
 from dpcov.errors import EstimatorError
 from dpcov.estimators.base import PrivateEstimator
+from dpcov.parameters import Above0, check
 
 if TYPE_CHECKING:
     from typing import Self
 
     from dpcov.analysis.precision import SparsePrecision
+    from dpcov.privacy import NeighborsName
 
 
 class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[misc]
@@ -63,7 +65,7 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
-        neighbors: str = "add-remove",
+        neighbors: NeighborsName = "add-remove",
         mechanism: str = "auto",
         denoise: Any = "shrink",
         radius: Any = None,
@@ -144,7 +146,7 @@ random_state, store_precision : as in `PrivateCovariance`.
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
-        neighbors: str = "add-remove",
+        neighbors: NeighborsName = "add-remove",
         mechanism: str = "auto",
         denoise: Any = "shrink",
         radius: Any = None,
@@ -199,5 +201,4 @@ random_state, store_precision : as in `PrivateCovariance`.
         return self
 
     def _check_request(self, features: int) -> None:
-        if self.alpha is not None and not (np.isfinite(self.alpha) and self.alpha > 0):
-            raise EstimatorError(f"alpha must be above 0; it is {self.alpha:g}.")
+        check("alpha", self.alpha, Above0 | None, EstimatorError)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpcov.analysis.pca import PCA
+    from dpcov.privacy import NeighborsName
 
     Matrix = NDArray[np.float64]
 
@@ -77,7 +78,7 @@ class PrivatePCA(
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
-        neighbors: str = "add-remove",
+        neighbors: NeighborsName = "add-remove",
         mechanism: str = "auto",
         denoise: Any = "shrink",
         radius: Any = None,

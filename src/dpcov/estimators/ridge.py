@@ -14,6 +14,7 @@ from dpcov.analysis.normal_equations import PENALTIES
 from dpcov.analysis.ridge import ridge
 from dpcov.errors import EstimatorError
 from dpcov.estimators.base import PrivateEstimator
+from dpcov.parameters import AtLeast0, check
 from dpcov.sources.training import one_column
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from dpcov.analysis.normal_equations import Penalty
     from dpcov.analysis.ridge import Ridge
+    from dpcov.privacy import NeighborsName
 
     Vector = NDArray[np.float64]
 
@@ -84,7 +86,7 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
-        neighbors: str = "add-remove",
+        neighbors: NeighborsName = "add-remove",
         mechanism: str = "auto",
         denoise: Any = "shrink",
         radius: Any = None,
@@ -148,8 +150,7 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
             raise EstimatorError(
                 f"There is no penalty {self.penalty!r}. Choose: {', '.join(PENALTIES)}."
             )
-        if self.alpha is not None and not (np.isfinite(self.alpha) and self.alpha >= 0):
-            raise EstimatorError(f"alpha must be at least 0; it is {self.alpha:g}.")
+        check("alpha", self.alpha, AtLeast0 | None, EstimatorError)
 
     def predict(self, X: Any) -> Vector:
         """(m,) predictions for new rows; for training rows they are not protected.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields as fields_of
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypedDict
 
 from dpcov import registry
 from dpcov.errors import MechanismError
@@ -19,6 +19,7 @@ from dpcov.mechanisms.nuclear_laplace import NuclearLaplace
 from dpcov.mechanisms.shaped_ladder import ShapedLadder
 from dpcov.mechanisms.standardized import Standardized
 from dpcov.mechanisms.standardized_ladder import StandardizedLadder
+from dpcov.parameters import did_you_mean
 from dpcov.registry import REFUTED
 
 if TYPE_CHECKING:
@@ -96,6 +97,54 @@ MECHANISMS: Mapping[str, type[Mechanism]] = _Registry(
 )
 
 
+class MechanismOptions(TypedDict, total=False):
+    """The options of all mechanisms, for the signatures of functions that pass them on.
+
+    A test compares them with the fields of the mechanisms, which say what each may be. `radius` is
+    missing: functions have a parameter of that name.
+    """
+
+    # of the product's mechanisms
+    directions_share: float
+    form: Literal["symmetric", "square"]
+    look_share: float
+    power: float
+    radius_share: float
+    shows: float
+    trace_share: float
+    # of those of the papers alone
+    agreement: float
+    allocation: Literal["adaptive", "uniform"]
+    alpha: float
+    beta: float
+    by: Literal["laplace", "separate-laplace", "gaussian", "separate-gaussian"]
+    components: int
+    condition: float
+    constant: float
+    count_share: float
+    degrees: int | None
+    eigenvalue_bound: float | None
+    fine_share: float
+    group_size: int
+    leverage: float | None
+    looks: int | None
+    map_share: float
+    order: int
+    paper_constants: bool
+    radii: Literal["practical", "theory"]
+    rank: int | None
+    references: int | None
+    samples: int
+    scale_share: float
+    slack: int
+    space_share: float
+    test_share: float
+    value_share: float
+    values: Literal["rayleigh", "eigenvalues"]
+    variant: Literal["naive", "one-step", "full"]
+    vector_share: float
+
+
 def __getattr__(name: str) -> Any:
     """The class of a paper's mechanism, as those of the others are here too."""
     if name not in registry.CLASSES:
@@ -116,24 +165,18 @@ def mechanism_named(name: str, **fields: Any) -> Mechanism:
         raise MechanismError(REFUTED[name])
     if name not in MECHANISMS:
         raise MechanismError(
-            f"There is no mechanism {name!r}. Choose one of: {', '.join(MECHANISMS)}, auto."
+            f"There is no mechanism {name!r}{did_you_mean(name, MECHANISMS)} "
+            f"Choose one of: {', '.join(MECHANISMS)}, auto."
         )
     options = options_of(name)
     if any(isinstance(value, int) and abs(value) > LARGEST_OPTION for value in fields.values()):
         raise MechanismError(f"An option of the mechanism {name!r} is beyond 2^53.")
     for field in fields.keys() - options.keys():
         raise MechanismError(
-            f"The mechanism {name!r} has no option {field!r}. It has: {', '.join(options)}."
+            f"The mechanism {name!r} has no option {field!r}{did_you_mean(field, options)} "
+            f"It has: {', '.join(options)}."
         )
-    try:
-        if any(isinstance(options[key], bool) != isinstance(fields[key], bool) for key in fields):
-            raise TypeError  # true is no number, and text no truth
-        return MECHANISMS[name](**fields)
-    except TypeError:
-        stated = ", ".join(f"{field}={value!r}" for field, value in fields.items())
-        raise MechanismError(
-            f"An option of the mechanism {name!r} is of the wrong type: {stated}."
-        ) from None
+    return MECHANISMS[name](**fields)
 
 
 def calibrated(
@@ -161,6 +204,7 @@ __all__ = [
     "Ladder",
     "MatrixLaplace",
     "Mechanism",
+    "MechanismOptions",
     "NuclearLaplace",
     "ShapedLadder",
     "Standardized",

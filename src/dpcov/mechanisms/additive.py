@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.errors import MechanismError
 from dpcov.mechanisms.radius import chooser, noise_errors
 from dpcov.privacy import Guarantee, Neighbors
 from dpcov.releases import Release
@@ -48,18 +47,6 @@ class Calibration:
         for law in (self.matrix, self.trace, self.trace_alone, self.counts):
             if law is not None:
                 law.require_drawable()
-
-
-def check_trace_share(share: float) -> None:
-    """Refuse a share of the budget that is not in [0, 1)."""
-    if not isinstance(share, int | float) or not 0 <= share < 1:
-        raise MechanismError(f"trace_share must be at least 0 and below 1, not {share!r}.")
-
-
-def check_share(name: str, share: float) -> None:
-    """Refuse a share of the budget that is not in (0, 1)."""
-    if not isinstance(share, int | float) or not 0 < share < 1:
-        raise MechanismError(f"{name} must be above 0 and below 1, not {share!r}.")
 
 
 def trace_share(lattice: Lattice, neighbors: Neighbors, share: float) -> float:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, radius
+from dpcov.mechanisms.radius import Radius
+from dpcov.parameters import Share, ShareOrNone, check_fields
 from dpcov.privacy import ApproxDP, Budget, Guarantee, Neighbors, PureDP, exact, gaussian_mu
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.samplers.scalars import ScalarGaussian
 
 if TYPE_CHECKING:
     from dpcov.entropy import Entropy
-    from dpcov.mechanisms.radius import Radius
     from dpcov.moment import Lattice
     from dpcov.releases import Release
     from dpcov.sources.rows import Rows
@@ -99,17 +100,16 @@ class Gaussian:
 
     """
 
-    trace_share: float = 0.05
+    trace_share: ShareOrNone = 0.05
     radius: Radius = "public"
-    radius_share: float = 0.1
+    radius_share: Share = 0.1
 
     name: ClassVar[str] = "gaussian"
     use: ClassVar[str] = "zCDP and approximate privacy at any number of columns; drawn exactly"
     source: ClassVar[str] = "Dwork et al. 2014; exact curve and discrete noise"
 
     def __post_init__(self) -> None:
-        additive.check_trace_share(self.trace_share)
-        radius.check(self.radius, self.radius_share)
+        check_fields(self)
 
     @property
     def passes(self) -> int:

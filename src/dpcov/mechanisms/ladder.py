@@ -12,6 +12,7 @@ from dpcov.mechanisms import additive, gaussian
 from dpcov.mechanisms.nuclear_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, float_scale, pure_epsilon
 from dpcov.moment import UNITS_PER_RADIUS
+from dpcov.parameters import Share, check_fields
 from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.releases import Release
 from dpcov.rungs import WHOLE, rungs_of
@@ -141,14 +142,14 @@ class Ladder:
 
     """
 
-    trace_share: float = 0.1
+    trace_share: Share = 0.1
 
     name: ClassVar[str] = "ladder"
     use: ClassVar[str] = "rows of different lengths, at any budget; clips none. The default"
     source: ClassVar[str] = "dpcov"
 
     def __post_init__(self) -> None:
-        additive.check_share("trace_share", self.trace_share)
+        check_fields(self)
 
     @property
     def passes(self) -> int:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dpcov.mechanisms import additive, radius
 from dpcov.mechanisms.pure import nuclear_calibration, pure_epsilon
+from dpcov.mechanisms.radius import Radius
+from dpcov.parameters import Share, ShareOrNone, check_fields
 from dpcov.samplers.wishart import WishartDifference
 
 if TYPE_CHECKING:
     from dpcov.entropy import Entropy
-    from dpcov.mechanisms.radius import Radius
     from dpcov.moment import Lattice
     from dpcov.privacy import Budget, Neighbors
     from dpcov.releases import Release
@@ -93,17 +94,16 @@ class MatrixLaplace:
 
     """
 
-    trace_share: float = 0.1
+    trace_share: ShareOrNone = 0.1
     radius: Radius = "public"
-    radius_share: float = 0.1
+    radius_share: Share = 0.1
 
     name: ClassVar[str] = "matrix-laplace"
     use: ClassVar[str] = "pure privacy at any number of columns, from one sum alone"
     source: ClassVar[str] = "dpcov"
 
     def __post_init__(self) -> None:
-        additive.check_trace_share(self.trace_share)
-        radius.check(self.radius, self.radius_share)
+        check_fields(self)
 
     @property
     def passes(self) -> int:

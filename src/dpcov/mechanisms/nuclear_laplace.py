@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, radius
 from dpcov.mechanisms.pure import nuclear_calibration, pure_epsilon
+from dpcov.mechanisms.radius import Radius
+from dpcov.parameters import Share, ShareOrNone, check_fields
 from dpcov.samplers.nuclear import NuclearLaplace as SymmetricLaw
 from dpcov.samplers.nuclear import SquareNuclearLaplace as SquareLaw
 from dpcov.samplers.wishart import WishartDifference
 
 if TYPE_CHECKING:
     from dpcov.entropy import Entropy
-    from dpcov.mechanisms.radius import Radius
     from dpcov.moment import Lattice
     from dpcov.privacy import Budget, Neighbors
     from dpcov.releases import Release
@@ -106,9 +106,9 @@ class NuclearLaplace:
     """
 
     form: Literal["symmetric", "square"] = "symmetric"
-    trace_share: float = 0.1
+    trace_share: ShareOrNone = 0.1
     radius: Radius = "public"
-    radius_share: float = 0.1
+    radius_share: Share = 0.1
 
     name: ClassVar[str] = "nuclear-laplace"
     use: ClassVar[str] = "least noise for pure privacy in one sum; possible up to 50 features"
@@ -117,10 +117,7 @@ class NuclearLaplace:
     )
 
     def __post_init__(self) -> None:
-        if self.form not in FORMS:
-            raise MechanismError("form must be 'symmetric' or 'square'.")
-        additive.check_trace_share(self.trace_share)
-        radius.check(self.radius, self.radius_share)
+        check_fields(self)
 
     @property
     def passes(self) -> int:

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dpcov.errors import MechanismError
 from dpcov.moment import UNITS_PER_RADIUS
 from dpcov.privacy import Neighbors, exact
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
@@ -50,14 +49,6 @@ HALVINGS = 20  # of the squared radius: the smallest radius is about a thousandt
 SMALLEST_RADIUS = 1e-99  # release files hold larger ones
 FALSE_ALARM = 0.01  # chance that noise in any empty bin counts; moves the radius alone
 LIKELY = 0.2  # the same in a bin beside one that counts
-
-
-def check(radius: Radius, share: float) -> None:
-    """Refuse an unknown kind of radius, and a share of the budget that is not in (0, 1)."""
-    if radius not in ("public", "private"):
-        raise MechanismError("radius must be 'public' or 'private'.")
-    if not isinstance(share, int | float) or not 0 < share < 1:
-        raise MechanismError(f"radius_share must be above 0 and below 1, not {share!r}.")
 
 
 def spent(radius: Radius, share: float, budget: Fraction) -> Fraction:

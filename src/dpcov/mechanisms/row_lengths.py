@@ -2,7 +2,7 @@
 
 Rows between two rungs are shared out between both, and the longer one's noise is that of its
 length. So it matters where the second rung is: just above most rows it leaves up to half of what
-rungs at fixed places leave (docs/notes/denoising.md).
+rungs at fixed places leave (docs/dev/denoising.md).
 """
 
 from __future__ import annotations

@@ -14,11 +14,12 @@ from dpcov.denoise import shown
 from dpcov.denoise.rungs import noise_left
 from dpcov.entropy import simulation_generator
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import additive, gaussian, ladder, mapped_ladder
+from dpcov.mechanisms import gaussian, ladder, mapped_ladder
 from dpcov.mechanisms.mapped_ladder import Images, first_noise
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.mechanisms.radius import count_law
 from dpcov.mechanisms.row_lengths import RowLengths
+from dpcov.parameters import Share, check_fields
 from dpcov.privacy import Guarantee, Neighbors
 
 if TYPE_CHECKING:
@@ -150,16 +151,15 @@ class ShapedLadder:
 
     """
 
-    look_share: float = 0.07
-    trace_share: float = 0.1
+    look_share: Share = 0.07
+    trace_share: Share = 0.1
 
     name: ClassVar[str] = "shaped-ladder"
     use: ClassVar[str] = "columns of numbers, at any budget; clips no row. The default"
     source: ClassVar[str] = "dpcov"
 
     def __post_init__(self) -> None:
-        for field in ("look_share", "trace_share"):
-            additive.check_share(field, getattr(self, field))
+        check_fields(self)
 
     @property
     def passes(self) -> int:

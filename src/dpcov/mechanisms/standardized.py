@@ -18,6 +18,7 @@ from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon
 from dpcov.mechanisms.radius import count_law
 from dpcov.mechanisms.second_look import SecondLook
 from dpcov.moment import UNITS_PER_RADIUS
+from dpcov.parameters import AtLeast0, Power, Share, ShareOrNone, check_fields, check_shares
 from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 
@@ -159,12 +160,12 @@ class Standardized:
 
     """
 
-    look_share: float = 0.07
-    radius_share: float = 0.07
-    trace_share: float = 0.05
-    power: float = 0.5
-    shows: float = 5.0
-    directions_share: float = 0.0
+    look_share: Share = 0.07
+    radius_share: Share = 0.07
+    trace_share: ShareOrNone = 0.05
+    power: Power = 0.5
+    shows: AtLeast0 = 5.0
+    directions_share: ShareOrNone = 0.0
 
     name: ClassVar[str] = "standardized"
     use: ClassVar[str] = (
@@ -173,18 +174,8 @@ class Standardized:
     source: ClassVar[str] = "dpcov"
 
     def __post_init__(self) -> None:
-        for field in ("look_share", "radius_share"):
-            additive.check_share(field, getattr(self, field))
-        if self.directions_share != 0:
-            additive.check_share("directions_share", self.directions_share)
-        if self.look_share + self.directions_share + self.radius_share >= 1:
-            raise MechanismError(
-                "look_share, directions_share and radius_share leave nothing to release."
-            )
-        additive.check_trace_share(self.trace_share)
-        check_power(self.power)
-        if not isinstance(self.shows, int | float) or not 0 <= self.shows < math.inf:
-            raise MechanismError(f"shows must be at least 0 and finite, not {self.shows!r}.")
+        check_fields(self)
+        check_shares(self, "look_share", "directions_share", "radius_share")
 
     @property
     def passes(self) -> int:
@@ -259,12 +250,6 @@ def require_intercept(name: str, lattice: Lattice, instead: str) -> None:
             f"{name} takes features about their means, which only an intercept tells. "
             f"Give the schema an intercept (the default is 0.3), or choose {instead}."
         )
-
-
-def check_power(power: float) -> None:
-    """Refuse a power of standard deviations that is not in [0, 1]."""
-    if not isinstance(power, int | float) or not 0 <= power <= 1:
-        raise MechanismError(f"power must be at least 0 and at most 1, not {power!r}.")
 
 
 def laplace_laws(

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from dpcov.mechanisms import additive, gaussian, ladder, mapped_ladder
+from dpcov.mechanisms import gaussian, ladder, mapped_ladder
 from dpcov.mechanisms.mapped_ladder import first_noise, spent
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.mechanisms.row_lengths import RowLengths
 from dpcov.mechanisms.standardized import (
     BeforeRelease,
-    check_power,
     gaussian_laws,
     laplace_laws,
     look,
     require_intercept,
 )
+from dpcov.parameters import Power, Share, check_fields
 from dpcov.privacy import Guarantee, Neighbors
 
 if TYPE_CHECKING:
@@ -114,18 +114,16 @@ class StandardizedLadder:
 
     """
 
-    look_share: float = 0.07
-    trace_share: float = 0.1
-    power: float = 0.25
+    look_share: Share = 0.07
+    trace_share: Share = 0.1
+    power: Power = 0.25
 
     name: ClassVar[str] = "standardized-ladder"
     use: ClassVar[str] = "mostly levels, some numbers, at any budget; clips no row. The default"
     source: ClassVar[str] = "dpcov"
 
     def __post_init__(self) -> None:
-        for field in ("look_share", "trace_share"):
-            additive.check_share(field, getattr(self, field))
-        check_power(self.power)
+        check_fields(self)
 
     @property
     def passes(self) -> int:

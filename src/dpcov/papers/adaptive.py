@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive
 from dpcov.papers import separate
+from dpcov.parameters import Share, ShareOrNone, check_fields
 
 if TYPE_CHECKING:
     from dpcov.entropy import Entropy
@@ -25,10 +25,10 @@ class Adaptive(ABC):
     """What `AdaptiveLaplace` and `AdaptiveGaussian`, which have the proofs, do alike."""
 
     by: str
-    radius_share: float = 0.1
-    trace_share: float = 0.1
+    radius_share: Share = 0.1
+    trace_share: ShareOrNone = 0.1
     values: separate.Values = "rayleigh"
-    vector_share: float = 0.5
+    vector_share: Share = 0.5
 
     name: ClassVar[str]
     use: ClassVar[str] = "reference: a radius chosen privately"
@@ -39,10 +39,7 @@ class Adaptive(ABC):
     apart: ClassVar[type[separate.Separate]]  # its vectors and values apart
 
     def __post_init__(self) -> None:
-        if self.by not in (self.whole.name, self.apart.name):
-            raise MechanismError(f"by must be {self.whole.name!r} or {self.apart.name!r}.")
-        self._whole()
-        self._apart()
+        check_fields(self)
 
     @abstractmethod
     def require_kind(self, budget: Budget) -> None:

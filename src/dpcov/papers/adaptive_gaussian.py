@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from dpcov.mechanisms.gaussian import Gaussian, concentration
 from dpcov.papers.adaptive import Adaptive
 from dpcov.papers.separate_gaussian import SeparateGaussian
+from dpcov.parameters import ShareOrNone
 
 if TYPE_CHECKING:
     from dpcov.privacy import Budget
@@ -87,7 +88,7 @@ class AdaptiveGaussian(Adaptive):
     """
 
     by: Literal["gaussian", "separate-gaussian"] = "gaussian"
-    trace_share: float = 0.05
+    trace_share: ShareOrNone = 0.05
 
     name: ClassVar[str] = "adaptive-gaussian"
     whole: ClassVar[type[Gaussian]] = Gaussian

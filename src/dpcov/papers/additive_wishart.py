@@ -13,6 +13,7 @@ from scipy.special import chdtr, chdtrc
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive
 from dpcov.papers.samplers.additive_wishart import CenteredWishart
+from dpcov.parameters import ShareOrNone, check_fields
 from dpcov.privacy import ApproxDP, Guarantee, Neighbors, exact
 from dpcov.samplers.scalars import ScalarLaplace
 
@@ -106,7 +107,7 @@ class AdditiveWishart:
 
     """
 
-    trace_share: float = 0.05
+    trace_share: ShareOrNone = 0.05
     degrees: int | None = None
 
     name: ClassVar[str] = "additive-wishart"
@@ -115,11 +116,7 @@ class AdditiveWishart:
     passes: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        additive.check_trace_share(self.trace_share)
-        if self.degrees is not None and (
-            isinstance(self.degrees, bool) or not isinstance(self.degrees, int)
-        ):
-            raise MechanismError(f"degrees must be a whole number, not {self.degrees!r}.")
+        check_fields(self)
 
     def calibrate(
         self, lattice: Lattice, budget: Budget, neighbors: Neighbors

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 
-from dpcov.errors import MechanismError, MechanismRefused
-from dpcov.mechanisms.additive import check_share
+from dpcov.errors import MechanismRefused
 from dpcov.papers import stable_covariance
 from dpcov.papers.accounting import renyi_epsilon
 from dpcov.papers.primitives.random_groups import require_room
@@ -17,6 +16,7 @@ from dpcov.papers.primitives.release_test import ReleaseTest
 from dpcov.papers.primitives.sampled_covariance import SampledCovariance, most_samples
 from dpcov.papers.primitives.stable_matrices import StableMatrices
 from dpcov.papers.stable_covariance import FALSE_ALARM, UNWEIGHED
+from dpcov.parameters import Interval, Samples, Share, Whole, check_fields
 from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.sources.quiet import quiet
 
@@ -125,10 +125,10 @@ class AshtianiLiaw:
 
     """
 
-    agreement: float = 0.2
-    samples: int = 50
-    slack: int = 2
-    test_share: float = 0.3
+    agreement: Annotated[float, Interval(0, 0.414)] = 0.2
+    samples: Samples = 50
+    slack: Whole = 2
+    test_share: Share = 0.3
 
     name: ClassVar[str] = "ashtiani-liaw"
     use: ClassVar[str] = "reference: groups of rows that agree; may refuse"
@@ -136,12 +136,7 @@ class AshtianiLiaw:
     passes: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        check_share("test_share", self.test_share)
-        stable_covariance.check_slack(self.slack)
-        if not isinstance(self.agreement, int | float) or not 0 < self.agreement < 0.414:
-            raise MechanismError(f"agreement must be in (0, 0.414), not {self.agreement!r}.")
-        if isinstance(self.samples, bool) or not isinstance(self.samples, int) or self.samples < 3:
-            raise MechanismError(f"samples must be at least 3, not {self.samples!r}.")
+        check_fields(self)
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
         guarantee = Guarantee(budget, Neighbors(neighbors), lattice.unit)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import additive
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.papers import spectral
 from dpcov.papers.samplers.frame import sequential_frame
+from dpcov.parameters import Count, Share, check_fields
 from dpcov.privacy import Guarantee, Neighbors, PureDP, exact
 from dpcov.samplers.scalars import ScalarLaplace
 
@@ -103,10 +103,10 @@ class EigenvectorSampling:
 
     """
 
-    rank: int | None = None
+    rank: Count | None = None
     allocation: Literal["adaptive", "uniform"] = "adaptive"
     values: Literal["eigenvalues", "rayleigh"] = "eigenvalues"
-    value_share: float = 0.5
+    value_share: Share = 0.5
     paper_constants: bool = False
 
     name: ClassVar[str] = "eigenvector-sampling"
@@ -115,12 +115,7 @@ class EigenvectorSampling:
     passes: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        spectral.check_rank(self.rank)
-        additive.check_share("value_share", self.value_share)
-        if self.allocation not in ("adaptive", "uniform"):
-            raise MechanismError("allocation must be 'adaptive' or 'uniform'.")
-        if self.values not in ("eigenvalues", "rayleigh"):
-            raise MechanismError("values must be 'eigenvalues' or 'rayleigh'.")
+        check_fields(self)
         if self.values == "rayleigh" and self.allocation == "adaptive":
             raise MechanismError(
                 "values = 'rayleigh' are known after the directions, so they can't allocate the "

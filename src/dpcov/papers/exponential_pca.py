@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dpcov.mechanisms import additive
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.papers import spectral
 from dpcov.papers.samplers.frame import sequential_frame
+from dpcov.parameters import Count, Share, check_fields
 from dpcov.privacy import Guarantee, Neighbors, PureDP, exact
 from dpcov.samplers.scalars import ScalarLaplace
 
@@ -84,8 +84,8 @@ class ExponentialPCA:
 
     """
 
-    components: int = 1
-    value_share: float = 0.2
+    components: Count = 1
+    value_share: Share = 0.2
 
     name: ClassVar[str] = "exponential-pca"
     use: ClassVar[str] = "the leading directions and nothing else"
@@ -93,8 +93,7 @@ class ExponentialPCA:
     passes: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        spectral.check_rank(self.components, optional=False)
-        additive.check_share("value_share", self.value_share)
+        check_fields(self)
 
     def calibrate(
         self, lattice: Lattice, budget: Budget, neighbors: Neighbors

@@ -11,16 +11,26 @@ import numpy as np
 
 from dpcov.errors import MechanismError
 from dpcov.linear_map import LinearMap
-from dpcov.mechanisms import additive, gaussian
+from dpcov.mechanisms import gaussian
 from dpcov.mechanisms.mapped import last_laws, release_at, release_mapped
 from dpcov.mechanisms.radius import SMALLEST_RADIUS, count_law
 from dpcov.papers.preconditioned import SLACK, look, number_of_rows
 from dpcov.papers.primitives.bounded_moments import (
     STEP_ALPHA,
     Moments,
+    Order,
     SampleSize,
     sample_size,
     steps,
+)
+from dpcov.parameters import (
+    Above0,
+    AtLeast1,
+    Probability,
+    Share,
+    ShareOrNone,
+    check_fields,
+    check_shares,
 )
 from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.samplers.orthogonal import GaussianOrthogonal
@@ -149,38 +159,24 @@ class HeavyTailed:
 
     variant: Variant = "full"
     radii: Radii = "practical"
-    order: int = 2
-    constant: float = 9.0
-    alpha: float = 0.1
-    beta: float = 0.1
-    eigenvalue_bound: float | None = None
-    condition: float = 2.0**64
-    look_share: float = 0.5
-    radius_share: float = 0.08
-    count_share: float = 0.01
-    trace_share: float = 0.05
+    order: Order = 2
+    constant: AtLeast1 = 9.0
+    alpha: Above0 = 0.1
+    beta: Probability = 0.1
+    eigenvalue_bound: Above0 | None = None
+    condition: AtLeast1 = 2.0**64
+    look_share: Share = 0.5
+    radius_share: Share = 0.08
+    count_share: Share = 0.01
+    trace_share: ShareOrNone = 0.05
 
     name: ClassVar[str] = "heavy-tailed"
     use: ClassVar[str] = "rows whose moments are bounded, not their size; radii with proofs"
     source: ClassVar[str] = "Kamath and Mouzakis 2021, the step repaired"
 
     def __post_init__(self) -> None:
-        if self.variant not in ("naive", "one-step", "full"):
-            raise MechanismError("variant must be 'naive', 'one-step' or 'full'.")
-        if self.radii not in ("practical", "theory"):
-            raise MechanismError("radii must be 'practical' or 'theory'.")
-        Moments(self.order, self.constant)
-        for name in ("alpha", "beta", "eigenvalue_bound"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < (1 if name == "beta" else math.inf):
-                raise MechanismError(f"{name} is out of range: {value!r}.")
-        if not 1 <= self.condition < math.inf:
-            raise MechanismError(f"condition must be at least 1, not {self.condition!r}.")
-        for field in ("look_share", "radius_share", "count_share"):
-            additive.check_share(field, getattr(self, field))
-        if self.look_share + self.count_share >= 1:
-            raise MechanismError("look_share and count_share leave nothing for the release.")
-        additive.check_trace_share(self.trace_share)
+        check_fields(self)
+        check_shares(self, "look_share", "count_share")
 
     @property
     def moments(self) -> Moments:

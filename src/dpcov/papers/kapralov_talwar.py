@@ -10,6 +10,7 @@ import numpy as np
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.papers import spectral
 from dpcov.papers.samplers.frame import sequential_frame
+from dpcov.parameters import Count, check_fields
 from dpcov.privacy import Guarantee, Neighbors, PureDP
 from dpcov.samplers.scalars import ScalarLaplace
 
@@ -83,7 +84,7 @@ class KapralovTalwar:
 
     """
 
-    rank: int | None = None
+    rank: Count | None = None
     paper_constants: bool = False
 
     name: ClassVar[str] = "kapralov-talwar"
@@ -92,7 +93,7 @@ class KapralovTalwar:
     passes: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        spectral.check_rank(self.rank)
+        check_fields(self)
 
     def calibrate(
         self, lattice: Lattice, budget: Budget, neighbors: Neighbors

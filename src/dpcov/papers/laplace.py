@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dpcov.mechanisms import additive, radius
 from dpcov.mechanisms.pure import pure_epsilon
+from dpcov.mechanisms.radius import Radius
 from dpcov.papers.samplers.entrywise import EntrywiseLaplace
+from dpcov.parameters import Share, ShareOrNone, check_fields
 from dpcov.privacy import Guarantee, Neighbors, PureDP, exact
 from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:
     from dpcov.entropy import Entropy
-    from dpcov.mechanisms.radius import Radius
     from dpcov.moment import Lattice
     from dpcov.privacy import Budget
     from dpcov.releases import Release
@@ -115,10 +116,10 @@ class Laplace:
 
     """
 
-    trace_share: float = 0.1
+    trace_share: ShareOrNone = 0.1
     paper_constants: bool = False
     radius: Radius = "public"
-    radius_share: float = 0.1
+    radius_share: Share = 0.1
 
     name: ClassVar[str] = "laplace"
     use: ClassVar[str] = "reference: independent noise in every entry; drawn exactly"
@@ -128,8 +129,7 @@ class Laplace:
     )
 
     def __post_init__(self) -> None:
-        additive.check_trace_share(self.trace_share)
-        radius.check(self.radius, self.radius_share)
+        check_fields(self)
 
     @property
     def passes(self) -> int:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 
-from dpcov.errors import MechanismError
 from dpcov.linear_map import LinearMap
-from dpcov.mechanisms import additive, gaussian
+from dpcov.mechanisms import gaussian
 from dpcov.mechanisms.mapped import last_laws, release_mapped
 from dpcov.mechanisms.radius import count_law
+from dpcov.parameters import Interval, Share, ShareOrNone, check_fields, check_shares
 from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 OUTSIDE = 0.01  # share of round Gaussian rows that a step may clip
 SLACK = 0.3  # what a step adds to the spectrum it divides by, in standard errors
 MOST_LOOKS = 1100  # a look halves what is wrong with a map, and float64 has 1,074 halvings of 1
+Looks = Annotated[int, Interval(1, MOST_LOOKS, "both")]
 COMPARISONS = 6  # of a binary search among as many as
 SCALES = 64  # the median norm is sought among R 2^-j, R the schema's radius
 REACH = 256.0  # norm of mapped rows beyond all radii, where features are capped
@@ -136,24 +137,20 @@ class Preconditioned:
 
     """
 
-    looks: int = 32
-    look_share: float = 0.5
-    radius_share: float = 0.08
-    count_share: float = 0.01
-    scale_share: float = 0.01
-    trace_share: float = 0.05
+    looks: Looks = 32
+    look_share: Share = 0.5
+    radius_share: Share = 0.08
+    count_share: Share = 0.01
+    scale_share: Share = 0.01
+    trace_share: ShareOrNone = 0.05
 
     name: ClassVar[str] = "preconditioned"
     use: ClassVar[str] = "ill-conditioned columns, bounds that are far too wide"
     source: ClassVar[str] = "Biswas et al. 2020, corrected"
 
     def __post_init__(self) -> None:
-        check_looks(self.looks)
-        for field in ("look_share", "radius_share", "count_share", "scale_share"):
-            additive.check_share(field, getattr(self, field))
-        if self.look_share + self.count_share + self.scale_share >= 1:
-            raise MechanismError("The shares of looks, count and scale leave nothing to release.")
-        additive.check_trace_share(self.trace_share)
+        check_fields(self)
+        check_shares(self, "look_share", "count_share", "scale_share")
 
     @property
     def passes(self) -> int:
@@ -273,12 +270,6 @@ def _undoable(matrix: Matrix) -> Matrix:
     left, values, right = np.linalg.svd(matrix)
     largest = LARGEST_RATIO * values[-1]
     return matrix if values[0] <= largest else (left * np.minimum(values, largest)) @ right
-
-
-def check_looks(looks: int) -> None:
-    """Refuse what is no number of looks, or so many that a table would be read for ever."""
-    if isinstance(looks, bool) or not isinstance(looks, int) or not 1 <= looks <= MOST_LOOKS:
-        raise MechanismError(f"looks must be a whole number from 1 to {MOST_LOOKS}, not {looks!r}.")
 
 
 def look(

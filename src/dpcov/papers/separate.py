@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 import numpy as np
 
-from dpcov.errors import MechanismError
-from dpcov.mechanisms import additive, radius
+from dpcov.mechanisms import radius
+from dpcov.mechanisms.radius import Radius
 from dpcov.papers import spectral
 from dpcov.papers.quadratic_forms import quadratic_forms
+from dpcov.parameters import Share, check_fields
 from dpcov.privacy import Guarantee, Neighbors, exact
 
 if TYPE_CHECKING:
@@ -90,19 +91,16 @@ class Separate(ABC):
     """What `SeparateLaplace` and `SeparateGaussian`, which have the proofs, do alike."""
 
     values: Values = "rayleigh"
-    vector_share: float = 0.5
+    vector_share: Share = 0.5
     radius: Radius = "public"
-    radius_share: float = 0.1
+    radius_share: Share = 0.1
 
     name: ClassVar[str]
     use: ClassVar[str] = "reference: eigenvectors and eigenvalues apart"
     source: ClassVar[str] = "Dong, Liang and Yi 2022"
 
     def __post_init__(self) -> None:
-        if self.values not in ("rayleigh", "eigenvalues"):
-            raise MechanismError("values must be 'rayleigh' or 'eigenvalues'.")
-        additive.check_share("vector_share", self.vector_share)
-        radius.check(self.radius, self.radius_share)
+        check_fields(self)
 
     @property
     def passes(self) -> int:

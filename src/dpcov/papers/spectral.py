@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from dpcov.errors import MechanismError
 from dpcov.mechanisms.additive import coarse, shift_for
 from dpcov.papers.quadratic_forms import quadratic_forms
 from dpcov.privacy import Guarantee, Neighbors
@@ -132,14 +131,6 @@ def shares(weights: Vector) -> Vector:
 def rank(lattice: Lattice, wanted: int | None) -> int:
     """How many directions are drawn."""
     return lattice.dimension if wanted is None else min(wanted, lattice.dimension)
-
-
-def check_rank(rank: int | None, *, optional: bool = True) -> None:
-    """Refuse a rank that is not a whole number above 0, or None where it is optional."""
-    if rank is None and optional:
-        return
-    if isinstance(rank, bool) or not isinstance(rank, int) or rank < 1:
-        raise MechanismError(f"The number of directions must be at least 1, not {rank!r}.")
 
 
 def noisy_integers(values: list[int], scale: Fraction, entropy: Entropy) -> Vector:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dpcov.errors import MechanismError, MechanismRefused
-from dpcov.mechanisms.additive import check_share
 from dpcov.papers.primitives.release_test import ReleaseTest
 from dpcov.papers.primitives.sampled_covariance import (
     SampledCovariance,
@@ -23,6 +22,7 @@ from dpcov.papers.primitives.stable_rows import (
     second_moment,
     usual_leverage,
 )
+from dpcov.parameters import Above0, Share, Whole, check_fields, check_shares
 from dpcov.privacy import ApproxDP, Guarantee, Neighbors, exact
 from dpcov.releases import Release
 from dpcov.samplers.scalars import ScalarLaplace
@@ -107,21 +107,6 @@ def refusing_budget(name: str, budget: Budget) -> tuple[Fraction, float]:
     return exact(budget.epsilon), usable_delta(budget.delta, budget.epsilon)
 
 
-def check_slack(slack: int) -> None:
-    """Refuse a slack that is no whole number."""
-    if isinstance(slack, bool) or not isinstance(slack, int) or slack < 0:
-        raise MechanismError(f"slack must be a whole number of at least 0, not {slack!r}.")
-
-
-def check_shares(test_share: float, count_share: float, slack: int) -> None:
-    """Refuse options that make no sense."""
-    check_share("test_share", test_share)
-    check_share("count_share", count_share)
-    if test_share + count_share >= 1:
-        raise MechanismError("test_share and count_share leave nothing for the release.")
-    check_slack(slack)
-
-
 @dataclass(frozen=True, slots=True)
 class StableCovariance:
     r"""Second moment of unremarkable rows, by samples from the normal law that has it.
@@ -199,10 +184,10 @@ class StableCovariance:
 
     """
 
-    leverage: float | None = None
-    slack: int = 5
-    test_share: float = 0.25
-    count_share: float = 0.02
+    leverage: Above0 | None = None
+    slack: Whole = 5
+    test_share: Share = 0.25
+    count_share: Share = 0.02
 
     name: ClassVar[str] = "stable-covariance"
     use: ClassVar[str] = "no bound on the covariance at all; may refuse; rows in memory"
@@ -211,9 +196,8 @@ class StableCovariance:
     holds_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_shares(self.test_share, self.count_share, self.slack)
-        if self.leverage is not None and not 0 < self.leverage < math.inf:
-            raise MechanismError(f"leverage must be a number above 0, not {self.leverage!r}.")
+        check_fields(self)
+        check_shares(self, "test_share", "count_share")
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
         guarantee = Guarantee(budget, Neighbors(neighbors), lattice.unit)

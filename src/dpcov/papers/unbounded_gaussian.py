@@ -12,16 +12,16 @@ import numpy as np
 
 from dpcov.errors import MechanismError
 from dpcov.linear_map import LinearMap
-from dpcov.mechanisms import additive, gaussian
-from dpcov.mechanisms.additive import check_share
+from dpcov.mechanisms import gaussian
 from dpcov.mechanisms.mapped import last_laws, release_mapped
 from dpcov.moment import UNITS_PER_RADIUS
 from dpcov.papers import stable_covariance
 from dpcov.papers.accounting import gdp_beside_bad_events, gdp_of_pure
-from dpcov.papers.preconditioned import check_looks
+from dpcov.papers.preconditioned import Looks
 from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
 from dpcov.papers.primitives.random_groups import require_room
 from dpcov.papers.stable_covariance import UNWEIGHED
+from dpcov.parameters import Count, Share, ShareOrNone, Whole, check_fields, check_shares
 from dpcov.privacy import ApproxDP, Guarantee, Neighbors, exact
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.sources.quiet import quiet
@@ -148,33 +148,23 @@ class UnboundedGaussian:
 
     """
 
-    looks: int | None = None
-    group_size: int = 200
-    value_share: float = 0.25
-    space_share: float = 0.4
-    fine_share: float = 0.05
-    references: int | None = None
-    slack: int = 5
-    radius_share: float = 0.15
-    trace_share: float = 0.05
+    looks: Looks | None = None
+    group_size: Count = 200
+    value_share: Share = 0.25
+    space_share: Share = 0.4
+    fine_share: Share = 0.05
+    references: Count | None = None
+    slack: Whole = 5
+    radius_share: Share = 0.15
+    trace_share: ShareOrNone = 0.05
 
     name: ClassVar[str] = "unbounded-gaussian"
     use: ClassVar[str] = "reference: normal rows without bounds, at very many rows; may refuse"
     source: ClassVar[str] = "Kamath, Mouzakis, Singhal, Steinke and Ullman 2022"
 
     def __post_init__(self) -> None:
-        for field in ("value_share", "space_share", "fine_share", "radius_share"):
-            check_share(field, getattr(self, field))
-        if self.value_share + self.space_share + self.fine_share >= 1:
-            raise MechanismError("value_, space_ and fine_share leave nothing for the release.")
-        additive.check_trace_share(self.trace_share)
-        stable_covariance.check_slack(self.slack)
-        for field, given in (("looks", self.looks), ("references", self.references)):
-            if given is not None:
-                _check_count(field, given)
-        if self.looks is not None:
-            check_looks(self.looks)
-        _check_count("group_size", self.group_size)
+        check_fields(self)
+        check_shares(self, "value_share", "space_share", "fine_share")
 
     @property
     def passes(self) -> int:
@@ -331,8 +321,3 @@ def _covariance(moment: SecondMoment) -> Matrix:
         sums = moment.units[:p, -1].astype(np.float64) * moment.lattice.step
         matrix = matrix - np.outer(sums, sums) / float(moment.units[-1, -1])
     return matrix / max(1, moment.unit_count)
-
-
-def _check_count(field: str, given: int) -> None:
-    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-        raise MechanismError(f"{field} must be a whole number of at least 1, not {given!r}.")

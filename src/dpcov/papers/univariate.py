@@ -19,6 +19,7 @@ from dpcov.errors import LedgerError, MechanismError, MechanismRefused, SourceEr
 from dpcov.ledger import Ledger
 from dpcov.papers.accounting import gdp_beside_bad_events
 from dpcov.papers.primitives.histogram import ROUNDING_VARIANCE, VOTE, GaussianHistograms
+from dpcov.parameters import Probability, check
 from dpcov.privacy import ApproxDP, Guarantee, Neighbors
 from dpcov.samplers.scalars import ScalarGaussian
 from dpcov.sources.quiet import quiet
@@ -69,8 +70,7 @@ class MeanAndVariance:
 def _interval(centre: float, sampling: float, error: float, level: float) -> tuple[float, float]:
     from scipy.special import ndtri
 
-    if not 0 < level < 1:
-        raise MechanismError(f"A level must be between 0 and 1, not {level!r}.")
+    check("level", level, Probability, MechanismError)
     half = float(ndtri((1 + level) / 2)) * math.hypot(sampling, error)
     return centre - half, centre + half
 

@@ -10,14 +10,13 @@ import numpy as np
 
 from dpcov.errors import MechanismError
 from dpcov.linear_map import FINE_UNITS, LinearMap
-from dpcov.mechanisms import additive
-from dpcov.mechanisms.additive import check_share
 from dpcov.mechanisms.mapped import last_laws, release_mapped
 from dpcov.papers import stable_covariance
 from dpcov.papers.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp
 from dpcov.papers.primitives.sampled_covariance import SampledCovariance
 from dpcov.papers.primitives.stable_rows import StableRows, least_units
 from dpcov.papers.stable_covariance import TOO_SMALL
+from dpcov.parameters import Samples, Share, ShareOrNone, Whole, check_fields, check_shares
 from dpcov.privacy import Guarantee, Neighbors, exact, zcdp_epsilon
 
 if TYPE_CHECKING:
@@ -127,13 +126,13 @@ class Whitened:
 
     """
 
-    samples: int = 50
-    slack: int = 5
-    test_share: float = 0.2
-    count_share: float = 0.01
-    map_share: float = 0.1
-    radius_share: float = 0.08
-    trace_share: float = 0.05
+    samples: Samples = 50
+    slack: Whole = 5
+    test_share: Share = 0.2
+    count_share: Share = 0.01
+    map_share: Share = 0.1
+    radius_share: Share = 0.08
+    trace_share: ShareOrNone = 0.05
 
     name: ClassVar[str] = "whitened"
     use: ClassVar[str] = (
@@ -145,12 +144,8 @@ class Whitened:
     holds_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        stable_covariance.check_shares(self.test_share, self.count_share, self.slack)
-        for field in ("map_share", "radius_share"):
-            check_share(field, getattr(self, field))
-        additive.check_trace_share(self.trace_share)
-        if isinstance(self.samples, bool) or not isinstance(self.samples, int) or self.samples < 3:
-            raise MechanismError(f"samples must be at least 3, not {self.samples!r}.")
+        check_fields(self)
+        check_shares(self, "test_share", "count_share")
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
         guarantee = Guarantee(budget, Neighbors(neighbors), lattice.unit)

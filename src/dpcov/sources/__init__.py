@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dpcov.errors import SourceError
 from dpcov.printable import printable, shown
 from dpcov.sources.quiet import quiet
+from dpcov.spelling import asked
 
 if TYPE_CHECKING:
     from dpcov.schema import FileOptions, Schema
@@ -113,8 +114,9 @@ def _open_file(
         return TextSource(path, options, declared, numbers)
     name = shown(path)
     is_link = name != printable(str(path))
+    no_table = NO_TABLE.format(asked("table", "NAME"))
     if not path.exists():
-        raise SourceError(NO_TABLE if is_link else f"There is no file {name!r}.")
+        raise SourceError(no_table if is_link else f"There is no file {name!r}.")
     if path.is_dir():
         raise SourceError(f"{name!r} is a folder; give one file.")
     if path.name.lower().endswith(PARQUET_ENDINGS) and path.is_file():
@@ -122,7 +124,7 @@ def _open_file(
 
         return ParquetSource(path)
     if path.is_file() and database_kind(path):
-        raise SourceError(NO_TABLE)
+        raise SourceError(no_table)
     if holds_sums(path):
         raise SourceError(f"{name!r} holds sums of rows (dpcov moments), where rows are needed.")
     return TextSource(path, options, declared, numbers)

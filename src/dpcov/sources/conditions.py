@@ -27,6 +27,7 @@ from dpcov.privacy import Neighbors
 from dpcov.schema import UNSEEN, Categorical, Numeric, level_text
 from dpcov.sources.base import kind_of, unwrapped
 from dpcov.sources.level import FilteredSource
+from dpcov.spelling import named
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -117,13 +118,14 @@ class Conditions:
     tests: tuple[Condition, ...] = ()
 
     @classmethod
-    def parse(cls, stated: Sequence[str], schema: Schema) -> Conditions:
+    def parse(cls, stated: str | Sequence[str], schema: Schema) -> Conditions:
         """Read conditions.
 
         Parameters
         ----------
-        stated : each one or more of ``column operator literal``, ``column in (a, b)``,
-            ``column not in (a, b)``, ``column is null``, ``column is not null``, joined by ``and``.
+        stated : one or several, each one or more of ``column operator literal``,
+            ``column in (a, b)``, ``column not in (a, b)``, ``column is null``,
+            ``column is not null``, joined by ``and``.
         schema : tells how the cells of each column are read.
 
         Raises
@@ -132,7 +134,8 @@ class Conditions:
         SchemaError : the schema does not tell how a column's cells are read.
 
         """
-        return cls(tuple(test for text in stated for test in _Reader(text, schema).tests()))
+        texts = [stated] if isinstance(stated, str) else stated
+        return cls(tuple(test for text in texts for test in _Reader(text, schema).tests()))
 
     def __bool__(self) -> bool:
         return bool(self.tests)
@@ -176,7 +179,7 @@ def refuse_conditions(conditions: Conditions, neighbors: Neighbors) -> None:
     if conditions and neighbors == Neighbors.REPLACE_ONE:
         raise SourceError(
             "Under replace-one the number of rows is public, but how many meet the conditions "
-            "(where) is not: use add-remove."
+            f"({named('where')}) is not: use add-remove."
         )
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dpcov.errors import SourceError
+from dpcov.spelling import asked, named
 
 POSTGRES = ("postgresql://", "postgres://")
 SQLITE_START = b"SQLite format 3\0"
@@ -25,8 +26,6 @@ NO_LINK = (
     "This database can't be read: give a link postgresql://user@host/database, or the path of a "
     "SQLite or DuckDB file. (The link is not shown: it may hold a password.)"
 )
-NO_TABLE = "A database needs the name of a table: --table NAME, or table='NAME'."
-
 NO_SUCH = (
     "The database has no table {!r}. Give its schema too if it has another than the usual one, as "
     "in clinic.people; PostgreSQL takes names as they are spelt, capitals too."
@@ -34,8 +33,9 @@ NO_SUCH = (
 PROGRAM = (
     "{!r} is a view, or a foreign or virtual table, or has columns that are computed when they are "
     "read: a program, which can mix rows of several persons, or fail on one. Release a table or a "
-    "materialized view; or, if you know what it does, say --trust-views (trust_views=True)."
+    "materialized view; or, if you know what it does, say {}."
 )
+NO_TABLE = "A database needs the name of a table: {}."
 COLLATED = "its collation calls different texts equal; copy it into a column with a plain one"
 
 _TOLD_APART = ("A", "a", "a ", "á")
@@ -80,7 +80,7 @@ class DatabaseTable:
     def require_trust(self, is_program: bool) -> None:
         """Refuse a program that the caller does not trust."""
         if is_program and not self.trust_views:
-            raise SourceError(PROGRAM.format(self.table))
+            raise SourceError(PROGRAM.format(self.table, asked("trust_views")))
 
 
 class Connected:
@@ -134,7 +134,7 @@ def table_of(data: Any, table: str | None, trust_views: bool = False) -> Any:
     if table is not None:
         return DatabaseTable(data, table, trust_views)
     if trust_views:
-        raise SourceError("Trusted views (trust_views) need a table of a database.")
+        raise SourceError(f"Trusted views ({named('trust_views')}) need a table of a database.")
     return data
 
 

@@ -24,6 +24,7 @@ from dpcov.sources.base import batch_rows
 from dpcov.sources.lines import BYTE_ORDER_MARK, LONGEST_RECORD, Lines, decoded
 from dpcov.sources.notation import Notation
 from dpcov.sources.records import Block, Grammar, blocks
+from dpcov.spelling import spelled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,9 +35,9 @@ NOT_REGULAR = (
     "standard input: dpcov release - ... < PIPE"
 )
 NO_COLUMNS = (
-    "A file without a header needs its columns declared in the schema, all of them and in order; "
-    "for a draft of one, say how many there are with --columns."
+    "A file without a header needs its columns declared in the schema, all of them and in order"
 )
+FOR_A_DRAFT = "; for a draft of one, say how many there are with --columns."
 ONCE = "Standard input can be read only once. Save the table in a file."
 LINES = "Each line of the text file is one row: a record with line breaks counts as several rows."
 RECORDS = (
@@ -86,7 +87,7 @@ class TextSource:
             lines.close()
         self.names = self._names(header) if options.header else declared
         if not self.names:
-            raise SourceError(NO_COLUMNS)
+            raise SourceError(f"{NO_COLUMNS}{spelled('.', FOR_A_DRAFT)}")
         self._grammar = _grammar(options, len(self.names))
 
     @property
@@ -216,9 +217,10 @@ class TextSource:
             or len(set(names)) < len(names)
             or any(not name or _is_number(name) for name in names)
         ):
+            draft = spelled("", " (--no-header for a draft)")
             raise SourceError(
                 f"{where} is no header: its cells are not distinct names. If the file has none, "
-                "set header = false under [file] in the schema (--no-header for a draft)."
+                f"set header = false under [file] in the schema{draft}."
             )
         return names
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from dpcov.errors import MechanismError
+from dpcov.parameters import AtLeast1, Interval, check_fields
 
 STEP_ALPHA = 1 / 16  # spectral error by truncation, twice, that a step allows: the paper's
 STEP_ERROR = 1 / 12  # spectral error at which a step's lower bound grows at least twofold
+
+
+Order = Annotated[int, Interval(2, closed="left")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +23,11 @@ class Moments:
     C = 3 at k = 2 for normal rows, 9 for Student's t with 5 degrees of freedom.
     """
 
-    order: int
-    constant: float
+    order: Order
+    constant: AtLeast1
 
     def __post_init__(self) -> None:
-        if isinstance(self.order, bool) or not isinstance(self.order, int) or self.order < 2:
-            raise MechanismError(f"The order of the moments must be at least 2, not {self.order}.")
-        if not 1 <= self.constant < math.inf:
-            raise MechanismError(f"The moments' constant must be at least 1, not {self.constant}.")
+        check_fields(self)
 
     @property
     def fourth(self) -> float:

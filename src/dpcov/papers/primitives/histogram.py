@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpcov.errors import MechanismError
+from dpcov.parameters import Count, Probability, check
 from dpcov.privacy import Neighbors
 from dpcov.samplers.discrete import discrete_gaussian, discrete_laplace
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
@@ -144,7 +145,5 @@ def _shown(counts: Mapping[Key, int], noise: NDArray[Any], level: int) -> dict[K
 
 
 def _check(probability: float, number: int) -> None:
-    if not 0 < probability < 1:
-        raise MechanismError(f"A probability must be between 0 and 1, not {probability!r}.")
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise MechanismError(f"The number of votes must be at least 1, not {number!r}.")
+    check("probability", probability, Probability, MechanismError)
+    check("number of votes", number, Count, MechanismError)

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpcov.errors import MechanismError
+from dpcov.parameters import Probability, check
 from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:
@@ -56,8 +57,8 @@ class ReleaseTest:
     slack: int = 0
 
     def __post_init__(self) -> None:
-        if not (0 < self.delta < 1 and 0 < self.false_alarm < 1):
-            raise MechanismError("delta and false_alarm of a test must be between 0 and 1.")
+        for name in ("delta", "false_alarm"):
+            check(name, getattr(self, name), Probability, MechanismError)
         if self.sensitivity < 1 or self.slack < 0:
             raise MechanismError("A test needs a sensitivity of at least 1 and a slack of 0.")
         self.noise.require_drawable()

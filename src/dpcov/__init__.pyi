@@ -1,0 +1,38 @@
+# Written from the list in __init__.py, by tests/public_stub.py.
+
+from dpcov.analysis.correlation import nearest_correlation as nearest_correlation
+from dpcov.analysis.correlation import partial_correlations as partial_correlations
+from dpcov.analysis.discriminant import lda as lda
+from dpcov.analysis.drowned import drowned as drowned
+from dpcov.analysis.expected import expected_correlation_error as expected_correlation_error
+from dpcov.analysis.intervals import intervals as intervals
+from dpcov.analysis.intervals import several_intervals as several_intervals
+from dpcov.analysis.ols import ols as ols
+from dpcov.analysis.pca import pca as pca
+from dpcov.analysis.penalty import ridge_alpha as ridge_alpha
+from dpcov.analysis.precision import precision as precision
+from dpcov.analysis.precision import precision_alpha as precision_alpha
+from dpcov.analysis.ridge import ridge as ridge
+from dpcov.analysis.ridge import ridge_error_bound as ridge_error_bound
+from dpcov.analysis.ridge import ridge_path as ridge_path
+from dpcov.analysis.statistics import coefficients as coefficients
+from dpcov.analysis.statistics import eigenvalues as eigenvalues
+from dpcov.analysis.statistics import explained_variance as explained_variance
+from dpcov.analysis.synthetic import sample as sample
+from dpcov.api import release as release
+from dpcov.grouped import release_by as release_by
+from dpcov.imagined import Guess as Guess
+from dpcov.ledger import Ledger as Ledger
+from dpcov.plans import plan as plan
+from dpcov.privacy import ApproxDP as ApproxDP
+from dpcov.privacy import Guarantee as Guarantee
+from dpcov.privacy import Neighbors as Neighbors
+from dpcov.privacy import PureDP as PureDP
+from dpcov.privacy import Unit as Unit
+from dpcov.privacy import ZCDP as ZCDP
+from dpcov.releases import Release as Release
+from dpcov.releases import load as load
+from dpcov.schema import Schema as Schema
+from dpcov import plot as plot
+from dpcov import report as report
+choose_alpha = ridge_alpha

@@ -1,0 +1,57 @@
+"""The public names: one list, and what is written from it."""
+
+import dataclasses
+import importlib
+import importlib.util
+
+import numpy as np
+import pytest
+
+import dpcov
+import public_stub
+from dpcov import api
+from dpcov.analysis.penalty import ridge_alpha
+from dpcov.partial import PartialMoment
+
+
+def test_public_names_are_what_they_say() -> None:
+    assert len(set(dpcov.__all__)) == sum(map(len, dpcov._PUBLIC.values()))
+    for module, names in dpcov._PUBLIC.items():
+        for name in names:
+            assert getattr(dpcov, name) is getattr(importlib.import_module(module), name)
+            assert name in dir(dpcov)
+            assert importlib.util.find_spec(f"dpcov.{name}") is None, "a module takes its place"
+    with pytest.raises(AttributeError, match="no attribute 'covariance'"):
+        dpcov.covariance  # noqa: B018
+
+
+def test_the_stub_is_that_of_the_list() -> None:
+    assert public_stub.STUB.read_text() == public_stub.text(), "run: python tests/public_stub.py"
+
+
+def test_the_penalties_of_ridge_and_of_graphs_have_a_name_each() -> None:
+    assert dpcov.ridge_alpha is ridge_alpha is dpcov.choose_alpha
+    assert dpcov.precision_alpha is not dpcov.ridge_alpha
+
+
+def printed(value: object) -> str:
+    """What a person sees who prints it, at a prompt or in a log."""
+    return f"{value!s}\n{value!r}\n{[value]}"
+
+
+def test_a_printed_release_is_short_and_holds_no_exact_sum() -> None:
+    table = np.random.default_rng(0).integers(0, 1000, (500, 60)).astype(float)
+    wide = dpcov.release(table, lower=0, upper=1000, epsilon=1.0)
+    sums = PartialMoment.of(table, wide.schema)
+    request = api.prepare(sums, schema=wide.schema, epsilon=1.0)
+    assert len(str(wide).splitlines()) <= 20
+    exact = [str(int(unit)) for unit in np.unique(np.array(sums.units, dtype=object))]
+    moment = request.rows.second_moments()[0]
+    for one in (wide, sums, sums.seen(wide.schema), request, moment):
+        assert not [unit for unit in exact if unit in printed(one)], type(one)
+    assert [unit for unit in exact if unit in printed(vars_of(sums))]  # control: the sums are there
+
+
+def vars_of(sums: PartialMoment) -> list[object]:
+    """What the default representation of a dataclass would print."""
+    return [getattr(sums, field.name) for field in dataclasses.fields(sums)]

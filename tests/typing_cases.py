@@ -1,0 +1,35 @@
+"""What mypy must accept, and what it must refuse: a mark that is not needed is an error as well.
+
+Never run: `make types` reads it.
+"""
+
+import dpcov
+from dpcov.privacy import Neighbors
+
+
+def right() -> None:
+    """Accepted: nothing here is marked."""
+    made = dpcov.release("t.csv", schema="t.toml", epsilon=1.0, ledger="l", where="age >= 18")
+    dpcov.release(made, lower=0, upper=[1.0, 2.0], rho=1, mechanism="gaussian", radius="private")
+    dpcov.release("t.csv", schema="t.toml", epsilon=1.0, trace_share=0.1, neighbors="replace-one")
+    dpcov.release_by("t.csv", "site", schema="t.toml", epsilon=1.0, goal="correlation")
+    dpcov.plan("t.toml", 1000, epsilon=1.0, neighbors=Neighbors.ADD_REMOVE)
+    dpcov.ridge_alpha(made, "y")
+    dpcov.choose_alpha(made, "y")
+    dpcov.precision_alpha(made)
+    made.save("r.json", force=True)
+
+
+def wrong() -> None:
+    """Refused, each line."""
+    dpcov.release("t.csv", schema="t.toml", epslon=1.0)  # type: ignore[call-arg]
+    dpcov.release("t.csv", schema="t.toml", epsilon="1")  # type: ignore[arg-type]
+    dpcov.release("t.csv", schema="t.toml", epsilon=1.0, trace_shar=1)  # type: ignore[call-arg]
+    dpcov.release("t.csv", schema="t.toml", epsilon=1.0, trace_share="x")  # type: ignore[arg-type]
+    dpcov.release("t.csv", schema="t.toml", epsilon=1.0, goal="truth")  # type: ignore[arg-type]
+    dpcov.release("t.csv", schema="t.toml", epsilon=1.0, neighbors="swap")  # type: ignore[arg-type]
+    dpcov.release("t.csv", schema="t.toml", epsilon=1.0, seed="1")  # type: ignore[arg-type]
+    dpcov.release("t.csv", "t.toml", epsilon=1.0)  # type: ignore[call-arg]
+    dpcov.release_by("t.csv", "site", epsilon=1.0)  # type: ignore[call-arg]
+    dpcov.plan("t.toml", "many", epsilon=1.0)  # type: ignore[arg-type]
+    dpcov.relase("t.csv")  # type: ignore[attr-defined]
