@@ -124,7 +124,7 @@ class PartialMoment:
         if conditions:
             raise SourceError(
                 f"Conditions ({named('where')}) test rows, and a file of sums holds none: give "
-                f"them to {spelled('PartialMoment.of', 'dpcov moments --where')}, where the rows are."
+                f"them to {spelled('PartialMoment.of', 'dpcov moments --where')}, where rows are."
             )
         if _declared(self.schema) != _declared(schema):
             raise SourceError(
