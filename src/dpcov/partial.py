@@ -119,10 +119,9 @@ class PartialMoment:
     def seen(self, schema: Schema, conditions: Conditions | None = None) -> SummedRows:
         """The sums in place of rows, if they were made with this schema."""
         if conditions:
-            rows = spelled("PartialMoment.of", "dpcov moments --where")
             raise SourceError(
-                f"Conditions ({named('where')}) test rows, and a file of sums holds none: "
-                f"give them to {rows}, where the rows are."
+                f"Conditions ({named('where')}) test rows, and a file of sums holds none: give "
+                f"them to {spelled('PartialMoment.of', 'dpcov moments --where')}, where rows are."
             )
         if _declared(self.schema) != _declared(schema):
             raise SourceError(
