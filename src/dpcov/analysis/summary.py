@@ -20,9 +20,10 @@ def summary(release: Release) -> Found:
     """What `dpcov show` says."""
     errors = expected_correlation_error(release) if release.has_intercept else None
     below = np.tril_indices(len(release.columns), -1)
-    several = release.has_intercept and below[0].size > 0
-    error, accuracy = None, [NOTHING_SHOWS if release.uninformative else NO_LAW]
-    if several and errors is not None:
+    error, accuracy = None, []
+    if release.has_intercept and below[0].size:
+        accuracy = [NOTHING_SHOWS if release.uninformative else NO_LAW]
+    if accuracy and errors is not None:
         error = {"mean": float(errors[below].mean()), "worst": float(errors[below].max())}
         accuracy = [
             "Error to expect of a correlation, from the privacy noise: "
@@ -35,7 +36,7 @@ def summary(release: Release) -> Found:
         "count": release.count() if release.has_intercept else None,
         "correlation_error": error,
     }
-    notes = sentences(*drowned(release), *(accuracy if several else []))
+    notes = sentences(*drowned(release), *accuracy)
     return Found([facts(release), notes], document)
 
 
