@@ -29,6 +29,7 @@ from dpcov import cli, exports, metadata
 from dpcov.api import release
 from dpcov.errors import OutputError, ReleaseError, SchemaError
 from dpcov.exports import csv_text, sidecar_of, write_table
+from dpcov.frames import matrix_table
 from dpcov.moment import Lattice, SecondMoment
 from dpcov.printable import FORMULA, harmless
 from dpcov.releases import SEEDED, VOID, Release, VoidReleaseWarning
@@ -97,7 +98,7 @@ def test_csv_that_is_printed_is_stamped_as_in_a_file(run, line: str) -> None:
 
 def test_control_a_table_alone_says_nothing(run) -> None:
     seeded = Release.load("s.json")
-    pq.write_table(dpcov.documents.matrix_table(seeded.columns, seeded.correlation()), "t.parquet")
+    pq.write_table(matrix_table(seeded.columns, seeded.correlation()), "t.parquet")
     assert pq.read_schema("t.parquet").metadata is None
 
 

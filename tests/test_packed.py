@@ -1,6 +1,7 @@
 """What a cluster's tasks do: packed sums that add up, errors that stay inside."""
 
 import ast
+import inspect
 import pickle
 from functools import partial
 from itertools import pairwise
@@ -12,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcov import mechanisms
 from dpcov.encoder import Encoder
 from dpcov.errors import SourceError
 from dpcov.mechanisms import MECHANISMS
@@ -197,9 +197,8 @@ def test_an_error_in_a_task_comes_back_as_a_fixed_batch(task, capfd):
 
 
 def test_mechanisms_that_hold_rows_say_so():
-    folder = Path(mechanisms.__file__).parent
     for name, mechanism in MECHANISMS.items():
-        text = (folder / f"{mechanism.__module__.split('.')[-1]}.py").read_text()
+        text = Path(inspect.getfile(mechanism)).read_text()
         assert getattr(mechanism, "holds_rows", False) == ("integer_rows(" in text), name
 
 

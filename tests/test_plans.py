@@ -17,10 +17,9 @@ from dpcov.errors import BudgetError, DpcovError, MechanismError, ReleaseError, 
 from dpcov.imagined import Guess, ImaginedTable, imagined_rows
 from dpcov.mechanisms import MECHANISMS
 from dpcov.moment import UNITS_PER_RADIUS, Lattice
-from dpcov.plans import Plan, plan, scaled
+from dpcov.plans import LEGEND, Plan, plan, scaled
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.schema import Schema
-from dpcov.tables_plan import LEGEND
 from dpcov.trials import Errors, adds_noise
 from dpcov.typical_correlation import typical_correlation
 from tables_for_tests import SCHEMA_TEXT, correlated, write_people

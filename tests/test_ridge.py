@@ -29,13 +29,13 @@ from analysis_tables import (
     without_law,
 )
 from dpcov import choose_alpha, ridge, ridge_error_bound, ridge_path
+from dpcov.analysis.normal_equations import PENALTIES, Problem
 from dpcov.analysis.penalty import pull_of_mean, squared_errors
-from dpcov.analysis.ridge import PENALTIES, Problem
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
-    from dpcov.analysis.ridge import Penalty
+    from dpcov.analysis.normal_equations import Penalty
     from dpcov.releases import Release
 
 TARGETS = ["y", "c", "sex=f", "group=w"]

@@ -105,6 +105,26 @@ def test_a_release_and_its_file_load_no_paper_and_asking_for_one_loads_no_other(
     assert ran.returncode == 0, ran.stderr
 
 
+LOADING = """
+import sys
+import dpcov
+made = dpcov.load(sys.argv[1])
+made.correlation()
+print(*sys.modules)
+"""
+
+
+def test_reading_a_release_imports_no_mechanism_no_source_and_no_pyarrow():
+    path = Path(__file__).with_name("data") / "0.2.0" / "auto-zcdp.json"
+    ran = subprocess.run(
+        [sys.executable, "-c", LOADING, str(path)], capture_output=True, text=True, check=True
+    )
+    loaded = set(ran.stdout.split())
+    assert "dpcov.releases" in loaded
+    rooms = ("dpcov.mechanisms", "dpcov.sources", "dpcov.api", "dpcov.papers", "pyarrow")
+    assert [name for name in sorted(loaded) if name.startswith(rooms)] == []
+
+
 def test_names_that_users_import_are_where_they_were():
     from dpcov import mechanisms
 

@@ -151,6 +151,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "test_the_least_pure_noise_is_drawn_up_to_some_order_and_keeps_the_scale_beyond",
         *BATTERY,
     ),
+    "src/dpcov/papers/adaptive.py": ("tests/papers/test_adaptive.py", *BATTERY),
     "src/dpcov/papers/adaptive_gaussian.py": ("tests/papers/test_adaptive.py", *BATTERY),
     "src/dpcov/papers/adaptive_laplace.py": ("tests/papers/test_adaptive.py", *BATTERY),
     "src/dpcov/papers/separate.py": SEPARATE,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpcov.analysis.correlation import nearest_correlation, partial_correlations
     from dpcov.analysis.discriminant import lda
+    from dpcov.analysis.drowned import drowned
     from dpcov.analysis.expected import expected_correlation_error
     from dpcov.analysis.intervals import intervals, several_intervals
     from dpcov.analysis.ols import ols
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
     from dpcov.analysis.ridge import ridge, ridge_error_bound, ridge_path
     from dpcov.analysis.statistics import coefficients, eigenvalues, explained_variance
     from dpcov.analysis.synthetic import sample
-    from dpcov.api import load, release
+    from dpcov.api import release
     from dpcov.grouped import release_by
     from dpcov.imagined import Guess
     from dpcov.ledger import Ledger
     from dpcov.plans import plan
     from dpcov.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, Unit
-    from dpcov.releases import Release
+    from dpcov.releases import Release, load
     from dpcov.schema import Schema
 
 # Where each public name lives; looked up on first use, so that `import dpcov` stays instant.
@@ -41,12 +42,13 @@ _HOMES = {
     "ZCDP": "dpcov.privacy",
     "choose_alpha": "dpcov.analysis.penalty",
     "coefficients": "dpcov.analysis.statistics",
+    "drowned": "dpcov.analysis.drowned",
     "eigenvalues": "dpcov.analysis.statistics",
     "expected_correlation_error": "dpcov.analysis.expected",
     "explained_variance": "dpcov.analysis.statistics",
     "intervals": "dpcov.analysis.intervals",
     "lda": "dpcov.analysis.discriminant",
-    "load": "dpcov.api",
+    "load": "dpcov.releases",
     "nearest_correlation": "dpcov.analysis.correlation",
     "ols": "dpcov.analysis.ols",
     "partial_correlations": "dpcov.analysis.correlation",
@@ -75,6 +77,7 @@ __all__ = [
     "Unit",
     "choose_alpha",
     "coefficients",
+    "drowned",
     "eigenvalues",
     "expected_correlation_error",
     "explained_variance",

@@ -15,7 +15,7 @@ from dpcov.errors import LedgerError, ReleaseError, SchemaError
 from dpcov.ledger import Ledger
 from dpcov.mechanisms import Mechanism, calibrated, mechanism_named
 from dpcov.partial import PartialMoment
-from dpcov.planning import GOALS, Goal, choose
+from dpcov.planning import GOALS, Goal, choose, require_answerable
 from dpcov.privacy import Budget, Guarantee, Neighbors, budget_from, neighbors_named
 from dpcov.releases import Release
 from dpcov.schema import FileOptions, Schema
@@ -136,7 +136,7 @@ def prepare(
             chosen = mechanism_named(chosen.name, **options)
     else:
         chosen, reason = mechanism_named(mechanism, **mechanism_fields), "asked for"
-    rows.require_answerable(chosen)
+    require_answerable(chosen, rows)
     guarantee = calibrated(chosen, rows.lattice(), budget, relation).guarantee
     if chosen.passes > 1:
         rows.require_rereadable()
@@ -218,11 +218,6 @@ def _signature_of_release() -> inspect.Signature:
 
 
 release.__signature__ = _signature_of_release()  # type: ignore[attr-defined]
-
-
-def load(path: str | Path) -> Release:
-    """Read a release file; raises `ReleaseError` if it is not a valid one."""
-    return Release.load(path)
 
 
 def _schema(

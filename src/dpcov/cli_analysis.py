@@ -201,7 +201,7 @@ def precision(
 ) -> None:
     """Which columns are related given all the others (sparse inverse covariance)."""
     from dpcov.analysis.precision import precision as fit
-    from dpcov.documents import matrix_table
+    from dpcov.frames import matrix_table
     from dpcov.releases import Release
     from dpcov.tables_analysis import print_matrix_csv, print_precision
 
@@ -261,7 +261,8 @@ def _print_matrix(
     quiet: bool,
 ) -> bool:
     """Write or print a matrix of the release as asked; False if a table is wanted."""
-    from dpcov.documents import document, matrix_table
+    from dpcov.documents import document
+    from dpcov.frames import matrix_table
     from dpcov.tables_analysis import print_matrix_csv
 
     _check_output(out, file, force)

@@ -1,57 +1,21 @@
-"""Results as plain data: what `--json` prints, and matrices as tables and data frames."""
+"""Results as plain data: what `--json` prints."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import asdict, fields
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcov.analysis.drowned import drowned
 from dpcov.analysis.expected import expected_correlation_error
-from dpcov.errors import ReleaseError
-from dpcov.installing import installing
-from dpcov.releases import NOT_PRIVATE, VOID
+from dpcov.carried import carried, stated
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
     from dpcov.releases import Release
 
-NAME = "column"  # heads the names of the rows of a matrix in a file
-Library = Literal["pandas", "polars", "pyarrow"]
-LIBRARIES: tuple[Library, ...] = ("pandas", "polars", "pyarrow")
 _LEFT_OUT = ("schema", "model")  # of a result: the release has the one, the other is code
-
-
-def stated(release: Release) -> dict[str, Any]:
-    """What a release guarantees, and what speaks against it."""
-    found = {
-        "status": NOT_PRIVATE if release.reproducible else "private",
-        "guarantee": release.guarantee_in_words(),
-    }
-    return found | ({"warning": VOID} if release.may_be_void else {})
-
-
-def carried(release: Release) -> dict[str, Any]:
-    """What everything that is computed from a release should carry with it."""
-    group = release.group
-    guarantee = release.guarantee if group is None else group.together
-    return {
-        **stated(release),
-        "budget": asdict(guarantee.budget),
-        "neighbors": guarantee.neighbors.value,
-        "unit": asdict(guarantee.unit),
-        "group": None if group is None else {"column": group.column, "level": group.level},
-        "mechanism": release.mechanism,
-        "denoise": release.denoise,
-        "made_by": dict(release.provenance),
-        "not_protected": release.not_protected(),
-    }
 
 
 def document(release: Release, **facts: Any) -> dict[str, Any]:
@@ -59,7 +23,7 @@ def document(release: Release, **facts: Any) -> dict[str, Any]:
     found = {
         **stated(release),
         "uninformative": release.uninformative,
-        "drowned": list(release.drowned),
+        "drowned": list(drowned(release)),
     }
     return found | {name: _plain(fact) for name, fact in facts.items()}
 
@@ -99,47 +63,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(part) for part in value]
     return {k: _plain(part) for k, part in value.items()} if isinstance(value, dict) else value
-
-
-def matrix_table(names: Sequence[str], matrix: NDArray[np.float64]) -> pa.Table:
-    """A named matrix as a table: the names of the rows, then a column for each."""
-    import pyarrow as pa
-
-    parts = [np.ascontiguousarray(column) for column in matrix.T]
-    return pa.table([pa.array(list(names)), *parts], names=[_unlike(names), *names])
-
-
-def frame(names: Sequence[str], matrix: NDArray[np.float64], library: Library = "pandas") -> Any:
-    """A named matrix as a data frame.
-
-    Parameters
-    ----------
-    names : of the rows and columns.
-    matrix : (p, p).
-    library : ``pandas`` (the names are index and columns), ``polars`` or ``pyarrow`` (which have no
-        index: the names are the first column).
-
-    Raises
-    ------
-    ReleaseError : another library, or it is not installed.
-
-    """
-    if library not in LIBRARIES:
-        raise ReleaseError(f"There is no library {library!r}. Choose: {', '.join(LIBRARIES)}.")
-    if library == "pyarrow":
-        return matrix_table(names, matrix)
-    try:
-        frames: Any = import_module(library)
-    except ImportError:
-        raise ReleaseError(f"The data frame needs {library}: {installing(library)}") from None
-    if library == "polars":
-        return frames.from_arrow(matrix_table(names, matrix))
-    return frames.DataFrame(matrix, index=list(names), columns=list(names))
-
-
-def _unlike(names: Sequence[str]) -> str:
-    """A head for the column of names that is none of them."""
-    head = NAME
-    while head in names:
-        head += "_"
-    return head

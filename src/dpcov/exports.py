@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.csv import write_csv
 
-from dpcov.documents import carried
+from dpcov.carried import carried, stamped
 from dpcov.errors import OutputError
 from dpcov.files import reserved
 from dpcov.printable import FORMULA, harmless, shown
@@ -38,17 +38,6 @@ def require_ending(path: Path) -> None:
     """Refuse a file name that says no format."""
     if path.suffix.lower() not in ENDINGS:
         raise OutputError(f"{shown(path)!r} must end in .csv or .parquet.")
-
-
-def stamped(release: Release, table: pa.Table) -> pa.Table:
-    """The table with what it carries as metadata, which Parquet files keep."""
-    facts = carried(release)
-    texts = {
-        "dpcov.status": facts["status"],
-        "dpcov.guarantee": facts["guarantee"],
-        "dpcov.release": json.dumps(facts),
-    }
-    return table.replace_schema_metadata({**(table.schema.metadata or {}), **texts})
 
 
 def csv_text(release: Release, table: pa.Table) -> str:

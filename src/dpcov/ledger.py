@@ -31,6 +31,7 @@ from dpcov.ledger_file import (
     named,
     transaction,
 )
+from dpcov.notebook import table
 from dpcov.privacy import (
     ZCDP,
     ApproxDP,
@@ -83,9 +84,11 @@ class Account:
         return plain
 
     def _repr_html_(self) -> str:
-        from dpcov.notebook import account_html
-
-        return account_html(self)
+        budget = self.to_json()["budget"]
+        parts = (budget, self.spent, self.left)
+        rows = [(name, *(part.get(name, 0.0) for part in parts)) for name in budget]
+        caption = f"Data set {self.dataset}: {len(self.entries)} releases"
+        return table(("", "budget", "spent", "left"), rows, caption)
 
 
 @dataclass(frozen=True, slots=True)

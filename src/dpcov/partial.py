@@ -19,7 +19,6 @@ import numpy as np
 
 from dpcov.errors import MechanismError, SourceError
 from dpcov.files import read_text, write
-from dpcov.mechanisms import Gaussian, MatrixLaplace, NuclearLaplace
 from dpcov.moment import UNITS_PER_RADIUS, Lattice, SecondMoment
 from dpcov.printable import shown
 from dpcov.schema import Schema
@@ -34,14 +33,12 @@ if TYPE_CHECKING:
 
     from dpcov.entropy import Entropy
     from dpcov.linear_map import LinearMap
-    from dpcov.mechanisms import Mechanism
     from dpcov.rungs import RungMoments
 
 STATUS = "PRIVATE DATA, NOT A RELEASE: exact sums over rows. Keep it as you keep the rows."
 _NO_ROWS = "A file of sums holds no rows, and their sum in one form only."
 LARGEST_FILE = 2**30  # bytes: 8,191 features take two thirds of it
 MOST_ROWS = 2**63
-_ANSWERABLE = (Gaussian, MatrixLaplace, NuclearLaplace)  # they ask for one second moment, no more
 
 
 @dataclass(frozen=True, slots=True, repr=False)  # its repr would print the data
@@ -199,6 +196,7 @@ class SummedRows(Rows):
 
     rereadable = False  # the sums tell of no other radius or map
     tells_rungs = False
+    tells_rows = False
 
     def __init__(self, sums: PartialMoment) -> None:
         self.schema = sums.schema
@@ -210,16 +208,6 @@ class SummedRows(Rows):
 
     def close(self) -> None:
         """Nothing is open."""
-
-    def require_answerable(self, mechanism: Mechanism) -> None:
-        """Refuse, before anything is spent, a mechanism that needs more than one sum."""
-        private = getattr(mechanism, "radius", "public") == "private"
-        if type(mechanism) not in _ANSWERABLE or private:
-            names = ", ".join(kind.name for kind in _ANSWERABLE)
-            raise MechanismError(
-                f"This mechanism asks for more than the sums that the file holds. Choose: {names}, "
-                "with the schema's radius; or release from the rows."
-            )
 
     def second_moments(
         self,

@@ -22,12 +22,15 @@ from dpcov.mechanisms import (
 from dpcov.mechanisms.nuclear_laplace import PATIENCE
 from dpcov.moment import Lattice
 from dpcov.schema import Categorical
+from dpcov.sources.rows import IN_MEMORY
 
 if TYPE_CHECKING:
     from dpcov.privacy import Budget, Neighbors
     from dpcov.schema import Schema
+    from dpcov.sources.rows import Rows
 
 
+# At the schema's radius they ask for one sum over the rows and no more.
 CANDIDATES: tuple[type[AdditiveMechanism], ...] = (NuclearLaplace, MatrixLaplace, Gaussian)
 
 
@@ -146,3 +149,16 @@ def least_noise(lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Choic
     best = min(noise, key=noise.__getitem__)
     compared = ", ".join(f"{value:.4g} with {kind.name}" for kind, value in noise.items())
     return Choice(best(), f"expected noise (Frobenius norm of the encoded sum): {compared}")
+
+
+def require_answerable(mechanism: Mechanism, rows: Rows) -> None:
+    """Refuse, before anything is spent, a mechanism that asks for what the rows can't tell."""
+    private = getattr(mechanism, "radius", "public") == "private"
+    if not rows.rereadable and (type(mechanism) not in CANDIDATES or private):
+        names = ", ".join(kind.name for kind in CANDIDATES)
+        raise MechanismError(
+            f"This mechanism asks for more than the sums that the file holds. Choose: {names}, "
+            "with the schema's radius; or release from the rows."
+        )
+    if not rows.tells_rows and getattr(mechanism, "holds_rows", False):
+        raise MechanismError(IN_MEMORY)

@@ -15,7 +15,9 @@ from dpcov.errors import BudgetError, MechanismError, ReleaseError
 from dpcov.imagined import Guess, ImaginedTable
 from dpcov.mechanisms import MECHANISMS, mechanism_named
 from dpcov.moment import Lattice
+from dpcov.notebook import table, text
 from dpcov.planning import GOALS, Goal, choose
+from dpcov.printable import printable
 from dpcov.privacy import ZCDP, ApproxDP, Budget, Neighbors, PureDP, budget_from, neighbors_named
 from dpcov.schema import Schema
 from dpcov.trials import Errors, Trials, adds_noise
@@ -34,6 +36,32 @@ CLOSE = 0.05  # log of the factor by which a found budget may be off
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal
 MOST_ROWS = 10**12
 MANY_PASSES = 6  # readings of the imagined table beyond which a release takes long
+HEADS = {
+    "noise": "noise per entry",
+    "entry": "entry",
+    "correlation": "correlation",
+    "eigenvalue": "eigenvalues",
+    "prediction": "regression",
+}
+LEGEND = (
+    "noise per entry: root mean square error of an entry of the second moment, per row, as "
+    "published; half the width of a column's bounds is 1. Exact, whatever the data, where noise is "
+    "all that a mechanism adds: additive-wishart, gaussian, laplace, matrix-laplace and "
+    "nuclear-laplace.",
+    "All else is what a release would lose if the table were like the imagined one. entry: the "
+    "error of an entry once denoised; correlation: mean absolute error; eigenvalues: mean relative "
+    "error of the 3 largest; regression: change of a prediction, in standard deviations of what is "
+    "predicted.",
+    "All of it is error from the privacy noise, and from what a mechanism chooses to clip. On five "
+    "public tables, given a release of half of one (--like), 124 of 125 predictions of what auto "
+    "takes, and 98 % of all, were within a factor of 1.3 of what the other half showed; given "
+    "spreads and means of columns, how correlated they are and how much of one the others explain "
+    "(--spread, --mean, --correlation, --explained), 99 % for entries, 97 % for correlations, 93 % "
+    "for regression and 84 % for eigenvalues. Given spreads and correlation alone, 91 % for "
+    "correlations. With the defaults, correlations were within 2. Mechanisms that auto "
+    "does not take are tried less often here than alone (--mechanism), so their eigenvalues are "
+    "rough.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +143,15 @@ class Plan:
         )
 
     def _repr_html_(self) -> str:
-        from dpcov.notebook import plan_html
-
-        return plan_html(self)
+        heads = tuple(HEADS.values())
+        by_mechanism = [(p.mechanism, *cells(p.errors)) for p in self.predictions]
+        by_budget = [(amount(p.budget), *cells(p.errors)) for p in self.curve]
+        words = [*assumptions(self), *LEGEND, sampling_in_words(self)]
+        return (
+            table(("mechanism", *heads), by_mechanism, f"Plan; auto takes {self.recommended}")
+            + table(("budget", *heads), by_budget)
+            + "".join(f"<p>{text(line)}</p>" for line in words)
+        )
 
 
 def _correlation(prediction: Prediction) -> float:
@@ -342,3 +376,50 @@ def _crossing(error: Callable[[float], float], wanted: float) -> float | None:
         except MechanismError:
             low = middle
     return high
+
+
+def assumptions(plan: Plan) -> list[str]:
+    """What the imagined table is, in words."""
+    guess, columns = plan.guess, len(plan.schema.encoded_columns)
+    own = "".join(f", {printable(name)} {share:g}" for name, share in guess.spreads.items())
+    known = ", ".join(f"{printable(name)} {value:g}" for name, value in guess.means.items())
+    means = f"; means {known} (--mean)" if known else ""
+    share = guess.explained
+    ties = "" if share is None else f", {share:.0%} of a column explained by others (--explained)"
+    supposed = (
+        f"numeric columns have a standard deviation of {guess.spread:g} times half the width of "
+        f"their bounds{own} (--spread){means}; correlations of about {guess.correlation:g} "
+        f"(--correlation){ties}"
+        if guess.like is None
+        else "means, standard deviations and correlations are those of the release given (--like)"
+    )
+    return [
+        f"Plan for {columns} columns ({len(plan.schema.features)} features), {plan.rows} rows, "
+        f"{plan.budget}, {plan.neighbors.value}. No data was read, nothing is spent.",
+        f"Supposed: {supposed}.",
+    ]
+
+
+def sampling_in_words(plan: Plan) -> str:
+    """What the errors from the privacy noise may be compared with."""
+    return (
+        f"For comparison, sampling alone leaves a mean error of {plan.sampling:.2g} in a "
+        f"correlation of {plan.rows} independent rows."
+    )
+
+
+def amount(budget: Budget) -> str:
+    """A budget in short."""
+    match budget:
+        case ZCDP(rho):
+            return f"rho {rho:g}"
+        case ApproxDP(epsilon, delta):
+            return f"epsilon {epsilon:g}, delta {delta:g}"
+        case _:
+            return f"epsilon {budget.epsilon:g}"
+
+
+def cells(errors: Errors) -> list[str]:
+    """The figures of a row of a table."""
+    figures = (getattr(errors, name) for name in HEADS)
+    return ["-" if figure is None else f"{figure:.2g}" for figure in figures]

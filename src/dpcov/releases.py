@@ -21,13 +21,14 @@ from dpcov.errors import ReleaseError
 from dpcov.files import read_text, write
 from dpcov.linear_map import longest_image
 from dpcov.moment import Lattice
+from dpcov.notebook import MOST_ROWS, table, text
 from dpcov.printable import printable, shown
 from dpcov.rungs import rungs_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.documents import Library
+    from dpcov.frames import Library
     from dpcov.privacy import Guarantee
     from dpcov.samplers import MatrixLaw, ScalarLaw
     from dpcov.schema import Schema
@@ -225,7 +226,7 @@ class Release:
 
         With survey weights, their sum over the largest: at most as many rows without weights would
         tell as much (Kish's effective number, (sum w)^2 / sum w^2, is at least that).
-        `drowned` tells where it is mostly noise.
+        `dpcov.drowned` tells where it is mostly noise.
         """
         if self.row_count is not None:
             return float(self.row_count)
@@ -239,7 +240,7 @@ class Release:
         return self.count() * (1.0 if self.schema.weight is None else self.schema.weight.maximum)
 
     def mean(self) -> Matrix:
-        """(p,) means of the features, in the data's own units; `drowned` tells of mere noise."""
+        """(p,) means of the features in the data's own units; `dpcov.drowned` tells of noise."""
         mean, _ = self._encoded()
         return self._centers + self._scales * mean
 
@@ -270,13 +271,6 @@ class Release:
         return self.published is None or bool(
             len(correlation) > 1 and np.array_equal(correlation, np.eye(len(correlation)))
         )
-
-    @property
-    def drowned(self) -> tuple[str, ...]:
-        """What noise drowns of `count` and `mean`, a sentence each; empty if nothing."""
-        from dpcov.analysis.drowned import drowned
-
-        return drowned(self)
 
     @property
     def _centers(self) -> Matrix:
@@ -323,10 +317,10 @@ class Release:
         ----------
         which : ``covariance`` or ``correlation``, or ``second_moment``: the denoised one of the
             encoded rows, whose last row is that of the intercept, if there is one.
-        library : ``pandas``, ``polars`` or ``pyarrow``; see `dpcov.documents.frame`.
+        library : ``pandas``, ``polars`` or ``pyarrow``; see `dpcov.frames.frame`.
 
         """
-        from dpcov.documents import frame
+        from dpcov.frames import frame
 
         if which not in ("covariance", "correlation", "second_moment"):
             raise ReleaseError(
@@ -395,9 +389,29 @@ class Release:
         return "\n".join(["Release", *lines])
 
     def _repr_html_(self) -> str:
-        from dpcov.notebook import release_html
+        facts = [
+            ("guarantee", self.guarantee_in_words()),
+            ("mechanism", f"{self.mechanism}, denoised by {self.denoise}"),
+            ("features", len(self.columns)),
+        ]
+        if self.row_count is not None:
+            facts.append(("rows", f"{self.row_count} (public)"))
+        elif self.has_intercept:
+            facts.append(("rows", f"about {self.count():.0f} (private: with noise)"))
+        facts.append(("made by", self.made_by()))
+        html = table((), facts, "Private release")
+        if self.has_intercept:
+            deviations = np.sqrt(np.maximum(np.diag(self.covariance()), 0.0))
+            rows = list(zip(self.columns, self.mean(), deviations, strict=True))
+            left = len(rows) - MOST_ROWS
+            html += table(("", "mean", "std. deviation"), rows[:MOST_ROWS], more=left)
+        against = [NOT_PRIVATE] * self.reproducible + [VOID] * self.may_be_void
+        return "".join(f"<p><strong>{text(told)}</strong></p>" for told in against) + html
 
-        return release_html(self)
+
+def load(path: str | Path) -> Release:
+    """Read a release file; raises `ReleaseError` if it is not a valid one."""
+    return Release.load(path)
 
 
 def _congruent(linear_map: Matrix, shift: Matrix | None, matrix: Matrix) -> Matrix:

@@ -30,6 +30,7 @@ from dpcov import privacy
 from dpcov.encodings import encoding_named
 from dpcov.errors import SchemaError
 from dpcov.files import read_text
+from dpcov.notebook import declared_columns
 from dpcov.printable import shown
 
 LARGEST_FILE = 2**24  # bytes of a schema
@@ -439,9 +440,11 @@ class Schema(_Model):
         return cls.parse({"columns": columns, **fields})
 
     def _repr_html_(self) -> str:
-        from dpcov.notebook import schema_html
-
-        return schema_html(self)
+        facts = (
+            f"{len(self.features)} features, radius {self.effective_radius:.4g}, "
+            f"protects {self.privacy_unit}"
+        )
+        return declared_columns(self.columns, facts)
 
 
 def _validated(model: type[_Declared], document: dict[str, Any]) -> _Declared:

@@ -8,7 +8,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from dpcov.analysis.drowned import deviations
+from dpcov.analysis.drowned import deviations, drowned
 from dpcov.analysis.expected import expected_correlation_error
 from dpcov.printable import printable
 from dpcov.privacy import Unit
@@ -170,7 +170,7 @@ def print_comparison(release: Release, truth: Matrix) -> None:
 
 def print_accuracy(release: Release) -> None:
     """What the noise drowns, and the typical error to expect of a correlation."""
-    for sentence in release.drowned:
+    for sentence in drowned(release):
         print(sentence)
     if not release.has_intercept or len(release.columns) == 1:
         return

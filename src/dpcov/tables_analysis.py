@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.table import Table
 
+from dpcov.analysis.drowned import drowned
 from dpcov.printable import harmless, printable
 from dpcov.releases import SEEDED
 from dpcov.tables import (
@@ -67,7 +68,7 @@ def print_covariance(release: Release) -> None:
     for name, mean, deviation in zip(names, means, deviations, strict=True):
         table.add_row(plain(name), f"{mean:.5g}", f"{deviation:.4g}")
     print_table(table)
-    for sentence in release.drowned:
+    for sentence in drowned(release):
         print(sentence)
     if print_triangle("Private covariances", names, covariance, "{:.4g}", diagonal=True):
         return

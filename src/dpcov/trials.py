@@ -11,8 +11,8 @@ import numpy as np
 
 from dpcov.analysis.features import chosen
 from dpcov.analysis.moments import Moments
+from dpcov.analysis.normal_equations import Problem
 from dpcov.analysis.penalty import GRID, squared_errors
-from dpcov.analysis.ridge import Problem
 from dpcov.denoise import Method, denoise
 from dpcov.entropy import simulation_generator
 from dpcov.errors import SchemaError

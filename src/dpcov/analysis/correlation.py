@@ -10,13 +10,14 @@ import numpy as np
 
 from dpcov.analysis.features import chosen, names_of
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve
-from dpcov.documents import frame
 from dpcov.errors import ReleaseError
+from dpcov.frames import frame
+from dpcov.notebook import MOST_COLUMNS, table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.documents import Library
+    from dpcov.frames import Library
     from dpcov.releases import Release
 
     Matrix = NDArray[np.float64]
@@ -44,13 +45,13 @@ class NamedMatrix:
     matrix: Matrix
 
     def to_frame(self, library: Library = "pandas") -> Any:
-        """The matrix as a data frame of pandas, polars or pyarrow; see `dpcov.documents.frame`."""
+        """The matrix as a data frame of pandas, polars or pyarrow; see `dpcov.frames.frame`."""
         return frame(self.columns, self.matrix, library)
 
     def _repr_html_(self) -> str:
-        from dpcov.notebook import matrix_html
-
-        return matrix_html(self)
+        shown = min(len(self.columns), MOST_COLUMNS)
+        rows = [(name, *self.matrix[j, :shown]) for j, name in enumerate(self.columns[:shown])]
+        return table(("", *self.columns[:shown]), rows, more=len(self.columns) - shown)
 
 
 def nearest_correlation(release: Release) -> NamedMatrix:

@@ -16,6 +16,7 @@ from scipy.special import softmax
 from dpcov.analysis.features import chosen, names_of, new_rows, target_column
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve
 from dpcov.errors import ReleaseError
+from dpcov.notebook import MOST_ROWS, table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,9 +75,11 @@ class LDA:
         return names
 
     def _repr_html_(self) -> str:
-        from dpcov.notebook import lda_html
-
-        return lda_html(self)
+        rows: list[Sequence[object]] = [("share of rows", *(f"{x:.3f}" for x in self.priors))]
+        rows += [(name, *self.means[:, j]) for j, name in enumerate(self.columns[:MOST_ROWS])]
+        heads = ("", *self.classes)
+        more = len(self.columns) - MOST_ROWS
+        return table(heads, rows, f"Means in the classes of {self.target}", more=more)
 
 
 def lda(

@@ -13,6 +13,7 @@ from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.analysis.statistics import statistic_named
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
+from dpcov.notebook import MOST_ROWS, table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,9 +75,24 @@ class Intervals:
         return " ".join(found) or None
 
     def _repr_html_(self) -> str:
-        from dpcov.notebook import intervals_html
-
-        return intervals_html(self)
+        low, high = np.atleast_1d(self.low), np.atleast_1d(self.high)
+        trusted = np.atleast_1d(self.trusted)
+        places = list(np.ndindex(low.shape))
+        if low.ndim == 2 and low.shape[0] == low.shape[1]:
+            places = [place for place in places if place[0] > place[1]]
+        rows = [
+            (
+                ", ".join(str(at) for at in place),
+                low[place],
+                high[place],
+                "" if trusted[place] else "drowned by noise",
+            )
+            for place in places[:MOST_ROWS]
+        ]
+        caption = f"{self.level:.0%} intervals for {self.covers}"
+        if self.clipped:
+            caption += f". {CLIPPED}"
+        return table(("entry", "low", "high", ""), rows, caption, more=len(places) - MOST_ROWS)
 
 
 def intervals(

@@ -12,11 +12,13 @@ from scipy import stats
 from dpcov.analysis.features import chosen, names_of, position
 from dpcov.analysis.intervals import intervals
 from dpcov.analysis.moments import require_matrix, solve
+from dpcov.analysis.normal_equations import Problem
 from dpcov.analysis.plausible import starting_point, with_public_count
-from dpcov.analysis.ridge import Problem, Ridge
+from dpcov.analysis.ridge import Ridge
 from dpcov.analysis.statistics import Stack
 from dpcov.analysis.statistics import coefficients as coefficients_of
 from dpcov.errors import ReleaseError
+from dpcov.notebook import MOST_ROWS, table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -121,9 +123,23 @@ class OLS:
         return f"Noise drowns, so that their figures can't be trusted: {', '.join(drowned)}."
 
     def _repr_html_(self) -> str:
-        from dpcov.notebook import ols_html
-
-        return ols_html(self)
+        rows = [
+            (
+                name,
+                self.coefficients[j],
+                self.standard_errors[j],
+                f"{self.p_values[j]:.3f}",
+                f"{self.lower[j]:.4g} to {self.upper[j]:.4g}",
+                "" if self.trusted[j] else "drowned by noise",
+            )
+            for j, name in enumerate(self.names)
+        ]
+        heads = ("", "coefficient", "std. error", "p", f"{self.level:.0%} interval", "")
+        caption = (
+            f"Least squares of {self.model.target}: R² {self.r_squared:.3f}, "
+            f"about {self.count:.0f} rows"
+        )
+        return table(heads, rows[:MOST_ROWS], caption, more=len(rows) - MOST_ROWS)
 
 
 def ols(

@@ -11,9 +11,12 @@ from dpcov.analysis.features import new_rows
 from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
+from dpcov.notebook import MOST_ROWS, table
 from dpcov.releases import SMALLEST_VARIANCE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from dpcov.releases import Release
@@ -27,6 +30,7 @@ DRAWS = 199
 FEW_DRAWS = 59
 MANY_FEATURES = 200
 TINY = 1e-300
+DRAWN = 6  # components that a notebook shows
 TIE = 1e-3  # relative difference below which entries count as equally large
 
 
@@ -72,9 +76,21 @@ class PCA:
         return scores
 
     def _repr_html_(self) -> str:
-        from dpcov.notebook import pca_html
-
-        return pca_html(self)
+        count = min(len(self.components), DRAWN)
+        rows: list[Sequence[object]] = [
+            ("variance", *self.explained_variance[:count]),
+            ("share of variance", *(f"{r:.1%}" for r in self.explained_variance_ratio[:count])),
+        ]
+        strongest = np.argsort(-np.abs(self.components[:count]).max(axis=0), kind="stable")
+        kept = sorted(strongest[:MOST_ROWS].tolist())
+        rows += [(self.columns[j], *(f"{x:.3f}" for x in self.components[:count, j])) for j in kept]
+        above = (
+            "" if self.significant is None else f"; {self.significant} dimensions above the noise"
+        )
+        heads = ("", *(f"PC{j + 1}" for j in range(count)))
+        return table(
+            heads, rows, f"Principal components{above}", more=len(self.columns) - len(kept)
+        )
 
 
 def pca(

@@ -12,8 +12,8 @@ import numpy as np
 from dpcov.analysis.expected import repeated
 from dpcov.analysis.features import chosen, position
 from dpcov.analysis.moments import Moments, require_matrix
+from dpcov.analysis.normal_equations import Penalty, Problem
 from dpcov.analysis.plausible import PlausibleMoments
-from dpcov.analysis.ridge import Penalty, Problem
 from dpcov.denoise import law_of_estimate
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError

@@ -14,16 +14,17 @@ from dpcov.analysis.features import chosen
 from dpcov.analysis.graphical_lasso import Solution, graphical_lasso
 from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.denoise import law_of_estimate
-from dpcov.documents import frame
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
+from dpcov.frames import frame
 from dpcov.installing import installing
+from dpcov.notebook import MOST_ROWS, table
 from dpcov.releases import SMALLEST_VARIANCE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.documents import Library
+    from dpcov.frames import Library
     from dpcov.releases import Release
 
     Vector = NDArray[np.float64]
@@ -119,9 +120,19 @@ class SparsePrecision:
         return frame(self.columns, self.precision, library)
 
     def _repr_html_(self) -> str:
-        from dpcov.notebook import precision_html
-
-        return precision_html(self)
+        edges, p = self.edges, len(self.columns)
+        stable = self.shares is not None
+        heads = ("pair", "partial correlation", *(["stability"] if stable else []))
+        rows = [
+            (
+                f"{edge.first} - {edge.second}",
+                f"{edge.partial_correlation:+.3f}",
+                *([] if edge.stability is None else [f"{edge.stability:.0%}"]),
+            )
+            for edge in edges[:MOST_ROWS]
+        ]
+        caption = f"{len(edges)} of {p * (p - 1) // 2} pairs are related given all others"
+        return table(heads, rows, f"{caption}; alpha {self.alpha:.3g}", more=len(edges) - MOST_ROWS)
 
 
 def precision(

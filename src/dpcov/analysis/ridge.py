@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpcov.analysis.features import chosen, names_of, new_rows, position
-from dpcov.analysis.moments import NEGLIGIBLE, Moments, require_matrix, uncentred
+from dpcov.analysis.moments import require_matrix
+from dpcov.analysis.normal_equations import Penalty, Problem
+from dpcov.analysis.penalty import choose_alpha, pull_of_mean
 from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
+from dpcov.notebook import MOST_ROWS, table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,9 +24,6 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float64]
     Matrix = NDArray[np.float64]
-
-Penalty = Literal["encoded", "standardized", "raw"]
-PENALTIES: tuple[Penalty, ...] = ("encoded", "standardized", "raw")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,12 @@ class Ridge:
         return prediction
 
     def _repr_html_(self) -> str:
-        from dpcov.notebook import ridge_html
-
-        return ridge_html(self)
+        rows = [("(intercept)", self.intercept)]
+        rows += list(zip(self.columns, self.coefficients.tolist(), strict=True))
+        caption = (
+            f"Ridge regression of {self.target}: R² {self.r_squared:.3f}, alpha {self.alpha:.4g}"
+        )
+        return table(("", "coefficient"), rows[:MOST_ROWS], caption, more=len(rows) - MOST_ROWS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,88 +93,6 @@ class RidgePath:
     coefficients: Matrix
     intercepts: Vector
     r_squared: Vector
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """The normal equations of a regression, all features in units of their half-range.
-
-    Attributes
-    ----------
-    gram, cross : (k, k) moments of the features, (k, t) with the targets.
-    power : (t,) second moments of the targets about their mean, or about 0 without an intercept.
-    weights : (k,) of the squared coefficients in the penalty.
-    means, target_means : (k,), (t,) subtracted; 0 without an intercept.
-
-    """
-
-    gram: Matrix
-    cross: Matrix
-    power: Vector
-    weights: Vector
-    means: Vector
-    target_means: Vector
-
-    @classmethod
-    def of(
-        cls,
-        release: Release,
-        targets: Sequence[int],
-        features: Sequence[int],
-        penalty: Penalty,
-        *,
-        intercept: bool = True,
-    ) -> Problem:
-        """From a release; its joint matrix is made positive semidefinite first."""
-        if penalty not in PENALTIES:
-            raise ReleaseError(f"There is no penalty {penalty!r}. Choose: {', '.join(PENALTIES)}.")
-        scales = np.array([feature.scale for feature in release.schema.features])
-        means = np.zeros(len(scales))
-        if intercept:
-            moments = Moments.of(release)
-            matrix, means = moments.covariance, moments.means / moments.scales
-        else:
-            matrix = uncentred(release)
-        at, to = np.asarray(features), np.asarray(targets)
-        weights = {
-            "encoded": np.ones(len(at)),
-            "standardized": np.diag(matrix)[at],
-            "raw": 1 / scales[at] ** 2,
-        }
-        return cls(
-            matrix[np.ix_(at, at)],
-            matrix[np.ix_(at, to)],
-            np.diag(matrix)[to],
-            weights[penalty],
-            means[at],
-            means[to],
-        )
-
-    def spectrum(self) -> tuple[Vector, Matrix]:
-        """(k,) eigenvalues and (k, k) vectors of the gram matrix in the penalty's units.
-
-        A feature without variance takes no part.
-        """
-        roots = np.sqrt(np.where(self.weights > 0, self.weights, 1.0))
-        values, vectors = np.linalg.eigh(self.gram / np.outer(roots, roots))
-        noticeable = values > NEGLIGIBLE * len(values) * max(values[-1], 0.0)
-        return np.where(noticeable, values, 0.0), vectors / roots[:, None]
-
-    def solutions(self, alphas: Vector) -> Matrix:
-        """(a, k, t) minimisers; those of least penalty where they are not unique."""
-        values, vectors = self.spectrum()
-        denominators = values + 2 * alphas[:, None]
-        inverse = np.divide(
-            1.0, denominators, out=np.zeros_like(denominators), where=denominators > 0
-        )
-        solutions: Matrix = vectors @ (inverse[:, :, None] * (vectors.T @ self.cross))
-        return solutions
-
-    def losses(self, solutions: Matrix) -> Matrix:
-        """(a, t) mean squared errors of (a, k, t) coefficients with the best intercepts."""
-        pull = self.gram @ solutions - 2 * self.cross
-        losses: Matrix = self.power + np.einsum("akt,akt->at", solutions, pull)
-        return np.maximum(losses, 0.0)
 
 
 def ridge(
@@ -218,8 +139,6 @@ def ridge(
     """
     pull = 0.0
     if alpha is None:
-        from dpcov.analysis.penalty import choose_alpha, pull_of_mean
-
         draws = simulation_generator() if generator is None else generator
         alpha = choose_alpha(
             release, target, features, intercept=intercept, penalty=penalty, generator=draws

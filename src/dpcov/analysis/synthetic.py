@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve
+from dpcov.carried import stamped
 from dpcov.errors import ReleaseError
-from dpcov.exports import stamped
 from dpcov.schema import Categorical, Numeric
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from sklearn.base import RegressorMixin
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted
 
-from dpcov.analysis.ridge import PENALTIES, ridge
+from dpcov.analysis.normal_equations import PENALTIES
+from dpcov.analysis.ridge import ridge
 from dpcov.errors import EstimatorError
 from dpcov.estimators.base import PrivateEstimator
 
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dpcov.analysis.ridge import Penalty, Ridge
+    from dpcov.analysis.normal_equations import Penalty
+    from dpcov.analysis.ridge import Ridge
 
     Vector = NDArray[np.float64]
 

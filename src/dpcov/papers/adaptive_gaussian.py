@@ -5,22 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from dpcov.errors import MechanismError
-from dpcov.mechanisms import additive
 from dpcov.mechanisms.gaussian import Gaussian, concentration
-from dpcov.papers import separate
+from dpcov.papers.adaptive import Adaptive
 from dpcov.papers.separate_gaussian import SeparateGaussian
 
 if TYPE_CHECKING:
-    from dpcov.entropy import Entropy
-    from dpcov.moment import Lattice
-    from dpcov.privacy import Budget, Neighbors
-    from dpcov.releases import Release
-    from dpcov.sources.rows import Rows
+    from dpcov.privacy import Budget
 
 
 @dataclass(frozen=True, slots=True)
-class AdaptiveGaussian:
+class AdaptiveGaussian(Adaptive):
     r"""Second moment at a radius chosen privately, plus Gaussian noise: zCDP or (epsilon, delta).
 
     Guarantee
@@ -93,39 +87,11 @@ class AdaptiveGaussian:
     """
 
     by: Literal["gaussian", "separate-gaussian"] = "gaussian"
-    radius_share: float = 0.1
     trace_share: float = 0.05
-    values: separate.Values = "rayleigh"
-    vector_share: float = 0.5
 
     name: ClassVar[str] = "adaptive-gaussian"
-    use: ClassVar[str] = "reference: a radius chosen privately"
-    source: ClassVar[str] = "Dong, Liang and Yi 2022"
-    passes: ClassVar[int] = 2
+    whole: ClassVar[type[Gaussian]] = Gaussian
+    apart: ClassVar[type[SeparateGaussian]] = SeparateGaussian
 
-    def __post_init__(self) -> None:
-        if self.by not in ("gaussian", "separate-gaussian"):
-            raise MechanismError("by must be 'gaussian' or 'separate-gaussian'.")
-        self._gaussian()
-        self._separate()
-
-    def calibrate(
-        self, lattice: Lattice, budget: Budget, neighbors: Neighbors
-    ) -> additive.Calibration | separate.Calibration:
+    def require_kind(self, budget: Budget) -> None:
         concentration(self.name, budget)
-        chosen = self._gaussian() if self.by == "gaussian" else self._separate()
-        return chosen.calibrate(lattice, budget, neighbors)
-
-    def __call__(
-        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
-    ) -> Release:
-        laws = self.calibrate(rows.lattice(), budget, neighbors)
-        if isinstance(laws, separate.Calibration):
-            return separate.release(self, laws, rows, entropy)
-        return additive.release_calibrated(self, laws, rows, entropy)
-
-    def _gaussian(self) -> Gaussian:
-        return Gaussian(self.trace_share, radius="private", radius_share=self.radius_share)
-
-    def _separate(self) -> SeparateGaussian:
-        return SeparateGaussian(self.values, self.vector_share, "private", self.radius_share)

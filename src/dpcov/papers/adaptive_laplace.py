@@ -5,23 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from dpcov.errors import MechanismError
-from dpcov.mechanisms import additive
 from dpcov.mechanisms.pure import pure_epsilon
-from dpcov.papers import separate
+from dpcov.papers.adaptive import Adaptive
 from dpcov.papers.laplace import Laplace
 from dpcov.papers.separate_laplace import SeparateLaplace
 
 if TYPE_CHECKING:
-    from dpcov.entropy import Entropy
-    from dpcov.moment import Lattice
-    from dpcov.privacy import Budget, Neighbors
-    from dpcov.releases import Release
-    from dpcov.sources.rows import Rows
+    from dpcov.privacy import Budget
 
 
 @dataclass(frozen=True, slots=True)
-class AdaptiveLaplace:
+class AdaptiveLaplace(Adaptive):
     r"""Second moment at a radius chosen privately, plus Laplace noise: pure epsilon-DP.
 
     Guarantee
@@ -95,39 +89,10 @@ class AdaptiveLaplace:
     """
 
     by: Literal["laplace", "separate-laplace"] = "laplace"
-    radius_share: float = 0.1
-    trace_share: float = 0.1
-    values: separate.Values = "rayleigh"
-    vector_share: float = 0.5
 
     name: ClassVar[str] = "adaptive-laplace"
-    use: ClassVar[str] = "reference: a radius chosen privately"
-    source: ClassVar[str] = "Dong, Liang and Yi 2022"
-    passes: ClassVar[int] = 2
+    whole: ClassVar[type[Laplace]] = Laplace
+    apart: ClassVar[type[SeparateLaplace]] = SeparateLaplace
 
-    def __post_init__(self) -> None:
-        if self.by not in ("laplace", "separate-laplace"):
-            raise MechanismError("by must be 'laplace' or 'separate-laplace'.")
-        self._laplace()
-        self._separate()
-
-    def calibrate(
-        self, lattice: Lattice, budget: Budget, neighbors: Neighbors
-    ) -> additive.Calibration | separate.Calibration:
+    def require_kind(self, budget: Budget) -> None:
         pure_epsilon(self.name, budget)
-        chosen = self._laplace() if self.by == "laplace" else self._separate()
-        return chosen.calibrate(lattice, budget, neighbors)
-
-    def __call__(
-        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
-    ) -> Release:
-        laws = self.calibrate(rows.lattice(), budget, neighbors)
-        if isinstance(laws, separate.Calibration):
-            return separate.release(self, laws, rows, entropy)
-        return additive.release_calibrated(self, laws, rows, entropy)
-
-    def _laplace(self) -> Laplace:
-        return Laplace(self.trace_share, radius="private", radius_share=self.radius_share)
-
-    def _separate(self) -> SeparateLaplace:
-        return SeparateLaplace(self.values, self.vector_share, "private", self.radius_share)

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 import numpy as np
 
 from dpcov.errors import MechanismError
-from dpcov.mechanisms.radius import chooser
+from dpcov.mechanisms import additive, radius
 from dpcov.papers import spectral
 from dpcov.papers.quadratic_forms import quadratic_forms
+from dpcov.privacy import Guarantee, Neighbors, exact
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpcov.entropy import Entropy
     from dpcov.mechanisms import Mechanism
-    from dpcov.mechanisms.radius import Norms
+    from dpcov.mechanisms.radius import Norms, Radius
     from dpcov.moment import Lattice, SecondMoment
-    from dpcov.privacy import Guarantee, Neighbors
+    from dpcov.privacy import Budget
     from dpcov.releases import Release
     from dpcov.samplers import MatrixLaw, ScalarLaw
     from dpcov.sources.rows import Rows
@@ -63,19 +66,76 @@ class Calibration:
                 law.require_drawable()
 
 
-def check_values(values: Values) -> None:
-    """Refuse an unknown kind of values."""
-    if values not in ("rayleigh", "eigenvalues"):
-        raise MechanismError("values must be 'rayleigh' or 'eigenvalues'.")
+class Noise(Protocol):
+    """The noise that a budget pays for, whose parts add up to `whole`."""
+
+    @property
+    def whole(self) -> Fraction: ...
+
+    @property
+    def stated(self) -> Budget:
+        """What a release that spends all of it guarantees."""
+
+    def matrix(self, lattice: Lattice, neighbors: Neighbors, part: Fraction) -> MatrixLaw: ...
+
+    def values(self, part: Fraction) -> ValueBudget: ...
+
+    def counts(
+        self, lattice: Lattice, neighbors: Neighbors, part: Fraction
+    ) -> ScalarLaw | None: ...
 
 
-def public_value_noise(
-    lattice: Lattice, neighbors: Neighbors, values: Values, budget: ValueBudget
-) -> ScalarLaw:
-    """Noise of each value, were the vectors exactly orthonormal."""
-    if values == "rayleigh":
-        return budget.rayleigh_noise(lattice, neighbors, np.eye(lattice.dimension))
-    return budget.eigenvalue_noise(lattice, neighbors)
+@dataclass(frozen=True, slots=True)
+class Separate(ABC):
+    """What `SeparateLaplace` and `SeparateGaussian`, which have the proofs, do alike."""
+
+    values: Values = "rayleigh"
+    vector_share: float = 0.5
+    radius: Radius = "public"
+    radius_share: float = 0.1
+
+    name: ClassVar[str]
+    use: ClassVar[str] = "reference: eigenvectors and eigenvalues apart"
+    source: ClassVar[str] = "Dong, Liang and Yi 2022"
+
+    def __post_init__(self) -> None:
+        if self.values not in ("rayleigh", "eigenvalues"):
+            raise MechanismError("values must be 'rayleigh' or 'eigenvalues'.")
+        additive.check_share("vector_share", self.vector_share)
+        radius.check(self.radius, self.radius_share)
+
+    @property
+    def passes(self) -> int:
+        return radius.passes(self.radius)
+
+    @abstractmethod
+    def noise(self, budget: Budget) -> Noise:
+        """The noise that the budget pays for; refuses another kind of budget."""
+
+    def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
+        noise, neighbors = self.noise(budget), Neighbors(neighbors)
+        for_radius = radius.spent(self.radius, self.radius_share, noise.whole)
+        alone = lattice.dimension == 1
+        share = Fraction(0) if alone else exact(self.vector_share)
+        for_vectors = share * (noise.whole - for_radius)
+        left = noise.values(noise.whole - for_radius - for_vectors)
+        if self.values == "rayleigh":  # were the vectors exactly orthonormal
+            value_noise = left.rayleigh_noise(lattice, neighbors, np.eye(lattice.dimension))
+        else:
+            value_noise = left.eigenvalue_noise(lattice, neighbors)
+        return Calibration(
+            guarantee=Guarantee(noise.stated, neighbors, lattice.unit),
+            matrix=None if alone else noise.matrix(lattice, neighbors, for_vectors),
+            values=self.values,
+            value_budget=left,
+            value_noise=value_noise,
+            counts=noise.counts(lattice, neighbors, for_radius),
+        )
+
+    def __call__(
+        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
+    ) -> Release:
+        return release(self, self.calibrate(rows.lattice(), budget, neighbors), rows, entropy)
 
 
 def release(
@@ -85,7 +145,7 @@ def release(
     entropy: Entropy,
 ) -> Release:
     """Draw the noise of radius and matrix, read the data, release vectors and values."""
-    choose = chooser(rows, laws.counts, lambda norms: errors(norms, laws), entropy)
+    choose = radius.chooser(rows, laws.counts, lambda norms: errors(norms, laws), entropy)
     noise = None if laws.matrix is None else laws.matrix.sample(entropy)
     moment = rows.second_moments(radius=choose())[0]
     return separated(mechanism, rows, laws, noise, moment, entropy)
@@ -105,12 +165,12 @@ def separated(
     vectors = np.linalg.eigh(noisy.astype(np.float64)).eigenvectors.T[::-1]
     if laws.values == "rayleigh":
         law = laws.value_budget.rayleigh_noise(lattice, neighbors, vectors)
-        exact = quadratic_forms(moment, vectors)
+        values = quadratic_forms(moment, vectors)
     else:
         law = laws.value_noise
-        exact = spectral.rounded(np.linalg.eigvalsh(moment.units.astype(np.float64))[::-1])
-    draws = law.samples(len(exact), entropy).tolist()
-    found = np.array([value + k for value, k in zip(exact, draws, strict=True)], dtype=np.float64)
+        values = spectral.rounded(np.linalg.eigvalsh(moment.units.astype(np.float64))[::-1])
+    draws = law.samples(len(values), entropy).tolist()
+    found = np.array([value + k for value, k in zip(values, draws, strict=True)], dtype=np.float64)
     kept = np.clip(found, 0.0, spectral.largest_trace(neighbors, moment))
     return spectral.estimate(mechanism, rows, laws, moment, vectors, kept, entropy)
 

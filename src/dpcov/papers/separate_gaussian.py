@@ -6,20 +6,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
-from dpcov.mechanisms import additive, radius
+from dpcov.mechanisms import radius
 from dpcov.mechanisms.gaussian import concentration, matrix_noise
 from dpcov.papers import separate, spectral
 from dpcov.papers.laplace import root_above
-from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.samplers.scalars import ScalarGaussian
 
 if TYPE_CHECKING:
-    from dpcov.entropy import Entropy
-    from dpcov.mechanisms.radius import Radius
     from dpcov.moment import Lattice
-    from dpcov.privacy import Budget
-    from dpcov.releases import Release
-    from dpcov.sources.rows import Rows
+    from dpcov.privacy import Budget, Neighbors
+    from dpcov.samplers.orthogonal import GaussianOrthogonal
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +45,27 @@ class GaussianValues:
 
 
 @dataclass(frozen=True, slots=True)
-class SeparateGaussian:
+class GaussianNoise:
+    """Gaussian noise; parts of rho add up. `extra` as in `GaussianValues`."""
+
+    stated: Budget
+    whole: Fraction
+    extra: int
+
+    def matrix(self, lattice: Lattice, neighbors: Neighbors, part: Fraction) -> GaussianOrthogonal:
+        return matrix_noise(lattice, neighbors, part, self.extra)
+
+    def values(self, part: Fraction) -> GaussianValues:
+        return GaussianValues(part, self.extra)
+
+    def counts(
+        self, lattice: Lattice, neighbors: Neighbors, part: Fraction
+    ) -> ScalarGaussian | None:
+        return radius.gaussian_counts(lattice, neighbors, part, self.extra)
+
+
+@dataclass(frozen=True, slots=True)
+class SeparateGaussian(separate.Separate):
     r"""Eigenvectors of the moment plus Gaussian noise, and noisy values: zCDP or (epsilon, delta).
 
     For matrices so large that the noise on d(d+1)/2 entries costs more than turned vectors do:
@@ -119,7 +135,7 @@ class SeparateGaussian:
     Examples
     --------
     >>> from dpcov.moment import Lattice
-    >>> from dpcov.privacy import ZCDP
+    >>> from dpcov.privacy import ZCDP, Neighbors
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> laws = SeparateGaussian().calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)
     >>> variances = laws.matrix.variance, laws.value_noise.variance
@@ -128,45 +144,7 @@ class SeparateGaussian:
 
     """
 
-    values: separate.Values = "rayleigh"
-    vector_share: float = 0.5
-    radius: Radius = "public"
-    radius_share: float = 0.1
-
     name: ClassVar[str] = "separate-gaussian"
-    use: ClassVar[str] = "reference: eigenvectors and eigenvalues apart"
-    source: ClassVar[str] = "Dong, Liang and Yi 2022"
 
-    def __post_init__(self) -> None:
-        separate.check_values(self.values)
-        additive.check_share("vector_share", self.vector_share)
-        radius.check(self.radius, self.radius_share)
-
-    @property
-    def passes(self) -> int:
-        return radius.passes(self.radius)
-
-    def calibrate(
-        self, lattice: Lattice, budget: Budget, neighbors: Neighbors
-    ) -> separate.Calibration:
-        rho, extra = concentration(self.name, budget)
-        neighbors = Neighbors(neighbors)
-        for_radius = radius.spent(self.radius, self.radius_share, rho)
-        alone = lattice.dimension == 1
-        share = Fraction(0) if alone else exact(self.vector_share)
-        for_vectors = share * (rho - for_radius)
-        left = GaussianValues(rho - for_radius - for_vectors, extra)
-        return separate.Calibration(
-            guarantee=Guarantee(budget, neighbors, lattice.unit),
-            matrix=None if alone else matrix_noise(lattice, neighbors, for_vectors, extra),
-            values=self.values,
-            value_budget=left,
-            value_noise=separate.public_value_noise(lattice, neighbors, self.values, left),
-            counts=radius.gaussian_counts(lattice, neighbors, for_radius, extra),
-        )
-
-    def __call__(
-        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
-    ) -> Release:
-        laws = self.calibrate(rows.lattice(), budget, neighbors)
-        return separate.release(self, laws, rows, entropy)
+    def noise(self, budget: Budget) -> separate.Noise:
+        return GaussianNoise(budget, *concentration(self.name, budget))

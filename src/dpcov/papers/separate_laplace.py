@@ -6,19 +6,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
-from dpcov.mechanisms import additive, radius
+from dpcov.mechanisms import radius
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.papers import laplace, separate, spectral
-from dpcov.privacy import Guarantee, Neighbors, PureDP, exact
+from dpcov.privacy import PureDP
 from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:
-    from dpcov.entropy import Entropy
-    from dpcov.mechanisms.radius import Radius
     from dpcov.moment import Lattice
-    from dpcov.privacy import Budget
-    from dpcov.releases import Release
-    from dpcov.sources.rows import Rows
+    from dpcov.papers.samplers.entrywise import EntrywiseLaplace
+    from dpcov.privacy import Budget, Neighbors
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +36,29 @@ class LaplaceValues:
 
 
 @dataclass(frozen=True, slots=True)
-class SeparateLaplace:
+class LaplaceNoise:
+    """Laplace noise; parts of epsilon add up."""
+
+    whole: Fraction
+
+    @property
+    def stated(self) -> PureDP:
+        return PureDP(float(self.whole))
+
+    def matrix(self, lattice: Lattice, neighbors: Neighbors, part: Fraction) -> EntrywiseLaplace:
+        return laplace.matrix_noise(lattice, neighbors, part)
+
+    def values(self, part: Fraction) -> LaplaceValues:
+        return LaplaceValues(part)
+
+    def counts(
+        self, lattice: Lattice, neighbors: Neighbors, part: Fraction
+    ) -> ScalarLaplace | None:
+        return radius.laplace_counts(lattice, neighbors, part)
+
+
+@dataclass(frozen=True, slots=True)
+class SeparateLaplace(separate.Separate):
     r"""Eigenvectors of the moment plus Laplace noise, and noisy values for them: pure epsilon-DP.
 
     Guarantee
@@ -103,6 +122,7 @@ class SeparateLaplace:
     Examples
     --------
     >>> from dpcov.moment import Lattice
+    >>> from dpcov.privacy import Neighbors
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> laws = SeparateLaplace().calibrate(lattice, PureDP(1.0), Neighbors.ADD_REMOVE)
     >>> scales = laws.matrix.diagonal, laws.value_noise.scale
@@ -111,45 +131,7 @@ class SeparateLaplace:
 
     """
 
-    values: separate.Values = "rayleigh"
-    vector_share: float = 0.5
-    radius: Radius = "public"
-    radius_share: float = 0.1
-
     name: ClassVar[str] = "separate-laplace"
-    use: ClassVar[str] = "reference: eigenvectors and eigenvalues apart"
-    source: ClassVar[str] = "Dong, Liang and Yi 2022"
 
-    def __post_init__(self) -> None:
-        separate.check_values(self.values)
-        additive.check_share("vector_share", self.vector_share)
-        radius.check(self.radius, self.radius_share)
-
-    @property
-    def passes(self) -> int:
-        return radius.passes(self.radius)
-
-    def calibrate(
-        self, lattice: Lattice, budget: Budget, neighbors: Neighbors
-    ) -> separate.Calibration:
-        epsilon = pure_epsilon(self.name, budget)
-        neighbors = Neighbors(neighbors)
-        for_radius = radius.spent(self.radius, self.radius_share, epsilon)
-        alone = lattice.dimension == 1
-        share = Fraction(0) if alone else exact(self.vector_share)
-        for_vectors = share * (epsilon - for_radius)
-        left = LaplaceValues(epsilon - for_radius - for_vectors)
-        return separate.Calibration(
-            guarantee=Guarantee(PureDP(float(epsilon)), neighbors, lattice.unit),
-            matrix=None if alone else laplace.matrix_noise(lattice, neighbors, for_vectors),
-            values=self.values,
-            value_budget=left,
-            value_noise=separate.public_value_noise(lattice, neighbors, self.values, left),
-            counts=radius.laplace_counts(lattice, neighbors, for_radius),
-        )
-
-    def __call__(
-        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
-    ) -> Release:
-        laws = self.calibrate(rows.lattice(), budget, neighbors)
-        return separate.release(self, laws, rows, entropy)
+    def noise(self, budget: Budget) -> separate.Noise:
+        return LaplaceNoise(pure_epsilon(self.name, budget))

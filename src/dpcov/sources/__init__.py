@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dpcov.sources.base import Source
     from dpcov.sources.conditions import Conditions
     from dpcov.sources.rows import Rows
+    from dpcov.sources.sql import DatabaseTable
 
 PARQUET_ENDINGS = (".parquet", ".pq")
 UNKNOWN = (
@@ -71,7 +72,7 @@ def open_source(
     """
     from dpcov.sources.base import Source
     from dpcov.sources.spark import SparkSource, is_frame
-    from dpcov.sources.sql import DatabaseTable, open_table
+    from dpcov.sources.sql import DatabaseTable
 
     if is_frame(data):  # first: frames have any attribute that a column is named after
         return SparkSource(data)
@@ -82,7 +83,7 @@ def open_source(
     if isinstance(data, Source):
         return data
     if isinstance(data, DatabaseTable):
-        return open_table(data)
+        return _open_database(data)
     if isinstance(data, str | Path):
         return _open_file(Path(data), options, declared, numbers)
     if hasattr(data, "__arrow_c_stream__"):
@@ -125,3 +126,27 @@ def _open_file(
     if holds_sums(path):
         raise SourceError(f"{name!r} holds sums of rows (dpcov moments), where rows are needed.")
     return TextSource(path, options, declared, numbers)
+
+
+def _open_database(data: DatabaseTable) -> Source:
+    """Open a table of a database; looks at names and types only."""
+    from dpcov.sources.sql import LINK, NO_LINK, POSTGRES, database_kind
+
+    _ = data.parts  # refuses what is no name
+    link = str(data.database)
+    if link.lower().startswith(POSTGRES):
+        from dpcov.sources.postgres import PostgresSource
+
+        return PostgresSource(data)
+    if LINK.match(link):
+        raise SourceError(NO_LINK)
+    kind = database_kind(Path(link))
+    if kind == "duckdb":
+        from dpcov.sources.duckdb import DuckdbSource
+
+        return DuckdbSource(data)
+    if kind == "sqlite":
+        from dpcov.sources.sqlite import SqliteSource
+
+        return SqliteSource(data)
+    raise SourceError(NO_LINK)

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpcov.entropy import Entropy
-    from dpcov.mechanisms import Mechanism
     from dpcov.schema import Schema
     from dpcov.sources.base import Part, Source
 
@@ -59,6 +58,12 @@ class IntegerRows:
     roots: NDArray[np.float64] | None = None
 
 
+IN_MEMORY = (
+    "This mechanism holds all rows in memory, which a cluster's table may not fit. Choose another "
+    "one, or give the rows as a local table."
+)
+
+
 class Rows:
     """A data set seen through its schema; answers with exact integer sums over rows only.
 
@@ -73,11 +78,13 @@ class Rows:
     countable : whether no cell can change the number of rows.
     rereadable : whether mechanisms may ask more than once.
     tells_rungs : whether `rung_moments` can be asked for.
+    tells_rows : whether `integer_rows` can be asked for.
 
     """
 
     rereadable = True
     tells_rungs = True
+    tells_rows = True
     where: tuple[str, ...] = ()
 
     def __init__(self, schema: Schema, source: Source, *, threads: int | None = None) -> None:
@@ -130,9 +137,6 @@ class Rows:
                 'cells one record can change it: set records = "lines" under [file] in the schema, '
                 "where cells hold no line breaks, or use add-remove."
             )
-
-    def require_answerable(self, mechanism: Mechanism) -> None:
-        """Refuse, before anything is spent, a mechanism that asks for what can't be told here."""
 
     def second_moments(
         self,

@@ -28,12 +28,11 @@ from dpcov.sources.packed import (
     unpacked,
 )
 from dpcov.sources.quiet import quiet
-from dpcov.sources.rows import UNREADABLE, IntegerRows, Rows
+from dpcov.sources.rows import IN_MEMORY, UNREADABLE, IntegerRows, Rows
 
 if TYPE_CHECKING:
     from dpcov.encoder import Encoder
     from dpcov.entropy import Entropy
-    from dpcov.mechanisms import Mechanism
     from dpcov.schema import Kind, Schema
     from dpcov.sources.base import Source
 
@@ -71,10 +70,6 @@ FIELDS = "spark.sql.debug.maxToStringFields"  # how many of them a plan spells
 NO_WORKERS = (
     "The Python workers of this Spark cluster can't run this version of dpcov: install it, and the "
     "same Python, where they run. Nothing was spent."
-)
-IN_MEMORY = (
-    "This mechanism holds all rows in memory, which a cluster's table may not fit. Choose another "
-    "one, or give the rows as a local table."
 )
 
 
@@ -139,15 +134,13 @@ class SparkRows(Rows):
     the tasks, hence with the same law.
     """
 
+    tells_rows = False  # they may not fit in memory
+
     def __init__(self, schema: Schema, source: Source, *, threads: int | None = 1) -> None:
         super().__init__(schema, source, threads=threads)
         self._tests = source.tests if isinstance(source, FilteredSource) else ()
         self._table = spark_source(source)
         self._table.require_workers()
-
-    def require_answerable(self, mechanism: Mechanism) -> None:
-        if getattr(mechanism, "holds_rows", False):
-            raise MechanismError(IN_MEMORY)
 
     def integer_rows(self) -> IntegerRows:
         """Can't be told: they may not fit in memory."""

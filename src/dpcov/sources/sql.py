@@ -12,12 +12,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpcov.errors import SourceError
-
-if TYPE_CHECKING:
-    from dpcov.sources.base import Source
 
 POSTGRES = ("postgresql://", "postgres://")
 SQLITE_START = b"SQLite format 3\0"
@@ -147,28 +144,6 @@ def unfit_id(kind: str) -> str:
         f"it is of the type {kind}, whose equality can't be told from its text; copy it into a "
         "column of text, integer, numeric or uuid"
     )
-
-
-def open_table(data: DatabaseTable) -> Source:
-    """Open a table of a database; looks at names and types only."""
-    _ = data.parts  # refuses what is no name
-    link = str(data.database)
-    if link.lower().startswith(POSTGRES):
-        from dpcov.sources.postgres import PostgresSource
-
-        return PostgresSource(data)
-    if LINK.match(link):
-        raise SourceError(NO_LINK)
-    kind = database_kind(Path(link))
-    if kind == "duckdb":
-        from dpcov.sources.duckdb import DuckdbSource
-
-        return DuckdbSource(data)
-    if kind == "sqlite":
-        from dpcov.sources.sqlite import SqliteSource
-
-        return SqliteSource(data)
-    raise SourceError(NO_LINK)
 
 
 def database_kind(path: Path) -> str | None:

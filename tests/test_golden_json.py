@@ -1,0 +1,122 @@
+"""What `--json` of every command prints, as it was; floats to 1e-9.
+
+A plan is that of one mechanism whose errors follow from its noise law: trials on imagined rows take
+half a minute, and what one decides may go the other way on a CPU with other linear algebra.
+
+`python tests/test_golden_json.py` writes `golden_json.json` anew: only where a change is meant.
+"""
+
+import contextlib
+import io
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from dpcov import cli
+from dpcov.ledger import Ledger
+from dpcov.privacy import Guarantee, Neighbors, PureDP
+from tables_for_tests import unchained, write_people
+from test_cli_output import commands, name_of
+from test_golden import CLOSE, same
+
+FILE = Path(__file__).with_name("golden_json.json")
+# A file of the version before, so that no release that is made anew moves what is read off it.
+RELEASE = Path(__file__).with_name("data") / "0.2.0" / "auto-zcdp.json"
+PAIR = """
+[columns.age]
+kind = "numeric"
+lower = 0
+upper = 100
+
+[columns.income]
+kind = "numeric"
+lower = 0
+upper = 200000
+"""
+LINES = [
+    "show r.json",
+    "mechanisms",
+    "correlation r.json",
+    "covariance r.json",
+    "pca r.json",
+    "ridge r.json --target b",
+    "ols r.json --target b",
+    "lda r.json --target c",
+    "precision r.json",
+    "sample r.json -n 2 --seed 1",
+    "plan pair.toml --rows 400 --rho 0.5 --mechanism gaussian",
+    "audit gaussian --epsilon 1 --delta 1e-5 --runs 100 --seed 1",
+    "ledger create new.db --epsilon 1",
+    "ledger show l.db",
+    "ledger verify l.db",
+    "ledger migrate old.db",
+    "ledger add-budget l.db --epsilon 1",
+    "release people.csv --schema people.toml --epsilon 20 --seed 1 --out new.json",
+]
+GUARANTEE = Guarantee(PureDP(0.5), Neighbors.ADD_REMOVE)
+MASKED = {"head", "made_by", "time"}  # hashes of times, the version, and times
+
+
+def masked(document):
+    if isinstance(document, dict):
+        return {
+            key: "masked" if key in MASKED else masked(value) for key, value in document.items()
+        }
+    return [masked(part) for part in document] if isinstance(document, list) else document
+
+
+def printed(line):
+    """The document that a command prints, with generators of simulations that repeat themselves."""
+    write_people(Path())
+    Path("pair.toml").write_text(PAIR)
+    shutil.copy(RELEASE, "r.json")
+    for name in ("l.db", "old.db"):
+        Ledger.create(name, PureDP(2.0))
+    unchained(Path("old.db"))
+    Ledger.open("l.db").reserve(GUARANTEE, note="gaussian")
+    fresh = np.random.default_rng
+    out = io.StringIO()
+    with (
+        mock.patch("numpy.random.default_rng", lambda seed=0: fresh(seed)),
+        contextlib.redirect_stdout(out),
+        pytest.raises(SystemExit) as ended,
+    ):
+        cli.main([*line.split(), "--json"])
+    assert ended.value.code == 0
+    return masked(json.loads(out.getvalue()))
+
+
+GOLDEN = json.loads(FILE.read_text()) if FILE.exists() else {}
+
+
+def test_every_command_with_json_has_a_golden_document():
+    told = {name for name, options in commands() if "--json" in options}
+    assert set(map(name_of, LINES)) == told
+    assert list(GOLDEN) == LINES
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_json_is_as_it_was(line, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert same(printed(line), GOLDEN[line])
+
+
+def test_what_is_masked_is_all_that_may_differ():
+    one = {"head": "ab", "left": {"epsilon": 1.0}, "releases": [{"time": "today", "rho": 0.5}]}
+    assert masked(one) == masked(one | {"head": "cd"})
+    assert not same(masked(one), masked(one | {"left": {"epsilon": 1 + 10 * CLOSE}}))
+    assert not same(masked(one), masked(one | {"releases": []}))
+
+
+if __name__ == "__main__":
+    found = {}
+    for line in LINES:
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            found[line] = printed(line)
+    lines = [f"{json.dumps(line)}: {json.dumps(document)}" for line, document in found.items()]
+    FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
