@@ -1,9 +1,15 @@
-"""One Hypothesis profile for all tests, and which of them are about the papers' mechanisms."""
+"""One Hypothesis profile for all tests, which are about the papers, and the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from dpcov import registry
+from dpcov import cli, registry
 
 settings.register_profile(
     "dpcov",
@@ -28,3 +34,21 @@ def is_paper(parameter):
     if not (asked in ("name", "mechanism") and isinstance(value, str)):
         value = getattr(value, "name", None)
     return isinstance(value, str) and value in registry.MECHANISMS
+
+
+Run = Callable[[str], SimpleNamespace]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run the command line in an empty folder; gives `code`, `out` and `err`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(line: str) -> SimpleNamespace:
+        with pytest.raises(SystemExit) as ended:
+            cli.main(line.split())
+        out, err = capsys.readouterr()
+        return SimpleNamespace(code=ended.value.code, out=out, err=err)
+
+    return run

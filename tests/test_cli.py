@@ -7,14 +7,12 @@ import io
 import json
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import dpcov
-from dpcov import cli
 from dpcov.ledger import Ledger
 from dpcov.mechanisms import MECHANISMS
 from dpcov.privacy import PureDP
@@ -24,20 +22,10 @@ from tables_for_tests import PLANTED, SCHEMA_TEXT, assert_same, correlated, peop
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Run the command line in an empty folder with a table, a schema and a ledger."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
+def run(run, tmp_path: Path):
+    """Run the command line in a folder with a table, a schema and a ledger."""
     write_people(tmp_path)
     Ledger.create("l.db", PureDP(1.0))
-    capsys.readouterr()
-
-    def run(line: str) -> SimpleNamespace:
-        with pytest.raises(SystemExit) as ended:
-            cli.main(line.split())
-        out, err = capsys.readouterr()
-        return SimpleNamespace(code=ended.value.code, out=out, err=err)
-
     return run
 
 

@@ -7,7 +7,6 @@ import io
 import json
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,6 @@ import pytest
 
 import dpcov
 from analysis_tables import null_matrix, released, trace_only, without_intercept, without_law
-from dpcov import cli
 from dpcov.analysis.precision import precision
 from dpcov.releases import Release
 from dpcov.schema import Schema
@@ -25,18 +23,9 @@ from tables_for_tests import correlated
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Run the command line in an empty folder that holds a release."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
+def run(run):
+    """Run the command line in a folder that holds a release."""
     private().save("r.json")
-
-    def run(line: str) -> SimpleNamespace:
-        with pytest.raises(SystemExit) as ended:
-            cli.main(line.split())
-        out, err = capsys.readouterr()
-        return SimpleNamespace(code=ended.value.code, out=out, err=err)
-
     return run
 
 

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -73,18 +72,12 @@ def commands(name: str = "", group: Any = None) -> Iterator[tuple[str, set[str]]
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
+def run(run, tmp_path: Path):
+    """Run the command line in a folder with a table, ledgers, a release and sums."""
     write_people(tmp_path)
     Ledger.create("l.db", PureDP(2.0))
     Ledger.create("old.db", PureDP(2.0))
     unchained(Path("old.db"))
-
-    def run(line: str) -> SimpleNamespace:
-        with pytest.raises(SystemExit) as ended:
-            cli.main(line.split())
-        out, err = capsys.readouterr()
-        return SimpleNamespace(code=ended.value.code, out=out, err=err)
 
     assert run(RELEASE.replace("--epsilon 0.5 --ledger l.db", "--epsilon 20")).code == 0
     assert run("moments people.csv --schema people.toml --out old.sums").code == 0

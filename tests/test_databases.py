@@ -263,6 +263,70 @@ def test_each_cell_of_sqlite_is_read_by_itself(tmp_path, declared, column):
     assert (blob == null).all()
 
 
+SEVEN = [7, 7.0, "7", "7.0", " 7 ", "7e0"]
+BEYOND = [2.0**63, 1e20, -1e20, float("inf")]
+DIGITS = ["1" * 32, "1" * 31 + "2", "1e20", "100000000000000000000"]
+NO_NUMBERS = ["True", "false", "x", b"7", "", None]
+
+
+def stored_ids(path: Path, declared: str, cells: list) -> DatabaseTable:
+    with sqlite3.connect(path) as db:
+        db.execute(f"CREATE TABLE ids (id {declared}, n INTEGER)")
+        db.executemany("INSERT INTO ids VALUES (?, 1)", [(cell,) for cell in cells])
+    db.close()
+    return DatabaseTable(path, "ids")
+
+
+def persons_of(table: DatabaseTable, declared: str) -> int:
+    unit = {"column": "id", "type": declared, "max_rows": 1}
+    return moment(table, Schema.parse({"columns": {"n": numeric(0, 2)}, "unit": unit})).unit_count
+
+
+@pytest.mark.parametrize("declared", ["", "TEXT", "INTEGER", "REAL", "NUMERIC", "BOOLEAN"])
+def test_what_sqlite_made_a_large_float_of_is_nobody_and_so_is_what_is_no_number(
+    tmp_path, declared
+):
+    found = {
+        name: persons_of(stored_ids(tmp_path / name, declared, cells), "decimal")
+        for name, cells in {
+            "seven": SEVEN,
+            "sure": [2.0**53],
+            "beyond": BEYOND if declared != "TEXT" else [],  # there the text is the person's
+            "digits": DIGITS,
+            "none": NO_NUMBERS,
+        }.items()
+    }
+    kept = declared in ("", "TEXT")  # as texts, of which two are one number
+    assert found == {"seven": 1, "sure": 1, "beyond": 0, "digits": 3 if kept else 0, "none": 0}
+
+
+def test_a_whole_float_below_2_to_the_63_is_what_sqlite_stores_it_as(tmp_path):
+    """An integer in a column of integers, which has every digit; in others it stays a float."""
+    cells = [2.0**53 + 2, 2.0**60]
+    for declared, count in {"INTEGER": 2, "NUMERIC": 2, "REAL": 0, "": 0}.items():
+        assert (
+            persons_of(stored_ids(tmp_path / f"ids{declared}", declared, cells), "integer") == count
+        )
+
+
+@pytest.mark.parametrize("declared", ["INTEGER", "NUMERIC", ""])
+def test_uuids_of_decimal_digits_are_persons_as_texts_and_nobody_once_they_are_floats(
+    tmp_path, declared
+):
+    texts = stored_ids(tmp_path / "texts", "TEXT", DIGITS[:2])
+    assert persons_of(texts, "uuid") == 2
+    assert persons_of(stored_ids(tmp_path / "n", declared, DIGITS[:2]), "uuid") == 2 * (
+        not declared
+    )
+
+
+def test_as_a_feature_a_large_float_of_sqlite_is_a_number(tmp_path):
+    wide = Schema.parse({"columns": {"id": numeric(0, 1e21)}})
+    for declared in ("INTEGER", "REAL", ""):
+        table = stored_ids(tmp_path / f"{declared}.sqlite", declared, [1e20, 2.0**60, 7.0])
+        assert same(moment(table, wide), moment(pa.table({"id": [1e20, 2.0**60, 7.0]}), wide))
+
+
 def test_ids_beyond_53_bits_are_told_apart(sqlite_file, duckdb_file):
     schema = Schema.parse(
         {"columns": COLUMNS, "unit": {"column": "id", "type": "integer", "max_rows": 1}}

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -19,7 +20,7 @@ import door_controls  # noqa: E402 (no package)
 import door_persons  # noqa: E402
 import door_tables  # noqa: E402
 from door_company import Effort, judged  # noqa: E402
-from door_neighbours import Pairs, in_process, on_the_command_line  # noqa: E402
+from door_neighbours import Pairs, in_fits, in_process, on_the_command_line  # noqa: E402
 from door_roles import ROLES  # noqa: E402
 from doors import Doors, doors  # noqa: E402
 from identity import identity  # noqa: E402
@@ -33,6 +34,9 @@ LOCAL = (
         "NumPy",
         "lists",
         "estimators",
+        "estimators, arrays",
+        "estimators, pandas",
+        "estimators, targets",
         "files of sums",
         "DuckDB file",
         "DuckDB relation",
@@ -66,6 +70,14 @@ def test_neighbours_that_differ_in_one_cell_or_row_end_in_the_same_way(opened, t
     effort = Effort(2, ROLES[LOCAL.index(name) % 3 :: 3], 1)
     in_process(opened.found[name], effort, pairs, Book(tmp_path), turn)
     assert sum(pairs.count.values()) > 5
+    assert pairs.differences == []
+
+
+@pytest.mark.parametrize("name", [name for name in LOCAL if name.startswith("estimators")])
+def test_neighbours_end_in_the_same_way_in_a_fit(opened, tmp_path, name):
+    pairs = Pairs()
+    in_fits(opened.found[name], Effort(4), pairs, Book(tmp_path))
+    assert sum(pairs.count.values()) > 8
     assert pairs.differences == []
 
 
@@ -121,3 +133,13 @@ def test_the_oracle_of_ids_says_what_it_must(declared, same, other):
     assert len({identity(one, declared, missing) for one in same}) == 1
     assert identity(other, declared, missing) not in (None, identity(same[0], declared, missing))
     assert identity("NA", declared, missing) is None
+
+
+@pytest.mark.parametrize("declared", ["integer", "decimal", "uuid", "text", "bytes"])
+@pytest.mark.parametrize(
+    "cell", [2.0**53 + 2, 1e20, 1.1111111111111111e31, np.float32(2**24 + 2), np.float16(2**11 + 2)]
+)
+def test_to_the_oracle_a_float_that_may_be_several_integers_is_nobody(declared, cell):
+    assert identity(cell, declared, ()) is None
+    for sure in (2.0**53, np.float32(2**24), np.float16(2**11)):
+        assert identity(sure, "integer", ()) == identity(int(sure), "integer", ()) is not None

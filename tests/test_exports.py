@@ -13,7 +13,6 @@ import unicodedata
 import warnings
 from importlib.metadata import version
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -43,20 +42,12 @@ PRINTED += ["lda r.json --target sex --csv"]
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def run(run, tmp_path: Path):
     """The command line in a folder with a private release r.json and a seeded one s.json."""
-    monkeypatch.chdir(tmp_path)
     table, schema = write_people(tmp_path)
     asked = {"schema": schema, "epsilon": 20.0, "mechanism": "matrix-laplace"}
     release(table, **asked).save("r.json")
     release(table, **asked, seed=1).save("s.json")
-
-    def run(line: str) -> SimpleNamespace:
-        with pytest.raises(SystemExit) as ended:
-            cli.main(line.split())
-        out, err = capsys.readouterr()
-        return SimpleNamespace(code=ended.value.code, out=out, err=err)
-
     return run
 
 

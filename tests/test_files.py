@@ -175,6 +175,36 @@ def without_unnamed_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "open", opened)
 
 
+@pytest.mark.parametrize("call", ["is there", "fails here", "is unknown, as on macOS"])
+def test_the_room_of_an_output_is_taken_with_and_without_a_call_of_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def unsupported(*_: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, "no")
+
+    if call.startswith("is unknown"):
+        monkeypatch.delattr(os, "posix_fallocate")
+    elif call == "fails here":
+        monkeypatch.setattr(os, "posix_fallocate", unsupported)
+    with reserved(tmp_path / "x", force=False, room=2**16) as output:
+        assert os.fstat(output.draft).st_blocks * 512 >= 2**16
+        output.write("new")
+    assert (tmp_path / "x").read_text() == "new"
+
+
+def test_a_disk_that_takes_a_part_of_the_zeros_alone_is_too_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "posix_fallocate")
+    monkeypatch.setattr(os, "pwrite", lambda _, content, __: len(content) // 2)
+    with (
+        pytest.raises(OutputError, match="No space left"),
+        reserved(tmp_path / "x", force=False, room=10),
+    ):
+        pass
+    assert not list(tmp_path.iterdir())
+
+
 def test_where_no_file_is_without_a_name_the_draft_of_a_killed_run_is_taken_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ from decimal import Decimal, InvalidOperation
 from itertools import combinations
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -13,10 +14,22 @@ from hypothesis import strategies as st
 
 from dpcov.cells import LONGEST_CELL
 from dpcov.errors import SourceError
+from dpcov.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.base import unwrapped
+from dpcov.sources.conditions import Conditions
 from dpcov.sources.ids import WIDTH, canonical, records, refuse_unfit
-from strategies import INTEGERS, TEXTS, arrow_columns, invalid_utf8, schema_of
+from dpcov.sources.objects import texts_of
+from strategies import (
+    INTEGERS,
+    TEXTS,
+    arrow_columns,
+    invalid_utf8,
+    moment,
+    numeric,
+    same,
+    schema_of,
+)
 
 DIGITS = st.text("0123456789", max_size=5)
 SIGNS = st.sampled_from(["", "+", "-"])
@@ -168,8 +181,98 @@ def test_a_narrow_float_beyond_its_integers_is_nobody(numbers):
     held = np.array(numbers, np.float32)
     texts = [str(int(n)) if abs(int(n)) <= 2**24 else "" for n in held]
     assert forms(pa.array(held), "integer") == text_forms(texts, "integer")
-    small = held[np.abs(held) < 2**11].astype(np.float16)
-    assert forms(pa.array(small), "integer") == text_forms([str(int(n)) for n in small], "integer")
+
+
+@given(st.lists(st.integers(-(2**13), 2**13) | st.integers(2**11 - 2, 2**11 + 3), max_size=8))
+def test_a_half_beyond_its_integers_is_nobody(numbers):
+    held = np.array(numbers, np.float16)
+    expected = text_forms([str(int(n)) if abs(int(n)) <= 2**11 else "" for n in held], "integer")
+    halves = pa.array(held)
+    assert forms(halves, "integer") == expected
+    assert forms(halves.dictionary_encode(), "integer") == expected
+    assert forms(pa.chunked_array([halves]).combine_chunks(), "decimal") == expected
+
+
+NEAR = st.sampled_from([2.0**11, 2.0**24, 2.0**53]).flatmap(
+    lambda most: st.sampled_from([most - 1, most, most + 1, most + 2, -most - 2, 2 * most])
+)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+@given(numbers=st.lists(st.floats() | NEAR | st.sampled_from([0.1, 7.5, 1e20]), max_size=8))
+def test_a_float_is_the_same_id_in_a_column_of_floats_and_as_an_object(kind, numbers):
+    with np.errstate(over="ignore"):
+        held = np.array(numbers, kind)
+    for declared in ("integer", "decimal"):
+        column = forms(pa.array(held), declared)
+        assert forms(texts_of(held, ids=True), declared) == column
+        assert forms(texts_of(map(np.array, held), ids=True), declared) == column
+        if kind is np.float64:
+            assert forms(texts_of(numbers, ids=True), declared) == column
+
+
+def test_control_as_features_objects_keep_floats_that_are_no_ids():
+    cells = [1e20, np.float32(2**24 + 2), np.float16(2**11 + 2)]
+    assert None not in forms(texts_of(cells), "integer")
+    assert forms(texts_of(cells, ids=True), "integer") == [None] * 3
+
+
+@pytest.mark.parametrize("declared", ["integer", "decimal"])
+def test_what_is_written_exactly_is_an_id_of_any_size(declared):
+    exact = [10**20, Decimal("1e20"), "1e20", b"100000000000000000000", np.str_("1e20")]
+    assert forms(texts_of(exact, ids=True), declared) == [b"1" + b"0" * 20] * 5
+    whole = [2**53 + 1, np.int64(2**53 + 1), np.array(2**53 + 1)]
+    assert forms(texts_of(whole, ids=True), declared) == [b"%d" % (2**53 + 1)] * 3
+
+
+def test_a_large_float_has_no_digits_that_could_be_a_uuid_or_a_text():
+    """Its whole digits would be 32, and those of many."""
+    cells = texts_of([1.1111111111111111e31, float("inf")], ids=True)
+    assert forms(cells, "uuid") == forms(cells, "text") == [None, None]
+    assert forms(texts_of([1.1111111111111111e31]), "uuid") != [None]
+
+
+TRUTHS = [True, np.bool_(True), "True", "true", False, "FALSE"]
+
+
+def test_a_truth_value_is_no_number_as_an_id():
+    for declared in ("integer", "decimal", "uuid"):
+        assert forms(texts_of(TRUTHS, ids=True), declared) == [None] * len(TRUTHS)
+
+
+def persons(data, declared: str = "integer", where: tuple[str, ...] = ()) -> int:
+    """How many there are, in a table of an id and a number."""
+    columns = {"id": {"kind": "ignored"}, "n": numeric(0, 10)}
+    unit = {"column": "id", "type": declared, "max_rows": 1}
+    schema = Schema.parse({"columns": columns, "unit": unit, "where": {"id": "number"}})
+    rows = open_rows(data, schema, Conditions.parse(where, schema))
+    return rows.second_moments()[0].unit_count
+
+
+def test_a_large_float_is_nobody_at_every_door_of_python_and_a_number_as_a_feature():
+    cells = [2.0**53, 2.0**53 + 2, 1e20, 7.0]
+    rows = [[cell, 1] for cell in cells]
+    frame = pd.DataFrame({"id": pd.Series(cells, dtype=object), "n": 1})
+    mixed = pd.DataFrame({"id": pd.Series([*cells, "x"], dtype=object).astype("category"), "n": 1})
+    for data in (rows, np.array(rows), np.array(rows, object), frame, mixed):
+        assert persons(data) == 2
+        assert persons(data, where=("id > 6",)) == 2
+    assert same(
+        moment(frame[["id"]], schema_of("id", upper=1e21)),
+        moment(pa.table({"id": cells}), schema_of("id", upper=1e21)),
+    )
+
+
+def test_ids_of_a_masked_array_are_as_exact_as_they_came():
+    rows = np.array([[2**53, 1], [2**53 + 1, 1], [7, 1]])
+    masked = np.ma.masked_equal(rows, 7)
+    assert persons(masked) == 2
+
+
+@pytest.mark.parametrize("declared", ["integer", "decimal", "text"])
+def test_an_array_of_truth_values_holds_no_ids(declared):
+    with pytest.raises(SourceError, match="of the type bool, which holds no ids"):
+        persons(np.ones((3, 2), bool), declared)
 
 
 @pytest.mark.parametrize("declared", ["integer", "decimal"])

@@ -54,7 +54,7 @@ def ends() -> Iterator[None]:
 def prepared(name: str, fields: dict[str, Any], *figures: dict[str, Any]) -> Request | None:
     """A request that was accepted; None if it was refused in a sentence."""
     asked = {key: value for figure in figures for key, value in figure.items()}
-    given = {key: value for key, value in fields.items() if key not in ("upper", *asked)}
+    given = {key: value for key, value in fields.items() if key not in asked}
     try:
         return prepare(TABLE, schema=SCHEMA, mechanism=name, seed=1, **asked, **given)
     except DpcovError:
@@ -108,7 +108,7 @@ def test_any_budget_is_calibrated_or_refused_in_a_sentence(epsilon, delta, name)
 @pytest.mark.parametrize("radii", ["theory", "practical"])
 def test_the_bound_of_heavy_tailed_is_one_that_can_be_computed_with(upper, radii) -> None:
     rows = open_rows(TABLE, SCHEMA)
-    mechanism = HeavyTailed(radii=radii, upper=upper, constant=3.0, condition=4.0)
+    mechanism = HeavyTailed(radii=radii, eigenvalue_bound=upper, constant=3.0, condition=4.0)
     asked = {"budget": ZCDP(0.5), "neighbors": Neighbors.ADD_REMOVE}
     try:
         calibrated(mechanism, rows.lattice(), *asked.values())

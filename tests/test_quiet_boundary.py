@@ -16,6 +16,7 @@ BROAD = {"Exception", "BaseException", "MemoryError", "Warning"}
 # Who else may catch any error, and why it tells nothing.
 WHOLESALE = {
     ("cli.py", "main"): "the last place: tells the type alone",
+    ("sources/array.py", "_cells"): "one row, whose cells become missing",
     ("sources/folding.py", "stoppable"): "stops the parts that wait and raises on",
     ("sources/objects.py", "_text"): "one cell, which becomes missing",
 }

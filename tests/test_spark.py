@@ -33,6 +33,7 @@ from dpcov.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources import spark as spark_module
 from dpcov.sources.rows import UNREADABLE
+from spark_session import ENVIRONMENT, spark_session
 from strategies import categorical, lattice_of, numeric, same, schema_of
 from tables_for_tests import PLANTED, assert_same_elsewhere, mixed_table, write_people
 
@@ -69,51 +70,12 @@ CASES = {
 }
 
 
-def environment() -> dict[str, str]:
-    """What the workers need to find Python and this dpcov, and Java to start fast."""
-    root = str(Path(dpcov.__file__).parents[1])
-    return {
-        "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": root,
-        "OMP_NUM_THREADS": "1",
-        "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # half the CPU of Java
-    }
-
-
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory) -> Iterator[SimpleNamespace]:
     """A local session, and the file that takes what Spark and its workers print."""
-    from pyspark.sql import SparkSession
-
     folder = tmp_path_factory.mktemp("spark")
-    log = folder / "log.txt"
-    before = dict(os.environ)
-    os.environ.update(environment())
-    builder = SparkSession.builder.master("local[2]").appName("tests")
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.memory": "512m",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.local.dir": str(folder / "local"),
-    }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    errors = os.dup(2)
-    with log.open("wb") as file:  # the session's processes keep it as their standard error
-        os.dup2(file.fileno(), 2)
-        try:
-            session = builder.getOrCreate()
-        finally:
-            os.dup2(errors, 2)
-            os.close(errors)
-    yield SimpleNamespace(session=session, log=log, folder=folder)
-    session.stop()
-    os.environ.clear()
-    os.environ.update(before)
+    with spark_session(folder, cores=2, sql_shuffle_partitions=4) as session:
+        yield SimpleNamespace(session=session, log=folder / "log.txt", folder=folder)
 
 
 def frame(cluster: SimpleNamespace, table: pa.Table, partitions: int = 2):
@@ -371,8 +333,8 @@ session.stop()
 def test_spark_connect_gives_the_same_release(tmp_path):
     for needed in ("grpc", "grpc_status", "zstandard"):
         pytest.importorskip(needed, reason="Spark Connect's client is not installed")
-    paths = [environment()["PYTHONPATH"], str(Path(__file__).parent)]
-    variables = {**os.environ, **environment(), "PYTHONPATH": os.pathsep.join(paths)}
+    paths = [ENVIRONMENT["PYTHONPATH"], str(Path(__file__).parent)]
+    variables = {**os.environ, **ENVIRONMENT, "PYTHONPATH": os.pathsep.join(paths)}
     pq.write_table(table_for(PLAIN), tmp_path / "plain.parquet")
     files = [str(tmp_path / name) for name in ("t.parquet", "plain.parquet", "l.ledger")]
     command = [sys.executable, "-W", "ignore", "-c", CONNECT, *files]

@@ -2,7 +2,8 @@
 
 What it is shown for: `door_company` units alone and in company, `door_neighbours` outcomes,
 `door_persons` ids, `door_tables` one table through all doors, `door_controls` every fault that the
-door had. `doors` and `door_cells` are the tables, `door_roles` what a column may be.
+door had, `door_time` what one text costs. `doors` and `door_cells` are the tables, `door_roles`
+what a column may be.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import door_controls
 import door_neighbours
 import door_persons
 import door_tables
+import door_time
 from doors import doors
 from figure import Figure
 
@@ -44,6 +46,7 @@ def measure(quick: bool) -> list[Figure]:
             *door_persons.figures(all_doors.found.values()),
             *door_tables.figures(all_doors, folder),
             *door_controls.figures(all_doors, folder),
+            *door_time.figures(folder, quick),
         ]
     if not quick:  # it is among the tests
         with TemporaryDirectory() as empty:

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpcov import cells, cli_progress, files, partial
+from dpcov.errors import SourceError
 from dpcov.mechanisms import Gaussian
 from dpcov.moment import SecondMoment
 from dpcov.partial import PartialMoment
@@ -26,6 +27,7 @@ from dpcov.sources import (
     conditions,
     duckdb,
     kept,
+    objects,
     postgres,
     private_copy,
     rows,
@@ -70,6 +72,17 @@ def _numbers_of_array(self: Any, columns: Sequence[str]) -> Iterator[pa.RecordBa
     data = np.asarray([row for row in self._data if len(row) == len(self.names)], None)
     found = [pa.array([_as_python_reads(c) for c in data[:, j].tolist()], pa.float64()) for j in at]
     yield pa.RecordBatch.from_arrays(found, list(columns))
+
+
+def _looking(self: Any, data: Any, declared: tuple[str, ...]) -> None:
+    """The first row decides whether there are as many cells as columns."""
+    wanted = [len(declared)] if len(declared) > 1 else [0, 1]
+    if len(data) and np.size(data[0]) not in wanted:
+        raise SourceError("A list of rows is needed, each a list of cells.")
+    _OPEN_LIST(self, data, declared)
+
+
+_OPEN_LIST = array.ObjectSource.__init__
 
 
 def _as_python_reads(cell: Any) -> float:
@@ -216,6 +229,7 @@ _GRAMMAR = text._grammar
 
 WHOLE_BATCHES = _one(sqlite, "_TEXT", replace(sqlite._TEXT, read=_truncated))
 TYPE_OF_ALL = _one(array.ObjectSource, "batches", _numbers_of_array)
+FIRST_ROW = _one(array.ObjectSource, "__init__", _looking)
 NO_BLANK_LINES = _one(text, "blocks", _without_blank_lines)
 PUSHED_DOWN = _one(conditions, "rows_meeting", _pushed_down)
 LISTED_IDS = _all(
@@ -233,6 +247,11 @@ OPEN_DUCKDB = _all(
 )
 ANY_FILE = _one(files, "stat", _S_ISREG)
 IDS_AS_WRITTEN = _one(kept, "canonical", _as_written)
+FLOATS_AS_PRINTED = _one(objects, "_spelt_as_id", objects._spelt)
+STORED_FLOATS = _one(sqlite, "_ID", sqlite._TEXT)
+IDS_AS_NUMBERS = _one(
+    sqlite.SqliteSource, "_role", lambda self, name: sqlite._role(self._declared[name])
+)
 OWN_SEARCH_PATH = _all(
     patch.object(conditions, "rows_meeting", _pushed_down),
     _postgres_settings(search_path="public"),

@@ -80,11 +80,16 @@ FLOATS = Cells(
 )
 SINGLES = Cells(
     FLOATS.clean,
-    [None, float("nan"), float("inf"), float("-inf"), -0.0, 3.4e38, 1e-45, 2.0**53],
+    [
+        *(None, float("nan"), float("inf"), float("-inf"), -0.0, 3.4e38, 1e-45, 2.0**53),
+        *(2.0**24, 2.0**24 + 2, 0.1),
+    ],
     2.0**24,
 )
 HALVES = Cells(
-    FLOATS.clean, [None, float("nan"), float("inf"), float("-inf"), 65504.0, 6e-8], 2.0**24
+    FLOATS.clean,
+    [None, float("nan"), float("inf"), float("-inf"), 65504.0, 6e-8, 2048.0, 2050.0, 0.1],
+    2.0**11,
 )
 TRUTHS = Cells({"truths": [True, False], "one truth": [True]}, [None])
 NOTHING = Cells({"nulls": [None]}, [])

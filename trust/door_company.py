@@ -60,6 +60,8 @@ def effort(door: Door, quick: bool, turn: int = 0) -> Effort:
     """What is tried at a door; quickly, other roles at each."""
     if door.name == "Spark":
         return Effort(1, [role for role in ROLES if role.name in SPARK], kinds=2)
+    if door.name.startswith("estimators,") and not quick:  # the doors behind it are tried more
+        return Effort(4)
     if quick:
         return Effort(1 if door.costly else 3, ROLES[turn % 4 :: 4], 1 if door.costly else 2)
     return Effort(2 if door.costly else 12)

@@ -93,7 +93,8 @@ class Parts:
     def grammar(self) -> list[str]:
         rows = [["1_000", 1, 1], ["True", 2, 2], ["1.5", 3, 3], [" 1", 4, 4]]
         door, role = self.doors.found["lists"], BY_NAME["number"]
-        same = image(Trained(rows), role, door) == image(rows, role, door)
+        trained = Trained(rows, ("x0", "x1", "x2"))
+        same = image(trained, role, door) == image(rows, role, door)
         return [] if same else ["another image for estimators"]
 
 
@@ -120,7 +121,11 @@ def _by_the_rule(part: Parts, folder: Path) -> list[Listed]:
     broken_lines = part.company("CSV", "text", "number", "decimals", ["x", "a\nb"])
     sqlite = part.company("SQLite", "DECIMAL(10,3)", "number", "floats", [None, "x"])
     lists = part.company("estimators", "object", "number", "truths", [None, "x"])
+    row = part.neighbours("estimators", "object", "number", "words", [Row([1, 2])])
+    target = part.neighbours("estimators, targets", "object", "number", "words", [Row([1, 2])])
     return [
+        ("lists", "the first row of a list decides", broken.FIRST_ROW, row),
+        ("lists", "the first target of a list decides", broken.FIRST_ROW, target),
         ("1", "SQLite: a batch as int64", broken.WHOLE_BATCHES, sqlite),
         ("2", "lists: one type for all cells", broken.TYPE_OF_ALL, lists),
         ("3", "text: blank lines are no rows", broken.NO_BLANK_LINES, blank),
@@ -132,6 +137,9 @@ def _by_the_rule(part: Parts, folder: Path) -> list[Listed]:
         ("14", "CSV: ids as spelt", broken.IDS_AS_WRITTEN, part.ids("CSV", "text")),
         ("14", "objects: ids as spelt", broken.IDS_AS_WRITTEN, part.ids("lists", "object")),
         ("14", "SQLite: ids as spelt", broken.IDS_AS_WRITTEN, part.ids("SQLite", "NUMERIC")),
+        ("14", "objects: any float", broken.FLOATS_AS_PRINTED, part.ids("lists", "object")),
+        ("14", "SQLite: any float", broken.STORED_FLOATS, part.ids("SQLite", "NUMERIC")),
+        ("14", "SQLite: ids as numbers", broken.IDS_AS_NUMBERS, part.ids("SQLite", "REAL")),
         ("25", "estimators: a second grammar", broken.OWN_GRAMMAR, part.grammar),
         (
             "27",

@@ -18,6 +18,8 @@ import dpcov
 from door_company import Effort
 from door_roles import MISSING, ROLES, Role, Unit, columns_of, is_row
 from doors import Door, Doors, Trained
+from dpcov.errors import ReleaseError
+from dpcov.estimators import PrivateCovariance, PrivateRidge
 from dpcov.sources.sql import DatabaseTable
 from figure import Figure
 from outcomes import Book, Outcome, files_in, outcome_of
@@ -124,6 +126,39 @@ def in_process(door: Door, effort: Effort, pairs: Pairs, book: Book, turn: Itera
                 pairs.compare(door.name, f"{kind} | {role.name} | {what}", expected, found)
 
 
+def in_fits(door: Door, effort: Effort, pairs: Pairs, book: Book) -> None:
+    """Neighbours through `fit`, in every type of an estimators' door."""
+    for kind in effort.of_types(door):
+        cells = door.types[kind]
+        held = itertools.islice(itertools.cycle(next(iter(cells.clean.values()))), SIZE)
+        clean = [Unit(cell, number) for number, cell in enumerate(held, 1)]
+        chosen = effort.some(cells.odd, len(kind))
+        odd = [Unit(cell, number) for number, cell in enumerate(chosen, SIZE + 1)]
+        changed = [("", clean), *neighbours(clean, odd, same_number=False)]
+        tables = door.tables([columns_of(units, door, kind, persons=False) for _, units in changed])
+        expected, *outcomes = (_fitted(data, book) for data in tables)
+        for (what, _), found in zip(changed[1:], outcomes, strict=True):
+            pairs.compare(f"{door.name}, fit", f"{kind} | {what}", expected, found)
+
+
+def _fitted(data: Trained, book: Book) -> Outcome:
+    ledger = book.ledger("fits")[1]
+    count = len(data.names)
+    asked = {"bounds": ([-5] * count, [5] * count), "epsilon": 1.0, "ledger": ledger}
+    model = PrivateRidge(target_bounds=(-5, 5), mechanism="laplace", **asked)
+    own: Any = PrivateCovariance(**asked) if data.target is None else model
+
+    def call() -> Any:
+        try:
+            own.fit(data.table, data.target)
+        except ReleaseError:  # the noise decides what can be made of a release
+            if not hasattr(own, "release_"):
+                raise
+        return own.release_
+
+    return outcome_of(call, book)
+
+
 def toml(value: Any) -> str:
     """A value as TOML."""
     if isinstance(value, dict):
@@ -226,6 +261,8 @@ def compared(all_doors: Doors, quick: bool) -> Pairs:
         with_rows = [door for door in all_doors.found.values() if door.name != "files of sums"]
         for turn, door in enumerate(with_rows):
             in_process(door, effort(door, quick, turn), pairs, book, turns)
+            if door.name.startswith("estimators"):
+                in_fits(door, Effort(2 if quick else 8), pairs, book)
         for turn, name in enumerate(ON_FILES):
             some = Effort(1, ROLES[turn::6], 1) if quick else Effort(4, kinds=1)
             on_the_command_line(all_doors.found[name], some, pairs, book)

@@ -60,7 +60,11 @@ OBJECT_SPELLINGS = [
     *(7, 7.0, Decimal(7), Decimal("7.00"), np.int64(7), np.float64(7), b"7", Decimal("7E0")),
     *(7.5, Decimal("7.5"), 0.1, Decimal("0.1"), 2**53, 2.0**53, 2**53 + 1, 2.0**53 + 2, 10**45),
     *(Decimal("1e45"), -7, -0.0, 0, True, None, float("nan"), Decimal("NaN"), 1e300),
+    *(np.float32(2**24), np.float32(2**24 + 2), np.float32(0.1), 2**24 + 2, 1e31, np.array(1e20)),
+    *(np.float16(2**11), np.float16(2**11 + 2), np.float16(0.1), 2**11 + 2, np.longdouble(0.1)),
 ]
+# By SQLite, in a column of numbers: digits of UUIDs, two for one.
+STORED_AS_FLOATS = ["1" * 32, "1" * 31 + "2", "1e20", "100000000000000000000", "true", "False"]
 FLOATS = [7.0, -7.0, 7.5, 0.1, 0.5, -0.0, 0.0, 2.0**53, 2.0**53 - 1, 2.0**53 + 2, 1e300, 1e15]
 
 
@@ -79,7 +83,7 @@ def spellings(cells: Cells, declared: str) -> list[Any]:
     odd = [cell for cell in cells.odd if not isinstance(cell, Row)]
     known = [*(cell for kind in cells.clean.values() for cell in kind), *odd]
     if cells is held.DYNAMIC:
-        known += [*SPELLINGS, 7, 7.0, 7.5, 2**53 + 1, 2.0**53 + 2, b"7"]
+        known += [*SPELLINGS, 7, 7.0, 7.5, 2**53 + 1, 2.0**53 + 2, b"7", *STORED_AS_FLOATS]
     elif cells in (held.OBJECTS, held.LISTS):
         known += [*SPELLINGS, *OBJECT_SPELLINGS]
     elif any(isinstance(cell, str) for cell in known) and len(known) > len(held.LEVELS.odd) + 9:

@@ -30,13 +30,13 @@ import pyarrow.parquet as pq
 
 import door_cells as held
 from door_cells import Cells, Row
-from door_spark import spark_session
 from dpcov.sources.sql import DatabaseTable
 from dpcov.sources.training import training_table
 from identity import identity
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import postgres_server
+from spark_session import spark_session
 
 Columns = dict[str, tuple[str, list[Any]]]
 NAMES = ("x0", "x1", "x2")
@@ -239,6 +239,11 @@ def _array(columns: Columns) -> Any:
     """All columns have the type of the first."""
     kind = next(iter(columns.values()))[0]
     cells = [list(cells) for _, cells in columns.values()]
+    if kind == "object":  # what is a sequence stays one cell
+        table = np.empty((len(cells[0]), len(cells)), object)
+        for j, i in itertools.product(range(len(cells)), range(len(cells[0]))):
+            table[i, j] = cells[j][i]
+        return table
     if "f" in kind:
         cells = [[np.nan if cell is None else cell for cell in column] for column in cells]
     return np.array(cells, kind).T
@@ -250,13 +255,49 @@ def _list(columns: Columns) -> list[Any]:
 
 @dataclass(frozen=True)
 class Trained:
-    """A table as `fit` takes it; opened by the estimators' own function."""
+    """A table as `fit` takes it, perhaps with a target; opened by the estimators' own function.
+
+    `names` are those of its columns, which of lists are known by their bounds.
+    """
 
     table: Any
+    names: tuple[str, ...]
+    target: Any = None
 
     def opened(self) -> Any:
         """The source that an estimator hands to a release."""
-        return training_table(self.table)
+        return training_table(self.table, self.target, self.names)
+
+
+def _trained(make: Callable[[Columns], Any]) -> Callable[[Columns], Trained]:
+    return lambda columns: Trained(make(columns), tuple(columns))
+
+
+class NamedList(list[Any]):
+    """A target with the name of the first column."""
+
+    name = NAMES[0]
+
+
+class NamedArray(np.ndarray[Any, Any]):
+    """A target with the name of the first column."""
+
+    name = NAMES[0]
+
+
+def _targeted(columns: Columns) -> Trained:
+    """The first column is the target, the others a list of rows."""
+    (name, (kind, cells)), *others = columns.items()
+    target: Any
+    if kind == "object":
+        target = NamedList(cell.content if isinstance(cell, Row) else cell for cell in cells)
+    elif kind in NUMPY:
+        target = np.array([np.nan if cell is None else cell for cell in cells], kind)
+        target = target.view(NamedArray)
+    else:
+        target = _series(kind, cells).rename(name)
+    rows = dict(others)
+    return Trained(_list(rows), tuple(rows), target)
 
 
 @dataclass(frozen=True)
@@ -264,6 +305,11 @@ class Summed:
     """A table of which a file of exact sums is made, which stands for it then."""
 
     table: Any
+
+
+def stored_in_target(kind: str, cell: Any) -> Any:
+    """A sequence of one cell is that cell."""
+    return cell[0] if kind == "object" and isinstance(cell, list) and len(cell) == 1 else cell
 
 
 DUCKDB = {
@@ -301,18 +347,25 @@ def _inserted(name: str, columns: Columns, literal: Callable[[Any], str]) -> tup
     return f"CREATE TABLE {name} ({declared})", f"INSERT INTO {name} VALUES {rows}"  # noqa: S608
 
 
-def _duckdb_file(folder: Path) -> Callable[[Sequence[Columns]], list[Any]]:
+def _files(
+    folder: Path, ending: str, fill: Callable[[Path, Sequence[Columns]], None]
+) -> Callable[[Sequence[Columns]], list[Any]]:
+    """Files of databases, each with several tables."""
     number = itertools.count()
 
     def make(tables: Sequence[Columns]) -> list[Any]:
-        path = folder / f"{next(number)}.duckdb"
-        with duckdb.connect(path) as db:
-            for at, columns in enumerate(tables):
-                for statement in _inserted(f"t{at}", columns, _literal):
-                    db.execute(statement)
+        path = folder / f"{next(number)}{ending}"
+        fill(path, tables)
         return [DatabaseTable(path, f"t{at}") for at in range(len(tables))]
 
     return make
+
+
+def _fill_duckdb(path: Path, tables: Sequence[Columns]) -> None:
+    with duckdb.connect(path) as db:
+        for at, columns in enumerate(tables):
+            for statement in _inserted(f"t{at}", columns, _literal):
+                db.execute(statement)
 
 
 def _duckdb_relations(tables: Sequence[Columns]) -> list[Any]:
@@ -343,12 +396,8 @@ def stored_in_sqlite(kind: str, cell: Any) -> Any:
     db.execute("INSERT INTO t VALUES (?)", (cell,))
     ((found, storage),) = db.execute("SELECT x, typeof(x) FROM t").fetchall()
     db.close()
-    if kind == "BLOB" or storage == "blob":
-        return found if kind == storage.upper() else None
-    if kind == "REAL":  # its cells are read as numbers
-        found = {"true": 1.0, "false": 0.0}.get(str(found).strip().lower(), found)
-        return None if storage == "real" and abs(found) > held.FLOATS.sure else found
-    return found
+    unread = storage == "blob" if kind != "BLOB" else storage != "blob"
+    return None if unread else found
 
 
 def stored_in_latin(_: str, cell: Any) -> Any:
@@ -362,20 +411,13 @@ def stored_in_postgres(kind: str, cell: Any) -> Any:
     return cell.rstrip(" ") if kind.startswith("char(") and isinstance(cell, str) else cell
 
 
-def _sqlite(folder: Path) -> Callable[[Sequence[Columns]], list[Any]]:
-    number = itertools.count()
-
-    def make(tables: Sequence[Columns]) -> list[Any]:
-        path = folder / f"{next(number)}.sqlite"
-        with sqlite3.connect(path) as db:
-            for at, columns in enumerate(tables):
-                db.execute(_inserted(f"t{at}", columns, _literal)[0])
-                places = ", ".join("?" * len(columns))
-                db.executemany(f"INSERT INTO t{at} VALUES ({places})", _rows(columns))  # noqa: S608
-        db.close()
-        return [DatabaseTable(path, f"t{at}") for at in range(len(tables))]
-
-    return make
+def _fill_sqlite(path: Path, tables: Sequence[Columns]) -> None:
+    with sqlite3.connect(path) as db:
+        for at, columns in enumerate(tables):
+            db.execute(_inserted(f"t{at}", columns, _literal)[0])
+            places = ", ".join("?" * len(columns))
+            db.executemany(f"INSERT INTO t{at} VALUES ({places})", _rows(columns))  # noqa: S608
+    db.close()
 
 
 POSTGRES = {
@@ -441,6 +483,7 @@ SPARK = {
     "string": Cells(held.TEXTS.clean, [None, "x", "1_000", " 1", "Zürich"]),
     "boolean": held.TRUTHS,
 }
+ONE_PARTITION = {"sql_shuffle_partitions": 1, "default_parallelism": 1, "log_level": "ERROR"}
 
 
 def _spark(session: Any) -> Callable[[Columns], Any]:
@@ -479,7 +522,8 @@ def doors(folder: Path, *, servers: bool = True, spark: bool = False) -> Iterato
         elif not _installed("pyspark") or shutil.which("java") is None:
             all_doors.absent.append("Spark (no Java or no pyspark)")
         else:
-            session = all_doors.spark = stack.enter_context(spark_session(folder))
+            session = stack.enter_context(spark_session(folder, cores=1, **ONE_PARTITION))
+            all_doors.spark = session
             door = Door("Spark", SPARK, "long", _each(_spark(session)), costly=True)
             all_doors.found[door.name] = door
         yield all_doors
@@ -519,6 +563,15 @@ def _add_postgres(all_doors: Doors, link: str) -> None:
     all_doors.postgres = link
 
 
+# Types at the estimators' doors, behind which are those of arrays and frames.
+ARRAYS = ("float64", "int64", "uint64")
+FRAMES = ("float64", "Int64", "boolean", "category of objects")
+
+
+def _some(types: dict[str, Cells], names: Sequence[str]) -> dict[str, Cells]:
+    return {name: types[name] for name in names}
+
+
 def _local(folder: Path) -> list[Door]:
     """Doors that need no server."""
     arrow = {name: cells for name, (_, cells) in ARROW.items()}
@@ -546,7 +599,6 @@ def _local(folder: Path) -> list[Door]:
     )
     objects = {"object": held.OBJECTS}
     listed = {"object": held.LISTS}
-    untyped = {"object": held.OBJECTS}
     summed = {kind: arrow[kind] for kind in ("float64", "int64", "bool", "string")}
     one = {"records": "lines"}
     return [
@@ -580,9 +632,29 @@ def _local(folder: Path) -> list[Door]:
         ),
         Door("NumPy", NUMPY, "", _each(_array)),
         Door("lists", listed, "object", _each(_list)),
-        Door("estimators", untyped, "object", _each(lambda columns: Trained(_list(columns)))),
+        Door("estimators", listed, "object", _each(_trained(_list))),
+        Door("estimators, arrays", _some(NUMPY, ARRAYS) | objects, "", _each(_trained(_array))),
+        Door(
+            "estimators, pandas",
+            _some(PANDAS, FRAMES) | objects,
+            "int64",
+            _each(_trained(_frame)),
+        ),
+        Door(
+            "estimators, targets",
+            listed | _some(NUMPY, ARRAYS[:1]) | _some(PANDAS, FRAMES[2:]),
+            "object",
+            _each(_targeted),
+            stored=stored_in_target,
+        ),
         Door("files of sums", summed, "int64", _each(lambda columns: Summed(arrow_table(columns)))),
-        Door("DuckDB file", DUCKDB, "BIGINT", _duckdb_file(folder), costly=True),
+        Door("DuckDB file", DUCKDB, "BIGINT", _files(folder, ".duckdb", _fill_duckdb), costly=True),
         Door("DuckDB relation", DUCKDB, "BIGINT", _duckdb_relations),
-        Door("SQLite", SQLITE, "INTEGER", _sqlite(folder), stored=stored_in_sqlite),
+        Door(
+            "SQLite",
+            SQLITE,
+            "INTEGER",
+            _files(folder, ".sqlite", _fill_sqlite),
+            stored=stored_in_sqlite,
+        ),
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import uuid
 from decimal import Decimal
@@ -12,21 +11,20 @@ import numpy as np
 
 LONGEST = 2**16
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_SURE = {np.float16: 2**11, np.float32: 2**24}
 _BLANKS = " \t\n\v\f\r"
 
 
 def number(cell: Any) -> tuple[Any, ...] | None:
     """Sign, digits and exponent of the number that a cell is, in lowest terms; None for none."""
+    if isinstance(cell, float | np.floating):
+        return _number_of_float(cell)
     if isinstance(cell, np.generic):
         cell = cell.item()
     if isinstance(cell, bytes):
         cell = cell.decode(errors="replace")
     if isinstance(cell, bool):
         return None
-    if isinstance(cell, float):
-        if not math.isfinite(cell):
-            return None
-        cell = Decimal(repr(cell))
     if isinstance(cell, str):
         text = cell.strip(_BLANKS)
         if len(cell) > LONGEST or not _NUMBER.fullmatch(text):
@@ -42,6 +40,19 @@ def number(cell: Any) -> tuple[Any, ...] | None:
         sign, found, exponent = cell.as_tuple()
         return _lowest(sign, "".join(map(str, found)), int(exponent))
     return None
+
+
+def is_sure(cell: Any) -> bool:
+    """Whether a cell is no float beyond the whole numbers that its type tells apart."""
+    if not isinstance(cell, float | np.floating):
+        return True
+    return bool(abs(float(cell)) <= _SURE.get(type(cell), 2**53))
+
+
+def _number_of_float(cell: Any) -> tuple[Any, ...] | None:
+    """By the shortest text that is read back as this float; wider than float64 there are none."""
+    narrow = cell if type(cell) in _SURE else float(cell)
+    return number(Decimal(str(narrow))) if is_sure(cell) else None
 
 
 def _lowest(sign: int, digits: str, exponent: int) -> tuple[Any, ...]:
@@ -63,6 +74,8 @@ def identity(cell: Any, declared: str, missing: tuple[str, ...]) -> Any:
     Of the type "text" cells that are the same number are taken for one here, which only leaves out
     tables; "bytes" tells all texts apart, as the library must.
     """
+    if not is_sure(cell):
+        return None
     found = number(cell)
     words = text(cell).strip(_BLANKS)
     null = cell is None or (not isinstance(cell, str) and words in ("nan", "NaN", "NaT", "<NA>"))

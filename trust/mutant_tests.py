@@ -326,6 +326,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "test_an_option_of_the_wrong_type_is_refused_and_right_ones_are_kept",
         "tests/conformance/test_mechanisms.py::test_what_a_type_error_says_is_not_told",
         "tests/test_rooms.py",
+        "tests/test_set_options.py",
         "tests/papers/test_wishart_demonstration.py::test_it_is_no_mechanism_and_asking_for_it_says_why",
     ),
     "src/dpcov/samplers/discrete.py": ("tests/test_discrete.py",),

@@ -27,9 +27,9 @@ BOUND = 100.0
 UPPER = BOUND**-2  # of an encoded row's second moment: the papers take this as known
 METHODS: dict[str, Callable[[], Mechanism]] = {
     "one-shot noise": lambda: Gaussian(radius="private"),
-    "NaiveHTPCE": lambda: HeavyTailed("naive", upper=UPPER),
-    "OneStepHTPPCE, release": lambda: HeavyTailed("one-step", upper=UPPER),
-    "HT_PCE": lambda: HeavyTailed(upper=UPPER),
+    "NaiveHTPCE": lambda: HeavyTailed("naive", eigenvalue_bound=UPPER),
+    "OneStepHTPPCE, release": lambda: HeavyTailed("one-step", eigenvalue_bound=UPPER),
+    "HT_PCE": lambda: HeavyTailed(eigenvalue_bound=UPPER),
     "preconditioned": Preconditioned,
 }
 

@@ -20,6 +20,7 @@ from dpcov.privacy import Budget, Guarantee, Neighbors, budget_from, neighbors_n
 from dpcov.releases import Release
 from dpcov.schema import FileOptions, Schema
 from dpcov.sources import open_rows, open_source
+from dpcov.sources.array import is_list, names_by_bounds
 from dpcov.sources.base import holds_sums
 from dpcov.sources.conditions import Conditions, refuse_conditions
 from dpcov.sources.rows import Rows
@@ -85,7 +86,7 @@ def prepare(
     mechanism: str = "auto",
     goal: Goal = "frobenius",
     neighbors: Neighbors | str = Neighbors.ADD_REMOVE,
-    radius: float | Literal["private"] | None = None,
+    radius: float | Literal["private", "public"] | None = None,
     intercept: float | None = None,
     denoise: Method = "shrink",
     threads: int | None = None,
@@ -100,10 +101,11 @@ def prepare(
     if goal not in GOALS:
         raise ReleaseError(f"There is no goal {goal!r}. Choose: {', '.join(GOALS)}.")
     data = table_of(data, table, trust_views)
-    if radius == "private":
+    if isinstance(radius, str):  # which kind: an option of the mechanism
         mechanism_fields["radius"], radius = radius, None
     if schema is None and not holds_sums(data):  # opened once: a stream may come only once
-        data = open_source(data, FileOptions(), ())
+        names = names_by_bounds(lower, upper) if is_list(data) else ()
+        data = open_source(data, FileOptions(), names)
     resolved = _schema(data, schema, lower, upper, radius, intercept)
     if resolved.by is not None:
         raise SchemaError(
@@ -155,7 +157,8 @@ def release(
     Parameters
     ----------
     data : path of a CSV, TSV (.gz) or Parquet file, (n, d) array, or a pandas, polars, pyarrow or
-        DuckDB table; with `table`, a database: ``postgresql://user@host/database`` or the path of
+        DuckDB table; a list of rows, if a schema or bounds with one entry for each column say how
+        many it has; with `table`, a database: ``postgresql://user@host/database`` or the path of
         a SQLite or DuckDB file. A Spark data frame. Or sums, in a file (``dpcov moments``) or as a
         `PartialMoment`.
     ledger : budget ledger (or its path) in which the spend is booked before any noise is drawn.

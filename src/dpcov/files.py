@@ -260,13 +260,16 @@ def _link_of(path: Path) -> Path:
 
 
 def _keep_room(draft: int, room: int) -> None:
+    """Take the space now; where no call does that (macOS, some file systems), by zeros."""
     try:
-        if room:
+        if room and hasattr(os, "posix_fallocate"):
             os.posix_fallocate(draft, 0, room)
+            return
     except OSError as error:
         if error.errno not in UNSUPPORTED:
             raise
-        os.pwrite(draft, bytes(room), 0)
+    if os.pwrite(draft, bytes(room), 0) < room:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _sync(folder: Path) -> None:

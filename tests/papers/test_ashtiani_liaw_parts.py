@@ -1,26 +1,31 @@
 """Groups that agree, part by part: shares, the number of groups, the sampled sum, options."""
 
 import math
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from scipy.stats import chi2
 
+import dpcov
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError, MechanismRefused
+from dpcov.ledger import Ledger
 from dpcov.mechanisms import AshtianiLiaw
 from dpcov.moment import Lattice, SecondMoment
 from dpcov.papers import ashtiani_liaw
 from dpcov.papers.accounting import renyi_epsilon
 from dpcov.papers.ashtiani_liaw import Calibration, _closest, _sample
+from dpcov.papers.primitives import random_groups, stable_matrices
+from dpcov.papers.primitives.random_groups import require_room
 from dpcov.papers.primitives.release_test import ReleaseTest
 from dpcov.papers.primitives.sampled_covariance import (
     SampledCovariance,
     most_samples,
     usable_delta,
 )
-from dpcov.papers.primitives.stable_matrices import StableMatrices
+from dpcov.papers.primitives.stable_matrices import StableMatrices, close_pairs
 from dpcov.privacy import ApproxDP, Guarantee, Neighbors, exact
 from dpcov.schema import Schema
 from dpcov.sources import open_rows
@@ -71,8 +76,41 @@ def test_more_groups_than_are_compared_are_refused(monkeypatch):
     monkeypatch.setattr(ashtiani_liaw, "MOST_GROUPS", groups)
     AshtianiLiaw().calibrate(LATTICE, BUDGET, ADD)
     monkeypatch.setattr(ashtiani_liaw, "MOST_GROUPS", groups - 1)
-    with pytest.raises(MechanismError, match="too small"):
+    with pytest.raises(MechanismError, match=f"{groups} groups .* 3 x 3 each.* larger budget"):
         AshtianiLiaw().calibrate(LATTICE, BUDGET, ADD)
+
+
+def test_groups_whose_matrices_need_too_much_memory_are_refused_before_anything_is_spent(tmp_path):
+    names = [f"x{j}" for j in range(400)]
+    ledger = Ledger.create(tmp_path / "l", ApproxDP(1.0, 1e-5))
+    asked = {"schema": Schema.from_bounds(-1, 1, names), "mechanism": "ashtiani-liaw"}
+    with pytest.raises(MechanismError, match="401 x 401 each: that is too much memory"):
+        dpcov.release(np.zeros((3, 400)), ledger=ledger, epsilon=1.0, delta=1e-6, **asked)
+    assert ledger.account().spent == {"epsilon": 0.0, "delta": 0.0}
+
+
+def test_the_most_entries_are_held_and_not_one_more(monkeypatch):
+    require_room("m", 4, 2, 3, most=4)
+    for most, entries in ((3, 24), (4, 23)):
+        monkeypatch.setattr(random_groups, "MOST_ENTRIES", entries)
+        with pytest.raises(MechanismError, match=r"4 groups .* 2 x 3 each"):
+            require_room("m", 4, 2, 3, most=most)
+    monkeypatch.setattr(random_groups, "MOST_ENTRIES", 24)
+    require_room("m", 4, 2, 3, most=4)
+
+
+@pytest.mark.parametrize("undecided", [False, True])
+def test_comparing_takes_a_few_bytes_for_each_pair_whatever_the_rows_are(monkeypatch, undecided):
+    if undecided:  # by floats: each pair is decided in integers
+        monkeypatch.setattr(stable_matrices.Factor, "of", lambda _: None)
+        monkeypatch.setattr(stable_matrices, "_within", lambda *_: True)
+    matrices = [np.array([[10**9]], dtype=object)] * 500
+    close_pairs(matrices[:2], Fraction(1, 5))  # imports what it needs
+    tracemalloc.start()
+    assert close_pairs(matrices, Fraction(1, 5)).all()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * 500**2
 
 
 def test_the_rows_that_it_takes_follow_from_the_distance_of_two_groups():

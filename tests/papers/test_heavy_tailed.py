@@ -231,9 +231,9 @@ def test_the_sample_size_of_theory_suffices_and_is_the_least():
     turn = np.array([[0.8, -0.6], [0.6, 0.8]])
     for seed in range(8):
         rows = rng.normal(size=(n, 2)) * [1, 50**-0.5] @ turn.T
-        made = HeavyTailed(constant=3.0, condition=50.0, alpha=0.5, radii="theory", upper=0.01)(
-            open_rows(rows, schema), budget=ZCDP(2.0), neighbors=SWAP, entropy=Entropy.seeded(seed)
-        )
+        made = HeavyTailed(
+            constant=3.0, condition=50.0, alpha=0.5, radii="theory", eigenvalue_bound=0.01
+        )(open_rows(rows, schema), budget=ZCDP(2.0), neighbors=SWAP, entropy=Entropy.seeded(seed))
         round_map = (turn / [1, 50**-0.5]).T
         found = round_map @ made.noisy() @ round_map.T * 100 / n
         errors.append(np.linalg.norm(found - np.eye(2)))
@@ -264,7 +264,7 @@ def test_the_error_relative_to_the_matrix_does_not_grow_with_the_condition(condi
 def test_one_step_helps_but_does_not_do_at_a_large_condition():
     rows, round_map = student_rows(50_000, 1e6)
     found = [
-        error(released(rows, HeavyTailed(variant, upper=0.01)), rows, round_map)
+        error(released(rows, HeavyTailed(variant, eigenvalue_bound=0.01)), rows, round_map)
         for variant in ("naive", "one-step", "full")
     ]
     assert found[0] > 2 * found[1] > 10 * found[2]
@@ -297,8 +297,8 @@ def test_a_map_multiplied_on_the_wrong_side_is_caught(monkeypatch):
         lambda: HeavyTailed(constant=math.nan),
         lambda: HeavyTailed(alpha=0.0),
         lambda: HeavyTailed(beta=1.0),
-        lambda: HeavyTailed(upper=-1.0),
-        lambda: HeavyTailed(upper=math.nan),
+        lambda: HeavyTailed(eigenvalue_bound=-1.0),
+        lambda: HeavyTailed(eigenvalue_bound=math.nan),
         lambda: HeavyTailed(condition=0.5),
         lambda: HeavyTailed(condition=math.inf),
         lambda: HeavyTailed(look_share=1.0),

@@ -121,7 +121,7 @@ def test_the_sample_size_is_that_of_the_shares(variant, looks):
 def test_theory_takes_all_looks_and_practice_stops_when_all_directions_show(monkeypatch):
     rows = rows_of(round_rows(4000))
     for radii, number in (("theory", bounded_moments.steps(100.0)), ("practical", 1)):
-        mechanism = HeavyTailed(radii=radii, condition=100.0, upper=0.1)
+        mechanism = HeavyTailed(radii=radii, condition=100.0, eigenvalue_bound=0.1)
         with monkeypatch.context() as patched:
             assert len(noticed(patched, mechanism, rows, rho=20.0)[0]) == number
     with monkeypatch.context() as patched:  # where nothing shows there is no early end
@@ -131,7 +131,9 @@ def test_theory_takes_all_looks_and_practice_stops_when_all_directions_show(monk
 
 def test_each_look_is_at_the_map_of_those_before_it(monkeypatch):
     rows = rows_of(round_rows(3000) * [1, 0.1, 0.1, 0.01])
-    looks, last = noticed(monkeypatch, HeavyTailed(condition=100.0, upper=0.1), rows, rho=1e3)
+    looks, last = noticed(
+        monkeypatch, HeavyTailed(condition=100.0, eigenvalue_bound=0.1), rows, rho=1e3
+    )
     np.testing.assert_allclose(looks[0][0], np.eye(4) / math.sqrt(0.1), rtol=1e-6)
     maps = [shape for shape, _ in looks] + [last[0][0]]
     assert len(maps) > 2
@@ -143,7 +145,7 @@ def test_each_look_is_at_the_map_of_those_before_it(monkeypatch):
 @pytest.mark.parametrize("radii", ["practical", "theory"])
 def test_a_look_is_no_wider_than_the_longest_row(monkeypatch, radii, upper):
     rows = rows_of(round_rows(200), radius=1.5)
-    mechanism = HeavyTailed("one-step", radii=radii, constant=3.0, upper=upper)
+    mechanism = HeavyTailed("one-step", radii=radii, constant=3.0, eigenvalue_bound=upper)
     looks, _ = noticed(monkeypatch, mechanism, rows)
     radius = rows.lattice().radius
     scale = radius if upper is None else math.sqrt(upper)
@@ -185,7 +187,9 @@ def test_rows_that_need_not_be_round_have_radii_down_from_the_longest():
 @pytest.mark.parametrize("upper", [0.01, 1e4])
 def test_theory_clips_last_at_half_of_its_error_or_at_the_longest_row(monkeypatch, upper):
     rows = rows_of(round_rows(300))
-    mechanism = HeavyTailed("naive", radii="theory", constant=3.0, alpha=0.4, upper=upper)
+    mechanism = HeavyTailed(
+        "naive", radii="theory", constant=3.0, alpha=0.4, eigenvalue_bound=upper
+    )
     _, (spent, (shape, radius)) = noticed(monkeypatch, mechanism, rows)
     assert spent == 2
     np.testing.assert_allclose(shape, np.eye(4) / math.sqrt(upper), rtol=1e-6)
@@ -212,8 +216,8 @@ def test_what_looks_and_count_leave_goes_to_the_release(monkeypatch, radii):
         {"beta": 0.0},
         {"beta": 1.0},
         {"beta": 1.5},
-        {"upper": 0.0},
-        {"upper": math.inf},
+        {"eigenvalue_bound": 0.0},
+        {"eigenvalue_bound": math.inf},
         {"condition": 0.99},
         {"condition": math.inf},
         {"order": 1},
@@ -240,8 +244,8 @@ def test_options_out_of_range_are_refused(wrong):
     [
         {"alpha": 1.5},
         {"alpha": 0.5, "beta": 0.99},
-        {"upper": 3.0},
-        {"upper": 0.5},
+        {"eigenvalue_bound": 3.0},
+        {"eigenvalue_bound": 0.5},
         {"condition": 1.0},
         {"condition": 1.5},
         {"look_share": 0.75, "count_share": 0.2},

@@ -15,6 +15,7 @@ from dpcov.moment import Lattice, SecondMoment
 from dpcov.papers import unbounded_gaussian
 from dpcov.papers.accounting import gdp_beside_bad_events, gdp_of_pure
 from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
+from dpcov.papers.primitives.random_groups import MOST_ENTRIES
 from dpcov.papers.unbounded_gaussian import Calibration, _covariance, fine, first_gap
 from dpcov.privacy import ApproxDP, Guarantee, Neighbors, exact
 from dpcov.schema import Schema
@@ -97,8 +98,17 @@ def test_more_groups_than_are_held_are_refused(monkeypatch, group_size):
     monkeypatch.setattr(unbounded_gaussian, "MOST_GROUPS", more)
     mechanism.calibrate(LATTICE, BUDGET, ADD)
     monkeypatch.setattr(unbounded_gaussian, "MOST_GROUPS", more - 1)
-    with pytest.raises(MechanismError, match="too small"):
+    with pytest.raises(MechanismError, match=f"{more:,} groups .* larger budget"):
         mechanism.calibrate(LATTICE, BUDGET, ADD)
+
+
+def test_so_many_references_that_groups_need_too_much_memory_are_refused():
+    groups = UnboundedGaussian().calibrate(LATTICE, BUDGET, ADD)
+    most = max(groups.values.groups, groups.spaces.groups)
+    references = MOST_ENTRIES // (most * LATTICE.dimension)
+    UnboundedGaussian(references=references).calibrate(LATTICE, BUDGET, ADD)
+    with pytest.raises(MechanismError, match="too much memory"):
+        UnboundedGaussian(references=references + 1).calibrate(LATTICE, BUDGET, ADD)
 
 
 def test_a_release_that_cannot_be_drawn_is_refused_from_public_numbers():

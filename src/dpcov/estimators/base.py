@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
@@ -12,10 +13,10 @@ from dpcov.api import release
 from dpcov.entropy import simulation_generator
 from dpcov.errors import EstimatorError
 from dpcov.schema import Schema
-from dpcov.sources.training import training_table
+from dpcov.sources.array import names_by_bounds
+from dpcov.sources.training import is_frame, training_table
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from dpcov.planning import Goal
@@ -34,8 +35,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     Parameters that all estimators have, all of them public:
 
     bounds : ``(lower, upper)``, each a number or one for each column; or a dict of such pairs of
-        numbers by column name. Required. Values outside are moved to the nearer bound, and
-        missing ones, or those that are no numbers, to the midpoint.
+        numbers by column name. Required; for a list of rows one for each column, as no row may say
+        how many there are. Values outside are moved to the nearer bound, and missing ones, or those
+        that are no numbers, to the midpoint.
     epsilon, delta, rho : the budget of each `fit`: epsilon, epsilon and delta, or rho.
     neighbors, mechanism, denoise, radius : as in `dpcov.release`; ``auto`` follows the estimator's
         `goal`.
@@ -70,8 +72,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _make_release(self, table: Any, *, target: Any = None, target_bounds: Any = None) -> None:
         """Set `release_` and `guarantee_`; refuses before anything is spent."""
         seed = self._seed()
-        rows = training_table(table, target)
-        validate_data(self, table, skip_check_array=True)
+        rows = training_table(table, target, _names_of_list(self.bounds))
+        shape = table if is_frame(table) else np.empty((0, len(rows.names) - (target is not None)))
+        validate_data(self, shape, skip_check_array=True)
         self._check_request(self.n_features_in_)
         names = rows.names
         lower, upper = _bounds(self.bounds, names[: self.n_features_in_], "bounds", "the columns")
@@ -135,6 +138,11 @@ def _bounds(
         return [float(low) for low in lows], [float(high) for high in highs]
     except (TypeError, ValueError):
         raise EstimatorError(f"{parameter} must be numbers.") from None
+
+
+def _names_of_list(bounds: Any) -> tuple[str, ...]:
+    """Names of the columns of a list, if bounds with one entry for each say how many there are."""
+    return () if bounds is None or isinstance(bounds, Mapping) else names_by_bounds(*_pair(bounds))
 
 
 def _pair(value: Any) -> tuple[Any, Any]:

@@ -90,7 +90,8 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
 
         Parameters
         ----------
-        X : (n, p) array, or table of pandas, polars or pyarrow with p columns of numbers.
+        X : (n, p) array, or table of pandas, polars or pyarrow with p columns of numbers; a list of
+            rows, if `bounds` has one entry for each column.
         y : ignored.
 
         Raises
@@ -173,7 +174,8 @@ random_state, store_precision : as in `PrivateCovariance`.
 
         Parameters
         ----------
-        X : (n, p) array, or table of pandas, polars or pyarrow with p columns of numbers.
+        X : (n, p) array, or table of pandas, polars or pyarrow with p columns of numbers; a list of
+            rows, if `bounds` has one entry for each column.
         y : ignored.
 
         Raises

@@ -104,7 +104,8 @@ class PrivatePCA(
 
         Parameters
         ----------
-        X : (n, p) array, or table of pandas, polars or pyarrow with p columns of numbers.
+        X : (n, p) array, or table of pandas, polars or pyarrow with p columns of numbers; a list of
+            rows, if `bounds` has one entry for each column.
         y : ignored.
 
         Raises

@@ -14,6 +14,7 @@ from dpcov.analysis.normal_equations import PENALTIES
 from dpcov.analysis.ridge import ridge
 from dpcov.errors import EstimatorError
 from dpcov.estimators.base import PrivateEstimator
+from dpcov.sources.training import one_column
 
 if TYPE_CHECKING:
     from typing import Self
@@ -111,8 +112,9 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : (n, p) array, or table of pandas, polars or pyarrow with p columns of numbers.
-        y : (n,) target, numbers.
+        X : (n, p) array, or table of pandas, polars or pyarrow with p columns of numbers; a list of
+            rows, if `bounds` has one entry for each column.
+        y : (n,) target, numbers; of a list what is no number, nor a list of one, is missing.
 
         Raises
         ------
@@ -124,7 +126,7 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
             raise EstimatorError("PrivateRidge requires y to be passed, but the target y is None.")
         if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
             warnings.warn(COLUMN, DataConversionWarning, stacklevel=2)
-            y = np.asarray(y)[:, 0]
+            y = one_column(y)
         self._make_release(X, target=y, target_bounds=self.target_bounds)
         columns = self.release_.columns
         found = ridge(

@@ -126,6 +126,8 @@ def mechanism_named(name: str, **fields: Any) -> Mechanism:
             f"The mechanism {name!r} has no option {field!r}. It has: {', '.join(options)}."
         )
     try:
+        if any(isinstance(options[key], bool) != isinstance(fields[key], bool) for key in fields):
+            raise TypeError  # true is no number, and text no truth
         return MECHANISMS[name](**fields)
     except TypeError:
         stated = ", ".join(f"{field}={value!r}" for field, value in fields.items())

@@ -12,10 +12,11 @@ from dpcov.errors import MechanismError, MechanismRefused
 from dpcov.mechanisms.additive import check_share
 from dpcov.papers import stable_covariance
 from dpcov.papers.accounting import renyi_epsilon
+from dpcov.papers.primitives.random_groups import require_room
 from dpcov.papers.primitives.release_test import ReleaseTest
 from dpcov.papers.primitives.sampled_covariance import SampledCovariance, most_samples
 from dpcov.papers.primitives.stable_matrices import StableMatrices
-from dpcov.papers.stable_covariance import FALSE_ALARM, TOO_SMALL, UNWEIGHED
+from dpcov.papers.stable_covariance import FALSE_ALARM, UNWEIGHED
 from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.sources.quiet import quiet
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     Integers = NDArray[np.object_]
 
 WANTED = "so many rows (persons) that random groups of them have nearly the same second moment"
-MOST_GROUPS = 100_000
+MOST_GROUPS = 10_000  # compared pairwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +95,15 @@ class AshtianiLiaw:
     Raises
     ------
     MechanismError
-        The budget has no delta, or is too small. Before anything is read.
+        The budget has no delta, or is so small that there would be more groups than are held at
+        once. Before anything is read.
     MechanismRefused
         The groups disagree; too small ones do. The budget is spent.
 
     Cost
     ----
-    One pass over the data (two with persons); t^2 comparisons of d x d matrices.
+    One pass over the data (two with persons); t^2 comparisons of d x d matrices, t at most
+    10,000; memory for t d^2 entries and t^2 booleans.
 
     Source
     ------
@@ -150,8 +153,8 @@ class AshtianiLiaw:
         samples = self.samples * lattice.dimension
         left = float(epsilon - for_test) * (1 - 1e-12)
         groups = stable.count_for(_closest(samples, left, delta))
-        if groups > MOST_GROUPS:
-            raise MechanismError(TOO_SMALL)
+        d = lattice.dimension
+        require_room(self.name, groups, d, d, most=MOST_GROUPS)
         close = stable.closeness(groups)
         release = SampledCovariance(close, most_samples(close, left, delta))
         return Calibration(guarantee, stable, groups, release)

@@ -104,7 +104,7 @@ class HeavyTailed:
         k and C of E <v, x>^2k <= C (E <v, x>^2)^k.
     alpha, beta : public
         Mahalanobis error that is aimed at, and the probability of missing it.
-    upper : float or None, public
+    eigenvalue_bound : float or None, public
         Bound on the eigenvalues of the second moment of an encoded row; default, the squared
         radius of the schema.
     condition : float, public
@@ -153,7 +153,7 @@ class HeavyTailed:
     constant: float = 9.0
     alpha: float = 0.1
     beta: float = 0.1
-    upper: float | None = None
+    eigenvalue_bound: float | None = None
     condition: float = 2.0**64
     look_share: float = 0.5
     radius_share: float = 0.08
@@ -170,7 +170,7 @@ class HeavyTailed:
         if self.radii not in ("practical", "theory"):
             raise MechanismError("radii must be 'practical' or 'theory'.")
         Moments(self.order, self.constant)
-        for name in ("alpha", "beta", "upper"):
+        for name in ("alpha", "beta", "eigenvalue_bound"):
             value = getattr(self, name)
             if value is not None and not 0 < value < (1 if name == "beta" else math.inf):
                 raise MechanismError(f"{name} is out of range: {value!r}.")
@@ -262,9 +262,10 @@ class HeavyTailed:
         )
 
     def _start(self, lattice: Lattice) -> LinearMap:
-        """The map by `upper` alone."""
-        upper = lattice.radius**2 if self.upper is None else self.upper
-        return LinearMap.rounded(np.eye(lattice.features) / math.sqrt(upper))
+        """The map by `eigenvalue_bound` alone."""
+        given = self.eigenvalue_bound
+        bound = lattice.radius**2 if given is None else given
+        return LinearMap.rounded(np.eye(lattice.features) / math.sqrt(bound))
 
     def _require_numbers(self, lattice: Lattice) -> None:
         """Refuse options whose first map or radii are no numbers."""

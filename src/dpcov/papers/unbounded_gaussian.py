@@ -20,7 +20,8 @@ from dpcov.papers import stable_covariance
 from dpcov.papers.accounting import gdp_beside_bad_events, gdp_of_pure
 from dpcov.papers.preconditioned import check_looks
 from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
-from dpcov.papers.stable_covariance import TOO_SMALL, UNWEIGHED
+from dpcov.papers.primitives.random_groups import require_room
+from dpcov.papers.stable_covariance import UNWEIGHED
 from dpcov.privacy import ApproxDP, Guarantee, Neighbors, exact
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.sources.quiet import quiet
@@ -116,7 +117,8 @@ class UnboundedGaussian:
     Raises
     ------
     MechanismError
-        The budget has no delta, or is too small. Before anything is read.
+        The budget has no delta, or is so small that there would be more groups than are held at
+        once. Before anything is read.
     MechanismRefused
         Groups disagree; too small ones do. The budget is spent.
     SourceError
@@ -197,8 +199,9 @@ class UnboundedGaussian:
             SubspaceRecovery.of(space_mu, each, self.group_size, self.references, self.slack),
             exact(self.fine_share) * total,
         )
-        if max(laws.values.groups, laws.spaces.groups) > MOST_GROUPS:
-            raise MechanismError(TOO_SMALL)
+        groups = max(laws.values.groups, laws.spaces.groups)
+        d = lattice.dimension
+        require_room(self.name, groups, d, max(d, self.references or 0), most=MOST_GROUPS)
         left = total * (1 - exact(self.value_share) - exact(self.space_share)) - laws.fine
         for rho in (left / 2, total / 2):
             last_laws(lattice, guarantee, rho, EXTRA, self.radius_share, self.trace_share)

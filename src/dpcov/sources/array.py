@@ -11,10 +11,17 @@ import pyarrow as pa
 from dpcov.errors import SourceError
 from dpcov.schema import Kind
 from dpcov.sources.base import batch_rows
+from dpcov.sources.ids import IdColumn
 from dpcov.sources.objects import texts_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+UNTOLD = (
+    "Only its rows could say how many columns a list has, and no row may decide that: give an "
+    "array, a data frame, a schema, or bounds with one entry for each column."
+)
 
 
 class ArraySource:
@@ -32,12 +39,11 @@ class ArraySource:
         if array.dtype.kind not in "biuf":
             raise SourceError(f"An array must hold real numbers, not {array.dtype}.")
         self.names = _named(declared, array.shape[1])
-        if isinstance(data, np.ma.MaskedArray):  # masked means missing
-            array = np.ma.filled(data.astype(np.float64), np.nan)
-        kept = array.dtype.kind in "iuf" and array.dtype.itemsize <= 8  # as exact as it came
+        kept = array.dtype.itemsize <= 8  # as exact as it came
         self._kind = array.dtype.newbyteorder("=") if kept else np.dtype(np.float64)
         self.types = dict.fromkeys(self.names, pa.from_numpy_dtype(self._kind))
         self._array = array
+        self._missing = np.ma.getmask(data)
 
     def kinds(self) -> dict[str, Kind]:
         return dict.fromkeys(self.names, "numeric")
@@ -46,46 +52,88 @@ class ArraySource:
         at = [self.names.index(name) for name in columns]
         size = batch_rows(len(at))
         for start in range(0, len(self._array), size):
-            part = self._array[start : start + size]
-            arrays = [pa.array(np.ascontiguousarray(part[:, j], self._kind)) for j in at]
+            arrays = [self._column(slice(start, start + size), j) for j in at]
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+    def _column(self, part: slice, j: int) -> pa.Array:
+        cells = np.ascontiguousarray(self._array[part, j], self._kind)
+        if self._missing is np.ma.nomask:
+            return pa.array(cells)
+        return pa.array(cells, mask=np.ascontiguousarray(self._missing[part, j]))
 
 
 class ObjectSource:
-    """A list of rows, or an (n, d) array, of Python's objects; each cell is read by itself.
+    """A list of rows, or an array, of Python's objects; each cell is read by itself.
 
-    A row that has not as many cells as there are declared columns, or without a declaration as the
-    first row has, is a row whose cells are all missing.
+    An array has the number of columns that its shape says, a list, or an array of lists, as many as
+    are declared: no row decides it. A row of another number of cells, or that is no row, is one
+    whose cells are all missing; of a single column the cell alone is a row as well.
     """
 
     door = "list"
     settled = True
     costly = True
 
-    def __init__(self, data: Sequence[Any], declared: tuple[str, ...]) -> None:
+    def __init__(self, data: Any, declared: tuple[str, ...]) -> None:
         self.unfit: dict[str, str] = {}
-        first = data[0] if len(data) and not declared else ()
-        if not _is_row(first):  # with a schema no row decides anything, not even the first
-            raise SourceError("A list of rows is needed, each a list of cells.")
-        self.names = declared or _named((), len(first))
+        if is_list(data):
+            if not declared:
+                raise SourceError(UNTOLD)
+            self.names = declared
+        else:
+            if data.ndim != 2:
+                raise SourceError(f"An array needs 2 dimensions (rows, columns), not {data.ndim}.")
+            self.names = _named(declared, data.shape[1])
+            masked = isinstance(data, np.ma.MaskedArray)
+            data = data.astype(object).filled(None) if masked else np.asarray(data)
         self.types = dict.fromkeys(self.names, pa.large_string())
-        self._data = data
+        self._data: Sequence[Any] = data
 
     def kinds(self) -> dict[str, Kind]:
         return dict.fromkeys(self.names, "numeric")
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         at, width = [self.names.index(name) for name in columns], len(self.names)
-        absent, size = (None,) * width, batch_rows(width)
+        size = batch_rows(width)
         for start in range(0, len(self._data), size):
-            part = self._data[start : start + size]
-            rows = [row if _is_row(row) and len(row) == width else absent for row in part]
-            arrays = [texts_of([row[j] for row in rows]) for j in at]
+            rows = [_cells(row, width) for row in self._data[start : start + size]]
+            arrays = [
+                texts_of([row[j] for row in rows], ids=isinstance(name, IdColumn))
+                for j, name in zip(at, columns, strict=True)
+            ]
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
 
-def _is_row(row: object) -> bool:
-    return isinstance(row, list | tuple) or (isinstance(row, np.ndarray) and row.ndim == 1)
+def is_list(data: object) -> bool:
+    """Whether only the rows could say how many columns a table has: a list of rows."""
+    of_objects = isinstance(data, np.ndarray) and data.dtype == object and data.ndim == 1
+    return of_objects or isinstance(data, list | tuple)
+
+
+def names_by_bounds(*bounds: Any) -> tuple[str, ...]:
+    """Names of as many columns as bounds have entries; none where a bound is for all columns."""
+    return _named((), max(map(_entries, bounds)))
+
+
+def _entries(bound: Any) -> int:
+    try:
+        return 0 if isinstance(bound, str) else len(bound)
+    except TypeError:
+        return 0
+
+
+def _cells(row: Any, width: int) -> Sequence[Any]:
+    """As many cells as there are columns; all missing where the row has not as many."""
+    try:
+        if isinstance(row, list | tuple) or (isinstance(row, np.ndarray) and row.ndim == 1):
+            cells = tuple(row)
+        else:
+            cells = (row,) if width == 1 else ()
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # of a class that breaks the rules of lists
+        cells = ()
+    return cells if len(cells) == width else (None,) * width
 
 
 def _named(declared: tuple[str, ...], width: int) -> tuple[str, ...]:

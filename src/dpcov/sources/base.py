@@ -28,7 +28,9 @@ class Source(Protocol):
     settled : whether every reading gives the same rows in the same order, whoever reads.
     costly : whether a reading costs much more than that of a copy of numbers.
 
-    `kinds` says how each column would most likely be declared, for the draft of a schema.
+    `kinds` says how each column would most likely be declared, for the draft of a schema. `batches`
+    may be asked for an `IdColumn`: what a source itself makes texts of it then spells as ids, and
+    may do so where `types` says something else.
     """
 
     @property

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from dpcov.schema import Kind
 from dpcov.sources.base import batch_rows, kind_of, unfit_columns
+from dpcov.sources.ids import IdColumn
 from dpcov.sources.objects import texts_of
 
 
@@ -42,7 +43,11 @@ class FrameSource:
         size = batch_rows(len(at))
         for start in range(0, len(self._data), size):
             part = self._data.iloc[start : start + size]
-            yield pa.RecordBatch.from_arrays([_array(part.iloc[:, j]) for j in at], list(columns))
+            arrays = [
+                _array(part.iloc[:, j], ids=isinstance(name, IdColumn))
+                for j, name in zip(at, columns, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, list(columns))
 
 
 def _of_objects(kind: Any) -> bool:
@@ -52,9 +57,9 @@ def _of_objects(kind: Any) -> bool:
     return bool(kind == np.dtype(object) or getattr(kind, "storage", None) == "python")
 
 
-def _array(column: Any) -> pa.Array:
+def _array(column: Any, *, ids: bool = False) -> pa.Array:
     if _of_objects(column.dtype):
         cells = zip(column.astype(object), column.isna(), strict=True)
-        return texts_of(None if absent else cell for cell, absent in cells)
+        return texts_of((None if absent else cell for cell, absent in cells), ids=ids)
     array = pa.array(column, from_pandas=True)
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array

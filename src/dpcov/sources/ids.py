@@ -18,6 +18,8 @@ import pyarrow.compute as pc
 
 from dpcov.cells import LONGEST_CELL, cells, distinct, is_missing, is_number, is_text, plain
 from dpcov.errors import SourceError
+from dpcov.sources.base import unwrapped
+from dpcov.sources.objects import texts_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,7 +37,13 @@ _UUID = re.compile(
     rb"([0-9a-f]{12})(?(1)\})",
     re.ASCII | re.IGNORECASE,
 )
-_EXACT = 2**53  # beyond it a float64 stands for several integers, beyond 2^24 a float32
+EXACT = 2**53  # beyond it a float64 stands for several integers, beyond 2^24 a float32
+
+
+class IdColumn(str):
+    """The name of a column that is asked for as ids: a float of doubtful value has no text."""
+
+    __slots__ = ()
 
 
 def refuse_unfit(
@@ -73,6 +81,9 @@ def canonical(column: pa.Array, declared: IdType | None, missing: tuple[str, ...
     """Each row's id in its one form, as large_binary; null where there is none."""
     if declared is None:
         raise ValueError("the schema declares no type of ids, which the door refuses")
+    if pa.types.is_float16(unwrapped(column.type)):  # too rare for a path of its own
+        halves = plain(column).to_numpy(zero_copy_only=False).astype(np.float16)
+        column = texts_of(halves, ids=True)
     if (parts := distinct(column)) is not None:
         known = canonical(parts[0], declared, missing)
         places = pa.array(np.where(parts[1] < 0, len(known), parts[1]))
@@ -101,7 +112,7 @@ def _bytes(values: pa.Array) -> pa.Array:
 def _spelt(values: pa.Array) -> pa.Array:
     """Numbers as texts, exactly; floats by the shortest, if they stand for one number."""
     if pa.types.is_floating(values.type):
-        most = 2**24 if pa.types.is_float32(values.type) else _EXACT
+        most = 2**24 if pa.types.is_float32(values.type) else EXACT
         sure = pc.less_equal(pc.abs(values.cast(pa.float64())), float(most))
         values = pc.if_else(sure, values, None)
     return values.cast(pa.string()) if is_number(values.type) else values

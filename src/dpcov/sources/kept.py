@@ -20,7 +20,7 @@ import pyarrow as pa
 from dpcov.cells import codes_of, numbers_of
 from dpcov.schema import Categorical, Numeric
 from dpcov.sources.base import batch_rows, caveat_of
-from dpcov.sources.ids import WIDTH, canonical, records
+from dpcov.sources.ids import WIDTH, IdColumn, canonical, records
 from dpcov.sources.private_copy import Copy, NoRoomError
 
 if TYPE_CHECKING:
@@ -119,8 +119,12 @@ class Kept:
     def _fill(self) -> None:
         """Read the source into the copy; rows without an id are nobody's, and left out."""
         copy, unit = Copy(self._kind, self._parts), self._schema.unit
+        names = [
+            name if unit is None or name != unit.column else IdColumn(name)
+            for name in self._kind.names or ()
+        ]
         try:
-            for batch in self._source.batches(list(self._kind.names or ())):
+            for batch in self._source.batches(names):
                 rows = self._read(batch)
                 copy.add(rows, None if unit is None else _parts(rows[unit.column], self._parts))
                 if not self._once and copy.size > LARGEST_COPY:

@@ -112,8 +112,12 @@ class Rows:
         self.door = source.door
         self.caveat = caveat_of(source)
         self.countable = getattr(source, "rows_are_lines", True)
-        self._source: Source = source if schema.unit is None else Kept(source, schema)
+        self._source = source if schema.unit is None else self._by_person(source)
         self._threads = threads or available_cores()
+
+    def _by_person(self, source: Source) -> Source:
+        """A source that finds a person's rows together."""
+        return Kept(source, self.schema)
 
     def lattice(self, *, radius: float | None = None, features: int | None = None) -> Lattice:
         """Public shape of a query: what sensitivities depend on."""

@@ -142,6 +142,10 @@ class SparkRows(Rows):
         self._table = spark_source(source)
         self._table.require_workers()
 
+    def _by_person(self, source: Source) -> Source:
+        """The frame as it is: the cluster finds a person's rows."""
+        return source
+
     def integer_rows(self) -> IntegerRows:
         """Can't be told: they may not fit in memory."""
         raise MechanismError(IN_MEMORY)

@@ -20,6 +20,7 @@ from dpcov.cells import LONGEST_CELL, numbers_of
 from dpcov.errors import SourceError
 from dpcov.schema import level_text
 from dpcov.sources.base import batch_rows
+from dpcov.sources.ids import EXACT, IdColumn
 from dpcov.sources.sql import COLLATED, Connected, quoted
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ class SqliteSource(Connected):
     """A table of a SQLite file, opened for reading only.
 
     A column declared REAL (FLOAT, DOUBLE) holds numbers, BLOB bytes; any other texts, among them
-    whole and decimal numbers, spelt exactly, and truth values as SQLite has them, 1 and 0.
+    whole and decimal numbers, spelt exactly, and truth values as SQLite has them, 1 and 0. Ids are
+    texts in every column but BLOB.
     """
 
     door = "SQLite"
@@ -106,12 +108,16 @@ class SqliteSource(Connected):
         return {name: _kind(declared) for name, declared in self._declared.items()}
 
     def _query(self, columns: Sequence[str]) -> str:
-        chosen = [_role(self._declared[name]).sql.format(quoted(name)) for name in columns]
+        chosen = [self._role(name).sql.format(quoted(name)) for name in columns]
         return f"SELECT {', '.join(chosen)} FROM {self._from}"  # noqa: S608 (quoted)
+
+    def _role(self, name: str) -> _Role:
+        role = _role(self._declared[name])
+        return _ID if isinstance(name, IdColumn) and role is not _BLOB else role
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         size = min(BATCH_ROWS, batch_rows(len(columns)))
-        readers = [_role(self._declared[name]).read for name in columns]
+        readers = [self._role(name).read for name in columns]
         with self._reading(self._connection.execute(self._query(columns))) as cursor:
             while rows := cursor.fetchmany(size):
                 parts = zip(readers, zip(*rows, strict=True), strict=True)
@@ -159,9 +165,13 @@ _NUMBER = _Role(
     _numbers,
     pa.float64(),
 )
-_TEXT = _Role(  # an integer's text is exact, a float's would not be
+_EXACTLY = (  # an integer's text is exact, a float's would not be
     f"CASE typeof({{0}}) WHEN 'text' THEN {_CAPPED} WHEN 'integer' THEN CAST({{0}} AS TEXT) "
-    "WHEN 'real' THEN {0} END",
+    "WHEN 'real' THEN "
+)
+_TEXT = _Role(_EXACTLY + "{0} END", _texts, pa.large_string())
+_ID = _Role(  # a float beyond is what became of several ids when they were stored
+    _EXACTLY + f"CASE WHEN {{0}} BETWEEN -{EXACT} AND {EXACT} THEN {{0}} END END",
     _texts,
     pa.large_string(),
 )

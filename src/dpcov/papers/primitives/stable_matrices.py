@@ -99,16 +99,20 @@ class StableMatrices:
 
 
 def close_pairs(matrices: Sequence[Integers], radius: Fraction) -> NDArray[np.bool_]:
-    """(t, t) whether dist is at most `radius`; exact."""
+    """(t, t) whether dist is at most `radius`; exact. Memory: t d^2 floats, 4 t^2 booleans."""
     rough = np.array([matrix.astype(np.float64) for matrix in matrices])
-    bounds = np.array([_distances(matrix, rough) for matrix in matrices])
-    low, high = np.maximum(bounds, bounds.transpose(2, 1, 0)).transpose(1, 0, 2)
     limit = float(radius)
-    close: NDArray[np.bool_] = high <= limit * (1 - SMALL)
-    for i, j in np.argwhere(np.triu(~close & (low <= limit * (1 + SMALL)))).tolist():
-        close[i, j] = close[j, i] = all(
-            _within(matrices[a], matrices[b], radius) for a, b in ((i, j), (j, i))
-        )
+    close, near = np.empty((2, len(matrices), len(matrices)), np.bool_)
+    for i, matrix in enumerate(matrices):
+        low, high = _distances(matrix, rough)
+        close[i], near[i] = high <= limit * (1 - SMALL), low <= limit * (1 + SMALL)
+    close &= close.T.copy()
+    near &= near.T.copy()
+    for i, row in enumerate(near & ~close):
+        for j in (i + np.flatnonzero(row[i:])).tolist():
+            close[i, j] = close[j, i] = all(
+                _within(matrices[a], matrices[b], radius) for a, b in ((i, j), (j, i))
+            )
     return close
 
 

@@ -1,4 +1,4 @@
-"""A local Spark session, where Java and pyspark are."""
+"""A local Spark session, for the tests and for `make trust`, where Java and pyspark are."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ SETTINGS = {
     "spark.driver.memory": "512m",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.default.parallelism": "1",
-    "spark.log.level": "ERROR",
 }
+# What the workers need to find Python and this dpcov, and Java to start fast.
 ENVIRONMENT = {
     "PYSPARK_PYTHON": sys.executable,
     "PYTHONPATH": str(Path(dpcov.__file__).parents[1]),
     "OMP_NUM_THREADS": "1",
-    "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # half the CPU of Java
 }
 
 
 @contextmanager
-def spark_session(folder: Path) -> Iterator[Any]:
-    """Run a session of one core; what its processes print goes to a file."""
+def spark_session(folder: Path, *, cores: int, **settings: Any) -> Iterator[Any]:
+    """Run a session; what its processes print goes to ``log.txt``.
+
+    Of the names of further `settings` the dots are written as underscores.
+    """
     from pyspark.sql import SparkSession
 
     before = dict(os.environ)
@@ -40,11 +41,12 @@ def spark_session(folder: Path) -> Iterator[Any]:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder / "local"),
     }
-    builder = SparkSession.builder.master("local[1]").appName("door")
-    for name, value in (SETTINGS | places).items():
+    asked = {f"spark.{name.replace('_', '.')}": str(value) for name, value in settings.items()}
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("dpcov")
+    for name, value in (SETTINGS | places | asked).items():
         builder = builder.config(name, value)
     errors = os.dup(2)
-    with (folder / "spark.log").open("wb") as file:
+    with (folder / "log.txt").open("wb") as file:  # the processes keep it as their standard error
         os.dup2(file.fileno(), 2)
         try:
             session = builder.getOrCreate()
