@@ -86,7 +86,7 @@ import dpcov, dpcov.cli, dpcov.planning, dpcov.auditing
 from dpcov.mechanisms import MECHANISMS
 names = list(MECHANISMS)
 assert "laplace" in MECHANISMS and "nothing" not in MECHANISMS and len(MECHANISMS) == len(names)
-made = dpcov.release([[0.1, 0.5]] * 50, lower=0, upper=1, epsilon=1.0, seed=1)
+made = dpcov.release([[0.1, 0.5]] * 50, lower=[0, 0], upper=[1, 1], epsilon=1.0, seed=1)
 made.save(sys.argv[1])
 dpcov.load(sys.argv[1])
 loaded = {name for name in sys.modules if name.startswith("dpcov.papers")}

@@ -13,8 +13,9 @@ from dpcov import cli
 from dpcov.api import Request, prepare, release
 from dpcov.errors import DpcovError
 from dpcov.ledger import Ledger
-from dpcov.mechanisms import MECHANISMS, options_of, separate
+from dpcov.mechanisms import MECHANISMS, options_of
 from dpcov.mechanisms.radius import Radius
+from dpcov.papers import separate
 from dpcov.privacy import ApproxDP
 from dpcov.schema import Schema
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive
+from dpcov.mechanisms.gaussian import Gaussian
 from dpcov.papers import separate
+from dpcov.papers.laplace import Laplace
 
 if TYPE_CHECKING:
     from dpcov.entropy import Entropy
-    from dpcov.mechanisms.gaussian import Gaussian
     from dpcov.moment import Lattice
-    from dpcov.papers.laplace import Laplace
     from dpcov.privacy import Budget, Neighbors
     from dpcov.releases import Release
     from dpcov.sources.rows import Rows
