@@ -1,6 +1,4 @@
-"""One Hypothesis profile for all tests, which of them are about the papers' mechanisms, and the
-command line as they run it.
-"""
+"""One Hypothesis profile for all tests, which are about the papers, and the command line."""
 
 from __future__ import annotations
 

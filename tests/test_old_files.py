@@ -125,7 +125,9 @@ def test_a_ledger_is_whole_and_goes_on(version, tmp_path):
     assert account["spent"]["epsilon"] == 0.5
     before = ledger.verify()
     assert before.unverified == 0
-    release([[0.1, 0.5]] * 50, lower=0, upper=1, epsilon=1.0, ledger=ledger, dataset="default")
+    release(
+        [[0.1, 0.5]] * 50, lower=[0, 0], upper=[1, 1], epsilon=1.0, ledger=ledger, dataset="default"
+    )
     ledger.add_budget(PureDP(1.0), dataset="default")
     after = Ledger.open(path)
     assert after.account("default").to_json()["spent"]["epsilon"] == 1.5
