@@ -197,7 +197,7 @@ def test_a_text_is_read_alike_alone(tmp_path, door):
 
 
 def test_the_door_of_the_estimators_is_the_same():
-    source = training_table([[word, word] for word in WORDS], WORDS)
+    source = training_table([[word, word] for word in WORDS], WORDS, ("a", "b"))
     (batch,) = source.batches(source.names)
     for name in source.names:
         np.testing.assert_array_equal(numbers_of(batch.column(name), ("",)), list(READ.values()))

@@ -343,15 +343,15 @@ def test_a_table_of_duckdb_is_never_a_variable(duckdb_file, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("module", "extra", "kind"),
+    ("module", "package", "kind"),
     [
-        ("duckdb", "duckdb", DuckdbSource),
-        ("adbc_driver_postgresql.dbapi", "postgres", PostgresSource),
+        ("duckdb", 'pip install "duckdb', DuckdbSource),
+        ("adbc_driver_postgresql.dbapi", 'pip install "adbc-driver-postgresql', PostgresSource),
     ],
 )
-def test_a_missing_driver_says_what_to_install(monkeypatch, module, extra, kind):
+def test_a_missing_driver_says_what_to_install(monkeypatch, module, package, kind):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(SourceError, match=rf"dpcov\[{extra}\]"):
+    with pytest.raises(SourceError, match=package):
         kind(DatabaseTable("postgresql://x", "t"))
 
 

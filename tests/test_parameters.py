@@ -51,7 +51,10 @@ def untouched(tmp_path, monkeypatch):
         ({"trust_views": "no"}, "trust_views must be True or False, not 'no'."),
         ({"schema": 3}, "schema must be Schema, text, Path or None, not 3."),
         ({"dataset": b"x"}, "dataset must be text or None, not of type bytes."),
-        ({"radius": "secret"}, "radius must be a number, 'private' or None, not 'secret'."),
+        (
+            {"radius": "secret"},
+            "radius must be a number, 'private' or 'public' or None, not 'secret'.",
+        ),
         ({"intercept": [1]}, "intercept must be a number or None, not of type list."),
         ({"denoise": None}, "denoise must be 'none', 'project' or 'shrink', not None."),
         ({"mechanism": None}, "mechanism must be text, not None."),
