@@ -23,11 +23,8 @@ from dpcov.schema import Categorical, Numeric, Schema
 from dpcov.typical_correlation import JITTER, typical_correlation
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix
     from dpcov.releases import Release
-
-    Matrix = NDArray[np.float64]
 
 SPREAD = 0.35
 CORRELATION = 0.25

@@ -28,7 +28,7 @@ from dpcov.samplers import matrix_law, scalar_law
 from dpcov.schema import Schema
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from dpcov.arrays import AnyArray, Integers, Matrix
 
 FORMAT = "dpcov.release/1"
 LONGEST_KEY = 200
@@ -323,28 +323,27 @@ def _budget(document: PureDocument | ZCDPDocument | ApproxDocument) -> Budget:
             return ApproxDP(document.epsilon, document.delta)
 
 
-def _lower(matrix: NDArray[Any] | None) -> list[Any] | None:
+def _lower(matrix: AnyArray | None) -> list[Any] | None:
     if matrix is None:
         return None
-    values: list[Any] = matrix[np.tril_indices(len(matrix))].tolist()
-    return values
+    return matrix[np.tril_indices(len(matrix))].tolist()
 
 
-def _stacked(parts: list[list[int]] | None, order: int) -> NDArray[np.int64] | None:
+def _stacked(parts: list[list[int]] | None, order: int) -> Integers | None:
     return None if parts is None else np.array([_full(part, order, np.int64) for part in parts])
 
 
-def _square(values: list[float] | None) -> NDArray[np.float64] | None:
+def _square(values: list[float] | None) -> Matrix | None:
     if values is None:
         return None
     order = math.isqrt(len(values))
     return np.array(values).reshape(order, order)
 
 
-def _full(values: list[Any] | None, order: int, dtype: type) -> NDArray[Any] | None:
+def _full(values: list[Any] | None, order: int, dtype: type) -> AnyArray | None:
     if values is None:
         return None
-    matrix: NDArray[Any] = np.zeros((order, order), dtype)
+    matrix: AnyArray = np.zeros((order, order), dtype)
     matrix[np.tril_indices(order)] = values
     matrix += np.tril(matrix, -1).T
     return matrix

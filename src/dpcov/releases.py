@@ -27,14 +27,12 @@ from dpcov.show import html
 from dpcov.show.table import LONGEST, Row, Table
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Integers, Matrix
     from dpcov.frames import Library
     from dpcov.privacy import Guarantee
     from dpcov.samplers import MatrixLaw, ScalarLaw
     from dpcov.schema import Schema
 
-    Matrix = NDArray[np.float64]
     Which = Literal["covariance", "correlation", "second_moment"]
 
 NOT_PRIVATE = "reproducible: NOT PRIVATE"
@@ -111,7 +109,7 @@ class Release:
     noise: MatrixLaw | None
     trace_noise: ScalarLaw | None
     shift: int
-    published: NDArray[np.int64] | None
+    published: Integers | None
     published_trace: int | None
     unit_count: int | None
     reproducible: bool
@@ -121,7 +119,7 @@ class Release:
     denoised: Matrix | None = None
     provenance: Mapping[str, str] = field(default_factory=_provenance)
     group: Group | None = None
-    rungs: NDArray[np.int64] | None = None
+    rungs: Integers | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -262,8 +260,7 @@ class Release:
         correlation = covariance / np.outer(deviations, deviations)
         correlation[flat, :] = correlation[:, flat] = 0.0
         np.fill_diagonal(correlation, 1.0)
-        clipped: Matrix = np.clip(correlation, -1.0, 1.0)
-        return clipped
+        return np.clip(correlation, -1.0, 1.0)
 
     @property
     def uninformative(self) -> bool:

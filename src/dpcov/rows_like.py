@@ -11,13 +11,9 @@ from dpcov.analysis.pseudo_rows import pseudo_rows
 from dpcov.analysis.synthetic import Sampler
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix, Vector
     from dpcov.releases import Release
     from dpcov.schema import Schema
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 
 DETERMINED = 1e-6  # share of a number's variance, up to which levels are taken to explain all
 

@@ -19,12 +19,9 @@ from dpcov.show.table import STRONGEST, Row, Table, square, triangle
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix
     from dpcov.frames import Library
     from dpcov.releases import Release
-
-    Matrix = NDArray[np.float64]
 
 TOLERANCE = 1e-10
 NEGLIGIBLE = 1e-12  # size of a negative eigenvalue that is a rounding error

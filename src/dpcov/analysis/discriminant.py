@@ -26,11 +26,9 @@ from dpcov.show.table import ALWAYS, WIDEST, Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpcov.arrays import Matrix, Vector
     from dpcov.releases import Release
     from dpcov.schema import Schema
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +70,12 @@ class LDA(Result):
 
         """
         values = new_rows(self.schema, self.columns, rows)
-        chances: Matrix = softmax(values @ self.coefficients.T + self.intercepts, axis=1)
-        return chances
+        return softmax(values @ self.coefficients.T + self.intercepts, axis=1)
 
     def predict(self, rows: Any) -> NDArray[np.str_]:
         """(m,) names of the most probable classes."""
         best = self.predict_proba(rows).argmax(axis=1)
-        names: NDArray[np.str_] = np.array(self.classes)[best]
-        return names
+        return np.array(self.classes)[best]
 
     def tables(self) -> list[Table]:
         order = np.argsort(-self.priors, kind="stable")
@@ -196,5 +192,4 @@ def _shifts(
     lowest = [-1.0 if declared[j].name in columns else 0.0 for j in features]
     overall = (moments.means[features] - centers) / scales
     means = overall + moments.covariance[np.ix_(levels, features)] / shares[:, None]
-    shifts: Matrix = np.clip(means, lowest, 1.0) - overall
-    return shifts
+    return np.clip(means, lowest, 1.0) - overall

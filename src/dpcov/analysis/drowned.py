@@ -10,11 +10,8 @@ from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.entropy import simulation_generator
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Vector
     from dpcov.releases import Release
-
-    Vector = NDArray[np.float64]
 
 DRAWS = 50
 MOST = 0.1  # of the count, or of the width of the bounds, that the noise's deviation may be

@@ -20,12 +20,9 @@ from dpcov.schema import Categorical, Numeric
 from dpcov.sources import open_source
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix
     from dpcov.releases import Release
     from dpcov.schema import Schema
-
-    Matrix = NDArray[np.float64]
 
 LISTED = 20
 
@@ -145,8 +142,7 @@ def _indicator(values: Matrix) -> Matrix:
 
 def _bounded(values: Matrix, column: Any) -> Matrix:
     filled = np.where(np.isnan(values), column.midpoint, values)
-    bounded: Matrix = np.clip(filled, column.lower, column.upper)
-    return bounded
+    return np.clip(filled, column.lower, column.upper)
 
 
 def _is_table(data: Any) -> bool:

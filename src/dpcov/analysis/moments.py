@@ -12,12 +12,8 @@ from dpcov.denoise.projection import project
 from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix, Vector
     from dpcov.releases import Release
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 
 NEGLIGIBLE = 1e-11  # eigenvalue of a matrix with unit diagonal that counts as 0
 
@@ -112,5 +108,4 @@ def spreads(release: Release, features: Sequence[int]) -> Vector:
     else:
         scales = np.array([feature.scale for feature in release.schema.features])
         variances = np.diag(uncentred(release)) * scales**2
-    found: Vector = np.sqrt(np.maximum(variances, 0.0))[list(features)]
-    return found
+    return np.sqrt(np.maximum(variances, 0.0))[list(features)]

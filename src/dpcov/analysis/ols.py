@@ -23,12 +23,8 @@ from dpcov.show.result import OMITTED, Picture, Result
 from dpcov.show.table import ALWAYS, Table
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Booleans, Vector
     from dpcov.releases import Release
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 
 COVERS = (
     "Std. errors combine two sources: sampling (classical formula: independent rows, equal "
@@ -74,7 +70,7 @@ class OLS(Result):
     lower: Vector
     upper: Vector
     level: float
-    trusted: NDArray[np.bool_]
+    trusted: Booleans
     residual_deviation: float
     degrees: float
     count: float

@@ -19,12 +19,8 @@ from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix, Vector
     from dpcov.releases import Release
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 
 SIMULATIONS = 20
 NOISE_DRAWS = 50
@@ -167,8 +163,7 @@ def squared_errors(truth: Problem, fitted: Problem, alphas: Vector) -> Vector:
     solutions = fitted.solutions(alphas)
     moved = (fitted.means - truth.means) @ solutions  # (a, t)
     shift = fitted.target_means - truth.target_means - moved
-    total: Vector = np.sum(truth.losses(solutions) + shift**2, axis=1)
-    return total
+    return np.sum(truth.losses(solutions) + shift**2, axis=1)
 
 
 def _sampling_risk(truth: Problem, alphas: Vector, count: float) -> Vector:
@@ -176,5 +171,4 @@ def _sampling_risk(truth: Problem, alphas: Vector, count: float) -> Vector:
     residual = float(truth.losses(truth.solutions(np.zeros(1))).sum())
     values, _ = truth.spectrum()
     kept = values / np.maximum(values + 2 * alphas[:, None], TINY)
-    risk: Vector = residual * np.sum(kept**2, axis=1) / count
-    return risk
+    return residual * np.sum(kept**2, axis=1) / count

@@ -20,13 +20,9 @@ from dpcov.show.result import OMITTED, Picture, Result
 from dpcov.show.table import ALWAYS, Row, Table
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix, Vector
     from dpcov.releases import Release
     from dpcov.schema import Schema
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 
 INTERCEPT = "(intercept)"
 
@@ -62,8 +58,7 @@ class Ridge(Result):
     @property
     def effects(self) -> Vector:
         """(k,) changes of the prediction by one standard deviation of each feature."""
-        effects: Vector = self.coefficients * self.spreads
-        return effects
+        return self.coefficients * self.spreads
 
     def predict(self, rows: Any) -> Vector:
         """(m,) predictions for new rows; of a level, its linear probability.
@@ -76,8 +71,7 @@ class Ridge(Result):
 
         """
         values = new_rows(self.schema, self.columns, rows)
-        prediction: Vector = values @ self.coefficients + self.intercept
-        return prediction
+        return values @ self.coefficients + self.intercept
 
     def tables(self) -> list[Table]:
         figures = zip(self.coefficients.tolist(), self.effects.tolist(), strict=True)

@@ -16,11 +16,8 @@ from dpcov.show.result import Picture, Result
 from dpcov.show.table import Table
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix, Vector
     from dpcov.releases import Release
-
-    Vector = NDArray[np.float64]
 
 DRAWS, FEW_DRAWS = 199, 59
 MANY_FEATURES = 60
@@ -121,7 +118,7 @@ def noisy_spectrum(
     )
 
 
-def _eigenvalues(matrix: NDArray[np.float64]) -> Vector:
+def _eigenvalues(matrix: Matrix) -> Vector:
     values = np.linalg.eigvalsh(matrix)
     return np.asarray(values[::-1], np.float64)
 

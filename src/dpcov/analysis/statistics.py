@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -12,11 +12,9 @@ from dpcov.analysis.features import chosen, position
 from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import AnyArray, Array, Booleans
     from dpcov.releases import Release
 
-    Array = NDArray[np.float64]
     Function = Callable[[Release], Array | float]
 
 OfMatrix = Literal["covariance", "correlation"]
@@ -38,7 +36,7 @@ class Statistic(Protocol):
         None if the draws' own range is as honest where the statistic is far from linear.
         """
 
-    def shaped(self, release: Release, values: NDArray[Any]) -> NDArray[Any]:
+    def shaped(self, release: Release, values: AnyArray) -> AnyArray:
         """(k,) values in the shape of the statistic."""
 
 
@@ -87,7 +85,7 @@ class _Plain:
     def reach(self, release: Release, matrices: Array, center: Array) -> Array | None:
         return None
 
-    def shaped(self, release: Release, values: NDArray[Any]) -> NDArray[Any]:
+    def shaped(self, release: Release, values: AnyArray) -> AnyArray:
         return values
 
 
@@ -95,12 +93,12 @@ def _scales(release: Release) -> Array:
     return np.array([feature.scale for feature in release.schema.features])
 
 
-def _undefined(matrices: Array) -> NDArray[np.bool_]:
+def _undefined(matrices: Array) -> Booleans:
     """(b,) whether a matrix has an entry that is not defined."""
     return np.asarray(np.isnan(matrices).any(axis=(1, 2)), np.bool_)
 
 
-def _symmetric(release: Release, values: NDArray[Any]) -> NDArray[Any]:
+def _symmetric(release: Release, values: AnyArray) -> AnyArray:
     """(p, p) matrix from its lower triangle."""
     p = len(release.columns)
     matrix = np.empty((p, p), values.dtype)
@@ -114,8 +112,7 @@ class Means(_Plain):
 
     def values(self, release: Release, matrices: Array) -> Array:
         centers = np.array([feature.center for feature in release.schema.features])
-        means: Array = centers + Stack.of(release, matrices).means * _scales(release)
-        return means
+        return centers + Stack.of(release, matrices).means * _scales(release)
 
     def limits(self, release: Release) -> tuple[Array | float, Array | float]:
         numeric, features = release.schema.encoded_columns, release.schema.features
@@ -130,8 +127,7 @@ class Covariances(_Plain):
         rows, columns = np.tril_indices(len(release.columns))
         covariances = Stack.of(release, matrices).covariances[:, rows, columns]
         scales = _scales(release)
-        in_units: Array = covariances * scales[rows] * scales[columns]
-        return in_units
+        return covariances * scales[rows] * scales[columns]
 
     def limits(self, release: Release) -> tuple[Array | float, Array | float]:
         rows, columns = np.tril_indices(len(release.columns))
@@ -139,7 +135,7 @@ class Covariances(_Plain):
         high = scales[rows] * scales[columns]
         return np.where(rows == columns, 0.0, -high), high
 
-    def shaped(self, release: Release, values: NDArray[Any]) -> NDArray[Any]:
+    def shaped(self, release: Release, values: AnyArray) -> AnyArray:
         return _symmetric(release, values)
 
 
@@ -153,7 +149,7 @@ class Correlations(_Plain):
     def limits(self, release: Release) -> tuple[Array | float, Array | float]:
         return -1.0, 1.0
 
-    def shaped(self, release: Release, values: NDArray[Any]) -> NDArray[Any]:
+    def shaped(self, release: Release, values: AnyArray) -> AnyArray:
         return _symmetric(release, values)
 
 
@@ -201,8 +197,7 @@ class Spectrum(_Plain):
         if not self.shares:
             return whole
         totals = np.trace(whole, axis1=1, axis2=2)
-        shares: Array = whole / np.where(totals > 0, totals, np.nan)[:, None, None]
-        return shares
+        return whole / np.where(totals > 0, totals, np.nan)[:, None, None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +252,7 @@ class OfRelease:
     def reach(self, release: Release, matrices: Array, center: Array) -> Array | None:
         return np.full(len(matrices), np.inf)
 
-    def shaped(self, release: Release, values: NDArray[Any]) -> NDArray[Any]:
+    def shaped(self, release: Release, values: AnyArray) -> AnyArray:
         return values.reshape(np.shape(self.function(release)))
 
     def _value(self, release: Release, integers: Array) -> Array | None:

@@ -17,8 +17,7 @@ from dpcov.sources.array import names_by_bounds
 from dpcov.sources.training import is_frame, training_table
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix
     from dpcov.planning import Goal
     from dpcov.privacy import Guarantee, NeighborsName
     from dpcov.releases import Release
@@ -111,12 +110,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Generator for simulations of the noise; no part in privacy."""
         return simulation_generator(self._seed())
 
-    def _new_rows(self, table: Any) -> NDArray[np.float64]:
+    def _new_rows(self, table: Any) -> Matrix:
         """(m, p) new rows, their names checked; missing values allowed."""
-        rows: NDArray[np.float64] = validate_data(
-            self, table, reset=False, dtype=float, ensure_all_finite=False
-        )
-        return rows
+        return validate_data(self, table, reset=False, dtype=float, ensure_all_finite=False)
 
 
 def _bounds(

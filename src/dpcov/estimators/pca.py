@@ -15,12 +15,9 @@ from dpcov.estimators.base import PrivateEstimator
 if TYPE_CHECKING:
     from typing import Self
 
-    from numpy.typing import NDArray
-
     from dpcov.analysis.pca import PCA
+    from dpcov.arrays import Matrix
     from dpcov.privacy import NeighborsName
-
-    Matrix = NDArray[np.float64]
 
 
 class PrivatePCA(
@@ -155,8 +152,7 @@ class PrivatePCA(
         if scores.shape[1] != self.n_components_:
             raise EstimatorError(f"Scores need {self.n_components_} columns.")
         spreads = np.where(np.isfinite(self.scale_), self.scale_, 0.0)
-        rows: Matrix = scores @ self.components_ * spreads + self.mean_
-        return rows
+        return scores @ self.components_ * spreads + self.mean_
 
     @property
     def _n_features_out(self) -> int:

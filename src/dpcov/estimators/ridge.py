@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted
@@ -20,13 +19,10 @@ from dpcov.sources.training import one_column
 if TYPE_CHECKING:
     from typing import Self
 
-    from numpy.typing import NDArray
-
     from dpcov.analysis.normal_equations import Penalty
     from dpcov.analysis.ridge import Ridge
+    from dpcov.arrays import Vector
     from dpcov.privacy import NeighborsName
-
-    Vector = NDArray[np.float64]
 
 
 COLUMN = (

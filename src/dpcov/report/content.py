@@ -28,15 +28,13 @@ from dpcov.show.html import element
 
 if TYPE_CHECKING:
     from markupsafe import Markup
-    from numpy.typing import NDArray
 
+    from dpcov.arrays import Matrix
     from dpcov.declared import Section
     from dpcov.ledger import Account
     from dpcov.releases import Release
     from dpcov.show.result import Result
     from dpcov.show.table import Table
-
-    Matrix = NDArray[np.float64]
 
 LONGEST_HEADING = 60
 SEED = 20_250_103  # of simulations: the same release gives the same page

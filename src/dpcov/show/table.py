@@ -11,10 +11,8 @@ import numpy as np
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from numpy.typing import NDArray
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
+    from dpcov.arrays import Matrix, Vector
 
 Cell = float | str | None
 Row = tuple[str, Sequence[Cell]]
