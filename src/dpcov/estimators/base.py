@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -28,6 +29,7 @@ NO_BOUNDS = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """An estimator whose `fit` makes one release.
 
@@ -46,21 +48,18 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     goal: ClassVar[Goal] = "relative"  # what the mechanism ``auto`` makes accurate
 
-    release_: Release
-    guarantee_: Guarantee
-    n_features_in_: int
-
-    bounds: Any
-    epsilon: float | None
-    delta: float | None
-    rho: float | None
-    neighbors: NeighborsName
-    mechanism: str
-    denoise: Any
-    radius: Any
-    ledger: Any
-    dataset: str | None
-    random_state: int | None
+    bounds: Any = None
+    _: KW_ONLY
+    epsilon: float | None = None
+    delta: float | None = None
+    rho: float | None = None
+    neighbors: NeighborsName = "add-remove"
+    mechanism: str = "auto"
+    denoise: Any = "shrink"
+    radius: Any = None
+    ledger: Any = None
+    dataset: str | None = None
+    random_state: int | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -74,13 +73,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         rows = training_table(table, target, _names_of_list(self.bounds))
         shape = table if is_frame(table) else np.empty((0, len(rows.names) - (target is not None)))
         validate_data(self, shape, skip_check_array=True)
+        self.n_features_in_: int  # which this has set
         self._check_request(self.n_features_in_)
         names = rows.names
         lower, upper = _bounds(self.bounds, names[: self.n_features_in_], "bounds", "the columns")
         if target is not None:
             low, high = _bounds(target_bounds, names[-1:], "target_bounds", "the target")
             lower, upper = [*lower, *low], [*upper, *high]
-        self.release_ = release(
+        self.release_: Release = release(
             rows,
             schema=Schema.from_bounds(lower, upper, names),
             radius=self.radius,
@@ -95,7 +95,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             dataset=self.dataset,
             seed=seed,
         )
-        self.guarantee_ = self.release_.guarantee
+        self.guarantee_: Guarantee = self.release_.guarantee
 
     def _check_request(self, features: int) -> None:
         """Refuse parameters that don't fit a table of so many columns."""
