@@ -27,7 +27,7 @@ from dpcov.show import html
 from dpcov.show.table import LONGEST, Row, Table
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Integers, Matrix
+    from dpcov.arrays import Integers, Matrix, Vector
     from dpcov.frames import Library
     from dpcov.privacy import Guarantee
     from dpcov.samplers import MatrixLaw, ScalarLaw
@@ -241,7 +241,7 @@ class Release:
     def mean(self) -> Matrix:
         """(p,) means of the features in the data's own units; `dpcov.drowned` tells of noise."""
         mean, _ = self._encoded()
-        return self._centers + self._scales * mean
+        return self.centers + self.scales * mean
 
     def covariance(self) -> Matrix:
         """(p, p) covariance of the features (about their private mean, over the count).
@@ -249,7 +249,7 @@ class Release:
         In the data's own units.
         """
         _, covariance = self._encoded()
-        return covariance * np.outer(self._scales, self._scales)
+        return covariance * np.outer(self.scales, self.scales)
 
     def correlation(self) -> Matrix:
         """(p, p) correlations; 0 where a feature shows no variance, or nothing but noise."""
@@ -271,11 +271,13 @@ class Release:
         )
 
     @property
-    def _centers(self) -> Matrix:
+    def centers(self) -> Vector:
+        """(p,) data values of the features that are encoded as 0."""
         return np.array([feature.center for feature in self.schema.features])
 
     @property
-    def _scales(self) -> Matrix:
+    def scales(self) -> Vector:
+        """(p,) data units in one unit of the encoded features."""
         return np.array([feature.scale for feature in self.schema.features])
 
     def _need_intercept(self) -> None:

@@ -22,8 +22,7 @@ def moments_like(release: Release, schema: Schema) -> tuple[Vector, Matrix]:
     """Mean and covariance of encoded rows of `schema` as those of the release."""
     moments = Moments.of(release)
     at, centers, ratios = _places(release, schema)
-    encoded = (moments.means - moments.centers) / moments.scales
-    means = centers + encoded[at] * ratios
+    means = centers + moments.encoded[at] * ratios
     return means, moments.covariance[np.ix_(at, at)] * np.outer(ratios, ratios)
 
 

@@ -52,7 +52,7 @@ class Problem:
         """From a release; its joint matrix is made positive semidefinite first."""
         if penalty not in PENALTIES:
             raise ReleaseError(f"There is no penalty {penalty!r}. Choose: {', '.join(PENALTIES)}.")
-        scales = np.array([feature.scale for feature in release.schema.features])
+        scales = release.scales
         means = np.zeros(len(scales))
         if intercept:
             moments = Moments.of(release)

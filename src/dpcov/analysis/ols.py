@@ -185,13 +185,13 @@ def ols(
             f"A fit of {len(at)} features needs more rows than there are (about {count:.0f})."
         )
     coefficients = statistic.values(release, matrix[None])[0]
-    scales = np.array([declared[j].scale for j in at])
+    scales = release.scales[at]
     # residuals by the denoised matrix: the noisy one may leave none at all
     judge = Problem.of(release, [to], at, "standardized")
     encoded = coefficients[1:] * scales / declared[to].scale
     loss, power = float(judge.losses(encoded[None, :, None])[0, 0]), float(judge.power[0])
     residual = loss * count / degrees
-    offsets = np.array([declared[j].center for j in at]) / scales
+    offsets = release.centers[at] / scales
     means = stack.means[0, at] + offsets  # about 0 in the data's units
     spread = np.concatenate([[1 + means @ inverse @ means], np.diag(inverse)])
     units = declared[to].scale / np.concatenate([[1.0], scales])

@@ -150,7 +150,7 @@ def pull_of_mean(release: Release, target: int, generator: np.random.Generator) 
     at most 1 (James and Stein): m^2 - v is what the truth is expected to be.
     """
     moments, t = Moments.of(release), release.intercept()
-    away = float(moments.means[target] - moments.centers[target]) / moments.scales[target]
+    away = float(moments.encoded[target])
     errors = np.concatenate(list(_of_estimate(release, generator).errors()))
     ratios = (errors[:, target, -1] - away * errors[:, -1, -1] / t) / (t * moments.count)
     variance = float(np.mean(ratios**2))

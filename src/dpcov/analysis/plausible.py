@@ -128,7 +128,7 @@ def _weighted_rows(release: Release, generator: np.random.Generator) -> Matrix:
     moments = Moments.of(release)
     features, numeric = release.schema.features, release.schema.encoded_columns
     low = np.array([-1.0 if feature.name in numeric else 0.0 for feature in features])
-    means = np.clip((moments.means - moments.centers) / moments.scales, low, 1.0)
+    means = np.clip(moments.encoded, low, 1.0)
     size = (len(means) + 1) ** 2
     count = max(int(np.clip(PSEUDO_NUMBERS // size, FEWEST_ROWS, MOST_ROWS)), 4 * len(means))
     rows = means + pseudo_rows(means, moments.covariance, low, count, generator)

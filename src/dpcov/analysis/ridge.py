@@ -223,7 +223,7 @@ def ridge_path(
         names_of(release, at),
         penalty,
         strengths,
-        solutions * units / np.array([declared[j].scale for j in at]),
+        solutions * units / release.scales[at],
         offsets * units,
         1 - losses / power if power > 0 else np.zeros(len(losses)),
     )

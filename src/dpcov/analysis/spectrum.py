@@ -131,7 +131,7 @@ def _floor(
     draws = simulation_generator() if generator is None else generator
     law = release.noise.rescaled(release.lattice.step**2)
     p = len(moments.means)
-    away = (moments.means - moments.centers) / moments.scales / release.intercept()
+    away = moments.encoded / release.intercept()
     centring = np.column_stack([np.eye(p), -away])
     count = FEW_DRAWS if p > MANY_FEATURES else DRAWS
     tops = [

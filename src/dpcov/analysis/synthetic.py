@@ -137,8 +137,7 @@ class Sampler:
             covariance[np.ix_(at, at)] - cross.T @ slopes - slopes.T @ cross
             + slopes.T @ gram @ slopes
         )  # fmt: skip
-        encoded = (means[at] - self._moments.centers[at]) / self._moments.scales[at]
-        return encoded + centred @ slopes, residual
+        return self._moments.encoded[at] + centred @ slopes, residual
 
     def draw_levels(self, at: list[int], *, rest: bool = False) -> Integers:
         """(rows,) position of the level drawn among `at`, `rest` adding one for none of them."""
