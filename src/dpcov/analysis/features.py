@@ -102,6 +102,15 @@ def chosen(
     return found
 
 
+def target_and_features(
+    release: Release, target: str, features: Sequence[str] | None, *, reference: bool = False
+) -> tuple[int, list[int]]:
+    """Positions of a target, and of the features that it is regressed on; see `chosen`."""
+    to = position(release, target)
+    column = release.schema.features[to].column
+    return to, chosen(release, features, without=column, reference=reference)
+
+
 def new_rows(schema: Schema, names: Sequence[str], data: Any) -> Matrix:
     """(m, k) values of the features `names` for new rows, in the data's units.
 

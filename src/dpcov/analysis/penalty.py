@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.analysis.expected import repeated
-from dpcov.analysis.features import chosen, position
+from dpcov.analysis.features import target_and_features
 from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.analysis.normal_equations import Penalty, Problem
 from dpcov.analysis.plausible import PlausibleMoments
@@ -62,8 +62,7 @@ def ridge_alpha(
     ReleaseError : as in `ridge`; or the release has no noise law to simulate.
 
     """
-    to = position(release, target)
-    at = chosen(release, features, without=release.schema.features[to].column)
+    to, at = target_and_features(release, target, features)
     return least_risk(
         release, [to], at, penalty, intercept=intercept, alphas=alphas, generator=generator
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.features import chosen, names_of, new_rows, position
+from dpcov.analysis.features import names_of, new_rows, position, target_and_features
 from dpcov.analysis.moments import require_matrix, spreads
 from dpcov.analysis.normal_equations import PENALTIES, Penalty, Problem
 from dpcov.analysis.penalty import pull_of_mean, ridge_alpha
@@ -208,14 +208,12 @@ def ridge_path(
     for alpha in strengths.ravel().tolist():
         check("alpha", alpha, AtLeast0, ReleaseError)
     require_matrix(release)
-    to = position(release, target)
-    declared = release.schema.features
-    at = chosen(release, features, without=declared[to].column)
+    to, at = target_and_features(release, target, features)
     problem = Problem.of(release, [to], at, penalty, intercept=intercept)
     solutions = problem.solutions(strengths)
     losses = problem.losses(solutions)[:, 0]
     solutions = solutions[:, :, 0]
-    units = declared[to].scale
+    units = release.scales[to]
     offsets = problem.target_means[0] - solutions @ problem.means
     power = problem.power[0]
     return RidgePath(

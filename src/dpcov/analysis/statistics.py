@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from dpcov.analysis.features import chosen, position
+from dpcov.analysis.features import target_and_features
 from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
@@ -202,9 +202,8 @@ class Coefficients(_Plain):
     features: tuple[str, ...] | None
 
     def values(self, release: Release, matrices: Array) -> Array:
-        to = position(release, self.target)
-        declared, scales = release.schema.features, release.scales
-        at = chosen(release, self.features, without=declared[to].column, reference=True)
+        to, at = target_and_features(release, self.target, self.features, reference=True)
+        scales = release.scales
         stack = Stack.of(release, matrices)
         gram = stack.covariances[:, at][:, :, at]
         undefined = _undefined(stack.covariances)

@@ -14,7 +14,7 @@ import numpy as np
 from markupsafe import Markup
 
 from dpcov.analysis.expected import NOTHING_SHOWS
-from dpcov.analysis.features import chosen, position
+from dpcov.analysis.features import target_and_features
 from dpcov.analysis.summary import facts
 from dpcov.declared import sections
 from dpcov.denoise import law_of_estimate
@@ -69,8 +69,7 @@ def content(
     """Everything that the template shows."""
     asked: dict[str, Any] = {"features": features}
     if target is not None:
-        column = release.schema.features[position(release, target)].column
-        chosen(release, features, without=column)  # refuses what it does not know
+        target_and_features(release, target, features)  # refuses what it does not know
         asked["target"] = target
     seed = SEED if generator is None else int(generator.integers(2**62))
     parts = [
