@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dpcov.analysis.correlation import NamedMatrix
     from dpcov.analysis.precision import SparsePrecision
     from dpcov.analysis.ridge import Ridge
-    from dpcov.arrays import Matrix
+    from dpcov.arrays import Matrix, Vector
     from dpcov.plans import Plan
 
     Place = Axes | Figure | None
@@ -233,9 +233,9 @@ def coefficients(
 
 def pairs(
     names: Sequence[str],
-    values: Matrix,
-    low: Matrix,
-    high: Matrix,
+    values: Vector,
+    low: Vector,
+    high: Vector,
     *,
     ax: Place = None,
 ) -> Axes:
@@ -264,9 +264,9 @@ def curve(plan: Plan, *, ax: Place = None) -> Axes:
 
 def _dots(
     names: Sequence[str],
-    values: Matrix,
-    low: Matrix,
-    high: Matrix,
+    values: Vector,
+    low: Vector,
+    high: Vector,
     label: str,
     ax: Place,
     most: int,
