@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from dpcov.arrays import Matrix
     from dpcov.declared import Section
-    from dpcov.ledger import Account
     from dpcov.releases import Release
     from dpcov.show.result import Result
     from dpcov.show.table import Table
@@ -58,15 +57,11 @@ class Part:
 
 def content(
     release: Release,
-    *,
     target: str | None,
     features: Sequence[str] | None,
-    account: Account | None,
-    title: str | None,
-    file: str,
     generator: np.random.Generator | None,
 ) -> dict[str, Any]:
-    """Everything that the template shows."""
+    """What the template shows of a release."""
     asked: dict[str, Any] = {"features": features}
     if target is not None:
         target_and_features(release, target, features)  # refuses what it does not know
@@ -80,8 +75,6 @@ def content(
     results = [part.result for part in parts if part.result is not None]
     errors = next((found.errors for found in results if hasattr(found, "errors")), None)
     return {
-        "title": title or "Private covariance release",
-        "file": file,
         "not_private": NOT_PRIVATE if release.reproducible else None,
         "void": VOID if release.may_be_void else None,
         "summary": release.guarantee_in_words(),
@@ -93,8 +86,6 @@ def content(
         "officer": words.for_the_officer(release),
         "statistician": words.for_the_statistician(release),
         "kind": "Test release" if release.reproducible else "Differentially private release",
-        "account": account,
-        "budget": None if account is None else account.tables()[0],
         "table": _table,
         "features": list(release.columns),
         "example": target or release.columns[-1],
