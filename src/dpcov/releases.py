@@ -127,6 +127,11 @@ class Release:
         return tuple(feature.name for feature in self.schema.features)
 
     @property
+    def whole_guarantee(self) -> Guarantee:
+        """The guarantee that counts: of all levels together, where they were released apart."""
+        return self.guarantee if self.group is None else self.group.together
+
+    @property
     def may_be_void(self) -> bool:
         """Whether it comes from a version that read some tables so that nothing is guaranteed."""
         return "version" not in self.provenance

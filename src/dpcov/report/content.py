@@ -148,7 +148,7 @@ def _require_signal(release: Release) -> None:
 
 def _glance(release: Release, errors: Matrix | None) -> list[tuple[str, str, str]]:
     """Figures to see at once: name, value, what it is."""
-    guarantee = words.stated(release)
+    guarantee = release.whole_guarantee
     epsilon = words.epsilon_of(guarantee)
     note = "" if hasattr(guarantee.budget, "epsilon") else ", read at a delta of 1e-06"
     cards = [("epsilon", f"{epsilon:.3g}", f"{words.strength(guarantee)}{note}")]
