@@ -24,7 +24,7 @@ from dpcov.moment import Lattice
 from dpcov.printable import printable, shown
 from dpcov.rungs import rungs_of
 from dpcov.show import html
-from dpcov.show.table import LONGEST, Row, Table
+from dpcov.show.table import LONGEST, Row, Table, rows_of
 
 if TYPE_CHECKING:
     from dpcov.arrays import Integers, Matrix, Vector
@@ -404,8 +404,7 @@ class Release:
         shown = [Table(("", ""), rows, "Private release", words=True)]
         if self.has_intercept:
             deviations = np.sqrt(np.maximum(np.diag(self.covariance()), 0.0))
-            figures = np.column_stack([self.mean(), deviations]).tolist()
-            means = list(zip(self.columns, figures, strict=True))
+            means = rows_of(self.columns, self.mean(), deviations)
             left = max(len(means) - LONGEST, 0)
             heads = ("", "mean", "std. deviation")
             shown.append(Table(heads, means[:LONGEST], beyond=left, rest="features"))

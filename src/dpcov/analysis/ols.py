@@ -20,7 +20,7 @@ from dpcov.analysis.statistics import coefficients as coefficients_of
 from dpcov.declared import FEATURES, TARGET, command, section
 from dpcov.errors import ReleaseError
 from dpcov.show.result import OMITTED, Picture, Result
-from dpcov.show.table import ALWAYS, Table
+from dpcov.show.table import ALWAYS, Table, rows_of
 
 if TYPE_CHECKING:
     from dpcov.arrays import Booleans, Vector
@@ -116,8 +116,7 @@ class OLS(Result):
             "lower": self.lower,
             "upper": self.upper,
         }
-        figures = np.column_stack(list(columns.values())).tolist()
-        return Table(("", *columns), list(zip(self.names, figures, strict=True)))
+        return Table(("", *columns), rows_of(self.names, *columns.values()))
 
     def picture(self) -> Picture:
         return Picture("coefficients", {"found": self, "effects": True})

@@ -17,7 +17,7 @@ from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
 from dpcov.parameters import AtLeast0, check
 from dpcov.show.result import OMITTED, Picture, Result
-from dpcov.show.table import ALWAYS, Row, Table
+from dpcov.show.table import ALWAYS, Row, Table, rows_of
 
 if TYPE_CHECKING:
     from dpcov.arrays import Matrix, Vector
@@ -74,14 +74,13 @@ class Ridge(Result):
         return values @ self.coefficients + self.intercept
 
     def tables(self) -> list[Table]:
-        figures = zip(self.coefficients.tolist(), self.effects.tolist(), strict=True)
         rows: list[Row] = [(INTERCEPT, [self.intercept, None])]
         stated = f"{self.alpha:.4g} ({self.penalty})"
         facts = f"alpha = {stated}; R^2 = {self.r_squared:.3f}, as estimated"
         return [
             Table(
                 ("", "coefficient", "effect of 1 std"),
-                [*rows, *zip(self.columns, figures, strict=True)],
+                [*rows, *rows_of(self.columns, self.coefficients, self.effects)],
                 f"Ridge regression of {self.target}",
                 ("{:.5g}", "{:.3g}"),
                 strengths=[ALWAYS, *np.abs(self.effects)],
@@ -91,7 +90,7 @@ class Ridge(Result):
         ]
 
     def data(self) -> Table:
-        coefficients = zip(self.columns, self.coefficients[:, None].tolist(), strict=True)
+        coefficients = rows_of(self.columns, self.coefficients)
         return Table(("", "coefficient"), [(INTERCEPT, [self.intercept]), *coefficients])
 
     def picture(self) -> Picture:

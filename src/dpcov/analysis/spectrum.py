@@ -13,7 +13,7 @@ from dpcov.analysis.plausible import with_public_count
 from dpcov.declared import section
 from dpcov.entropy import simulation_generator
 from dpcov.show.result import Picture, Result
-from dpcov.show.table import Table
+from dpcov.show.table import Table, rows_of
 
 if TYPE_CHECKING:
     from dpcov.arrays import Matrix, Vector
@@ -59,8 +59,7 @@ class NoisySpectrum(Result):
 
     def tables(self) -> list[Table]:
         total = max(float(self.denoised.sum()), 1e-300)
-        figures = np.column_stack([self.denoised, self.denoised / total, self.published])
-        names = map(str, range(1, len(figures) + 1))
+        names = map(str, range(1, len(self.denoised) + 1))
         floor = NO_LAW
         if self.floor is not None:
             floor = (
@@ -70,7 +69,7 @@ class NoisySpectrum(Result):
         return [
             Table(
                 ("", "denoised", "share", "as published"),
-                list(zip(names, figures.tolist(), strict=True)),
+                rows_of(names, self.denoised, self.denoised / total, self.published),
                 "Eigenvalues of the covariance",
                 ("{:.4g}", "{:.1%}", "{:.4g}"),
                 strengths=self.denoised,
