@@ -26,7 +26,7 @@ def stated(release: Release) -> dict[str, Any]:
 def carried(release: Release) -> dict[str, Any]:
     """What everything that is computed from a release should carry with it."""
     group = release.group
-    guarantee = release.guarantee if group is None else group.together
+    guarantee = release.whole_guarantee
     return {
         **stated(release),
         "budget": asdict(guarantee.budget),

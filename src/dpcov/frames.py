@@ -14,20 +14,20 @@ from dpcov.show.table import square
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     import pyarrow as pa
-    from numpy.typing import NDArray
+
+    from dpcov.arrays import Matrix
 
 Library = Literal["pandas", "polars", "pyarrow"]
 LIBRARIES: tuple[Library, ...] = ("pandas", "polars", "pyarrow")
 
 
-def matrix_table(names: Sequence[str], matrix: NDArray[np.float64]) -> pa.Table:
+def matrix_table(names: Sequence[str], matrix: Matrix) -> pa.Table:
     """A named matrix as a table: the names of the rows, then a column for each."""
     return square(names, matrix).arrow()
 
 
-def frame(names: Sequence[str], matrix: NDArray[np.float64], library: Library = "pandas") -> Any:
+def frame(names: Sequence[str], matrix: Matrix, library: Library = "pandas") -> Any:
     """A named matrix as a data frame.
 
     Parameters

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from scipy.special import betaincinv
@@ -17,17 +17,15 @@ from scipy.special import betaincinv
 from dpcov.analysis.pseudo_rows import EDGE, MOST_OF_THE_VARIANCE
 from dpcov.errors import ReleaseError, SchemaError
 from dpcov.moment import UNITS_PER_RADIUS, Lattice, SecondMoment
+from dpcov.parameters import Interval, check
 from dpcov.rehearsal import ImaginedRows
 from dpcov.rows_like import moments_like, rows_like
 from dpcov.schema import Categorical, Numeric, Schema
 from dpcov.typical_correlation import JITTER, typical_correlation
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix
     from dpcov.releases import Release
-
-    Matrix = NDArray[np.float64]
 
 SPREAD = 0.35
 CORRELATION = 0.25
@@ -40,6 +38,7 @@ ROUNDS = 4  # in which the scores' relations are fitted to those of the columns
 MOST_RELATED, MOST_EXPLAINED = 0.95, 0.999  # of the scores
 TINY = 1e-9
 ROOM = 0.7  # share of what the bounds allow a mean, beside its spread
+Related = Annotated[float, Interval(0, 1, "left")]
 RARER = 2.0  # power by which the shares of levels fall
 
 
@@ -84,15 +83,8 @@ class Guess:
                     f"The spread of a column is a share of half the width of its bounds, above 0 "
                     f"and at most 1; {name} = {value:g} is not."
                 )
-        if not 0 <= self.correlation < 1:
-            raise SchemaError(
-                f"The typical correlation is at least 0 and below 1, not {self.correlation:g}."
-            )
-        if self.explained is not None and not 0 <= self.explained < 1:
-            raise SchemaError(
-                f"The share of a column that all others explain is at least 0 and below 1, not "
-                f"{self.explained:g}."
-            )
+        check("correlation", self.correlation, Related, SchemaError)
+        check("explained", self.explained, Related | None, SchemaError)
 
     def check(self, schema: Schema) -> None:
         """Refuse spreads of columns that are not numeric ones of the schema, and other features."""

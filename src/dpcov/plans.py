@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -150,7 +151,7 @@ class Plan(Result):
         return None if factor is None else max(1, math.ceil(self.rows * factor))
 
     def _planner(self) -> _Planner:
-        return _Planner.of(
+        return _Planner(
             self.schema, self.neighbors, self.guess, self.target, self.goal, self.method
         )
 
@@ -280,35 +281,27 @@ def _correlation(prediction: Prediction) -> float:
     return prediction.errors.correlation
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Planner:
     """Predicts for any mechanism, budget and number of rows."""
 
-    table: ImaginedTable
+    schema: Schema
     neighbors: Neighbors
+    guess: Guess
     target: str | None
     goal: Goal
     method: Method
 
-    @classmethod
-    def of(
-        cls,
-        schema: Schema,
-        neighbors: Neighbors,
-        guess: Guess,
-        target: str | None,
-        goal: Goal,
-        method: Method,
-    ) -> _Planner:
-        table = ImaginedTable.of(schema, Lattice.of(schema), guess)
-        return cls(table, neighbors, target, goal, method)
+    @cached_property
+    def table(self) -> ImaginedTable:
+        return ImaginedTable.of(self.schema, Lattice.of(self.schema), self.guess)
 
     def trials(self, rows: int) -> Trials:
         return Trials.imagined(self.table, rows, self.target, self.method)
 
     def chosen(self, budget: Budget) -> Mechanism:
         """The mechanism that ``auto`` takes."""
-        return choose(self.table.schema, budget, self.neighbors, self.goal).mechanism
+        return choose(self.schema, budget, self.neighbors, self.goal).mechanism
 
     def predicted(
         self, name: str, budget: Budget, trials: Trials, *, careful: bool = False
@@ -408,7 +401,7 @@ def plan(
     declared = schema if isinstance(schema, Schema) else Schema.load(schema)
     budget, relation = budget_from(epsilon, delta, rho), neighbors_named(neighbors)
     supposed = guess or Guess()
-    planner = _Planner.of(declared, relation, supposed, target, goal, denoise)
+    planner = _Planner(declared, relation, supposed, target, goal, denoise)
     trials = planner.trials(int(rows))
     predictions, others = [], []
     if mechanism == "auto":

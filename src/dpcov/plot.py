@@ -23,11 +23,11 @@ from dpcov.releases import Release
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
     from dpcov.analysis.correlation import NamedMatrix
     from dpcov.analysis.precision import SparsePrecision
     from dpcov.analysis.ridge import Ridge
+    from dpcov.arrays import Matrix, Vector
     from dpcov.plans import Plan
 
     Place = Axes | Figure | None
@@ -47,7 +47,7 @@ def heatmap(
     *,
     ax: Place = None,
     cluster: bool = True,
-    noise: NDArray[np.float64] | None = None,
+    noise: Matrix | None = None,
 ) -> Axes:
     """Correlations as colours: blue where positive, orange where negative, pale where weak.
 
@@ -233,9 +233,9 @@ def coefficients(
 
 def pairs(
     names: Sequence[str],
-    values: NDArray[np.float64],
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
+    values: Vector,
+    low: Vector,
+    high: Vector,
     *,
     ax: Place = None,
 ) -> Axes:
@@ -264,9 +264,9 @@ def curve(plan: Plan, *, ax: Place = None) -> Axes:
 
 def _dots(
     names: Sequence[str],
-    values: NDArray[np.float64],
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
+    values: Vector,
+    low: Vector,
+    high: Vector,
     label: str,
     ax: Place,
     most: int,
@@ -304,8 +304,7 @@ def _axes(ax: Place, size: tuple[float, float]) -> Axes:
         ax = plt.figure(layout="constrained")
     figure: Any = ax
     figure.set_size_inches(size)
-    axes: Axes = figure.add_subplot()
-    return axes
+    return figure.add_subplot()
 
 
 __all__ = ["coefficients", "curve", "graph", "heatmap", "pairs", "spectrum"]

@@ -83,49 +83,44 @@ def _positive(name: str, value: Real | float) -> float:
     return number
 
 
-def _check(budget: Budget) -> None:
-    """Make every figure of a new budget a finite float above 0, and delta one below 1."""
-    for name in budget.__slots__:
-        object.__setattr__(budget, name, _positive(name, getattr(budget, name)))
-    if isinstance(budget, ApproxDP) and budget.delta >= 1:
-        raise BudgetError(f"delta must be below 1, not {budget.delta!r}.")
+class _Figures:
+    """A budget: every figure of it is a finite float above 0, and delta one below 1."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            object.__setattr__(self, name, _positive(name, getattr(self, name)))
+        if isinstance(self, ApproxDP) and self.delta >= 1:
+            raise BudgetError(f"delta must be below 1, not {self.delta!r}.")
 
 
 @dataclass(frozen=True, slots=True)
-class PureDP:
+class PureDP(_Figures):
     """epsilon-differential privacy."""
 
     epsilon: float
-
-    def __post_init__(self) -> None:
-        _check(self)
 
     def __str__(self) -> str:
         return f"pure differential privacy, epsilon = {self.epsilon:g}"
 
 
 @dataclass(frozen=True, slots=True)
-class ZCDP:
+class ZCDP(_Figures):
     """rho-zero-concentrated differential privacy (Bun and Steinke 2016)."""
 
     rho: float
-
-    def __post_init__(self) -> None:
-        _check(self)
 
     def __str__(self) -> str:
         return f"zero-concentrated differential privacy, rho = {self.rho:g}"
 
 
 @dataclass(frozen=True, slots=True)
-class ApproxDP:
+class ApproxDP(_Figures):
     """(epsilon, delta)-differential privacy."""
 
     epsilon: float
     delta: float
-
-    def __post_init__(self) -> None:
-        _check(self)
 
     def __str__(self) -> str:
         return f"(epsilon, delta)-differential privacy, ({self.epsilon:g}, {self.delta:g})"

@@ -10,7 +10,7 @@ import csv
 import math
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from dpcov.drafts import Declaration, Stated, gaps
 from dpcov.errors import SchemaError
@@ -20,6 +20,7 @@ from dpcov.schema import PersonUnit, Schema
 if TYPE_CHECKING:
     from dpcov.schema import FileOptions, Kind
 
+T = TypeVar("T")
 WHY = (
     "A schema says what each column can hold. It decides how much noise a release needs, and "
     "everybody sees it. Nothing protects it. The largest value of a column is some person's value, "
@@ -173,7 +174,7 @@ class Interview:
         while True:
             bounds = []
             for which in ("Lower", "Upper"):
-                number = self._number(f"{which} bound")
+                number = self._read(f"{which} bound", _finite, "a number, such as 0 or 2.5.")
                 if number is None:
                     return None
                 bounds.append(number)
@@ -181,44 +182,23 @@ class Interview:
                 return {"kind": "numeric", "lower": bounds[0], "upper": bounds[1]}
             self.say("The lower bound must be below the upper one.")
 
-    def _number(self, question: str) -> float | None:
-        while True:
-            text = self._text(question)
-            if text is None:
-                return None
-            try:
-                number = float(text)
-            except ValueError:
-                number = math.nan
-            if math.isfinite(number):
-                return number
-            self.say("Please a number, such as 0 or 2.5.")
-
     def _levels(self) -> Declaration | None:
         """Levels that a person states, numbers where they are spelt as such."""
         self.say(f'With commas between; a level with a comma in quotes "..." ({LATER}).')
-        while True:
-            text = self._text("Levels")
-            if text is None:
-                return None
-            found = next(csv.reader([text], skipinitialspace=True))
-            levels = [level.strip() for level in found if level.strip()]
-            if levels and len(set(levels)) == len(levels):
-                return {"kind": "categorical", "levels": _numbers(levels)}
-            self.say("Please each level once, and at least one, such as: yes, no")
+        levels = self._read(
+            "Levels", _levels, "each level once, and at least one, such as: yes, no"
+        )
+        return None if levels is None else {"kind": "categorical", "levels": _numbers(levels)}
 
     def _person(self, name: str) -> bool:
         """Make a column the id of persons."""
         self.say(
             f"Rows of one person beyond a limit are dropped: the noise grows with it ({LATER})."
         )
-        while True:
-            text = self._text("At most how many rows of one person count?")
-            if text is None:
-                return False
-            if text.isascii() and text.isdigit() and 1 <= int(text) <= 2**20:
-                break
-            self.say("Please a whole number from 1 to 1048576.")
+        question = "At most how many rows of one person count?"
+        most = self._read(question, _row_count, "a whole number from 1 to 1048576.")
+        if most is None:
+            return False
         found = self._text(f"What is an id: {', '.join(ID_TYPES)}?")
         while found is not None and found not in ID_TYPES:
             found = self._text(f"Please one of: {', '.join(ID_TYPES)}.")
@@ -226,9 +206,7 @@ class Interview:
             return False
         if self.unit is not None and self.unit.column != name:
             self.say(f"{printable(self.unit.column)} is no longer the id, and left out.")
-        self.unit = PersonUnit.model_validate(
-            {"column": name, "type": found, "max_rows": int(text)}
-        )
+        self.unit = PersonUnit.model_validate({"column": name, "type": found, "max_rows": most})
         self.answers[name] = {"kind": "ignored"}
         return True
 
@@ -247,6 +225,15 @@ class Interview:
                 return None
             if text:
                 return text
+
+    def _read(self, question: str, read: Callable[[str], T | None], wanted: str) -> T | None:
+        """An answer, asked for until `read` makes something of it; None to go back."""
+        while (text := self._text(question)) is not None:
+            found = read(text)
+            if found is not None:
+                return found
+            self.say(f"Please {wanted}")
+        return None
 
     def _checked(self) -> Stated | None:
         """All answers, if a schema can be made of them."""
@@ -288,6 +275,26 @@ def _completed(answer: str) -> str:
     typed = answer.strip().lower()
     found = [word for word in CHOICES | MOVES if typed and word.startswith(typed)]
     return found[0] if found else typed
+
+
+def _finite(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _row_count(text: str) -> int | None:
+    whole = text.isascii() and text.isdigit()
+    return int(text) if whole and 1 <= int(text) <= 2**20 else None
+
+
+def _levels(text: str) -> list[str] | None:
+    """Levels with commas between, if each is there once."""
+    found = next(csv.reader([text], skipinitialspace=True))
+    levels = [level.strip() for level in found if level.strip()]
+    return levels if levels and len(set(levels)) == len(levels) else None
 
 
 def _numbers(levels: list[str]) -> list[str] | list[float]:

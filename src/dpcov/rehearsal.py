@@ -25,13 +25,12 @@ from dpcov.sources.rows import IntegerRows, Rows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpcov.arrays import Integers, Matrix
     from dpcov.linear_map import LinearMap
     from dpcov.mechanisms import Calibrated, Mechanism
     from dpcov.privacy import Budget, Neighbors
     from dpcov.releases import Release
     from dpcov.rungs import RungMoments
-
-    Matrix = NDArray[np.float64]
 
 ASKS_TOO_MUCH = (
     "it asks for single rows or random groups of them, for which few imagined rows can't stand"
@@ -86,24 +85,22 @@ class ImaginedRows(Rows):
 
     def _times(self, units: NDArray[np.object_]) -> NDArray[np.object_]:
         doubled, whole = 2 * self._factor.numerator, self._factor.denominator
-        scaled: NDArray[np.object_] = (units * doubled + whole) // (2 * whole)
-        return scaled
+        return (units * doubled + whole) // (2 * whole)
 
     def _persons(self) -> int:
         return -(-self.count // self.declared.privacy_unit.max_rows)
 
     def norm_counts(
         self,
-        edges: Sequence[float | Fraction] | NDArray[np.float64],
+        edges: Sequence[float | Fraction] | Matrix,
         *,
         radius: float | None = None,
         transform: LinearMap | None = None,
-    ) -> NDArray[np.int64]:
+    ) -> Integers:
         found = super().norm_counts(edges, radius=radius, transform=transform)
         # Rounded so that they add up to the number of rows.
         sums = np.rint(np.cumsum(found) * float(self._factor)).astype(np.int64)
-        scaled: NDArray[np.int64] = np.diff(sums, prepend=0)
-        return scaled
+        return np.diff(sums, prepend=0)
 
     def integer_rows(self) -> IntegerRows:
         raise MechanismError(ASKS_TOO_MUCH)
@@ -139,5 +136,4 @@ def _quick(mechanism: Mechanism) -> Mechanism:
         return simulated(kind.calibrate(self, lattice, budget, neighbors))
 
     quick = type(kind.__name__, (kind,), {"__slots__": (), "calibrate": calibrate})
-    made: Mechanism = quick(**{f.name: getattr(mechanism, f.name) for f in fields(kind)})  # type: ignore[arg-type]
-    return made
+    return quick(**{f.name: getattr(mechanism, f.name) for f in fields(kind)})  # type: ignore[arg-type]

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-from pydantic import (
-    Field,
-    FiniteFloat,
-    ValidationError,
-    model_validator,
-)
+from pydantic import Field, FiniteFloat, ValidationError, model_validator
 
 from dpcov.errors import ReleaseError
 from dpcov.law_documents import (
@@ -22,15 +18,16 @@ from dpcov.law_documents import (
     WeightedSumDocument,
 )
 from dpcov.moment import UNITS_PER_RADIUS, Lattice
-from dpcov.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, PureDP
+from dpcov.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, PureDP, budget_from
 from dpcov.releases import NOT_PRIVATE, Group, Release
 from dpcov.samplers import matrix_law, scalar_law
 from dpcov.schema import Schema
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from dpcov.arrays import AnyArray, Integers, Matrix
 
 FORMAT = "dpcov.release/1"
+DEFINITIONS: dict[type[Budget], str] = {PureDP: "pure", ZCDP: "zcdp", ApproxDP: "approx"}
 LONGEST_KEY = 200
 SMALLEST_RATIO = 1e-15  # of the singular values of a linear map
 SMALLEST_SPREAD = 1e-100  # of a noise law; its inverse is the largest
@@ -61,12 +58,15 @@ class ApproxDocument(DocumentModel):
     delta: Annotated[float, Field(gt=0, lt=1)]
 
 
+BudgetDocument = Annotated[
+    PureDocument | ZCDPDocument | ApproxDocument, Field(discriminator="definition")
+]
+
+
 class GuaranteeDocument(DocumentModel):
     """What the release guarantees; `unit` is null for rows, else the person's column."""
 
-    budget: Annotated[
-        PureDocument | ZCDPDocument | ApproxDocument, Field(discriminator="definition")
-    ]
+    budget: BudgetDocument
     neighbors: Neighbors
     unit: str | None
     max_rows: int = Field(ge=1)
@@ -78,9 +78,7 @@ class GroupDocument(DocumentModel):
 
     column: str
     level: str
-    budget: Annotated[
-        PureDocument | ZCDPDocument | ApproxDocument, Field(discriminator="definition")
-    ]
+    budget: BudgetDocument
     neighbors: Neighbors
 
 
@@ -304,47 +302,34 @@ def _group(document: GroupDocument) -> Group:
 
 
 def _budget_document(budget: Budget) -> dict[str, Any]:
-    match budget:
-        case PureDP(epsilon):
-            return {"definition": "pure", "epsilon": epsilon}
-        case ZCDP(rho):
-            return {"definition": "zcdp", "rho": rho}
-        case ApproxDP(epsilon, delta):
-            return {"definition": "approx", "epsilon": epsilon, "delta": delta}
+    return {"definition": DEFINITIONS[type(budget)], **asdict(budget)}
 
 
 def _budget(document: PureDocument | ZCDPDocument | ApproxDocument) -> Budget:
-    match document:
-        case PureDocument():
-            return PureDP(document.epsilon)
-        case ZCDPDocument():
-            return ZCDP(document.rho)
-        case ApproxDocument():
-            return ApproxDP(document.epsilon, document.delta)
+    return budget_from(**document.model_dump(exclude={"definition"}))
 
 
-def _lower(matrix: NDArray[Any] | None) -> list[Any] | None:
+def _lower(matrix: AnyArray | None) -> list[Any] | None:
     if matrix is None:
         return None
-    values: list[Any] = matrix[np.tril_indices(len(matrix))].tolist()
-    return values
+    return matrix[np.tril_indices(len(matrix))].tolist()
 
 
-def _stacked(parts: list[list[int]] | None, order: int) -> NDArray[np.int64] | None:
+def _stacked(parts: list[list[int]] | None, order: int) -> Integers | None:
     return None if parts is None else np.array([_full(part, order, np.int64) for part in parts])
 
 
-def _square(values: list[float] | None) -> NDArray[np.float64] | None:
+def _square(values: list[float] | None) -> Matrix | None:
     if values is None:
         return None
     order = math.isqrt(len(values))
     return np.array(values).reshape(order, order)
 
 
-def _full(values: list[Any] | None, order: int, dtype: type) -> NDArray[Any] | None:
+def _full(values: list[Any] | None, order: int, dtype: type) -> AnyArray | None:
     if values is None:
         return None
-    matrix: NDArray[Any] = np.zeros((order, order), dtype)
+    matrix: AnyArray = np.zeros((order, order), dtype)
     matrix[np.tril_indices(order)] = values
     matrix += np.tril(matrix, -1).T
     return matrix

@@ -24,17 +24,15 @@ from dpcov.moment import Lattice
 from dpcov.printable import printable, shown
 from dpcov.rungs import rungs_of
 from dpcov.show import html
-from dpcov.show.table import LONGEST, Row, Table
+from dpcov.show.table import LONGEST, Row, Table, rows_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Integers, Matrix, Vector
     from dpcov.frames import Library
     from dpcov.privacy import Guarantee
     from dpcov.samplers import MatrixLaw, ScalarLaw
     from dpcov.schema import Schema
 
-    Matrix = NDArray[np.float64]
     Which = Literal["covariance", "correlation", "second_moment"]
 
 NOT_PRIVATE = "reproducible: NOT PRIVATE"
@@ -111,7 +109,7 @@ class Release:
     noise: MatrixLaw | None
     trace_noise: ScalarLaw | None
     shift: int
-    published: NDArray[np.int64] | None
+    published: Integers | None
     published_trace: int | None
     unit_count: int | None
     reproducible: bool
@@ -121,12 +119,17 @@ class Release:
     denoised: Matrix | None = None
     provenance: Mapping[str, str] = field(default_factory=_provenance)
     group: Group | None = None
-    rungs: NDArray[np.int64] | None = None
+    rungs: Integers | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the encoded features, without the intercept."""
         return tuple(feature.name for feature in self.schema.features)
+
+    @property
+    def whole_guarantee(self) -> Guarantee:
+        """The guarantee that counts: of all levels together, where they were released apart."""
+        return self.guarantee if self.group is None else self.group.together
 
     @property
     def may_be_void(self) -> bool:
@@ -243,7 +246,7 @@ class Release:
     def mean(self) -> Matrix:
         """(p,) means of the features in the data's own units; `dpcov.drowned` tells of noise."""
         mean, _ = self._encoded()
-        return self._centers + self._scales * mean
+        return self.centers + self.scales * mean
 
     def covariance(self) -> Matrix:
         """(p, p) covariance of the features (about their private mean, over the count).
@@ -251,7 +254,7 @@ class Release:
         In the data's own units.
         """
         _, covariance = self._encoded()
-        return covariance * np.outer(self._scales, self._scales)
+        return covariance * np.outer(self.scales, self.scales)
 
     def correlation(self) -> Matrix:
         """(p, p) correlations; 0 where a feature shows no variance, or nothing but noise."""
@@ -262,8 +265,7 @@ class Release:
         correlation = covariance / np.outer(deviations, deviations)
         correlation[flat, :] = correlation[:, flat] = 0.0
         np.fill_diagonal(correlation, 1.0)
-        clipped: Matrix = np.clip(correlation, -1.0, 1.0)
-        return clipped
+        return np.clip(correlation, -1.0, 1.0)
 
     @property
     def uninformative(self) -> bool:
@@ -274,11 +276,13 @@ class Release:
         )
 
     @property
-    def _centers(self) -> Matrix:
+    def centers(self) -> Vector:
+        """(p,) data values of the features that are encoded as 0."""
         return np.array([feature.center for feature in self.schema.features])
 
     @property
-    def _scales(self) -> Matrix:
+    def scales(self) -> Vector:
+        """(p,) data units in one unit of the encoded features."""
         return np.array([feature.scale for feature in self.schema.features])
 
     def _need_intercept(self) -> None:
@@ -400,8 +404,7 @@ class Release:
         shown = [Table(("", ""), rows, "Private release", words=True)]
         if self.has_intercept:
             deviations = np.sqrt(np.maximum(np.diag(self.covariance()), 0.0))
-            figures = np.column_stack([self.mean(), deviations]).tolist()
-            means = list(zip(self.columns, figures, strict=True))
+            means = rows_of(self.columns, self.mean(), deviations)
             left = max(len(means) - LONGEST, 0)
             heads = ("", "mean", "std. deviation")
             shown.append(Table(heads, means[:LONGEST], beyond=left, rest="features"))

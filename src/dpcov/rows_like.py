@@ -11,13 +11,9 @@ from dpcov.analysis.pseudo_rows import pseudo_rows
 from dpcov.analysis.synthetic import Sampler
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix, Vector
     from dpcov.releases import Release
     from dpcov.schema import Schema
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 
 DETERMINED = 1e-6  # share of a number's variance, up to which levels are taken to explain all
 
@@ -26,8 +22,7 @@ def moments_like(release: Release, schema: Schema) -> tuple[Vector, Matrix]:
     """Mean and covariance of encoded rows of `schema` as those of the release."""
     moments = Moments.of(release)
     at, centers, ratios = _places(release, schema)
-    encoded = (moments.means - moments.centers) / moments.scales
-    means = centers + encoded[at] * ratios
+    means = centers + moments.encoded[at] * ratios
     return means, moments.covariance[np.ix_(at, at)] * np.outer(ratios, ratios)
 
 

@@ -11,8 +11,7 @@ from dpcov.mechanisms import additive, ladder
 from dpcov.samplers.nuclear import NuclearLaplace
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Integers
     from dpcov.entropy import Entropy
     from dpcov.mechanisms import Calibrated
 
@@ -25,7 +24,7 @@ class QuickNuclearLaplace(NuclearLaplace):
 
     __slots__ = ()
 
-    def sample(self, entropy: Entropy) -> NDArray[np.int64]:
+    def sample(self, entropy: Entropy) -> Integers:
         """For trials alone: no release may hold it, as the spectrum is one of a few."""
         generator = np.random.default_rng(int(entropy.words(1)[0]))
         return np.floor(self.simulate(generator) + 0.5).astype(np.int64)
@@ -45,8 +44,7 @@ def simulated(calibration: Law) -> Law:
             changes[field.name] = tuple(map(_quick, held))
         else:
             changes[field.name] = _quick(held)
-    changed: Law = replace(calibration, **changes)  # type: ignore[type-var]
-    return changed
+    return replace(calibration, **changes)  # type: ignore[type-var]
 
 
 def _quick(held: Any) -> Any:

@@ -22,8 +22,7 @@ from dpcov.rehearsal import rehearse
 from dpcov.simulated_laws import simulated
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix
     from dpcov.imagined import ImaginedTable
     from dpcov.mechanisms import Calibrated, Mechanism
     from dpcov.moment import SecondMoment
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
     from dpcov.samplers import MatrixLaw
     from dpcov.schema import Schema
-
-    Matrix = NDArray[np.float64]
 
 LEADING = 3  # eigenvalues that count as leading
 TARGETS = 6  # columns that are regressed on the others, where none is asked for

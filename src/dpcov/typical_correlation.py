@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Matrix = NDArray[np.float64]
+    from dpcov.arrays import Matrix
 
 STEEPEST = 12.0  # power of a spectrum
 SMALLEST = 12.0  # logarithm by which the last eigenvalues may be smaller

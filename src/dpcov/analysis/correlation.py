@@ -14,17 +14,14 @@ from dpcov.declared import command, section
 from dpcov.errors import ReleaseError
 from dpcov.frames import frame
 from dpcov.show.result import OMITTED, Found, Picture, Result
-from dpcov.show.table import STRONGEST, Row, Table, square, triangle
+from dpcov.show.table import STRONGEST, Row, Table, rows_of, square, triangle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix
     from dpcov.frames import Library
     from dpcov.releases import Release
-
-    Matrix = NDArray[np.float64]
 
 TOLERANCE = 1e-10
 NEGLIGIBLE = 1e-12  # size of a negative eigenvalue that is a rounding error
@@ -87,10 +84,9 @@ def pairs(
     shown = order if len(order) <= MOST_PAIRS else order[:STRONGEST]
     i, j = i[shown], j[shown]
     labels = [f"{names[b]} - {names[a]}" for a, b in zip(i.tolist(), j.tolist(), strict=True)]
-    figures = np.column_stack([figure[i, j] for figure, _ in kinds.values()]).tolist()
     return Table(
         ("", *kinds),
-        list(zip(labels, figures, strict=True)),
+        rows_of(labels, *(figure[i, j] for figure, _ in kinds.values())),
         "Pairs, strongest first",
         tuple(form for _, form in kinds.values()),
         beyond=len(order) - len(shown),

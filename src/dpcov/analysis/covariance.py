@@ -11,7 +11,7 @@ from dpcov.analysis.drowned import drowned
 from dpcov.analysis.moments import require_matrix
 from dpcov.declared import command
 from dpcov.show.result import Found
-from dpcov.show.table import Table, square, triangle
+from dpcov.show.table import Table, rows_of, square, triangle
 
 if TYPE_CHECKING:
     from dpcov.releases import Release
@@ -24,10 +24,9 @@ def covariances(release: Release) -> Found:
     """Everything that the second moment says, in the units of the data."""
     require_matrix(release)
     names, covariance = release.columns, release.covariance()
-    figures = np.column_stack([release.mean(), np.sqrt(np.diag(covariance))]).tolist()
     means = Table(
         ("", "mean", "standard deviation"),
-        list(zip(names, figures, strict=True)),
+        rows_of(names, release.mean(), np.sqrt(np.diag(covariance))),
         "Means and standard deviations",
         ("{:.5g}", "{:.4g}"),
         notes=drowned(release),

@@ -26,11 +26,9 @@ from dpcov.show.table import ALWAYS, WIDEST, Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpcov.arrays import Matrix, Vector
     from dpcov.releases import Release
     from dpcov.schema import Schema
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +70,12 @@ class LDA(Result):
 
         """
         values = new_rows(self.schema, self.columns, rows)
-        chances: Matrix = softmax(values @ self.coefficients.T + self.intercepts, axis=1)
-        return chances
+        return softmax(values @ self.coefficients.T + self.intercepts, axis=1)
 
     def predict(self, rows: Any) -> NDArray[np.str_]:
         """(m,) names of the most probable classes."""
         best = self.predict_proba(rows).argmax(axis=1)
-        names: NDArray[np.str_] = np.array(self.classes)[best]
-        return names
+        return np.array(self.classes)[best]
 
     def tables(self) -> list[Table]:
         order = np.argsort(-self.priors, kind="stable")
@@ -191,10 +187,8 @@ def _shifts(
     release: Release, moments: Moments, levels: list[int], features: list[int], shares: Vector
 ) -> Matrix:
     """(c, k) encoded class means less the overall mean, kept within the features' bounds."""
-    centers, scales = moments.centers[features], moments.scales[features]
     columns, declared = release.schema.encoded_columns, release.schema.features
     lowest = [-1.0 if declared[j].name in columns else 0.0 for j in features]
-    overall = (moments.means[features] - centers) / scales
+    overall = moments.encoded[features]
     means = overall + moments.covariance[np.ix_(levels, features)] / shares[:, None]
-    shifts: Matrix = np.clip(means, lowest, 1.0) - overall
-    return shifts
+    return np.clip(means, lowest, 1.0) - overall

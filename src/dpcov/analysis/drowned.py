@@ -10,11 +10,8 @@ from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.entropy import simulation_generator
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Vector
     from dpcov.releases import Release
-
-    Vector = NDArray[np.float64]
 
 DRAWS = 50
 MOST = 0.1  # of the count, or of the width of the bounds, that the noise's deviation may be
@@ -76,9 +73,6 @@ def deviations(release: Release) -> tuple[float, Vector]:
     moved[-1] = release.count() * t**2 - plausible.center[-1, -1]
     errors = np.concatenate([batch[:, :, -1] + moved for batch in plausible.errors()]) / t
     counts = errors[:, -1] / t
-    features = release.schema.features
-    centers, scales = np.array([(one.center, one.scale) for one in features]).T
-    means = (errors[:, :-1] - np.outer(counts, (release.mean() - centers) / scales)) / max(
-        release.count(), 1.0
-    )
+    encoded = (release.mean() - release.centers) / release.scales
+    means = (errors[:, :-1] - np.outer(counts, encoded)) / max(release.count(), 1.0)
     return float(np.sqrt(np.mean(counts**2))), np.sqrt(np.mean(means**2, axis=0))

@@ -18,11 +18,8 @@ from dpcov.samplers.weighted import WeightedSum
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix
     from dpcov.releases import Release
-
-    Matrix = NDArray[np.float64]
 
 REPETITIONS = 20
 FEW_REPETITIONS = 5
@@ -39,7 +36,7 @@ NO_LAW = (
 
 def expected_correlation_error(
     release: Release, *, generator: np.random.Generator | None = None
-) -> NDArray[np.float64] | None:
+) -> Matrix | None:
     """Mean absolute error to expect of each correlation, due to the privacy noise.
 
     Takes the denoised matrix for the truth, draws noise from the public law, denoises again, and
@@ -61,8 +58,7 @@ def expected_correlation_error(
     count = FEW_REPETITIONS if few else REPETITIONS
     again = islice(repeated(release, draws), count)
     errors = [np.abs(one.correlation() - truth) for one in again]
-    mean: NDArray[np.float64] = np.mean(errors, axis=0)
-    return mean
+    return np.mean(errors, axis=0)
 
 
 def _parts(release: Release, units: Matrix, generator: np.random.Generator) -> Matrix | None:

@@ -20,12 +20,9 @@ from dpcov.schema import Categorical, Numeric
 from dpcov.sources import open_source
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix
     from dpcov.releases import Release
     from dpcov.schema import Schema
-
-    Matrix = NDArray[np.float64]
 
 LISTED = 20
 
@@ -105,6 +102,15 @@ def chosen(
     return found
 
 
+def target_and_features(
+    release: Release, target: str, features: Sequence[str] | None, *, reference: bool = False
+) -> tuple[int, list[int]]:
+    """Positions of a target, and of the features that it is regressed on; see `chosen`."""
+    to = position(release, target)
+    column = release.schema.features[to].column
+    return to, chosen(release, features, without=column, reference=reference)
+
+
 def new_rows(schema: Schema, names: Sequence[str], data: Any) -> Matrix:
     """(m, k) values of the features `names` for new rows, in the data's units.
 
@@ -145,8 +151,7 @@ def _indicator(values: Matrix) -> Matrix:
 
 def _bounded(values: Matrix, column: Any) -> Matrix:
     filled = np.where(np.isnan(values), column.midpoint, values)
-    bounded: Matrix = np.clip(filled, column.lower, column.upper)
-    return bounded
+    return np.clip(filled, column.lower, column.upper)
 
 
 def _is_table(data: Any) -> bool:

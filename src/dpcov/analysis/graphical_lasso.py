@@ -10,9 +10,7 @@ import numpy as np
 from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Matrix = NDArray[np.float64]
+    from dpcov.arrays import Matrix
 
 TOLERANCE = 1e-7
 MOST_ITERATIONS = 20_000
@@ -99,8 +97,7 @@ def _log_determinant_prox(matrix: Matrix, step: float) -> Matrix:
     values, vectors = np.linalg.eigh(matrix)
     roots = (values + np.sqrt(values**2 + 4 / step)) / 2
     factor = vectors * np.sqrt(roots)
-    minimiser: Matrix = factor @ factor.T  # exactly symmetric
-    return minimiser
+    return factor @ factor.T  # exactly symmetric
 
 
 def duality_gap(matrix: Matrix, precision: Matrix, dual: Matrix, alpha: float) -> float:

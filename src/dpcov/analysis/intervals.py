@@ -18,12 +18,9 @@ from dpcov.show.result import Result
 from dpcov.show.table import LONGEST, Row, Table
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dpcov.analysis.statistics import Function, Name, Statistic
+    from dpcov.arrays import Array, Booleans
     from dpcov.releases import Release
-
-    Array = NDArray[np.float64]
 
 Covers = Literal["privacy noise", "privacy noise and sampling"]
 
@@ -61,7 +58,7 @@ class Intervals(Result):
     high: Array
     level: float
     covers: Covers
-    trusted: NDArray[np.bool_]
+    trusted: Booleans
     clipped: bool = False
 
     @property

@@ -12,12 +12,8 @@ from dpcov.denoise.projection import project
 from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix, Vector
     from dpcov.releases import Release
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 
 NEGLIGIBLE = 1e-11  # eigenvalue of a matrix with unit diagonal that counts as 0
 
@@ -41,14 +37,18 @@ class Moments:
     covariance: Matrix
     count: float
 
+    @property
+    def encoded(self) -> Vector:
+        """(p,) means of the encoded features."""
+        return (self.means - self.centers) / self.scales
+
     @classmethod
     def of(cls, release: Release) -> Moments:
         """Moments of a release with an intercept; refuses one without."""
-        features = release.schema.features
-        scales = np.array([feature.scale for feature in features])
+        scales = release.scales
         covariance = release.covariance() / np.outer(scales, scales)
         return cls(
-            np.array([feature.center for feature in features]),
+            release.centers,
             scales,
             release.mean(),
             positive(covariance),
@@ -82,7 +82,7 @@ def uncentred(release: Release) -> Matrix:
         moments = Moments.of(release)
         means = moments.means / moments.scales
         return moments.covariance + np.outer(means, means)
-    if any(feature.center for feature in release.schema.features):
+    if release.centers.any():
         raise ReleaseError(
             "This release was made without an intercept, and its bounds are not symmetric about 0, "
             "so moments about 0 can't be had from it. Set intercept above 0."
@@ -110,7 +110,5 @@ def spreads(release: Release, features: Sequence[int]) -> Vector:
     if release.has_intercept:
         variances = np.diag(release.covariance())
     else:
-        scales = np.array([feature.scale for feature in release.schema.features])
-        variances = np.diag(uncentred(release)) * scales**2
-    found: Vector = np.sqrt(np.maximum(variances, 0.0))[list(features)]
-    return found
+        variances = np.diag(uncentred(release)) * release.scales**2
+    return np.sqrt(np.maximum(variances, 0.0))[list(features)]

@@ -12,12 +12,8 @@ from dpcov.analysis.moments import NEGLIGIBLE, Moments, uncentred
 from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix, Vector
     from dpcov.releases import Release
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 
 Penalty = Literal["encoded", "standardized", "raw"]
 PENALTIES: tuple[Penalty, ...] = ("encoded", "standardized", "raw")
@@ -56,7 +52,7 @@ class Problem:
         """From a release; its joint matrix is made positive semidefinite first."""
         if penalty not in PENALTIES:
             raise ReleaseError(f"There is no penalty {penalty!r}. Choose: {', '.join(PENALTIES)}.")
-        scales = np.array([feature.scale for feature in release.schema.features])
+        scales = release.scales
         means = np.zeros(len(scales))
         if intercept:
             moments = Moments.of(release)
@@ -95,8 +91,7 @@ class Problem:
         inverse = np.divide(
             1.0, denominators, out=np.zeros_like(denominators), where=denominators > 0
         )
-        solutions: Matrix = vectors @ (inverse[:, :, None] * (vectors.T @ self.cross))
-        return solutions
+        return vectors @ (inverse[:, :, None] * (vectors.T @ self.cross))
 
     def losses(self, solutions: Matrix) -> Matrix:
         """(a, t) mean squared errors of (a, k, t) coefficients with the best intercepts."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from dpcov.analysis.features import chosen, names_of, position
+from dpcov.analysis.features import names_of, target_and_features
 from dpcov.analysis.intervals import intervals
 from dpcov.analysis.moments import require_matrix, solve, spreads
 from dpcov.analysis.normal_equations import Problem
@@ -20,15 +20,11 @@ from dpcov.analysis.statistics import coefficients as coefficients_of
 from dpcov.declared import FEATURES, TARGET, command, section
 from dpcov.errors import ReleaseError
 from dpcov.show.result import OMITTED, Picture, Result
-from dpcov.show.table import ALWAYS, Table
+from dpcov.show.table import ALWAYS, Table, rows_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Booleans, Vector
     from dpcov.releases import Release
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 
 COVERS = (
     "Std. errors combine two sources: sampling (classical formula: independent rows, equal "
@@ -74,7 +70,7 @@ class OLS(Result):
     lower: Vector
     upper: Vector
     level: float
-    trusted: NDArray[np.bool_]
+    trusted: Booleans
     residual_deviation: float
     degrees: float
     count: float
@@ -120,8 +116,7 @@ class OLS(Result):
             "lower": self.lower,
             "upper": self.upper,
         }
-        figures = np.column_stack(list(columns.values())).tolist()
-        return Table(("", *columns), list(zip(self.names, figures, strict=True)))
+        return Table(("", *columns), rows_of(self.names, *columns.values()))
 
     def picture(self) -> Picture:
         return Picture("coefficients", {"found": self, "effects": True})
@@ -165,9 +160,7 @@ def ols(
         coefficients (then use fewer features, or `ridge`).
 
     """
-    to = position(release, target)
-    declared = release.schema.features
-    at = chosen(release, features, without=declared[to].column, reference=True)
+    to, at = target_and_features(release, target, features, reference=True)
     require_matrix(release)
     statistic = coefficients_of(target, features)
     if release.noise is None:
@@ -189,16 +182,16 @@ def ols(
             f"A fit of {len(at)} features needs more rows than there are (about {count:.0f})."
         )
     coefficients = statistic.values(release, matrix[None])[0]
-    scales = np.array([declared[j].scale for j in at])
+    scales, unit = release.scales[at], release.scales[to]
     # residuals by the denoised matrix: the noisy one may leave none at all
     judge = Problem.of(release, [to], at, "standardized")
-    encoded = coefficients[1:] * scales / declared[to].scale
+    encoded = coefficients[1:] * scales / unit
     loss, power = float(judge.losses(encoded[None, :, None])[0, 0]), float(judge.power[0])
     residual = loss * count / degrees
-    offsets = np.array([declared[j].center for j in at]) / scales
+    offsets = release.centers[at] / scales
     means = stack.means[0, at] + offsets  # about 0 in the data's units
     spread = np.concatenate([[1 + means @ inverse @ means], np.diag(inverse)])
-    units = declared[to].scale / np.concatenate([[1.0], scales])
+    units = unit / np.concatenate([[1.0], scales])
     sampling = np.sqrt(residual / count * spread) * units
     below = above = stats.t.ppf((1 + level) / 2, degrees) * sampling
     privacy, trusted = None, np.ones(len(sampling), bool)
@@ -230,7 +223,7 @@ def ols(
         upper=coefficients + above,
         level=level,
         trusted=trusted,
-        residual_deviation=float(np.sqrt(residual)) * declared[to].scale,
+        residual_deviation=float(np.sqrt(residual)) * unit,
         degrees=degrees,
         count=count,
         r_squared=float(explained),

@@ -18,13 +18,9 @@ from dpcov.show.result import OMITTED, Result
 from dpcov.show.table import ALWAYS, WIDEST, Table
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix, Vector
     from dpcov.releases import Release
     from dpcov.schema import Schema
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 
 ERROR_RATE = 0.05
 LEADING = 5  # components that the command prints by itself
@@ -73,8 +69,7 @@ class PCA(Result):
 
         """
         values = new_rows(self.schema, self.columns, rows)
-        scores: Matrix = (values - self.means) / self.deviations @ self.components.T
-        return scores
+        return (values - self.means) / self.deviations @ self.components.T
 
     def tables(self) -> list[Table]:
         rises = "Whether they rise above the noise is not known: its law can't be simulated."
@@ -174,8 +169,7 @@ def _over_deviation(covariance: Matrix) -> Vector:
     """One over the standard deviation of each feature, 0 for a flat one."""
     variances = np.diag(covariance)
     flat = variances <= SMALLEST_VARIANCE
-    over: Vector = np.where(flat, 0.0, 1 / np.sqrt(np.where(flat, 1.0, variances)))
-    return over
+    return np.where(flat, 0.0, 1 / np.sqrt(np.where(flat, 1.0, variances)))
 
 
 def significant_components(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.analysis.expected import repeated
-from dpcov.analysis.features import chosen, position
+from dpcov.analysis.features import target_and_features
 from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.analysis.normal_equations import Penalty, Problem
 from dpcov.analysis.plausible import PlausibleMoments
@@ -19,12 +19,8 @@ from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix, Vector
     from dpcov.releases import Release
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 
 SIMULATIONS = 20
 NOISE_DRAWS = 50
@@ -66,8 +62,7 @@ def ridge_alpha(
     ReleaseError : as in `ridge`; or the release has no noise law to simulate.
 
     """
-    to = position(release, target)
-    at = chosen(release, features, without=release.schema.features[to].column)
+    to, at = target_and_features(release, target, features)
     return least_risk(
         release, [to], at, penalty, intercept=intercept, alphas=alphas, generator=generator
     )
@@ -154,7 +149,7 @@ def pull_of_mean(release: Release, target: int, generator: np.random.Generator) 
     at most 1 (James and Stein): m^2 - v is what the truth is expected to be.
     """
     moments, t = Moments.of(release), release.intercept()
-    away = float(moments.means[target] - moments.centers[target]) / moments.scales[target]
+    away = float(moments.encoded[target])
     errors = np.concatenate(list(_of_estimate(release, generator).errors()))
     ratios = (errors[:, target, -1] - away * errors[:, -1, -1] / t) / (t * moments.count)
     variance = float(np.mean(ratios**2))
@@ -167,8 +162,7 @@ def squared_errors(truth: Problem, fitted: Problem, alphas: Vector) -> Vector:
     solutions = fitted.solutions(alphas)
     moved = (fitted.means - truth.means) @ solutions  # (a, t)
     shift = fitted.target_means - truth.target_means - moved
-    total: Vector = np.sum(truth.losses(solutions) + shift**2, axis=1)
-    return total
+    return np.sum(truth.losses(solutions) + shift**2, axis=1)
 
 
 def _sampling_risk(truth: Problem, alphas: Vector, count: float) -> Vector:
@@ -176,5 +170,4 @@ def _sampling_risk(truth: Problem, alphas: Vector, count: float) -> Vector:
     residual = float(truth.losses(truth.solutions(np.zeros(1))).sum())
     values, _ = truth.spectrum()
     kept = values / np.maximum(values + 2 * alphas[:, None], TINY)
-    risk: Vector = residual * np.sum(kept**2, axis=1) / count
-    return risk
+    return residual * np.sum(kept**2, axis=1) / count

@@ -13,13 +13,9 @@ from dpcov.analysis.weighed import Weighed
 from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix
     from dpcov.releases import Release
     from dpcov.samplers import MatrixLaw
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 
 DRAWS = 519  # 2.5 % of one more is a whole number
 FEW_DRAWS = 119
@@ -132,10 +128,9 @@ def _weighted_rows(release: Release, generator: np.random.Generator) -> Matrix:
     moments = Moments.of(release)
     features, numeric = release.schema.features, release.schema.encoded_columns
     low = np.array([-1.0 if feature.name in numeric else 0.0 for feature in features])
-    means = np.clip((moments.means - moments.centers) / moments.scales, low, 1.0)
+    means = np.clip(moments.encoded, low, 1.0)
     size = (len(means) + 1) ** 2
     count = max(int(np.clip(PSEUDO_NUMBERS // size, FEWEST_ROWS, MOST_ROWS)), 4 * len(means))
     rows = means + pseudo_rows(means, moments.covariance, low, count, generator)
     whole = np.column_stack([rows, np.full(count, release.intercept())])
-    weighted: Matrix = whole * (moments.count / count) ** 0.25
-    return weighted
+    return whole * (moments.count / count) ** 0.25

@@ -25,13 +25,9 @@ from dpcov.show.result import Picture, Result
 from dpcov.show.table import LONGEST, Row, Table, square
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix, Vector
     from dpcov.frames import Library
     from dpcov.releases import Release
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 
 PATH_LENGTH = 25
 PATH_END = 0.5  # smallest alpha of the path, over sqrt(log p / n)
@@ -384,8 +380,7 @@ def noise_of_entries(release: Release) -> Vector:
     deviation = np.sqrt(variance) * release.lattice.step**2 / max(release.count(), 2.0)
     if release.linear_map is None:
         return np.full(p, deviation)
-    noise: Vector = deviation * np.sum(np.linalg.inv(release.linear_map) ** 2, axis=1)
-    return noise
+    return deviation * np.sum(np.linalg.inv(release.linear_map) ** 2, axis=1)
 
 
 def _along_path(problem: _Problem, release: Release) -> _Fit:
@@ -417,5 +412,4 @@ def _shares(
         again = _Problem.of(simulated, names, correlation=problem.correlation, flat=[])
         optimum = again.solution(fit.alpha, fit.optimum).optimum
         present += optimum.precision != 0
-    shares: Matrix = present / draws
-    return shares
+    return present / draws

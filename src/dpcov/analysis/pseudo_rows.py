@@ -8,10 +8,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
+    from dpcov.arrays import Matrix, Vector
 
 MOST_OF_THE_VARIANCE = 0.99  # that the bounds allow a mean; at all of it there are two values only
 EDGE = 1e-6  # nearest that a mean may come to its bound, in widths
@@ -65,12 +62,10 @@ def _with_covariance(rows: Matrix, covariance: Matrix) -> Matrix:
     """
     root = _root(rows.T @ rows / len(rows))
     inverse = np.linalg.pinv(root, rcond=np.sqrt(RANK), hermitian=True)
-    mapped: Matrix = rows @ inverse @ _root(root @ covariance @ root) @ inverse
-    return mapped
+    return rows @ inverse @ _root(root @ covariance @ root) @ inverse
 
 
 def _root(matrix: Matrix) -> Matrix:
     """Symmetric square root of a positive semidefinite matrix."""
     values, vectors = np.linalg.eigh(matrix)
-    root: Matrix = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    return root
+    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.features import chosen, names_of, new_rows, position
+from dpcov.analysis.features import names_of, new_rows, position, target_and_features
 from dpcov.analysis.moments import require_matrix, spreads
 from dpcov.analysis.normal_equations import PENALTIES, Penalty, Problem
 from dpcov.analysis.penalty import pull_of_mean, ridge_alpha
@@ -17,16 +17,12 @@ from dpcov.entropy import simulation_generator
 from dpcov.errors import ReleaseError
 from dpcov.parameters import AtLeast0, check
 from dpcov.show.result import OMITTED, Picture, Result
-from dpcov.show.table import ALWAYS, Row, Table
+from dpcov.show.table import ALWAYS, Row, Table, rows_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix, Vector
     from dpcov.releases import Release
     from dpcov.schema import Schema
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 
 INTERCEPT = "(intercept)"
 
@@ -62,8 +58,7 @@ class Ridge(Result):
     @property
     def effects(self) -> Vector:
         """(k,) changes of the prediction by one standard deviation of each feature."""
-        effects: Vector = self.coefficients * self.spreads
-        return effects
+        return self.coefficients * self.spreads
 
     def predict(self, rows: Any) -> Vector:
         """(m,) predictions for new rows; of a level, its linear probability.
@@ -76,18 +71,16 @@ class Ridge(Result):
 
         """
         values = new_rows(self.schema, self.columns, rows)
-        prediction: Vector = values @ self.coefficients + self.intercept
-        return prediction
+        return values @ self.coefficients + self.intercept
 
     def tables(self) -> list[Table]:
-        figures = zip(self.coefficients.tolist(), self.effects.tolist(), strict=True)
         rows: list[Row] = [(INTERCEPT, [self.intercept, None])]
         stated = f"{self.alpha:.4g} ({self.penalty})"
         facts = f"alpha = {stated}; R^2 = {self.r_squared:.3f}, as estimated"
         return [
             Table(
                 ("", "coefficient", "effect of 1 std"),
-                [*rows, *zip(self.columns, figures, strict=True)],
+                [*rows, *rows_of(self.columns, self.coefficients, self.effects)],
                 f"Ridge regression of {self.target}",
                 ("{:.5g}", "{:.3g}"),
                 strengths=[ALWAYS, *np.abs(self.effects)],
@@ -97,7 +90,7 @@ class Ridge(Result):
         ]
 
     def data(self) -> Table:
-        coefficients = zip(self.columns, self.coefficients[:, None].tolist(), strict=True)
+        coefficients = rows_of(self.columns, self.coefficients)
         return Table(("", "coefficient"), [(INTERCEPT, [self.intercept]), *coefficients])
 
     def picture(self) -> Picture:
@@ -214,14 +207,12 @@ def ridge_path(
     for alpha in strengths.ravel().tolist():
         check("alpha", alpha, AtLeast0, ReleaseError)
     require_matrix(release)
-    to = position(release, target)
-    declared = release.schema.features
-    at = chosen(release, features, without=declared[to].column)
+    to, at = target_and_features(release, target, features)
     problem = Problem.of(release, [to], at, penalty, intercept=intercept)
     solutions = problem.solutions(strengths)
     losses = problem.losses(solutions)[:, 0]
     solutions = solutions[:, :, 0]
-    units = declared[to].scale
+    units = release.scales[to]
     offsets = problem.target_means[0] - solutions @ problem.means
     power = problem.power[0]
     return RidgePath(
@@ -229,7 +220,7 @@ def ridge_path(
         names_of(release, at),
         penalty,
         strengths,
-        solutions * units / np.array([declared[j].scale for j in at]),
+        solutions * units / release.scales[at],
         offsets * units,
         1 - losses / power if power > 0 else np.zeros(len(losses)),
     )

@@ -13,14 +13,11 @@ from dpcov.analysis.plausible import with_public_count
 from dpcov.declared import section
 from dpcov.entropy import simulation_generator
 from dpcov.show.result import Picture, Result
-from dpcov.show.table import Table
+from dpcov.show.table import Table, rows_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix, Vector
     from dpcov.releases import Release
-
-    Vector = NDArray[np.float64]
 
 DRAWS, FEW_DRAWS = 199, 59
 MANY_FEATURES = 60
@@ -62,8 +59,7 @@ class NoisySpectrum(Result):
 
     def tables(self) -> list[Table]:
         total = max(float(self.denoised.sum()), 1e-300)
-        figures = np.column_stack([self.denoised, self.denoised / total, self.published])
-        names = map(str, range(1, len(figures) + 1))
+        names = map(str, range(1, len(self.denoised) + 1))
         floor = NO_LAW
         if self.floor is not None:
             floor = (
@@ -73,7 +69,7 @@ class NoisySpectrum(Result):
         return [
             Table(
                 ("", "denoised", "share", "as published"),
-                list(zip(names, figures.tolist(), strict=True)),
+                rows_of(names, self.denoised, self.denoised / total, self.published),
                 "Eigenvalues of the covariance",
                 ("{:.4g}", "{:.1%}", "{:.4g}"),
                 strengths=self.denoised,
@@ -121,7 +117,7 @@ def noisy_spectrum(
     )
 
 
-def _eigenvalues(matrix: NDArray[np.float64]) -> Vector:
+def _eigenvalues(matrix: Matrix) -> Vector:
     values = np.linalg.eigvalsh(matrix)
     return np.asarray(values[::-1], np.float64)
 
@@ -134,7 +130,7 @@ def _floor(
     draws = simulation_generator() if generator is None else generator
     law = release.noise.rescaled(release.lattice.step**2)
     p = len(moments.means)
-    away = (moments.means - moments.centers) / moments.scales / release.intercept()
+    away = moments.encoded / release.intercept()
     centring = np.column_stack([np.eye(p), -away])
     count = FEW_DRAWS if p > MANY_FEATURES else DRAWS
     tops = [

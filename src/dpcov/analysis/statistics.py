@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from dpcov.analysis.features import chosen, position
+from dpcov.analysis.features import target_and_features
 from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import AnyArray, Array, Booleans
     from dpcov.releases import Release
 
-    Array = NDArray[np.float64]
     Function = Callable[[Release], Array | float]
 
 OfMatrix = Literal["covariance", "correlation"]
@@ -38,7 +36,7 @@ class Statistic(Protocol):
         None if the draws' own range is as honest where the statistic is far from linear.
         """
 
-    def shaped(self, release: Release, values: NDArray[Any]) -> NDArray[Any]:
+    def shaped(self, release: Release, values: AnyArray) -> AnyArray:
         """(k,) values in the shape of the statistic."""
 
 
@@ -84,66 +82,63 @@ class _Plain:
 
     __slots__ = ()
 
+    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
+        return -np.inf, np.inf
+
     def reach(self, release: Release, matrices: Array, center: Array) -> Array | None:
         return None
 
-    def shaped(self, release: Release, values: NDArray[Any]) -> NDArray[Any]:
+    def shaped(self, release: Release, values: AnyArray) -> AnyArray:
         return values
 
 
-def _scales(release: Release) -> Array:
-    return np.array([feature.scale for feature in release.schema.features])
-
-
-def _undefined(matrices: Array) -> NDArray[np.bool_]:
+def _undefined(matrices: Array) -> Booleans:
     """(b,) whether a matrix has an entry that is not defined."""
     return np.asarray(np.isnan(matrices).any(axis=(1, 2)), np.bool_)
 
 
-def _symmetric(release: Release, values: NDArray[Any]) -> NDArray[Any]:
-    """(p, p) matrix from its lower triangle."""
-    p = len(release.columns)
-    matrix = np.empty((p, p), values.dtype)
-    rows, columns = np.tril_indices(p)
-    matrix[rows, columns] = matrix[columns, rows] = values
-    return matrix
+class _Triangle(_Plain):
+    """The lower triangle of a symmetric matrix."""
+
+    __slots__ = ()
+
+    def shaped(self, release: Release, values: AnyArray) -> AnyArray:
+        p = len(release.columns)
+        matrix = np.empty((p, p), values.dtype)
+        rows, columns = np.tril_indices(p)
+        matrix[rows, columns] = matrix[columns, rows] = values
+        return matrix
 
 
 class Means(_Plain):
     """Means in the data's units."""
 
     def values(self, release: Release, matrices: Array) -> Array:
-        centers = np.array([feature.center for feature in release.schema.features])
-        means: Array = centers + Stack.of(release, matrices).means * _scales(release)
-        return means
+        return release.centers + Stack.of(release, matrices).means * release.scales
 
     def limits(self, release: Release) -> tuple[Array | float, Array | float]:
         numeric, features = release.schema.encoded_columns, release.schema.features
         low = [f.center - f.scale if f.name in numeric else f.center for f in features]
-        return np.array(low), np.array([f.center + f.scale for f in features])
+        return np.array(low), release.centers + release.scales
 
 
-class Covariances(_Plain):
+class Covariances(_Triangle):
     """Covariances over the count, in the data's units; the lower triangle."""
 
     def values(self, release: Release, matrices: Array) -> Array:
         rows, columns = np.tril_indices(len(release.columns))
         covariances = Stack.of(release, matrices).covariances[:, rows, columns]
-        scales = _scales(release)
-        in_units: Array = covariances * scales[rows] * scales[columns]
-        return in_units
+        scales = release.scales
+        return covariances * scales[rows] * scales[columns]
 
     def limits(self, release: Release) -> tuple[Array | float, Array | float]:
         rows, columns = np.tril_indices(len(release.columns))
-        scales = _scales(release)
+        scales = release.scales
         high = scales[rows] * scales[columns]
         return np.where(rows == columns, 0.0, -high), high
 
-    def shaped(self, release: Release, values: NDArray[Any]) -> NDArray[Any]:
-        return _symmetric(release, values)
 
-
-class Correlations(_Plain):
+class Correlations(_Triangle):
     """Correlations; the lower triangle."""
 
     def values(self, release: Release, matrices: Array) -> Array:
@@ -152,9 +147,6 @@ class Correlations(_Plain):
 
     def limits(self, release: Release) -> tuple[Array | float, Array | float]:
         return -1.0, 1.0
-
-    def shaped(self, release: Release, values: NDArray[Any]) -> NDArray[Any]:
-        return _symmetric(release, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +173,7 @@ class Spectrum(_Plain):
     def limits(self, release: Release) -> tuple[Array | float, Array | float]:
         if self.shares:
             return 0.0, 1.0
-        largest = (
-            len(release.columns) if self.of == "correlation" else np.sum(_scales(release) ** 2)
-        )
+        largest = len(release.columns) if self.of == "correlation" else np.sum(release.scales**2)
         return 0.0, float(largest)
 
     def reach(self, release: Release, matrices: Array, center: Array) -> Array | None:
@@ -194,15 +184,14 @@ class Spectrum(_Plain):
         return np.where(undefined, np.inf, np.abs(values).max(axis=1))
 
     def _matrices(self, release: Release, matrices: Array) -> Array:
-        stack, scales = Stack.of(release, matrices), _scales(release)
+        stack, scales = Stack.of(release, matrices), release.scales
         whole = stack.covariances * np.outer(scales, scales)
         if self.of == "correlation":
             whole = stack.correlations()
         if not self.shares:
             return whole
         totals = np.trace(whole, axis1=1, axis2=2)
-        shares: Array = whole / np.where(totals > 0, totals, np.nan)[:, None, None]
-        return shares
+        return whole / np.where(totals > 0, totals, np.nan)[:, None, None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,9 +202,8 @@ class Coefficients(_Plain):
     features: tuple[str, ...] | None
 
     def values(self, release: Release, matrices: Array) -> Array:
-        to = position(release, self.target)
-        declared, scales = release.schema.features, _scales(release)
-        at = chosen(release, self.features, without=declared[to].column, reference=True)
+        to, at = target_and_features(release, self.target, self.features, reference=True)
+        scales = release.scales
         stack = Stack.of(release, matrices)
         gram = stack.covariances[:, at][:, :, at]
         undefined = _undefined(stack.covariances)
@@ -229,12 +217,9 @@ class Coefficients(_Plain):
         intercepts = means[:, to] - np.einsum("bk,bk->b", slopes, means[:, at])
         return np.column_stack([intercepts, slopes])
 
-    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
-        return -np.inf, np.inf
-
 
 @dataclass(frozen=True, slots=True)
-class OfRelease:
+class OfRelease(_Plain):
     """Any function of a release; not defined where it raises `ReleaseError`."""
 
     function: Function
@@ -251,13 +236,10 @@ class OfRelease:
         missing = np.full(sizes.pop(), np.nan)
         return np.stack([missing if value is None else value for value in found])
 
-    def limits(self, release: Release) -> tuple[Array | float, Array | float]:
-        return -np.inf, np.inf
-
     def reach(self, release: Release, matrices: Array, center: Array) -> Array | None:
         return np.full(len(matrices), np.inf)
 
-    def shaped(self, release: Release, values: NDArray[Any]) -> NDArray[Any]:
+    def shaped(self, release: Release, values: AnyArray) -> AnyArray:
         return values.reshape(np.shape(self.function(release)))
 
     def _value(self, release: Release, integers: Array) -> Array | None:

@@ -43,7 +43,7 @@ def summary(release: Release) -> Found:
 def facts(release: Release) -> Table:
     """What a release is, what it guarantees and what it does not."""
     features = len(release.columns)
-    stated = release.guarantee if release.group is None else release.group.together
+    stated = release.whole_guarantee
     found = {
         "columns": f"{len(release.schema.encoded_columns)} ({features} features)",
         **_size(release),

@@ -18,12 +18,8 @@ from dpcov.schema import Categorical, Numeric
 from dpcov.show.result import Result
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Booleans, Integers, Matrix, Vector
     from dpcov.releases import Release
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 
 CALIBRATION = 2000  # rows over which the shares of the levels are made right
 ROUNDS = 50
@@ -116,7 +112,7 @@ class Sampler:
         columns = self._schema.encoded_columns
         names = [feature.name for feature in self._schema.features]
         arrays: dict[str, pa.Array] = {}
-        absent: dict[str, NDArray[np.bool_]] = {}
+        absent: dict[str, Booleans] = {}
         for name, column in columns.items():
             if isinstance(column, Categorical):
                 at = [names.index(f"{name}={label}") for label in column.labels]
@@ -141,10 +137,9 @@ class Sampler:
             covariance[np.ix_(at, at)] - cross.T @ slopes - slopes.T @ cross
             + slopes.T @ gram @ slopes
         )  # fmt: skip
-        encoded = (means[at] - self._moments.centers[at]) / self._moments.scales[at]
-        return encoded + centred @ slopes, residual
+        return self._moments.encoded[at] + centred @ slopes, residual
 
-    def draw_levels(self, at: list[int], *, rest: bool = False) -> NDArray[np.int64]:
+    def draw_levels(self, at: list[int], *, rest: bool = False) -> Integers:
         """(rows,) position of the level drawn among `at`, `rest` adding one for none of them."""
         shares = np.clip(self._moments.means[at], 0.0, 1.0)
         chances = self.regression(at)[0]
@@ -161,11 +156,10 @@ class Sampler:
         indicators = (drawn[:, None] == np.arange(len(kept))).astype(np.float64)
         self.drawn = np.column_stack([self.drawn, indicators])
         self.given += kept
-        positions: NDArray[np.int64] = drawn
-        return positions
+        return drawn
 
     def _draw_numbers(
-        self, at: list[int], absent: dict[str, NDArray[np.bool_]], columns: dict[str, Numeric]
+        self, at: list[int], absent: dict[str, Booleans], columns: dict[str, Numeric]
     ) -> dict[str, pa.Array]:
         means, covariance = self.regression(at)
         values, vectors = np.linalg.eigh(covariance)
@@ -196,11 +190,10 @@ def _calibrated(chances: Matrix, shares: Vector) -> Matrix:
     for _ in range(ROUNDS):
         chances = chances / chances.sum(axis=1, keepdims=True)
         chances = chances * (shares / np.maximum(chances.mean(axis=0), 1e-300))
-    result: Matrix = chances / chances.sum(axis=1, keepdims=True)
-    return result
+    return chances / chances.sum(axis=1, keepdims=True)
 
 
-def _levels(column: Categorical, drawn: NDArray[np.int64]) -> pa.Array:
+def _levels(column: Categorical, drawn: Integers) -> pa.Array:
     """Cells of a categorical column for positions among its labels."""
     texts = any(isinstance(level, str) for level in column.levels)
     cells = [str(level) if texts else level for level in column.levels]

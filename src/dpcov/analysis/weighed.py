@@ -36,13 +36,9 @@ from dpcov.mechanisms.ladder import squared_of
 from dpcov.samplers.weighted import WeightedSum
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix, Vector
     from dpcov.releases import Release
     from dpcov.samplers import MatrixLaw
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 
 ANYWHERE = 0.5  # of the directions of a rung, that the public bounds alone know
 TWICE = 2.0  # what a shorter rung may have, a longer one may at most, if it is not clear
@@ -181,8 +177,7 @@ def _anywhere(release: Release, vectors: Matrix) -> Vector:
     center = np.zeros(p) if release.center is None else release.center
     along = vectors.T @ image
     squares = np.sum(along**2, axis=1) / 3 + (along @ center) ** 2
-    shares: Vector = squares / squares.sum()
-    return shares
+    return squares / squares.sum()
 
 
 def _variances(law: MatrixLaw) -> Matrix:

@@ -17,12 +17,9 @@ from dpcov.errors import ReleaseError
 from dpcov.samplers.weighted import WeightedSum
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix
     from dpcov.releases import Release
     from dpcov.samplers import MatrixLaw
-
-    Matrix = NDArray[np.float64]
 
 Method = Literal["none", "project", "shrink"]
 METHODS: tuple[Method, ...] = ("none", "project", "shrink")

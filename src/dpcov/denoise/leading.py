@@ -21,13 +21,9 @@ from dpcov.denoise.shrinkage import james_stein
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix, Vector
     from dpcov.denoise.rungs import Combined
     from dpcov.samplers import MatrixLaw
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 
 MOST = 3  # directions
 CLEAR = 2.0  # eigenvalue, over the detectable one, from which a direction is taken for a true one

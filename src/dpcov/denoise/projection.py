@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Vector = NDArray[np.float64]
+    from dpcov.arrays import Matrix, Vector
 
 
 def onto_simplex(values: Vector, total: float) -> Vector:
@@ -22,13 +20,10 @@ def onto_simplex(values: Vector, total: float) -> Vector:
     descending = np.sort(values)[::-1]
     taus = (np.cumsum(descending) - total) / np.arange(1, len(values) + 1)
     tau = taus[max(int(np.count_nonzero(descending > taus)) - 1, 0)]
-    projected: Vector = np.maximum(values - tau, 0.0)
-    return projected
+    return np.maximum(values - tau, 0.0)
 
 
-def project(
-    matrix: NDArray[np.float64], trace: float | None, largest: float = np.inf
-) -> NDArray[np.float64]:
+def project(matrix: Matrix, trace: float | None, largest: float = np.inf) -> Matrix:
     """Nearest positive semidefinite (d, d) matrix in Frobenius norm.
 
     It has the trace `trace`, or where this is None one of at most `largest`.
@@ -42,7 +37,7 @@ def project(
     return compose(vectors, spectrum)
 
 
-def compose(vectors: NDArray[np.float64], spectrum: Vector) -> NDArray[np.float64]:
+def compose(vectors: Matrix, spectrum: Vector) -> Matrix:
     """Exactly symmetric matrix with these eigenvectors (columns) and eigenvalues >= 0."""
     root = vectors * np.sqrt(spectrum)
     return root @ root.T

@@ -27,12 +27,8 @@ from dpcov.samplers.weighted import WeightedSum
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Integers, Matrix, Vector
     from dpcov.samplers import MatrixLaw
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 
 
 # Standard deviation of Q_jk about theta tr S_j tr S_k, as a share of it: APART (1 - theta), as it
@@ -114,9 +110,7 @@ def noise_left_apart(traces: Vector, noises: Vector) -> float:
     return float(np.sqrt(np.sum(traces**2 * noises / (traces**2 + noises))))
 
 
-def parts_of(
-    rungs: NDArray[np.int64], law: WeightedSum, shift: int
-) -> tuple[Matrix, list[MatrixLaw]]:
+def parts_of(rungs: Integers, law: WeightedSum, shift: int) -> tuple[Matrix, list[MatrixLaw]]:
     """Noisy moments that add up to the published one, with the laws of their noise.
 
     From the integers of a release, in units of 2^-`shift` times those of `law`.
@@ -148,8 +142,7 @@ def split(
         if not nothing_shows(law, trace):
             estimate[:] = shrink(part, law, float(trace), generator)
     shares = (traces / traces.sum())[:, None, None]
-    found: Matrix = estimates + shares * (whole - np.sum(estimates, axis=0))
-    return found
+    return estimates + shares * (whole - np.sum(estimates, axis=0))
 
 
 @dataclass(frozen=True, slots=True)

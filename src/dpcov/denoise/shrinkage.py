@@ -18,12 +18,8 @@ from dpcov.denoise.projection import compose, onto_simplex
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix, Vector
     from dpcov.samplers import MatrixLaw
-
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 
 SIMULATIONS = 32
 ITERATIONS = 12
@@ -151,7 +147,7 @@ class _Simulations:
         if through is not None or not law.rotation_invariant:
             self._noises = vectors.T @ self._noises @ vectors
 
-    def noisy(self, spectrum: Vector) -> NDArray[np.float64]:
+    def noisy(self, spectrum: Vector) -> Matrix:
         """(count, d, d) noisy versions of the diagonal matrix with this spectrum."""
         matrices = self._noises.copy()
         diagonal = np.arange(len(spectrum))

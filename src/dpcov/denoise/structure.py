@@ -27,11 +27,9 @@ from dpcov.schema import Categorical
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpcov.arrays import Booleans, Matrix, Vector
     from dpcov.releases import Release
     from dpcov.samplers import MatrixLaw
-
-    Matrix = NDArray[np.float64]
-    Vector = NDArray[np.float64]
 
 MOST_ROUNDS = 200  # of the alternating projections, if they don't settle before
 SETTLED = 0.001  # of what all rounds changed, by the last
@@ -57,8 +55,8 @@ class Structure:
 
     """
 
-    zero: NDArray[np.bool_]
-    positive: NDArray[np.bool_]
+    zero: Booleans
+    positive: Booleans
     blocks: tuple[NDArray[np.intp], ...]
     units: Vector
     centers: Vector

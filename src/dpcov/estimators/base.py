@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,8 +18,7 @@ from dpcov.sources.array import names_by_bounds
 from dpcov.sources.training import is_frame, training_table
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix
     from dpcov.planning import Goal
     from dpcov.privacy import Guarantee, NeighborsName
     from dpcov.releases import Release
@@ -29,6 +29,7 @@ NO_BOUNDS = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """An estimator whose `fit` makes one release.
 
@@ -47,21 +48,18 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     goal: ClassVar[Goal] = "relative"  # what the mechanism ``auto`` makes accurate
 
-    release_: Release
-    guarantee_: Guarantee
-    n_features_in_: int
-
-    bounds: Any
-    epsilon: float | None
-    delta: float | None
-    rho: float | None
-    neighbors: NeighborsName
-    mechanism: str
-    denoise: Any
-    radius: Any
-    ledger: Any
-    dataset: str | None
-    random_state: int | None
+    bounds: Any = None
+    _: KW_ONLY
+    epsilon: float | None = None
+    delta: float | None = None
+    rho: float | None = None
+    neighbors: NeighborsName = "add-remove"
+    mechanism: str = "auto"
+    denoise: Any = "shrink"
+    radius: Any = None
+    ledger: Any = None
+    dataset: str | None = None
+    random_state: int | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -75,13 +73,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         rows = training_table(table, target, _names_of_list(self.bounds))
         shape = table if is_frame(table) else np.empty((0, len(rows.names) - (target is not None)))
         validate_data(self, shape, skip_check_array=True)
+        self.n_features_in_: int  # which this has set
         self._check_request(self.n_features_in_)
         names = rows.names
         lower, upper = _bounds(self.bounds, names[: self.n_features_in_], "bounds", "the columns")
         if target is not None:
             low, high = _bounds(target_bounds, names[-1:], "target_bounds", "the target")
             lower, upper = [*lower, *low], [*upper, *high]
-        self.release_ = release(
+        self.release_: Release = release(
             rows,
             schema=Schema.from_bounds(lower, upper, names),
             radius=self.radius,
@@ -96,7 +95,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             dataset=self.dataset,
             seed=seed,
         )
-        self.guarantee_ = self.release_.guarantee
+        self.guarantee_: Guarantee = self.release_.guarantee
 
     def _check_request(self, features: int) -> None:
         """Refuse parameters that don't fit a table of so many columns."""
@@ -111,12 +110,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Generator for simulations of the noise; no part in privacy."""
         return simulation_generator(self._seed())
 
-    def _new_rows(self, table: Any) -> NDArray[np.float64]:
+    def _new_rows(self, table: Any) -> Matrix:
         """(m, p) new rows, their names checked; missing values allowed."""
-        rows: NDArray[np.float64] = validate_data(
-            self, table, reset=False, dtype=float, ensure_all_finite=False
-        )
-        return rows
+        return validate_data(self, table, reset=False, dtype=float, ensure_all_finite=False)
 
 
 def _bounds(

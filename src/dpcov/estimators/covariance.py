@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
     from typing import Self
 
     from dpcov.analysis.precision import SparsePrecision
-    from dpcov.privacy import NeighborsName
 
 
+@dataclass(eq=False, repr=False)
 class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[misc]
     """Covariance under differential privacy, with the interface of scikit-learn's.
 
@@ -54,38 +55,7 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
 
     """
 
-    location_: Any
-    covariance_: Any
-    precision_: Any
-
-    def __init__(
-        self,
-        bounds: Any = None,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        neighbors: NeighborsName = "add-remove",
-        mechanism: str = "auto",
-        denoise: Any = "shrink",
-        radius: Any = None,
-        ledger: Any = None,
-        dataset: str | None = None,
-        random_state: int | None = None,
-        store_precision: bool = True,
-    ) -> None:
-        self.bounds = bounds
-        self.epsilon = epsilon
-        self.delta = delta
-        self.rho = rho
-        self.neighbors = neighbors
-        self.mechanism = mechanism
-        self.denoise = denoise
-        self.radius = radius
-        self.ledger = ledger
-        self.dataset = dataset
-        self.random_state = random_state
-        self.store_precision = store_precision
+    store_precision: bool = field(default=True, kw_only=True)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Make a release of the rows of `X`; spends the budget.
@@ -107,6 +77,7 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
         return self
 
 
+@dataclass(eq=False, repr=False)
 class PrivateGraphicalLasso(PrivateCovariance):
     """Sparse inverse covariance under differential privacy, with scikit-learn's interface.
 
@@ -135,41 +106,7 @@ random_state, store_precision : as in `PrivateCovariance`.
 
     """
 
-    alpha_: float
-    graph_: SparsePrecision
-
-    def __init__(
-        self,
-        bounds: Any = None,
-        *,
-        alpha: float | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        neighbors: NeighborsName = "add-remove",
-        mechanism: str = "auto",
-        denoise: Any = "shrink",
-        radius: Any = None,
-        ledger: Any = None,
-        dataset: str | None = None,
-        random_state: int | None = None,
-        store_precision: bool = True,
-    ) -> None:
-        super().__init__(
-            bounds,
-            epsilon=epsilon,
-            delta=delta,
-            rho=rho,
-            neighbors=neighbors,
-            mechanism=mechanism,
-            denoise=denoise,
-            radius=radius,
-            ledger=ledger,
-            dataset=dataset,
-            random_state=random_state,
-            store_precision=store_precision,
-        )
-        self.alpha = alpha
+    alpha: float | None = field(default=None, kw_only=True)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Make a release of the rows of `X`, and find its graph; spends the budget.
@@ -188,8 +125,8 @@ random_state, store_precision : as in `PrivateCovariance`.
         """
         self._make_release(X)
         self.location_ = self.release_.mean()
-        self.graph_ = sparse_precision(self.release_, self.alpha)
-        self.alpha_ = self.graph_.alpha
+        self.graph_: SparsePrecision = sparse_precision(self.release_, self.alpha)
+        self.alpha_: float = self.graph_.alpha
         at = [self.release_.columns.index(name) for name in self.graph_.columns]
         inverse = np.zeros((self.n_features_in_, self.n_features_in_))
         covariance = np.zeros_like(inverse)

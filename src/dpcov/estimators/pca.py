@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,14 +16,11 @@ from dpcov.estimators.base import PrivateEstimator
 if TYPE_CHECKING:
     from typing import Self
 
-    from numpy.typing import NDArray
-
     from dpcov.analysis.pca import PCA
-    from dpcov.privacy import NeighborsName
-
-    Matrix = NDArray[np.float64]
+    from dpcov.arrays import Matrix
 
 
+@dataclass(eq=False, repr=False)
 class PrivatePCA(
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
@@ -66,39 +64,8 @@ class PrivatePCA(
 
     """
 
-    components_: Matrix
-    n_components_: int
-
-    def __init__(
-        self,
-        bounds: Any = None,
-        *,
-        n_components: int | None = None,
-        correlation: bool = False,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        neighbors: NeighborsName = "add-remove",
-        mechanism: str = "auto",
-        denoise: Any = "shrink",
-        radius: Any = None,
-        ledger: Any = None,
-        dataset: str | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.bounds = bounds
-        self.n_components = n_components
-        self.correlation = correlation
-        self.epsilon = epsilon
-        self.delta = delta
-        self.rho = rho
-        self.neighbors = neighbors
-        self.mechanism = mechanism
-        self.denoise = denoise
-        self.radius = radius
-        self.ledger = ledger
-        self.dataset = dataset
-        self.random_state = random_state
+    n_components: int | None = field(default=None, kw_only=True)
+    correlation: bool = field(default=False, kw_only=True)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Make a release of the rows of `X`, and find its components; spends the budget.
@@ -123,8 +90,8 @@ class PrivatePCA(
             generator=self._simulation(),
         )
         self._found: PCA = found
-        self.components_ = found.components
-        self.n_components_ = len(found.components)
+        self.components_: Matrix = found.components
+        self.n_components_: int = len(found.components)
         self.explained_variance_ = found.explained_variance
         self.explained_variance_ratio_ = found.explained_variance_ratio
         self.mean_ = found.means
@@ -155,8 +122,7 @@ class PrivatePCA(
         if scores.shape[1] != self.n_components_:
             raise EstimatorError(f"Scores need {self.n_components_} columns.")
         spreads = np.where(np.isfinite(self.scale_), self.scale_, 0.0)
-        rows: Matrix = scores @ self.components_ * spreads + self.mean_
-        return rows
+        return scores @ self.components_ * spreads + self.mean_
 
     @property
     def _n_features_out(self) -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted
@@ -20,13 +20,10 @@ from dpcov.sources.training import one_column
 if TYPE_CHECKING:
     from typing import Self
 
-    from numpy.typing import NDArray
-
     from dpcov.analysis.normal_equations import Penalty
     from dpcov.analysis.ridge import Ridge
-    from dpcov.privacy import NeighborsName
-
-    Vector = NDArray[np.float64]
+    from dpcov.arrays import Vector
+    from dpcov.planning import Goal
 
 
 COLUMN = (
@@ -35,6 +32,7 @@ COLUMN = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     """Ridge regression under differential privacy, with scikit-learn's interface.
 
@@ -70,44 +68,11 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
 
     """
 
-    goal = "regression"
+    goal: ClassVar[Goal] = "regression"
 
-    coef_: Vector
-    intercept_: float
-    alpha_: float
-
-    def __init__(
-        self,
-        bounds: Any = None,
-        target_bounds: Any = None,
-        *,
-        alpha: float | None = None,
-        penalty: Penalty = "encoded",
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        neighbors: NeighborsName = "add-remove",
-        mechanism: str = "auto",
-        denoise: Any = "shrink",
-        radius: Any = None,
-        ledger: Any = None,
-        dataset: str | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.bounds = bounds
-        self.target_bounds = target_bounds
-        self.alpha = alpha
-        self.penalty = penalty
-        self.epsilon = epsilon
-        self.delta = delta
-        self.rho = rho
-        self.neighbors = neighbors
-        self.mechanism = mechanism
-        self.denoise = denoise
-        self.radius = radius
-        self.ledger = ledger
-        self.dataset = dataset
-        self.random_state = random_state
+    target_bounds: Any = None
+    alpha: float | None = field(default=None, kw_only=True)
+    penalty: Penalty = field(default="encoded", kw_only=True)
 
     def fit(self, X: Any, y: Any) -> Self:
         """Make a release of the rows of `X` and `y` together; spends the budget.
@@ -140,9 +105,9 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
             generator=self._simulation(),
         )
         self._found: Ridge = found
-        self.coef_ = found.coefficients
-        self.intercept_ = found.intercept
-        self.alpha_ = found.alpha
+        self.coef_: Vector = found.coefficients
+        self.intercept_: float = found.intercept
+        self.alpha_: float = found.alpha
         return self
 
     def _check_request(self, features: int) -> None:

@@ -68,15 +68,12 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    facts: dict[str, Any] = content(
-        release,
-        target=target,
-        features=features,
-        account=account,
-        title=title,
-        file=file,
-        generator=generator,
-    )
+    facts: dict[str, Any] = content(release, target, features, generator) | {
+        "title": title or "Private covariance release",
+        "file": file,
+        "account": account,
+        "budget": None if account is None else account.tables()[0],
+    }
     return environment.get_template("page.html").render(facts)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from markupsafe import Markup
 
 from dpcov.analysis.expected import NOTHING_SHOWS
-from dpcov.analysis.features import chosen, position
+from dpcov.analysis.features import target_and_features
 from dpcov.analysis.summary import facts
 from dpcov.declared import sections
 from dpcov.denoise import law_of_estimate
@@ -28,15 +28,12 @@ from dpcov.show.html import element
 
 if TYPE_CHECKING:
     from markupsafe import Markup
-    from numpy.typing import NDArray
 
+    from dpcov.arrays import Matrix
     from dpcov.declared import Section
-    from dpcov.ledger import Account
     from dpcov.releases import Release
     from dpcov.show.result import Result
     from dpcov.show.table import Table
-
-    Matrix = NDArray[np.float64]
 
 LONGEST_HEADING = 60
 SEED = 20_250_103  # of simulations: the same release gives the same page
@@ -60,19 +57,14 @@ class Part:
 
 def content(
     release: Release,
-    *,
     target: str | None,
     features: Sequence[str] | None,
-    account: Account | None,
-    title: str | None,
-    file: str,
     generator: np.random.Generator | None,
 ) -> dict[str, Any]:
-    """Everything that the template shows."""
+    """What the template shows of a release."""
     asked: dict[str, Any] = {"features": features}
     if target is not None:
-        column = release.schema.features[position(release, target)].column
-        chosen(release, features, without=column)  # refuses what it does not know
+        target_and_features(release, target, features)  # refuses what it does not know
         asked["target"] = target
     seed = SEED if generator is None else int(generator.integers(2**62))
     parts = [
@@ -83,8 +75,6 @@ def content(
     results = [part.result for part in parts if part.result is not None]
     errors = next((found.errors for found in results if hasattr(found, "errors")), None)
     return {
-        "title": title or "Private covariance release",
-        "file": file,
         "not_private": NOT_PRIVATE if release.reproducible else None,
         "void": VOID if release.may_be_void else None,
         "summary": release.guarantee_in_words(),
@@ -96,8 +86,6 @@ def content(
         "officer": words.for_the_officer(release),
         "statistician": words.for_the_statistician(release),
         "kind": "Test release" if release.reproducible else "Differentially private release",
-        "account": account,
-        "budget": None if account is None else account.tables()[0],
         "table": _table,
         "features": list(release.columns),
         "example": target or release.columns[-1],
@@ -160,7 +148,7 @@ def _require_signal(release: Release) -> None:
 
 def _glance(release: Release, errors: Matrix | None) -> list[tuple[str, str, str]]:
     """Figures to see at once: name, value, what it is."""
-    guarantee = words.stated(release)
+    guarantee = release.whole_guarantee
     epsilon = words.epsilon_of(guarantee)
     note = "" if hasattr(guarantee.budget, "epsilon") else ", read at a delta of 1e-06"
     cards = [("epsilon", f"{epsilon:.3g}", f"{words.strength(guarantee)}{note}")]

@@ -16,11 +16,6 @@ STRONG, USUAL, WEAK = 1.0, 3.0, 10.0
 READ_AT = 1e-6  # delta at which rho is read as an epsilon
 
 
-def stated(release: Release) -> Guarantee:
-    """The guarantee that counts: of all levels together, where they were released apart."""
-    return release.guarantee if release.group is None else release.group.together
-
-
 def epsilon_of(guarantee: Guarantee) -> float:
     """The epsilon of the budget; of rho, that at a delta of one in a million."""
     budget = guarantee.budget
@@ -39,7 +34,7 @@ def strength(guarantee: Guarantee) -> str:
 
 def for_everybody(release: Release) -> list[str]:
     """What the guarantee means for somebody whose data may be in the table."""
-    guarantee = stated(release)
+    guarantee = release.whole_guarantee
     one = "one row (often one person)" if guarantee.unit.column is None else "one person"
     subject = (
         f"whether any {one} is in the table at all"
@@ -80,7 +75,7 @@ def sentence(text: str) -> str:
 
 def for_the_officer(release: Release) -> list[tuple[str, str]]:
     """Facts that a record of processing or an impact assessment asks for."""
-    guarantee = stated(release)
+    guarantee = release.whole_guarantee
     facts = [
         ("Definition", sentence(str(guarantee.budget))),
         ("Who is protected", sentence(f"any {guarantee.unit}")),
@@ -140,7 +135,7 @@ def for_the_statistician(release: Release) -> list[str]:
             "truth on average, but pulled towards 0 where noise is large. "
             "Release.noisy() is the matrix as published."
         )
-    budget = stated(release).budget
+    budget = release.whole_guarantee.budget
     if isinstance(budget, ApproxDP | ZCDP):
         words.append(f"The budget is {budget}.")
     return words

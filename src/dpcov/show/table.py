@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +11,8 @@ import numpy as np
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from numpy.typing import NDArray
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
+    from dpcov.arrays import Matrix, Vector
 
 Cell = float | str | None
 Row = tuple[str, Sequence[Cell]]
@@ -120,6 +118,11 @@ def _text(cell: Cell, form: str) -> str:
     if cell is None or isinstance(cell, str):
         return cell or ""
     return "-" if isinstance(cell, float) and math.isnan(cell) else form.format(cell)
+
+
+def rows_of(names: Iterable[str], *figures: Vector) -> list[Row]:
+    """A row for each name, with its figure of each column."""
+    return list(zip(names, np.column_stack(figures).tolist(), strict=True))
 
 
 def square(names: Sequence[str], matrix: Matrix) -> Table:
