@@ -267,7 +267,6 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_standardized.py",
         "tests/test_two_looks.py",
     ),
-    "src/dpcov/mechanisms/second_look.py": ("tests/test_two_looks.py",),
     "src/dpcov/mechanisms/standardized_ladder.py": ("tests/test_standardized_ladder.py", *BATTERY),
     "src/dpcov/mechanisms/mapped_ladder.py": (
         "tests/test_standardized_ladder.py",

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields as fields_of
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from dpcov import registry
 from dpcov.errors import MechanismError
+from dpcov.mechanisms.base import Calibrated, Mechanism
 from dpcov.mechanisms.gaussian import Gaussian
 from dpcov.mechanisms.ladder import Ladder
 from dpcov.mechanisms.matrix_laplace import MatrixLaplace
@@ -23,44 +24,8 @@ from dpcov.parameters import did_you_mean
 from dpcov.registry import REFUTED
 
 if TYPE_CHECKING:
-    from dpcov.entropy import Entropy
-    from dpcov.mechanisms.additive import Calibration
     from dpcov.moment import Lattice
-    from dpcov.privacy import Budget, Guarantee, Neighbors
-    from dpcov.releases import Release
-    from dpcov.sources.rows import Rows
-
-
-class Calibrated(Protocol):
-    """What calibrating any mechanism tells."""
-
-    @property
-    def guarantee(self) -> Guarantee: ...
-
-
-class Mechanism(Protocol):
-    """A frozen dataclass whose fields are public; the arguments of a call are sensitive."""
-
-    name: ClassVar[str]
-    use: ClassVar[str]  # when to choose it
-    source: ClassVar[str]  # whose idea it is
-
-    @property
-    def passes(self) -> int:
-        """At most how many times the data is read; above 1, a stream is copied."""
-
-    def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibrated:
-        """The noise and the guarantee, from public numbers; refuses before anything is spent."""
-
-    def __call__(
-        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
-    ) -> Release: ...
-
-
-class AdditiveMechanism(Mechanism, Protocol):
-    """A mechanism that adds noise, drawn before the data is read, to the second moment."""
-
-    def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration: ...
+    from dpcov.privacy import Budget, Neighbors
 
 
 class _Registry(Mapping[str, type[Mechanism]]):
@@ -200,6 +165,7 @@ def options_of(name: str) -> dict[str, Any]:
 __all__ = [
     "MECHANISMS",
     "REFUTED",
+    "Calibrated",
     "Gaussian",
     "Ladder",
     "MatrixLaplace",
