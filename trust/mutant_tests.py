@@ -377,7 +377,6 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_releases.py",
     ),
     "src/dpcov/encoder.py": ENCODER,
-    "src/dpcov/encoded.py": ENCODER,
     "src/dpcov/cells.py": ENCODER,
     "src/dpcov/linear_map.py": (
         "tests/test_focused_maps.py",
