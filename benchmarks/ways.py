@@ -61,10 +61,14 @@ class Watch:
         self.built: list[tuple[bool, Any]] = []  # after booking?, the law
         self.booked = False
 
+    def laws(self, frame: FrameType, event: str, _: Any) -> None:
+        """Note laws alone."""
+        if event == "return" and frame.f_code.co_name == "__init__" and not denoises(frame):
+            self.law(frame.f_locals.get("self"))
+
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
         name = frame.f_code.co_name
-        if event == "return" and name == "__init__" and not denoises(frame):
-            self.law(frame.f_locals.get("self"))
+        self.laws(frame, event, _)
         if event == "return" and name == "book" and file_of(frame) == "api.py":
             self.booked = True
         if event != "call" or not (file := file_of(frame)):
@@ -107,8 +111,10 @@ def stack_of(frame: FrameType | None) -> list[tuple[str, str]]:
     return []
 
 
-def denoises(frame: FrameType) -> bool:
-    return any(file.startswith("denoise/") for file, _ in stack_of(frame))
+def denoises(frame: FrameType | None) -> bool:
+    while frame is not None and "dpcov/denoise/" not in frame.f_code.co_filename:
+        frame = frame.f_back
+    return frame is not None
 
 
 def arguments(frame: FrameType) -> list[Any]:
