@@ -13,10 +13,10 @@ from dpcov.denoise import Method
 from dpcov.entropy import Entropy, simulation_generator
 from dpcov.errors import LedgerError, SchemaError
 from dpcov.ledger import Ledger
-from dpcov.mechanisms import Calibrated, Mechanism, MechanismOptions, calibrated, mechanism_named
+from dpcov.mechanisms import Calibrated, Mechanism, MechanismOptions, mechanism_named
 from dpcov.parameters import Count, checked
 from dpcov.partial import PartialMoment
-from dpcov.planning import Goal, choose, require_answerable
+from dpcov.planning import Goal, calibrated, choose, require_answerable
 from dpcov.privacy import (
     Guarantee,
     Neighbors,

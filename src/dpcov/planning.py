@@ -18,7 +18,6 @@ from dpcov.mechanisms import (
     ShapedLadder,
     Standardized,
     StandardizedLadder,
-    calibrated,
 )
 from dpcov.mechanisms.additive import Additive
 from dpcov.mechanisms.nuclear_laplace import PATIENCE
@@ -54,6 +53,19 @@ class Choice:
     mechanism: Mechanism
     reason: str
     laws: Calibrated | None = None
+
+
+def calibrated(
+    mechanism: Mechanism, lattice: Lattice, budget: Budget, neighbors: Neighbors
+) -> Calibrated:
+    """What calibrating tells; options and budgets that float64 can't compute with are refused."""
+    try:
+        return mechanism.calibrate(lattice, budget, neighbors)
+    except (ArithmeticError, ValueError):
+        raise MechanismError(
+            f"With these options and this budget a number of {mechanism.name} is out of range: "
+            "change them."
+        ) from None
 
 
 def expected_noise(law: MatrixLaw, lattice: Lattice) -> float:

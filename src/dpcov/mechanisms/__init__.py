@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields as fields_of
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from dpcov import registry
 from dpcov.errors import MechanismError
@@ -22,10 +22,6 @@ from dpcov.mechanisms.standardized import Standardized
 from dpcov.mechanisms.standardized_ladder import StandardizedLadder
 from dpcov.parameters import did_you_mean
 from dpcov.registry import REFUTED
-
-if TYPE_CHECKING:
-    from dpcov.moment import Lattice
-    from dpcov.privacy import Budget, Neighbors
 
 
 class _Registry(Mapping[str, type[Mechanism]]):
@@ -144,19 +140,6 @@ def mechanism_named(name: str, **fields: Any) -> Mechanism:
     return MECHANISMS[name](**fields)
 
 
-def calibrated(
-    mechanism: Mechanism, lattice: Lattice, budget: Budget, neighbors: Neighbors
-) -> Calibrated:
-    """What calibrating tells; options and budgets that float64 can't compute with are refused."""
-    try:
-        return mechanism.calibrate(lattice, budget, neighbors)
-    except (ArithmeticError, ValueError):
-        raise MechanismError(
-            f"With these options and this budget a number of {mechanism.name} is out of range: "
-            "change them."
-        ) from None
-
-
 def options_of(name: str) -> dict[str, Any]:
     """The options of a registered mechanism and their defaults."""
     return {field.name: field.default for field in fields_of(MECHANISMS[name])}  # type: ignore[arg-type]
@@ -175,7 +158,6 @@ __all__ = [
     "ShapedLadder",
     "Standardized",
     "StandardizedLadder",
-    "calibrated",
     "mechanism_named",
     "options_of",
 ]
