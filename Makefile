@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Tests and benchmarks run side by side on all cores, each with one BLAS thread.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow test-papers test-spark test-all lint types data wheel bench bench-scaling peers arena frontier goals notebooks persons csv \
+.PHONY: help demo test test-slow test-papers test-spark test-all lint types data wheel bench ways bench-scaling peers arena frontier goals notebooks persons csv \
 	spark accuracy reproduce engines frames analysis discriminant precision \
 	denoising pictures report-picture plan-calibration ridge-comparison interval-coverage stated-errors mahalanobis trust mutants figures docs locks sbom schemas clean
 
@@ -65,6 +65,9 @@ data: .venv/ready-bench ## Fetch the public tables that can't ship with the repo
 
 bench: .venv/ready-bench ## Speed and memory against plain loops and peers
 	$(BIN)/python benchmarks/bench.py
+
+ways: .venv/ready-bench ## How long the ways of a cell and of an epsilon are in a release
+	$(ONE_THREAD) $(BIN)/python benchmarks/ways.py
 
 bench-scaling: .venv/ready-bench ## Time and memory against rows, columns and workers
 	$(BIN)/python benchmarks/scaling.py

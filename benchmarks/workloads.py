@@ -85,8 +85,7 @@ def exact_by_two(path: Path) -> Any:
 
 def parts_of_exact(path: Path) -> dict[str, float]:
     """CPU seconds of the parts of `exact`, each without what it calls of the others."""
-    from dpcov.encoded import Columns
-    from dpcov.encoder import Encoder
+    from dpcov.encoder import Columns, Encoder
     from dpcov.moment import Accumulator
     from dpcov.sources import arrow
 

@@ -180,7 +180,7 @@ def test_the_spend_is_on_disk_before_noise_is_drawn_and_data_read(
 
 def test_a_release_that_fails_after_the_reservation_stays_spent(tmp_path: Path) -> None:
     class Broken(dpcov.mechanisms.MatrixLaplace):
-        def __call__(self, rows, **_):
+        def run(self, rows, laws, entropy):
             raise MechanismError("broken on purpose")
 
     ledger = Ledger.create(tmp_path / "x.ledger", PureDP(1.0))

@@ -7,9 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcov import encoded, encoder
-from dpcov.encoded import Columns
-from dpcov.encoder import Encoder, Scratch
+from dpcov import encoder
+from dpcov.encoder import Columns, Encoder, Scratch
 from dpcov.moment import UNITS_PER_RADIUS
 from dpcov.schema import Schema
 from strategies import RADIUS_SQUARED, categorical, encode, lattice_of, numeric, squared_norms
@@ -116,7 +115,7 @@ def test_columns_of_any_size_are_scaled(exponent):
 
 
 def test_control_float32_would_lose_integers_of_a_fine_grid(monkeypatch):
-    monkeypatch.setattr(encoded, "FLOAT32_INTEGERS", 2**60)
+    monkeypatch.setattr(encoder, "FLOAT32_INTEGERS", 2**60)
     fine = schema(0.001)
     assert not np.array_equal(unclipped(table(), fine), plain(table(), fine))
 
@@ -137,7 +136,7 @@ def test_float32_holds_every_integer_that_it_is_used_for(largest):
 def test_sizes_of_chunks_and_blocks_change_nothing(monkeypatch, chunk, rows):
     expected = encode(table(), schema())
     assert np.array_equal(expected[:, :-1], plain(table(), schema()))
-    monkeypatch.setattr(encoded, "CHUNK", chunk)
+    monkeypatch.setattr(encoder, "CHUNK", chunk)
     monkeypatch.setattr(encoder, "BLOCK_ROWS", rows)
     assert np.array_equal(encode(table(), schema()), expected)
 

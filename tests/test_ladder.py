@@ -215,9 +215,9 @@ def for_short_rows(share: float, lattice: Lattice, budget: Budget, to: Neighbors
     """Laws by which long rungs give the trace its share."""
     made, guarantee = Ladder(trace_share=share), Guarantee(budget, to, lattice.unit)
     if isinstance(budget, PureDP):
-        return made.laplace(lattice, guarantee, Fraction(budget.epsilon), short=True)
+        return made.spending(guarantee, Fraction(budget.epsilon), short=True).laws(lattice)
     assert isinstance(budget, ZCDP)
-    return made.gaussian(lattice, guarantee, Fraction(budget.rho), 0, short=True)
+    return made.spending(guarantee, Fraction(budget.rho), 0, short=True).laws(lattice)
 
 
 @pytest.mark.parametrize("lattice", LATTICES, ids=lambda lattice: str(lattice.intercept))

@@ -18,8 +18,9 @@ from dpcov.api import Request, prepare
 from dpcov.entropy import Entropy
 from dpcov.errors import DpcovError, MechanismError, MechanismRefused
 from dpcov.ledger import Ledger
-from dpcov.mechanisms import MECHANISMS, HeavyTailed, calibrated, options_of
+from dpcov.mechanisms import MECHANISMS, HeavyTailed, options_of
 from dpcov.papers import preconditioned
+from dpcov.planning import calibrated
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.schema import Schema
 from dpcov.sources import open_rows

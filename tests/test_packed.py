@@ -19,8 +19,8 @@ from dpcov.mechanisms import MECHANISMS
 from dpcov.moment import Accumulator
 from dpcov.schema import Schema
 from dpcov.sources import open_rows, packed, spark
+from dpcov.sources.folding import NormCounter
 from dpcov.sources.level import Level
-from dpcov.sources.norms import NormCounter
 from dpcov.sources.packed import FAILED, Query
 from strategies import categorical, lattice_of, numeric, schema_of
 from tables_for_tests import PLANTED, mixed_table

@@ -40,7 +40,7 @@ def simulated_noise(mechanism, grid, budget, neighbors):
 @pytest.mark.parametrize("d", [1, 6])
 @pytest.mark.parametrize(("mechanism", "budget"), BUDGETS, ids=str)
 def test_expected_noise_is_that_of_simulations(mechanism, budget, d, neighbors):
-    expected = expected_noise(mechanism, lattice(d), budget, neighbors)
+    expected = expected_noise(mechanism.calibrate(lattice(d), budget, neighbors).matrix, lattice(d))
     found, error = simulated_noise(mechanism, lattice(d), budget, neighbors)
     assert abs(found / expected - 1) < 4 * error
     assert abs(found / (1.2 * expected) - 1) > 4 * error
@@ -48,8 +48,10 @@ def test_expected_noise_is_that_of_simulations(mechanism, budget, d, neighbors):
 
 @pytest.mark.parametrize("d", [1, 13, 100])
 def test_expected_noise_has_the_closed_forms_of_the_specification(d):
-    pure = expected_noise(MatrixLaplace(0.0), lattice(d, 1.0), PureDP(1.0), Neighbors.ADD_REMOVE)
-    zcdp = expected_noise(Gaussian(0.0), lattice(d, 1.0), ZCDP(0.5), Neighbors.ADD_REMOVE)
+    grid = lattice(d, 1.0)
+    laplace = MatrixLaplace(0.0).calibrate(grid, PureDP(1.0), Neighbors.ADD_REMOVE)
+    gaussian = Gaussian(0.0).calibrate(grid, ZCDP(0.5), Neighbors.ADD_REMOVE)
+    pure, zcdp = (expected_noise(laws.matrix, grid) for laws in (laplace, gaussian))
     assert pure == pytest.approx((d / 2) ** 0.5 * (d + 1))
     assert zcdp == pytest.approx((d * (d + 1) / 2) ** 0.5)
 
@@ -70,7 +72,8 @@ def test_the_choice_is_the_least_expected_noise_and_says_all_numbers(d, budget):
     noise = {}
     for kind in (NuclearLaplace, MatrixLaplace, Gaussian):
         with contextlib.suppress(MechanismError):
-            noise[kind.name] = expected_noise(kind(), lattice(d), budget, Neighbors.ADD_REMOVE)
+            laws = kind().calibrate(lattice(d), budget, Neighbors.ADD_REMOVE)
+            noise[kind.name] = expected_noise(laws.matrix, lattice(d))
     if d > 20:
         noise.pop("nuclear-laplace", None)
     assert choice.mechanism.name == min(noise, key=noise.get)

@@ -15,16 +15,16 @@ BOUNDARY = "sources/quiet.py"
 BROAD = {"Exception", "BaseException", "MemoryError", "Warning"}
 # Who else may catch any error, and why it tells nothing.
 WHOLESALE = {
-    ("cli.py", "main"): "the last place: tells the type alone",
+    ("cli/__init__.py", "main"): "the last place: tells the type alone",
     ("sources/array.py", "_cells"): "one row, whose cells become missing",
     ("sources/folding.py", "stoppable"): "stops the parts that wait and raises on",
     ("sources/objects.py", "_text"): "one cell, which becomes missing",
 }
 # Who may look into an error: it is the library's own, or about a public file or argument.
 QUOTING = {
-    ("cli.py", "_save"): "own error about an output",
-    ("cli.py", "release"): "own error about an output",
-    ("cli.py", "main"): "own errors, and usage errors about the command line",
+    ("cli/__init__.py", "_save"): "own error about an output",
+    ("cli/__init__.py", "release"): "own error about an output",
+    ("cli/__init__.py", "main"): "own errors, and usage errors about the command line",
     ("files.py", "_keep_room"): "the system's number of an error, on an output",
     ("files.py", "_lock"): "the system's number of an error, on an output",
     ("files.py", "read_text"): "the system's word on a public file",

@@ -86,12 +86,12 @@ def test_of_mapped_rows_long_rungs_give_the_trace_its_share(
 ) -> None:
     guarantee = Guarantee(PureDP(2.0), neighbors, lattice.unit)
     pure = ShapedLadder().calibrate(lattice, guarantee.budget, neighbors)
-    assert pure.shaped == Ladder().laplace(lattice, guarantee, 2 * (1 - SHARE), short=True)
+    assert pure.shaped == Ladder().spending(guarantee, 2 * (1 - SHARE), short=True).laws(lattice)
     guarantee = Guarantee(ZCDP(2.0), neighbors, lattice.unit)
     rho = ShapedLadder().calibrate(lattice, guarantee.budget, neighbors)
     left = 2 * (1 - SHARE - COUNTS)
-    assert rho.shaped == Ladder().gaussian(lattice, guarantee, left, 0, short=True)
-    plain = Ladder().gaussian(lattice, guarantee, left, 0)
+    assert rho.shaped == Ladder().spending(guarantee, left, 0, short=True).laws(lattice)
+    plain = Ladder().spending(guarantee, left, 0).laws(lattice)
     assert (rho.shaped == plain) == (neighbors == ADD)
     assert rho.counts is not None
     counts = neighbors.sides * lattice.unit.max_rows**2 / (2 * rho.counts.variance)  # type: ignore[union-attr]
@@ -113,9 +113,9 @@ def test_for_a_delta_the_kind_of_noise_is_that_of_the_look_whatever_the_map(
     assert mapped.intercept_units == units
     first = ShapedLadder().calibrate(plain, budget, ADD)
     second = ShapedLadder().calibrate(mapped, budget, ADD)
-    assert first.is_gaussian == second.is_gaussian
+    assert first.shaped.is_gaussian == second.shaped.is_gaussian
     for part in (first.look, first.unmapped.plain, first.shaped, second.shaped):
-        assert isinstance(part.rungs[0], GaussianOrthogonal) == first.is_gaussian
+        assert isinstance(part.rungs[0], GaussianOrthogonal) == first.shaped.is_gaussian
 
 
 @given(
@@ -131,17 +131,17 @@ def test_what_is_calibrated_before_the_look_can_be_drawn_after_it(
     plain = Lattice(5, 1.0, 0.3)
     for neighbors in Neighbors:
         try:
-            ShapedLadder().calibrate(plain, budget, neighbors)
+            laws = ShapedLadder().calibrate(plain, budget, neighbors)
         except MechanismError:
             continue
         mapped = replace(plain, second_rung=second_rung).with_intercept(units)
-        ShapedLadder().calibrate(mapped, budget, neighbors)
+        laws.shaped.at(mapped)
 
 
 def test_both_kinds_of_noise_occur_for_a_delta() -> None:
     lattice = Lattice(4, 1.0, 0.3)
     kinds = [
-        ShapedLadder().calibrate(lattice, ApproxDP(epsilon, delta), ADD).is_gaussian
+        ShapedLadder().calibrate(lattice, ApproxDP(epsilon, delta), ADD).shaped.is_gaussian
         for epsilon, delta in ((8.0, 1e-12), (0.1, 1e-3))
     ]
     assert kinds == [False, True]

@@ -99,13 +99,13 @@ def test_look_counts_and_release_spend_the_budget_to_the_last(
     assert absolute / pure.look.scale == 2 * SHARE  # type: ignore[attr-defined]
     assert neighbors.sides * lattice.unit.max_rows / pure.counts.scale == 2 * COUNTS  # type: ignore[attr-defined]
     left = 2 * (1 - SHARE - COUNTS)
-    assert pure.final == Ladder().laplace(lattice, guarantee, left, short=True)
+    assert pure.final == Ladder().spending(guarantee, left, short=True).laws(lattice)
     guarantee = Guarantee(ZCDP(2.0), neighbors, lattice.unit)
     rho = StandardizedLadder().calibrate(lattice, guarantee.budget, neighbors)
     assert squared / (2 * rho.look.variance) == 2 * SHARE  # type: ignore[attr-defined]
     of_counts = neighbors.sides * lattice.unit.max_rows**2 / (2 * rho.counts.variance)  # type: ignore[attr-defined]
     assert of_counts == 2 * COUNTS
-    assert rho.final == Ladder().gaussian(lattice, guarantee, left, 0, short=True)
+    assert rho.final == Ladder().spending(guarantee, left, 0, short=True).laws(lattice)
 
 
 @each_relation
@@ -117,7 +117,7 @@ def test_for_a_delta_variances_of_all_parts_are_8_larger(neighbors: Neighbors) -
     assert laws.counts.variance - 8 == neighbors.sides / (2 * COUNTS * rho)  # type: ignore[attr-defined]
     guarantee = Guarantee(budget, neighbors)
     left = (1 - SHARE - COUNTS) * rho
-    assert laws.final == Ladder().gaussian(lattice, guarantee, left, 8, short=True)
+    assert laws.final == Ladder().spending(guarantee, left, 8, short=True).laws(lattice)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(8.0, 1e-12), (0.1, 1e-3)])
@@ -127,9 +127,9 @@ def test_for_a_delta_all_noise_is_of_one_kind_the_lesser(epsilon: float, delta: 
         pure = StandardizedLadder().calibrate(LATTICES[0], PureDP(epsilon), ADD)
         assert (laws.look, laws.counts) == (pure.look, pure.counts)
         assert laws.final.rungs == pure.final.rungs
-    assert laws.is_gaussian == (epsilon < 1)
+    assert laws.final.is_gaussian == (epsilon < 1)
     for law in (laws.look, laws.counts):
-        assert isinstance(law, ScalarGaussian) == laws.is_gaussian
+        assert isinstance(law, ScalarGaussian) == laws.final.is_gaussian
 
 
 @given(
@@ -149,7 +149,7 @@ def test_what_is_calibrated_before_the_look_can_be_drawn_after_it(
     except MechanismError:
         return
     mapped = replace(plain, second_rung=second_rung).with_intercept(units)
-    StandardizedLadder()._final(mapped, laws.guarantee, is_gaussian=not pure)
+    laws.final.at(mapped)
 
 
 @pytest.mark.parametrize("budget", [ZCDP(0.5), PureDP(2.0)], ids=str)

@@ -18,8 +18,8 @@ from dpcov.denoise import denoise
 from dpcov.entropy import Entropy
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import Ladder, ShapedLadder, Standardized
-from dpcov.mechanisms.second_look import SecondLook
-from dpcov.mechanisms.standardized import Spread, look_sensitivities
+from dpcov.mechanisms.ladder import Spending
+from dpcov.mechanisms.standardized import Spread, look_sensitivities, second_look
 from dpcov.moment import Lattice
 from dpcov.planning import BY_COLUMN, BY_DIRECTION, GOALS, Goal, choose
 from dpcov.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, PureDP, Unit, exact
@@ -64,17 +64,11 @@ def test_both_looks_counts_and_release_spend_the_budget_to_the_last(
     assert absolute / pure.look.scale == 2 * FIRST  # type: ignore[attr-defined]
     assert neighbors.sides * lattice.unit.max_rows / pure.counts.scale == 2 * RADIUS  # type: ignore[attr-defined]
     guarantee = Guarantee(PureDP(2.0), neighbors, lattice.unit)
-    assert pure.directions == SecondLook(guarantee, 2 * SECOND, None)
-    assert pure.directions.laws(lattice) == Ladder().laplace(
-        lattice, guarantee, 2 * SECOND, short=True
-    )
+    assert pure.directions == Ladder().spending(guarantee, 2 * SECOND, short=True).laws(lattice)
     rho = TWO.calibrate(lattice, ZCDP(2.0), neighbors)
     assert squared / (2 * rho.look.variance) == 2 * FIRST  # type: ignore[attr-defined]
     guarantee = Guarantee(ZCDP(2.0), neighbors, lattice.unit)
-    assert rho.directions == SecondLook(guarantee, 2 * SECOND, 0)
-    assert rho.directions.laws(lattice) == Ladder().gaussian(
-        lattice, guarantee, 2 * SECOND, 0, short=True
-    )
+    assert rho.directions == Ladder().spending(guarantee, 2 * SECOND, 0, short=True).laws(lattice)
     as_much = replace(TWO, directions_share=0.0, radius_share=TWO.radius_share + 0.11)
     for laws, budget in ((pure, PureDP(2.0)), (rho, ZCDP(2.0))):
         once = as_much.calibrate(lattice, budget, neighbors)
@@ -87,9 +81,8 @@ def test_for_a_delta_variances_of_all_parts_are_8_larger() -> None:
     lattice, guarantee = LATTICES[0], Guarantee(ApproxDP(0.1, 1e-3), ADD)
     laws = TWO.calibrate(lattice, guarantee.budget, ADD)
     rho = look_sensitivities(lattice, ADD)[0] / (2 * (laws.look.variance - 8)) / FIRST  # type: ignore[attr-defined]
-    assert laws.directions == SecondLook(guarantee, SECOND * rho, 8)
-    assert laws.directions.laws(lattice) == Ladder().gaussian(
-        lattice, guarantee, SECOND * rho, 8, short=True
+    assert laws.directions == Ladder().spending(guarantee, SECOND * rho, 8, short=True).laws(
+        lattice
     )
 
 
@@ -109,7 +102,7 @@ def test_what_is_calibrated_before_the_first_look_can_be_drawn_after_it(
     except MechanismError:
         return
     assert laws.directions is not None
-    laws.directions.laws(plain.with_intercept(units))
+    laws.directions.at(plain.with_intercept(units))
 
 
 @pytest.mark.parametrize("budget", [ZCDP(0.5), PureDP(2.0)], ids=str)
@@ -153,8 +146,8 @@ def test_a_direction_is_taken_no_smaller_than_the_noise(monkeypatch: pytest.Monk
     shown[:4, :4] = 50 * np.diag([4.0, 0, 1, 9]) + 20
     law = SimpleNamespace(frobenius_squared=25 * deviation**2, dimension=5)
     monkeypatch.setattr("dpcov.mechanisms.shaped_ladder.shown", lambda *_: (shown, law))
-    look = SecondLook(guarantee, Fraction(1, 10), 0)
-    shape = look.shape(TWO, rows, images, Entropy.seeded(1))
+    laws = Ladder().spending(guarantee, Fraction(1, 10), 0, short=True).laws(rows.lattice())
+    shape = second_look(TWO, rows, images, laws, Entropy.seeded(1))
     assert shape is not None
     spread = shown[:4, :4] + deviation * np.sqrt(5) * np.eye(4)
     back = np.linalg.inv(shape.map.matrix() @ np.linalg.inv(images.map.matrix()))
@@ -167,7 +160,10 @@ def test_the_lattice_with_the_most_noise_is_tried_before_the_first_look(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tried = []
-    monkeypatch.setattr(SecondLook, "laws", lambda _, lattice: tried.append(lattice))
+    tries = Spending.laws
+    monkeypatch.setattr(
+        Spending, "laws", lambda *a, **like: tried.append(a[1]) or tries(*a, **like)
+    )
     TWO.calibrate(LATTICES[0], ZCDP(0.5), ADD)
     assert {lattice.intercept_units for lattice in tried} == {1, LATTICES[0].intercept_units}
 

@@ -15,7 +15,8 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 
-from dpcov import cells, cli_progress, files, partial
+from dpcov import cells, files, partial
+from dpcov.cli import progress
 from dpcov.errors import SourceError
 from dpcov.mechanisms import Gaussian
 from dpcov.moment import SecondMoment
@@ -240,7 +241,7 @@ GUESSED_KINDS = _one(text.TextSource, "kinds", _kinds_by_looking)
 SPARSE = _one(private_copy._Encrypted, "_grow", _sparse)
 CORES = _one(rows, "leave_no_core", lambda: None)
 UNCHECKED_ARROW = _one(arrow, "_check", lambda column: None)
-SHARES_SHOWN = _one(cli_progress, "reading", SimpleNamespace(__wrapped__=_shown))
+SHARES_SHOWN = _one(progress, "reading", SimpleNamespace(__wrapped__=_shown))
 OPEN_DUCKDB = _all(
     patch.object(duckdb, "_LOCKED", ()),
     patch.object(DatabaseTable, "require_trust", lambda self, is_program: None),
@@ -281,5 +282,5 @@ OWN_GRAMMAR = _one(training, "open_source", _opened_by_float)
 NO_LIKENESS = _one(cells, "_meanings", _without_likeness)
 NEVER_CLOSED = _one(Connected, "close", lambda self: None)
 PRINTED_SUMS = _one(SecondMoment, "__repr__", _printed)
-LATE_LAWS = _one(Gaussian, "__call__", _fails)
+LATE_LAWS = _one(Gaussian, "run", _fails)
 ANY_QUERY = _one(spark, "_is_deterministic", lambda frame: True)

@@ -26,7 +26,7 @@ import pyarrow as pa
 import dpcov
 from door_roles import IGNORED, NUMBER, PLAIN, Role, image
 from doors import Door, run_in
-from dpcov import cli_progress
+from dpcov.cli import progress
 from dpcov.errors import DpcovError, SourceError
 from dpcov.files import reserved
 from dpcov.partial import PartialMoment
@@ -131,7 +131,7 @@ def damaged_arrow() -> list[str]:
 
 def no_progress() -> list[str]:
     """What is shown while a table is read is told nothing of it."""
-    taken = cli_progress.reading.__wrapped__.__code__.co_argcount  # type: ignore[attr-defined]
+    taken = progress.reading.__wrapped__.__code__.co_argcount  # type: ignore[attr-defined]
     return [f"{taken} arguments"] if taken else []
 
 

@@ -267,7 +267,6 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_standardized.py",
         "tests/test_two_looks.py",
     ),
-    "src/dpcov/mechanisms/second_look.py": ("tests/test_two_looks.py",),
     "src/dpcov/mechanisms/standardized_ladder.py": ("tests/test_standardized_ladder.py", *BATTERY),
     "src/dpcov/mechanisms/mapped_ladder.py": (
         "tests/test_standardized_ladder.py",
@@ -378,7 +377,6 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_releases.py",
     ),
     "src/dpcov/encoder.py": ENCODER,
-    "src/dpcov/encoded.py": ENCODER,
     "src/dpcov/cells.py": ENCODER,
     "src/dpcov/linear_map.py": (
         "tests/test_focused_maps.py",

@@ -13,12 +13,11 @@ from dpcov.denoise import Method
 from dpcov.entropy import Entropy, simulation_generator
 from dpcov.errors import LedgerError, SchemaError
 from dpcov.ledger import Ledger
-from dpcov.mechanisms import Mechanism, MechanismOptions, calibrated, mechanism_named
+from dpcov.mechanisms import Calibrated, Mechanism, MechanismOptions, mechanism_named
 from dpcov.parameters import Count, checked
 from dpcov.partial import PartialMoment
-from dpcov.planning import Goal, choose, require_answerable
+from dpcov.planning import Goal, calibrated, choose, require_answerable
 from dpcov.privacy import (
-    Budget,
     Guarantee,
     Neighbors,
     NeighborsName,
@@ -37,24 +36,29 @@ from dpcov.sources.sql import table_of
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Everything about a release but the data: checked, with nothing read or spent yet."""
+    """Everything about a release but the data: checked, with nothing read or spent yet.
+
+    `laws` are the plan: made once, before anything is booked, and run as they are.
+    """
 
     rows: Rows
     mechanism: Mechanism
     reason: str
-    budget: Budget
-    guarantee: Guarantee
+    laws: Calibrated
     method: Method
     seed: int | None
     where: tuple[str, ...] = ()
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self.laws.guarantee
 
     def run(self, ledger: Ledger | None = None, dataset: str | None = None) -> Release:
         """Reserve the budget, draw the noise, read the data, release, denoise; close the data."""
         self.book(ledger, dataset, self.guarantee, note=self.mechanism.name)
         entropy = Entropy.system() if self.seed is None else Entropy.seeded(self.seed)
-        asked: Any = {"budget": self.budget, "neighbors": self.guarantee.neighbors}
         with closing(self.rows) as rows:
-            made = self.mechanism(rows, **asked, entropy=entropy)
+            made = self.mechanism.run(rows, self.laws, entropy)
         told = {"door": self.rows.door}
         if self.where:
             told["rows"] = f"rows where {' and '.join(self.where)}"
@@ -136,16 +140,17 @@ def prepare(
             rereadable=rows.rereadable,
             rungs=rows.tells_rungs and not plain,
         )
-        chosen, reason = choice.mechanism, choice.reason
+        chosen, reason, laws = choice.mechanism, choice.reason, choice.laws
         if fields:
+            laws = None
             chosen = mechanism_named(chosen.name, **asdict(chosen) | fields)  # type: ignore[call-overload]
     else:
-        chosen, reason = named, "asked for"
+        chosen, reason, laws = named, "asked for", None
     require_answerable(chosen, rows)
-    guarantee = calibrated(chosen, rows.lattice(), budget, relation).guarantee
+    laws = laws or calibrated(chosen, rows.lattice(), budget, relation)
     if chosen.passes > 1:
         rows.require_rereadable()
-    return Request(rows, chosen, reason, budget, guarantee, denoise, seed, rows.where)
+    return Request(rows, chosen, reason, laws, denoise, seed, rows.where)
 
 
 @checked("epsilon", "delta", "rho", "neighbors", "lower", "upper")

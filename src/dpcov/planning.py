@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import (
-    AdditiveMechanism,
+    Calibrated,
     Gaussian,
     Ladder,
     MatrixLaplace,
@@ -19,6 +19,7 @@ from dpcov.mechanisms import (
     Standardized,
     StandardizedLadder,
 )
+from dpcov.mechanisms.additive import Additive
 from dpcov.mechanisms.nuclear_laplace import PATIENCE
 from dpcov.moment import Lattice
 from dpcov.schema import Categorical
@@ -26,12 +27,13 @@ from dpcov.sources.rows import IN_MEMORY
 
 if TYPE_CHECKING:
     from dpcov.privacy import Budget, Neighbors
+    from dpcov.samplers import MatrixLaw
     from dpcov.schema import Schema
     from dpcov.sources.rows import Rows
 
 
 # At the schema's radius they ask for one sum over the rows and no more.
-CANDIDATES: tuple[type[AdditiveMechanism], ...] = (NuclearLaplace, MatrixLaplace, Gaussian)
+CANDIDATES: tuple[type[Additive], ...] = (NuclearLaplace, MatrixLaplace, Gaussian)
 
 
 MANY_FEATURES = 20  # from which on to look whether rows without an intercept should be mapped
@@ -46,17 +48,28 @@ GOALS: tuple[Goal, ...] = get_args(Goal)
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A mechanism and the reason for it, in words."""
+    """A mechanism, the reason for it, in words, and its laws, once it is calibrated."""
 
     mechanism: Mechanism
     reason: str
+    laws: Calibrated | None = None
 
 
-def expected_noise(
-    mechanism: AdditiveMechanism, lattice: Lattice, budget: Budget, neighbors: Neighbors
-) -> float:
+def calibrated(
+    mechanism: Mechanism, lattice: Lattice, budget: Budget, neighbors: Neighbors
+) -> Calibrated:
+    """What calibrating tells; options and budgets that float64 can't compute with are refused."""
+    try:
+        return mechanism.calibrate(lattice, budget, neighbors)
+    except (ArithmeticError, ValueError):
+        raise MechanismError(
+            f"With these options and this budget a number of {mechanism.name} is out of range: "
+            "change them."
+        ) from None
+
+
+def expected_noise(law: MatrixLaw, lattice: Lattice) -> float:
     """Root of the expected squared Frobenius norm of the noise, in units of the encoded sum."""
-    law = mechanism.calibrate(lattice, budget, neighbors).matrix
     return math.sqrt(law.frobenius_squared) * lattice.step**2
 
 
@@ -106,8 +119,7 @@ def choose(
         wanted.append(Choice(Ladder(), reason))
     for choice in wanted:
         with suppress(MechanismError):
-            choice.mechanism.calibrate(lattice, budget, neighbors)
-            return choice
+            return replace(choice, laws=calibrated(choice.mechanism, lattice, budget, neighbors))
     return least_noise(lattice, budget, neighbors)
 
 
@@ -136,19 +148,21 @@ def least_noise(lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Choic
     MechanismError : the budget is too small for 64-bit noise.
 
     """
-    noise = {}
+    laws = {}
     for kind in CANDIDATES:
         if kind is NuclearLaplace and lattice.dimension > PATIENCE:
             continue
         with suppress(MechanismError):
-            noise[kind] = expected_noise(kind(), lattice, budget, neighbors)
-    if not noise:
+            laws[kind] = kind().calibrate(lattice, budget, neighbors)
+    if not laws:
         raise MechanismError(
             "The privacy budget is too small (or far too large) for 64-bit noise. Use a larger one."
         )
+    noise = {kind: expected_noise(made.matrix, lattice) for kind, made in laws.items()}
     best = min(noise, key=noise.__getitem__)
     compared = ", ".join(f"{value:.4g} with {kind.name}" for kind, value in noise.items())
-    return Choice(best(), f"expected noise (Frobenius norm of the encoded sum): {compared}")
+    reason = f"expected noise (Frobenius norm of the encoded sum): {compared}"
+    return Choice(best(), reason, laws[best])
 
 
 def require_answerable(mechanism: Mechanism, rows: Rows) -> None:

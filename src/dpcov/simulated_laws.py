@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from dpcov.mechanisms import additive, ladder
+from dpcov.mechanisms.nuclear_laplace import pure_noise
 from dpcov.samplers.nuclear import NuclearLaplace
 
 if TYPE_CHECKING:
     from dpcov.arrays import Integers
     from dpcov.entropy import Entropy
     from dpcov.mechanisms import Calibrated
+    from dpcov.samplers import MatrixLaw
 
 
 Law = TypeVar("Law", bound="Calibrated")
@@ -37,14 +39,24 @@ def simulated(calibration: Law) -> Law:
     """The calibration, with the laws that are slow to draw in a form for trials."""
     changes: dict[str, Any] = {}
     for field in fields(calibration):  # type: ignore[arg-type]
+        if not field.init:
+            continue
         held = getattr(calibration, field.name)
-        if isinstance(held, additive.Calibration | ladder.Calibration):
+        if isinstance(held, ladder.Spending):
+            changes[field.name] = replace(held, noise=quick_noise)
+        elif isinstance(held, additive.Calibration | ladder.Calibration):
             changes[field.name] = simulated(held)
         elif isinstance(held, tuple):
             changes[field.name] = tuple(map(_quick, held))
         else:
             changes[field.name] = _quick(held)
     return replace(calibration, **changes)  # type: ignore[type-var]
+
+
+def quick_noise(dimension: int, scale: float) -> MatrixLaw:
+    """`pure_noise`, in a form for trials."""
+    law: MatrixLaw = _quick(pure_noise(dimension, scale))
+    return law
 
 
 def _quick(held: Any) -> Any:

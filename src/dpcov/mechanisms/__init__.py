@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields as fields_of
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypedDict
+from typing import Any, Literal, TypedDict
 
 from dpcov import registry
 from dpcov.errors import MechanismError
+from dpcov.mechanisms.base import Calibrated, Mechanism
 from dpcov.mechanisms.gaussian import Gaussian
 from dpcov.mechanisms.ladder import Ladder
 from dpcov.mechanisms.matrix_laplace import MatrixLaplace
@@ -21,46 +22,6 @@ from dpcov.mechanisms.standardized import Standardized
 from dpcov.mechanisms.standardized_ladder import StandardizedLadder
 from dpcov.parameters import did_you_mean
 from dpcov.registry import REFUTED
-
-if TYPE_CHECKING:
-    from dpcov.entropy import Entropy
-    from dpcov.mechanisms.additive import Calibration
-    from dpcov.moment import Lattice
-    from dpcov.privacy import Budget, Guarantee, Neighbors
-    from dpcov.releases import Release
-    from dpcov.sources.rows import Rows
-
-
-class Calibrated(Protocol):
-    """What calibrating any mechanism tells."""
-
-    @property
-    def guarantee(self) -> Guarantee: ...
-
-
-class Mechanism(Protocol):
-    """A frozen dataclass whose fields are public; the arguments of a call are sensitive."""
-
-    name: ClassVar[str]
-    use: ClassVar[str]  # when to choose it
-    source: ClassVar[str]  # whose idea it is
-
-    @property
-    def passes(self) -> int:
-        """At most how many times the data is read; above 1, a stream is copied."""
-
-    def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibrated:
-        """The noise and the guarantee, from public numbers; refuses before anything is spent."""
-
-    def __call__(
-        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
-    ) -> Release: ...
-
-
-class AdditiveMechanism(Mechanism, Protocol):
-    """A mechanism that adds noise, drawn before the data is read, to the second moment."""
-
-    def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration: ...
 
 
 class _Registry(Mapping[str, type[Mechanism]]):
@@ -179,19 +140,6 @@ def mechanism_named(name: str, **fields: Any) -> Mechanism:
     return MECHANISMS[name](**fields)
 
 
-def calibrated(
-    mechanism: Mechanism, lattice: Lattice, budget: Budget, neighbors: Neighbors
-) -> Calibrated:
-    """What calibrating tells; options and budgets that float64 can't compute with are refused."""
-    try:
-        return mechanism.calibrate(lattice, budget, neighbors)
-    except (ArithmeticError, ValueError):
-        raise MechanismError(
-            f"With these options and this budget a number of {mechanism.name} is out of range: "
-            "change them."
-        ) from None
-
-
 def options_of(name: str) -> dict[str, Any]:
     """The options of a registered mechanism and their defaults."""
     return {field.name: field.default for field in fields_of(MECHANISMS[name])}  # type: ignore[arg-type]
@@ -200,6 +148,7 @@ def options_of(name: str) -> dict[str, Any]:
 __all__ = [
     "MECHANISMS",
     "REFUTED",
+    "Calibrated",
     "Gaussian",
     "Ladder",
     "MatrixLaplace",
@@ -209,7 +158,6 @@ __all__ = [
     "ShapedLadder",
     "Standardized",
     "StandardizedLadder",
-    "calibrated",
     "mechanism_named",
     "options_of",
 ]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.radius import chooser, noise_errors
 from dpcov.privacy import Guarantee, Neighbors
 from dpcov.releases import Release
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpcov.entropy import Entropy
-    from dpcov.mechanisms import AdditiveMechanism, Mechanism
     from dpcov.moment import Lattice, SecondMoment
     from dpcov.privacy import Budget
     from dpcov.samplers import MatrixLaw, ScalarLaw
@@ -65,33 +65,25 @@ def shift_for(spread: float) -> int:
     return max(0, math.floor(math.log2(spread)) - KEPT_BITS)
 
 
-def release(
-    mechanism: AdditiveMechanism,
-    rows: Rows,
-    *,
-    budget: Budget,
-    neighbors: Neighbors,
-    entropy: Entropy,
-) -> Release:
-    """Calibrate, then release; see `release_calibrated`."""
-    calibration = mechanism.calibrate(rows.lattice(), budget, neighbors)
-    return release_calibrated(mechanism, calibration, rows, entropy)
+class Additive(Mechanism, Protocol):
+    """A mechanism that adds noise, drawn before the data is read, to the second moment."""
 
+    __slots__ = ()
 
-def release_calibrated(
-    mechanism: Mechanism, calibration: Calibration, rows: Rows, entropy: Entropy
-) -> Release:
-    """Draw the noise, read the data, add, publish on the coarser lattice.
+    def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration: ...
 
-    Where the radius is private it is chosen in between, from counts with noise (`radius.chooser`).
-    Under replace-one the number of units is public, and where even that many of them could not
-    rise above the noise, the whole budget goes to the trace (the public gate).
-    """
-    law = calibration.matrix
-    choose = chooser(rows, calibration.counts, lambda norms: noise_errors(norms, law), entropy)
-    draws = Draws.of(calibration, entropy)
-    moment = rows.second_moments(radius=choose())[0]
-    return published(mechanism, rows.schema, calibration, draws, moment)
+    def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
+        """Draw the noise, read the data, add, publish on the coarser lattice.
+
+        Where the radius is private it is chosen in between, from counts with noise
+        (`radius.chooser`). Under replace-one the number of units is public, and where even that
+        many of them could not rise above the noise, the whole budget goes to the trace (the public
+        gate).
+        """
+        choose = chooser(rows, laws.counts, lambda norms: noise_errors(norms, laws.matrix), entropy)
+        draws = Draws.of(laws, entropy)
+        moment = rows.second_moments(radius=choose())[0]
+        return published(self, rows.schema, laws, draws, moment)
 
 
 @dataclass(frozen=True, slots=True)

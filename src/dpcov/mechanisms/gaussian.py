@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, ClassVar
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, radius
 from dpcov.mechanisms.radius import Radius
-from dpcov.parameters import Share, ShareOrNone, check_fields
+from dpcov.parameters import Share, ShareOrNone
 from dpcov.privacy import ApproxDP, Budget, Guarantee, Neighbors, PureDP, exact, gaussian_mu
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.samplers.scalars import ScalarGaussian
 
 if TYPE_CHECKING:
-    from dpcov.entropy import Entropy
     from dpcov.moment import Lattice
-    from dpcov.releases import Release
-    from dpcov.sources.rows import Rows
 
 # Variance by which a discrete Gaussian must exceed a continuous one that it stands in for
 # (docs/proofs/release.md 6c).
@@ -26,7 +23,7 @@ ROUNDING_VARIANCE = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Gaussian:
+class Gaussian(additive.Additive):
     r"""Second moment plus discrete Gaussian orthogonal noise: rho-zCDP or (epsilon, delta)-DP.
 
     Guarantee
@@ -108,13 +105,6 @@ class Gaussian:
     use: ClassVar[str] = "zCDP and approximate privacy at any number of columns; drawn exactly"
     source: ClassVar[str] = "Dwork et al. 2014; exact curve and discrete noise"
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    @property
-    def passes(self) -> int:
-        return radius.passes(self.radius)
-
     def calibrate(
         self, lattice: Lattice, budget: Budget, neighbors: Neighbors
     ) -> additive.Calibration:
@@ -125,11 +115,6 @@ class Gaussian:
         return calibration(
             lattice, guarantee, rho - for_radius, extra, self.trace_share, counts=counts
         )
-
-    def __call__(
-        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
-    ) -> Release:
-        return additive.release(self, rows, budget=budget, neighbors=neighbors, entropy=entropy)
 
 
 def calibration(

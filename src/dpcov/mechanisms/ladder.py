@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from dpcov.mechanisms import additive, gaussian
+from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.nuclear_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, float_scale, pure_epsilon
 from dpcov.moment import UNITS_PER_RADIUS
-from dpcov.parameters import Share, check_fields
+from dpcov.parameters import Share
 from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.releases import Release
 from dpcov.rungs import WHOLE, rungs_of
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpcov.entropy import Entropy
-    from dpcov.mechanisms import Mechanism
     from dpcov.moment import Lattice
     from dpcov.privacy import Budget
     from dpcov.rungs import RungMoments
@@ -41,32 +41,129 @@ MARGIN = 2.0
 
 
 @dataclass(frozen=True, slots=True)
+class Spending:
+    """What a release by `Ladder` spends, which `Ladder` has the proof for, whatever its rungs.
+
+    Attributes
+    ----------
+    guarantee : of the whole release, of which this may be a part.
+    trace_share : how much less noise there would be without the trace.
+    spends : epsilon, or rho where noise is Gaussian.
+    extra : by how much variances are larger (`gaussian.concentration`); None for Laplace noise.
+    short : under replace-one, whether long rungs give the trace its share, as nearly all rows are
+        short.
+    noise : the least noise whose log-density changes by ||D||_* / scale; see `pure_noise`.
+
+    """
+
+    guarantee: Guarantee
+    trace_share: float
+    spends: Fraction
+    extra: int | None = None
+    short: bool = False
+    noise: Callable[[int, float], MatrixLaw] = pure_noise
+
+    def laws(self, lattice: Lattice, like: Calibration | None = None) -> Calibration:
+        """Laws for the rungs of a lattice; those that another calibration has are taken from it."""
+        squared = rungs_of(lattice)
+        parts = [Fraction(length, lattice.bound) for length in squared]
+        known = {} if like is None else like.by_part()
+        rungs = (known.get(part) or self._rung(lattice, part) for part in parts)
+        if like is None or like.bound != lattice.bound:
+            traces = self._trace(lattice), self._alone(lattice)
+        else:
+            traces = like.trace, like.trace_alone
+        return Calibration(self, tuple(rungs), squared, *traces)
+
+    def _rung(self, lattice: Lattice, part: Fraction) -> MatrixLaw:
+        """Noise in the moment of the rows whose squared length is this part of the bound."""
+        d, share, side = (
+            lattice.dimension,
+            self._share(lattice),
+            lattice.unit.max_rows * SQUARED_SIDE,
+        )
+        swapped = self.guarantee.neighbors == Neighbors.REPLACE_ONE
+        given = 1 - part if swapped and not self.short else part
+        if self.extra is None:
+            scale = self.guarantee.neighbors.sides * side / (self.spends * (1 - share * given))
+            return self.noise(d, float_scale(scale))
+        return GaussianOrthogonal(d, side**2 / (self._halved * (1 - share * given**2)) + self.extra)
+
+    def _trace(self, lattice: Lattice) -> ScalarLaw:
+        share = self._share(lattice)
+        if self.extra is None:
+            sides = self.guarantee.neighbors.sides
+            return ScalarLaplace(sides * lattice.unit_bound / (share * self.spends))
+        return ScalarGaussian(lattice.unit_bound**2 / (self._halved * share) + self.extra)
+
+    def _alone(self, lattice: Lattice) -> ScalarLaw:
+        """Noise in the trace if it is all that is released."""
+        if self.extra is None:
+            return ScalarLaplace(lattice.unit_bound / self.spends)
+        return ScalarGaussian(lattice.unit_bound**2 / (2 * self.spends) + self.extra)
+
+    @property
+    def _halved(self) -> Fraction:
+        return 2 * self.spends / self.guarantee.neighbors.sides
+
+    def _share(self, lattice: Lattice) -> Fraction:
+        """The share f of the trace; see `Ladder`."""
+        share = exact(self.trace_share)
+        if self.short or self.guarantee.neighbors == Neighbors.ADD_REMOVE:
+            return share
+        return max(share, min(Fraction(1, 2), Fraction(4, lattice.dimension)))
+
+
+@dataclass(frozen=True, slots=True)
 class Calibration:
     """Public outcome of calibrating `Ladder`; refused if 64-bit integers can't hold the noise.
 
     `rungs` are the laws of the noise of each rung, whose squared lengths are `squared`; `trace` is
-    that of the trace, `trace_alone` the same if it is all that is released.
+    that of the trace, `trace_alone` the same if it is all that is released; `matrix` that of the
+    noise in the moment of all rows, in squared lattice units.
     """
 
-    guarantee: Guarantee
+    spending: Spending
     rungs: tuple[MatrixLaw, ...]
     squared: tuple[int, ...]
     trace: ScalarLaw
     trace_alone: ScalarLaw
+    matrix: WeightedSum = field(init=False)
 
     def __post_init__(self) -> None:
+        whole = WeightedSum(tuple(rung / WHOLE for rung in self.squared), self.rungs)
+        object.__setattr__(self, "matrix", whole)
         self.matrix.require_drawable()
         self.trace.require_drawable()
         self.trace_alone.require_drawable()
 
     @property
-    def matrix(self) -> WeightedSum:
-        """Law of the noise in the moment of all rows, in squared lattice units."""
-        return WeightedSum(tuple(rung / WHOLE for rung in self.squared), self.rungs)
+    def guarantee(self) -> Guarantee:
+        return self.spending.guarantee
+
+    @property
+    def is_gaussian(self) -> bool:
+        return self.spending.extra is not None
+
+    @property
+    def bound(self) -> int:
+        """Squared length of the longest row."""
+        return self.squared[0]
+
+    def by_part(self) -> dict[Fraction, MatrixLaw]:
+        """Laws of the rungs by their squared length as a part of the longest's."""
+        parts = (Fraction(length, self.bound) for length in self.squared)
+        return dict(zip(parts, self.rungs, strict=True))
+
+    def at(self, lattice: Lattice) -> Calibration:
+        """The same spending on the rungs of another lattice of as many dimensions."""
+        if rungs_of(lattice) == self.squared:
+            return self
+        return self.spending.laws(lattice, like=self)
 
 
 @dataclass(frozen=True, slots=True)
-class Ladder:
+class Ladder(Mechanism):
     r"""Second moments of directions by length of rows, plus noise; for any budget.
 
     For tables whose rows differ in length, as nearly all do, or that are shorter than the schema
@@ -148,82 +245,30 @@ class Ladder:
     use: ClassVar[str] = "rows of different lengths, at any budget; clips none. The default"
     source: ClassVar[str] = "dpcov"
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    @property
-    def passes(self) -> int:
-        return 1
-
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
         guarantee = Guarantee(budget, Neighbors(neighbors), lattice.unit)
         return by_budget(
             budget,
-            lambda: self.laplace(lattice, guarantee, pure_epsilon(self.name, budget)),
-            lambda: self.gaussian(lattice, guarantee, *gaussian.concentration(self.name, budget)),
+            lambda: self.spending(guarantee, pure_epsilon(self.name, budget)).laws(lattice),
+            lambda: self.spending(guarantee, *gaussian.concentration(self.name, budget)).laws(
+                lattice
+            ),
             lambda laws: laws.matrix.frobenius_squared,
         )
 
-    def laplace(
-        self, lattice: Lattice, guarantee: Guarantee, epsilon: Fraction, *, short: bool = False
-    ) -> Calibration:
-        """Noise that spends this epsilon, and no delta; it may be a part of the guarantee's.
-
-        Where nearly all rows are `short`, it is long rungs that give the trace its share.
-        """
-        share, given = self._trace(lattice, guarantee, short)
-        sides, k = guarantee.neighbors.sides, lattice.unit.max_rows
-        squared = rungs_of(lattice)
-        left = [1 - share * part for part in given]
-        scales = [k * sides * SQUARED_SIDE / (epsilon * rest) for rest in left]
-        return Calibration(
-            guarantee,
-            tuple(pure_noise(lattice.dimension, float_scale(scale)) for scale in scales),
-            squared,
-            ScalarLaplace(sides * lattice.unit_bound / (share * epsilon)),
-            ScalarLaplace(lattice.unit_bound / epsilon),
-        )
-
-    def gaussian(
+    def spending(
         self,
-        lattice: Lattice,
         guarantee: Guarantee,
-        rho: Fraction,
-        extra: int,
+        spends: Fraction,
+        extra: int | None = None,
         *,
         short: bool = False,
-    ) -> Calibration:
-        """The same for rho in zCDP; variances are larger by `extra` (`gaussian.concentration`)."""
-        share, given = self._trace(lattice, guarantee, short)
-        sides, k = guarantee.neighbors.sides, lattice.unit.max_rows
-        halved = 2 * rho / sides
-        squared = rungs_of(lattice)
-        left = [1 - share * part**2 for part in given]
-        whole, single = (k * SQUARED_SIDE) ** 2, lattice.unit_bound**2
-        variances = [whole / (halved * rest) + extra for rest in left]
-        return Calibration(
-            guarantee,
-            tuple(GaussianOrthogonal(lattice.dimension, variance) for variance in variances),
-            squared,
-            ScalarGaussian(single / (halved * share) + extra),
-            ScalarGaussian(single / (2 * rho) + extra),
-        )
+    ) -> Spending:
+        """With this share for the trace; see `Spending`."""
+        short = short and guarantee.neighbors == Neighbors.REPLACE_ONE  # else it is all the same
+        return Spending(guarantee, self.trace_share, spends, extra, short)
 
-    def _trace(
-        self, lattice: Lattice, guarantee: Guarantee, short: bool
-    ) -> tuple[Fraction, list[Fraction]]:
-        """The share f of the trace, and what of it each rung gives: p_j or 1 - p_j."""
-        share = exact(self.trace_share)
-        parts = [Fraction(squared, lattice.bound) for squared in rungs_of(lattice)]
-        if short or guarantee.neighbors == Neighbors.ADD_REMOVE:
-            return share, parts
-        share = max(share, min(Fraction(1, 2), Fraction(4, lattice.dimension)))
-        return share, [1 - part for part in parts]
-
-    def __call__(
-        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
-    ) -> Release:
-        laws = self.calibrate(rows.lattice(), budget, neighbors)
+    def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
         return released(self, rows.schema, laws, rows.rung_moments, entropy)
 
 

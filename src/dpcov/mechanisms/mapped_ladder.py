@@ -68,21 +68,30 @@ class Images:
         return mapped.with_intercept(units)
 
 
-def is_gaussian(
-    lattice: Lattice, budget: Budget, laws: Callable[[Lattice, bool], ladder.Calibration]
-) -> bool:
-    """Whether noise is Gaussian, which must not depend on the map; refuses a budget too small.
+def least_noise(
+    lattice: Lattice,
+    budget: Budget,
+    laplace: Callable[[], ladder.Spending],
+    gaussian: Callable[[], ladder.Spending],
+) -> ladder.Calibration:
+    """Laws of a release of mapped rows, on the lattice of rows as they are; see `Calibration.at`.
 
-    The map makes the intercept smaller, and the noise is largest with the smallest of all. `laws`
-    are those of a lattice, with Gaussian noise or without.
+    Which kind of noise it is must not depend on the map, which makes the intercept smaller. The
+    noise is largest with the smallest of all; what can't be drawn there or here is refused, and any
+    other lattice of images has scales and variances between both.
     """
     alike = replace(lattice, second_rung=None)
     alike = alike.with_intercept(1) if lattice.intercept_units else alike
+
+    def both(spending: ladder.Spending) -> tuple[ladder.Calibration, ladder.Calibration]:
+        laws = spending.laws(lattice)
+        return laws, laws.at(alike)
+
     return by_budget(
         budget,
-        lambda: (False, laws(alike, False)),
-        lambda: (True, laws(alike, True)),
-        lambda kind: kind[1].matrix.frobenius_squared,
+        lambda: both(laplace()),
+        lambda: both(gaussian()),
+        lambda laws: laws[1].matrix.frobenius_squared,
     )[0]
 
 
@@ -114,8 +123,8 @@ def released(
     laws: ladder.Calibration,
     entropy: Entropy,
 ) -> Release:
-    """Moments by length of mapped rows on this lattice, with noise of these laws for it."""
+    """Moments by length of mapped rows on this lattice, for which the laws are taken `at` it."""
     ask = partial(rows.rung_moments, lattice=lattice, transform=transform)
-    made = ladder.released(mechanism, rows.schema, laws, ask, entropy)
+    made = ladder.released(mechanism, rows.schema, laws.at(lattice), ask, entropy)
     center = transform.center if lattice.intercept_units else None
     return replace(made, linear_map=transform.matrix(), center=center)

@@ -6,21 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from dpcov.mechanisms import additive, radius
-from dpcov.mechanisms.pure import nuclear_calibration, pure_epsilon
+from dpcov.mechanisms.pure import nuclear_calibration, pure_epsilon, pure_guarantee
 from dpcov.mechanisms.radius import Radius
-from dpcov.parameters import Share, ShareOrNone, check_fields
+from dpcov.parameters import Share, ShareOrNone
 from dpcov.samplers.wishart import WishartDifference
 
 if TYPE_CHECKING:
-    from dpcov.entropy import Entropy
     from dpcov.moment import Lattice
     from dpcov.privacy import Budget, Neighbors
-    from dpcov.releases import Release
-    from dpcov.sources.rows import Rows
 
 
 @dataclass(frozen=True, slots=True)
-class MatrixLaplace:
+class MatrixLaplace(additive.Additive):
     r"""Second moment plus the difference of two Wishart matrices: pure epsilon-DP.
 
     Guarantee
@@ -102,13 +99,6 @@ class MatrixLaplace:
     use: ClassVar[str] = "pure privacy at any number of columns, from one sum alone"
     source: ClassVar[str] = "dpcov"
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    @property
-    def passes(self) -> int:
-        return radius.passes(self.radius)
-
     def calibrate(
         self, lattice: Lattice, budget: Budget, neighbors: Neighbors
     ) -> additive.Calibration:
@@ -118,11 +108,7 @@ class MatrixLaplace:
             return WishartDifference(dimension, scale / 2)
 
         for_radius = radius.spent(self.radius, self.radius_share, epsilon)
+        guarantee = pure_guarantee(lattice, epsilon, neighbors)
         return nuclear_calibration(
-            lattice, epsilon - for_radius, neighbors, self.trace_share, law, for_radius
+            lattice, guarantee, epsilon - for_radius, self.trace_share, law, for_radius
         )
-
-    def __call__(
-        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
-    ) -> Release:
-        return additive.release(self, rows, budget=budget, neighbors=neighbors, entropy=entropy)

@@ -6,20 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from dpcov.mechanisms import additive, radius
-from dpcov.mechanisms.pure import nuclear_calibration, pure_epsilon
+from dpcov.mechanisms.pure import nuclear_calibration, pure_epsilon, pure_guarantee
 from dpcov.mechanisms.radius import Radius
-from dpcov.parameters import Share, ShareOrNone, check_fields
+from dpcov.parameters import Share, ShareOrNone
 from dpcov.samplers.nuclear import NuclearLaplace as SymmetricLaw
 from dpcov.samplers.nuclear import SquareNuclearLaplace as SquareLaw
 from dpcov.samplers.wishart import WishartDifference
 
 if TYPE_CHECKING:
-    from dpcov.entropy import Entropy
     from dpcov.moment import Lattice
     from dpcov.privacy import Budget, Neighbors
-    from dpcov.releases import Release
     from dpcov.samplers import MatrixLaw
-    from dpcov.sources.rows import Rows
 
 FORMS: dict[str, type[SymmetricLaw] | type[SquareLaw]] = {
     "symmetric": SymmetricLaw,
@@ -29,7 +26,7 @@ PATIENCE = 20  # order up to which a draw takes less than a second
 
 
 @dataclass(frozen=True, slots=True)
-class NuclearLaplace:
+class NuclearLaplace(additive.Additive):
     r"""Second moment plus noise of density exp(-||Z||_* / scale): pure epsilon-DP.
 
     Guarantee
@@ -116,27 +113,16 @@ class NuclearLaplace:
         "d'Orsi et al. 2025, Algorithm 1; symmetric form and exact samplers: dpcov"
     )
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    @property
-    def passes(self) -> int:
-        return radius.passes(self.radius)
-
     def calibrate(
         self, lattice: Lattice, budget: Budget, neighbors: Neighbors
     ) -> additive.Calibration:
         epsilon = pure_epsilon(self.name, budget)
         for_radius = radius.spent(self.radius, self.radius_share, epsilon)
         law = FORMS[self.form]
+        guarantee = pure_guarantee(lattice, epsilon, neighbors)
         return nuclear_calibration(
-            lattice, epsilon - for_radius, neighbors, self.trace_share, law, for_radius
+            lattice, guarantee, epsilon - for_radius, self.trace_share, law, for_radius
         )
-
-    def __call__(
-        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
-    ) -> Release:
-        return additive.release(self, rows, budget=budget, neighbors=neighbors, entropy=entropy)
 
 
 def pure_noise(dimension: int, scale: float) -> MatrixLaw:

@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 Laws = TypeVar("Laws")
 
 
+NOTHING = Fraction(0)
+
+
+def pure_guarantee(lattice: Lattice, epsilon: Fraction, neighbors: Neighbors) -> Guarantee:
+    """What a mechanism that spends no delta guarantees, whatever kind of budget was stated."""
+    return Guarantee(PureDP(float(epsilon)), Neighbors(neighbors), lattice.unit)
+
+
 def pure_epsilon(name: str, budget: Budget) -> Fraction:
     """Epsilon of a pure or an (epsilon, delta) budget, as stated; the mechanism spends no delta."""
     if not isinstance(budget, PureDP | ApproxDP):
@@ -55,25 +63,25 @@ def by_budget(
 
 def nuclear_calibration(
     lattice: Lattice,
+    guarantee: Guarantee,
     epsilon: Fraction,
-    neighbors: Neighbors,
     trace_share: float,
     law: Callable[[int, float], MatrixLaw],
-    for_radius: Fraction,
+    for_radius: Fraction = NOTHING,
 ) -> additive.Calibration:
     """Laws for matrix and trace that spend epsilon together, after `for_radius` for the radius.
 
     `law(d, scale)` is noise whose log-density changes by at most ||D||_* / scale where the matrix
     changes by D.
     """
-    neighbors = Neighbors(neighbors)
+    neighbors = guarantee.neighbors
     share = exact(additive.trace_share(lattice, neighbors, trace_share))
     scale = lattice.nuclear(neighbors) / (epsilon * (1 - share))
     # Under replace-one the trace's scale is twice the unit's bound over epsilon, at no cost.
     trace_epsilon = share * epsilon if neighbors == Neighbors.ADD_REMOVE else epsilon / 2
     has_trace = lattice.dimension > 1 and trace_epsilon > 0
     return additive.Calibration(
-        guarantee=Guarantee(PureDP(float(epsilon + for_radius)), neighbors, lattice.unit),
+        guarantee=guarantee,
         matrix=law(lattice.dimension, float_scale(scale)),
         trace=ScalarLaplace(lattice.unit_bound / trace_epsilon) if has_trace else None,
         trace_alone=ScalarLaplace(lattice.unit_bound / epsilon),

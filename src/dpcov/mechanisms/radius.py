@@ -56,11 +56,6 @@ def spent(radius: Radius, share: float, budget: Fraction) -> Fraction:
     return exact(share) * budget if radius == "private" else Fraction(0)
 
 
-def passes(radius: Radius) -> int:
-    """How many times the data is read."""
-    return 2 if radius == "private" else 1
-
-
 def laplace_counts(
     lattice: Lattice, neighbors: Neighbors, epsilon: Fraction
 ) -> ScalarLaplace | None:

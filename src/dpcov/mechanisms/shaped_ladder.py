@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -15,11 +14,12 @@ from dpcov.denoise.rungs import noise_left
 from dpcov.entropy import simulation_generator
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import gaussian, ladder, mapped_ladder
-from dpcov.mechanisms.mapped_ladder import Images, first_noise
+from dpcov.mechanisms.base import Mechanism
+from dpcov.mechanisms.mapped_ladder import Images, first_noise, spent
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.mechanisms.radius import count_law
 from dpcov.mechanisms.row_lengths import RowLengths
-from dpcov.parameters import Share, check_fields
+from dpcov.parameters import Share
 from dpcov.privacy import Guarantee, Neighbors
 
 if TYPE_CHECKING:
@@ -59,22 +59,21 @@ class Calibration:
     """Public outcome of calibrating `ShapedLadder`.
 
     `look` are the laws of the look, `shaped` those of the release, and `unmapped` where the look
-    tells no map; `is_gaussian` tells which kind of noise all have, which is the same for any shape.
-    If it is Gaussian, `counts` is the law of counts of mapped rows by length; without an intercept
-    `rejected` are the laws where they tell that a map would not pay.
+    tells no map; all have noise of one kind, which is the same for any shape. If it is Gaussian,
+    `counts` is the law of counts of mapped rows by length; without an intercept `rejected` are the
+    laws where they tell that a map would not pay.
     """
 
     guarantee: Guarantee
     look: ladder.Calibration
     shaped: ladder.Calibration
     unmapped: Unmapped
-    is_gaussian: bool
     counts: ScalarLaw | None = None
     rejected: Unmapped | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class ShapedLadder:
+class ShapedLadder(Mechanism):
     r"""`Ladder` on rows about their mean, in a shape that a first look tells; for any budget.
 
     For tables whose values fill a small part of their bounds, lie far from the midpoints, or have
@@ -158,57 +157,56 @@ class ShapedLadder:
     use: ClassVar[str] = "columns of numbers, at any budget; clips no row. The default"
     source: ClassVar[str] = "dpcov"
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @property
     def passes(self) -> int:
         """The look, counts where the noise is Gaussian, and the release."""
         return 3
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
-        is_gaussian = mapped_ladder.is_gaussian(
-            lattice,
-            budget,
-            lambda alike, kind: self._laws(alike, budget, neighbors, is_gaussian=kind).shaped,
-        )
-        if not lattice.intercept_units and not is_gaussian:
-            raise MechanismError(
-                "shaped-ladder with Laplace noise takes rows about their mean, which only an "
-                "intercept tells. Give the schema an intercept (the default is 0.3), or choose "
-                "ladder."
-            )
-        return self._laws(lattice, budget, neighbors, is_gaussian=is_gaussian)
-
-    def _laws(
-        self, lattice: Lattice, budget: Budget, neighbors: Neighbors, *, is_gaussian: bool
-    ) -> Calibration:
         guarantee = Guarantee(budget, Neighbors(neighbors), lattice.unit)
         one = ladder.Ladder(self.trace_share)
-        if is_gaussian:
-            whole, extra = gaussian.concentration(self.name, budget)
-            spending = partial(one.gaussian, lattice, guarantee, extra=extra)
-        else:
-            whole = pure_epsilon(self.name, budget)
-            spending = partial(one.laplace, lattice, guarantee)
-        looking, counting, left = mapped_ladder.spent(self.look_share, whole, counts=is_gaussian)
-        look, shaped = spending(looking), spending(left, short=True)
-        unmapped = Unmapped(spending(whole - looking))
-        if not is_gaussian:
-            return Calibration(guarantee, look, shaped, unmapped, is_gaussian)
-        counts, rejected = count_law(lattice, counting / guarantee.neighbors.sides, extra), None
-        if not lattice.intercept_units:
-            unmapped, rejected = (
-                Unmapped(spending(both - looking), spending(both), looking / both)
-                for both in (whole, whole - counting)
-            )
-        return Calibration(guarantee, look, shaped, unmapped, is_gaussian, counts, rejected)
 
-    def __call__(
-        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
-    ) -> Release:
+        def of_images(whole: Fraction, extra: int | None = None) -> ladder.Spending:
+            left = spent(self.look_share, whole, counts=extra is not None)[-1]
+            return one.spending(guarantee, left, extra, short=True)
+
+        shaped = mapped_ladder.least_noise(
+            lattice,
+            budget,
+            lambda: of_images(pure_epsilon(self.name, budget)),
+            lambda: of_images(*gaussian.concentration(self.name, budget)),
+        )
+        made, extra = {shaped.spending: shaped}, shaped.spending.extra
+
+        def laws(spends: Fraction) -> ladder.Calibration:
+            spending = one.spending(guarantee, spends, extra)
+            return made.setdefault(spending, made.get(spending) or spending.laws(lattice))
+
+        if extra is None:
+            if not lattice.intercept_units:
+                raise MechanismError(
+                    "shaped-ladder with Laplace noise takes rows about their mean, which only an "
+                    "intercept tells. Give the schema an intercept (the default is 0.3), or choose "
+                    "ladder."
+                )
+            looking, _, left = spent(self.look_share, pure_epsilon(self.name, budget), counts=False)
+            return Calibration(guarantee, laws(looking), shaped, Unmapped(laws(left)))
+        whole, _ = gaussian.concentration(self.name, budget)
+        looking, counting, _ = spent(self.look_share, whole)
+        look, counts = (
+            laws(looking),
+            count_law(lattice, counting / guarantee.neighbors.sides, extra),
+        )
+        if lattice.intercept_units:
+            return Calibration(guarantee, look, shaped, Unmapped(laws(whole - looking)), counts)
+        unmapped, rejected = (
+            Unmapped(laws(both - looking), laws(both), looking / both)
+            for both in (whole, whole - counting)
+        )
+        return Calibration(guarantee, look, shaped, unmapped, counts, rejected)
+
+    def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
         rows.require_rereadable()
-        laws = self.calibrate(rows.lattice(), budget, neighbors)
         look = ladder.released(self, rows.schema, laws.look, rows.rung_moments, entropy, margin=1.0)
         # Of the release's own stream, so that a seed repeats the map as well.
         shape = Shape.of(look, simulation_generator(int(entropy.words(1)[0])))
@@ -221,8 +219,7 @@ class ShapedLadder:
             if laws.rejected is not None and not self._pays(shape, lengths, second, laws):
                 return self._as_they_are(rows, look, laws.rejected, entropy)
             lattice = replace(lattice, second_rung=second)
-        final = self.calibrate(lattice, budget, neighbors).shaped
-        return mapped_ladder.released(self, rows, shape.map, lattice, final, entropy)
+        return mapped_ladder.released(self, rows, shape.map, lattice, laws.shaped, entropy)
 
     def _as_they_are(self, rows: Rows, look: Release, laws: Unmapped, entropy: Entropy) -> Release:
         """Without a map, and together with the look where noise allows it."""

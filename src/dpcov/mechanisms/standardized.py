@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from dpcov.entropy import simulation_generator
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import additive, gaussian
+from dpcov.mechanisms import additive, gaussian, ladder, mapped_ladder
+from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.mapped import private_radius, release_at
 from dpcov.mechanisms.mapped_ladder import Images
 from dpcov.mechanisms.nuclear_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon
 from dpcov.mechanisms.radius import count_law
-from dpcov.mechanisms.second_look import SecondLook
+from dpcov.mechanisms.shaped_ladder import Shape
 from dpcov.moment import UNITS_PER_RADIUS
 from dpcov.parameters import AtLeast0, Power, Share, ShareOrNone, check_fields, check_shares
 from dpcov.privacy import Guarantee, Neighbors, exact
@@ -37,6 +39,10 @@ if TYPE_CHECKING:
 
 QUARTERS = np.arange(-8, 25)  # candidates for the squared radius, over its mean, are 2^(k/4)
 LEAST_SPREAD = 2.0**-20  # in units of a feature's half-range
+# Of the second look: what `shaped_ladder` has for its own. Noise in proportion to a direction's
+# deviation is for errors in which small directions count as much as large ones.
+SLACK = 1.0
+POWER = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +65,15 @@ class BeforeRelease:
 class Calibration(BeforeRelease):
     """Public outcome of calibrating `Standardized`.
 
-    `final` are the laws of the release, `directions` is the second look, if there is one.
+    `final` are the laws of the release, `directions` those of the second look, if there is one.
     """
 
     final: additive.Calibration
-    directions: SecondLook | None
+    directions: ladder.Calibration | None
 
 
 @dataclass(frozen=True, slots=True)
-class Standardized:
+class Standardized(Mechanism):
     r"""Second moment of features about their means, in units of their spread; for any budget.
 
     For tables whose values fill a small part of their bounds, or lie far from the midpoints: rows
@@ -91,7 +97,7 @@ class Standardized:
     what a unit adds is at most k times as long, and two units that are exchanged, twice that
     (`look_sensitivities`; docs/proofs/release.md 9). Every number gets its own discrete Gaussian of
     variance l2^2 / (2 rho), or discrete Laplace of scale l1 / epsilon. A second look, if there is
-    one, is a release by `Ladder` of mapped rows (`SecondLook`). Then counts of rows by the norm of
+    one, is a release by `Ladder` of mapped rows (`second_look`). Then counts of rows by the norm of
     their map, for the radius (`mechanisms.radius` has the proof), and the mapped rows' second
     moment, whose sensitivity is that of any clipped rows (`Gaussian`, `NuclearLaplace`,
     `MatrixLaplace`): a map depends on the data through looks before it alone. Costs add up
@@ -196,13 +202,10 @@ class Standardized:
         """Pure, and so for any delta."""
         epsilon = pure_epsilon(self.name, guarantee.budget)
         looking, directing, counting, left = self._spent(epsilon)
-        neighbors = guarantee.neighbors
-        final = nuclear_calibration(
-            lattice, left, neighbors, self.trace_share, pure_noise, Fraction(0)
-        )
-        laws = laplace_laws(lattice, neighbors, looking, counting)
+        final = nuclear_calibration(lattice, guarantee, left, self.trace_share, pure_noise)
+        laws = laplace_laws(lattice, guarantee.neighbors, looking, counting)
         directions = self._directions(lattice, guarantee, directing, None)
-        return Calibration(guarantee, *laws, replace(final, guarantee=guarantee), directions)
+        return Calibration(guarantee, *laws, final, directions)
 
     def _gaussian(self, lattice: Lattice, guarantee: Guarantee) -> Calibration:
         rho, extra = gaussian.concentration(self.name, guarantee.budget)
@@ -214,21 +217,20 @@ class Standardized:
 
     def _directions(
         self, lattice: Lattice, guarantee: Guarantee, spends: Fraction, extra: int | None
-    ) -> SecondLook | None:
+    ) -> ladder.Calibration | None:
+        """For any map: the smallest intercept has the largest noise, which is refused here."""
         if spends == 0:
             return None
-        directions = SecondLook(guarantee, spends, extra)
-        directions.require_drawable(lattice)
-        return directions
+        spending = ladder.Ladder().spending(guarantee, spends, extra, short=True)
+        laws = spending.laws(lattice)
+        laws.at(lattice.with_intercept(1))
+        return laws
 
-    def __call__(
-        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
-    ) -> Release:
+    def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
         rows.require_rereadable()
-        laws = self.calibrate(rows.lattice(), budget, neighbors)
         images = look(rows, laws.look, entropy).images(self.power, rows.schema)
         if laws.directions is not None:
-            images = laws.directions.shape(self, rows, images, entropy) or images
+            images = second_look(self, rows, images, laws.directions, entropy) or images
         noise = laws.final.matrix
         # So many rows, all alike, weigh as much as the noise that not clipping them would add.
         clipped = math.sqrt(noise.frobenius_squared) / rows.lattice().bound
@@ -331,6 +333,22 @@ def look(rows: Rows, law: ScalarLaw, entropy: Entropy) -> Spread:
     slack = 0.5 * np.hypot(of_square, 2 * center * of_mean) + of_mean**2
     variances = np.clip(np.maximum(squares / count - center**2, slack) + slack, LEAST_SPREAD**2, 1)
     return Spread(center, variances)
+
+
+def second_look(
+    mechanism: Mechanism, rows: Rows, images: Images, laws: ladder.Calibration, entropy: Entropy
+) -> Shape | None:
+    """Of these images, each direction over its deviation, if a look shows any direction.
+
+    The look is a release by `Ladder` of mapped rows, of which none is clipped. It costs what
+    `laws` spend for any map that depends on the data through earlier outcomes alone
+    (docs/proofs/ladder.md 7).
+    """
+    lattice = images.lattice(rows.lattice())
+    seen = mapped_ladder.released(mechanism, rows, images.map, lattice, laws, entropy)
+    # Of the release's own stream, so that a seed repeats the map as well.
+    generator = simulation_generator(int(entropy.words(1)[0]))
+    return Shape.of(seen, generator, slack=SLACK, power=POWER)
 
 
 def _sums(moment: SecondMoment, noise: NDArray[np.int64]) -> tuple[Vector, Vector, float]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from dpcov.mechanisms import gaussian, ladder, mapped_ladder
+from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.mapped_ladder import first_noise, spent
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.mechanisms.row_lengths import RowLengths
@@ -16,10 +17,12 @@ from dpcov.mechanisms.standardized import (
     look,
     require_intercept,
 )
-from dpcov.parameters import Power, Share, check_fields
+from dpcov.parameters import Power, Share
 from dpcov.privacy import Guarantee, Neighbors
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from dpcov.entropy import Entropy
     from dpcov.moment import Lattice
     from dpcov.privacy import Budget
@@ -30,17 +33,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Calibration(BeforeRelease):
-    """Public outcome of calibrating `StandardizedLadder`.
-
-    `final` are the laws of the release; `is_gaussian` tells which kind of noise all parts have.
-    """
+    """Public outcome of calibrating `StandardizedLadder`; `final` are the laws of the release."""
 
     final: ladder.Calibration
-    is_gaussian: bool
 
 
 @dataclass(frozen=True, slots=True)
-class StandardizedLadder:
+class StandardizedLadder(Mechanism):
     r"""`Ladder` on features about their means, in units of their spread; for any budget.
 
     For tables in which some columns have levels, others numbers. Rows about their means are much
@@ -122,9 +121,6 @@ class StandardizedLadder:
     use: ClassVar[str] = "mostly levels, some numbers, at any budget; clips no row. The default"
     source: ClassVar[str] = "dpcov"
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @property
     def passes(self) -> int:
         """The look, counts, and the release."""
@@ -133,40 +129,32 @@ class StandardizedLadder:
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
         require_intercept(self.name, lattice, "ladder")
         guarantee = Guarantee(budget, Neighbors(neighbors), lattice.unit)
-        is_gaussian = mapped_ladder.is_gaussian(
-            lattice, budget, lambda alike, kind: self._final(alike, guarantee, is_gaussian=kind)
+
+        def of_images(whole: Fraction, extra: int | None = None) -> ladder.Spending:
+            left = spent(self.look_share, whole)[-1]
+            return ladder.Ladder(self.trace_share).spending(guarantee, left, extra, short=True)
+
+        final = mapped_ladder.least_noise(
+            lattice,
+            budget,
+            lambda: of_images(pure_epsilon(self.name, budget)),
+            lambda: of_images(*gaussian.concentration(self.name, budget)),
         )
         laws: tuple[ScalarLaw, ScalarLaw]
-        if is_gaussian:
-            rho, extra = gaussian.concentration(self.name, budget)
-            looking, counting, _ = spent(self.look_share, rho)
-            laws = gaussian_laws(lattice, guarantee.neighbors, looking, counting, extra)
-        else:
+        extra = final.spending.extra
+        if extra is None:
             looking, counting, _ = spent(self.look_share, pure_epsilon(self.name, budget))
             laws = laplace_laws(lattice, guarantee.neighbors, looking, counting)
-        final = self._final(lattice, guarantee, is_gaussian=is_gaussian)
-        return Calibration(guarantee, laws[0], laws[1], final, is_gaussian)
+        else:
+            rho, _ = gaussian.concentration(self.name, budget)
+            looking, counting, _ = spent(self.look_share, rho)
+            laws = gaussian_laws(lattice, guarantee.neighbors, looking, counting, extra)
+        return Calibration(guarantee, laws[0], laws[1], final)
 
-    def __call__(
-        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
-    ) -> Release:
+    def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
         rows.require_rereadable()
-        laws = self.calibrate(rows.lattice(), budget, neighbors)
         images = look(rows, laws.look, entropy).images(self.power, rows.schema)
         lattice = images.lattice(rows.lattice())
         lengths = RowLengths.counted(rows, lattice, images.map, laws.counts, entropy)
         lattice = replace(lattice, second_rung=lengths.best_second(first_noise(laws.final)))
-        final = self._final(lattice, laws.guarantee, is_gaussian=laws.is_gaussian)
-        return mapped_ladder.released(self, rows, images.map, lattice, final, entropy)
-
-    def _final(
-        self, lattice: Lattice, guarantee: Guarantee, *, is_gaussian: bool
-    ) -> ladder.Calibration:
-        """What is left of the budget, for rows of which nearly all are short."""
-        one = ladder.Ladder(self.trace_share)
-        if not is_gaussian:
-            whole = pure_epsilon(self.name, guarantee.budget)
-            return one.laplace(lattice, guarantee, spent(self.look_share, whole)[-1], short=True)
-        whole, extra = gaussian.concentration(self.name, guarantee.budget)
-        left = spent(self.look_share, whole)[-1]
-        return one.gaussian(lattice, guarantee, left, extra, short=True)
+        return mapped_ladder.released(self, rows, images.map, lattice, laws.final, entropy)

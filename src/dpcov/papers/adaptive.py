@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from abc import abstractmethod
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from dpcov.mechanisms import additive
+from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.gaussian import Gaussian
 from dpcov.papers import separate
 from dpcov.papers.laplace import Laplace
-from dpcov.parameters import Share, ShareOrNone, check_fields
+from dpcov.parameters import Share, ShareOrNone
 
 if TYPE_CHECKING:
     from dpcov.entropy import Entropy
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Adaptive(ABC):
+class Adaptive(Mechanism):
     """What `AdaptiveLaplace` and `AdaptiveGaussian`, which have the proofs, do alike."""
 
     by: str
@@ -33,13 +34,13 @@ class Adaptive(ABC):
     name: ClassVar[str]
     use: ClassVar[str] = "reference: a radius chosen privately"
     source: ClassVar[str] = "Dong, Liang and Yi 2022"
-    passes: ClassVar[int] = 2
 
     whole: ClassVar[type[Laplace] | type[Gaussian]]  # the moment with noise
     apart: ClassVar[type[separate.Separate]]  # its vectors and values apart
 
-    def __post_init__(self) -> None:
-        check_fields(self)
+    @property
+    def passes(self) -> int:
+        return 2
 
     @abstractmethod
     def require_kind(self, budget: Budget) -> None:
@@ -52,13 +53,14 @@ class Adaptive(ABC):
         chosen = self._whole() if self.by == self.whole.name else self._apart()
         return chosen.calibrate(lattice, budget, neighbors)
 
-    def __call__(
-        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
+    def run(
+        self, rows: Rows, laws: additive.Calibration | separate.Calibration, entropy: Entropy
     ) -> Release:
-        laws = self.calibrate(rows.lattice(), budget, neighbors)
         if isinstance(laws, separate.Calibration):
-            return separate.release(self, laws, rows, entropy)
-        return additive.release_calibrated(self, laws, rows, entropy)
+            made = self._apart().run(rows, laws, entropy)
+        else:
+            made = self._whole().run(rows, laws, entropy)
+        return replace(made, mechanism=self.name, parameters=asdict(self))
 
     def _whole(self) -> Laplace | Gaussian:
         return self.whole(self.trace_share, radius="private", radius_share=self.radius_share)

@@ -13,7 +13,7 @@ from scipy.special import chdtr, chdtrc
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive
 from dpcov.papers.samplers.additive_wishart import CenteredWishart
-from dpcov.parameters import ShareOrNone, check_fields
+from dpcov.parameters import ShareOrNone
 from dpcov.privacy import ApproxDP, Guarantee, Neighbors, exact
 from dpcov.samplers.scalars import ScalarLaplace
 
@@ -22,11 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dpcov.entropy import Entropy
     from dpcov.moment import Lattice
     from dpcov.privacy import Budget
-    from dpcov.releases import Release
-    from dpcov.sources.rows import Rows
 
     Floats = NDArray[np.float64]
     Curve = Callable[[Floats, Floats, float], Floats]
@@ -37,7 +34,7 @@ SPLITS = np.linspace(0, 1, 33)  # where replace-one may divide its epsilon betwe
 
 
 @dataclass(frozen=True, slots=True)
-class AdditiveWishart:
+class AdditiveWishart(additive.Additive):
     r"""Second moment plus one centred Wishart matrix: (epsilon, delta)-DP by the exact curve.
 
     For comparison with the literature. Its noise falls with the degrees of freedom m towards that
@@ -113,10 +110,6 @@ class AdditiveWishart:
     name: ClassVar[str] = "additive-wishart"
     use: ClassVar[str] = "reference: one Wishart matrix, by its exact curve"
     source: ClassVar[str] = "Sheffet 2019"
-    passes: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def calibrate(
         self, lattice: Lattice, budget: Budget, neighbors: Neighbors
@@ -137,11 +130,6 @@ class AdditiveWishart:
             trace=ScalarLaplace(lattice.unit_bound / (share * epsilon)) if share else None,
             trace_alone=ScalarLaplace(lattice.unit_bound / epsilon),
         )
-
-    def __call__(
-        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
-    ) -> Release:
-        return additive.release(self, rows, budget=budget, neighbors=neighbors, entropy=entropy)
 
     def _least_noise(self, d: int, step: ApproxDP, neighbors: Neighbors) -> tuple[float, int]:
         """Scale c in units of B^2 and degrees m with the least c sqrt(m)."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 
 from dpcov.errors import MechanismRefused
+from dpcov.mechanisms.base import Mechanism
 from dpcov.papers import stable_covariance
 from dpcov.papers.accounting import renyi_epsilon
 from dpcov.papers.primitives.random_groups import require_room
@@ -16,7 +17,7 @@ from dpcov.papers.primitives.release_test import ReleaseTest
 from dpcov.papers.primitives.sampled_covariance import SampledCovariance, most_samples
 from dpcov.papers.primitives.stable_matrices import StableMatrices
 from dpcov.papers.stable_covariance import FALSE_ALARM, UNWEIGHED
-from dpcov.parameters import Interval, Samples, Share, Whole, check_fields
+from dpcov.parameters import Interval, Samples, Share, Whole
 from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.sources.quiet import quiet
 
@@ -48,7 +49,7 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True)
-class AshtianiLiaw:
+class AshtianiLiaw(Mechanism):
     r"""Second moment on which random groups of rows agree, by samples from the normal law of it.
 
     For rows of any scale and condition, if there are very many of them: no bound on the covariance
@@ -133,10 +134,6 @@ class AshtianiLiaw:
     name: ClassVar[str] = "ashtiani-liaw"
     use: ClassVar[str] = "reference: groups of rows that agree; may refuse"
     source: ClassVar[str] = "Ashtiani and Liaw 2022"
-    passes: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
         guarantee = Guarantee(budget, Neighbors(neighbors), lattice.unit)
@@ -154,10 +151,7 @@ class AshtianiLiaw:
         release = SampledCovariance(close, most_samples(close, left, delta))
         return Calibration(guarantee, stable, groups, release)
 
-    def __call__(
-        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
-    ) -> Release:
-        laws = self.calibrate(rows.lattice(), budget, neighbors)
+    def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
         moments = rows.second_moments(groups=laws.groups, labels=entropy)
         moment = _sample(moments, laws, entropy)
         public = laws.guarantee.neighbors == Neighbors.REPLACE_ONE

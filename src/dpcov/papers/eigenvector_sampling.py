@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from dpcov.errors import MechanismError
+from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.papers import spectral
 from dpcov.papers.samplers.frame import sequential_frame
@@ -30,7 +31,7 @@ FAILURE = 0.05  # beta of Corollary 1; moves budget between directions, never th
 
 
 @dataclass(frozen=True, slots=True)
-class EigenvectorSampling:
+class EigenvectorSampling(Mechanism):
     r"""Noisy eigenvalues, and eigenvectors drawn one by one: pure epsilon-DP.
 
     Guarantee
@@ -112,7 +113,6 @@ class EigenvectorSampling:
     name: ClassVar[str] = "eigenvector-sampling"
     use: ClassVar[str] = "reference: eigenvectors drawn one by one (IT-U, AD, IT-R)"
     source: ClassVar[str] = "Amin et al. 2019"
-    passes: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -134,14 +134,11 @@ class EigenvectorSampling:
             ScalarLaplace(sensitivity / (epsilon * self._share_of_values(lattice))),
         )
 
-    def __call__(
-        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
-    ) -> Release:
-        lattice, neighbors = rows.lattice(), Neighbors(neighbors)
-        calibration = self.calibrate(lattice, budget, neighbors)
-        epsilon = pure_epsilon(self.name, budget)
+    def run(self, rows: Rows, laws: spectral.Calibration, entropy: Entropy) -> Release:
+        lattice, neighbors = rows.lattice(), laws.guarantee.neighbors
+        epsilon = pure_epsilon(self.name, laws.guarantee.budget)
         left = epsilon * (1 - self._share_of_values(lattice))
-        scale = calibration.value_noise.scale
+        scale = laws.value_noise.scale
         moment = rows.second_moments()[0]
         matrix = moment.units.astype(np.float64)
         rank = spectral.rank(lattice, self.rank)
@@ -161,7 +158,7 @@ class EigenvectorSampling:
             values = eigenvalues
         if self.paper_constants:
             values = np.clip(values, 0.0, spectral.largest_trace(neighbors, moment))
-        return spectral.estimate(self, rows, calibration, moment, vectors, values, entropy)
+        return spectral.estimate(self, rows, laws, moment, vectors, values, entropy)
 
     def _share_of_values(self, lattice: Lattice) -> Fraction:
         """All of epsilon where the only direction is determined."""

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.papers import spectral
 from dpcov.papers.samplers.frame import sequential_frame
-from dpcov.parameters import Count, Share, check_fields
+from dpcov.parameters import Count, Share
 from dpcov.privacy import Guarantee, Neighbors, PureDP, exact
 from dpcov.samplers.scalars import ScalarLaplace
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ExponentialPCA:
+class ExponentialPCA(Mechanism):
     r"""The leading directions, drawn one by one, and their noisy variances: pure epsilon-DP.
 
     Guarantee
@@ -90,10 +91,6 @@ class ExponentialPCA:
     name: ClassVar[str] = "exponential-pca"
     use: ClassVar[str] = "the leading directions and nothing else"
     source: ClassVar[str] = "Chaudhuri et al. 2012"
-    passes: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def calibrate(
         self, lattice: Lattice, budget: Budget, neighbors: Neighbors
@@ -106,12 +103,9 @@ class ExponentialPCA:
             ScalarLaplace(sensitivity / (epsilon * self._share_of_values(lattice))),
         )
 
-    def __call__(
-        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
-    ) -> Release:
-        lattice, neighbors = rows.lattice(), Neighbors(neighbors)
-        calibration = self.calibrate(lattice, budget, neighbors)
-        epsilon = pure_epsilon(self.name, budget)
+    def run(self, rows: Rows, laws: spectral.Calibration, entropy: Entropy) -> Release:
+        lattice, neighbors = rows.lattice(), laws.guarantee.neighbors
+        epsilon = pure_epsilon(self.name, laws.guarantee.budget)
         for_values = epsilon * self._share_of_values(lattice)
         weights = np.ones(spectral.rank(lattice, self.components))
         if len(weights) == lattice.dimension:
@@ -121,7 +115,7 @@ class ExponentialPCA:
         matrix = moment.units.astype(np.float64)
         vectors = sequential_frame(matrix, whole * spectral.shares(weights), entropy).vectors
         values = spectral.rayleigh_values(moment, vectors, neighbors, for_values, entropy)
-        return spectral.estimate(self, rows, calibration, moment, vectors, values, entropy)
+        return spectral.estimate(self, rows, laws, moment, vectors, values, entropy)
 
     def _share_of_values(self, lattice: Lattice) -> Fraction:
         """All of epsilon where the only direction is determined."""

@@ -12,6 +12,7 @@ import numpy as np
 from dpcov.errors import MechanismError
 from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import gaussian
+from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.mapped import last_laws, release_at, release_mapped
 from dpcov.mechanisms.radius import SMALLEST_RADIUS, count_law
 from dpcov.papers.preconditioned import SLACK, look, number_of_rows
@@ -72,7 +73,7 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True)
-class HeavyTailed:
+class HeavyTailed(Mechanism):
     r"""Second moment of rows with bounded moments, by truncation at radii that follow from them.
 
     ``naive`` (NaiveHTPCE) truncates once; ``one-step`` first makes the rows rounder by one look
@@ -229,12 +230,9 @@ class HeavyTailed:
         self._require_numbers(lattice)
         return Calibration(guarantee, looks, step, count, rho, extra, of_look, of_count)
 
-    def __call__(
-        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
-    ) -> Release:
+    def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
         rows.require_rereadable()
         lattice = rows.lattice()
-        laws = self.calibrate(lattice, budget, neighbors)
         start = self._start(lattice)
         shape, looked = self._round(rows, start, laws, entropy)
         left = laws.rho - looked * laws.rho_of_look - laws.rho_of_count

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.papers import spectral
 from dpcov.papers.samplers.frame import sequential_frame
-from dpcov.parameters import Count, check_fields
+from dpcov.parameters import Count
 from dpcov.privacy import Guarantee, Neighbors, PureDP
 from dpcov.samplers.scalars import ScalarLaplace
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class KapralovTalwar:
+class KapralovTalwar(Mechanism):
     r"""Sum of rank-one pieces, each drawn from what the earlier ones left: pure epsilon-DP.
 
     Guarantee
@@ -90,10 +91,6 @@ class KapralovTalwar:
     name: ClassVar[str] = "kapralov-talwar"
     use: ClassVar[str] = "reference: rank-one pieces"
     source: ClassVar[str] = "Kapralov and Talwar 2013"
-    passes: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def calibrate(
         self, lattice: Lattice, budget: Budget, neighbors: Neighbors
@@ -105,12 +102,10 @@ class KapralovTalwar:
             ScalarLaplace(scale),
         )
 
-    def __call__(
-        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
-    ) -> Release:
-        lattice, neighbors = rows.lattice(), Neighbors(neighbors)
-        calibration = self.calibrate(lattice, budget, neighbors)
-        epsilon = self._epsilon_of_query(lattice, pure_epsilon(self.name, budget))
+    def run(self, rows: Rows, laws: spectral.Calibration, entropy: Entropy) -> Release:
+        lattice, neighbors = rows.lattice(), laws.guarantee.neighbors
+        whole = pure_epsilon(self.name, laws.guarantee.budget)
+        epsilon = self._epsilon_of_query(lattice, whole)
         concentration = spectral.concentration(lattice, neighbors, epsilon)
         if self.paper_constants:
             concentration = spectral.concentration(lattice, Neighbors.REPLACE_ONE, epsilon) / 2
@@ -125,7 +120,7 @@ class KapralovTalwar:
             taken = values[:i] @ (vectors[:i] @ vectors[i]) ** 2
             values[i] = np.clip(form[0] - taken, 0.0, largest)
             residue -= values[i] * np.outer(vectors[i], vectors[i])
-        return spectral.estimate(self, rows, calibration, moment, vectors, values, entropy)
+        return spectral.estimate(self, rows, laws, moment, vectors, values, entropy)
 
     def _epsilon_of_query(self, lattice: Lattice, epsilon: Fraction) -> Fraction:
         """Each round asks for a direction and a value; at d = 1 the direction is known."""

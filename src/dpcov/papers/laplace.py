@@ -11,16 +11,13 @@ from dpcov.mechanisms import additive, radius
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.mechanisms.radius import Radius
 from dpcov.papers.samplers.entrywise import EntrywiseLaplace
-from dpcov.parameters import Share, ShareOrNone, check_fields
+from dpcov.parameters import Share, ShareOrNone
 from dpcov.privacy import Guarantee, Neighbors, PureDP, exact
 from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:
-    from dpcov.entropy import Entropy
     from dpcov.moment import Lattice
     from dpcov.privacy import Budget
-    from dpcov.releases import Release
-    from dpcov.sources.rows import Rows
 
 # Scale on the diagonal over that off it under add/remove. Any ratio is private; the least noise is
 # at the cube root of 2, 1.25992.
@@ -29,7 +26,7 @@ ROOT_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Laplace:
+class Laplace(additive.Additive):
     r"""Second moment plus independent discrete Laplace noise: pure epsilon-DP.
 
     Guarantee
@@ -128,13 +125,6 @@ class Laplace:
         "paper_constants); tight scales"
     )
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    @property
-    def passes(self) -> int:
-        return radius.passes(self.radius)
-
     def calibrate(
         self, lattice: Lattice, budget: Budget, neighbors: Neighbors
     ) -> additive.Calibration:
@@ -155,11 +145,6 @@ class Laplace:
             trace_alone=ScalarLaplace(lattice.unit_bound / left),
             counts=radius.laplace_counts(lattice, guarantee.neighbors, for_radius),
         )
-
-    def __call__(
-        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
-    ) -> Release:
-        return additive.release(self, rows, budget=budget, neighbors=neighbors, entropy=entropy)
 
 
 def matrix_noise(

@@ -10,6 +10,7 @@ import numpy as np
 
 from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import gaussian
+from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.mapped import last_laws, release_mapped
 from dpcov.mechanisms.radius import count_law
 from dpcov.parameters import Interval, Share, ShareOrNone, check_fields, check_shares
@@ -56,7 +57,7 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True)
-class Preconditioned:
+class Preconditioned(Mechanism):
     r"""Second moment of rows made round by earlier, rougher looks: rho-zCDP or (epsilon, delta)-DP.
 
     For ill-conditioned rows, whose small directions drown in noise that fits the large ones, and
@@ -171,13 +172,10 @@ class Preconditioned:
             count_law(lattice, exact(self.scale_share) * rho / COMPARISONS / moved**2, extra),
         )
 
-    def __call__(
-        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
-    ) -> Release:
+    def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
         rows.require_rereadable()
-        laws = self.calibrate(rows.lattice(), budget, neighbors)
-        rho, extra = gaussian.concentration(self.name, budget)
-        lattice, neighbors = rows.lattice(), laws.guarantee.neighbors
+        rho, extra = gaussian.concentration(self.name, laws.guarantee.budget)
+        lattice = rows.lattice()
         counted = lattice.intercept_units == 0
         count = number_of_rows(rows, laws.count, entropy) if counted else None
         start = initial(rows, laws.balance, entropy)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 import numpy as np
 
 from dpcov.mechanisms import radius
+from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.radius import Radius
 from dpcov.papers import spectral
 from dpcov.papers.quadratic_forms import quadratic_forms
-from dpcov.parameters import Share, check_fields
+from dpcov.parameters import Share
 from dpcov.privacy import Guarantee, Neighbors, exact
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpcov.entropy import Entropy
-    from dpcov.mechanisms import Mechanism
     from dpcov.mechanisms.radius import Norms, Radius
     from dpcov.moment import Lattice, SecondMoment
     from dpcov.privacy import Budget
@@ -87,7 +87,7 @@ class Noise(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Separate(ABC):
+class Separate(Mechanism):
     """What `SeparateLaplace` and `SeparateGaussian`, which have the proofs, do alike."""
 
     values: Values = "rayleigh"
@@ -98,13 +98,6 @@ class Separate(ABC):
     name: ClassVar[str]
     use: ClassVar[str] = "reference: eigenvectors and eigenvalues apart"
     source: ClassVar[str] = "Dong, Liang and Yi 2022"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    @property
-    def passes(self) -> int:
-        return radius.passes(self.radius)
 
     @abstractmethod
     def noise(self, budget: Budget) -> Noise:
@@ -130,23 +123,12 @@ class Separate(ABC):
             counts=noise.counts(lattice, neighbors, for_radius),
         )
 
-    def __call__(
-        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
-    ) -> Release:
-        return release(self, self.calibrate(rows.lattice(), budget, neighbors), rows, entropy)
-
-
-def release(
-    mechanism: Mechanism,
-    laws: Calibration,
-    rows: Rows,
-    entropy: Entropy,
-) -> Release:
-    """Draw the noise of radius and matrix, read the data, release vectors and values."""
-    choose = radius.chooser(rows, laws.counts, lambda norms: errors(norms, laws), entropy)
-    noise = None if laws.matrix is None else laws.matrix.sample(entropy)
-    moment = rows.second_moments(radius=choose())[0]
-    return separated(mechanism, rows, laws, noise, moment, entropy)
+    def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
+        """Draw the noise of radius and matrix, read the data, release vectors and values."""
+        choose = radius.chooser(rows, laws.counts, lambda norms: errors(norms, laws), entropy)
+        noise = None if laws.matrix is None else laws.matrix.sample(entropy)
+        moment = rows.second_moments(radius=choose())[0]
+        return separated(self, rows, laws, noise, moment, entropy)
 
 
 def separated(

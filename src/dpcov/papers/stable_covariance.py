@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dpcov.errors import MechanismError, MechanismRefused
+from dpcov.mechanisms.base import Mechanism
 from dpcov.papers.primitives.release_test import ReleaseTest
 from dpcov.papers.primitives.sampled_covariance import (
     SampledCovariance,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpcov.entropy import Entropy
-    from dpcov.mechanisms import Mechanism
     from dpcov.moment import Lattice
     from dpcov.privacy import Budget
     from dpcov.sources.rows import IntegerRows, Rows
@@ -108,7 +108,7 @@ def refusing_budget(name: str, budget: Budget) -> tuple[Fraction, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class StableCovariance:
+class StableCovariance(Mechanism):
     r"""Second moment of unremarkable rows, by samples from the normal law that has it.
 
     For rows of any scale and condition, if there are many of them: no bound on the covariance is
@@ -192,7 +192,6 @@ class StableCovariance:
     name: ClassVar[str] = "stable-covariance"
     use: ClassVar[str] = "no bound on the covariance at all; may refuse; rows in memory"
     source: ClassVar[str] = "Brown, Hopkins and Smith 2023, repaired"
-    passes: ClassVar[int] = 1
     holds_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -206,11 +205,8 @@ class StableCovariance:
             raise MechanismError(TOO_SMALL)
         return laws
 
-    def __call__(
-        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
-    ) -> Release:
+    def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
         lattice = rows.lattice()
-        laws = self.calibrate(lattice, budget, neighbors)
         table = with_intercept(rows.integer_rows(), lattice)
         stable, release = self.at(laws, lattice, laws.unit_count(table, entropy))
         if stable is None or release is None:

@@ -13,6 +13,7 @@ import numpy as np
 from dpcov.errors import MechanismError
 from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import gaussian
+from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.mapped import last_laws, release_mapped
 from dpcov.moment import UNITS_PER_RADIUS
 from dpcov.papers import stable_covariance
@@ -66,7 +67,7 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True)
-class UnboundedGaussian:
+class UnboundedGaussian(Mechanism):
     r"""Second moment of rows made round gap by gap: (epsilon, delta)-DP, no bounds.
 
     For very many normal rows of few columns, of any scale and condition; it may refuse. Kept to
@@ -202,11 +203,8 @@ class UnboundedGaussian:
         variance = lattice.frobenius_squared(laws.guarantee.neighbors) / laws.fine + EXTRA
         return GaussianOrthogonal(lattice.dimension, variance)
 
-    def __call__(
-        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
-    ) -> Release:
+    def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
         rows.require_rereadable()
-        laws = self.calibrate(rows.lattice(), budget, neighbors)
         shape, left = self._round(rows, laws, entropy)
         return release_mapped(
             self,

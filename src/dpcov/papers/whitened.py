@@ -10,6 +10,7 @@ import numpy as np
 
 from dpcov.errors import MechanismError
 from dpcov.linear_map import FINE_UNITS, LinearMap
+from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.mapped import last_laws, release_mapped
 from dpcov.papers import stable_covariance
 from dpcov.papers.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp
@@ -48,7 +49,7 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True)
-class Whitened:
+class Whitened(Mechanism):
     r"""Second moment of rows made round by a stable covariance: (epsilon, delta)-DP, no bounds.
 
     As `StableCovariance` it uses no bound on the covariance and may refuse, but only a map is made
@@ -140,12 +141,15 @@ class Whitened:
         "rows in memory"
     )
     source: ClassVar[str] = "dpcov, after Brown, Hopkins and Smith 2023"
-    passes: ClassVar[int] = 3
     holds_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_fields(self)
         check_shares(self, "test_share", "count_share")
+
+    @property
+    def passes(self) -> int:
+        return 3
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
         guarantee = Guarantee(budget, Neighbors(neighbors), lattice.unit)
@@ -179,11 +183,8 @@ class Whitened:
             low, high = (low, middle) if fits(middle) else (middle, high)
         return Calibration(stable, *made(high), rho)
 
-    def __call__(
-        self, rows: Rows, *, budget: Budget, neighbors: Neighbors, entropy: Entropy
-    ) -> Release:
+    def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
         rows.require_rereadable()
-        laws = self.calibrate(rows.lattice(), budget, neighbors)
         table = rows.integer_rows()
         units = max(1, laws.stable.unit_count(table, entropy))
         moment = stable_covariance.stable_sample(

@@ -17,12 +17,18 @@ from dpcov.linear_map import LinearMap
 from dpcov.moment import Accumulator, Lattice, SecondMoment
 from dpcov.rungs import RungMoments, RungSum, rungs_of
 from dpcov.sources.base import PartedSource, caveat_of, unwrapped
-from dpcov.sources.folding import Folder, Sum, Total, available_cores, fit_together
-from dpcov.sources.hashes import HashedSum
+from dpcov.sources.folding import (
+    Folder,
+    NormCounter,
+    Sum,
+    Total,
+    available_cores,
+    fit_together,
+    squared_limits,
+)
+from dpcov.sources.hashes import HashedSum, counted
 from dpcov.sources.ids import refuse_unfit
 from dpcov.sources.kept import Kept
-from dpcov.sources.norms import NormCounter, squared_limits
-from dpcov.sources.persons import counted
 from dpcov.sources.quiet import leave_no_core, quiet
 
 if TYPE_CHECKING:

@@ -1,7 +1,8 @@
 """CSV and TSV files, also compressed, and text on standard input: a row is a record.
 
 What a record is says `dpcov.sources.records`, which sees every byte first. The parser gets nothing
-but records, so that it can neither refuse one nor see more or fewer.
+but records, so that it can neither refuse one nor see more or fewer. Numbers as other countries
+write them become plain decimals (`Notation`), each cell on its own.
 """
 
 from __future__ import annotations
@@ -10,24 +11,62 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
+from dpcov.cells import LONGEST_CELL
 from dpcov.errors import SourceError
 from dpcov.printable import shown
 from dpcov.schema import FileOptions, Kind
 from dpcov.sources.base import batch_rows
 from dpcov.sources.lines import BYTE_ORDER_MARK, LONGEST_RECORD, Lines, decoded
-from dpcov.sources.notation import Notation
 from dpcov.sources.records import Block, Grammar, blocks
 from dpcov.spelling import spelled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Notation:
+    """How numbers are written: the decimal sign, and what groups thousands, if anything."""
+
+    decimal: str
+    thousands: str | None
+
+    @property
+    def plain(self) -> bool:
+        """Whether numbers are plain decimals already."""
+        return self.decimal == "." and self.thousands is None
+
+    @property
+    def pattern(self) -> str:
+        """What a number looks like; thousands may be grouped, all of them or none."""
+        whole = "[0-9]+"
+        if self.thousands is not None:
+            whole += f"|[0-9]{{1,3}}({re.escape(self.thousands)}[0-9]{{3}})+"
+        sign = re.escape(self.decimal)
+        exponent = "([eE][+-]?[0-9]{1,3})?"
+        return rf"^[+-]?(({whole})({sign}[0-9]*)?|{sign}[0-9]+){exponent}$"
+
+    def plainly(self, texts: pa.Array) -> pa.Array:
+        """Cells as plain decimals; null where a cell is no number in this notation."""
+        trimmed = pc.ascii_trim_whitespace(texts)
+        fits = pc.and_(
+            pc.match_substring_regex(trimmed, self.pattern),
+            pc.less_equal(pc.binary_length(texts), LONGEST_CELL),
+        )
+        found = pc.if_else(fits, trimmed, None)
+        if self.thousands is not None:
+            found = pc.replace_substring(found, self.thousands, "")
+        return pc.replace_substring(found, self.decimal, ".")
+
 
 STANDARD_INPUT = "-"
 NOT_REGULAR = (

@@ -15,10 +15,13 @@ import typer
 from typer.main import get_command
 
 from dpcov import completions
-from dpcov.cli_analysis import Commands, walk
+from dpcov.cli.analysis import Commands, walk
+from dpcov.cli.ledger import app as ledger_app
+from dpcov.cli.moments import app as moments_app
+from dpcov.cli.plan import app as plan_app
+from dpcov.cli.report import app as report_app
+from dpcov.cli.schema import schema
 from dpcov.cli_audit import app as audit_app
-from dpcov.cli_ledger import app as ledger_app
-from dpcov.cli_moments import app as moments_app
 from dpcov.cli_options import (
     DataPath,
     Dataset,
@@ -41,9 +44,6 @@ from dpcov.cli_options import (
     say,
     warn_if_seeded,
 )
-from dpcov.cli_plan import app as plan_app
-from dpcov.cli_report import app as report_app
-from dpcov.cli_schema import schema
 from dpcov.errors import DpcovError, MechanismError, OutputError
 from dpcov.printable import hidden, shown
 from dpcov.spelling import shell_spelling
@@ -153,7 +153,7 @@ def release(
 ) -> None:
     """Release the second moment of a table under differential privacy."""
     from dpcov.api import prepare
-    from dpcov.cli_progress import reading
+    from dpcov.cli.progress import reading
     from dpcov.documents import document
     from dpcov.files import reserved
     from dpcov.grouped import paths, prepare_by

@@ -1,0 +1,89 @@
+"""One plan a release: what is run is what was calibrated before anything was booked."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpcov import api
+from dpcov.errors import MechanismError
+from dpcov.ledger import Ledger
+from dpcov.mechanisms import MECHANISMS, base
+from dpcov.planning import GOALS
+from dpcov.privacy import PureDP
+from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+
+import ways
+
+TABLE = np.random.default_rng(0).random((400, 3))
+BUDGETS = {
+    "pure": {"epsilon": 1.0},
+    "zcdp": {"rho": 0.5},
+    "approx": {"epsilon": 1.0, "delta": 1e-6},
+}
+SCALAR = (ScalarLaplace, ScalarGaussian)  # cheap; two questions may have the same noise
+PRODUCT = [name for name, kind in MECHANISMS.items() if kind.__module__.count("mechanisms")]
+ASKED = [{"mechanism": name} for name in PRODUCT] + [{"goal": goal} for goal in GOALS]
+ASKED += [{"intercept": 0.0}, {"mechanism": "gaussian", "radius": "private"}]
+
+
+def prepared(**asked):
+    return api.prepare(TABLE, lower=0, upper=1, seed=1, **asked)
+
+
+def built(**asked):
+    """Laws and calibrations that one release builds, and whether that was after booking."""
+    watch = ways.Watch()
+    sys.setprofile(watch.laws)
+    try:
+        prepared(**asked).run()
+    finally:
+        sys.setprofile(None)
+    return watch.built
+
+
+@pytest.mark.parametrize("neighbors", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize("asked", ASKED, ids=str)
+def test_no_law_is_built_twice_for_one_release(asked, budget, neighbors):
+    given = {**asked, **BUDGETS[budget], "neighbors": neighbors}
+    try:
+        prepared(**given)
+    except MechanismError:
+        return  # not for this kind of budget
+    found = [law for law in built(**given) if not isinstance(law[1], SCALAR)]
+    assert found
+    assert not ways.twice(found)
+
+
+def test_control_a_release_that_calibrates_anew_builds_laws_twice(monkeypatch):
+    def anew(request, ledger=None, dataset=None):
+        asked = {"budget": PureDP(1.0), "neighbors": request.guarantee.neighbors}
+        return request.mechanism(request.rows, **asked, entropy=api.Entropy.seeded(1))
+
+    monkeypatch.setattr(api.Request, "run", anew)
+    assert ways.twice(built(epsilon=1.0))
+
+
+@pytest.mark.parametrize("name", PRODUCT)
+def test_what_is_run_is_what_was_calibrated_before_booking(name, monkeypatch, tmp_path):
+    calls, kind = [], MECHANISMS[name]
+    whole, book = kind.calibrate, Ledger.reserve
+    monkeypatch.setattr(kind, "calibrate", lambda *a: calls.append("calibrate") or whole(*a))
+    monkeypatch.setattr(Ledger, "reserve", lambda *a, **k: calls.append("book") or book(*a, **k))
+    ledger = Ledger.create(tmp_path / "x.ledger", PureDP(10.0))
+    delta = {"delta": 1e-9} if name == "gaussian" else {}
+    if delta:
+        ledger = Ledger.create(tmp_path / "y.ledger", api.budget_from(10.0, 1e-6, None))
+    request = api.prepare(TABLE, lower=0, upper=1, epsilon=1.0, mechanism=name, **delta)
+    made = request.run(ledger)
+    assert calls == ["calibrate", "book"]
+    assert made.guarantee == request.laws.guarantee
+
+
+def test_every_mechanism_calibrates_and_runs_by_itself():
+    for kind in MECHANISMS.values():
+        assert kind.__call__ is base.Mechanism.__call__
