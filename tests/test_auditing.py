@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from typing import Any
 from unittest import mock
 
@@ -60,9 +61,11 @@ each_product = pytest.mark.parametrize(
     PRODUCT,
     ids=[f"{m.name}-{type(b).__name__}-{i}" for i, (m, b) in enumerate(PRODUCT)],
 )
-# Under replace-one the look at means and spreads is granted more than two rows can reach together:
-# where their squares differ most, their products with the intercept don't.
-LOOSE = {("look", Standardized), ("look", StandardizedLadder)}
+# Under replace-one the look at means and spreads is granted more than any two rows reach: where
+# their squares differ most, their products with the intercept don't. Numerical search finds no more
+# than these shares, in l1 and in squared l2, at four columns clipped at 1 with an intercept of 1/2.
+LOOKS = (Standardized, StandardizedLadder)
+LOOSE = {PureDP: 0.7823, ZCDP: 0.81}
 
 
 def audited(mechanism: Any, budget: Any, neighbors: Neighbors = ADD, **more: Any) -> Any:
@@ -78,10 +81,10 @@ def test_no_pair_loses_more_than_is_claimed_and_the_worst_loses_nearly_all(
     found = audited(mechanism, budget, neighbors)
     assert not found.violated
     for worst in found.worst:
-        loose = neighbors == SWAP and (worst.round, type(mechanism)) in LOOSE
-        whole = neighbors == SWAP and isinstance(mechanism, Standardized | StandardizedLadder)
-        least = 0.7 if loose else 0.95 if whole and worst.round == WHOLE else 0.99
-        assert least < worst.share <= 1 + 1e-10, worst
+        attained = 1.0
+        if neighbors == SWAP and isinstance(mechanism, LOOKS):
+            attained = {"look": LOOSE[type(budget)], WHOLE: 0.96}.get(worst.round, 1.0)
+        assert 0.99 * attained < worst.share <= 1 + 1e-10, worst
 
 
 # Negative controls: what must be caught.
@@ -152,6 +155,11 @@ def in_one_setting(mechanism: Any, budget: Any, neighbors: Neighbors = ADD, **mo
         return audit(mechanism, budget=budget, neighbors=neighbors, **more)
 
 
+@cache
+def honest(kind: Any, budget: Any, neighbors: Neighbors) -> Any:
+    return in_one_setting(kind(), budget, neighbors)
+
+
 @pytest.mark.parametrize(
     ("kind", "budget", "law"),
     LAWS,
@@ -160,7 +168,7 @@ def in_one_setting(mechanism: Any, budget: Any, neighbors: Neighbors = ADD, **mo
 def test_noise_that_is_one_per_cent_too_small_in_one_law_is_caught(kind, budget, law):
     neighbors = SWAP if law == "trace_alone" else ADD
     assert in_one_setting(with_less(kind(), law, Fraction(99, 100)), budget, neighbors).violated
-    assert not in_one_setting(kind(), budget, neighbors).violated
+    assert not honest(kind, budget, neighbors).violated
 
 
 def of_sensitivity(number: Any) -> Any:

@@ -32,6 +32,9 @@ PERSON, WEIGHT, LEVEL = "person", "weight", "level"
 MOST_ROWS = 3  # of a person
 LEVELS = ("a", "b", "c")
 NEAR = 2.0**-20  # shorter or longer than a rung
+# By what two rows that differ most in their squares lean away from each other where products with
+# an intercept of a half count too: half of the columns with every other, in l1, and two in l2.
+IN_L1, IN_L2 = 0.1503, 0.0625
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,10 @@ def _at_bounds(columns: int) -> Iterator[tuple[str, Vector]]:
     yield "first column", axes[0]
     yield "first column, other bound", -axes[0]
     yield "second column", axes[1]
+    yield "first column, leaning", axes[0] - IN_L2 * axes[1]
+    yield "second column, leaning", axes[1] - IN_L2 * axes[0]
+    yield "half of the columns, leaning", np.where(half > 0, 1.0, -math.tan(IN_L1))
+    yield "other half, leaning", np.where(half > 0, -math.tan(IN_L1), 1.0)
     angle = math.atan(math.sqrt(0.5)) / 2
     yield "turned", math.cos(angle) * axes[0] + math.sin(angle) * axes[1]
     yield "turned, orthogonal", math.cos(angle) * axes[1] - math.sin(angle) * axes[0]
