@@ -42,7 +42,7 @@ ASKED: tuple[tuple[Mechanism, tuple[Budget, ...]], ...] = (
     (Standardized(directions_share=0.1), (PURE, CONCENTRATED)),
     (StandardizedLadder(), (PURE, CONCENTRATED, APPROXIMATE)),
 )
-ENOUGH = {"candidates": 100, "releases": 2}  # more than 1,000 pairs of each
+ENOUGH = {"candidates": 75}  # more than 1,000 pairs of each
 
 
 def measure(quick: bool) -> list[Figure]:
