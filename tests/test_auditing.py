@@ -1,374 +1,332 @@
-"""Audits: lower bounds that stay below the truth, and broken mechanisms that they catch."""
+"""Exact audits: the loss reaches what is claimed and no more, and less noise by 1 % is caught."""
 
 import json
-import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
-from scipy import stats
 from typer.testing import CliRunner
 
-from dpcov.accounting import gdp_epsilon
-from dpcov.audited_outputs import outputs
-from dpcov.auditing import (
-    EASIEST,
-    Claim,
-    audit,
-    claim_of,
-    clopper_pearson,
-    groups_of,
-    lower_bound,
-    pairs_of,
-)
+from dpcov import rounds
+from dpcov.adversaries import MOST_ROWS, Unit, base, settings, units
+from dpcov.auditing import WHOLE, audit
 from dpcov.cli import app
-from dpcov.entropy import Entropy
+from dpcov.entropy import Entropy, simulation_generator
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import (
-    AdaptiveLaplace,
-    AdditiveWishart,
-    ExponentialPCA,
     Gaussian,
-    Laplace,
+    Ladder,
     MatrixLaplace,
     NuclearLaplace,
-    SeparateGaussian,
-    StableCovariance,
+    ShapedLadder,
     Standardized,
+    StandardizedLadder,
+    ladder,
+    mechanism_named,
+    shaped_ladder,
+    standardized,
 )
 from dpcov.moment import Lattice
-from dpcov.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP
-from dpcov.schema import Schema
-from dpcov.sources import open_rows
+from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
+from dpcov.samplers.orthogonal import GaussianOrthogonal
+from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
+from dpcov.samplers.weighted import WeightedSum
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
+PURE, RHO, APPROXIMATE = PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 1e-6)
 each_relation = pytest.mark.parametrize("neighbors", Neighbors)
-SCHEMA = Schema.from_bounds(-1, 1, ["a", "b"], radius=1.0, intercept=0.0)
-ADDITIVE = [
-    (Gaussian(), ZCDP(2.0)),
-    (Gaussian(), ApproxDP(4.0, 1e-6)),
-    (Laplace(), PureDP(2.0)),
-    (NuclearLaplace(), PureDP(2.0)),
-    (MatrixLaplace(), PureDP(2.0)),
-    (AdditiveWishart(), ApproxDP(2.0, 0.1)),
+PRODUCT = [
+    (Gaussian(), RHO),
+    (Gaussian(radius="private"), APPROXIMATE),
+    (MatrixLaplace(), PURE),
+    (MatrixLaplace(radius="private"), PURE),
+    (NuclearLaplace(), PURE),
+    (NuclearLaplace(form="square"), PURE),
+    (Ladder(), PURE),
+    (Ladder(), RHO),
+    (Ladder(), ApproxDP(0.1, 1e-6)),
+    (ShapedLadder(), PURE),
+    (ShapedLadder(), RHO),
+    (Standardized(), PURE),
+    (Standardized(directions_share=0.1), RHO),
+    (StandardizedLadder(), PURE),
+    (StandardizedLadder(), RHO),
 ]
-each_additive = pytest.mark.parametrize(
-    ("mechanism", "budget"), ADDITIVE, ids=[f"{m.name}-{type(b).__name__}" for m, b in ADDITIVE]
+each_product = pytest.mark.parametrize(
+    ("mechanism", "budget"),
+    PRODUCT,
+    ids=[f"{m.name}-{type(b).__name__}-{i}" for i, (m, b) in enumerate(PRODUCT)],
 )
+# Under replace-one the look at means and spreads is granted more than any two rows reach: where
+# their squares differ most, their products with the intercept don't. Numerical search finds no more
+# than these shares, in l1 and in squared l2, at four columns clipped at 1 with an intercept of 1/2.
+LOOKS = (Standardized, StandardizedLadder)
+LOOSE = {PureDP: 0.7823, ZCDP: 0.81}
 
 
-@dataclass(frozen=True)
-class Broken:
-    """An additive mechanism whose laws are changed after calibration; the claim is not."""
-
-    mechanism: Any
-    change: Any
-    name: str = "broken"
-
-    def calibrate(self, lattice, budget, neighbors):
-        return self.change(self.mechanism.calibrate(lattice, budget, neighbors))
-
-
-def smaller(factor, trace=True):
-    """Noise of every law smaller by this factor."""
-
-    def change(laws):
-        def less(law):
-            if law is None:
-                return None
-            parts = {"variance": factor**2, "scale": factor, "diagonal": factor}
-            parts["off_diagonal"] = factor
-            return replace(
-                law,
-                **{
-                    name: type(getattr(law, name))(getattr(law, name) * part)
-                    for name, part in parts.items()
-                    if hasattr(law, name)
-                },
-            )
-
-        return replace(
-            laws, matrix=less(laws.matrix), trace=less(laws.trace) if trace else laws.trace
-        )
-
-    return change
-
-
-def audited(mechanism, budget, neighbors=ADD, runs=20_000, seed=1, **more):
-    return audit(
-        mechanism,
-        budget=budget,
-        neighbors=neighbors,
-        runs=runs,
-        entropy=Entropy.seeded(seed),
-        **more,
-    )
-
-
-@each_relation
-@each_additive
-def test_the_outputs_audited_are_those_of_the_mechanism(mechanism, budget, neighbors):
-    table = np.array([[1.0, 0.0], [0.3, -0.4], *[[0.0, 0.0]] * 40])
-    asked = {"budget": budget, "neighbors": neighbors}
-    found = outputs(
-        mechanism,
-        lambda values: open_rows(values, SCHEMA),
-        table,
-        **asked,
-        runs=1,
-        entropy=Entropy.seeded(3),
-    )
-    if not mechanism.name.startswith("nuclear"):  # whose draws in bulk take randomness in bulk
-        made = mechanism(open_rows(table, SCHEMA), **asked, entropy=Entropy.seeded(3))
-        np.testing.assert_array_equal(found.matrices[0], made.noisy())
-        assert found.traces[0] == made.published_trace * made.lattice.step**2
-    np.testing.assert_allclose(found.moment, [[1.09, -0.12], [-0.12, 0.16]], atol=1e-5)
-
-
-@pytest.mark.parametrize("d", [1, 2, 3])
-def test_nuclear_noise_in_bulk_has_the_law_of_single_draws(d):
-    law = NuclearLaplace().calibrate(Lattice(d, 1.0), PureDP(1.0), ADD).matrix
-    entropy = Entropy.seeded(5)
-    bulk = law.samples(4000, entropy)
-    single = np.array([law.sample(entropy) for _ in range(4000)])
-    for part in (lambda m: m[:, 0, 0], lambda m: np.linalg.eigvalsh(m)[:, -1]):
-        assert stats.ks_2samp(part(bulk), part(single)).pvalue > 1e-3
-        assert stats.ks_2samp(part(bulk), 1.5 * part(single)).pvalue < 1e-6
-    assert (bulk == bulk.swapaxes(1, 2)).all()
-
-
-@each_relation
-@each_additive
-def test_no_bound_exceeds_the_claim_of_a_correct_mechanism(mechanism, budget, neighbors):
-    runs = {"matrix-laplace": 5000, "additive-wishart": 1500}.get(mechanism.name, 20_000)
-    found = audited(mechanism, budget, neighbors, runs)
-    assert not found.violated
-    assert found.bound < found.claim.value
-    assert found.resolution == pytest.approx(found.claim.value / found.bound - 1)
-    tight = {"gaussian": 0.93, "additive-wishart": 0.2}.get(mechanism.name, 0.8)
-    assert found.bound > tight * found.claim.value
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "budget", "neighbors"),
-    [
-        (ExponentialPCA(), PureDP(3.0), ADD),
-        (SeparateGaussian(), ZCDP(2.0), SWAP),
-        (AdaptiveLaplace(), PureDP(3.0), ADD),
-        (StableCovariance(), ApproxDP(3.0, 0.1), ADD),
-    ],
-    ids=lambda value: getattr(value, "name", str(value)),
-)
-def test_a_mechanism_that_is_no_sum_is_run_as_it_is(mechanism, budget, neighbors):
-    found = audited(mechanism, budget, neighbors, 100)
-    assert not found.violated
-    assert len(found.findings) >= 5
+def audited(mechanism: Any, budget: Any, neighbors: Neighbors = ADD, **more: Any) -> Any:
+    return audit(mechanism, budget=budget, neighbors=neighbors, **more)
 
 
 @pytest.mark.slow
 @each_relation
-def test_a_mechanism_that_takes_an_intercept_is_audited_on_tables_with_one(neighbors):
-    found = audited(Standardized(), ZCDP(2.0), neighbors, 200, intercept=0.5)
+@each_product
+def test_no_pair_loses_more_than_is_claimed_and_the_worst_loses_nearly_all(
+    mechanism, budget, neighbors
+):
+    found = audited(mechanism, budget, neighbors)
     assert not found.violated
-    assert found.bound > 0.3 * found.claim.value
-    with pytest.raises(MechanismError, match="intercept"):
-        audited(Standardized(), ZCDP(2.0), neighbors, 200)
+    for worst in found.worst:
+        attained = 1.0
+        if neighbors == SWAP and isinstance(mechanism, LOOKS):
+            attained = {"look": LOOSE[type(budget)], WHOLE: 0.96}.get(worst.round, 1.0)
+        assert 0.99 * attained < worst.share <= 1 + 1e-10, worst
 
 
 # Negative controls: what must be caught.
 
 
-@pytest.mark.slow
-@each_relation
-def test_a_release_about_chosen_means_with_a_third_of_its_noise_is_caught(neighbors):
-    @dataclass(frozen=True)
-    class Quiet(Standardized):
-        def calibrate(self, lattice: Any, budget: Any, neighbors: Any) -> Any:
-            laws = super().calibrate(lattice, budget, neighbors)
-            return replace(laws, final=quieter(laws.final, Fraction(1, 9)))
-
-    assert audited(Quiet(), ZCDP(2.0), neighbors, 200, intercept=0.5).violated
-
-
 def quieter(laws: Any, factor: Fraction) -> Any:
-    matrix, trace = (
-        law and replace(law, variance=law.variance * factor) for law in (laws.matrix, laws.trace)
-    )
-    return replace(laws, matrix=matrix, trace=trace)
+    """Laws of noise that is smaller by `factor`, of whatever kind."""
+    if isinstance(laws, WeightedSum):
+        return replace(laws, terms=tuple(quieter(term, factor) for term in laws.terms))
+    if isinstance(laws, ScalarGaussian | GaussianOrthogonal):
+        return replace(laws, variance=laws.variance * factor**2)
+    if hasattr(laws, "scale"):
+        return replace(laws, scale=type(laws.scale)(laws.scale * factor))
+    if isinstance(laws, tuple):
+        return tuple(quieter(law, factor) for law in laws)
+    return laws
 
 
-def test_under_replace_one_a_table_gets_rows_until_more_than_the_trace_is_released():
-    schema = Schema.from_bounds(-1, 1, ["a", "b"], radius=1.0, intercept=0.5)
-    found = outputs(
-        Standardized(),
-        lambda values: open_rows(values, schema),
-        np.array([[1.0, 0.0]]),
-        budget=PureDP(0.5),
-        neighbors=SWAP,
-        runs=3,
-        entropy=Entropy.seeded(1),
-    )
-    assert (np.abs(found.matrices).sum(axis=(1, 2)) > 0).all()
-    assert (np.abs(found[1:].relative).sum(axis=(1, 2)) > 0).all()
-    np.testing.assert_allclose(found.moment[:2, :2], [[1, 0], [0, 0]], atol=1e-5)
+def with_less(mechanism: Any, law: str, factor: Fraction) -> Any:
+    """The mechanism with less noise in the laws that `law` names, as in ``final.matrix``."""
+
+    def changed(laws: Any, path: list[str]) -> Any:
+        name, *rest = path
+        part = getattr(laws, name)
+        return replace(laws, **{name: changed(part, rest) if rest else quieter(part, factor)})
+
+    kind = type(mechanism)
+
+    @dataclass(frozen=True)
+    class Quiet(kind):  # type: ignore[misc, valid-type]
+        def calibrate(self, lattice: Any, budget: Any, neighbors: Any) -> Any:
+            return changed(kind.calibrate(self, lattice, budget, neighbors), law.split("."))
+
+    return Quiet()
 
 
-@pytest.mark.slow
-def test_a_gaussian_three_per_cent_too_small_is_caught():
-    found = audited(Broken(Gaussian(), smaller(Fraction(97, 100))), ZCDP(3.0), runs=200_000)
-    assert found.violated
-    assert not audited(Gaussian(), ZCDP(3.0), runs=200_000).violated
+LAWS = [
+    (Gaussian, RHO, "matrix"),
+    (Gaussian, RHO, "trace"),
+    (Gaussian, RHO, "trace_alone"),
+    (Gaussian, APPROXIMATE, "matrix"),
+    (MatrixLaplace, PURE, "matrix"),
+    (MatrixLaplace, PURE, "trace"),
+    (NuclearLaplace, PURE, "matrix"),
+    (Ladder, PURE, "rungs"),
+    (Ladder, PURE, "trace"),
+    (Ladder, RHO, "rungs"),
+    (Ladder, RHO, "trace"),
+    (ShapedLadder, PURE, "look.rungs"),
+    (ShapedLadder, PURE, "shaped.rungs"),
+    (ShapedLadder, RHO, "look.trace"),
+    (ShapedLadder, RHO, "counts"),
+    (ShapedLadder, RHO, "shaped.rungs"),
+    (Standardized, PURE, "look"),
+    (Standardized, PURE, "counts"),
+    (Standardized, RHO, "final.matrix"),
+    (Standardized, RHO, "final.trace"),
+    (StandardizedLadder, PURE, "look"),
+    (StandardizedLadder, RHO, "counts"),
+]
+
+
+def in_one_setting(mechanism: Any, budget: Any, neighbors: Neighbors = ADD, **more: Any) -> Any:
+    """An audit by rows alone: enough to catch a fault, and faster."""
+    number = 1 if isinstance(mechanism, Gaussian | Ladder) else 0  # without intercept
+    only = settings(4)[number : number + 1]
+    with mock.patch("dpcov.auditing.settings", return_value=only):
+        return audit(mechanism, budget=budget, neighbors=neighbors, **more)
+
+
+@cache
+def honest(kind: Any, budget: Any, neighbors: Neighbors) -> Any:
+    return in_one_setting(kind(), budget, neighbors)
 
 
 @pytest.mark.parametrize(
-    "mechanism", [Gaussian(), Laplace(), NuclearLaplace()], ids=lambda m: m.name
+    ("kind", "budget", "law"),
+    LAWS,
+    ids=[f"{k.name}-{type(b).__name__}-{law}" for k, b, law in LAWS],
 )
-def test_noise_of_add_remove_is_caught_under_replace_one(mechanism):
-    budget = ZCDP(2.0) if mechanism.name == "gaussian" else PureDP(2.0)
-    wrong = mechanism.calibrate(Lattice(2, 1.0), budget, ADD).matrix
-
-    def without_the_second_row(laws):
-        return replace(laws, matrix=replace(wrong)) if laws.matrix.dimension == 2 else laws
-
-    found = audited(Broken(mechanism, without_the_second_row), budget, SWAP)
-    assert found.violated
-    assert max(found.findings, key=lambda f: f.bound).pair.startswith("orthogonal rows")
+def test_noise_that_is_one_per_cent_too_small_in_one_law_is_caught(kind, budget, law):
+    neighbors = SWAP if law == "trace_alone" else ADD
+    assert in_one_setting(with_less(kind(), law, Fraction(99, 100)), budget, neighbors).violated
+    assert not honest(kind, budget, neighbors).violated
 
 
-@pytest.mark.parametrize("mechanism", [Laplace(), NuclearLaplace()], ids=lambda m: m.name)
-def test_a_laplace_scale_a_tenth_too_small_is_caught(mechanism):
-    wrong = smaller(Fraction(9, 10)) if mechanism.name == "laplace" else smaller(0.9)
-    laws = mechanism.calibrate(Lattice(2, 1.0), PureDP(2.0), ADD)
-    assert wrong(laws).matrix.spread == pytest.approx(0.9 * laws.matrix.spread)
-    assert audited(Broken(mechanism, wrong), PureDP(2.0), runs=50_000).violated
+def of_sensitivity(number: Any) -> Any:
+    return type(number)(number * Fraction(99, 100))
+
+
+def less(function: Any) -> Any:
+    """The same function, its sensitivities 1 % smaller."""
+
+    def smaller(*given: Any) -> Any:
+        found = function(*given)
+        return (
+            tuple(map(of_sensitivity, found)) if isinstance(found, tuple) else of_sensitivity(found)
+        )
+
+    return smaller
+
+
+def fewer_rows(lattice: Any, rho: Any, extra: int) -> Any:
+    return ScalarGaussian(Fraction(99, 100) ** 2 / (2 * rho) + extra)
+
+
+SENSITIVITIES = [
+    (Gaussian(), RHO, ADD, (Lattice, "frobenius_squared", less(Lattice.frobenius_squared))),
+    (Gaussian(), RHO, SWAP, (Lattice, "frobenius_squared", less(Lattice.frobenius_squared))),
+    (MatrixLaplace(), PURE, ADD, (Lattice, "nuclear", less(Lattice.nuclear))),
+    (MatrixLaplace(), PURE, SWAP, (Lattice, "nuclear", less(Lattice.nuclear))),
+    (NuclearLaplace(), PURE, ADD, (Lattice, "nuclear", less(Lattice.nuclear))),
+    (Ladder(), PURE, ADD, (ladder, "SQUARED_SIDE", of_sensitivity(2**40))),
+    (Ladder(), RHO, SWAP, (ladder, "SQUARED_SIDE", of_sensitivity(2**40))),
+    (ShapedLadder(), PURE, ADD, (ladder, "SQUARED_SIDE", of_sensitivity(2**40))),
+    (ShapedLadder(), RHO, ADD, (shaped_ladder, "count_law", fewer_rows)),
+    (
+        *(Standardized(), PURE, ADD),
+        (standardized, "look_sensitivities", less(standardized.look_sensitivities)),
+    ),
+    (
+        *(StandardizedLadder(), RHO, ADD),
+        (standardized, "look_sensitivities", less(standardized.look_sensitivities)),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "budget", "neighbors", "fault"),
+    SENSITIVITIES,
+    ids=[f"{m.name}-{type(b).__name__}-{n}-{f[1]}" for m, b, n, f in SENSITIVITIES],
+)
+def test_a_sensitivity_that_is_one_per_cent_too_small_is_caught(
+    mechanism, budget, neighbors, fault
+):
+    with mock.patch.object(*fault):
+        assert in_one_setting(mechanism, budget, neighbors).violated
 
 
 # The parts.
 
 
-def test_bounds_on_probabilities_are_those_of_the_binomial_law():
-    p, q = clopper_pearson(np.array([0, 40, 100]), np.array([0, 40, 100]), 100, 0.02)
-    assert p[0] == 0
-    assert q[2] == 1
-    assert stats.binom.sf(39, 100, p[1]) == pytest.approx(0.01)
-    assert stats.binom.cdf(40, 100, q[1]) == pytest.approx(0.01)
-    assert stats.binom.sf(99, 100, p[2]) == pytest.approx(0.01)
-    assert stats.binom.cdf(0, 100, q[0]) == pytest.approx(0.01)
+@pytest.mark.parametrize("scale", [Fraction(3), Fraction(17, 2)])
+def test_the_loss_of_a_discrete_laplace_is_the_largest_log_ratio(scale):
+    k = np.arange(-200, 201)
+    ratios = (np.abs(k + 5) - np.abs(k)) / float(scale)
+    assert float(rounds.loss(ScalarLaplace(scale), 5)) == pytest.approx(ratios.max())
+    assert rounds.loss(ScalarLaplace(scale), np.array([5, -2], object)) == 7 / scale
 
 
-@pytest.mark.parametrize(
-    ("claim", "p", "q", "expected"),
-    [
-        (Claim("epsilon", 1.0), 0.5, 0.5 * math.exp(-1.0), 1.0),
-        (Claim("epsilon", 1.0, 0.1), 0.6, 0.5 * math.exp(-1.0), 1.0),
-        (Claim("mu", 2.0), stats.norm.cdf(1.0), stats.norm.cdf(-1.0), 2.0),
-        (Claim("epsilon", 1.0, 0.1), 0.05, 0.5, -math.inf),
-        (Claim("mu", 2.0), 0.0, 1.0, -math.inf),
-    ],
-)
-def test_probabilities_show_the_loss_of_their_law(claim, p, q, expected):
-    assert claim.shown(np.array([p]), np.array([q]))[0] == pytest.approx(expected)
+@pytest.mark.parametrize("order", [1.5, 2.0, 10.0])
+def test_the_loss_of_a_discrete_gaussian_is_its_renyi_divergence_over_the_order(order):
+    k = np.arange(-300, 301)
+
+    def log(at: int) -> Any:
+        return -((k - at) ** 2) / 2 / 9.0 - np.log(np.exp(-((k - at) ** 2) / 2 / 9.0).sum())
+
+    divergence = np.log(np.exp(order * log(4) + (1 - order) * log(0)).sum()) / (order - 1)
+    assert float(rounds.loss(ScalarGaussian(Fraction(9)), 4)) == pytest.approx(divergence / order)
 
 
-def normal_outputs(mean, count, seed):
-    table = outputs(
-        Gaussian(),
-        lambda values: open_rows(values, SCHEMA),
-        np.zeros((0, 2)),
-        budget=ZCDP(1.0),
-        neighbors=ADD,
-        runs=count,
-        entropy=Entropy.seeded(seed),
-    )
-    draws = np.random.default_rng(seed).standard_normal((count, 2, 2))
-    return replace(table, matrices=draws + mean, traces=0 * table.traces)
+def test_the_loss_of_orthogonal_noise_is_the_sum_over_its_entries():
+    shift = np.array([[3, -2], [-2, 5]], object)
+    law = GaussianOrthogonal(2, Fraction(50))
+    entries = Fraction(9 + 25) / (2 * 50) + Fraction(4) / (2 * 25)
+    assert rounds.loss(law, shift) == entries
+    assert rounds.loss(law, shift, extra=8) == entries * Fraction(50, 42)
 
 
-@pytest.mark.slow
-def test_bounds_exceed_the_truth_as_rarely_as_stated():
-    """At 5 % per bound, not 0.1 %, so that 200 repeats tell; with equal laws the truth is 0."""
-    claim = Claim("mu", 1.0)
-    above = 0
-    for seed in range(200):
-        one, other = normal_outputs(0.0, 1000, 2 * seed), normal_outputs(0.0, 1000, 2 * seed + 1)
-        above += lower_bound(one, other, claim, 0.05)[1] > 0
-    assert stats.binomtest(above, 200, 0.05, alternative="greater").pvalue > 1e-3
-
-
-def test_claims_are_in_the_measure_that_resolves_them():
-    lattice = Lattice(2, 1.0)
-    assert claim_of(Laplace(), lattice, Guarantee(PureDP(2.0), ADD)) == Claim("epsilon", 2.0)
-    assert claim_of(Gaussian(), lattice, Guarantee(ZCDP(0.5), ADD)) == Claim("mu", 1.0)
-    approximate = claim_of(Gaussian(), lattice, Guarantee(ApproxDP(1.0, 1e-6), ADD))
-    assert approximate.measure == "mu"
-    assert gdp_epsilon(approximate.value, 1e-6) == pytest.approx(1.0)
-    loose = ApproxDP(1.0, 1e-3)
-    wishart = claim_of(AdditiveWishart(), lattice, Guarantee(loose, ADD))
-    assert wishart == Claim("epsilon", 1.0, 1e-3)
-
-
-def test_groups_bring_a_small_claim_to_where_it_is_seen_best():
-    assert groups_of(Claim("epsilon", 2.5)) == [1]
-    assert groups_of(Claim("epsilon", 0.01)) == [1, 250]
-    assert groups_of(Claim("mu", 0.24)) == [1, 10]
-    assert groups_of(Claim("epsilon", 0.1, 1e-6)) == [1]
-    assert groups_of(Claim("epsilon", 100 * EASIEST)) == [1]
+def test_the_loss_of_matrix_noise_is_the_nuclear_norm_in_its_scales():
+    shift = np.array([[3, 0], [0, -2]], object) * 2**40
+    for law in (NuclearLaplace, MatrixLaplace):
+        noise = law(trace_share=0.0).calibrate(Lattice(2, 1.0), PURE, ADD).matrix
+        assert float(rounds.loss(noise, shift)) == pytest.approx(5.0)
 
 
 @each_relation
-def test_pairs_reach_every_sensitivity_and_no_more(neighbors):
-    lattice, largest = Lattice(2, 1.0), {"nuclear": 0.0, "frobenius": 0.0, "entries": 0.0}
-    law = Laplace(trace_share=0.0).calibrate(lattice, PureDP(1.0), neighbors).matrix
-    for pair in pairs_of(2, neighbors, [1, 3]):
-        names = ["a", "b"][: pair.one.shape[1]]
-        schema = Schema.from_bounds(-1, 1, names, radius=1.0, intercept=0.0)
-        one, other = (
-            open_rows(side, schema).second_moments()[0].units for side in (pair.one, pair.other)
-        )
-        change = (one - other).astype(float) / pair.group
-        assert np.abs(np.linalg.eigvalsh(change)).sum() <= lattice.nuclear(neighbors) * (1 + 1e-9)
-        if len(change) == 2 and pair.intercept == 0:
-            cost = np.abs(np.diagonal(change)).sum() / float(law.diagonal)
-            cost += abs(change[0, 1]) / float(law.off_diagonal)
-            found = {
-                "nuclear": np.abs(np.linalg.eigvalsh(change)).sum() / lattice.nuclear(neighbors),
-                "frobenius": (change**2).sum() / lattice.frobenius_squared(neighbors),
-                "entries": cost,
-            }
-            assert max(found.values()) <= 1 + 1e-6
-            largest = {name: max(largest[name], value) for name, value in found.items()}
-    assert min(largest.values()) > 1 - 1e-3
+@pytest.mark.parametrize("mechanism", [ShapedLadder(), StandardizedLadder()], ids=lambda m: m.name)
+def test_rows_that_both_tables_have_cancel_and_rounds_spend_the_budget(mechanism, neighbors):
+    setting, generator = settings(4)[0], simulation_generator(1)
+    table = setting.rows(base(setting, 20_000, generator))
+    found = rounds.released(mechanism, table, RHO, neighbors, Entropy.seeded(1))
+    assert [one.name for one in found.rounds] == ["look", "counts", "release"]
+    assert sum(one.spends for one in found.rounds) == found.whole == Fraction(1, 2)
+    one, other = (Unit("", np.full((1, 4), value)) for value in (1.0, -0.3))
+    for some in found.rounds:
+        asked = [
+            some.loss(*(some.of(setting.rows([*common, unit])) for unit in (one, other)))
+            for common in ([], base(setting, 300, generator))
+        ]
+        assert asked[0] == asked[1] > 0
 
 
-@pytest.mark.parametrize(("runs", "columns"), [(10, 2), (True, 2), (1e5, 2), (1000, 1), (1000, 51)])
-def test_an_audit_that_would_tell_nothing_is_refused(runs, columns):
-    with pytest.raises(MechanismError):
-        audited(Gaussian(), ZCDP(1.0), runs=runs, columns=columns)
+def test_of_a_person_with_more_rows_no_more_than_the_declared_number_count():
+    setting = next(some for some in settings(4) if some.name == "persons")
+    many = Unit("", np.ones((MOST_ROWS + 2, 4)))
+    trace = setting.rows([many]).rung_moments().trace
+    assert trace == Lattice.of(setting.schema()).unit_bound
+
+
+def test_units_are_of_all_kinds_and_differ():
+    setting = settings(4)[0]
+    table = setting.rows(base(setting, 20_000, simulation_generator(1)))
+    found = rounds.released(ShapedLadder(), table, RHO, ADD, Entropy.seeded(1))
+    asked = [one.question for one in found.rounds]
+    tried = list(units(setting, asked, 100, simulation_generator(1)))
+    assert len({unit.numbers.tobytes() for unit in tried}) == len(tried) >= 100
+    assert all(np.abs(unit.numbers).max() <= 1 for unit in tried)
+    names = " ".join(unit.name for unit in tried)
+    for word in ("corner", "midpoints", "centre", "orthogonal pair", "long", "random"):
+        assert word in names
+
+
+@pytest.mark.parametrize("name", ["laplace", "exponential-pca", "preconditioned"])
+def test_a_mechanism_of_a_paper_is_refused_with_what_audits_it(name):
+    with pytest.raises(MechanismError, match="make trust"):
+        audited(mechanism_named(name), PURE if name != "preconditioned" else RHO)
+
+
+@pytest.mark.parametrize("columns", [2, 51, True, 3.0])
+def test_a_number_of_columns_that_no_audit_takes_is_refused(columns):
+    with pytest.raises(MechanismError, match="columns"):
+        audited(Gaussian(), RHO, columns=columns)
 
 
 @pytest.mark.parametrize(
     "stated", [["--rho", "0.5"], ["--epsilon", "1", "--delta", "1e-6"]], ids=" ".join
 )
-def test_the_command_prints_claim_bound_verdict_and_resolution(stated):
-    asked = ["audit", "gaussian", *stated, "--runs", "2000", "--seed", "1"]
+def test_the_command_prints_the_largest_loss_and_the_verdict(stated):
+    asked = ["audit", "gaussian", *stated]
     shown = CliRunner().invoke(app, asked)
     assert shown.exit_code == 0
-    for word in ("claim", "bound", "not refuted", "resolution", "99.9%"):
+    for word in ("largest loss / claim", WHOLE, "not refuted", "1.000000"):
         assert word in shown.output
     again = json.loads(CliRunner().invoke(app, [*asked, "--json"]).output)
-    assert again["claim"] > again["bound"] > 0
-    assert again["resolution"] == pytest.approx(again["claim"] / again["bound"] - 1)
-    assert set(again["bound_on_budget"]) == set(again["claimed_budget"])
-    assert f"{again['resolution']:.1%}" in shown.output
+    assert 0.999 < again["largest_loss_over_claim"] <= 1
+    assert f"{again['pairs']} pairs" in shown.output
 
 
 def test_the_command_says_refuted_by_exit_code_1(monkeypatch):
-    broken = Broken(Gaussian(), smaller(Fraction(1, 2)))
-    monkeypatch.setattr("dpcov.mechanisms.MECHANISMS", {"gaussian": lambda: broken})
+    broken = with_less(Gaussian(), "matrix", Fraction(99, 100))
     monkeypatch.setattr("dpcov.mechanisms.mechanism_named", lambda name: broken)
-    shown = CliRunner().invoke(app, ["audit", "gaussian", "--rho", "1", "--runs", "2000"])
+    shown = CliRunner().invoke(app, ["audit", "gaussian", "--rho", "1"])
     assert shown.exit_code == 1
     assert "REFUTED" in shown.output
-    assert "resolution" not in shown.output

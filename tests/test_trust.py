@@ -9,10 +9,15 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "trust"), str(ROOT / "benchmarks"), str(ROOT / "tests" / "conformance")]
+from dpcov import registry  # noqa: E402
 from dpcov.mechanisms import MECHANISMS  # noqa: E402
 from trust import MODULES  # noqa: E402 (no package)
 
-QUICK = [name for name in MODULES if name in ("arithmetic", "randomness", "audits", "door")]
+QUICK = [
+    name
+    for name in MODULES
+    if name in ("arithmetic", "randomness", "exact_losses", "audits", "door")
+]
 
 
 @pytest.mark.slow
@@ -28,6 +33,11 @@ def test_every_mechanism_is_audited_or_named_as_too_slow():
     audits = importlib.import_module("audits")
     assert audits.ASKED.keys() | set(audits.NOT_AUDITED) == MECHANISMS.keys()
     assert not audits.ASKED.keys() & set(audits.NOT_AUDITED)
+
+
+def test_the_loss_of_every_mechanism_of_the_product_is_computed():
+    asked = {mechanism.name for mechanism, _ in importlib.import_module("exact_losses").ASKED}
+    assert asked == MECHANISMS.keys() - registry.MECHANISMS.keys()
 
 
 def test_the_page_names_every_mechanism_that_is_not_audited():

@@ -13,7 +13,6 @@ from unittest import mock
 
 import numpy as np
 
-from dpcov.auditing import Audit, audit
 from dpcov.entropy import Entropy
 from dpcov.mechanisms import MECHANISMS, ExponentialPCA, Gaussian, MatrixLaplace
 from dpcov.mechanisms.additive import Calibration
@@ -24,6 +23,7 @@ from dpcov.papers.samplers.additive_wishart import CenteredWishart
 from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.sources import open_rows
 from figure import Figure
+from sampled_audit import Audit, audit
 
 if TYPE_CHECKING:
     from collections.abc import Callable

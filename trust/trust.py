@@ -19,6 +19,7 @@ from results import show, write
 MODULES: tuple[str, ...] = (
     "arithmetic",
     "randomness",
+    "exact_losses",
     "audits",
     "ledger_attacks",
     "power_loss",
