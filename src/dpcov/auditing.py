@@ -114,6 +114,7 @@ def audit(
     Examples
     --------
     >>> from dpcov.mechanisms import Gaussian
+    >>> from dpcov.privacy import ZCDP
     >>> found = audit(Gaussian(), budget=ZCDP(0.5), neighbors=Neighbors.ADD_REMOVE)
     >>> found.violated, 0.999 < found.worst[0].share <= 1.0
     (False, True)
