@@ -98,6 +98,8 @@ def quieter(laws: Any, factor: Fraction) -> Any:
         return replace(laws, variance=laws.variance * factor**2)
     if hasattr(laws, "scale"):
         return replace(laws, scale=type(laws.scale)(laws.scale * factor))
+    if isinstance(laws, Fraction):  # a part of the budget, by which laws are made when they are asked
+        return laws / factor**2
     if isinstance(laws, tuple):
         return tuple(quieter(law, factor) for law in laws)
     return laws
@@ -137,7 +139,7 @@ LAWS = [
     (ShapedLadder, PURE, "shaped.rungs"),
     (ShapedLadder, RHO, "look.trace"),
     (ShapedLadder, RHO, "counts"),
-    (ShapedLadder, RHO, "shaped.rungs"),
+    (ShapedLadder, RHO, "shaped.spending.spends"),  # laws of the mapped rows are made with it
     (Standardized, PURE, "look"),
     (Standardized, PURE, "counts"),
     (Standardized, RHO, "final.matrix"),

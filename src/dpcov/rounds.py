@@ -197,7 +197,7 @@ def is_gaussian(laws: Any) -> bool:
         case standardized.BeforeRelease():
             return isinstance(laws.look, ScalarGaussian)
         case shaped_ladder.Calibration():
-            return laws.is_gaussian
+            return is_gaussian(laws.look)
     raise MechanismError(UNKNOWN)
 
 
@@ -223,7 +223,7 @@ def _looks(
             looks = [("look", exact(mechanism.look_share), (_sums, (laws.look,)))]
             if laws.directions is not None:
                 images = asked[1].keywords["lattice"]
-                told = _rungs(laws.directions.laws(images), images, made, margin=ladder.MARGIN)
+                told = _rungs(laws.directions.at(images), images, made, margin=ladder.MARGIN)
                 looks.append(("second look", exact(mechanism.directions_share), told))
             counting = exact(mechanism.radius_share)
             return [*looks, ("counts", counting, (_whole, (laws.counts,)))]

@@ -21,8 +21,8 @@ from dpcov.cli.moments import app as moments_app
 from dpcov.cli.plan import app as plan_app
 from dpcov.cli.report import app as report_app
 from dpcov.cli.schema import schema
-from dpcov.cli_audit import app as audit_app
-from dpcov.cli_options import (
+from dpcov.cli.audit import app as audit_app
+from dpcov.cli.options import (
     DataPath,
     Dataset,
     Delta,

@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from dpcov import completions
-from dpcov.cli_options import Force, Quiet, ReleasePath, example, say
+from dpcov.cli.options import Force, Quiet, ReleasePath, example, say
 from dpcov.printable import shown
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpcov.cli_options import (
+from dpcov.cli.options import (
     Dataset,
     Delta,
     Epsilon,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dpcov.cli_options import (
+from dpcov.cli.options import (
     Force,
     Quiet,
     TableOption,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcov import completions
-from dpcov.cli_options import (
+from dpcov.cli.options import (
     Delta,
     DenoiseOption,
     Epsilon,

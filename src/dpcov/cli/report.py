@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dpcov import completions
-from dpcov.cli_options import Dataset, Force, Quiet, ReleasePath, example, say, warn_if_seeded
+from dpcov.cli.options import Dataset, Force, Quiet, ReleasePath, example, say, warn_if_seeded
 from dpcov.printable import shown
 
 app = typer.Typer()

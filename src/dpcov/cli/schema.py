@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpcov.cli_options import DataPath, Force, Quiet, TableOption, TrustViews, say
+from dpcov.cli.options import DataPath, Force, Quiet, TableOption, TrustViews, say
 from dpcov.printable import shown
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcov import completions
-from dpcov.cli_options import Delta, Epsilon, Json, NeighborsOption, Quiet, Rho, example
+from dpcov.cli.options import Delta, Epsilon, Json, NeighborsOption, Quiet, Rho, example
 
 if TYPE_CHECKING:
     from dpcov.auditing import Audit
