@@ -98,7 +98,7 @@ def quieter(laws: Any, factor: Fraction) -> Any:
         return replace(laws, variance=laws.variance * factor**2)
     if hasattr(laws, "scale"):
         return replace(laws, scale=type(laws.scale)(laws.scale * factor))
-    if isinstance(laws, Fraction):  # a part of the budget, by which laws are made when they are asked
+    if isinstance(laws, Fraction):  # a part of the budget, by which laws are made
         return laws / factor**2
     if isinstance(laws, tuple):
         return tuple(quieter(law, factor) for law in laws)

@@ -22,6 +22,7 @@ WHOLESALE = {
 }
 # Who may look into an error: it is the library's own, or about a public file or argument.
 QUOTING = {
+    ("auditing.py", "_accepted"): "own error about public numbers",
     ("cli/__init__.py", "_save"): "own error about an output",
     ("cli/__init__.py", "release"): "own error about an output",
     ("cli/__init__.py", "main"): "own errors, and usage errors about the command line",

@@ -21,6 +21,8 @@ from dpcov.schema import Categorical, level_text
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpcov.arrays import Booleans, Integers, Matrix
+
 LONGEST_CELL = 2**16  # bytes of a text; a longer one is missing, at every door
 
 _PLAIN_DECIMAL = r"^[+-]?[0-9]{1,300}(\.[0-9]{0,300})?([eE][+-]?[0-9]{1,3})?$"
@@ -43,10 +45,10 @@ def cells(values: pa.Array, missing: tuple[str, ...]) -> pa.Array:
     return pc.if_else(absent, None, values)
 
 
-def is_missing(values: pa.Array, missing: tuple[str, ...]) -> NDArray[np.bool_]:
+def is_missing(values: pa.Array, missing: tuple[str, ...]) -> Booleans:
     """Which of these `cells` are null, NaN, or a number that is declared missing."""
     declared = _declared_numbers(missing) if is_text(values.type) else missing
-    null: NDArray[np.bool_] = values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+    null: Booleans = values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
     return null | (_positions(values, declared) >= 0)
 
 
@@ -106,15 +108,12 @@ def _runs(values: pa.RunEndEncodedArray) -> pa.Array:
     return whole.slice(values.offset, len(values))
 
 
-def numbers_of(
-    values: pa.Array | NDArray[np.float64], missing: tuple[str, ...]
-) -> NDArray[np.float64]:
+def numbers_of(values: pa.Array | Matrix, missing: tuple[str, ...]) -> Matrix:
     """Numbers of a column; NaN where a cell is null, not a number, or declared missing."""
     if isinstance(values, np.ndarray):
         return values
     if (parts := distinct(values)) is not None:
-        known: NDArray[np.float64] = np.append(numbers_of(parts[0], missing), np.nan).take(parts[1])
-        return known
+        return np.append(numbers_of(parts[0], missing), np.nan).take(parts[1])
     values = cells(values, missing)
     if is_text(values.type):
         values = _parsed(values)
@@ -124,7 +123,7 @@ def numbers_of(
         values = pa.nulls(len(values))
     if values.type != pa.float64():
         values = values.cast(pa.float64(), safe=False)
-    result: NDArray[np.float64] = values.to_numpy(zero_copy_only=False)
+    result: Matrix = values.to_numpy(zero_copy_only=False)
     declared = _declared_numbers(missing)
     if declared:  # -999 means missing however it is written, and in columns of numbers too
         result = np.where(np.isin(result, declared), np.nan, result)
@@ -132,8 +131,8 @@ def numbers_of(
 
 
 def codes_of(
-    values: pa.Array | NDArray[np.int64], column: Categorical, missing: tuple[str, ...]
-) -> NDArray[np.int64]:
+    values: pa.Array | Integers, column: Categorical, missing: tuple[str, ...]
+) -> Integers:
     """Index of each cell's indicator among `column.labels`, or -1 for none."""
     if isinstance(values, np.ndarray):
         return values
@@ -147,7 +146,7 @@ def codes_of(
     return codes
 
 
-def _positions(values: pa.Array, declared: Sequence[bool | int | float | str]) -> NDArray[np.int64]:
+def _positions(values: pa.Array, declared: Sequence[bool | int | float | str]) -> Integers:
     """Position of each value among the declared ones, in the values' own type, or -1.
 
     A text is met letter by letter first; then true and false in any case; then a number by any
@@ -220,9 +219,7 @@ def _in_type(number: Decimal, kind: pa.DataType) -> pa.Scalar | None:
         return None
 
 
-def _lookup(
-    values: pa.Array, wanted: Mapping[int, bool | float | str | pa.Scalar]
-) -> NDArray[np.int64]:
+def _lookup(values: pa.Array, wanted: Mapping[int, bool | float | str | pa.Scalar]) -> Integers:
     """Key in `wanted` of each value, or -1."""
     if not wanted:
         return np.full(len(values), -1, np.int64)
@@ -230,8 +227,7 @@ def _lookup(
         values = pc.add(values, pa.scalar(0.0, values.type))  # -0.0 is 0.0
     found = pc.index_in(values, value_set=pa.array(list(wanted.values()), values.type))
     order = np.array([*wanted, -1], np.int64)
-    picks: NDArray[np.int64] = order[found.fill_null(-1).to_numpy(zero_copy_only=False)]
-    return picks
+    return order[found.fill_null(-1).to_numpy(zero_copy_only=False)]
 
 
 def is_text(kind: pa.DataType) -> bool:

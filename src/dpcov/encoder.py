@@ -27,6 +27,8 @@ from dpcov.schema import Categorical, Numeric, Schema
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpcov.arrays import Booleans, Matrix
+
 FLOAT32_INTEGERS = 2**24  # up to which float32 holds every integer
 FLOAT32_RANGES = 60  # columns with half-ranges from 2^-60 to 2^60 are scaled in float32
 CHUNK = 2**17  # cells that are encoded at a time: the second-level cache holds them
@@ -44,9 +46,9 @@ class Encoded:
 
     """
 
-    numbers: NDArray[np.float32] | NDArray[np.float64]
+    numbers: NDArray[np.float32] | Matrix
     ones: NDArray[np.int32]
-    roots: NDArray[np.float64] | None
+    roots: Matrix | None
 
     def part(self, rows: slice) -> Encoded:
         """These rows, in the same memory."""
@@ -64,7 +66,7 @@ class Columns:
 
     """
 
-    def __init__(self, schema: Schema, scales: NDArray[np.float64]) -> None:
+    def __init__(self, schema: Schema, scales: Matrix) -> None:
         """Take features in units of 1/`scales`, capped at 1 each."""
         self._declared = schema.encoded_columns
         self._missing = schema.missing
@@ -142,10 +144,10 @@ class Columns:
 
     def _put_numbers(
         self,
-        values: NDArray[np.float64],
+        values: Matrix,
         column: Numeric,
         features: slice,
-        rows: NDArray[np.float32] | NDArray[np.float64],
+        rows: NDArray[np.float32] | Matrix,
     ) -> None:
         midpoint, cap = column.midpoint, float(self._caps[features.start])
         row, work = rows[0], np.empty(min(CHUNK, len(values)) if midpoint else 0)
@@ -166,18 +168,18 @@ class Columns:
         if missing is not None:
             row[missing] = 0.0
 
-    def root_weights(self, batch: pa.RecordBatch) -> NDArray[np.float64] | None:
+    def root_weights(self, batch: pa.RecordBatch) -> Matrix | None:
         """(m,) square roots of the weights, as shares of the largest, in [0, 1]; None for none."""
         if self._weight is None:
             return None
         return self._roots(batch.column(self._weight.column), self._weight.maximum)
 
-    def _roots(self, weights: pa.Array, maximum: float) -> NDArray[np.float64]:
+    def _roots(self, weights: pa.Array, maximum: float) -> Matrix:
         with np.errstate(all="ignore"):
             shares = np.nan_to_num(numbers_of(weights, self._missing) / maximum, nan=0.0)
             return np.sqrt(np.clip(shares, 0.0, 1.0))
 
-    def write(self, encoded: Encoded, rows: NDArray[np.float64]) -> None:
+    def write(self, encoded: Encoded, rows: Matrix) -> None:
         """Write the features as integers into contiguous (p + 1, n) `rows`; the last is scratch."""
         for features in self._indicated:
             rows[features] = 0.0
@@ -209,9 +211,9 @@ class Scratch:
     """Arrays that are used again and again: new memory costs more than the arithmetic in it."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, NDArray[np.float64]] = {}
+        self._kept: dict[str, Matrix] = {}
 
-    def array(self, name: str, *shape: int) -> NDArray[np.float64]:
+    def array(self, name: str, *shape: int) -> Matrix:
         """A contiguous array of this shape; what it holds is left from before."""
         size = math.prod(shape)
         if name not in self._kept or self._kept[name].size < size:
@@ -257,7 +259,7 @@ class Encoder:
         largest = self.columns.largest_squared_norm
         self._inside = linear_map is None and largest <= UNITS_PER_RADIUS**2
 
-    def blocks(self, batch: pa.RecordBatch) -> Iterator[NDArray[np.float64]]:
+    def blocks(self, batch: pa.RecordBatch) -> Iterator[Matrix]:
         """(d, m) integer-valued blocks of rows (z, t), in order; reuses one buffer."""
         encoded, scratch = self.columns.encode(batch), Scratch()
         for rows in self.block_slices(batch.num_rows, 1):
@@ -272,7 +274,7 @@ class Encoder:
         size = max(1, -(-rows // blocks))
         return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
 
-    def block(self, encoded: Encoded, scratch: Scratch) -> NDArray[np.float64]:
+    def block(self, encoded: Encoded, scratch: Scratch) -> Matrix:
         """(d, m) integers of these rows (z, t), m at most `BLOCK_ROWS`; in memory of `scratch`."""
         features, roots, count = self._features, encoded.roots, encoded.numbers.shape[1]
         whole = scratch.array("whole", features + 1, count)
@@ -295,9 +297,9 @@ class Encoder:
     def _mapped(
         self,
         linear_map: LinearMap,
-        unmapped: NDArray[np.float64],
-        roots: NDArray[np.float64] | None,
-        rows: NDArray[np.float64],
+        unmapped: Matrix,
+        roots: Matrix | None,
+        rows: Matrix,
     ) -> None:
         """Write the image of the encoded rows to `rows`."""
         np.subtract(unmapped, self._offsets, out=unmapped)
@@ -308,11 +310,11 @@ class Encoder:
         factor = UNITS_PER_RADIUS / (self._radius * FINE_UNITS)
         np.rint(linear_map.apply(unmapped) * factor, out=rows)
 
-    def root_weights(self, batch: pa.RecordBatch) -> NDArray[np.float64] | None:
+    def root_weights(self, batch: pa.RecordBatch) -> Matrix | None:
         """(m,) square roots of the weights, as shares of the largest, in [0, 1]; None for none."""
         return self.columns.root_weights(batch)
 
-    def fine_rows(self, batch: pa.RecordBatch) -> NDArray[np.float64]:
+    def fine_rows(self, batch: pa.RecordBatch) -> Matrix:
         """(p, m) integers z, unmapped, in units of radius * 2^-40, clipped to |z| <= 2^40.
 
         The norm is computed in float64 and has no certificate: no proof may use it.
@@ -327,11 +329,11 @@ class Encoder:
                 rows *= encoded.roots
             norms = np.sqrt(_squared_norms(rows))
             shrink = FINE_UNITS / norms * (1 - 2.0**-50)
-            clipped: NDArray[np.float64] = np.trunc(rows * np.where(norms > FINE_UNITS, shrink, 1))
+            clipped: Matrix = np.trunc(rows * np.where(norms > FINE_UNITS, shrink, 1))
         return clipped
 
 
-def _certify(rows: NDArray[np.float64]) -> None:
+def _certify(rows: Matrix) -> None:
     """Make every column of (d, m) integer `rows` a point with squared norm at most 2^40, in place.
 
     A column that passes has every partial sum of squares at most 2^40, so its certificate is exact.
@@ -349,13 +351,12 @@ def _certify(rows: NDArray[np.float64]) -> None:
     rows[:, others] = moved
 
 
-def _outside(rows: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _outside(rows: Matrix) -> Booleans:
     """Of which columns the squared norm is above 2^40, or no number."""
-    outside: NDArray[np.bool_] = ~(squared_lengths(rows) <= RADIUS_SQUARED)
-    return outside
+    return ~(squared_lengths(rows) <= RADIUS_SQUARED)
 
 
-def _squared_norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def _squared_norms(rows: Matrix) -> Matrix:
     """Sum of squares of each column, in the order of the features: of each row alone."""
     total, square = np.zeros(rows.shape[1]), np.empty(rows.shape[1])
     for row in rows:

@@ -11,15 +11,15 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
+    from dpcov.arrays import Integers, Matrix
 
 FINE_UNITS = 2**40  # grid of the features under a linear map: two limbs of 20 bits
 LARGEST_HALVINGS = 200  # of a feature's cap and step
 
 
 def longest_image(
-    matrix: NDArray[np.float64],
-    center: NDArray[np.float64] | None,
+    matrix: Matrix,
+    center: Matrix | None,
     radius: float,
     exclusive: Iterable[Sequence[int]] = (),
 ) -> float:
@@ -51,17 +51,17 @@ class LinearMap:
     products with 20-bit limbs sum exactly in float64.
     """
 
-    integers: NDArray[np.float64]
-    shifts: NDArray[np.int64]
-    halvings: NDArray[np.int64]
-    center: NDArray[np.float64]
+    integers: Matrix
+    shifts: Integers
+    halvings: Integers
+    center: Matrix
 
     @classmethod
     def rounded(
         cls,
-        matrix: NDArray[np.float64],
-        halvings: NDArray[np.int64] | None = None,
-        center: NDArray[np.float64] | None = None,
+        matrix: Matrix,
+        halvings: Integers | None = None,
+        center: Matrix | None = None,
     ) -> LinearMap:
         """The nearest map that can be applied exactly; relative error about 2^(log2 d - 32)."""
         matrix = np.asarray(matrix, dtype=np.float64)
@@ -79,9 +79,7 @@ class LinearMap:
         return cls(np.rint(np.ldexp(scaled, shifts[:, None])), shifts, halvings, center)
 
     @classmethod
-    def focused(
-        cls, matrix: NDArray[np.float64], reach: float, center: NDArray[np.float64] | None = None
-    ) -> LinearMap:
+    def focused(cls, matrix: Matrix, reach: float, center: Matrix | None = None) -> LinearMap:
         """Square `matrix`, capping features that only rows mapped beyond `reach` have.
 
         z - c = A^-1 y has |z_j - c_j| <= ||(A^-1)_j|| |y|. So rows far smaller than their bounds
@@ -96,12 +94,11 @@ class LinearMap:
         least = 0 if center is None else -1  # |z_j - c_j| may be 2
         return cls.rounded(matrix, np.clip(-exponents, least, LARGEST_HALVINGS), center)
 
-    def matrix(self) -> NDArray[np.float64]:
+    def matrix(self) -> Matrix:
         """The map that is applied, as floats: (outputs, features)."""
-        whole: NDArray[np.float64] = np.ldexp(self.integers, self.halvings - self.shifts[:, None])
-        return whole
+        return np.ldexp(self.integers, self.halvings - self.shifts[:, None])
 
-    def apply(self, fine: NDArray[np.float64]) -> NDArray[np.float64]:
+    def apply(self, fine: Matrix) -> Matrix:
         """Image of (d, m) integers |z| <= 2^40, in units of 2^-40: exact sums, one rounding.
 
         Feature j of `fine` is in units of 2^-(40 + halvings[j]).
@@ -109,15 +106,14 @@ class LinearMap:
         high = np.floor(fine * 2.0**-20)
         low = fine - high * 2.0**20
         image = self._times(high) * 2.0**20 + self._times(low)
-        result: NDArray[np.float64] = np.ldexp(image, -self.shifts[:, None])
-        return result
+        return np.ldexp(image, -self.shifts[:, None])
 
-    def _times(self, limbs: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _times(self, limbs: Matrix) -> Matrix:
         units = self.units
         return self.integers @ limbs if units is None else units[:, None] * limbs
 
     @cached_property
-    def units(self) -> NDArray[np.float64] | None:
+    def units(self) -> Matrix | None:
         """The diagonal of `integers`, where there is nothing else."""
         diagonal = np.diag(self.integers)
         return diagonal if np.array_equal(self.integers, np.diag(diagonal)) else None

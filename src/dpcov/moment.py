@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dpcov.arrays import Integers, Matrix
     from dpcov.schema import Schema
 
 UNITS_PER_RADIUS = 2**20
@@ -121,14 +122,13 @@ class SecondMoment:
         return int(np.trace(self.units))
 
 
-def squared_lengths(block: NDArray[np.float64]) -> NDArray[np.float64]:
+def squared_lengths(block: Matrix) -> Matrix:
     """Of the columns of a (d, m) block of integers.
 
     Exact where the length is below 2^53, and at least 2^53 elsewhere, in whatever order it is
     summed: sums of integers that are not exact are at least that.
     """
-    lengths: NDArray[np.float64] = np.einsum("ij,ij->j", block, block)
-    return lengths
+    return np.einsum("ij,ij->j", block, block)
 
 
 class Accumulator:
@@ -146,13 +146,13 @@ class Accumulator:
     _FLUSHES = 512  # 512 * 2^53 + 2^32 < 2^63
 
     def __init__(self, dimension: int) -> None:
-        self._low: NDArray[np.int64] = np.zeros((dimension, dimension), np.int64)
-        self._high: NDArray[np.int64] = np.zeros((dimension, dimension), np.int64)
-        self._gram: NDArray[np.float64] | None = None
+        self._low: Integers = np.zeros((dimension, dimension), np.int64)
+        self._high: Integers = np.zeros((dimension, dimension), np.int64)
+        self._gram: Matrix | None = None
         self._pending = 0
         self._carried = False
 
-    def add(self, block: NDArray[np.float64], gram: NDArray[np.float64] | None = None) -> None:
+    def add(self, block: Matrix, gram: Matrix | None = None) -> None:
         """Add the rows of a (d, m) block of integer-valued floats, m <= `BLOCK_ROWS`.
 
         In `gram`, (d, d) floats, if given: so accumulators can share the room. A block that is not
@@ -176,13 +176,13 @@ class Accumulator:
             if other._carried:
                 self._high[here] += other._high[here]
 
-    def packed(self) -> NDArray[np.int64]:
+    def packed(self) -> Integers:
         """(d (d + 1),) limbs of the lower triangle, to be added to those of up to 2^30 others."""
         self._carry()
         both = (self._high, self._low)
         return np.concatenate([row[: i + 1] for limb in both for i, row in enumerate(limb)])
 
-    def add_packed(self, limbs: NDArray[np.int64]) -> None:
+    def add_packed(self, limbs: Integers) -> None:
         """Add a sum of `packed` limbs to this one."""
         self._carry()
         at = 0

@@ -32,6 +32,7 @@ from dpcov.spelling import named, spelled
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpcov.arrays import Integers
     from dpcov.entropy import Entropy
     from dpcov.linear_map import LinearMap
     from dpcov.rungs import RungMoments
@@ -229,7 +230,7 @@ class SummedRows(Rows):
         """Can't be told without the rows."""
         raise MechanismError(_NO_ROWS)
 
-    def norm_counts(self, *_: Any, **__: Any) -> NDArray[np.int64]:
+    def norm_counts(self, *_: Any, **__: Any) -> Integers:
         """Can't be told without the rows."""
         raise MechanismError(_NO_ROWS)
 

@@ -21,6 +21,8 @@ from dpcov.moment import UNITS_PER_RADIUS, Accumulator, Lattice, squared_lengths
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpcov.arrays import Integers, Matrix
+
 RATIO = 4  # of the squared lengths of neighbouring rungs
 MOST_RUNGS = 8  # the last for the intercept alone
 WITHOUT_INTERCEPT = 4
@@ -71,8 +73,8 @@ class RungMoments:
 
 
 def shared(
-    block: NDArray[np.float64], rungs: Sequence[int], room: NDArray[np.float64] | None = None
-) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    block: Matrix, rungs: Sequence[int], room: Matrix | None = None
+) -> Iterator[tuple[int, Matrix]]:
     """Rungs that rows of a (d, m) block of integers have a share in, with integers r of the rows.
 
     In `room`, for (d m,) floats, if given: the next of them takes the place of the last.
@@ -92,30 +94,30 @@ def shared(
             yield at + 1, _part(rows, squared, upper - squared, upper - lower, out)
 
 
-def shared_lengths(squared: NDArray[np.float64], rungs: NDArray[np.float64]) -> NDArray[np.float64]:
+def shared_lengths(squared: Matrix, rungs: Matrix) -> Matrix:
     """(n, K) how rows of these squared lengths are shared out between `rungs`, descending.
 
     Of a row the entries add up to its squared length; shares in a rung rise and fall linearly.
     """
     knots = np.append(rungs, 0.0)[::-1]
     hats = np.eye(len(knots))[:0:-1]
-    shares: NDArray[np.float64] = np.stack([np.interp(squared, knots, hat) for hat in hats], axis=1)
+    shares: Matrix = np.stack([np.interp(squared, knots, hat) for hat in hats], axis=1)
     return shares * rungs
 
 
 def _part(
-    rows: NDArray[np.float64],
-    squared: NDArray[np.float64],
-    covered: NDArray[np.float64],
+    rows: Matrix,
+    squared: Matrix,
+    covered: Matrix,
     gap: int,
-    out: NDArray[np.float64] | None,
-) -> NDArray[np.float64]:
+    out: Matrix | None,
+) -> Matrix:
     """Rows scaled to the squared length `WHOLE` times covered / gap, to the nearest integers.
 
     Toward 0 where the share is so small that the nearest could be longer than the certificate.
     """
     shares = covered / gap
-    part: NDArray[np.float64] = np.multiply(rows, np.sqrt(shares * WHOLE / squared), out=out)
+    part: Matrix = np.multiply(rows, np.sqrt(shares * WHOLE / squared), out=out)
     np.rint(part, out=part)
     limits = _certified(shares)
     long = np.flatnonzero(~(squared_lengths(part) <= limits))
@@ -126,10 +128,9 @@ def _part(
     return part
 
 
-def _certified(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+def _certified(shares: Matrix) -> Matrix:
     """At most 2^40 times the exact share, of which `shares` are correctly rounded."""
-    limits: NDArray[np.float64] = shares * (SQUARED_SIDE * WITHIN)
-    return limits
+    return shares * (SQUARED_SIDE * WITHIN)
 
 
 class RungSum:
@@ -148,7 +149,7 @@ class RungSum:
         self._gram = np.empty((dimension, dimension))
         self._trace = 0
 
-    def add(self, block: NDArray[np.float64]) -> None:
+    def add(self, block: Matrix) -> None:
         """Add the rows of a (d, m) block of integer-valued floats."""
         for start in range(0, block.shape[1], self._rows):
             some = block[:, start : start + self._rows]
@@ -162,12 +163,12 @@ class RungSum:
         for at, theirs in enumerate(other._moments):
             self._moments[at].merge(theirs)
 
-    def packed(self) -> NDArray[np.int64]:
+    def packed(self) -> Integers:
         """Limbs of all sums, to be added to those of up to 2^30 others."""
         limbs = np.array([self._trace >> TRACE_BITS, self._trace % 2**TRACE_BITS], np.int64)
         return np.concatenate([limbs, *(moment.packed() for moment in self._moments)])
 
-    def add_packed(self, limbs: NDArray[np.int64]) -> None:
+    def add_packed(self, limbs: Integers) -> None:
         """Add a sum of `packed` limbs to this one."""
         self._trace += (int(limbs[0]) << TRACE_BITS) + int(limbs[1])
         for at, part in enumerate(np.split(limbs[2:], len(self._moments))):

@@ -55,8 +55,7 @@ def simulated(calibration: Law) -> Law:
 
 def quick_noise(dimension: int, scale: float) -> MatrixLaw:
     """`pure_noise`, in a form for trials."""
-    law: MatrixLaw = _quick(pure_noise(dimension, scale))
-    return law
+    return _quick(pure_noise(dimension, scale))
 
 
 def _quick(held: Any) -> Any:

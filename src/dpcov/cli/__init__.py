@@ -16,12 +16,9 @@ from typer.main import get_command
 
 from dpcov import completions
 from dpcov.cli.analysis import Commands, walk
+from dpcov.cli.audit import app as audit_app
 from dpcov.cli.ledger import app as ledger_app
 from dpcov.cli.moments import app as moments_app
-from dpcov.cli.plan import app as plan_app
-from dpcov.cli.report import app as report_app
-from dpcov.cli.schema import schema
-from dpcov.cli.audit import app as audit_app
 from dpcov.cli.options import (
     DataPath,
     Dataset,
@@ -44,6 +41,9 @@ from dpcov.cli.options import (
     say,
     warn_if_seeded,
 )
+from dpcov.cli.plan import app as plan_app
+from dpcov.cli.report import app as report_app
+from dpcov.cli.schema import schema
 from dpcov.errors import DpcovError, MechanismError, OutputError
 from dpcov.printable import hidden, shown
 from dpcov.spelling import shell_spelling

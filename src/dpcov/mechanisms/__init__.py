@@ -33,8 +33,7 @@ class _Registry(Mapping[str, type[Mechanism]]):
     def __getitem__(self, name: str) -> type[Mechanism]:
         if name in self._product:
             return self._product[name]
-        paper: type[Mechanism] = registry.loaded(registry.MECHANISMS[name])
-        return paper
+        return registry.loaded(registry.MECHANISMS[name])
 
     def __contains__(self, name: object) -> bool:
         return name in self._product or name in registry.MECHANISMS

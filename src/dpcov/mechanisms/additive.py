@@ -16,6 +16,7 @@ from dpcov.releases import Release
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpcov.arrays import Integers
     from dpcov.entropy import Entropy
     from dpcov.moment import Lattice, SecondMoment
     from dpcov.privacy import Budget
@@ -90,7 +91,7 @@ class Additive(Mechanism, Protocol):
 class Draws:
     """One draw of each law of a calibration; used once."""
 
-    matrix: NDArray[np.int64]
+    matrix: Integers
     trace: int | None
     trace_alone: int
     reproducible: bool
@@ -143,13 +144,12 @@ def nothing_can_show(
     return count * lattice.unit_bound < margin * law.detectable
 
 
-def coarse(noisy: NDArray[np.object_], shift: int) -> NDArray[np.int64]:
+def coarse(noisy: NDArray[np.object_], shift: int) -> Integers:
     """Round integers to multiples of 2^shift, halves up, and divide; kept within 64 bits."""
     half = 1 << shift >> 1
     return within_64_bits((noisy + half) >> shift)
 
 
-def within_64_bits(integers: NDArray[np.object_]) -> NDArray[np.int64]:
+def within_64_bits(integers: NDArray[np.object_]) -> Integers:
     """Integers that 64 bits can't hold become the nearest that they can."""
-    kept: NDArray[np.int64] = np.clip(integers, -(2**63), 2**63 - 1).astype(np.int64)
-    return kept
+    return np.clip(integers, -(2**63), 2**63 - 1).astype(np.int64)

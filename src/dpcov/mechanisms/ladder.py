@@ -24,8 +24,7 @@ from dpcov.samplers.weighted import WeightedSum
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Integers
     from dpcov.entropy import Entropy
     from dpcov.moment import Lattice
     from dpcov.privacy import Budget
@@ -344,7 +343,7 @@ def squared_of(law: WeightedSum) -> tuple[int, ...]:
     return tuple(round(weight * WHOLE) for weight in law.weights)
 
 
-def summed(rungs: NDArray[np.int64], squared: tuple[int, ...]) -> NDArray[np.int64]:
+def summed(rungs: Integers, squared: tuple[int, ...]) -> Integers:
     """The moment of all rows from (K, d, d) of those of rungs, halves rounded up."""
     total = np.zeros(rungs.shape[1:], object)
     for moment, length in zip(rungs, squared, strict=True):

@@ -15,8 +15,7 @@ from dpcov.mechanisms.radius import count_law
 from dpcov.privacy import Guarantee, exact
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Vector
     from dpcov.entropy import Entropy
     from dpcov.linear_map import LinearMap
     from dpcov.mechanisms import Mechanism
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from dpcov.samplers.scalars import ScalarGaussian
     from dpcov.sources.rows import Rows
 
-    Vector = NDArray[np.float64]
 
 SQUARED_RADII = 2.0 ** (np.arange(-16, 49) / 4)  # candidates for round rows' radius, over p
 SHOWS = 4.6  # standard deviations of its noise that a count must be above to show

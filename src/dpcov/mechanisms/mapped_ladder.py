@@ -8,8 +8,6 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dpcov.errors import MechanismError
 from dpcov.linear_map import LinearMap, longest_image
 from dpcov.mechanisms import ladder
@@ -20,8 +18,7 @@ from dpcov.rungs import WHOLE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix, Vector
     from dpcov.entropy import Entropy
     from dpcov.mechanisms import Mechanism
     from dpcov.moment import Lattice
@@ -30,8 +27,6 @@ if TYPE_CHECKING:
     from dpcov.schema import Schema
     from dpcov.sources.rows import Rows
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 
 COUNT_SHARE = Fraction(1, 50)  # of the budget, for counts of mapped rows by length
 

@@ -34,14 +34,12 @@ from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Integers, Vector
     from dpcov.entropy import Entropy
     from dpcov.moment import Lattice
     from dpcov.samplers import MatrixLaw, ScalarLaw
     from dpcov.sources.rows import Rows
 
-    Vector = NDArray[np.float64]
 
 Radius = Literal["public", "private"]
 
@@ -109,11 +107,10 @@ def chooser(
 def candidates(radius: float) -> Vector:
     """Radii to choose from, ascending to `radius`: each squared is half of the next, squared."""
     radii: Vector = radius * 2.0 ** (-np.arange(HALVINGS, -1, -1) / 2)
-    fit: Vector = radii[(radii > SMALLEST_RADIUS) | (radii == radius)]
-    return fit
+    return radii[(radii > SMALLEST_RADIUS) | (radii == radius)]
 
 
-def significant(counts: NDArray[np.int64], law: ScalarLaw) -> Vector:
+def significant(counts: Integers, law: ScalarLaw) -> Vector:
     """Counts that noise of this law alone would hardly reach, else 0.
 
     Most of the largest norms that a schema allows do not occur; noise there must not be taken for
@@ -151,21 +148,18 @@ class Norms:
         Clipping takes (1 - r^2/||x||^2) x x' of a row above r: at most ||x||^2 - r^2 in any norm.
         """
         squares = self.shares**2
-        bounds: Vector = self.counts @ np.maximum(squares[:, None] - squares[None, :], 0.0)
-        return bounds
+        return self.counts @ np.maximum(squares[:, None] - squares[None, :], 0.0)
 
     def traces(self) -> Vector:
         """(m,) estimates of the moment's trace, each row at the upper end of its bin."""
         squares = self.shares**2
         features = self.counts @ np.minimum(squares[:, None], squares[None, :])
         intercepts = self.counts.sum() * self.lattice.intercept_units**2 * self.squared_steps()
-        estimates: Vector = features + intercepts
-        return estimates
+        return features + intercepts
 
     def squared_steps(self) -> Vector:
         """(m,) squared lattice steps."""
-        steps: Vector = (self.shares / UNITS_PER_RADIUS) ** 2
-        return steps
+        return (self.shares / UNITS_PER_RADIUS) ** 2
 
 
 def noise_errors(norms: Norms, law: MatrixLaw) -> Vector:
@@ -177,5 +171,4 @@ def noise_errors(norms: Norms, law: MatrixLaw) -> Vector:
     """
     steps = norms.squared_steps()
     projected = np.sqrt(2 * norms.traces() * steps * law.edge)
-    errors: Vector = np.minimum(projected, steps * math.sqrt(law.frobenius_squared))
-    return errors
+    return np.minimum(projected, steps * math.sqrt(law.frobenius_squared))

@@ -18,15 +18,13 @@ from dpcov.mechanisms.radius import significant
 from dpcov.rungs import APART, rungs_of, shared_lengths
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Vector
     from dpcov.entropy import Entropy
     from dpcov.linear_map import LinearMap
     from dpcov.moment import Lattice
     from dpcov.samplers import ScalarLaw
     from dpcov.sources.rows import Rows
 
-    Vector = NDArray[np.float64]
 
 HALVINGS = 12  # of the squared length, over which rows are counted
 BINS = 2  # for each

@@ -23,16 +23,13 @@ from dpcov.parameters import Share
 from dpcov.privacy import Guarantee, Neighbors
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Booleans, Vector
     from dpcov.entropy import Entropy
     from dpcov.moment import Lattice
     from dpcov.privacy import Budget
     from dpcov.releases import Release
     from dpcov.samplers import ScalarLaw
     from dpcov.sources.rows import Rows
-
-    Vector = NDArray[np.float64]
 
 
 SLACK = 4.0  # of the noise in the look, which a direction's variance is never taken to be below
@@ -294,7 +291,7 @@ class Shape(Images):
         typical = min(longest, math.sqrt(float(spread @ factors**2) / count))
         return cls(shape, longest, typical, values[::-1], factors[::-1], noise)
 
-    def hidden(self, share: float) -> NDArray[np.bool_]:
+    def hidden(self, share: float) -> Booleans:
         """(p,) where a release that spends what the look does, `share`, would show nothing."""
         return self.values < 2 * self.noise * math.sqrt(share / len(self.values))
 

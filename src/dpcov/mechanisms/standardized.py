@@ -25,8 +25,7 @@ from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Integers, Vector
     from dpcov.entropy import Entropy
     from dpcov.moment import Lattice, SecondMoment
     from dpcov.privacy import Budget
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from dpcov.schema import Schema
     from dpcov.sources.rows import Rows
 
-    Vector = NDArray[np.float64]
 
 QUARTERS = np.arange(-8, 25)  # candidates for the squared radius, over its mean, are 2^(k/4)
 LEAST_SPREAD = 2.0**-20  # in units of a feature's half-range
@@ -351,7 +349,7 @@ def second_look(
     return Shape.of(seen, generator, slack=SLACK, power=POWER)
 
 
-def _sums(moment: SecondMoment, noise: NDArray[np.int64]) -> tuple[Vector, Vector, float]:
+def _sums(moment: SecondMoment, noise: Integers) -> tuple[Vector, Vector, float]:
     """Noisy sums of squares, of products with the intercept, and of the intercept's squares."""
     units, p = moment.units, moment.lattice.features
     exactly = np.concatenate([np.diag(units)[:p], units[:p, -1], units[-1:, -1]])

@@ -20,12 +20,11 @@ from dpcov.samplers.scalars import ScalarLaplace
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix
     from dpcov.moment import Lattice
     from dpcov.privacy import Budget
 
-    Floats = NDArray[np.float64]
+    Floats = Matrix
     Curve = Callable[[Floats, Floats, float], Floats]
 
 SAFETY = 1e-9  # relative error that a chi-square tail of float64 is granted
@@ -228,5 +227,4 @@ def replacement_delta(scale: Floats | float, freedom: Floats | float, epsilon: f
     first = np.concatenate([splits, whole], axis=-1)
     found = addition_delta(scale, freedom, first)
     found += np.exp(first) * removal_delta(scale, freedom, epsilon - first)
-    least: Floats = found.min(axis=-1)
-    return least
+    return found.min(axis=-1)

@@ -19,8 +19,7 @@ from dpcov.privacy import Guarantee, Neighbors, PureDP, exact
 from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix
     from dpcov.entropy import Entropy
     from dpcov.moment import Lattice
     from dpcov.privacy import Budget
@@ -164,9 +163,7 @@ class EigenvectorSampling(Mechanism):
         """All of epsilon where the only direction is determined."""
         return Fraction(1) if lattice.dimension == 1 else exact(self.value_share)
 
-    def _shares(
-        self, eigenvalues: NDArray[np.float64] | None, scale: float, lattice: Lattice
-    ) -> NDArray[np.float64]:
+    def _shares(self, eigenvalues: Matrix | None, scale: float, lattice: Lattice) -> Matrix:
         """Shares of the directions' budget (Corollary 1)."""
         d, rank = lattice.dimension, spectral.rank(lattice, self.rank)
         weights = np.ones(rank)

@@ -37,8 +37,7 @@ from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Vector
     from dpcov.entropy import Entropy
     from dpcov.moment import Lattice
     from dpcov.papers.preconditioned import Look
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     from dpcov.samplers.scalars import ScalarGaussian
     from dpcov.sources.rows import Rows
 
-    Vector = NDArray[np.float64]
 
 Variant = Literal["naive", "one-step", "full"]
 Radii = Literal["practical", "theory"]

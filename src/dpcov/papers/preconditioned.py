@@ -20,8 +20,7 @@ from dpcov.samplers.orthogonal import GaussianOrthogonal
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix, Vector
     from dpcov.entropy import Entropy
     from dpcov.moment import Lattice
     from dpcov.privacy import Budget
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from dpcov.samplers.scalars import ScalarGaussian
     from dpcov.sources.rows import Rows
 
-    Matrix = NDArray[np.float64]
-    Vector = NDArray[np.float64]
 
 OUTSIDE = 0.01  # share of round Gaussian rows that a step may clip
 SLACK = 0.3  # what a step adds to the spectrum it divides by, in standard errors

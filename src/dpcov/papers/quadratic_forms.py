@@ -9,12 +9,13 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpcov.arrays import Matrix
     from dpcov.moment import SecondMoment
 
 LIMB_BITS = 20
 
 
-def quadratic_forms(moment: SecondMoment, vectors: NDArray[np.float64]) -> list[int]:
+def quadratic_forms(moment: SecondMoment, vectors: Matrix) -> list[int]:
     """floor(v'Cv) for the rows v of a (k, d) matrix with |v| <= 1, C the integers of the moment.
 
     Exact for v truncated to multiples of 2^-40, so that no float error depends on the data.
@@ -31,10 +32,10 @@ def quadratic_forms(moment: SecondMoment, vectors: NDArray[np.float64]) -> list[
     return [int(form) >> 4 * LIMB_BITS for form in (fixed * image).sum(axis=0)]
 
 
-def _limbs(integers: NDArray[np.object_]) -> list[NDArray[np.float64]]:
+def _limbs(integers: NDArray[np.object_]) -> list[Matrix]:
     """Integer-valued floats m_i, |m_i| < 2^20, with sum_i m_i 2^(20 i) the integers."""
     signs, rest = np.where(integers < 0, -1.0, 1.0), abs(integers)
-    limbs: list[NDArray[np.float64]] = []
+    limbs: list[Matrix] = []
     while not limbs or np.any(rest):
         limbs.append(signs * (rest % 2**LIMB_BITS).astype(np.float64))
         rest = rest >> LIMB_BITS

@@ -19,8 +19,7 @@ from dpcov.parameters import Share
 from dpcov.privacy import Guarantee, Neighbors, exact
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Integers, Matrix, Vector
     from dpcov.entropy import Entropy
     from dpcov.mechanisms.radius import Norms, Radius
     from dpcov.moment import Lattice, SecondMoment
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from dpcov.samplers import MatrixLaw, ScalarLaw
     from dpcov.sources.rows import Rows
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 
 Values = Literal["rayleigh", "eigenvalues"]
 
@@ -135,7 +132,7 @@ def separated(
     mechanism: Mechanism,
     rows: Rows,
     laws: Calibration,
-    noise: NDArray[np.int64] | None,
+    noise: Integers | None,
     moment: SecondMoment,
     entropy: Entropy,
 ) -> Release:
@@ -172,5 +169,4 @@ def errors(norms: Norms, laws: Calibration) -> Vector:
             steps * math.sqrt(laws.matrix.frobenius_squared),
         )
     noise = math.sqrt(norms.lattice.dimension) * laws.value_noise.standard_deviation
-    bounds: Vector = turned + steps * noise
-    return bounds
+    return turned + steps * noise

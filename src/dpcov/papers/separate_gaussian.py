@@ -13,6 +13,7 @@ from dpcov.papers.laplace import root_above
 from dpcov.samplers.scalars import ScalarGaussian
 
 if TYPE_CHECKING:
+    from dpcov.arrays import Matrix
     from dpcov.moment import Lattice
     from dpcov.privacy import Budget, Neighbors
     from dpcov.samplers.orthogonal import GaussianOrthogonal
@@ -26,7 +27,7 @@ class GaussianValues:
     extra: int
 
     def rayleigh_noise(
-        self, lattice: Lattice, neighbors: Neighbors, vectors: spectral.Matrix
+        self, lattice: Lattice, neighbors: Neighbors, vectors: Matrix
     ) -> ScalarGaussian:
         return self._noise(lattice, neighbors, spectral.squared_norm(vectors), Fraction(1))
 

@@ -13,6 +13,7 @@ from dpcov.privacy import PureDP
 from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:
+    from dpcov.arrays import Matrix
     from dpcov.moment import Lattice
     from dpcov.papers.samplers.entrywise import EntrywiseLaplace
     from dpcov.privacy import Budget, Neighbors
@@ -25,7 +26,7 @@ class LaplaceValues:
     epsilon: Fraction
 
     def rayleigh_noise(
-        self, lattice: Lattice, neighbors: Neighbors, vectors: spectral.Matrix
+        self, lattice: Lattice, neighbors: Neighbors, vectors: Matrix
     ) -> ScalarLaplace:
         return ScalarLaplace(
             spectral.rayleigh_sensitivity(lattice, neighbors, vectors) / self.epsilon

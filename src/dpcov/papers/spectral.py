@@ -20,8 +20,7 @@ from dpcov.releases import Release
 from dpcov.samplers.discrete import discrete_laplace
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix, Vector
     from dpcov.entropy import Entropy
     from dpcov.mechanisms import Mechanism
     from dpcov.moment import Lattice, SecondMoment
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from dpcov.samplers.scalars import ScalarLaplace
     from dpcov.sources.rows import Rows
 
-    Vector = NDArray[np.float64]
-    Matrix = NDArray[np.float64]
 
 # What float64 may add to an eigenvalue's change, in B^2: eigenvalues of a d x d matrix are computed
 # within about d 2^-53 of its trace, so this covers up to 2^32 / d rows.

@@ -28,15 +28,13 @@ from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.sources.quiet import quiet
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix
     from dpcov.entropy import Entropy
     from dpcov.moment import Lattice, SecondMoment
     from dpcov.privacy import Budget
     from dpcov.releases import Release
     from dpcov.sources.rows import Rows
 
-    Matrix = NDArray[np.float64]
 
 GAP = 4.0  # ratio of neighbouring eigenvalues from which they are separated
 WIDEST = 1000.0  # ratio of all eigenvalues above which the largest are cut down
@@ -275,8 +273,7 @@ def first_gap(values: Matrix, *, closed: bool) -> int | None:
 def coarse(basis: Matrix, ratio: float) -> Matrix:
     """CoarsePreconditioner, up to scale: what is orthogonal to the basis grows by 1 / `ratio`."""
     projector = basis @ basis.T
-    step: Matrix = projector + (np.eye(len(basis)) - projector) / ratio
-    return step
+    return projector + (np.eye(len(basis)) - projector) / ratio
 
 
 def fine(matrix: Matrix) -> Matrix:
@@ -290,8 +287,7 @@ def fine(matrix: Matrix) -> Matrix:
     if not positive.size:
         return np.eye(len(matrix))
     cut = np.sqrt(np.minimum(1.0, WIDEST * positive[0] / np.maximum(values, positive[0])))
-    step: Matrix = (vectors * cut) @ vectors.T
-    return step
+    return (vectors * cut) @ vectors.T
 
 
 def _groups(
@@ -308,8 +304,7 @@ def _groups(
 
 def _features(moment: SecondMoment) -> Matrix:
     p = moment.lattice.features
-    features: Matrix = moment.units[:p, :p].astype(np.float64) * moment.lattice.step**2
-    return features
+    return moment.units[:p, :p].astype(np.float64) * moment.lattice.step**2
 
 
 def _covariance(moment: SecondMoment) -> Matrix:

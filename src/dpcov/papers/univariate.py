@@ -25,10 +25,9 @@ from dpcov.samplers.scalars import ScalarGaussian
 from dpcov.sources.quiet import quiet
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from dpcov.arrays import AnyArray, Matrix
 
-    Floats = NDArray[np.float64]
-    Integers = NDArray[np.int64]
+    Floats = Matrix
 
 SCALE_SHARE, PLACE_SHARE, COUNT_SHARE = 0.15, 0.15, 0.02  # of mu^2
 BAD_SHARE = 0.05  # of delta, for a lonely bin in each of the two histograms
@@ -272,7 +271,7 @@ def _place(histogram: GaussianHistograms, values: Floats, width: float, entropy:
     return float(np.clip((_fullest(histogram, bins, entropy) + 0.5) * width, -largest, largest))
 
 
-def _fullest(histogram: GaussianHistograms, votes: NDArray[Any], entropy: Entropy) -> float:
+def _fullest(histogram: GaussianHistograms, votes: AnyArray, entropy: Entropy) -> float:
     keys, counts = np.unique(votes + 0, return_counts=True)
     shown = histogram(dict(zip(keys.tolist(), counts.tolist(), strict=True)), entropy)
     if not shown:

@@ -21,8 +21,7 @@ from dpcov.parameters import Samples, Share, ShareOrNone, Whole, check_fields, c
 from dpcov.privacy import Guarantee, Neighbors, exact, zcdp_epsilon
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix
     from dpcov.entropy import Entropy
     from dpcov.moment import Lattice
     from dpcov.privacy import Budget
@@ -210,7 +209,7 @@ class Whitened(Mechanism):
         return least_units(laws.rows.ceiling * lattice.unit.max_rows, lattice.features)
 
 
-def _rounding_map(covariance: NDArray[np.float64]) -> LinearMap:
+def _rounding_map(covariance: Matrix) -> LinearMap:
     """Map that makes rows of this covariance round; total for every symmetric matrix."""
     values, vectors = np.linalg.eigh(covariance)
     floor = max(FLOOR * values[-1], SMALLEST)

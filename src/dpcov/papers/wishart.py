@@ -29,9 +29,8 @@ from dpcov.installing import installing
 from dpcov.privacy import Neighbors
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from dpcov.arrays import Booleans, Matrix
 
-    Matrix = NDArray[np.float64]
 
 EPSILONS = (0.01, 0.1, 0.5, 1.0, 4.0)
 ORDERS = (2, 5, 20)
@@ -122,14 +121,12 @@ def _released(moment: Matrix, epsilon: float, count: int, generator: np.random.G
     """(count, d, d) outputs of the mechanism."""
     d = len(moment)
     factors = generator.standard_normal((count, d, d + 1))
-    released: Matrix = moment + scale(epsilon) * (factors @ factors.swapaxes(1, 2))
-    return released
+    return moment + scale(epsilon) * (factors @ factors.swapaxes(1, 2))
 
 
-def _fires(differences: Matrix, epsilon: float) -> NDArray[np.bool_]:
+def _fires(differences: Matrix, epsilon: float) -> Booleans:
     """Whether each matrix is surely not positive semidefinite."""
-    fires: NDArray[np.bool_] = np.linalg.eigvalsh(differences)[:, 0] < -TOLERANCE * scale(epsilon)
-    return fires
+    return np.linalg.eigvalsh(differences)[:, 0] < -TOLERANCE * scale(epsilon)
 
 
 def print_table(found: Sequence[Frequencies]) -> None:

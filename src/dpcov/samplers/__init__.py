@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dpcov.arrays import Integers, Matrix
     from dpcov.entropy import Entropy
 
 
@@ -53,13 +54,13 @@ class MatrixLaw(Protocol):
     def require_drawable(self) -> None:
         """Refuse a law that 64-bit integers can't hold, before anything is spent."""
 
-    def sample(self, entropy: Entropy) -> NDArray[np.int64]:
+    def sample(self, entropy: Entropy) -> Integers:
         """(d, d) integer noise for a release."""
 
-    def samples(self, count: int, entropy: Entropy) -> NDArray[np.int64]:
+    def samples(self, count: int, entropy: Entropy) -> Integers:
         """(count, d, d) independent draws, as `sample` makes them."""
 
-    def simulate(self, generator: np.random.Generator) -> NDArray[np.float64]:
+    def simulate(self, generator: np.random.Generator) -> Matrix:
         """(d, d) noise for simulation, not for a release."""
 
     def rescaled(self, factor: float) -> MatrixLaw:
@@ -82,7 +83,7 @@ class ScalarLaw(Protocol):
 
     def sample(self, entropy: Entropy) -> int: ...
 
-    def samples(self, count: int, entropy: Entropy) -> NDArray[np.int64]:
+    def samples(self, count: int, entropy: Entropy) -> Integers:
         """(count,) independent draws."""
 
     def simulate(self, generator: np.random.Generator) -> float: ...
@@ -98,7 +99,7 @@ def require_within(value: Fraction | float, low: Fraction | int, high: Fraction 
         raise MechanismError("The privacy budget is too large for the noise. Use a smaller one.")
 
 
-def symmetric(diagonals: NDArray[np.int64], below: NDArray[np.int64]) -> NDArray[np.int64]:
+def symmetric(diagonals: Integers, below: Integers) -> Integers:
     """(n, d, d) symmetric matrices from (n, d) diagonals and the (n, d(d-1)/2) entries below."""
     d = diagonals.shape[1]
     noise = np.zeros((len(diagonals), d, d), np.int64)
@@ -108,7 +109,7 @@ def symmetric(diagonals: NDArray[np.int64], below: NDArray[np.int64]) -> NDArray
     return noise
 
 
-def repeated(law: MatrixLaw, count: int, entropy: Entropy) -> NDArray[np.int64]:
+def repeated(law: MatrixLaw, count: int, entropy: Entropy) -> Integers:
     """(count, d, d) draws of `law`, one after the other."""
     draws = np.empty((count, law.dimension, law.dimension), np.int64)
     for i in range(count):
@@ -142,8 +143,7 @@ def matrix_law(document: dict[str, Any]) -> MatrixLaw:
     )
     paper = registry.LAWS.get(document["law"])
     found = laws if paper is None else (registry.loaded(paper),)
-    law: MatrixLaw = _described(found, document, read)
-    return law
+    return _described(found, document, read)
 
 
 def scalar_law(document: dict[str, Any]) -> ScalarLaw:
@@ -151,8 +151,7 @@ def scalar_law(document: dict[str, Any]) -> ScalarLaw:
     from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 
     read = {"scale": Fraction, "variance": Fraction}
-    law: ScalarLaw = _described((ScalarLaplace, ScalarGaussian), document, read)
-    return law
+    return _described((ScalarLaplace, ScalarGaussian), document, read)
 
 
 def _described(

@@ -22,14 +22,12 @@ import numpy as np
 from dpcov.errors import MechanismError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Booleans, Integers, Matrix
     from dpcov.entropy import Entropy
 
-    Integers = NDArray[np.int64]
-    Floats = NDArray[np.float64]
+    Floats = Matrix
     Rational = Fraction | int
-    Coins = NDArray[np.bool_]
+    Coins = Booleans
 
 # Heads means U < exp(-gamma), with U a uniform real of which the first 64 bits, w, are drawn. Let
 # h = 2^-53, x the float64 of w 2^-64, g the float64 of gamma, p = np.exp(-g).

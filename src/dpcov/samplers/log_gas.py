@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from dpcov.arrays import Vector
 
-    Vector = NDArray[np.float64]
 
 SWEEPS = 20
 STEP = 3.0  # in units of the scale; the mean spacing in the bulk is 1 to 3
@@ -70,8 +69,7 @@ def _gaussian_levels(count: int, generator: np.random.Generator) -> Vector:
     levels = 0.5 + (inside * np.sqrt(1 - inside**2) + np.arcsin(inside)) / math.pi
     margin = 0.1 / count
     jitter = generator.uniform(-margin, margin, count) / 2  # keeps clipped points apart
-    inner: Vector = np.clip(levels, margin, 1 - margin) + jitter
-    return inner
+    return np.clip(levels, margin, 1 - margin) + jitter
 
 
 @cache
@@ -86,5 +84,4 @@ def _limit_quantiles(levels: Vector) -> Vector:
     """Quantiles of the limit law of the spectrum, on [-1, 1] (Ullman's law)."""
     distribution, x = _limit_law()
     sizes = np.interp(0.5 + np.abs(levels - 0.5), distribution, x)
-    quantiles: Vector = np.sign(levels - 0.5) * sizes
-    return quantiles
+    return np.sign(levels - 0.5) * sizes

@@ -22,9 +22,9 @@ from dpcov.samplers.pfaffian import HalfLineEnsemble, LineEnsemble, largest_firs
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpcov.arrays import Integers, Matrix
     from dpcov.entropy import Entropy
 
-    Matrix = NDArray[np.float64]
 
 CATALAN = 0.915965594177219
 FAST_REJECTION = 7  # up to here rejection is as fast as the Pfaffians
@@ -89,12 +89,12 @@ class NuclearLaplace:
         """Refuse an order that can't be drawn exactly, and hold every entry below 2^62."""
         _require_feasible(self.dimension, self.scale)
 
-    def sample(self, entropy: Entropy) -> NDArray[np.int64]:
+    def sample(self, entropy: Entropy) -> Integers:
         """floor(Z + 1/2), never half-to-even, so that rounding commutes with integer shifts."""
         self.require_drawable()
         return _rounded(self.scale * self._unit(entropy))
 
-    def samples(self, count: int, entropy: Entropy) -> NDArray[np.int64]:
+    def samples(self, count: int, entropy: Entropy) -> Integers:
         if self.dimension > FAST_REJECTION:
             return repeated(self, count, entropy)
         self.require_drawable()
@@ -183,7 +183,7 @@ class SquareNuclearLaplace:
         """Refuse an order that can't be drawn exactly, and hold every entry below 2^62."""
         _require_feasible(self.dimension, self.scale)
 
-    def sample(self, entropy: Entropy) -> NDArray[np.int64]:
+    def sample(self, entropy: Entropy) -> Integers:
         """floor(Z + 1/2), never half-to-even, so that rounding commutes with integer shifts."""
         self.require_drawable()
         if self.dimension == 1:
@@ -192,7 +192,7 @@ class SquareNuclearLaplace:
         left, right = (_haar(_square_normals(self.dimension, entropy)) for _ in range(2))
         return _rounded(self.scale * _composed(left, values, right))
 
-    def samples(self, count: int, entropy: Entropy) -> NDArray[np.int64]:
+    def samples(self, count: int, entropy: Entropy) -> Integers:
         return repeated(self, count, entropy)
 
     def simulate(self, generator: np.random.Generator) -> Matrix:
@@ -229,8 +229,7 @@ def by_rejection(dimension: int, entropy: Entropy) -> Matrix:
     while True:
         accepted = _accepted(dimension, batch, entropy)
         if len(accepted):
-            first: Matrix = accepted[0]
-            return first
+            return accepted[0]
         batch = min(2 * batch, LARGEST_BATCH)
 
 
@@ -245,11 +244,10 @@ def _accepted(dimension: int, count: int, entropy: Entropy) -> Matrix:
     common = first + second - absolute
     likely = np.all(np.diagonal(common, axis1=1, axis2=2) >= 0, axis=1)
     definite = np.linalg.eigvalsh(common[likely])[:, 0] >= 0
-    accepted: Matrix = differences[likely][definite]
-    return accepted
+    return differences[likely][definite]
 
 
-def with_eigenvalues(values: NDArray[np.float64], entropy: Entropy) -> Matrix:
+def with_eigenvalues(values: Matrix, entropy: Entropy) -> Matrix:
     """Symmetric matrix with these eigenvalues and Haar eigenvectors."""
     vectors = _haar(_square_normals(len(values), entropy))
     return _composed(vectors, values, vectors)
@@ -262,18 +260,16 @@ def _square_normals(dimension: int, entropy: Entropy) -> Matrix:
 def _haar(normals: Matrix) -> Matrix:
     """Haar orthogonal matrix: the Q of standard normals, R having a positive diagonal."""
     q, r = np.linalg.qr(normals)
-    signed: Matrix = q * np.where(np.diagonal(r) < 0, -1.0, 1.0)
-    return signed
+    return q * np.where(np.diagonal(r) < 0, -1.0, 1.0)
 
 
-def _composed(left: Matrix, values: NDArray[np.float64], right: Matrix) -> Matrix:
+def _composed(left: Matrix, values: Matrix, right: Matrix) -> Matrix:
     """Symmetric part of left diag(values) right'."""
     product = (left * values) @ right.T
-    symmetric: Matrix = (product + product.T) / 2
-    return symmetric
+    return (product + product.T) / 2
 
 
-def _rounded(noise: Matrix) -> NDArray[np.int64]:
+def _rounded(noise: Matrix) -> Integers:
     return np.floor(noise + 0.5).astype(np.int64)
 
 
@@ -283,8 +279,7 @@ def _simulated_shapes(dimension: int) -> Matrix:
     generator = np.random.default_rng(SEED)
     count = max(FEWEST_SHAPES, min(POINTS // dimension, MOST_SHAPES))
     drawn = np.array([simulated_eigenvalues(dimension, generator) for _ in range(count)])
-    shapes: Matrix = drawn / np.abs(drawn).sum(axis=1, keepdims=True)
-    return shapes
+    return drawn / np.abs(drawn).sum(axis=1, keepdims=True)
 
 
 def _ullman_r_transform(edge: float, g: NDArray[np.complex128]) -> NDArray[np.complex128]:

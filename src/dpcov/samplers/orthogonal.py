@@ -15,6 +15,7 @@ from dpcov.samplers.discrete import LARGEST_VARIANCE, SMALLEST_VARIANCE, discret
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpcov.arrays import Integers, Matrix
     from dpcov.entropy import Entropy
 
 
@@ -58,17 +59,16 @@ class GaussianOrthogonal:
     def require_drawable(self) -> None:
         require_within(self.variance, 2 * SMALLEST_VARIANCE, LARGEST_VARIANCE)
 
-    def sample(self, entropy: Entropy) -> NDArray[np.int64]:
-        noise: NDArray[np.int64] = self.samples(1, entropy)[0]
-        return noise
+    def sample(self, entropy: Entropy) -> Integers:
+        return self.samples(1, entropy)[0]
 
-    def samples(self, count: int, entropy: Entropy) -> NDArray[np.int64]:
+    def samples(self, count: int, entropy: Entropy) -> Integers:
         d = self.dimension
         diagonal = discrete_gaussian(self.variance, count * d, entropy)
         below = discrete_gaussian(self.variance / 2, count * (d * (d - 1) // 2), entropy)
         return symmetric(diagonal.reshape(count, d), below.reshape(count, -1))
 
-    def simulate(self, generator: np.random.Generator) -> NDArray[np.float64]:
+    def simulate(self, generator: np.random.Generator) -> Matrix:
         normals = generator.standard_normal((self.dimension, self.dimension))
         return self.spread / 2 * (normals + normals.T)
 

@@ -21,8 +21,8 @@ from dpcov.samplers.discrete import (
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
 
+    from dpcov.arrays import Integers
     from dpcov.entropy import Entropy
 
 
@@ -47,7 +47,7 @@ class ScalarLaplace:
     def sample(self, entropy: Entropy) -> int:
         return int(self.samples(1, entropy)[0])
 
-    def samples(self, count: int, entropy: Entropy) -> NDArray[np.int64]:
+    def samples(self, count: int, entropy: Entropy) -> Integers:
         return discrete_laplace(self.scale, count, entropy)
 
     def simulate(self, generator: np.random.Generator) -> float:
@@ -78,7 +78,7 @@ class ScalarGaussian:
     def sample(self, entropy: Entropy) -> int:
         return int(self.samples(1, entropy)[0])
 
-    def samples(self, count: int, entropy: Entropy) -> NDArray[np.int64]:
+    def samples(self, count: int, entropy: Entropy) -> Integers:
         return discrete_gaussian(self.variance, count, entropy)
 
     def simulate(self, generator: np.random.Generator) -> float:

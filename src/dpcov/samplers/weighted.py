@@ -16,6 +16,7 @@ from dpcov.samplers import repeated
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpcov.arrays import Integers, Matrix
     from dpcov.entropy import Entropy
     from dpcov.samplers import MatrixLaw
 
@@ -84,18 +85,17 @@ class WeightedSum:
         for term in self.terms:
             term.require_drawable()
 
-    def sample(self, entropy: Entropy) -> NDArray[np.int64]:
+    def sample(self, entropy: Entropy) -> Integers:
         """The sum of draws of the terms, rounded down; for tests."""
         total = np.zeros((self.dimension, self.dimension), object)
         for weight, term in zip(self.weights, self.terms, strict=True):
             total += term.sample(entropy).astype(object) * Fraction(weight)
-        rounded: NDArray[np.int64] = (total // 1).astype(np.int64)
-        return rounded
+        return (total // 1).astype(np.int64)
 
-    def samples(self, count: int, entropy: Entropy) -> NDArray[np.int64]:
+    def samples(self, count: int, entropy: Entropy) -> Integers:
         return repeated(self, count, entropy)
 
-    def simulate(self, generator: np.random.Generator) -> NDArray[np.float64]:
+    def simulate(self, generator: np.random.Generator) -> Matrix:
         total = np.zeros((self.dimension, self.dimension))
         for weight, term in zip(self.weights, self.terms, strict=True):
             total += weight * term.simulate(generator)

@@ -17,6 +17,7 @@ from dpcov.samplers.normal import LARGEST, standard_normals
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpcov.arrays import Integers, Matrix
     from dpcov.entropy import Entropy
 
 
@@ -75,7 +76,7 @@ class WishartDifference:
         """Hold every entry, at most 2 c m LARGEST^2 in size, below 2^63."""
         require_within(self.scale * self.degrees * LARGEST**2, 0, 2**62)
 
-    def sample(self, entropy: Entropy) -> NDArray[np.int64]:
+    def sample(self, entropy: Entropy) -> Integers:
         """floor(Z + 1/2), never half-to-even, so that rounding commutes with integer shifts."""
         self.require_drawable()
         size = self.dimension * self.degrees
@@ -83,16 +84,14 @@ class WishartDifference:
         first, second = normals.reshape(2, self.dimension, self.degrees)
         return np.floor(self._difference(first, second) + 0.5).astype(np.int64)
 
-    def samples(self, count: int, entropy: Entropy) -> NDArray[np.int64]:
+    def samples(self, count: int, entropy: Entropy) -> Integers:
         return repeated(self, count, entropy)
 
-    def simulate(self, generator: np.random.Generator) -> NDArray[np.float64]:
+    def simulate(self, generator: np.random.Generator) -> Matrix:
         first, second = generator.standard_normal((2, self.dimension, self.degrees))
         return self._difference(first, second)
 
-    def _difference(
-        self, first: NDArray[np.float64], second: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _difference(self, first: Matrix, second: Matrix) -> Matrix:
         return self.scale * (first @ first.T - second @ second.T)
 
     def rescaled(self, factor: float) -> WishartDifference:

@@ -15,7 +15,7 @@ from dpcov.sources.ids import IdColumn
 from dpcov.sources.objects import texts_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from dpcov.arrays import AnyArray
 
 
 UNTOLD = (
@@ -33,7 +33,7 @@ class ArraySource:
 
     def __init__(self, data: Any, declared: tuple[str, ...]) -> None:
         self.unfit: dict[str, str] = {}
-        array: NDArray[Any] = np.asarray(data)
+        array: AnyArray = np.asarray(data)
         if array.ndim != 2:
             raise SourceError(f"An array needs 2 dimensions (rows, columns), not {array.ndim}.")
         if array.dtype.kind not in "biuf":

@@ -20,7 +20,7 @@ from dpcov.schema import Kind
 from dpcov.sources.base import batch_rows, kind_of, unfit_columns
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from dpcov.arrays import Matrix
 
 READ_BUFFER = 2**16
 SMALL_GROUP = 2**18  # rows: 2 MiB of float64 in each column
@@ -184,7 +184,7 @@ def _by_column(file: pq.ParquetFile, group: int, names: list[str]) -> pa.Table:
     return pa.Table.from_arrays(columns, names=names)
 
 
-def _copied(column: pa.ChunkedArray, room: NDArray[np.float64]) -> pa.Array:
+def _copied(column: pa.ChunkedArray, room: Matrix) -> pa.Array:
     """The same floats in `room`; null as NaN, which is missing too."""
     at = 0
     for chunk in column.chunks:

@@ -30,8 +30,7 @@ from dpcov.sources.level import FilteredSource
 from dpcov.spelling import named
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Booleans
     from dpcov.schema import Cells, Schema
     from dpcov.sources.base import Source
 
@@ -80,16 +79,15 @@ class Condition:
     missing: tuple[str, ...]
     text: str
 
-    def keep(self, values: pa.Array) -> NDArray[np.bool_]:
+    def keep(self, values: pa.Array) -> Booleans:
         """Which cells meet it, each by itself."""
         parts = distinct(values)
         if parts is None:
             return self._met(values)
         met = np.append(self._met(parts[0]), self.operator == "is null")  # of no value, the last
-        verdicts: NDArray[np.bool_] = met[parts[1]]
-        return verdicts
+        return met[parts[1]]
 
-    def _met(self, values: pa.Array) -> NDArray[np.bool_]:
+    def _met(self, values: pa.Array) -> Booleans:
         """No comparison is met by a missing cell, ``!=`` and ``not in`` included."""
         found = read(values, self.cells, self.missing)
         match self.operator:
@@ -104,8 +102,7 @@ class Condition:
                 met = pc.and_not(found.is_valid(), among)
             case sign:
                 met = _COMPARED[sign](found, pa.scalar(self.literals[0], found.type))
-        verdicts: NDArray[np.bool_] = met.fill_null(False).to_numpy(zero_copy_only=False)
-        return verdicts
+        return met.fill_null(False).to_numpy(zero_copy_only=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +147,7 @@ class Conditions:
         """Each condition, however it was spelled, in one spelling. Public."""
         return tuple(test.text for test in self.tests)
 
-    def keep(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
+    def keep(self, batch: pa.RecordBatch) -> Booleans:
         """Which rows meet all of them."""
         kept = np.ones(batch.num_rows, bool)
         for test in self.tests:

@@ -21,8 +21,7 @@ from dpcov.encoder import Scratch
 from dpcov.moment import squared_lengths
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Integers, Matrix
     from dpcov.encoder import Encoded, Encoder
     from dpcov.moment import Lattice
     from dpcov.sources.base import Part
@@ -37,12 +36,12 @@ class NormCounter:
 
     __slots__ = ("_counts", "_features", "_limits")
 
-    def __init__(self, limits: NDArray[np.float64], features: int) -> None:
+    def __init__(self, limits: Matrix, features: int) -> None:
         self._limits = limits
         self._features = features
-        self._counts: NDArray[np.int64] = np.zeros(len(limits) + 1, np.int64)
+        self._counts: Integers = np.zeros(len(limits) + 1, np.int64)
 
-    def add(self, block: NDArray[np.float64]) -> None:
+    def add(self, block: Matrix) -> None:
         """Count the rows of a (d, m) block of integer-valued floats."""
         norms = squared_lengths(block[: self._features])
         bins = np.searchsorted(self._limits, norms, side="left")
@@ -52,22 +51,20 @@ class NormCounter:
         """Add another counter's counts to this one."""
         self._counts += other._counts
 
-    def packed(self) -> NDArray[np.int64]:
+    def packed(self) -> Integers:
         """(m + 1,) counts, to be added to those of others."""
         return self._counts
 
-    def add_packed(self, counts: NDArray[np.int64]) -> None:
+    def add_packed(self, counts: Integers) -> None:
         """Add a sum of `packed` counts to this one."""
         self._counts += counts
 
-    def total(self) -> NDArray[np.int64]:
+    def total(self) -> Integers:
         """(m + 1,) counts; bin i holds limits[i-1] < ||z||^2 <= limits[i]."""
         return self._counts
 
 
-def squared_limits(
-    edges: Sequence[float | Fraction] | NDArray[np.float64], lattice: Lattice
-) -> NDArray[np.float64]:
+def squared_limits(edges: Sequence[float | Fraction] | Matrix, lattice: Lattice) -> Matrix:
     """floor((edge / step)^2) for edges in units of an encoded row: ||z|| step <= edge, exactly.
 
     Raises
@@ -86,7 +83,7 @@ def squared_limits(
 
 
 Total = TypeVar("Total", covariant=True)
-Labelled = tuple[pa.RecordBatch, "NDArray[np.int64] | None"]
+Labelled = tuple[pa.RecordBatch, "Integers | None"]
 MOST_DECODED = 2**31  # bytes of the parts that are decoded at the same time
 SHARES = 8  # of a part for each thread, since some columns take longer
 SMALL_PART = 2**24  # cells of a part that a thread may have for itself: 64 MiB
@@ -98,13 +95,13 @@ class Sum(Protocol[Total]):
     `packed` integers of several sums, added one by one, are taken by `add_packed`.
     """
 
-    def add(self, block: NDArray[np.float64]) -> None: ...
+    def add(self, block: Matrix) -> None: ...
 
     def merge(self, other: Self) -> None: ...
 
-    def packed(self) -> NDArray[np.int64]: ...
+    def packed(self) -> Integers: ...
 
-    def add_packed(self, integers: NDArray[np.int64]) -> None: ...
+    def add_packed(self, integers: Integers) -> None: ...
 
     def total(self) -> Total: ...
 
@@ -112,7 +109,7 @@ class Sum(Protocol[Total]):
 class Blocks(Protocol):
     """Turns a batch into (d, m) blocks of integer rows, in order."""
 
-    def blocks(self, batch: pa.RecordBatch) -> Iterator[NDArray[np.float64]]: ...
+    def blocks(self, batch: pa.RecordBatch) -> Iterator[Matrix]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +230,7 @@ class Folder(Generic[Total]):
                 mine.merge(theirs)
         return first
 
-    def _add(self, batch: pa.RecordBatch, labels: NDArray[np.int64] | None) -> None:
+    def _add(self, batch: pa.RecordBatch, labels: Integers | None) -> None:
         worker = self._idle.pop()
         at = 0
         for block in self._encoder.blocks(batch):
@@ -256,9 +253,7 @@ def stoppable(threads: int, stopped: threading.Event | None = None) -> Iterator[
             raise
 
 
-def _add(
-    sums: list[Sum[Total]], block: NDArray[np.float64], labels: NDArray[np.int64] | None
-) -> None:
+def _add(sums: list[Sum[Total]], block: Matrix, labels: Integers | None) -> None:
     if labels is None:
         sums[0].add(block)
         return

@@ -15,13 +15,12 @@ from dpcov.moment import Accumulator
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpcov.arrays import Booleans, Integers, Matrix
     from dpcov.encoder import Encoder
     from dpcov.sources.kept import Batch
 
 
-def counted(
-    batch: Batch, persons: NDArray[np.int64], encoder: Encoder, max_rows: int
-) -> NDArray[np.bool_]:
+def counted(batch: Batch, persons: Integers, encoder: Encoder, max_rows: int) -> Booleans:
     """Which rows of a batch count; it holds all rows of each of its `persons`."""
     hashes = [np.empty(0, np.uint64), *map(content_hash, encoder.blocks(batch))]
     counts = np.ones(len(persons), np.bool_)
@@ -29,22 +28,19 @@ def counted(
     return counts
 
 
-def _surplus(
-    persons: NDArray[np.int64], hashes: NDArray[np.uint64], max_rows: int
-) -> NDArray[np.int64]:
+def _surplus(persons: Integers, hashes: NDArray[np.uint64], max_rows: int) -> Integers:
     """Positions of rows beyond the first `max_rows` of each person, in order of their hash."""
     order = np.lexsort((hashes, persons))
     sorted_persons = persons[order]
     starts = np.flatnonzero(np.r_[True, sorted_persons[1:] != sorted_persons[:-1]])
     rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
-    result: NDArray[np.int64] = order[rank >= max_rows]
-    return result
+    return order[rank >= max_rows]
 
 
 _FACTORS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
 
 
-def content_hash(block: NDArray[np.float64], factor: np.uint64 = _FACTORS[0]) -> NDArray[np.uint64]:
+def content_hash(block: Matrix, factor: np.uint64 = _FACTORS[0]) -> NDArray[np.uint64]:
     """64-bit hash of each integer row (a column of the block)."""
     total = np.zeros(block.shape[1], np.uint64)
     for row in block:
@@ -64,7 +60,7 @@ class HashedSum:
         self._moment = Accumulator(dimension)
         self._hashes = np.zeros(2, np.uint64)
 
-    def add(self, block: NDArray[np.float64]) -> None:
+    def add(self, block: Matrix) -> None:
         """Add the rows of a (d, m) block."""
         self._hashes += np.array([content_hash(block, f).sum(dtype=np.uint64) for f in _FACTORS])
         self._moment.add(block)
@@ -74,11 +70,11 @@ class HashedSum:
         self._hashes += other._hashes
         self._moment.merge(other._moment)
 
-    def packed(self) -> NDArray[np.int64]:
+    def packed(self) -> Integers:
         """Integers that may be added to those of others."""
         return np.concatenate([self._hashes.view(np.int64), self._moment.packed()])
 
-    def add_packed(self, integers: NDArray[np.int64]) -> None:
+    def add_packed(self, integers: Integers) -> None:
         """Add a sum of `packed` integers to this one."""
         self._hashes += np.ascontiguousarray(integers[:2]).view(np.uint64)
         self._moment.add_packed(integers[2:])

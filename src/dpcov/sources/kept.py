@@ -26,6 +26,7 @@ from dpcov.sources.private_copy import Copy, NoRoomError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpcov.arrays import AnyArray, Booleans, Integers
     from dpcov.schema import Kind, Schema
     from dpcov.sources.base import Source
 
@@ -37,16 +38,16 @@ PARTS = 64  # of the persons, so that the memory for one part is small
 class Batch:
     """Rows that were read: of each column numbers, or codes of its levels. SENSITIVE."""
 
-    rows: NDArray[Any]
+    rows: AnyArray
 
     @property
     def num_rows(self) -> int:
         return len(self.rows)
 
-    def column(self, name: str) -> NDArray[Any]:
+    def column(self, name: str) -> AnyArray:
         return self.rows[name]
 
-    def filter(self, keep: pa.BooleanArray | NDArray[np.bool_]) -> Batch:
+    def filter(self, keep: pa.BooleanArray | Booleans) -> Batch:
         return Batch(self.rows[np.asarray(keep)])
 
     def select(self, columns: Sequence[str]) -> Batch:
@@ -101,7 +102,7 @@ class Kept:
             for start in range(0, len(rows), size):
                 yield Batch(rows[start : start + size])
 
-    def persons(self) -> Iterator[tuple[Batch, NDArray[np.int64]]]:
+    def persons(self) -> Iterator[tuple[Batch, Integers]]:
         """Part after part, all rows of some persons, and each row's number of its person."""
         if self._copy is None:
             self._fill()
@@ -137,7 +138,7 @@ class Kept:
             return
         self._copy = copy
 
-    def _read(self, batch: pa.RecordBatch) -> NDArray[Any]:
+    def _read(self, batch: pa.RecordBatch) -> AnyArray:
         schema, unit = self._schema, self._schema.unit
         rows = np.zeros(batch.num_rows, self._kind)
         for name in self._kind.names or ():
@@ -154,7 +155,7 @@ class Kept:
         if unit is None:
             return rows
         ids = canonical(batch.column(unit.column), unit.type, schema.missing)
-        known: NDArray[Any] = rows[ids.is_valid().to_numpy(zero_copy_only=False)]
+        known: AnyArray = rows[ids.is_valid().to_numpy(zero_copy_only=False)]
         known[unit.column] = records(ids.drop_null(), self._key)
         return known
 
@@ -168,10 +169,7 @@ def _row_type(schema: Schema) -> np.dtype[Any]:
     return np.dtype([(name, kind(name)) for name in schema.needed])
 
 
-def _parts(ids: NDArray[np.void], parts: int) -> NDArray[np.int64]:
+def _parts(ids: NDArray[np.void], parts: int) -> Integers:
     """A part for each id, all about equally large."""
     words = np.ascontiguousarray(ids).view(np.uint64).reshape(len(ids), WIDTH // 8)
-    mixed: NDArray[np.int64] = (words.sum(axis=1, dtype=np.uint64) % np.uint64(parts)).astype(
-        np.int64
-    )
-    return mixed
+    return (words.sum(axis=1, dtype=np.uint64) % np.uint64(parts)).astype(np.int64)

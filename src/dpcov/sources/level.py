@@ -14,8 +14,7 @@ from dpcov.errors import SourceError
 from dpcov.schema import Categorical, Kind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Booleans
     from dpcov.sources.base import Source
 
 
@@ -25,7 +24,7 @@ class RowTest(Protocol):
     @property
     def columns(self) -> tuple[str, ...]: ...
 
-    def keep(self, batch: pa.RecordBatch) -> NDArray[np.bool_]: ...
+    def keep(self, batch: pa.RecordBatch) -> Booleans: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +43,9 @@ class Level:
     def columns(self) -> tuple[str, ...]:
         return (self.name,)
 
-    def keep(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
+    def keep(self, batch: pa.RecordBatch) -> Booleans:
         """Which rows have it."""
-        kept: NDArray[np.bool_] = (
-            codes_of(batch.column(self.name), self.column, self.missing) == self.code
-        )
-        return kept
+        return codes_of(batch.column(self.name), self.column, self.missing) == self.code
 
 
 class FilteredSource:

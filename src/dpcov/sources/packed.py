@@ -28,8 +28,7 @@ from dpcov.sources.quiet import quiet
 from dpcov.sources.rows import UNREADABLE, Assignment
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Integers, Matrix
     from dpcov.encoder import Encoder
     from dpcov.schema import Schema
     from dpcov.sources.folding import Labelled, Sum
@@ -167,7 +166,7 @@ def sums_of_images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
 @_told(_failed_sum)
 def merged(batches: Iterable[pa.RecordBatch]) -> Batches:
     """The sums of packed sums, part by part."""
-    found: dict[int, tuple[int, NDArray[np.int64]]] = {}
+    found: dict[int, tuple[int, Integers]] = {}
     for batch in batches:
         for part, units, content in zip(*(column.to_pylist() for column in batch), strict=True):
             add_part(found, part, units, content)
@@ -175,9 +174,7 @@ def merged(batches: Iterable[pa.RecordBatch]) -> Batches:
         yield pa.record_batch([[part], [units], [integers.tobytes()]], schema=SUMS)
 
 
-def add_part(
-    found: dict[int, tuple[int, NDArray[np.int64]]], part: int, units: int, content: bytes
-) -> None:
+def add_part(found: dict[int, tuple[int, Integers]], part: int, units: int, content: bytes) -> None:
     """Add a part of a packed sum to those that were `found`; refuses one of a task that failed."""
     if part == FAILED:
         raise SourceError(UNREADABLE)
@@ -185,9 +182,7 @@ def add_part(
     found[part] = before[0] + units, before[1] + np.frombuffer(content, "<i8")
 
 
-def unpacked(
-    query: Query, found: dict[int, tuple[int, NDArray[np.int64]]]
-) -> list[tuple[Sum[Any], int]]:
+def unpacked(query: Query, found: dict[int, tuple[int, Integers]]) -> list[tuple[Sum[Any], int]]:
     """Each group's sum, and its number of units."""
     sums = [query.empty() for _ in range(query.groups)]
     counts = [0] * query.groups
@@ -220,7 +215,7 @@ def _parts(width: int) -> int:
     return -(-width // PART_INTEGERS)
 
 
-def _labels(query: Query, ids: pa.Array) -> NDArray[np.int64]:
+def _labels(query: Query, ids: pa.Array) -> Integers:
     """The group of each person: a keyed hash of the id, so that it is the same in every task."""
     if query.groups == 1:
         return np.zeros(len(ids), np.int64)
@@ -232,14 +227,14 @@ def _labels(query: Query, ids: pa.Array) -> NDArray[np.int64]:
 class _Images:
     """Turns batches of images back into blocks of integer rows."""
 
-    def blocks(self, batch: pa.RecordBatch) -> Iterator[NDArray[np.float64]]:
+    def blocks(self, batch: pa.RecordBatch) -> Iterator[Matrix]:
         content = b"".join(batch["image"].to_pylist())
         rows = np.frombuffer(content, "<i4").reshape(batch.num_rows, -1)
         for start in range(0, batch.num_rows, BLOCK_ROWS):
             yield np.ascontiguousarray(rows[start : start + BLOCK_ROWS].T, np.float64)
 
 
-def _joined(block: NDArray[np.float64]) -> pa.Array:
+def _joined(block: Matrix) -> pa.Array:
     """Each column of a (d, m) block as bytes: its integers are at most 2^20."""
     width, count = block.shape
     offsets = pa.py_buffer(np.arange(count + 1, dtype=np.int32) * np.int32(4 * width))

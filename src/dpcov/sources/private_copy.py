@@ -18,7 +18,7 @@ import numpy as np
 from dpcov.errors import SourceError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from dpcov.arrays import AnyArray, Integers
 
 IN_MEMORY = 2**26  # bytes that wait in memory
 STEP = 2**26  # bytes by which a file grows
@@ -49,12 +49,12 @@ class Copy:
 
     def __init__(self, kind: np.dtype[Any], parts: int = 1) -> None:
         self.kind = kind
-        self._waiting: list[list[NDArray[Any]]] = [[] for _ in range(parts)]
+        self._waiting: list[list[AnyArray]] = [[] for _ in range(parts)]
         self._bytes = 0  # that wait
         self._written: list[list[tuple[int, int]]] = [[] for _ in range(parts)]
         self._file: _Encrypted | None = None
 
-    def add(self, rows: NDArray[Any], part_of_row: NDArray[np.int64] | None = None) -> None:
+    def add(self, rows: AnyArray, part_of_row: Integers | None = None) -> None:
         """Append rows to their parts; by default to the only one."""
         if part_of_row is None:
             self._waiting[0].append(rows)
@@ -82,7 +82,7 @@ class Copy:
         """Bytes on disk."""
         return 0 if self._file is None else self._file.end
 
-    def part(self, part: int = 0) -> Iterator[NDArray[Any]]:
+    def part(self, part: int = 0) -> Iterator[AnyArray]:
         """The rows of a part, in their order, piece by piece."""
         for place, size in self._written[part]:
             if self._file is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from dpcov.sources.lines import LONGEST_RECORD, Lines
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from dpcov.arrays import AnyArray, Booleans, Integers
 
 LF, CR = 10, 13
 
@@ -50,7 +52,7 @@ class Grammar:
 class Block:
     """Some rows in order: which of them are records, and the text of those, one after the other."""
 
-    is_record: NDArray[np.bool_]
+    is_record: Booleans
     text: bytes
 
 
@@ -114,9 +116,7 @@ class _Reader:
         return block, int(found.starts[decided])
 
 
-def _block(
-    text: bytes, starts: NDArray[np.int64], stops: NDArray[np.int64], good: NDArray[np.bool_]
-) -> Block:
+def _block(text: bytes, starts: Integers, stops: Integers, good: Booleans) -> Block:
     """Put the text of good rows together, which often follow each other."""
     edges = np.flatnonzero(np.diff(good, prepend=False, append=False))
     runs = zip(starts[edges[::2]], stops[edges[1::2] - 1], strict=True)
@@ -150,7 +150,7 @@ class _Found:
         self.single = ~self.odd & ~self.broken[0] & short & fits
 
     def _see_quotes(
-        self, array: NDArray[np.uint8], separators: NDArray[np.int64], separator: int, quote: int
+        self, array: NDArray[np.uint8], separators: Integers, separator: int, quote: int
     ) -> None:
         is_quote = array == quote
         quotes = np.flatnonzero(is_quote)
@@ -177,7 +177,7 @@ class _Found:
         self.outside = (outside, total - outside)
 
 
-def _line_starts(text: bytes, array: NDArray[np.uint8]) -> NDArray[np.int64]:
+def _line_starts(text: bytes, array: NDArray[np.uint8]) -> Integers:
     ends = array == LF
     if CR in text:
         alone = array == CR
@@ -189,7 +189,7 @@ def _line_starts(text: bytes, array: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 def _records(
     found: _Found, grammar: Grammar, run: _Run
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_], _Run]:
+) -> tuple[Integers, Integers, Booleans, _Run]:
     """Each odd line and the next one; which of the two are ends of a record; what then waits."""
     first, last = found.odd_lines[:-1], found.odd_lines[1:]
     if not len(first):
@@ -206,9 +206,7 @@ def _records(
     return first, last, taken, after
 
 
-def _runs(
-    pair: NDArray[np.bool_], first: NDArray[np.int64], run: _Run
-) -> tuple[NDArray[Any], NDArray[Any]]:
+def _runs(pair: Booleans, first: Integers, run: _Run) -> tuple[AnyArray, AnyArray]:
     """The place of each pair in its run of pairs that share a line, and the run's first line."""
     at = np.arange(len(pair))
     start = np.maximum.accumulate(np.where(pair, -1, at)) + 1

@@ -32,8 +32,7 @@ from dpcov.sources.kept import Kept
 from dpcov.sources.quiet import leave_no_core, quiet
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Integers, Matrix
     from dpcov.entropy import Entropy
     from dpcov.schema import Schema
     from dpcov.sources.base import Part, Source
@@ -58,10 +57,10 @@ class IntegerRows:
 
     """
 
-    rows: NDArray[np.float64]
-    owners: NDArray[np.int64]
+    rows: Matrix
+    owners: Integers
     unit_count: int
-    roots: NDArray[np.float64] | None = None
+    roots: Matrix | None = None
 
 
 IN_MEMORY = (
@@ -215,11 +214,11 @@ class Rows:
 
     def norm_counts(
         self,
-        edges: Sequence[float | Fraction] | NDArray[np.float64],
+        edges: Sequence[float | Fraction] | Matrix,
         *,
         radius: float | None = None,
         transform: LinearMap | None = None,
-    ) -> NDArray[np.int64]:
+    ) -> Integers:
         """How many rows have a norm in each of the bins that `edges` set.
 
         Of each row the integer image is counted that `second_moments` would use, without the
@@ -274,7 +273,7 @@ class Rows:
             np.concatenate(roots) if self.schema.weight is not None else None,
         )
 
-    def _owned(self, encoder: Encoder) -> Iterator[tuple[Any, NDArray[np.int64], int]]:
+    def _owned(self, encoder: Encoder) -> Iterator[tuple[Any, Integers, int]]:
         """Batches of the rows that count, each row's unit, numbered from 0, and how many units."""
         unit = self.schema.unit
         if unit is None or not isinstance(self._source, Kept):
@@ -326,13 +325,13 @@ class Assignment:
         self._labels = labels
         self._counts = np.zeros(groups, np.int64)
 
-    def next(self, units: NDArray[np.int64], new: int) -> NDArray[np.int64] | None:
+    def next(self, units: Integers, new: int) -> Integers | None:
         """Groups of the next rows, which belong to `new` units; None if there is only one group."""
         drawn = self._draw(new)
         self._counts += np.bincount(drawn, minlength=self.groups)
         return None if self.groups == 1 else drawn[units]
 
-    def _draw(self, count: int) -> NDArray[np.int64]:
+    def _draw(self, count: int) -> Integers:
         if self.groups == 1 or self._labels is None:
             return np.zeros(count, np.int64)
         # One word for each unit, so that batches don't matter. Their remainders are uniform within

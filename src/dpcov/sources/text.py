@@ -30,7 +30,7 @@ from dpcov.sources.records import Block, Grammar, blocks
 from dpcov.spelling import spelled
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from dpcov.arrays import Booleans
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +287,7 @@ def _grammar(options: FileOptions, cells: int = 1) -> Grammar:
     )
 
 
-def _places(is_record: NDArray[np.bool_]) -> pa.Array | None:
+def _places(is_record: Booleans) -> pa.Array | None:
     """Where each row is among the records, null if it is none; None if all are."""
     if is_record.all():
         return None

@@ -101,15 +101,13 @@ def adjugate(gram: Integers) -> tuple[fmpz_mat, int]:
 def _shifts(factor: Matrix) -> NDArray[np.int64]:
     """(d, 1) powers of 2 that bring 82 bits of each row's largest entry before the point."""
     _, exponents = np.frexp(np.abs(factor).max(axis=1, keepdims=True))
-    shifts: NDArray[np.int64] = KEPT_BITS - exponents.astype(np.int64)
-    return shifts
+    return KEPT_BITS - exponents.astype(np.int64)
 
 
 def _trimmed(factor: Matrix) -> Matrix:
     """The same without what is below 2^-82 of the largest entry of its row."""
     shifts = _shifts(factor)
-    trimmed: Matrix = np.ldexp(np.trunc(np.ldexp(factor, shifts)), -shifts)
-    return trimmed
+    return np.ldexp(np.trunc(np.ldexp(factor, shifts)), -shifts)
 
 
 def _congruence(factor: Matrix, exact: fmpz_mat) -> Matrix:
@@ -117,5 +115,4 @@ def _congruence(factor: Matrix, exact: fmpz_mat) -> Matrix:
     shifts = _shifts(factor)
     whole = np.array([[int(x) for x in row] for row in np.ldexp(factor, shifts)], dtype=object)
     image = array_of(integer_matrix(whole) * exact * integer_matrix(whole.T))
-    rounded: Matrix = np.ldexp(image.astype(np.float64), -(shifts + shifts.T))
-    return rounded
+    return np.ldexp(image.astype(np.float64), -(shifts + shifts.T))

@@ -23,11 +23,9 @@ from dpcov.papers.primitives.stable_average import StableAverage
 from dpcov.privacy import Neighbors
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Matrix
     from dpcov.entropy import Entropy
 
-    Matrix = NDArray[np.float64]
 
 WANTED = "so many rows (persons) that random groups of them have nearly the same covariance"
 BUCKETS = 4  # of eigenvalues, for each factor of 2
@@ -167,5 +165,4 @@ class SubspaceRecovery:
             mean = self.average(d, rank, ratio)(items.reshape(t, -1), entropy)
         except MechanismRefused:
             raise MechanismRefused(WANTED) from None
-        basis: Matrix = np.linalg.svd(mean.reshape(d, -1))[0][:, :rank]
-        return basis
+        return np.linalg.svd(mean.reshape(d, -1))[0][:, :rank]

@@ -20,8 +20,7 @@ from dpcov.samplers.discrete import discrete_gaussian, discrete_laplace
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import AnyArray
     from dpcov.entropy import Entropy
 
 Key = TypeVar("Key", bound=Any)
@@ -138,7 +137,7 @@ class GaussianHistograms:
         return {key: n / VOTE for key, n in _shown(whole, noise, self.threshold).items()}
 
 
-def _shown(counts: Mapping[Key, int], noise: NDArray[Any], level: int) -> dict[Key, int]:
+def _shown(counts: Mapping[Key, int], noise: AnyArray, level: int) -> dict[Key, int]:
     noisy = zip(sorted(counts), noise.tolist(), strict=True)
     sums = ((key, counts[key] + k) for key, k in noisy)
     return {key: total for key, total in sums if total >= level}

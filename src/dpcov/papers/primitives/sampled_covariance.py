@@ -72,8 +72,7 @@ class SampledCovariance:
             image = (half @ half.T) / Decimal(divisor * self.samples)
             rounded = [[_nearest(x) for x in row] for row in np.tril(image)]
         lower = np.array(rounded, dtype=object)
-        whole: Integers = lower + np.tril(lower, -1).T
-        return whole
+        return lower + np.tril(lower, -1).T
 
     def _bartlett(self, d: int, entropy: Entropy) -> Integers:
         lower = np.full((d, d), Decimal(0), dtype=object)

@@ -15,13 +15,11 @@ from dpcov.samplers.discrete import discrete_gaussian
 from dpcov.samplers.scalars import ScalarGaussian
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Integers, Matrix
     from dpcov.entropy import Entropy
     from dpcov.papers.primitives.release_test import ReleaseTest
 
-    Items = NDArray[np.float64]
-    Integers = NDArray[np.int64]
+    Items = Matrix
 
 UNITS = 2**20  # grid steps of an item per radius
 FINE = 2**20  # grid steps of the average per grid step of an item
@@ -84,7 +82,7 @@ class StableAverage:
         change = Fraction(10 * UNITS * FINE, count - self.test.limit) + math.isqrt(dimension) + 1
         return ScalarGaussian((change / Fraction(self.mu)) ** 2 + ROUNDING_VARIANCE)
 
-    def __call__(self, items: Items, entropy: Entropy) -> NDArray[np.float64]:
+    def __call__(self, items: Items, entropy: Entropy) -> Matrix:
         """(m,) average of (t, m) items.
 
         Raises

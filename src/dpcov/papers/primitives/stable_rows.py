@@ -193,8 +193,7 @@ def _unweighted(rows: Matrix) -> Integers:
         sums.add(np.concatenate([high, block - high * LIMB]))
     whole = sums.total()
     cross = whole[:d, d:] + whole[d:, :d]
-    moment: Integers = (whole[:d, :d] << 40) + (cross << 20) + whole[d:, d:]
-    return moment
+    return (whole[:d, :d] << 40) + (cross << 20) + whole[d:, d:]
 
 
 def usual_leverage(dimension: int, units: float) -> float:

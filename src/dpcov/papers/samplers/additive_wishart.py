@@ -16,6 +16,7 @@ from dpcov.samplers.normal import LARGEST, standard_normals
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpcov.arrays import Integers, Matrix
     from dpcov.entropy import Entropy
 
 FINEST = (
@@ -74,7 +75,7 @@ class CenteredWishart:
         require_within(largest, 0, 2**62)
         require_within(largest * 2.0**-52, 0, Fraction(max(1.0, self.spread) * FINEST))
 
-    def sample(self, entropy: Entropy) -> NDArray[np.int64]:
+    def sample(self, entropy: Entropy) -> Integers:
         """floor(Z + 1/2), never half-to-even, so that rounding commutes with integer shifts.
 
         By Bartlett: W = c T T' with T lower triangular, standard normal below the diagonal and
@@ -87,19 +88,19 @@ class CenteredWishart:
         factor[np.diag_indices(d)] = np.sqrt(_chi_squares(self._freedoms(), entropy))
         return np.floor(self._centered(factor) + 0.5).astype(np.int64)
 
-    def samples(self, count: int, entropy: Entropy) -> NDArray[np.int64]:
+    def samples(self, count: int, entropy: Entropy) -> Integers:
         return repeated(self, count, entropy)
 
-    def simulate(self, generator: np.random.Generator) -> NDArray[np.float64]:
+    def simulate(self, generator: np.random.Generator) -> Matrix:
         d = self.dimension
         factor = np.tril(generator.standard_normal((d, d)), -1)
         factor[np.diag_indices(d)] = np.sqrt(generator.chisquare(self._freedoms()))
         return self._centered(factor)
 
-    def _freedoms(self) -> NDArray[np.float64]:
+    def _freedoms(self) -> Matrix:
         return self.degrees - np.arange(self.dimension, dtype=np.float64)
 
-    def _centered(self, factor: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _centered(self, factor: Matrix) -> Matrix:
         return self.scale * (factor @ factor.T - self.degrees * np.eye(self.dimension))
 
     def rescaled(self, factor: float) -> CenteredWishart:
@@ -114,9 +115,9 @@ class CenteredWishart:
         }
 
 
-def _chi_squares(freedoms: NDArray[np.float64], entropy: Entropy) -> NDArray[np.float64]:
+def _chi_squares(freedoms: Matrix, entropy: Entropy) -> Matrix:
     """Chi-squares by inversion of the tail that is nearer."""
     words = entropy.words(len(freedoms))
     tail = ((words >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-64
-    lower: NDArray[np.float64] = 2 * gammaincinv(freedoms / 2, tail)
+    lower: Matrix = 2 * gammaincinv(freedoms / 2, tail)
     return np.where(words & np.uint64(1), lower, chdtri(freedoms, tail))

@@ -12,6 +12,7 @@ from dpcov.samplers.normal import standard_exponentials, standard_normals
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpcov.arrays import Matrix
     from dpcov.entropy import Entropy
 
 LARGEST_BATCH = 64
@@ -25,7 +26,7 @@ class BinghamDraw:
     The number of proposals depends on the exponents: it is for experiments, never for a release.
     """
 
-    vector: NDArray[np.float64]
+    vector: Matrix
     proposals: int
 
 
@@ -59,7 +60,7 @@ class Bingham:
 
     """
 
-    def __init__(self, exponents: NDArray[np.float64]) -> None:
+    def __init__(self, exponents: Matrix) -> None:
         exponents = np.asarray(exponents, np.float64)
         if exponents.ndim != 1 or not exponents.size or not np.isfinite(exponents).all():
             raise ValueError("exponents must be a vector of finite numbers")
@@ -70,7 +71,7 @@ class Bingham:
             raise ValueError("exponents must have finite differences")
         self._b = envelope_parameter(self._gaps)
 
-    def propose(self, count: int, entropy: Entropy) -> NDArray[np.float64]:
+    def propose(self, count: int, entropy: Entropy) -> Matrix:
         """(count, q) unit vectors from the envelope, an angular central Gaussian law."""
         q = self._gaps.size
         normals = standard_normals(count * q, entropy).reshape(count, q)
@@ -78,13 +79,11 @@ class Bingham:
         normals /= np.sqrt(np.einsum("ij,ij->i", normals, normals))[:, None]
         return normals
 
-    def log_accept(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    def log_accept(self, vectors: Matrix) -> Matrix:
         """(count,) logarithms, at most 0, of the probabilities of accepting these proposals."""
         return log_acceptance(np.square(vectors) @ self._gaps, self._b, self._gaps.size)
 
-    def accepted(
-        self, count: int, entropy: Entropy
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool]]:
+    def accepted(self, count: int, entropy: Entropy) -> tuple[Matrix, NDArray[np.bool]]:
         """(count, q) proposals and which of them are accepted: those are independent draws."""
         vectors = self.propose(count, entropy)
         return vectors, standard_exponentials(count, entropy) >= -self.log_accept(vectors)
@@ -101,7 +100,7 @@ class Bingham:
             batch = min(2 * batch, LARGEST_BATCH)
 
 
-def envelope_parameter(gaps: NDArray[np.float64]) -> float:
+def envelope_parameter(gaps: Matrix) -> float:
     """The b in [1, q] with sum_i 1/(b + 2 gaps_i) = 1, for gaps >= 0 whose least is 0.
 
     The draw is exact with any b in (0, q]; this one makes the fewest proposals. The sum is convex
@@ -116,7 +115,7 @@ def envelope_parameter(gaps: NDArray[np.float64]) -> float:
             return b
 
 
-def log_acceptance(s: NDArray[np.float64], b: float, q: int) -> NDArray[np.float64]:
+def log_acceptance(s: Matrix, b: float, q: int) -> Matrix:
     """(q/2) log((b + 2s)/q) - s + (q - b)/2, for s = sum_i gaps_i u_i^2; at most 0.
 
     It is exp(-s) (1 + 2s/b)^(q/2), the density over that of the envelope, divided by its largest

@@ -13,6 +13,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpcov.arrays import Matrix
+
 EPS = float(np.finfo(np.float64).eps)
 NEGLIGIBLE = 4 * EPS  # coordinates, and gaps of eigenvalues relative to the largest one
 LARGEST_ITERATIONS = 100
@@ -28,7 +30,7 @@ class Complement:
 
     """
 
-    def __init__(self, matrix: NDArray[np.float64], taken: NDArray[np.float64]) -> None:
+    def __init__(self, matrix: Matrix, taken: Matrix) -> None:
         """From scratch, in O(d^3), for i vectors in the rows of `taken` (i, d)."""
         count = len(taken)
         complement = np.linalg.qr(taken.T, mode="complete")[0][:, count:]
@@ -36,7 +38,7 @@ class Complement:
         self.eigenvalues, vectors = np.linalg.eigh((projected + projected.T) / 2)
         self.basis = vectors.T @ complement.T
 
-    def take(self, coordinates: NDArray[np.float64]) -> NDArray[np.float64]:
+    def take(self, coordinates: Matrix) -> Matrix:
         """Take out the unit vector with these coordinates in the basis; return it, (d,).
 
         One product of a (q, q) with a (q, d) matrix, besides O(q^2). Coordinates, and gaps of
@@ -48,7 +50,7 @@ class Complement:
         active = np.abs(u) > NEGLIGIBLE
         u[~active] = 0
         u /= np.linalg.norm(u)
-        vector: NDArray[np.float64] = u @ self.basis
+        vector: Matrix = u @ self.basis
         eigenvalues, rotation = without(self.eigenvalues[active], u[active])
         eigenvalues = np.concatenate([self.eigenvalues[~active], eigenvalues])
         basis = np.concatenate([self.basis[~active], rotation.T @ self.basis[active]])
@@ -56,7 +58,7 @@ class Complement:
         self.eigenvalues, self.basis = eigenvalues[order], basis[order]
         return vector
 
-    def _gather(self, u: NDArray[np.float64], tolerance: float) -> None:
+    def _gather(self, u: Matrix, tolerance: float) -> None:
         """Make runs of equal eigenvalues equal, and turn each so that one coordinate is left."""
         starts = np.flatnonzero(np.diff(self.eigenvalues, prepend=-np.inf) > tolerance)
         ends = np.append(starts[1:], len(u))
@@ -66,7 +68,7 @@ class Complement:
                 _reflect_to_last(u[start:end], self.basis[start:end])
 
 
-def _reflect_to_last(u: NDArray[np.float64], basis: NDArray[np.float64]) -> None:
+def _reflect_to_last(u: Matrix, basis: Matrix) -> None:
     """Householder reflection in place: u becomes (0, ..., 0, +-norm), u @ basis stays."""
     norm = np.linalg.norm(u)
     if norm > 0:
@@ -79,9 +81,7 @@ def _reflect_to_last(u: NDArray[np.float64], basis: NDArray[np.float64]) -> None
         u[-1] = image * norm
 
 
-def without(
-    w: NDArray[np.float64], u: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def without(w: Matrix, u: Matrix) -> tuple[Matrix, Matrix]:
     """Eigenvalues (q-1,) and eigenvectors (q, q-1) of diag(w) on the complement of u.
 
     Takes distinct ascending w and a unit vector u without zeros. The vectors are made from the u
@@ -99,20 +99,17 @@ def without(
     return w[origin] + offset, vectors
 
 
-def _loewner(w: NDArray[np.float64], differences: NDArray[np.float64]) -> NDArray[np.float64]:
+def _loewner(w: Matrix, differences: Matrix) -> Matrix:
     """|u_j| with u_j^2 = prod_k |w_j - mu_k| / prod_(l != j) |w_j - w_l|, from w_j - mu_k.
 
     Root k is paired with the pole beyond it, seen from j: every ratio lies between 0 and 1.
     """
     gaps = w[:, None] - w
     paired = np.where(np.tri(len(w), len(w) - 1, -1, dtype=bool), gaps[:, :-1], gaps[:, 1:])
-    magnitudes: NDArray[np.float64] = np.sqrt(np.prod(differences / paired, axis=1))
-    return magnitudes
+    return np.sqrt(np.prod(differences / paired, axis=1))
 
 
-def secular_roots(
-    w: NDArray[np.float64], z: NDArray[np.float64]
-) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+def secular_roots(w: Matrix, z: Matrix) -> tuple[NDArray[np.intp], Matrix]:
     """Roots of f(mu) = sum_j z_j / (w_j - mu), one in each gap of the distinct ascending w.
 
     Returns the index of the nearer end of each gap and the root's offset from it, both (q-1,), so
@@ -159,12 +156,12 @@ def secular_roots(
 
 
 def _other_terms(
-    w: NDArray[np.float64],
-    z: NDArray[np.float64],
+    w: Matrix,
+    z: Matrix,
     gaps: NDArray[np.intp],
     origin: NDArray[np.intp],
-    offset: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    offset: Matrix,
+) -> tuple[Matrix, Matrix]:
     """Of f without the poles at both ends of each gap: value and slope at w[origin] + offset."""
     differences = (w - w[origin][:, None]) - offset[:, None]
     rows = np.arange(len(gaps))
@@ -175,11 +172,11 @@ def _other_terms(
 
 
 def _two_poles(
-    near: NDArray[np.float64],
-    far: NDArray[np.float64],
-    constant: NDArray[np.float64],
-    gap: NDArray[np.float64],
-) -> NDArray[np.float64]:
+    near: Matrix,
+    far: Matrix,
+    constant: Matrix,
+    gap: Matrix,
+) -> Matrix:
     """The root x in (0, gap) of constant - near / x + far / (gap - x) = 0; near, far > 0."""
     linear = constant * gap + near + far
     root = np.sqrt(linear**2 - 4 * constant * near * gap)
@@ -190,12 +187,12 @@ def _two_poles(
 
 
 def _short_step(
-    f: NDArray[np.float64],
-    derivative: NDArray[np.float64],
-    constant: NDArray[np.float64],
-    y: NDArray[np.float64],
-    beyond: NDArray[np.float64],
-) -> NDArray[np.float64]:
+    f: Matrix,
+    derivative: Matrix,
+    constant: Matrix,
+    y: Matrix,
+    beyond: Matrix,
+) -> Matrix:
     """The step from y to that root, gap = y + beyond, from value f and derivative at y.
 
     Terms that are large beside f leave the root only the accuracy of their sum; the step keeps

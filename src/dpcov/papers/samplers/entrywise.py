@@ -15,6 +15,7 @@ from dpcov.samplers.discrete import LARGEST_SCALE, SMALLEST_SCALE, discrete_lapl
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpcov.arrays import Integers, Matrix
     from dpcov.entropy import Entropy
 
 
@@ -62,22 +63,20 @@ class EntrywiseLaplace:
         for scale in (self.diagonal, self.off_diagonal):
             require_within(scale, SMALLEST_SCALE, LARGEST_SCALE)
 
-    def sample(self, entropy: Entropy) -> NDArray[np.int64]:
-        noise: NDArray[np.int64] = self.samples(1, entropy)[0]
-        return noise
+    def sample(self, entropy: Entropy) -> Integers:
+        return self.samples(1, entropy)[0]
 
-    def samples(self, count: int, entropy: Entropy) -> NDArray[np.int64]:
+    def samples(self, count: int, entropy: Entropy) -> Integers:
         d = self.dimension
         diagonal = discrete_laplace(self.diagonal, count * d, entropy)
         below = discrete_laplace(self.off_diagonal, count * (d * (d - 1) // 2), entropy)
         return symmetric(diagonal.reshape(count, d), below.reshape(count, -1))
 
-    def simulate(self, generator: np.random.Generator) -> NDArray[np.float64]:
+    def simulate(self, generator: np.random.Generator) -> Matrix:
         d = self.dimension
         draws = np.tril(generator.laplace(scale=float(self.off_diagonal), size=(d, d)), -1)
         diagonal = generator.laplace(scale=float(self.diagonal), size=d)
-        noise: NDArray[np.float64] = draws + draws.T + np.diag(diagonal)
-        return noise
+        return draws + draws.T + np.diag(diagonal)
 
     def rescaled(self, factor: float) -> EntrywiseLaplace:
         ratio = Fraction(factor)

@@ -11,8 +11,7 @@ from dpcov.papers.samplers.bingham import Bingham
 from dpcov.papers.samplers.complement import Complement
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from dpcov.arrays import Integers, Matrix
     from dpcov.entropy import Entropy
 
 DRAWS_PER_RESTART = 64
@@ -31,13 +30,11 @@ class Frame:
 
     """
 
-    vectors: NDArray[np.float64]
-    proposals: NDArray[np.int64]
+    vectors: Matrix
+    proposals: Integers
 
 
-def sequential_frame(
-    matrix: NDArray[np.float64], concentrations: NDArray[np.float64], entropy: Entropy
-) -> Frame:
+def sequential_frame(matrix: Matrix, concentrations: Matrix, entropy: Entropy) -> Frame:
     """Draw theta_i with density proportional to exp(t_i theta' C theta), i = 1, ..., k.
 
     theta_i is on the unit sphere of the complement of theta_1, ..., theta_(i-1). With t_i = 0 it
