@@ -109,6 +109,7 @@ def of_tails(releases: list[Release]) -> float:
     return float(real / np.mean(stated))
 
 
+@pytest.mark.slow
 def test_what_noise_hides_in_long_rows_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Control: with directions and traces of the whole, errors are stated far too small."""
     settings = {"lower": -1, "upper": 1, "epsilon": 1.0}

@@ -162,6 +162,7 @@ def test_a_table_like_another_has_its_moments_whatever_the_bounds():
     assert 4 * found == pytest.approx(exact, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_a_release_of_a_table_like_it_predicts_all_errors():
     below = np.tril_indices(6, -1)
     exact = np.corrcoef(skewed(1), rowvar=False)[below]
@@ -211,6 +212,7 @@ def test_a_wanted_error_out_of_reach_is_said_to_be_so():
     assert found.budget_for(1e-6) is None
 
 
+@pytest.mark.slow
 def test_what_can_be_predicted_is_predicted_and_all_the_rest_is_named():
     found = plan(NUMERIC, 5000, epsilon=1.0, delta=1e-6, factors=())
     predicted = {p.mechanism for p in found.predictions}

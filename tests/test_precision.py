@@ -161,15 +161,18 @@ def edges_of_independent_features() -> int:
     return sum(len(precision(denoise(made, "project")).edges) for made in releases)
 
 
+@pytest.mark.slow
 def test_noise_does_not_pass_for_edges() -> None:
     assert edges_of_independent_features() <= 5, "of 450"
 
 
+@pytest.mark.slow
 def test_counting_rows_alone_would_take_noise_for_edges(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_Problem, "effective_count", lambda _, release: release.count())
     assert edges_of_independent_features() > 30
 
 
+@pytest.mark.slow
 def test_the_effective_count_is_that_of_the_spread_of_the_correlations() -> None:
     independent = np.random.default_rng(0).uniform(-1, 1, (5000, 6))
     below = np.tril_indices(6, -1)

@@ -234,6 +234,7 @@ def test_one_wild_release_does_not_move_the_error_of_an_entry():
     assert all_wild > 10 * calm
 
 
+@pytest.mark.slow
 def test_standardized_is_planned_for_mixed_columns_persons_and_either_neighbour():
     persons = Schema.parse(
         MIXED.model_dump() | {"unit": {"column": "who", "type": "text", "max_rows": 4}}
@@ -274,6 +275,7 @@ def test_a_goal_moves_what_auto_takes_as_it_does_for_a_release():
     assert found.recommended == found.curve[0].mechanism == made.mechanism == "standardized"
 
 
+@pytest.mark.slow
 def test_what_auto_takes_is_compared_with_the_options_with_which_it_does(monkeypatch):
     few = [name for name in MECHANISMS if name in ("standardized", "matrix-laplace")]
     monkeypatch.setattr("dpcov.plans.MECHANISMS", few)
@@ -287,6 +289,7 @@ def test_what_auto_takes_is_compared_with_the_options_with_which_it_does(monkeyp
     assert plan(**asked, mechanism="standardized", factors=()).predictions[0] == plain
 
 
+@pytest.mark.slow
 def test_with_many_features_what_is_slow_waits_to_be_named():
     wide = Schema.from_bounds(-1, 1, [f"x{j}" for j in range(50)])
     found = plan(wide, 5000, epsilon=1.0, goal="correlation", factors=())

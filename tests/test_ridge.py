@@ -289,6 +289,7 @@ def test_the_pull_is_to_the_midpoint_and_only_with_a_chosen_alpha() -> None:
     assert abs(pull_of_mean(released(), made.columns.index("y"), simulation_generator(1))) < 1e-4
 
 
+@pytest.mark.slow
 def test_directions_without_variance_are_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
     made, chosen = released(0.3), []
     for unseen in (0.0, choice.UNSEEN, 10.0):
@@ -298,6 +299,7 @@ def test_directions_without_variance_are_not_free(monkeypatch: pytest.MonkeyPatc
     assert chosen[0] < chosen[2]
 
 
+@pytest.mark.slow
 def test_no_usual_alpha_is_below_what_noise_hides(monkeypatch: pytest.MonkeyPatch) -> None:
     """Control: where next to nothing counts as hidden, some are. An alpha that is given is kept."""
     made, usual, free = released(0.3, mechanism="ladder"), [], []

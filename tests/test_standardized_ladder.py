@@ -211,6 +211,7 @@ def test_the_noise_of_the_mapped_moment_has_the_stated_size() -> None:
     assert abs(np.mean(ratios) / (1 - float(SHARE)) - 1) > 4 * error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("budget", "neighbors"), [(ZCDP(0.5), ADD), (ZCDP(0.5), SWAP), (PureDP(4.0), ADD)], ids=str
 )
