@@ -172,7 +172,7 @@ sbom: .venv/ready-sbom ## The software bill of materials of a plain installation
 		--output-file docs/sbom.json .venv/core/bin/python
 
 schemas: .venv/ready-test ## What is written from the code: JSON Schemas, the stub of public names, the table of what auto takes
-	$(BIN)/python -m dpcov.json_schemas docs/json-schema
+	$(BIN)/python -m dpcov.cli.json_schemas docs/json-schema
 	$(BIN)/python tests/public_stub.py
 	$(BIN)/python docs/_ext/decisions.py
 

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from datasets import PUBLISHED, TABLES, here, rows_over_largest_norm
+from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.privacy import ZCDP, Budget, Neighbors, PureDP
 from dpcov.denoise import denoise
-from dpcov.entropy import Entropy, simulation_generator
 from dpcov.mechanisms import Mechanism
-from dpcov.moment import SecondMoment
-from dpcov.planning import choose
-from dpcov.privacy import ZCDP, Budget, Neighbors, PureDP
-from dpcov.rungs import RungMoments
-from dpcov.schema import Schema
+from dpcov.mechanisms.choice import choose
+from dpcov.rows.moment import SecondMoment
+from dpcov.rows.rungs import RungMoments
+from dpcov.rows.schema import Schema
 from dpcov.sources.array import ArraySource
 from dpcov.sources.rows import Rows
 from results import Kept, show

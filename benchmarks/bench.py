@@ -190,7 +190,7 @@ def many_columns(path: Path, n: int, d: int, group: int, spent: list[Any]) -> It
 def wide(path: Path, spent: list[Any]) -> Iterator[Any]:
     """2000 columns: matrices of each worker beyond one row group; noise, gate and denoising."""
     import dpcov
-    from dpcov.rungs import rungs_of
+    from dpcov.rows.rungs import rungs_of
 
     write_numeric(path, *WIDE, group=10_000, lengths=(0.05, 5.0))  # rows on all rungs
     matrix = 8 * WIDE[1] ** 2 / 2**20

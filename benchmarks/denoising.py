@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from accuracy import open_table
+from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.privacy import ZCDP, ApproxDP, Budget, Neighbors
 from dpcov.denoise import denoise
-from dpcov.entropy import Entropy, simulation_generator
 from dpcov.mechanisms import (
     AdaptiveGaussian,
     Gaussian,
@@ -26,8 +27,7 @@ from dpcov.mechanisms import (
     SeparateGaussian,
     Whitened,
 )
-from dpcov.privacy import ZCDP, ApproxDP, Budget, Neighbors
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from mahalanobis import BOUNDS, BUDGET, table
 from results import Kept, show

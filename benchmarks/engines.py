@@ -45,8 +45,8 @@ def pyarrow_csv(folder: Path) -> float:
 
 def pyarrow_text_csv(folder: Path) -> float:
     """As dpcov reads: every cell parsed on its own, so that no cell can change another."""
-    from dpcov.cells import numbers_of
-    from dpcov.schema import FileOptions
+    from dpcov.rows.cells import numbers_of
+    from dpcov.rows.schema import FileOptions
     from dpcov.sources import open_source
 
     names = [f"x{j}" for j in range(COLUMNS)]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpcov.entropy import Entropy
+from dpcov.core.entropy import Entropy
 from dpcov.papers.samplers.frame import sequential_frame
 from results import Kept, show
 

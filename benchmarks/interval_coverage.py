@@ -20,9 +20,10 @@ import datasets
 from dpcov.analysis.intervals import several_intervals
 from dpcov.analysis.ols import ols
 from dpcov.analysis.statistics import NAMED, Coefficients, Statistic, eigenvalues
+from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.errors import ReleaseError
+from dpcov.core.privacy import ZCDP, Budget, Neighbors, PureDP
 from dpcov.denoise import denoise
-from dpcov.entropy import Entropy, simulation_generator
-from dpcov.errors import ReleaseError
 from dpcov.mechanisms import (
     Gaussian,
     Ladder,
@@ -32,8 +33,7 @@ from dpcov.mechanisms import (
     Standardized,
     StandardizedLadder,
 )
-from dpcov.privacy import ZCDP, Budget, Neighbors, PureDP
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
 from dpcov.sources.array import ArraySource
 from dpcov.sources.rows import Rows
 from results import Kept, show, write

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcov.core.entropy import Entropy
+from dpcov.core.privacy import ApproxDP, Neighbors
 from dpcov.denoise import denoise
-from dpcov.entropy import Entropy
 from dpcov.mechanisms import HeavyTailed, Mechanism, Preconditioned
-from dpcov.privacy import ApproxDP, Neighbors
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from results import Kept, show
 from whitened import mahalanobis

@@ -31,11 +31,11 @@ from numpy.typing import NDArray
 from accuracy import defaults
 from datasets import PUBLISHED as TABLES
 from datasets import rows_over_largest_norm
+from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.privacy import Neighbors
 from dpcov.denoise import denoise
-from dpcov.entropy import Entropy, simulation_generator
 from dpcov.papers.samplers.bingham import Bingham
-from dpcov.privacy import Neighbors
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
 from dpcov.sources.array import ArraySource
 from dpcov.sources.rows import Rows
 from peers_law import largest_loss, mean_square

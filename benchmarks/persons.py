@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from datasets import found
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from results import Kept, show
 from workloads import peak_mib
 
 if TYPE_CHECKING:
-    from dpcov.moment import SecondMoment
+    from dpcov.rows.moment import SecondMoment
 
     Matrix = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -16,10 +16,10 @@ from matplotlib.figure import Figure
 
 from dpcov import plot, precision
 from dpcov.analysis.pca import pca
+from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.privacy import ApproxDP, Neighbors
 from dpcov.denoise import denoise
-from dpcov.entropy import Entropy, simulation_generator
 from dpcov.mechanisms import Standardized
-from dpcov.privacy import ApproxDP, Neighbors
 from dpcov.sources import open_rows
 from results import Kept, show
 from ridge_comparison import Task, parkinsons, wine

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from amin2019 import perturbation
-from dpcov.privacy import gaussian_mu
+from dpcov.core.privacy import gaussian_mu
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -23,12 +23,12 @@ from accuracy import RememberedRows
 from discriminant import ADULT_BOUNDS
 from dpcov import ridge
 from dpcov.analysis.features import new_rows
+from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.errors import ReleaseError
+from dpcov.core.privacy import ApproxDP, Budget, Neighbors, PureDP
 from dpcov.denoise import denoise
-from dpcov.entropy import Entropy, simulation_generator
-from dpcov.errors import ReleaseError
 from dpcov.mechanisms import Standardized
-from dpcov.privacy import ApproxDP, Budget, Neighbors, PureDP
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_source
 from private_regression import Moments, adassp, output_perturbation
 from results import Kept, show

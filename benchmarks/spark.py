@@ -22,10 +22,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import dpcov
-from dpcov.encoder import Encoder
-from dpcov.moment import Accumulator, Lattice
-from dpcov.rungs import RungSum, rungs_of
-from dpcov.schema import Schema
+from dpcov.rows.encoder import Encoder
+from dpcov.rows.moment import Accumulator, Lattice
+from dpcov.rows.rungs import RungSum, rungs_of
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows, open_source
 from dpcov.sources.packed import Query
 from dpcov.sources.spark import MERGERS, SparkRows, SparkSource, merged_sums, packed_sums

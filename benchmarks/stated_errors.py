@@ -23,9 +23,9 @@ import dpcov
 import interval_coverage
 from dpcov.analysis.intervals import several_intervals
 from dpcov.analysis.ols import ols
-from dpcov.entropy import simulation_generator
-from dpcov.errors import ReleaseError
-from dpcov.schema import Schema
+from dpcov.core.entropy import simulation_generator
+from dpcov.core.errors import ReleaseError
+from dpcov.rows.schema import Schema
 from results import Kept, show
 
 if TYPE_CHECKING:

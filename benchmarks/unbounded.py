@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.errors import MechanismRefused
+from dpcov.core.privacy import ApproxDP, Neighbors
 from dpcov.denoise import denoise
-from dpcov.entropy import Entropy, simulation_generator
-from dpcov.errors import MechanismRefused
 from dpcov.mechanisms import AshtianiLiaw, Mechanism, UnboundedGaussian
-from dpcov.moment import Lattice
-from dpcov.privacy import ApproxDP, Neighbors
-from dpcov.schema import Schema
+from dpcov.rows.moment import Lattice
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from results import Kept, show
 from whitened import REACH, mahalanobis, normal_rows

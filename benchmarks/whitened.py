@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.errors import MechanismRefused
+from dpcov.core.privacy import ApproxDP, Neighbors
 from dpcov.denoise import denoise
-from dpcov.entropy import Entropy, simulation_generator
-from dpcov.errors import MechanismRefused
 from dpcov.mechanisms import Mechanism, StableCovariance, Whitened
-from dpcov.privacy import ApproxDP, Neighbors
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from results import Kept, show
 

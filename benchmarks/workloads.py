@@ -60,7 +60,7 @@ def by_length(path: Path) -> Any:
 
 def door(path: Path, threads: int) -> Any:
     """The file's rows; bounds are three times the standard deviation."""
-    from dpcov.schema import Schema
+    from dpcov.rows.schema import Schema
     from dpcov.sources import open_rows
 
     if "mixed" in path.name:
@@ -85,8 +85,8 @@ def exact_by_two(path: Path) -> Any:
 
 def parts_of_exact(path: Path) -> dict[str, float]:
     """CPU seconds of the parts of `exact`, each without what it calls of the others."""
-    from dpcov.encoder import Columns, Encoder
-    from dpcov.moment import Accumulator
+    from dpcov.rows.encoder import Columns, Encoder
+    from dpcov.rows.moment import Accumulator
     from dpcov.sources import arrow
 
     spent: dict[str, float] = {}

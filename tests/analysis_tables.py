@@ -11,7 +11,7 @@ import pandas as pd
 
 import dpcov
 from dpcov.releases import Release
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
 
 ROWS = 4000
 NUMBERS = ["a", "b", "c", "y"]

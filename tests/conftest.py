@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import HealthCheck, settings
 
-from dpcov import cli, registry
+from dpcov import cli
+from dpcov.core import registry
 
 settings.register_profile(
     "dpcov",

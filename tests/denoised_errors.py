@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.privacy import Budget, Neighbors
 from dpcov.denoise import denoise
-from dpcov.entropy import Entropy, simulation_generator
 from dpcov.mechanisms import Mechanism
-from dpcov.privacy import Budget, Neighbors
 from dpcov.releases import Release
 from dpcov.sources.rows import Rows
 

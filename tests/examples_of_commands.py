@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpcov import cli, declared
+from dpcov import cli
+from dpcov.analysis import declared
 from dpcov.api import release
+from dpcov.core.privacy import PureDP
 from dpcov.ledger import Ledger
-from dpcov.partial import PartialMoment
-from dpcov.privacy import PureDP
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
+from dpcov.sources.partial import PartialMoment
 from tables_for_tests import unchained, write_people
 
 COMMANDS = cli.commands()

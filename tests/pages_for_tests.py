@@ -7,7 +7,7 @@ import pyarrow as pa
 
 import dpcov
 from dpcov.releases import Release
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
 from tables_for_tests import correlated
 
 HOSTILE = (

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpcov.releases import Release
-from dpcov.rungs import RungMoments
+from dpcov.rows.rungs import RungMoments
 from dpcov.sources.rows import Rows
 
 

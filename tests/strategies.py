@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from dpcov.encoder import Encoder
-from dpcov.linear_map import LinearMap
-from dpcov.moment import UNITS_PER_RADIUS, Lattice, SecondMoment
-from dpcov.schema import RESOLUTION, Schema, level_text
+from dpcov.rows.encoder import Encoder
+from dpcov.rows.linear_map import LinearMap
+from dpcov.rows.moment import UNITS_PER_RADIUS, Lattice, SecondMoment
+from dpcov.rows.schema import RESOLUTION, Schema, level_text
 from dpcov.sources import open_rows
 from dpcov.sources.array import ArraySource
 

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpcov.core.privacy import Budget, Guarantee, Neighbors, Unit
 from dpcov.ledger import Account, Ledger
-from dpcov.privacy import Budget, Guarantee, Neighbors, Unit
 from dpcov.releases import Release
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
 
 PLANTED = "SECRETVALUE"  # planted in data: must never come out
 SCHEMA_TEXT = """\

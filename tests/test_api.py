@@ -18,8 +18,8 @@ import pytest
 
 import dpcov
 from dpcov import api
-from dpcov.entropy import Entropy
-from dpcov.errors import (
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import (
     BudgetError,
     BudgetExceededError,
     DpcovError,
@@ -29,8 +29,8 @@ from dpcov.errors import (
     SchemaError,
     SourceError,
 )
+from dpcov.core.privacy import PureDP
 from dpcov.ledger import Ledger
-from dpcov.privacy import PureDP
 from dpcov.sources.rows import Rows
 from tables_for_tests import assert_same, assert_same_elsewhere, correlated, write_people
 

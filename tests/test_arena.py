@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy.stats import studentized_range
 
-from dpcov.privacy import Neighbors, PureDP
+from dpcov.core.privacy import Neighbors, PureDP
 
 ROOT = Path(__file__).parents[1]
 for folder in ("benchmarks/arena", "experiments", "benchmarks"):

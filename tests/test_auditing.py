@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dpcov import rounds
-from dpcov.adversaries import MOST_ROWS, Unit, base, settings, units
-from dpcov.auditing import WHOLE, audit
+from dpcov.auditing import WHOLE, audit, rounds
+from dpcov.auditing.adversaries import MOST_ROWS, Unit, base, settings, units
 from dpcov.cli import app
-from dpcov.entropy import Entropy, simulation_generator
-from dpcov.errors import MechanismError
+from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.errors import MechanismError
+from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.mechanisms import (
     Gaussian,
     Ladder,
@@ -30,8 +30,7 @@ from dpcov.mechanisms import (
     shaped_ladder,
     standardized,
 )
-from dpcov.moment import Lattice
-from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
+from dpcov.rows.moment import Lattice
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.samplers.weighted import WeightedSum

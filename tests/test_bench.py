@@ -53,7 +53,7 @@ def test_the_plain_loop_and_the_threads_sum_what_the_library_sums(numeric):
 
 
 def test_moments_by_length_add_up_to_the_moment_of_all(numeric):
-    from dpcov.rungs import WHOLE, rungs_of
+    from dpcov.rows.rungs import WHOLE, rungs_of
 
     squared = rungs_of(workloads.door(numeric, 1).lattice())
     found = workloads.by_length(numeric)

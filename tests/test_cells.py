@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcov.cells import LONGEST_CELL, codes_of, numbers_of
-from dpcov.schema import Categorical, FileOptions
+from dpcov.rows.cells import LONGEST_CELL, codes_of, numbers_of
+from dpcov.rows.schema import Categorical, FileOptions
 from dpcov.sources import open_source
 from dpcov.sources.objects import texts_of
 from dpcov.sources.training import training_table

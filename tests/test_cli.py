@@ -13,11 +13,11 @@ import pandas as pd
 import pytest
 
 import dpcov
+from dpcov.core.privacy import PureDP
 from dpcov.ledger import Ledger
 from dpcov.mechanisms import MECHANISMS
-from dpcov.privacy import PureDP
 from dpcov.releases import Release
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
 from tables_for_tests import PLANTED, SCHEMA_TEXT, assert_same, correlated, people, write_people
 
 

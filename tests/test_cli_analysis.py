@@ -16,10 +16,10 @@ import pytest
 
 import dpcov
 from analysis_tables import null_matrix, released, trace_only, without_intercept, without_law
+from dpcov.analysis.declared import commands
 from dpcov.analysis.precision import precision
-from dpcov.declared import commands
 from dpcov.releases import Release
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
 from tables_for_tests import correlated
 
 

@@ -11,10 +11,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from dpcov import cli, files
-from dpcov.errors import OutputError
+from dpcov import cli
+from dpcov.core import files
+from dpcov.core.errors import OutputError
+from dpcov.core.privacy import PureDP
 from dpcov.ledger import Ledger
-from dpcov.privacy import PureDP
 from dpcov.releases import Release
 from tables_for_tests import PLANTED, SCHEMA_TEXT, people, write_people
 

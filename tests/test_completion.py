@@ -14,10 +14,11 @@ import pytest
 import typer
 
 import dpcov
-from dpcov import cli, completions
+from dpcov import cli
+from dpcov.cli import completions
+from dpcov.core.privacy import PureDP
 from dpcov.ledger import Ledger
 from dpcov.mechanisms import MECHANISMS
-from dpcov.privacy import PureDP
 from tables_for_tests import write_people
 from terminals import terminal
 

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dpcov.cells import LONGEST_CELL, numbers_of
-from dpcov.errors import DpcovError, SchemaError, SourceError
-from dpcov.privacy import Neighbors
-from dpcov.schema import UNSEEN, Schema, level_text
+from dpcov.core.errors import DpcovError, SchemaError, SourceError
+from dpcov.core.privacy import Neighbors
+from dpcov.rows.cells import LONGEST_CELL, numbers_of
+from dpcov.rows.schema import UNSEEN, Schema, level_text
 from dpcov.sources import open_source
 from dpcov.sources.base import PartedSource
 from dpcov.sources.conditions import Conditions, refuse_conditions, rows_meeting

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcov.accounting import gdp_epsilon, renyi_of_pure, zcdp_of_pure
-from dpcov.privacy import gaussian_delta, gaussian_mu
+from dpcov.core.accounting import gdp_epsilon, renyi_of_pure, zcdp_of_pure
+from dpcov.core.privacy import gaussian_delta, gaussian_mu
 
 mpmath.mp.dps = 50
 

@@ -14,11 +14,11 @@ import pytest
 
 import postgres_server
 from dpcov.api import prepare
+from dpcov.api.grouped import release_by
 from dpcov.cli import main
-from dpcov.errors import DpcovError, SourceError
-from dpcov.grouped import release_by
-from dpcov.printable import hidden
-from dpcov.schema import FileOptions, Schema
+from dpcov.core.errors import DpcovError, SourceError
+from dpcov.core.printable import hidden
+from dpcov.rows.schema import FileOptions, Schema
 from dpcov.sources import base, open_rows, open_source, sqlite
 from dpcov.sources.conditions import Conditions
 from dpcov.sources.duckdb import DuckdbSource

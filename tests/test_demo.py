@@ -11,10 +11,10 @@ import pytest
 from statsmodels.datasets import randhie
 
 from dpcov import demo
-from dpcov.errors import OutputError
+from dpcov.core.errors import OutputError
 from dpcov.ledger import Ledger
 from dpcov.releases import Release
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
 
 FILES = {"health.csv", "health.toml", "health.ledger", "health.release.json"}
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpcov.entropy import Entropy
-from dpcov.errors import MechanismError
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import MechanismError
 from dpcov.samplers import discrete
 from dpcov.samplers.discrete import discrete_gaussian, discrete_laplace, uniform_below
 

@@ -20,9 +20,9 @@ from analysis_tables import (
     without_law,
 )
 from dpcov import lda
-from dpcov.entropy import simulation_generator
-from dpcov.errors import ReleaseError
-from dpcov.schema import Schema
+from dpcov.core.entropy import simulation_generator
+from dpcov.core.errors import ReleaseError
+from dpcov.rows.schema import Schema
 
 NUMBERS = ["a", "b", "c", "y"]
 

@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcov import encoder
-from dpcov.encoder import Columns, Encoder, Scratch
-from dpcov.moment import UNITS_PER_RADIUS
-from dpcov.schema import Schema
+from dpcov.rows import encoder
+from dpcov.rows.encoder import Columns, Encoder, Scratch
+from dpcov.rows.moment import UNITS_PER_RADIUS
+from dpcov.rows.schema import Schema
 from strategies import RADIUS_SQUARED, categorical, encode, lattice_of, numeric, squared_norms
 
 UNIT = UNITS_PER_RADIUS

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcov.cells import codes_of
-from dpcov.encoder import Encoder
-from dpcov.errors import SchemaError
-from dpcov.linear_map import FINE_UNITS, LinearMap
-from dpcov.moment import UNITS_PER_RADIUS
-from dpcov.schema import Categorical, Schema
+from dpcov.core.errors import SchemaError
+from dpcov.rows.cells import codes_of
+from dpcov.rows.encoder import Encoder
+from dpcov.rows.linear_map import FINE_UNITS, LinearMap
+from dpcov.rows.moment import UNITS_PER_RADIUS
+from dpcov.rows.schema import Categorical, Schema
 from strategies import (
     FLOATS,
     RADIUS_SQUARED,

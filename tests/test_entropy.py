@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from dpcov.entropy import Entropy, simulation_generator
+from dpcov.core.entropy import Entropy, simulation_generator
 
 
 def counter_mode(key: bytes, blocks: int) -> bytes:

@@ -10,7 +10,7 @@ import pytest
 
 import dpcov
 from dpcov import expected_correlation_error
-from dpcov.entropy import simulation_generator
+from dpcov.core.entropy import simulation_generator
 from dpcov.releases import Release
 from tables_for_tests import correlated
 

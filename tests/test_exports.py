@@ -24,15 +24,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpcov
-from dpcov import cli, exports, metadata
+from dpcov import cli
 from dpcov.api import release
-from dpcov.errors import OutputError, ReleaseError, SchemaError
-from dpcov.exports import csv_text, sidecar_of, write_table
-from dpcov.frames import matrix_table
-from dpcov.moment import Lattice, SecondMoment
-from dpcov.printable import FORMULA, harmless
+from dpcov.cli import metadata
+from dpcov.core.errors import OutputError, ReleaseError, SchemaError
+from dpcov.core.printable import FORMULA, harmless
 from dpcov.releases import SEEDED, VOID, Release, VoidReleaseWarning
-from dpcov.schema import Schema
+from dpcov.report import exports
+from dpcov.report.exports import csv_text, sidecar_of, write_table
+from dpcov.rows.moment import Lattice, SecondMoment
+from dpcov.rows.schema import Schema
+from dpcov.show.frames import matrix_table
 from examples_of_commands import ANALYSES
 from tables_for_tests import write_people
 

@@ -17,14 +17,14 @@ from pathlib import Path
 
 import pytest
 
-from dpcov import files
-from dpcov.errors import DpcovError, LedgerError, OutputError, ReleaseError, SchemaError
-from dpcov.files import read_text, reserved, write
+from dpcov.cli.metadata import read as read_metadata
+from dpcov.core import files
+from dpcov.core.errors import DpcovError, LedgerError, OutputError, ReleaseError, SchemaError
+from dpcov.core.files import read_text, reserved, write
+from dpcov.core.privacy import PureDP
 from dpcov.ledger import Ledger
-from dpcov.metadata import read as read_metadata
-from dpcov.privacy import PureDP
 from dpcov.releases import Release
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
 from tables_for_tests import write_people
 
 MANY = 16
@@ -34,8 +34,8 @@ RELEASE = "release people.csv --schema people.toml --epsilon 0.5 --mechanism mat
 RUN = """
 import os, sys, time
 from pathlib import Path
-from dpcov.errors import OutputError
-from dpcov.files import reserved
+from dpcov.core.errors import OutputError
+from dpcov.core.files import reserved
 out, force = Path("out"), "force" in sys.argv
 def spend():
     time.sleep(0.3)
@@ -144,7 +144,10 @@ def test_what_is_reserved_and_not_written_vanishes(tmp_path: Path) -> None:
     assert (tmp_path / "x").read_text() == "old"
 
 
-START = "import sys; from dpcov.files import reserved\nwith reserved('x', force=True) as output:\n "
+START = (
+    "import sys; from dpcov.core.files import reserved\n"
+    "with reserved('x', force=True) as output:\n "
+)
 
 
 @pytest.mark.parametrize("when", ["reserved", "written"])

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcov.linear_map import FINE_UNITS, LinearMap
-from dpcov.schema import Schema
+from dpcov.rows.linear_map import FINE_UNITS, LinearMap
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 
 NAMES = ("a", "b", "c")

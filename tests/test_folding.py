@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpcov.sources.rows
-from dpcov.entropy import Entropy
-from dpcov.errors import SourceError
-from dpcov.moment import Accumulator
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import SourceError
+from dpcov.rows.moment import Accumulator
 from dpcov.sources import arrow, base, folding, open_rows
 from dpcov.sources.arrow import ParquetSource, RowGroup, _copied
 from dpcov.sources.folding import available_cores

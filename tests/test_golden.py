@@ -13,11 +13,11 @@ import pandas as pd
 import pytest
 
 from dpcov.api import release
-from dpcov.errors import MechanismError
+from dpcov.core.errors import MechanismError
+from dpcov.core.privacy import Neighbors
 from dpcov.mechanisms import MECHANISMS, mechanism_named
-from dpcov.planning import GOALS
-from dpcov.privacy import Neighbors
-from dpcov.schema import Schema
+from dpcov.mechanisms.choice import GOALS
+from dpcov.rows.schema import Schema
 
 FILE = Path(__file__).with_name("golden.json")
 CLOSE = 1e-9

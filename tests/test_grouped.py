@@ -14,12 +14,18 @@ import pytest
 import dpcov
 from analysis_tables import bounds, released, schema, table
 from dpcov import cli
-from dpcov.errors import BudgetExceededError, LedgerError, MechanismError, SchemaError, SourceError
-from dpcov.grouped import budget_of_level, paths, prepare_by, release_by
+from dpcov.api.grouped import budget_of_level, paths, prepare_by, release_by
+from dpcov.core.errors import (
+    BudgetExceededError,
+    LedgerError,
+    MechanismError,
+    SchemaError,
+    SourceError,
+)
+from dpcov.core.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, exact
 from dpcov.ledger import Ledger
-from dpcov.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, exact
 from dpcov.releases import Release
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_source
 from dpcov.sources.rows import Rows
 from strategies import row_between
@@ -357,7 +363,7 @@ def test_all_levels_are_one_reading() -> None:
 def test_control_with_a_reading_for_each_level_a_row_that_moves_would_be_in_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("dpcov.grouped.Kept", lambda source, *_, **__: source)
+    monkeypatch.setattr("dpcov.api.grouped.Kept", lambda source, *_, **__: source)
     assert counts(Moving()) == pytest.approx(counts(table()) + len(LEVELS) - 1, abs=0.5)
 
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from dpcov.api import release
-from dpcov.cells import LONGEST_CELL
-from dpcov.errors import SourceError
-from dpcov.schema import FileOptions, Schema
+from dpcov.core.errors import SourceError
+from dpcov.rows.cells import LONGEST_CELL
+from dpcov.rows.schema import FileOptions, Schema
 from dpcov.sources import duckdb as duckdb_module
 from dpcov.sources import open_rows, open_source, sqlite
 from dpcov.sources.sql import Connected, DatabaseTable

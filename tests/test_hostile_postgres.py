@@ -10,10 +10,10 @@ import pytest
 
 import postgres_server
 from dpcov.api import release
-from dpcov.errors import SourceError
+from dpcov.core.errors import SourceError
+from dpcov.core.privacy import PureDP
 from dpcov.ledger import Ledger
-from dpcov.privacy import PureDP
-from dpcov.schema import FileOptions, Schema
+from dpcov.rows.schema import FileOptions, Schema
 from dpcov.sources import open_rows, open_source, postgres
 from dpcov.sources.sql import DatabaseTable
 from postgres_server import PASSWORD, as_role, create_database, run

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcov.cells import LONGEST_CELL
-from dpcov.errors import SourceError
-from dpcov.schema import Schema
+from dpcov.core.errors import SourceError
+from dpcov.rows.cells import LONGEST_CELL
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.base import unwrapped
 from dpcov.sources.conditions import Conditions

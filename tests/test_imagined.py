@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpcov.errors import SchemaError
-from dpcov.imagined import CORRELATION, Guess, _laws, _rows, imagined_rows
-from dpcov.schema import Schema
-from dpcov.typical_correlation import typical_correlation
+from dpcov.core.errors import SchemaError
+from dpcov.plans.imagined import CORRELATION, Guess, _laws, _rows, imagined_rows
+from dpcov.plans.typical_correlation import typical_correlation
+from dpcov.rows.schema import Schema
 
 NAMES = [f"x{j}" for j in range(8)]
 SCHEMA = Schema.from_bounds(0, 10, NAMES)

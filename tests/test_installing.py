@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from dpcov import installing as module
-from dpcov.errors import DpcovError
-from dpcov.installing import installing
+from dpcov.core import installing as module
+from dpcov.core.errors import DpcovError
+from dpcov.core.installing import installing
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "dpcov"

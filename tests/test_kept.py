@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpcov
-from dpcov.encoder import Encoder
-from dpcov.errors import SourceError
-from dpcov.schema import Schema
+from dpcov.core.errors import SourceError
+from dpcov.rows.encoder import Encoder
+from dpcov.rows.schema import Schema
 from dpcov.sources import base, kept, open_rows, private_copy
 from dpcov.sources.arrow import ArrowSource
 from dpcov.sources.kept import Kept

@@ -15,21 +15,30 @@ from hypothesis import strategies as st
 
 import dpcov
 from denoised_errors import mean_error
+from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.errors import MechanismError, ReleaseError
+from dpcov.core.privacy import (
+    ZCDP,
+    ApproxDP,
+    Budget,
+    Guarantee,
+    Neighbors,
+    PureDP,
+    Unit,
+    gaussian_mu,
+)
 from dpcov.denoise import denoise
 from dpcov.denoise.rungs import ALONE, _Shared, _traces, combiner
 from dpcov.denoise.shrinkage import james_stein
-from dpcov.entropy import Entropy, simulation_generator
-from dpcov.errors import MechanismError, ReleaseError
 from dpcov.mechanisms import Gaussian, Ladder
 from dpcov.mechanisms.additive import coarse, shift_for
 from dpcov.mechanisms.ladder import Calibration, released, summed
-from dpcov.moment import UNITS_PER_RADIUS, Lattice
-from dpcov.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, PureDP, Unit, gaussian_mu
 from dpcov.releases import Release
-from dpcov.rungs import WHOLE, RungSum, _certified, rungs_of, shared
+from dpcov.rows.moment import UNITS_PER_RADIUS, Lattice
+from dpcov.rows.rungs import WHOLE, RungSum, _certified, rungs_of, shared
+from dpcov.rows.schema import Schema
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
-from dpcov.schema import Schema
 from dpcov.sources import open_rows
 
 SIDE = UNITS_PER_RADIUS
@@ -116,7 +125,7 @@ def test_every_row_is_certified_within_its_shares_and_loses_next_to_nothing(
 def test_a_certificate_that_is_not_kept_leaves_nothing(monkeypatch: Any) -> None:
     """Were rows scaled to more than their share, they would be left out, not let through."""
     lattice = LATTICES[0]
-    monkeypatch.setattr("dpcov.rungs.WHOLE", 2**40 + 2**25)
+    monkeypatch.setattr("dpcov.rows.rungs.WHOLE", 2**40 + 2**25)
     parts = [part for _, part in shared(block_of(1, lattice), rungs_of(lattice))]
     empty = np.concatenate([np.all(part == 0, axis=0) for part in parts])
     assert np.mean(empty) > 0.1
@@ -148,8 +157,8 @@ def test_a_row_has_the_same_parts_in_any_block(monkeypatch: Any) -> None:
     apart[0].merge(apart[1])
     packed = RungSum(rungs, lattice.dimension)
     packed.add_packed(whole.packed())
-    monkeypatch.setattr("dpcov.rungs.COPIED", 1)
-    monkeypatch.setattr("dpcov.rungs.LEAST_ROWS", 3)
+    monkeypatch.setattr("dpcov.rows.rungs.COPIED", 1)
+    monkeypatch.setattr("dpcov.rows.rungs.LEAST_ROWS", 3)
     by_threes = RungSum(rungs, lattice.dimension)
     by_threes.add(block)
     units, trace = whole.total()

@@ -14,11 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcov.accounting import renyi_of_pure, zcdp_of_pure
-from dpcov.errors import BudgetError, BudgetExceededError, LedgerError
-from dpcov.ledger import Ledger
-from dpcov.papers.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp
-from dpcov.privacy import (
+from dpcov.core.accounting import renyi_of_pure, zcdp_of_pure
+from dpcov.core.errors import BudgetError, BudgetExceededError, LedgerError
+from dpcov.core.privacy import (
     ZCDP,
     ApproxDP,
     Budget,
@@ -28,6 +26,8 @@ from dpcov.privacy import (
     exact,
     zcdp_epsilon,
 )
+from dpcov.ledger import Ledger
+from dpcov.papers.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp
 from tables_for_tests import of, spend
 
 NOTHING_SPENT = "Nothing was drawn or spent"

@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpcov import cli, ledger_file
-from dpcov.errors import DpcovError, LedgerError
+from dpcov import cli
+from dpcov.core.errors import DpcovError, LedgerError
+from dpcov.core.privacy import ZCDP, PureDP
 from dpcov.ledger import Ledger
-from dpcov.privacy import ZCDP, PureDP
+from dpcov.ledger import file as ledger_file
 from tables_for_tests import of, spend, unchained
 
 TABLES = ("datasets", "budgets", "entries", "chain")

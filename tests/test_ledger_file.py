@@ -11,11 +11,11 @@ from types import SimpleNamespace
 import pytest
 
 from dpcov import ledger as ledger_module
-from dpcov import ledger_file
-from dpcov.errors import LedgerError
+from dpcov.core.errors import LedgerError
+from dpcov.core.privacy import PureDP
 from dpcov.ledger import Ledger
-from dpcov.ledger_file import file_system
-from dpcov.privacy import PureDP
+from dpcov.ledger import file as ledger_file
+from dpcov.ledger.file import file_system
 from tables_for_tests import of, spend
 
 NOTHING_SPENT = "Nothing was drawn or spent"

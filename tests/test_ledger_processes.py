@@ -14,15 +14,15 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from dpcov.core.privacy import PureDP
 from dpcov.ledger import Ledger
-from dpcov.privacy import PureDP
 
 PROLOGUE = """
 import os, sys
 from pathlib import Path
-from dpcov.errors import BudgetExceededError
+from dpcov.core.errors import BudgetExceededError
 from dpcov.ledger import Ledger
-from dpcov.privacy import Guarantee, Neighbors, PureDP
+from dpcov.core.privacy import Guarantee, Neighbors, PureDP
 path, drawn = Path(sys.argv[1]), os.open(sys.argv[2], os.O_CREAT | os.O_APPEND | os.O_WRONLY)
 guarantee = Guarantee(PureDP(float(sys.argv[3])), Neighbors.ADD_REMOVE)
 ledger = Ledger.open(path)
@@ -140,9 +140,9 @@ def test_noise_drawn_before_the_commit_is_caught_as_under_counted(tmp_path: Path
 
 FULL_DISK = """
 import resource, sys
-from dpcov.errors import LedgerError
+from dpcov.core.errors import LedgerError
 from dpcov.ledger import Ledger
-from dpcov.privacy import Guarantee, Neighbors, PureDP
+from dpcov.core.privacy import Guarantee, Neighbors, PureDP
 ledger = Ledger.open(sys.argv[1])
 unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
 for size in (0, 600, 5000, 9000, 20000):
@@ -161,9 +161,9 @@ for size in (0, 600, 5000, 9000, 20000):
 READ_ONLY = """
 import os, sys, tempfile
 from pathlib import Path
-from dpcov.errors import LedgerError
+from dpcov.core.errors import LedgerError
 from dpcov.ledger import Ledger
-from dpcov.privacy import Guarantee, Neighbors, PureDP
+from dpcov.core.privacy import Guarantee, Neighbors, PureDP
 folder = Path(sys.argv[1])
 ledger = Ledger.create(folder / "x.ledger", PureDP(1.0))
 ledger.path.chmod(0o444)

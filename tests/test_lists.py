@@ -15,11 +15,11 @@ import pytest
 from sklearn.base import clone
 
 import dpcov
-from dpcov.errors import DpcovError
+from dpcov.core.errors import DpcovError
+from dpcov.core.privacy import PureDP
 from dpcov.estimators import PrivateCovariance, PrivateGraphicalLasso, PrivatePCA, PrivateRidge
 from dpcov.ledger import Ledger
-from dpcov.privacy import PureDP
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
 from dpcov.sources import array, training
 from dpcov.sources.array import UNTOLD, ObjectSource
 from dpcov.sources.training import training_table

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcov import cli
-from dpcov.cells import codes_of, numbers_of
-from dpcov.errors import ReleaseError, SchemaError, SourceError
+from dpcov.core.errors import ReleaseError, SchemaError, SourceError
 from dpcov.releases import Release
-from dpcov.schema import Categorical, Schema
+from dpcov.rows.cells import codes_of, numbers_of
+from dpcov.rows.schema import Categorical, Schema
 from dpcov.sources import open_rows
 from strategies import moment
 from tables_for_tests import PLANTED, SCHEMA_TEXT
@@ -98,7 +98,7 @@ READ = """
 import resource, sys
 from pathlib import Path
 import pyarrow as pa
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 column = {"kind": sys.argv[2], **({"levels": ["x"]} if sys.argv[2] == "categorical" else
           {"lower": 0, "upper": 1})}

@@ -5,11 +5,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcov.entropy import Entropy
-from dpcov.linear_map import LinearMap
+from dpcov.core.entropy import Entropy
+from dpcov.core.privacy import ZCDP, Guarantee, Neighbors, Unit
 from dpcov.mechanisms import Gaussian, mapped, radius
-from dpcov.privacy import ZCDP, Guarantee, Neighbors, Unit
-from dpcov.schema import Schema
+from dpcov.rows.linear_map import LinearMap
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 
 P = 3

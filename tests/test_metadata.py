@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dpcov import metadata
-from dpcov.drafts import Stated, draft
-from dpcov.errors import SchemaError
-from dpcov.schema import FileOptions, PersonUnit, Schema
+from dpcov.cli import metadata
+from dpcov.cli.drafts import Stated, draft
+from dpcov.core.errors import SchemaError
+from dpcov.rows.schema import FileOptions, PersonUnit, Schema
 
 NAMES = ("age", "sex", "income", "smoker", "visits", "note", "patient")
 CSVW = {

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcov.moment import (
+from dpcov.core.privacy import Neighbors, Unit
+from dpcov.rows.moment import (
     BLOCK_ROWS,
     UNITS_PER_RADIUS,
     Accumulator,
@@ -15,8 +16,7 @@ from dpcov.moment import (
     SecondMoment,
     squared_lengths,
 )
-from dpcov.privacy import Neighbors, Unit
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
 from strategies import gram
 
 UNIT = UNITS_PER_RADIUS

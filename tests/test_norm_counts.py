@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcov.errors import SourceError
-from dpcov.linear_map import LinearMap
+from dpcov.core.errors import SourceError
+from dpcov.rows.linear_map import LinearMap
 from dpcov.sources import base, open_rows
 from dpcov.sources.folding import squared_limits
 from strategies import FLOATS, encode, lattice_of, schema_of, squared_norms

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from scipy.special import ndtr
 
-from dpcov.entropy import Entropy
+from dpcov.core.entropy import Entropy
 from dpcov.samplers.normal import LARGEST, standard_exponentials, standard_normals
 
 COUNT = 500_000

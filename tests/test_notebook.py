@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import dpcov
+from dpcov.core.privacy import PureDP
 from dpcov.ledger import Ledger
 from dpcov.plans import plan
-from dpcov.privacy import PureDP
 from dpcov.releases import NOT_PRIVATE, Release
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
 from pages_for_tests import HOSTILE, hostile, numeric
 from tables_for_tests import of
 

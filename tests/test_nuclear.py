@@ -8,8 +8,8 @@ import pytest
 from flint import arb, arb_mat, ctx
 from scipy import integrate
 
-from dpcov.entropy import Entropy
-from dpcov.errors import MechanismError
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import MechanismError
 from dpcov.mechanisms import NuclearLaplace as NuclearMechanism
 from dpcov.samplers import nuclear, pfaffian
 from dpcov.samplers.nuclear import LARGEST_EXACT, NuclearLaplace, SquareNuclearLaplace

@@ -15,14 +15,14 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dpcov.api import Request, prepare
-from dpcov.entropy import Entropy
-from dpcov.errors import DpcovError, MechanismError, MechanismRefused
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import DpcovError, MechanismError, MechanismRefused
+from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.ledger import Ledger
 from dpcov.mechanisms import MECHANISMS, HeavyTailed, options_of
+from dpcov.mechanisms.choice import calibrated
 from dpcov.papers import preconditioned
-from dpcov.planning import calibrated
-from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 
 SCHEMA = Schema.from_bounds(-1, 1, ("a", "b"))

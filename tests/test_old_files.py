@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from dpcov import Ledger, PureDP, cli, load, release
-from dpcov.errors import SourceError
+from dpcov.core.errors import SourceError
 from dpcov.mechanisms import MECHANISMS
-from dpcov.partial import PartialMoment
 from dpcov.releases import VoidReleaseWarning
+from dpcov.sources.partial import PartialMoment
 
 DATA = Path(__file__).with_name("data")
 VERSIONS = sorted(folder.name for folder in DATA.iterdir())

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from dpcov import api
-from dpcov.errors import MechanismError
+from dpcov.core.errors import MechanismError
+from dpcov.core.privacy import PureDP
 from dpcov.ledger import Ledger
 from dpcov.mechanisms import MECHANISMS, base
-from dpcov.planning import GOALS
-from dpcov.privacy import PureDP
+from dpcov.mechanisms.choice import GOALS
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcov.encoder import Encoder
-from dpcov.errors import SourceError
+from dpcov.core.errors import SourceError
 from dpcov.mechanisms import MECHANISMS
-from dpcov.moment import Accumulator
-from dpcov.schema import Schema
+from dpcov.rows.encoder import Encoder
+from dpcov.rows.moment import Accumulator
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows, packed, spark
 from dpcov.sources.folding import NormCounter
 from dpcov.sources.level import Level

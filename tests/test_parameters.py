@@ -9,16 +9,18 @@ import pandas as pd
 import pytest
 
 import dpcov
-from dpcov import api, grouped, parameters
-from dpcov.entropy import Entropy
-from dpcov.errors import DpcovError, MechanismError, ReleaseError
-from dpcov.files import write
+from dpcov import api
+from dpcov.api import grouped
+from dpcov.core import parameters
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import DpcovError, MechanismError, ReleaseError
+from dpcov.core.files import write
+from dpcov.core.parameters import Interval, Share, _kinds, check, check_shares, did_you_mean
+from dpcov.core.privacy import PureDP
+from dpcov.core.spelling import asked, named, shell_spelling
 from dpcov.ledger import Ledger
 from dpcov.mechanisms import MECHANISMS, MechanismOptions, mechanism_named
-from dpcov.parameters import Interval, Share, _kinds, check, check_shares, did_you_mean
-from dpcov.privacy import PureDP
 from dpcov.sources.rows import Rows
-from dpcov.spelling import asked, named, shell_spelling
 
 TABLE = np.random.default_rng(0).uniform(0, 1, (400, 3))
 BOUNDS = {"lower": 0, "upper": 1}

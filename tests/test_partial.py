@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 import dpcov
 from dpcov.api import prepare
 from dpcov.cli import main
-from dpcov.errors import DpcovError, MechanismError, OutputError, SourceError
+from dpcov.core.errors import DpcovError, MechanismError, OutputError, SourceError
+from dpcov.core.privacy import Neighbors, PureDP
 from dpcov.ledger import Ledger
-from dpcov.partial import PartialMoment
-from dpcov.privacy import Neighbors, PureDP
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.hashes import HashedSum
+from dpcov.sources.partial import PartialMoment
 from strategies import schema_of
 from tables_for_tests import PLANTED, people, write_people
 

@@ -12,18 +12,20 @@ from typing import Any, get_type_hints
 import numpy as np
 import pytest
 
-from dpcov import cli, exports, files, load, report
+from dpcov import cli, load, report
 from dpcov.api import release
-from dpcov.errors import DpcovError
+from dpcov.cli.metadata import read as read_metadata
+from dpcov.core import files
+from dpcov.core.errors import DpcovError
+from dpcov.core.printable import shown
+from dpcov.core.privacy import PureDP
 from dpcov.ledger import Ledger
-from dpcov.ledger_file import named
-from dpcov.metadata import read as read_metadata
-from dpcov.partial import PartialMoment
-from dpcov.printable import shown
-from dpcov.privacy import PureDP
+from dpcov.ledger.file import named
 from dpcov.releases import Release
-from dpcov.schema import Schema
+from dpcov.report import exports
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
+from dpcov.sources.partial import PartialMoment
 from examples_of_commands import COMMANDS, EXAMPLES, write_all
 
 SECRET = "pa55w0rd"  # noqa: S105

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcov.entropy import Entropy
+from dpcov.core.entropy import Entropy
 from dpcov.sources import base, open_rows
 from strategies import encode, file_moment, gram, invalid_utf8, moment, row_between, same, schema_of
 

@@ -9,7 +9,7 @@ import pytest
 from flint import arb, ctx
 from scipy import special
 
-from dpcov.entropy import Entropy
+from dpcov.core.entropy import Entropy
 from dpcov.samplers import pfaffian
 from dpcov.samplers.pfaffian import HalfLineEnsemble, LineEnsemble, Uniform, largest_first
 

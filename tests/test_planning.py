@@ -5,14 +5,14 @@ import contextlib
 import numpy as np
 import pytest
 
-from dpcov.errors import MechanismError
+from dpcov.core.errors import MechanismError
+from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.mechanisms import Gaussian, MatrixLaplace, NuclearLaplace
+from dpcov.mechanisms.choice import choose, expected_noise, least_noise
 from dpcov.mechanisms.nuclear_laplace import PATIENCE, pure_noise
-from dpcov.moment import Lattice
-from dpcov.planning import choose, expected_noise, least_noise
-from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
+from dpcov.rows.moment import Lattice
+from dpcov.rows.schema import Schema
 from dpcov.samplers.wishart import WishartDifference
-from dpcov.schema import Schema
 from strategies import categorical, numeric
 
 BUDGETS = [

@@ -13,15 +13,15 @@ import pytest
 
 import dpcov
 from dpcov import cli
-from dpcov.errors import BudgetError, DpcovError, MechanismError, ReleaseError, SchemaError
-from dpcov.imagined import Guess, ImaginedTable, imagined_rows
+from dpcov.core.errors import BudgetError, DpcovError, MechanismError, ReleaseError, SchemaError
+from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.mechanisms import MECHANISMS
-from dpcov.moment import UNITS_PER_RADIUS, Lattice
 from dpcov.plans import LEGEND, Plan, plan, scaled
-from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
-from dpcov.schema import Schema
-from dpcov.trials import Errors, adds_noise
-from dpcov.typical_correlation import typical_correlation
+from dpcov.plans.imagined import Guess, ImaginedTable, imagined_rows
+from dpcov.plans.trials import Errors, adds_noise
+from dpcov.plans.typical_correlation import typical_correlation
+from dpcov.rows.moment import UNITS_PER_RADIUS, Lattice
+from dpcov.rows.schema import Schema
 from tables_for_tests import SCHEMA_TEXT, correlated, write_people
 
 NUMERIC = Schema.from_bounds(-1, 1, [f"x{j}" for j in range(6)])
@@ -380,7 +380,7 @@ def test_what_is_named_or_taken_is_tried_more_often_than_what_it_is_compared_wit
         tried.append((mechanism.name, budget.epsilon, repeats))
         return Errors(1.0, 1.0, float(repeats), 1.0, 1.0)
 
-    monkeypatch.setattr("dpcov.trials.Trials.errors", errors)
+    monkeypatch.setattr("dpcov.plans.trials.Trials.errors", errors)
     found = plan(NUMERIC, 5000, epsilon=1.0, factors=(0.5, 1.0))
     repeats = {name: count for name, epsilon, count in tried if epsilon == 1.0}
     assert repeats.pop(found.recommended) > 2 * max(repeats.values())

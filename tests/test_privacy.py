@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcov.errors import BudgetError, MechanismError
-from dpcov.privacy import (
+from dpcov.core.errors import BudgetError, MechanismError
+from dpcov.core.privacy import (
     ZCDP,
     ApproxDP,
     Budget,

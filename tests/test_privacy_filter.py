@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcov import privacy_filter
-from dpcov.errors import BudgetError
+from dpcov.core import privacy_filter
+from dpcov.core.errors import BudgetError
+from dpcov.core.privacy import ZCDP, ApproxDP, Budget, PureDP, exact, zcdp_epsilon
+from dpcov.core.privacy_filter import balance, settled_excess
 from dpcov.papers.accounting import GDP, numeric_delta
-from dpcov.privacy import ZCDP, ApproxDP, Budget, PureDP, exact, zcdp_epsilon
-from dpcov.privacy_filter import balance, settled_excess
 
 BUDGET = ApproxDP(1.5, 1e-6)
 EPSILON = st.floats(0.01, 1.0)

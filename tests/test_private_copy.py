@@ -16,9 +16,9 @@ import pyarrow as pa
 import pytest
 
 import dpcov
-from dpcov.errors import SourceError
+from dpcov.core.errors import SourceError
+from dpcov.core.privacy import PureDP
 from dpcov.ledger import Ledger
-from dpcov.privacy import PureDP
 from dpcov.sources import kept, private_copy
 from dpcov.sources.arrow import ArrowSource
 from dpcov.sources.private_copy import NO_ROOM, Copy, NoRoomError

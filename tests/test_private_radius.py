@@ -8,17 +8,17 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
+from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.errors import MechanismError
+from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, exact
 from dpcov.denoise import denoise
 from dpcov.denoise.projection import project
-from dpcov.entropy import Entropy, simulation_generator
-from dpcov.errors import MechanismError
 from dpcov.mechanisms import MECHANISMS, additive, radius
-from dpcov.moment import UNITS_PER_RADIUS
 from dpcov.papers import separate
-from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP, exact
 from dpcov.releases import Release
+from dpcov.rows.moment import UNITS_PER_RADIUS
+from dpcov.rows.schema import Schema
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
-from dpcov.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.rows import Rows
 

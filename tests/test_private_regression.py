@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 for folder in ("benchmarks", "experiments"):
     sys.path.insert(0, str(ROOT / folder))
 
-from dpcov.privacy import gaussian_mu  # noqa: E402
+from dpcov.core.privacy import gaussian_mu  # noqa: E402
 from private_regression import Moments, adassp, output_perturbation  # noqa: E402
 
 N, P, EPSILON, DELTA = 20_000, 3, 1.0, 1e-6

@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from dpcov import cli
-from dpcov.drafts import Stated
-from dpcov.questions import CHOICES, MOVES, WHY, Interview, Quit
-from dpcov.schema import FileOptions, PersonUnit, Schema
+from dpcov.cli.drafts import Stated
+from dpcov.cli.questions import CHOICES, MOVES, WHY, Interview, Quit
+from dpcov.rows.schema import FileOptions, PersonUnit, Schema
 from tables_for_tests import PLANTED, write_people
 from terminals import DPCOV, Terminal, terminal, without_escapes
 

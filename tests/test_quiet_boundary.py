@@ -22,33 +22,33 @@ WHOLESALE = {
 }
 # Who may look into an error: it is the library's own, or about a public file or argument.
 QUOTING = {
-    ("auditing.py", "_accepted"): "own error about public numbers",
+    ("auditing/__init__.py", "_accepted"): "own error about public numbers",
     ("cli/__init__.py", "_save"): "own error about an output",
     ("cli/__init__.py", "release"): "own error about an output",
     ("cli/__init__.py", "main"): "own errors, and usage errors about the command line",
-    ("files.py", "_keep_room"): "the system's number of an error, on an output",
-    ("files.py", "_lock"): "the system's number of an error, on an output",
-    ("files.py", "read_text"): "the system's word on a public file",
-    ("files.py", "reserved"): "the system's word on an output",
-    ("files.py", "write"): "the system's word on an output",
-    ("grouped.py", "prepare_by"): "own error about the schema",
-    ("ledger_file.py", "transaction"): "the code of SQLite, not its text",
-    ("metadata.py", "_check"): "where a public metadata file is wrong",
-    ("metadata.py", "_loaded"): "where a public metadata file is wrong",
-    ("metadata.py", "read"): "own error about a public metadata file",
-    ("plans.py", "plan"): "own error about public numbers",
-    ("questions.py", "_checked"): "own error about the answers",
-    ("release_file.py", "from_text"): "where a release file is wrong",
+    ("core/files.py", "_keep_room"): "the system's number of an error, on an output",
+    ("core/files.py", "_lock"): "the system's number of an error, on an output",
+    ("core/files.py", "read_text"): "the system's word on a public file",
+    ("core/files.py", "reserved"): "the system's word on an output",
+    ("core/files.py", "write"): "the system's word on an output",
+    ("api/grouped.py", "prepare_by"): "own error about the schema",
+    ("ledger/file.py", "transaction"): "the code of SQLite, not its text",
+    ("cli/metadata.py", "_check"): "where a public metadata file is wrong",
+    ("cli/metadata.py", "_loaded"): "where a public metadata file is wrong",
+    ("cli/metadata.py", "read"): "own error about a public metadata file",
+    ("plans/__init__.py", "plan"): "own error about public numbers",
+    ("cli/questions.py", "_checked"): "own error about the answers",
+    ("releases/file.py", "from_text"): "where a release file is wrong",
     ("report/content.py", "_part"): "own error about a release",
     ("analysis/ols.py", "regression"): "own error about a release",
     ("sources/postgres.py", "__init__"): "the driver's word before any cell is read: a connection",
-    ("schema.py", "_validated"): "where a schema is wrong",
-    ("schema.py", "load"): "where a schema is wrong",
+    ("rows/schema.py", "_validated"): "where a schema is wrong",
+    ("rows/schema.py", "load"): "where a schema is wrong",
 }
 # Who may silence warnings, and of what.
 WARNINGS = {"report/figures.py": "letters that a font lacks, in a figure of a release"}
 # Modules that hold data print and log nothing at all.
-HOLDS_DATA = ("sources/", "encoder.py", "moment.py", "linear_map.py", "mechanisms/", "samplers/")
+HOLDS_DATA = ("sources/", "rows/", "mechanisms/", "samplers/")
 TELLING = {"print", "logging", "traceback", "warnings", "stderr", "stdout", "echo", "format_exc"}
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dpcov.schema import FileOptions, Schema
+from dpcov.rows.schema import FileOptions, Schema
 from dpcov.sources import lines as lines_module
 from dpcov.sources import records as records_module
 from dpcov.sources.text import TextSource

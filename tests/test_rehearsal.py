@@ -9,20 +9,20 @@ import pandas as pd
 import pytest
 
 import dpcov
-from dpcov.entropy import Entropy
-from dpcov.errors import MechanismError
-from dpcov.imagined import Guess
-from dpcov.linear_map import LinearMap
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import MechanismError
+from dpcov.core.privacy import ApproxDP, Budget, Neighbors, PureDP
 from dpcov.mechanisms import MECHANISMS, Standardized, mechanism_named
-from dpcov.planning import Choice
+from dpcov.mechanisms.choice import Choice
 from dpcov.plans import _Planner, plan
-from dpcov.privacy import ApproxDP, Budget, Neighbors, PureDP
-from dpcov.rehearsal import ImaginedRows, rehearse
-from dpcov.schema import Schema
-from dpcov.simulated_laws import simulated
+from dpcov.plans.imagined import Guess
+from dpcov.plans.rehearsal import ImaginedRows, rehearse
+from dpcov.plans.simulated_laws import simulated
+from dpcov.plans.trials import Errors, Trials, targets_of
+from dpcov.rows.linear_map import LinearMap
+from dpcov.rows.schema import Schema
 from dpcov.sources.array import ArraySource
 from dpcov.sources.rows import Rows
-from dpcov.trials import Errors, Trials, targets_of
 
 FACTOR = 1.3
 NAMES = [f"x{j}" for j in range(6)]

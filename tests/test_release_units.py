@@ -8,8 +8,8 @@ import pytest
 from numpy.typing import NDArray
 
 import dpcov
-from dpcov.privacy import Neighbors
-from dpcov.schema import Schema
+from dpcov.core.privacy import Neighbors
+from dpcov.rows.schema import Schema
 from tables_for_tests import correlated
 
 HUGE = 1e7  # epsilon at which no noise is left to speak of

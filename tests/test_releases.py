@@ -17,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpcov
-from dpcov import json_schemas
-from dpcov.errors import OutputError, ReleaseError
-from dpcov.files import check_writable, write
-from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
+from dpcov.cli import json_schemas
+from dpcov.core.errors import OutputError, ReleaseError
+from dpcov.core.files import check_writable, write
+from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.releases import Release, largest_file
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
 from tables_for_tests import assert_same, correlated, mixed_table
 
 SEEN = st.characters(codec="utf-8", exclude_categories=("Cc", "Cf", "Cs", "Zl", "Zp"))
@@ -93,7 +93,7 @@ def test_published_json_schemas_are_those_of_the_models(tmp_path: Path) -> None:
     json_schemas.write(tmp_path)
     for name in ("schema", "release"):
         text = (FOLDER / f"{name}.schema.json").read_text()
-        advice = "run: python -m dpcov.json_schemas docs/json-schema"
+        advice = "run: python -m dpcov.cli.json_schemas docs/json-schema"
         assert text == (tmp_path / f"{name}.schema.json").read_text(), advice
         jsonschema.Draft202012Validator.check_schema(json.loads(text))
 
@@ -225,8 +225,8 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     path.write_text("old")
     code = (
         "import resource, signal, sys; from pathlib import Path\n"
-        "from dpcov.errors import OutputError\n"
-        "from dpcov.files import write\n"
+        "from dpcov.core.errors import OutputError\n"
+        "from dpcov.core.files import write\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "try: write(sys.argv[1], 'new' * 1000, force=True)\n"
@@ -248,7 +248,7 @@ def test_a_killed_write_leaves_the_old_file(tmp_path: Path) -> None:
     path.write_text("old")
     code = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from dpcov.files import write\n"
+        "from dpcov.core.files import write\n"
         "os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)\n"
         "write(sys.argv[1], 'new' * 100000, force=True)"
     )

@@ -14,11 +14,12 @@ import pytest
 pytest.importorskip("jinja2", reason="the page needs the extra `report`")
 
 import dpcov
-from dpcov import cli, declared
-from dpcov.declared import Section
-from dpcov.errors import OutputError, ReleaseError
+from dpcov import cli
+from dpcov.analysis import declared
+from dpcov.analysis.declared import Section
+from dpcov.core.errors import OutputError, ReleaseError
+from dpcov.core.privacy import PureDP
 from dpcov.ledger import Ledger
-from dpcov.privacy import PureDP
 from dpcov.releases import NOT_PRIVATE, Release
 from dpcov.report import render, write
 from dpcov.report.words import for_everybody, percent

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from analysis_tables import released
-from dpcov import declared, plot
-from dpcov.documents import document
+from dpcov import plot
+from dpcov.analysis import declared
+from dpcov.report.documents import document
 from dpcov.show import html
 from dpcov.show.result import Result
 from dpcov.show.table import ALWAYS, LONGEST, STRONGEST, Table, square, triangle

@@ -31,8 +31,8 @@ from analysis_tables import (
 from dpcov import ridge, ridge_alpha, ridge_error_bound, ridge_path
 from dpcov.analysis.normal_equations import PENALTIES, Problem
 from dpcov.analysis.penalty import pull_of_mean, squared_errors
-from dpcov.entropy import simulation_generator
-from dpcov.errors import ReleaseError
+from dpcov.core.entropy import simulation_generator
+from dpcov.core.errors import ReleaseError
 
 if TYPE_CHECKING:
     from dpcov.analysis.normal_equations import Penalty

@@ -11,11 +11,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import special
 
-from dpcov.accounting import zcdp_of_pure
-from dpcov.errors import BudgetError
-from dpcov.grouped import MOST, budget_of_level
+from dpcov.api.grouped import MOST, budget_of_level
+from dpcov.core.accounting import zcdp_of_pure
+from dpcov.core.errors import BudgetError
+from dpcov.core.privacy import ApproxDP, Neighbors, exact, round_up
 from dpcov.papers.accounting import compose_gdp, gdp_of_pure
-from dpcov.privacy import ApproxDP, Neighbors, exact, round_up
 
 mpmath.mp.dps = 60
 

@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from denoised_errors import mean_error
-from dpcov.entropy import Entropy
-from dpcov.linear_map import LinearMap
+from dpcov.core.entropy import Entropy
+from dpcov.core.privacy import ZCDP, Neighbors
 from dpcov.mechanisms import ShapedLadder
 from dpcov.mechanisms.row_lengths import BETTER, RowLengths
-from dpcov.moment import Lattice
-from dpcov.privacy import ZCDP, Neighbors
 from dpcov.releases import Release
-from dpcov.rungs import MOST_RUNGS, rungs_of
+from dpcov.rows.linear_map import LinearMap
+from dpcov.rows.moment import Lattice
+from dpcov.rows.rungs import MOST_RUNGS, rungs_of
+from dpcov.rows.schema import Schema
 from dpcov.samplers.scalars import ScalarGaussian
-from dpcov.schema import Schema
 from dpcov.sources import open_rows
 
 PLAIN, CENTRED = Lattice(3, 1.0), Lattice(3, 1.0, 0.01)

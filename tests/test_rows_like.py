@@ -10,17 +10,17 @@ import pytest
 
 import dpcov
 from dpcov.analysis.pseudo_rows import pseudo_rows
-from dpcov.imagined import Guess, ImaginedTable
+from dpcov.core.privacy import ZCDP, Neighbors
 from dpcov.mechanisms import mechanism_named
-from dpcov.moment import Lattice
 from dpcov.plans import _Planner
-from dpcov.privacy import ZCDP, Neighbors
-from dpcov.rehearsal import ImaginedRows
-from dpcov.rows_like import moments_like, rows_like
-from dpcov.schema import Schema
+from dpcov.plans.imagined import Guess, ImaginedTable
+from dpcov.plans.rehearsal import ImaginedRows
+from dpcov.plans.rows_like import moments_like, rows_like
+from dpcov.plans.trials import Trials, targets_of
+from dpcov.rows.moment import Lattice
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_source
 from dpcov.sources.rows import Rows
-from dpcov.trials import Trials, targets_of
 
 ROWS = 8000
 CITIES = [f"c{j}" for j in range(9)]

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpcov.accounting import gdp_epsilon
-from dpcov.entropy import Entropy
-from dpcov.errors import MechanismError
+from dpcov.core.accounting import gdp_epsilon
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import MechanismError
+from dpcov.core.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP
 from dpcov.mechanisms import (
     AdaptiveLaplace,
     AdditiveWishart,
@@ -26,9 +27,8 @@ from dpcov.mechanisms import (
     StableCovariance,
     Standardized,
 )
-from dpcov.moment import Lattice
-from dpcov.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP
-from dpcov.schema import Schema
+from dpcov.rows.moment import Lattice
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "trust")]

@@ -11,13 +11,13 @@ import pytest
 
 from dpcov import cli
 from dpcov.api import Request, prepare, release
-from dpcov.errors import DpcovError
+from dpcov.core.errors import DpcovError
+from dpcov.core.privacy import ApproxDP
 from dpcov.ledger import Ledger
 from dpcov.mechanisms import MECHANISMS, options_of
 from dpcov.mechanisms.radius import Radius
 from dpcov.papers import separate
-from dpcov.privacy import ApproxDP
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
 
 SCHEMA = Schema.from_bounds(-1, 1, ("a", "b"))
 TABLE = np.zeros((3, 2))

@@ -18,19 +18,19 @@ from scipy.linalg import fractional_matrix_power
 
 import dpcov
 from denoised_errors import mean_error
+from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.errors import MechanismError, ReleaseError
+from dpcov.core.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, Unit
 from dpcov.denoise import denoise, law_of_estimate
-from dpcov.encoder import Encoder
-from dpcov.entropy import Entropy, simulation_generator
-from dpcov.errors import MechanismError, ReleaseError
-from dpcov.linear_map import longest_image
 from dpcov.mechanisms import Ladder, ShapedLadder
+from dpcov.mechanisms.choice import choose
 from dpcov.mechanisms.shaped_ladder import Shape
-from dpcov.moment import Lattice
-from dpcov.planning import choose
-from dpcov.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, Unit
 from dpcov.releases import Release
+from dpcov.rows.encoder import Encoder
+from dpcov.rows.linear_map import longest_image
+from dpcov.rows.moment import Lattice
+from dpcov.rows.schema import Schema
 from dpcov.samplers.orthogonal import GaussianOrthogonal
-from dpcov.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.rows import Rows
 from mapped_noise import noise_ratios

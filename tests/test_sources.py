@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpcov.drafts import draft
-from dpcov.entropy import Entropy
-from dpcov.errors import SourceError
-from dpcov.linear_map import LinearMap
-from dpcov.schema import FileOptions, Schema
+from dpcov.cli.drafts import draft
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import SourceError
+from dpcov.rows.linear_map import LinearMap
+from dpcov.rows.schema import FileOptions, Schema
 from dpcov.sources import base, open_rows, open_source
 from dpcov.sources.base import kind_of
 from dpcov.sources.rows import Assignment

@@ -23,13 +23,13 @@ import pytest
 
 import dpcov
 from dpcov.api import prepare
-from dpcov.encoder import Encoder
-from dpcov.entropy import Entropy
-from dpcov.errors import MechanismError, SchemaError, SourceError
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import MechanismError, SchemaError, SourceError
+from dpcov.core.privacy import ApproxDP, PureDP
 from dpcov.ledger import Ledger
-from dpcov.moment import Accumulator
-from dpcov.privacy import ApproxDP, PureDP
-from dpcov.schema import Schema
+from dpcov.rows.encoder import Encoder
+from dpcov.rows.moment import Accumulator
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources import spark as spark_module
 from dpcov.sources.rows import UNREADABLE
@@ -310,7 +310,7 @@ import sys
 import dpcov, pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from dpcov.ledger import Ledger
-from dpcov.privacy import PureDP
+from dpcov.core.privacy import PureDP
 from test_spark import PERSONS, PLAIN, refuse_changing, table_for
 builder = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false")
 session = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()

@@ -10,18 +10,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.errors import MechanismError
+from dpcov.core.privacy import (
+    ZCDP,
+    ApproxDP,
+    Guarantee,
+    Neighbors,
+    PureDP,
+    Unit,
+    exact,
+    gaussian_mu,
+)
 from dpcov.denoise import denoise
-from dpcov.encoder import Encoder
-from dpcov.entropy import Entropy, simulation_generator
-from dpcov.errors import MechanismError
 from dpcov.mechanisms import Gaussian, Standardized, standardized
 from dpcov.mechanisms import NuclearLaplace as NuclearLaplaceMechanism
-from dpcov.moment import Lattice
-from dpcov.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, Unit, exact, gaussian_mu
+from dpcov.rows.encoder import Encoder
+from dpcov.rows.moment import Lattice
+from dpcov.rows.schema import Schema
 from dpcov.samplers.nuclear import NuclearLaplace
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.samplers.wishart import WishartDifference
-from dpcov.schema import Schema
 from dpcov.sources import open_rows
 
 D = 4

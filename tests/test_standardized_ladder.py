@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from denoised_errors import mean_error
+from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.errors import MechanismError
+from dpcov.core.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, Unit
 from dpcov.denoise import denoise
-from dpcov.entropy import Entropy, simulation_generator
-from dpcov.errors import MechanismError
-from dpcov.linear_map import longest_image
 from dpcov.mechanisms import (
     Gaussian,
     Ladder,
@@ -27,14 +27,14 @@ from dpcov.mechanisms import (
     Standardized,
     StandardizedLadder,
 )
+from dpcov.mechanisms.choice import choose
 from dpcov.mechanisms.mapped_ladder import Images
 from dpcov.mechanisms.standardized import look_sensitivities
-from dpcov.moment import Lattice
-from dpcov.planning import choose
-from dpcov.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, Unit
 from dpcov.releases import Release
+from dpcov.rows.linear_map import longest_image
+from dpcov.rows.moment import Lattice
+from dpcov.rows.schema import Schema
 from dpcov.samplers.scalars import ScalarGaussian
-from dpcov.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.rows import Rows
 from mapped_noise import noise_ratios

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 import dpcov
+from dpcov.core.entropy import simulation_generator
 from dpcov.denoise import denoise
 from dpcov.denoise.structure import Structure
-from dpcov.entropy import simulation_generator
-from dpcov.moment import Lattice
-from dpcov.schema import Schema
+from dpcov.rows.moment import Lattice
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from tables_for_tests import mixed_table
 

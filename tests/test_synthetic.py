@@ -20,8 +20,8 @@ from analysis_tables import (
 )
 from dpcov import ols, sample
 from dpcov.analysis.synthetic import _calibrated
-from dpcov.errors import ReleaseError
-from dpcov.schema import Schema
+from dpcov.core.errors import ReleaseError
+from dpcov.rows.schema import Schema
 
 ROWS = 40_000
 

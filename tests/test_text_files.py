@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcov.cells import LONGEST_CELL
-from dpcov.errors import SchemaError, SourceError
-from dpcov.schema import FileOptions, Schema
+from dpcov.core.errors import SchemaError, SourceError
+from dpcov.rows.cells import LONGEST_CELL
+from dpcov.rows.schema import FileOptions, Schema
 from dpcov.sources import lines, open_source
 from dpcov.sources.lines import LONGEST_RECORD
 from dpcov.sources.text import TextSource

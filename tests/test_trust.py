@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "trust"), str(ROOT / "benchmarks"), str(ROOT / "tests" / "conformance")]
-from dpcov import registry  # noqa: E402
+from dpcov.core import registry  # noqa: E402
 from dpcov.mechanisms import MECHANISMS  # noqa: E402
 from trust import MODULES  # noqa: E402 (no package)
 

@@ -14,17 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from denoised_errors import mean_error
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import MechanismError
+from dpcov.core.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, PureDP, Unit, exact
 from dpcov.denoise import denoise
-from dpcov.entropy import Entropy
-from dpcov.errors import MechanismError
 from dpcov.mechanisms import Ladder, ShapedLadder, Standardized
+from dpcov.mechanisms.choice import BY_COLUMN, BY_DIRECTION, GOALS, Goal, choose
 from dpcov.mechanisms.ladder import Spending
 from dpcov.mechanisms.standardized import Spread, look_sensitivities, second_look
-from dpcov.moment import Lattice
-from dpcov.planning import BY_COLUMN, BY_DIRECTION, GOALS, Goal, choose
-from dpcov.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, PureDP, Unit, exact
 from dpcov.releases import Release
-from dpcov.schema import Schema
+from dpcov.rows.moment import Lattice
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.rows import Rows
 from mapped_noise import noise_ratios

@@ -15,20 +15,20 @@ from hypothesis import strategies as st
 
 import dpcov
 from denoised_errors import mean_error
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import MechanismError
+from dpcov.core.privacy import ZCDP, ApproxDP, Budget, Neighbors, PureDP, Unit
 from dpcov.denoise import denoise
 from dpcov.denoise.rungs import noise_left
-from dpcov.entropy import Entropy
-from dpcov.errors import MechanismError
-from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import Ladder, ShapedLadder
+from dpcov.mechanisms.choice import choose
 from dpcov.mechanisms.ladder import pooled
 from dpcov.mechanisms.shaped_ladder import Shape
-from dpcov.moment import Lattice
-from dpcov.planning import choose
-from dpcov.privacy import ZCDP, ApproxDP, Budget, Neighbors, PureDP, Unit
 from dpcov.releases import Release
-from dpcov.rungs import rungs_of, shared, shared_lengths
-from dpcov.schema import Schema
+from dpcov.rows.linear_map import LinearMap
+from dpcov.rows.moment import Lattice
+from dpcov.rows.rungs import rungs_of, shared, shared_lengths
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.rows import Rows
 from several_rows import OneAfterAnother

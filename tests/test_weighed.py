@@ -11,7 +11,7 @@ import dpcov
 from dpcov import several_intervals
 from dpcov.analysis import plausible
 from dpcov.analysis.weighed import Weighed
-from dpcov.entropy import simulation_generator
+from dpcov.core.entropy import simulation_generator
 from dpcov.mechanisms.ladder import squared_of
 
 MADE = 12  # releases

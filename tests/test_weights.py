@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpcov
-from dpcov.encoder import Encoder
-from dpcov.errors import MechanismError, MechanismRefused, SchemaError, SourceError
-from dpcov.linear_map import FINE_UNITS, LinearMap
+from dpcov.core.errors import MechanismError, MechanismRefused, SchemaError, SourceError
 from dpcov.mechanisms import MECHANISMS
-from dpcov.moment import UNITS_PER_RADIUS
 from dpcov.releases import Release
-from dpcov.schema import Schema
+from dpcov.rows.encoder import Encoder
+from dpcov.rows.linear_map import FINE_UNITS, LinearMap
+from dpcov.rows.moment import UNITS_PER_RADIUS
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from strategies import (
     arrow_columns,

@@ -11,9 +11,9 @@ import pytest
 
 import dpcov
 from dpcov import cli
+from dpcov.core.privacy import PureDP
 from dpcov.ledger import Ledger
-from dpcov.privacy import PureDP
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
 from tables_for_tests import correlated
 from terminals import DPCOV, terminal, without_escapes
 

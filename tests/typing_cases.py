@@ -4,7 +4,7 @@ Never run: `make types` reads it.
 """
 
 import dpcov
-from dpcov.privacy import Neighbors
+from dpcov.core.privacy import Neighbors
 
 
 def right() -> None:

@@ -17,18 +17,18 @@ from scipy import stats
 
 import dpcov
 from dpcov import estimators
-from dpcov.encoder import Encoder
-from dpcov.entropy import Entropy
-from dpcov.errors import DpcovError
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import DpcovError
+from dpcov.core.privacy import ApproxDP, Neighbors, PureDP
 from dpcov.mechanisms import MECHANISMS
 from dpcov.mechanisms.additive import Calibration, coarse, shift_for
 from dpcov.papers.samplers.bingham import Bingham, envelope_parameter
-from dpcov.privacy import ApproxDP, Neighbors, PureDP
+from dpcov.rows.encoder import Encoder
+from dpcov.rows.schema import Schema
 from dpcov.samplers.discrete import discrete_gaussian, discrete_laplace
 from dpcov.samplers.normal import standard_exponentials, standard_normals
 from dpcov.samplers.nuclear import NuclearLaplace
 from dpcov.samplers.wishart import WishartDifference
-from dpcov.schema import Schema
 from dpcov.sources import open_rows
 from figure import Figure
 

@@ -13,14 +13,14 @@ from unittest import mock
 
 import numpy as np
 
-from dpcov.entropy import Entropy
+from dpcov.core.entropy import Entropy
+from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.mechanisms import MECHANISMS, ExponentialPCA, Gaussian, MatrixLaplace
 from dpcov.mechanisms.additive import Calibration
-from dpcov.moment import UNITS_PER_RADIUS, Lattice, SecondMoment
 from dpcov.papers import wishart
 from dpcov.papers.samplers import bingham
 from dpcov.papers.samplers.additive_wishart import CenteredWishart
-from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
+from dpcov.rows.moment import UNITS_PER_RADIUS, Lattice, SecondMoment
 from dpcov.sources import open_rows
 from figure import Figure
 from sampled_audit import Audit, audit
@@ -28,8 +28,8 @@ from sampled_audit import Audit, audit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpcov.privacy import Budget
-    from dpcov.schema import Schema
+    from dpcov.core.privacy import Budget
+    from dpcov.rows.schema import Schema
     from dpcov.sources.rows import Rows
 
 ATTACK = "wrong sensitivity or noise scale"

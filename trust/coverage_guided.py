@@ -49,12 +49,12 @@ def main(target: str, runs: str) -> None:
     import atheris
 
     with atheris.instrument_imports(include=["dpcov"]):
-        import dpcov.release_file
+        import dpcov.releases.file
         import dpcov.sources.text  # noqa: F401
         import hostile_files
-        from dpcov.errors import DpcovError
+        from dpcov.core.errors import DpcovError
         from dpcov.releases import Release
-        from dpcov.schema import Schema
+        from dpcov.rows.schema import Schema
         from dpcov.sources import open_rows
 
     schema = Schema.parse(

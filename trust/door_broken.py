@@ -15,13 +15,13 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 
-from dpcov import cells, files, partial
 from dpcov.cli import progress
-from dpcov.errors import SourceError
+from dpcov.core import files
+from dpcov.core.errors import SourceError
 from dpcov.mechanisms import Gaussian
-from dpcov.moment import SecondMoment
-from dpcov.partial import PartialMoment
 from dpcov.releases import Release
+from dpcov.rows import cells, partial
+from dpcov.rows.moment import SecondMoment
 from dpcov.sources import (
     array,
     arrow,
@@ -38,6 +38,7 @@ from dpcov.sources import (
     training,
 )
 from dpcov.sources.duckdb import DuckdbSource
+from dpcov.sources.partial import PartialMoment
 from dpcov.sources.postgres import PostgresSource
 from dpcov.sources.sql import Connected, DatabaseTable
 

@@ -23,7 +23,7 @@ from door_persons import Told, tell
 from door_roles import ROLES, image
 from door_tables import by_pandas, through, with_line_breaks
 from doors import Door, Doors, Trained
-from dpcov.schema import Numeric
+from dpcov.rows.schema import Numeric
 from figure import Figure
 from outcomes import Book
 

@@ -17,12 +17,12 @@ import numpy as np
 
 from door_cells import Row
 from doors import Columns, Door, Summed, Trained
-from dpcov.errors import DpcovError, SourceError
-from dpcov.grouped import prepare_by
-from dpcov.partial import PartialMoment
-from dpcov.schema import Schema
+from dpcov.api.grouped import prepare_by
+from dpcov.core.errors import DpcovError, SourceError
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.conditions import Conditions
+from dpcov.sources.partial import PartialMoment
 
 NUMBER = {"kind": "numeric", "lower": -5.0, "upper": 5.0, "missing": "level"}
 PLAIN = {"kind": "numeric", "lower": 0.0, "upper": 9.0}

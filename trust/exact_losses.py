@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from dpcov.auditing import Audit, audit
+from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.mechanisms import (
     Gaussian,
     Ladder,
@@ -18,13 +19,12 @@ from dpcov.mechanisms import (
     Standardized,
     StandardizedLadder,
 )
-from dpcov.moment import Lattice
-from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
+from dpcov.rows.moment import Lattice
 from figure import Figure
 
 if TYPE_CHECKING:
+    from dpcov.core.privacy import Budget
     from dpcov.mechanisms import Mechanism
-    from dpcov.privacy import Budget
 
 ATTACK = "a privacy loss above the claim"
 CONTROL = "a privacy loss above the claim: control that must be caught"

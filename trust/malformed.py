@@ -16,8 +16,8 @@ import pyarrow as pa
 
 import bombs
 from coverage_guided import coverage_guided
-from dpcov.encoder import Encoder
-from dpcov.schema import Schema
+from dpcov.rows.encoder import Encoder
+from dpcov.rows.schema import Schema
 from dpcov.sources.base import unfit_columns
 from figure import Figure
 from hostile_files import CELLS, PERSONS, SCHEMA
@@ -163,7 +163,7 @@ def rows(count: int) -> Figure:
             continue  # refused by type, before anything is read
         schema = Schema.parse(_toml([SCHEMA, PERSONS][done // size % 2]))
         try:
-            from dpcov.moment import Lattice
+            from dpcov.rows.moment import Lattice
 
             unit = schema.privacy_unit
             lattice = Lattice(len(schema.features), schema.effective_radius, schema.intercept, unit)

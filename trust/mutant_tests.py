@@ -90,17 +90,17 @@ FRAME = (
 )
 
 TESTS: dict[str, tuple[str, ...]] = {
-    "src/dpcov/privacy.py": ("tests/test_privacy.py", "tests/papers/test_composition.py"),
-    "src/dpcov/parameters.py": (
+    "src/dpcov/core/privacy.py": ("tests/test_privacy.py", "tests/papers/test_composition.py"),
+    "src/dpcov/core/parameters.py": (
         "tests/test_parameters.py",
         "tests/conformance/test_accounting.py::"
         "test_a_share_for_the_trace_outside_of_0_to_1_is_refused",
     ),
-    "src/dpcov/moment.py": (
+    "src/dpcov/rows/moment.py": (
         "tests/test_moment.py",
         "tests/conformance/test_radius_accounting.py",
     ),
-    "src/dpcov/schema.py": (
+    "src/dpcov/rows/schema.py": (
         "tests/test_schema.py",
         "tests/test_persons.py",
         "tests/test_weights.py",
@@ -234,7 +234,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_row_lengths.py",
         *BATTERY,
     ),
-    "src/dpcov/rungs.py": (
+    "src/dpcov/rows/rungs.py": (
         "tests/test_row_lengths.py::test_rungs_fall_by_four_from_the_second_on",
         "tests/test_uncentred_shapes.py::test_lengths_are_shared_out_as_rows_are",
         "tests/test_ladder.py::"
@@ -376,9 +376,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/conformance/test_accounting.py",
         "tests/test_releases.py",
     ),
-    "src/dpcov/encoder.py": ENCODER,
-    "src/dpcov/cells.py": ENCODER,
-    "src/dpcov/linear_map.py": (
+    "src/dpcov/rows/encoder.py": ENCODER,
+    "src/dpcov/rows/cells.py": ENCODER,
+    "src/dpcov/rows/linear_map.py": (
         "tests/test_focused_maps.py",
         "tests/test_encoder.py",
         "tests/test_standardized.py::test_features_are_divided_by_the_stated_power_of_their_spread",

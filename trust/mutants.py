@@ -1,6 +1,6 @@
 """Plant small faults in the modules that carry the guarantee: `make mutants`.
 
-    python trust/mutants.py [--jobs 2] [src/dpcov/privacy.py ...]
+    python trust/mutants.py [--jobs 2] [src/dpcov/core/privacy.py ...]
 
 Every fault must be noticed by a test, or be argued in `docs/dev/equivalent-mutants.md` to change
 nothing but texts, speed or accuracy; else the run fails. It fails as well where an argument is

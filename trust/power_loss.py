@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from dpcov.errors import LedgerError
+from dpcov.core.errors import LedgerError
 from dpcov.ledger import Ledger
 from figure import Figure
 
@@ -28,9 +28,9 @@ SECTOR = 512
 CALLS = "openat,pwrite64,write,fsync,fdatasync,unlink,unlinkat,ftruncate,rename"
 SCRIPT = """
 import os, sqlite3, sys
-from dpcov import ledger_file
+from dpcov.ledger import file as ledger_file
 from dpcov.ledger import Ledger
-from dpcov.privacy import Guarantee, Neighbors, PureDP
+from dpcov.core.privacy import Guarantee, Neighbors, PureDP
 
 class Connection(sqlite3.Connection):
     def execute(self, query, *rest):

@@ -18,12 +18,12 @@ from typer.testing import CliRunner
 
 import dpcov
 from dpcov.cli import app
-from dpcov.entropy import Entropy
-from dpcov.errors import DpcovError, LedgerError
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import DpcovError, LedgerError
+from dpcov.core.privacy import ApproxDP, Neighbors
 from dpcov.ledger import Ledger
-from dpcov.privacy import ApproxDP, Neighbors
-from dpcov.release_file import to_document
 from dpcov.releases import NOT_PRIVATE, Release
+from dpcov.releases.file import to_document
 from figure import Figure
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "conformance"))
@@ -114,7 +114,7 @@ def _threads(count: int) -> list[int]:
 
 
 def _in_interpreter() -> int:
-    program = "from dpcov.entropy import Entropy; print(int(Entropy.system().words(1)[0]))"
+    program = "from dpcov.core.entropy import Entropy; print(int(Entropy.system().words(1)[0]))"
     return int(
         subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout
     )

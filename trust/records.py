@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from dpcov.schema import FileOptions
+from dpcov.rows.schema import FileOptions
 from dpcov.sources.text import TextSource
 from figure import Figure
 

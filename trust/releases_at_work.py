@@ -27,8 +27,8 @@ import numpy as np
 
 import dpcov
 from dpcov import api
-from dpcov.entropy import Entropy
-from dpcov.errors import DpcovError
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import DpcovError
 from dpcov.ledger import Ledger
 
 TABLE = np.random.default_rng(0).uniform(-1, 1, (200, 3))

@@ -30,20 +30,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.accounting import gdp_epsilon
-from dpcov.errors import MechanismError
-from dpcov.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, gaussian_mu
-from dpcov.schema import Schema
+from dpcov.core.accounting import gdp_epsilon
+from dpcov.core.errors import MechanismError
+from dpcov.core.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, gaussian_mu
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from sampled_outputs import Outputs, outputs, statistics
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.entropy import Entropy
+    from dpcov.core.entropy import Entropy
+    from dpcov.core.privacy import Budget
     from dpcov.mechanisms import Mechanism
-    from dpcov.moment import Lattice
-    from dpcov.privacy import Budget
+    from dpcov.rows.moment import Lattice
     from dpcov.sources.rows import Rows
 
     Matrix = NDArray[np.float64]

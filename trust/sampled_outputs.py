@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from dpcov.errors import MechanismRefused
+from dpcov.core.errors import MechanismRefused
+from dpcov.core.privacy import Neighbors
 from dpcov.mechanisms import ladder
 from dpcov.mechanisms.additive import Calibration, coarse, shift_for
-from dpcov.privacy import Neighbors
 from dpcov.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.samplers.scalars import ScalarLaplace
@@ -22,11 +22,11 @@ from dpcov.sources.rows import Rows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.entropy import Entropy
+    from dpcov.core.entropy import Entropy
+    from dpcov.core.privacy import Budget
     from dpcov.mechanisms import Mechanism
-    from dpcov.moment import Lattice, SecondMoment
-    from dpcov.privacy import Budget
-    from dpcov.rungs import RungMoments
+    from dpcov.rows.moment import Lattice, SecondMoment
+    from dpcov.rows.rungs import RungMoments
 
     Matrix = NDArray[np.float64]
     Vector = NDArray[np.float64]

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from ranking import cliques
 from summary import bounds, ranks
 
-from dpcov.privacy import Neighbors
+from dpcov.core.privacy import Neighbors
 
 TITLES = {"pure": "pure", "zcdp": "zCDP", "approximate": "(epsilon, 1e-6)"}
 STYLE = {"svg.hashsalt": "dpcov", "svg.fonttype": "none", "font.size": 9}

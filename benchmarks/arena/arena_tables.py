@@ -18,7 +18,7 @@ import synthetic_tables
 import datasets
 import ridge_comparison
 from accuracy import RememberedRows
-from dpcov.schema import FileOptions, Schema
+from dpcov.rows.schema import FileOptions, Schema
 from dpcov.sources import open_source
 from dpcov.sources.array import ArraySource
 

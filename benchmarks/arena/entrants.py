@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.privacy import Neighbors
 from dpcov.denoise import denoise
-from dpcov.entropy import Entropy, simulation_generator
 from dpcov.mechanisms import MECHANISMS, NuclearLaplace, options_of
+from dpcov.mechanisms.choice import choose, least_noise
 from dpcov.mechanisms.nuclear_laplace import PATIENCE
-from dpcov.planning import choose, least_noise
-from dpcov.privacy import Neighbors
 
 if TYPE_CHECKING:
     from arena_tables import Contest
     from numpy.typing import NDArray
 
+    from dpcov.core.privacy import Budget
     from dpcov.denoise import Method
     from dpcov.mechanisms import Mechanism
-    from dpcov.privacy import Budget
     from dpcov.releases import Release
 
     Matrix = NDArray[np.float64]

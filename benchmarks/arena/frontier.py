@@ -22,12 +22,12 @@ from cells import Cell, Definition, against
 
 import datasets
 from accuracy import RememberedRows
+from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.privacy import Neighbors
 from dpcov.denoise import denoise
-from dpcov.entropy import Entropy, simulation_generator
-from dpcov.moment import Lattice
-from dpcov.planning import choose, least_noise
-from dpcov.privacy import Neighbors
-from dpcov.schema import FileOptions, Schema
+from dpcov.mechanisms.choice import choose, least_noise
+from dpcov.rows.moment import Lattice
+from dpcov.rows.schema import FileOptions, Schema
 from dpcov.sources import open_source
 from results import Kept, show
 

@@ -20,8 +20,8 @@ from frontier import estimated
 from matrix_errors import errors
 
 from datasets import here
-from dpcov.planning import BY_COLUMN, GOALS, choose
-from dpcov.privacy import Neighbors
+from dpcov.core.privacy import Neighbors
+from dpcov.mechanisms.choice import BY_COLUMN, GOALS, choose
 from results import Kept, show
 
 EPSILONS = (0.1, 0.5, 1.0, 4.0)

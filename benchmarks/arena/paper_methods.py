@@ -17,7 +17,8 @@ from entrants import WIDE, Entrant, affordable, denoised
 from dong2022 import published
 from dong2022.tables import Table
 from dorsi2025 import projection
-from dpcov.errors import MechanismError
+from dpcov.core.errors import MechanismError
+from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, gaussian_mu
 from dpcov.mechanisms import (
     AdaptiveGaussian,
     AdaptiveLaplace,
@@ -30,14 +31,13 @@ from dpcov.mechanisms import (
     SeparateGaussian,
     SeparateLaplace,
 )
-from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP, gaussian_mu
 
 if TYPE_CHECKING:
     from arena_tables import Contest
     from entrants import Estimate
     from numpy.typing import NDArray
 
-    from dpcov.privacy import Budget
+    from dpcov.core.privacy import Budget
 
     Matrix = NDArray[np.float64]
     Noise = Callable[[int, float, Neighbors, np.random.Generator], Matrix]

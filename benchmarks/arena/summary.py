@@ -20,7 +20,7 @@ from numpy.polynomial.hermite_e import hermegauss
 from ranking import critical_difference, mean_ranks
 from scipy.stats import norm
 
-from dpcov.privacy import Neighbors
+from dpcov.core.privacy import Neighbors
 
 BAR = 1.02
 FORCE = 1.0  # epsilon, above which the lower bounds lose theirs: one row's exchange can be told

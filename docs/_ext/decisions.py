@@ -10,9 +10,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from dpcov.planning import GOALS, choose
-from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
-from dpcov.schema import Schema
+from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
+from dpcov.mechanisms.choice import GOALS, choose
+from dpcov.rows.schema import Schema
 
 PAGE = Path(__file__).parents[1] / "mechanisms.md"
 MARKED = re.compile(r"(?<=<!-- decisions -->\n\n).*?(?=\n\n<!-- /decisions -->)", re.DOTALL)

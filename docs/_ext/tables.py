@@ -121,8 +121,8 @@ def paper_classes() -> str:
 
 
 def _classes(*, of_papers: bool) -> str:
+    from dpcov.core.registry import MECHANISMS as PAPERS
     from dpcov.mechanisms import MECHANISMS
-    from dpcov.registry import MECHANISMS as PAPERS
 
     kinds = [kind for name, kind in MECHANISMS.items() if (name in PAPERS) == of_papers]
     return _documented([(f"{k.__module__}.{k.__name__}", k) for k in kinds], members=False)
@@ -156,9 +156,9 @@ GENERATORS: dict[str, Callable[[], str]] = {
 
 def _accepted(kind: Any) -> Iterator[tuple[str, str, str]]:
     """Budgets, relations and units that a mechanism of the registry does not refuse."""
-    from dpcov.errors import MechanismError
-    from dpcov.moment import Lattice
-    from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP, Unit
+    from dpcov.core.errors import MechanismError
+    from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, Unit
+    from dpcov.rows.moment import Lattice
 
     budgets = {
         "epsilon": PureDP(1.0),

@@ -13,8 +13,9 @@ from typing import Literal
 import numpy as np
 
 from amin2019.tables import Matrix, Table
+from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.privacy import ApproxDP, Budget, Neighbors, PureDP
 from dpcov.denoise import denoise
-from dpcov.entropy import Entropy, simulation_generator
 from dpcov.mechanisms import (
     AdaptiveLaplace,
     EigenvectorSampling,
@@ -26,8 +27,7 @@ from dpcov.mechanisms import (
     Mechanism,
     SeparateLaplace,
 )
-from dpcov.planning import least_noise
-from dpcov.privacy import ApproxDP, Budget, Neighbors, PureDP
+from dpcov.mechanisms.choice import least_noise
 
 Method = Callable[[Table, float, int], Matrix]
 Denoising = Literal["none", "project", "shrink"]

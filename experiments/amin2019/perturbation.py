@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from amin2019 import ridge
-from dpcov.privacy import gaussian_mu
+from dpcov.core.privacy import gaussian_mu
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]

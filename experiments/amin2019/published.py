@@ -22,9 +22,9 @@ from scipy.optimize import minimize_scalar
 
 from amin2019.methods import DELTAS, Entry, Method
 from amin2019.tables import Matrix, Table
-from dpcov.entropy import Entropy
+from dpcov.core.entropy import Entropy
+from dpcov.core.privacy import gaussian_mu
 from dpcov.papers.samplers.frame import sequential_frame
-from dpcov.privacy import gaussian_mu
 
 Vector = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from amin2019 import published
 from amin2019.figure1 import EPSILONS
 from amin2019.tables import NAMES, Table, seed_of, table
-from dpcov.entropy import Entropy
+from dpcov.core.entropy import Entropy
 from dpcov.papers.samplers.frame import sequential_frame
 from reproduce import Finding
 

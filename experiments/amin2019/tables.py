@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from accuracy import RememberedRows, open_table
 from datasets import TABLES, rows_over_largest_norm
-from dpcov.moment import SecondMoment
-from dpcov.schema import Schema
+from dpcov.rows.moment import SecondMoment
+from dpcov.rows.schema import Schema
 from dpcov.sources.array import ArraySource
 
 Matrix = NDArray[np.float64]

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from biswas2020.coinpress import Matrix, covariance
+from dpcov.core.entropy import Entropy
+from dpcov.core.privacy import ZCDP, Neighbors
 from dpcov.denoise import denoise
-from dpcov.entropy import Entropy
 from dpcov.mechanisms import Preconditioned
-from dpcov.privacy import ZCDP, Neighbors
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from laws import Table, table
 from plots import lines

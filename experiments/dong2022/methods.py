@@ -13,11 +13,11 @@ import numpy as np
 
 from dong2022.published import adaptive
 from dong2022.tables import Matrix, Table
+from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.privacy import ZCDP, Neighbors
 from dpcov.denoise import denoise
-from dpcov.entropy import Entropy, simulation_generator
 from dpcov.mechanisms import AdaptiveGaussian, Gaussian, Mechanism, SeparateGaussian
-from dpcov.planning import least_noise
-from dpcov.privacy import ZCDP, Neighbors
+from dpcov.mechanisms.choice import least_noise
 from slopes import Mean
 
 REPLACE = Neighbors.REPLACE_ONE

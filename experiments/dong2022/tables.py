@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accuracy import RememberedRows, open_table
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
 from dpcov.sources.array import ArraySource
 
 Matrix = NDArray[np.float64]

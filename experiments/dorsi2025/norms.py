@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from csv_table import write_means
+from dpcov.core.privacy import Neighbors, PureDP
 from dpcov.mechanisms.matrix_laplace import MatrixLaplace
-from dpcov.moment import Lattice
 from dpcov.papers.laplace import Laplace
-from dpcov.privacy import Neighbors, PureDP
+from dpcov.rows.moment import Lattice
 from dpcov.samplers.log_gas import simulated_singular_values
 from dpcov.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace
 from plots import lines

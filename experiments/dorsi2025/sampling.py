@@ -7,7 +7,7 @@ import time
 import numpy as np
 from scipy import stats
 
-from dpcov.entropy import Entropy
+from dpcov.core.entropy import Entropy
 from dpcov.samplers.log_gas import simulated_singular_values
 from dpcov.samplers.pfaffian import HalfLineEnsemble, largest_first
 from reproduce import Finding

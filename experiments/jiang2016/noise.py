@@ -11,11 +11,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcov.core.privacy import ApproxDP, Budget, Neighbors, PureDP
 from dpcov.mechanisms.gaussian import Gaussian
 from dpcov.mechanisms.matrix_laplace import MatrixLaplace
-from dpcov.moment import Lattice
 from dpcov.papers.laplace import Laplace
-from dpcov.privacy import ApproxDP, Budget, Neighbors, PureDP
+from dpcov.rows.moment import Lattice
 from dpcov.samplers import MatrixLaw
 
 Matrix = NDArray[np.float64]

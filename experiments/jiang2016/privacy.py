@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import binomtest
 
+from dpcov.core.privacy import Neighbors
 from dpcov.papers.wishart import EPSILONS, ORDERS, add_remove_probability
-from dpcov.privacy import Neighbors
 from jiang2016.noise import Matrix, wishart
 from plots import lines
 from reproduce import Finding

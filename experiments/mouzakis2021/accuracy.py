@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
+from dpcov.core.entropy import Entropy
+from dpcov.core.privacy import ApproxDP, Neighbors
 from dpcov.denoise import denoise
-from dpcov.entropy import Entropy
 from dpcov.mechanisms import Gaussian, HeavyTailed, Mechanism, Preconditioned
-from dpcov.privacy import ApproxDP, Neighbors
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from laws import LAWS, Matrix, Table, table
 from plots import lines

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy.special import ndtri
 
-from dpcov.privacy import gaussian_mu
+from dpcov.core.privacy import gaussian_mu
 from reproduce import Finding
 
 

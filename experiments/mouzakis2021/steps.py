@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcov.linear_map import LinearMap
+from dpcov.core.privacy import gaussian_mu
 from dpcov.papers.preconditioned import Look
-from dpcov.privacy import gaussian_mu
+from dpcov.rows.linear_map import LinearMap
 from reproduce import Finding
 
 Matrix = NDArray[np.float64]

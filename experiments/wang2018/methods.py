@@ -11,14 +11,14 @@ import numpy as np
 
 from accuracy import RememberedRows
 from dpcov.analysis.graphical_lasso import graphical_lasso
+from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.privacy import ApproxDP, Budget, Neighbors, PureDP, gaussian_mu
 from dpcov.denoise import denoise
 from dpcov.denoise.projection import project
-from dpcov.entropy import Entropy, simulation_generator
 from dpcov.mechanisms import Gaussian, MatrixLaplace, Mechanism
-from dpcov.privacy import ApproxDP, Budget, Neighbors, PureDP, gaussian_mu
+from dpcov.rows.schema import Schema
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.samplers.wishart import WishartDifference
-from dpcov.schema import Schema
 from dpcov.sources.array import ArraySource
 from wang2018.data import Table
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
-from dpcov.privacy import gaussian_delta
+from dpcov.core.privacy import gaussian_delta
 from wang2018.methods import slides_beta, solve, wishart, wishart_degrees
 
 if TYPE_CHECKING:

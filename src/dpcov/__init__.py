@@ -23,13 +23,13 @@ _PUBLIC = {
     "dpcov.analysis.statistics": ("coefficients", "eigenvalues", "explained_variance"),
     "dpcov.analysis.synthetic": ("sample",),
     "dpcov.api": ("release",),
-    "dpcov.grouped": ("release_by",),
-    "dpcov.imagined": ("Guess",),
+    "dpcov.api.grouped": ("release_by",),
+    "dpcov.plans.imagined": ("Guess",),
     "dpcov.ledger": ("Ledger",),
     "dpcov.plans": ("plan",),
-    "dpcov.privacy": ("ApproxDP", "Guarantee", "Neighbors", "PureDP", "Unit", "ZCDP"),
+    "dpcov.core.privacy": ("ApproxDP", "Guarantee", "Neighbors", "PureDP", "Unit", "ZCDP"),
     "dpcov.releases": ("Release", "load"),
-    "dpcov.schema": ("Schema",),
+    "dpcov.rows.schema": ("Schema",),
 }
 _MODULES = ("plot", "report")  # that `import dpcov` makes reachable by itself
 _FORMER = {"choose_alpha": "ridge_alpha"}  # names that still work

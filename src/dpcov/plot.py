@@ -15,9 +15,9 @@ import numpy as np
 from dpcov.analysis.correlation import WRITTEN_CELLS, clustered_order, clusters
 from dpcov.analysis.ols import OLS
 from dpcov.analysis.spectrum import NoisySpectrum, noisy_spectrum
-from dpcov.errors import ReleaseError
-from dpcov.installing import installing
-from dpcov.printable import LONGEST_NAME, shortened
+from dpcov.core.errors import ReleaseError
+from dpcov.core.installing import installing
+from dpcov.core.printable import LONGEST_NAME, shortened
 from dpcov.releases import Release
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dpcov.analysis.correlation import NamedMatrix
     from dpcov.analysis.precision import SparsePrecision
     from dpcov.analysis.ridge import Ridge
-    from dpcov.arrays import Matrix, Vector
+    from dpcov.core.arrays import Matrix, Vector
     from dpcov.plans import Plan
 
     Place = Axes | Figure | None

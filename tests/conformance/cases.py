@@ -7,12 +7,12 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from dpcov.entropy import Entropy
+from dpcov.core.entropy import Entropy
+from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.mechanisms import MECHANISMS
 from dpcov.mechanisms.additive import Calibration
-from dpcov.moment import Lattice
-from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
-from dpcov.schema import Schema
+from dpcov.rows.moment import Lattice
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.array import ArraySource
 from dpcov.sources.rows import Rows

@@ -7,10 +7,10 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpcov.errors import MechanismError
+from dpcov.core.errors import MechanismError
+from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, Unit, exact, gaussian_mu
 from dpcov.mechanisms import Gaussian, Laplace, MatrixLaplace, NuclearLaplace, additive
-from dpcov.moment import Lattice
-from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP, Unit, exact, gaussian_mu
+from dpcov.rows.moment import Lattice
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.samplers.wishart import WishartDifference

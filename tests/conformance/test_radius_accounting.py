@@ -20,6 +20,7 @@ from test_accounting import (
     pure_loss,
 )
 
+from dpcov.core.privacy import ZCDP, ApproxDP, PureDP, Unit, exact, gaussian_mu
 from dpcov.mechanisms import (
     AdaptiveGaussian,
     Gaussian,
@@ -28,7 +29,6 @@ from dpcov.mechanisms import (
     SeparateGaussian,
     radius,
 )
-from dpcov.privacy import ZCDP, ApproxDP, PureDP, Unit, exact, gaussian_mu
 
 each_share = pytest.mark.parametrize("share", [0.1, 0.5])
 BINS = 3

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpcov.entropy import Entropy
+from dpcov.core.entropy import Entropy
 from dpcov.samplers.discrete import discrete_gaussian, discrete_laplace
 
 dp = pytest.importorskip("opendp.prelude", reason="OpenDP is a test-only oracle")

@@ -5,8 +5,9 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from dpcov.entropy import Entropy
-from dpcov.errors import MechanismError
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import MechanismError
+from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.mechanisms import (
     AdaptiveGaussian,
     AdaptiveLaplace,
@@ -15,8 +16,7 @@ from dpcov.mechanisms import (
     SeparateGaussian,
     SeparateLaplace,
 )
-from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
-from dpcov.schema import Schema
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 
 ROWS = open_rows(

@@ -8,11 +8,11 @@ import pytest
 from checks import PASSES, REJECTED, mean_p_value
 from scipy import stats
 
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import MechanismError
+from dpcov.core.privacy import ApproxDP, Neighbors, Unit, gaussian_delta
 from dpcov.denoise.shrinkage import shrink
-from dpcov.entropy import Entropy
-from dpcov.errors import MechanismError
 from dpcov.mechanisms import AdditiveWishart, Gaussian
-from dpcov.moment import Lattice
 from dpcov.papers.additive_wishart import (
     addition_delta,
     one_of,
@@ -21,7 +21,7 @@ from dpcov.papers.additive_wishart import (
     row_delta,
 )
 from dpcov.papers.samplers.additive_wishart import CenteredWishart
-from dpcov.privacy import ApproxDP, Neighbors, Unit, gaussian_delta
+from dpcov.rows.moment import Lattice
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
 C = 2.0**36

@@ -7,18 +7,18 @@ import pyarrow as pa
 import pytest
 from scipy import linalg
 
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import MechanismError, MechanismRefused
+from dpcov.core.privacy import ApproxDP, Neighbors, exact
 from dpcov.denoise import denoise
-from dpcov.entropy import Entropy
-from dpcov.errors import MechanismError, MechanismRefused
 from dpcov.mechanisms import AshtianiLiaw
-from dpcov.moment import Lattice
 from dpcov.papers.accounting import renyi_epsilon
 from dpcov.papers.primitives import stable_matrices
 from dpcov.papers.primitives.release_test import ReleaseTest
 from dpcov.papers.primitives.sampled_covariance import SampledCovariance
 from dpcov.papers.primitives.stable_matrices import StableMatrices, close_pairs
-from dpcov.privacy import ApproxDP, Neighbors, exact
-from dpcov.schema import Schema
+from dpcov.rows.moment import Lattice
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 
 TINY = ReleaseTest(Fraction(4), 0.2, false_alarm=0.2)  # a limit small enough to search

@@ -9,11 +9,11 @@ import pytest
 from scipy.stats import chi2
 
 import dpcov
-from dpcov.entropy import Entropy
-from dpcov.errors import MechanismError, MechanismRefused
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import MechanismError, MechanismRefused
+from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors, exact
 from dpcov.ledger import Ledger
 from dpcov.mechanisms import AshtianiLiaw
-from dpcov.moment import Lattice, SecondMoment
 from dpcov.papers import ashtiani_liaw
 from dpcov.papers.accounting import renyi_epsilon
 from dpcov.papers.ashtiani_liaw import Calibration, _closest, _sample
@@ -26,8 +26,8 @@ from dpcov.papers.primitives.sampled_covariance import (
     usable_delta,
 )
 from dpcov.papers.primitives.stable_matrices import StableMatrices, close_pairs
-from dpcov.privacy import ApproxDP, Guarantee, Neighbors, exact
-from dpcov.schema import Schema
+from dpcov.rows.moment import Lattice, SecondMoment
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE

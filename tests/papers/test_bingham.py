@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcov.entropy import Entropy
+from dpcov.core.entropy import Entropy
 from dpcov.papers.samplers import bingham
 from dpcov.papers.samplers.bingham import Bingham, envelope_parameter, log_acceptance
 from dpcov.samplers.normal import standard_exponentials, standard_normals

@@ -7,7 +7,7 @@ import pytest
 from checks import PASSES, REJECTED, mean_p_value
 from scipy import integrate, stats
 
-from dpcov.entropy import Entropy
+from dpcov.core.entropy import Entropy
 from dpcov.papers.samplers.bingham import Bingham, envelope_parameter
 from dpcov.samplers.normal import standard_exponentials
 

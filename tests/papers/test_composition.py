@@ -9,8 +9,15 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpcov.accounting import gdp_epsilon, renyi_of_pure, zcdp_of_pure
-from dpcov.errors import BudgetError
+from dpcov.core.accounting import gdp_epsilon, renyi_of_pure, zcdp_of_pure
+from dpcov.core.errors import BudgetError
+from dpcov.core.privacy import (
+    ApproxDP,
+    PureDP,
+    gaussian_delta,
+    gaussian_mu,
+    zcdp_epsilon,
+)
 from dpcov.papers.accounting import (
     GDP,
     LaplaceNoise,
@@ -23,13 +30,6 @@ from dpcov.papers.accounting import (
     renyi_epsilon,
     renyi_of_zcdp,
     with_bad_events,
-)
-from dpcov.privacy import (
-    ApproxDP,
-    PureDP,
-    gaussian_delta,
-    gaussian_mu,
-    zcdp_epsilon,
 )
 
 mpmath.mp.dps = 50

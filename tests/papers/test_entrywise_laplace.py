@@ -8,15 +8,15 @@ import pytest
 from checks import PASSES, REJECTED, correlation_p_value, mean_p_value
 from scipy import stats
 
+from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.errors import MechanismError, ReleaseError
+from dpcov.core.privacy import Neighbors, PureDP
 from dpcov.denoise import denoise
-from dpcov.entropy import Entropy, simulation_generator
-from dpcov.errors import MechanismError, ReleaseError
 from dpcov.mechanisms import Laplace
 from dpcov.papers.samplers.entrywise import EntrywiseLaplace
-from dpcov.privacy import Neighbors, PureDP
 from dpcov.releases import Release
+from dpcov.rows.schema import Schema
 from dpcov.samplers import matrix_law
-from dpcov.schema import Schema
 from dpcov.sources import open_rows
 
 LAW = EntrywiseLaplace(4, Fraction(2**40, 3), Fraction(2**40, 5))

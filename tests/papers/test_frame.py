@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from dpcov.entropy import Entropy
+from dpcov.core.entropy import Entropy
 from dpcov.papers.samplers import frame as frame_module
 from dpcov.papers.samplers.bingham import Bingham
 from dpcov.papers.samplers.complement import Complement, without

@@ -8,17 +8,17 @@ import pyarrow as pa
 import pytest
 from test_preconditioned import metered
 
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import MechanismError, SourceError
+from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, gaussian_mu
 from dpcov.denoise import denoise
-from dpcov.entropy import Entropy
-from dpcov.errors import MechanismError, SourceError
-from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import HeavyTailed
 from dpcov.papers import heavy_tailed, preconditioned
 from dpcov.papers.preconditioned import Look
 from dpcov.papers.primitives import bounded_moments
 from dpcov.papers.primitives.bounded_moments import STEP_ERROR, Moments, after_step, steps
-from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP, gaussian_mu
-from dpcov.schema import Schema
+from dpcov.rows.linear_map import LinearMap
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.array import ArraySource
 from dpcov.sources.rows import Rows

@@ -7,17 +7,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcov.entropy import Entropy
-from dpcov.errors import MechanismError
-from dpcov.linear_map import LinearMap
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import MechanismError
+from dpcov.core.privacy import ZCDP, Neighbors, Unit, exact
 from dpcov.mechanisms import HeavyTailed
-from dpcov.moment import Lattice
 from dpcov.papers import heavy_tailed
 from dpcov.papers.preconditioned import Look
 from dpcov.papers.primitives import bounded_moments
 from dpcov.papers.primitives.bounded_moments import Moments
-from dpcov.privacy import ZCDP, Neighbors, Unit, exact
-from dpcov.schema import Schema
+from dpcov.rows.linear_map import LinearMap
+from dpcov.rows.moment import Lattice
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from test_accounting import ADD, EPSILON, SWAP, differences, each_relation, each_shape, keeps, outer
 
+from dpcov.core.privacy import PureDP, Unit, exact
 from dpcov.mechanisms import Laplace
-from dpcov.moment import Lattice
 from dpcov.papers.laplace import matrix_noise, root_above
 from dpcov.papers.samplers.entrywise import EntrywiseLaplace
-from dpcov.privacy import PureDP, Unit, exact
+from dpcov.rows.moment import Lattice
 
 Q = 2**20
 LARGEST_GAPS = {2: 2.236068, 3: 2.872281, 4: 3.605551, 5: 4.272002}

@@ -6,7 +6,7 @@ import pytest
 from mpmath import mpf
 from scipy import stats
 
-from dpcov.entropy import Entropy
+from dpcov.core.entropy import Entropy
 from dpcov.papers.samplers.precise import precise_chi_square, precise_normals
 
 CLOSE = mpf(10) ** -115

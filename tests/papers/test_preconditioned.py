@@ -8,16 +8,16 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import MechanismError, SourceError
+from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, exact
 from dpcov.denoise import denoise
-from dpcov.entropy import Entropy
-from dpcov.errors import MechanismError, SourceError
-from dpcov.linear_map import LinearMap
 from dpcov.mechanisms import Gaussian, Preconditioned, additive, mapped, radius
 from dpcov.papers import preconditioned
-from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP, exact
 from dpcov.releases import Release
+from dpcov.rows.linear_map import LinearMap
+from dpcov.rows.schema import Schema
 from dpcov.samplers.orthogonal import GaussianOrthogonal
-from dpcov.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.array import ArraySource
 from dpcov.sources.rows import Rows

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpcov.entropy import Entropy
-from dpcov.errors import MechanismError, MechanismRefused
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import MechanismError, MechanismRefused
+from dpcov.core.privacy import Neighbors, gaussian_delta
 from dpcov.papers.accounting import with_bad_events
 from dpcov.papers.primitives.histogram import VOTE, GaussianHistograms, StabilityHistogram
 from dpcov.papers.primitives.release_test import ReleaseTest
 from dpcov.papers.primitives.stable_average import StableAverage, friends, score_and_weights
-from dpcov.privacy import Neighbors, gaussian_delta
 from dpcov.samplers.scalars import ScalarLaplace
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcov.moment import Lattice, SecondMoment
 from dpcov.papers.quadratic_forms import quadratic_forms
+from dpcov.rows.moment import Lattice, SecondMoment
 
 
 def moment(units):

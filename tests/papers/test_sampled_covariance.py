@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpcov.entropy import Entropy
-from dpcov.errors import MechanismError
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import MechanismError
 from dpcov.papers.accounting import renyi_epsilon
 from dpcov.papers.primitives.sampled_covariance import (
     COUPLING,

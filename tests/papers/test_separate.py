@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from dpcov.entropy import Entropy
-from dpcov.errors import MechanismError
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import MechanismError
+from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.mechanisms import Gaussian, Laplace, SeparateGaussian, SeparateLaplace
 from dpcov.mechanisms.radius import Norms
-from dpcov.moment import UNITS_PER_RADIUS
 from dpcov.papers.separate import errors, separated
-from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
-from dpcov.schema import Schema
+from dpcov.rows.moment import UNITS_PER_RADIUS
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from tables_for_tests import correlated
 

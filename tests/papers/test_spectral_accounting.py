@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from test_accounting import ADD, SWAP, differences, each_relation, each_shape
 
-from dpcov.entropy import Entropy
-from dpcov.errors import MechanismError
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import MechanismError
+from dpcov.core.privacy import Neighbors, PureDP
 from dpcov.mechanisms import EigenvectorSampling, ExponentialPCA, KapralovTalwar
-from dpcov.moment import Lattice
 from dpcov.papers import (
     eigenvector_sampling,
     exponential_pca,
@@ -17,8 +17,8 @@ from dpcov.papers import (
     spectral,
 )
 from dpcov.papers.samplers.frame import Frame
-from dpcov.privacy import Neighbors, PureDP
-from dpcov.schema import Schema
+from dpcov.rows.moment import Lattice
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 
 EPSILON = Fraction(7, 10)

@@ -4,16 +4,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import MechanismError, MechanismRefused, SourceError
+from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, Unit, exact
 from dpcov.denoise import denoise
-from dpcov.entropy import Entropy
-from dpcov.errors import MechanismError, MechanismRefused, SourceError
 from dpcov.mechanisms import StableCovariance, Whitened
-from dpcov.moment import Lattice
 from dpcov.papers import stable_covariance, whitened
 from dpcov.papers.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp
 from dpcov.papers.primitives.release_test import ReleaseTest
-from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP, Unit, exact
-from dpcov.schema import Schema
+from dpcov.rows.moment import Lattice
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE

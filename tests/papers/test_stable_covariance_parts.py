@@ -6,18 +6,18 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcov.entropy import Entropy
-from dpcov.errors import MechanismError, MechanismRefused
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import MechanismError, MechanismRefused
+from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors, PureDP, Unit, exact
 from dpcov.mechanisms import StableCovariance
-from dpcov.moment import Lattice
 from dpcov.papers import stable_covariance
 from dpcov.papers.primitives.release_test import ReleaseTest
 from dpcov.papers.primitives.sampled_covariance import most_samples, usable_delta
 from dpcov.papers.primitives.stable_rows import StableRows, usual_leverage
 from dpcov.papers.stable_covariance import Calibration, with_intercept
-from dpcov.privacy import ApproxDP, Guarantee, Neighbors, PureDP, Unit, exact
+from dpcov.rows.moment import Lattice
+from dpcov.rows.schema import Schema
 from dpcov.samplers.scalars import ScalarLaplace
-from dpcov.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.rows import IntegerRows
 

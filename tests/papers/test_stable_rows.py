@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy import linalg
 
-from dpcov.errors import MechanismError
+from dpcov.core.errors import MechanismError
+from dpcov.core.privacy import Neighbors
 from dpcov.papers.primitives import certified, stable_rows
 from dpcov.papers.primitives.certified import Factor
 from dpcov.papers.primitives.stable_rows import (
@@ -20,7 +21,6 @@ from dpcov.papers.primitives.stable_rows import (
     second_moment,
     usual_leverage,
 )
-from dpcov.privacy import Neighbors
 from dpcov.sources.rows import IntegerRows
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE

@@ -8,19 +8,19 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import MechanismError, MechanismRefused
+from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.denoise import denoise
-from dpcov.entropy import Entropy
-from dpcov.errors import MechanismError, MechanismRefused
 from dpcov.mechanisms import UnboundedGaussian
-from dpcov.moment import Lattice
 from dpcov.papers import unbounded_gaussian
 from dpcov.papers.accounting import compose_gdp, gdp_of_pure, with_bad_events
 from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
 from dpcov.papers.primitives.histogram import VOTE, GaussianHistograms
 from dpcov.papers.primitives.stable_average import StableAverage
 from dpcov.papers.unbounded_gaussian import coarse, fine, first_gap
-from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP
-from dpcov.schema import Schema
+from dpcov.rows.moment import Lattice
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 
 BOUND = 8.0

@@ -7,18 +7,18 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcov.entropy import Entropy
-from dpcov.errors import MechanismError, SourceError
-from dpcov.linear_map import LinearMap
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import MechanismError, SourceError
+from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors, exact
 from dpcov.mechanisms import UnboundedGaussian
-from dpcov.moment import Lattice, SecondMoment
 from dpcov.papers import unbounded_gaussian
 from dpcov.papers.accounting import gdp_beside_bad_events, gdp_of_pure
 from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
 from dpcov.papers.primitives.random_groups import MOST_ENTRIES
 from dpcov.papers.unbounded_gaussian import Calibration, _covariance, fine, first_gap
-from dpcov.privacy import ApproxDP, Guarantee, Neighbors, exact
-from dpcov.schema import Schema
+from dpcov.rows.linear_map import LinearMap
+from dpcov.rows.moment import Lattice, SecondMoment
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.array import ArraySource
 from dpcov.sources.rows import Rows

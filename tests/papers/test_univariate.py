@@ -8,14 +8,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpcov.entropy import Entropy
-from dpcov.errors import BudgetError, LedgerError, MechanismError, MechanismRefused, SourceError
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import (
+    BudgetError,
+    LedgerError,
+    MechanismError,
+    MechanismRefused,
+    SourceError,
+)
+from dpcov.core.privacy import ApproxDP, Neighbors, PureDP
 from dpcov.ledger import Ledger
 from dpcov.papers import univariate
 from dpcov.papers.accounting import compose_gdp, with_bad_events
 from dpcov.papers.primitives.histogram import VOTE, GaussianHistograms
 from dpcov.papers.univariate import UNITS, mean_and_variance, plan
-from dpcov.privacy import ApproxDP, Neighbors, PureDP
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
 each_relation = pytest.mark.parametrize("neighbors", Neighbors)

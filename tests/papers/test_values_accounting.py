@@ -9,13 +9,13 @@ from test_laplace_accounting import cost, entrywise_cost
 from test_radius_accounting import counts_loss, each_share, spent_with_a_radius
 from test_spectral_accounting import along_the_first_axis, moments
 
+from dpcov.core.privacy import ZCDP, PureDP, exact
 from dpcov.mechanisms import AdaptiveLaplace, Laplace, SeparateGaussian, SeparateLaplace
-from dpcov.moment import SecondMoment
 from dpcov.papers import spectral
 from dpcov.papers.laplace import root_above
 from dpcov.papers.quadratic_forms import quadratic_forms
 from dpcov.papers.separate_gaussian import GaussianValues
-from dpcov.privacy import ZCDP, PureDP, exact
+from dpcov.rows.moment import SecondMoment
 
 
 @each_share

@@ -6,19 +6,19 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcov.entropy import Entropy
-from dpcov.errors import MechanismError, SourceError
-from dpcov.linear_map import FINE_UNITS
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import MechanismError, SourceError
+from dpcov.core.privacy import ApproxDP, Neighbors, Unit, exact, zcdp_epsilon
 from dpcov.mechanisms import Whitened, gaussian
-from dpcov.moment import Lattice
 from dpcov.papers import whitened
 from dpcov.papers.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp
 from dpcov.papers.primitives import stable_rows
 from dpcov.papers.primitives.sampled_covariance import SampledCovariance
 from dpcov.papers.primitives.stable_rows import StableRows
 from dpcov.papers.whitened import _largest_rho, _rounding_map
-from dpcov.privacy import ApproxDP, Neighbors, Unit, exact, zcdp_epsilon
-from dpcov.schema import Schema
+from dpcov.rows.linear_map import FINE_UNITS
+from dpcov.rows.moment import Lattice
+from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.array import ArraySource
 from dpcov.sources.rows import Rows

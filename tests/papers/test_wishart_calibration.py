@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from dpcov.errors import MechanismError
+from dpcov.core.errors import MechanismError
+from dpcov.core.privacy import ApproxDP, Neighbors, PureDP, Unit, exact
 from dpcov.mechanisms import AdditiveWishart
-from dpcov.moment import Lattice
 from dpcov.papers import additive_wishart
 from dpcov.papers.additive_wishart import (
     SAFETY,
@@ -17,7 +17,7 @@ from dpcov.papers.additive_wishart import (
     replacement_delta,
     row_delta,
 )
-from dpcov.privacy import ApproxDP, Neighbors, PureDP, Unit, exact
+from dpcov.rows.moment import Lattice
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
 BUDGET = ApproxDP(1.0, 1e-6)

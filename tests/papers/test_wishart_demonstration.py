@@ -8,11 +8,11 @@ import pytest
 from scipy import stats
 
 import dpcov
-from dpcov.errors import MechanismError
+from dpcov.core.errors import MechanismError
+from dpcov.core.privacy import Neighbors
 from dpcov.mechanisms import MECHANISMS, mechanism_named
 from dpcov.papers import wishart
 from dpcov.papers.wishart import add_remove_probability, replace_one_probability, simulate
-from dpcov.privacy import Neighbors
 
 EPSILONS = (0.01, 0.1, 0.5, 1.0, 4.0)
 SWAPS = dict(zip(EPSILONS, (0.0021, 0.0212, 0.105, 0.204, 0.637), strict=True))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpcov.entropy import Entropy
+from dpcov.core.entropy import Entropy
 from dpcov.samplers.discrete import discrete_gaussian, discrete_laplace
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,7 @@ import pytest
 from checks import PASSES, REJECTED, correlation_p_value, variance_p_value
 from scipy import stats
 
-from dpcov.entropy import Entropy
+from dpcov.core.entropy import Entropy
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 

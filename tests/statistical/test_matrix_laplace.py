@@ -7,7 +7,7 @@ import pytest
 from checks import PASSES, REJECTED, equal_shares_p_value, mean_p_value
 from scipy import integrate, special, stats
 
-from dpcov.entropy import Entropy
+from dpcov.core.entropy import Entropy
 from dpcov.mechanisms import additive
 from dpcov.samplers.normal import standard_normals
 from dpcov.samplers.wishart import WishartDifference

@@ -5,7 +5,7 @@ import pytest
 from checks import PASSES, REJECTED, mean_p_value
 from scipy import stats
 
-from dpcov.entropy import Entropy
+from dpcov.core.entropy import Entropy
 from dpcov.samplers import nuclear
 from dpcov.samplers.log_gas import simulated_eigenvalues, simulated_singular_values
 from dpcov.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcov.analysis.declared import command, section
 from dpcov.analysis.expected import expected_correlation_error, silent
 from dpcov.analysis.features import chosen, names_of
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve
-from dpcov.declared import command, section
-from dpcov.errors import ReleaseError
-from dpcov.frames import frame
+from dpcov.core.errors import ReleaseError
+from dpcov.show.frames import frame
 from dpcov.show.result import OMITTED, Found, Picture, Result
 from dpcov.show.table import STRONGEST, Row, Table, rows_of, square, triangle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpcov.arrays import Matrix
-    from dpcov.frames import Library
+    from dpcov.core.arrays import Matrix
     from dpcov.releases import Release
+    from dpcov.show.frames import Library
 
 TOLERANCE = 1e-10
 NEGLIGIBLE = 1e-12  # size of a negative eigenvalue that is a rounding error
@@ -50,7 +50,7 @@ class NamedMatrix(Result):
     errors: Matrix | None = field(default=None, metadata=OMITTED)
 
     def to_frame(self, library: Library = "pandas") -> Any:
-        """The matrix as a data frame of pandas, polars or pyarrow; see `dpcov.frames.frame`."""
+        """The matrix as a frame of pandas, polars or pyarrow; see `dpcov.show.frames.frame`."""
         return frame(self.columns, self.matrix, library)
 
     def tables(self) -> list[Table]:

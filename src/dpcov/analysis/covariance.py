@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.analysis.correlation import facts_of, pairs
+from dpcov.analysis.declared import command
 from dpcov.analysis.drowned import drowned
 from dpcov.analysis.moments import require_matrix
-from dpcov.declared import command
 from dpcov.show.result import Found
 from dpcov.show.table import Table, rows_of, square, triangle
 

@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import softmax
 
+from dpcov.analysis.declared import ALPHA, FEATURES, Option, command
 from dpcov.analysis.features import chosen, names_of, new_rows, target_column
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve, spreads
 from dpcov.analysis.penalty import least_risk
-from dpcov.declared import ALPHA, FEATURES, Option, command
-from dpcov.errors import ReleaseError
-from dpcov.parameters import AtLeast0, check
+from dpcov.core.errors import ReleaseError
+from dpcov.core.parameters import AtLeast0, check
 from dpcov.show.result import OMITTED, Result
 from dpcov.show.table import ALWAYS, WIDEST, Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.arrays import Matrix, Vector
+    from dpcov.core.arrays import Matrix, Vector
     from dpcov.releases import Release
-    from dpcov.schema import Schema
+    from dpcov.rows.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)

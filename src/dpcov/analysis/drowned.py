@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.analysis.plausible import PlausibleMoments
-from dpcov.entropy import simulation_generator
+from dpcov.core.entropy import simulation_generator
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Vector
+    from dpcov.core.arrays import Vector
     from dpcov.releases import Release
 
 DRAWS = 50

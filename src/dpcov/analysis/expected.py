@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.analysis.weighed import traces_of
+from dpcov.core.entropy import simulation_generator
 from dpcov.denoise import Method, denoise, noisy_trace
 from dpcov.denoise.rungs import parts_of, split
-from dpcov.entropy import simulation_generator
 from dpcov.mechanisms.ladder import squared_of, summed
 from dpcov.samplers.weighted import WeightedSum
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dpcov.arrays import Matrix
+    from dpcov.core.arrays import Matrix
     from dpcov.releases import Release
 
 REPETITIONS = 20

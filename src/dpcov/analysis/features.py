@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dpcov.cells import codes_of, numbers_of
-from dpcov.errors import ReleaseError
-from dpcov.schema import Categorical, Numeric
+from dpcov.core.errors import ReleaseError
+from dpcov.rows.cells import codes_of, numbers_of
+from dpcov.rows.schema import Categorical, Numeric
 from dpcov.sources import open_source
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Matrix
+    from dpcov.core.arrays import Matrix
     from dpcov.releases import Release
-    from dpcov.schema import Schema
+    from dpcov.rows.schema import Schema
 
 LISTED = 20
 

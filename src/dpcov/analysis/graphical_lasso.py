@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.errors import ReleaseError
+from dpcov.core.errors import ReleaseError
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Matrix
+    from dpcov.core.arrays import Matrix
 
 TOLERANCE = 1e-7
 MOST_ITERATIONS = 20_000

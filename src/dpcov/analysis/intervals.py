@@ -11,15 +11,15 @@ from scipy.special import ndtr, ndtri
 
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.analysis.statistics import statistic_named
-from dpcov.entropy import simulation_generator
-from dpcov.errors import ReleaseError
-from dpcov.parameters import Probability, check
+from dpcov.core.entropy import simulation_generator
+from dpcov.core.errors import ReleaseError
+from dpcov.core.parameters import Probability, check
 from dpcov.show.result import Result
 from dpcov.show.table import LONGEST, Row, Table
 
 if TYPE_CHECKING:
     from dpcov.analysis.statistics import Function, Name, Statistic
-    from dpcov.arrays import Array, Booleans
+    from dpcov.core.arrays import Array, Booleans
     from dpcov.releases import Release
 
 Covers = Literal["privacy noise", "privacy noise and sampling"]

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpcov.core.errors import ReleaseError
 from dpcov.denoise.projection import project
-from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Matrix, Vector
+    from dpcov.core.arrays import Matrix, Vector
     from dpcov.releases import Release
 
 NEGLIGIBLE = 1e-11  # eigenvalue of a matrix with unit diagonal that counts as 0

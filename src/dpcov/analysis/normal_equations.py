@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from dpcov.analysis.moments import NEGLIGIBLE, Moments, uncentred
-from dpcov.errors import ReleaseError
+from dpcov.core.errors import ReleaseError
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Matrix, Vector
+    from dpcov.core.arrays import Matrix, Vector
     from dpcov.releases import Release
 
 Penalty = Literal["encoded", "standardized", "raw"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
+from dpcov.analysis.declared import FEATURES, TARGET, command, section
 from dpcov.analysis.features import names_of, target_and_features
 from dpcov.analysis.intervals import intervals
 from dpcov.analysis.moments import require_matrix, solve, spreads
@@ -17,13 +18,12 @@ from dpcov.analysis.plausible import starting_point, with_public_count
 from dpcov.analysis.ridge import INTERCEPT, Ridge, ridge
 from dpcov.analysis.statistics import Stack
 from dpcov.analysis.statistics import coefficients as coefficients_of
-from dpcov.declared import FEATURES, TARGET, command, section
-from dpcov.errors import ReleaseError
+from dpcov.core.errors import ReleaseError
 from dpcov.show.result import OMITTED, Picture, Result
 from dpcov.show.table import ALWAYS, Table, rows_of
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Booleans, Vector
+    from dpcov.core.arrays import Booleans, Vector
     from dpcov.releases import Release
 
 COVERS = (

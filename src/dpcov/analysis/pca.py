@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcov.analysis.declared import Option, command
 from dpcov.analysis.features import new_rows
 from dpcov.analysis.moments import Moments, require_matrix
-from dpcov.declared import Option, command
-from dpcov.entropy import simulation_generator
-from dpcov.errors import ReleaseError
-from dpcov.parameters import Probability, check
+from dpcov.core.entropy import simulation_generator
+from dpcov.core.errors import ReleaseError
+from dpcov.core.parameters import Probability, check
 from dpcov.releases import SMALLEST_VARIANCE
 from dpcov.show.result import OMITTED, Result
 from dpcov.show.table import ALWAYS, WIDEST, Table
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Matrix, Vector
+    from dpcov.core.arrays import Matrix, Vector
     from dpcov.releases import Release
-    from dpcov.schema import Schema
+    from dpcov.rows.schema import Schema
 
 ERROR_RATE = 0.05
 LEADING = 5  # components that the command prints by itself

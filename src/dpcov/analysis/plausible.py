@@ -10,10 +10,10 @@ import numpy as np
 from dpcov.analysis.moments import Moments
 from dpcov.analysis.pseudo_rows import pseudo_rows
 from dpcov.analysis.weighed import Weighed
-from dpcov.errors import ReleaseError
+from dpcov.core.errors import ReleaseError
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Matrix
+    from dpcov.core.arrays import Matrix
     from dpcov.releases import Release
     from dpcov.samplers import MatrixLaw
 

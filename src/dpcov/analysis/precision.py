@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcov.analysis.declared import ALPHA, FEATURES, Option, command, section
 from dpcov.analysis.expected import repeated
 from dpcov.analysis.features import chosen
 from dpcov.analysis.graphical_lasso import Solution, graphical_lasso
 from dpcov.analysis.moments import Moments, require_matrix
-from dpcov.declared import ALPHA, FEATURES, Option, command, section
+from dpcov.core.entropy import simulation_generator
+from dpcov.core.errors import ReleaseError
+from dpcov.core.installing import installing
 from dpcov.denoise import law_of_estimate
-from dpcov.entropy import simulation_generator
-from dpcov.errors import ReleaseError
-from dpcov.frames import frame
-from dpcov.installing import installing
 from dpcov.releases import SMALLEST_VARIANCE
+from dpcov.show.frames import frame
 from dpcov.show.result import Picture, Result
 from dpcov.show.table import LONGEST, Row, Table, square
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Matrix, Vector
-    from dpcov.frames import Library
+    from dpcov.core.arrays import Matrix, Vector
     from dpcov.releases import Release
+    from dpcov.show.frames import Library
 
 PATH_LENGTH = 25
 PATH_END = 0.5  # smallest alpha of the path, over sqrt(log p / n)

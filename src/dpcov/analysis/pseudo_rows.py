@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Matrix, Vector
+    from dpcov.core.arrays import Matrix, Vector
 
 MOST_OF_THE_VARIANCE = 0.99  # that the bounds allow a mean; at all of it there are two values only
 EDGE = 1e-6  # nearest that a mean may come to its bound, in widths

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcov.analysis.declared import ALPHA, FEATURES, TARGET, Option, command
 from dpcov.analysis.features import names_of, new_rows, position, target_and_features
 from dpcov.analysis.moments import require_matrix, spreads
 from dpcov.analysis.normal_equations import PENALTIES, Penalty, Problem
 from dpcov.analysis.penalty import pull_of_mean, ridge_alpha
-from dpcov.declared import ALPHA, FEATURES, TARGET, Option, command
-from dpcov.entropy import simulation_generator
-from dpcov.errors import ReleaseError
-from dpcov.parameters import AtLeast0, check
+from dpcov.core.entropy import simulation_generator
+from dpcov.core.errors import ReleaseError
+from dpcov.core.parameters import AtLeast0, check
 from dpcov.show.result import OMITTED, Picture, Result
 from dpcov.show.table import ALWAYS, Row, Table, rows_of
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Matrix, Vector
+    from dpcov.core.arrays import Matrix, Vector
     from dpcov.releases import Release
-    from dpcov.schema import Schema
+    from dpcov.rows.schema import Schema
 
 INTERCEPT = "(intercept)"
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpcov.analysis.declared import section
 from dpcov.analysis.expected import NO_LAW
 from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.analysis.plausible import with_public_count
-from dpcov.declared import section
-from dpcov.entropy import simulation_generator
+from dpcov.core.entropy import simulation_generator
 from dpcov.show.result import Picture, Result
 from dpcov.show.table import Table, rows_of
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Matrix, Vector
+    from dpcov.core.arrays import Matrix, Vector
     from dpcov.releases import Release
 
 DRAWS, FEW_DRAWS = 199, 59

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
 import numpy as np
 
 from dpcov.analysis.features import target_and_features
-from dpcov.errors import ReleaseError
+from dpcov.core.errors import ReleaseError
 
 if TYPE_CHECKING:
-    from dpcov.arrays import AnyArray, Array, Booleans
+    from dpcov.core.arrays import AnyArray, Array, Booleans
     from dpcov.releases import Release
 
     Function = Callable[[Release], Array | float]

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpcov.analysis.drowned import deviations, drowned
 from dpcov.analysis.expected import NO_LAW, NOTHING_SHOWS, expected_correlation_error
-from dpcov.carried import carried
+from dpcov.releases.carried import carried
 from dpcov.show.result import Found
 from dpcov.show.table import Table, sentences
 

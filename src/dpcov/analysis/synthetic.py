@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from dpcov.analysis.declared import Option, command
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve
-from dpcov.carried import stamped
-from dpcov.declared import Option, command
-from dpcov.errors import ReleaseError
-from dpcov.frames import csv_body
-from dpcov.parameters import Count, check
-from dpcov.schema import Categorical, Numeric
+from dpcov.core.errors import ReleaseError
+from dpcov.core.parameters import Count, check
+from dpcov.releases.carried import stamped
+from dpcov.rows.schema import Categorical, Numeric
+from dpcov.show.frames import csv_body
 from dpcov.show.result import Result
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Booleans, Integers, Matrix, Vector
+    from dpcov.core.arrays import Booleans, Integers, Matrix, Vector
     from dpcov.releases import Release
 
 CALIBRATION = 2000  # rows over which the shares of the levels are made right

@@ -28,15 +28,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import nnls
 
+from dpcov.core.entropy import simulation_generator
 from dpcov.denoise import denoise, noisy_trace
 from dpcov.denoise.leading import noise_within
 from dpcov.denoise.rungs import combiner, parts_of, unsure
-from dpcov.entropy import simulation_generator
 from dpcov.mechanisms.ladder import squared_of
 from dpcov.samplers.weighted import WeightedSum
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Matrix, Vector
+    from dpcov.core.arrays import Matrix, Vector
     from dpcov.releases import Release
     from dpcov.samplers import MatrixLaw
 

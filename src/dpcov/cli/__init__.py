@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.main import get_command
 
-from dpcov import completions
+from dpcov.cli import completions
 from dpcov.cli.analysis import Commands, walk
 from dpcov.cli.audit import app as audit_app
 from dpcov.cli.ledger import app as ledger_app
@@ -44,12 +44,12 @@ from dpcov.cli.options import (
 from dpcov.cli.plan import app as plan_app
 from dpcov.cli.report import app as report_app
 from dpcov.cli.schema import schema
-from dpcov.errors import DpcovError, MechanismError, OutputError
-from dpcov.printable import hidden, shown
-from dpcov.spelling import shell_spelling
+from dpcov.core.errors import DpcovError, MechanismError, OutputError
+from dpcov.core.printable import hidden, shown
+from dpcov.core.spelling import shell_spelling
 
 if TYPE_CHECKING:
-    from dpcov.files import Output
+    from dpcov.core.files import Output
     from dpcov.releases import Release
 
 app = typer.Typer(
@@ -153,13 +153,13 @@ def release(
 ) -> None:
     """Release the second moment of a table under differential privacy."""
     from dpcov.api import prepare
+    from dpcov.api.grouped import paths, prepare_by
     from dpcov.cli.progress import reading
-    from dpcov.documents import document
-    from dpcov.files import reserved
-    from dpcov.grouped import paths, prepare_by
+    from dpcov.core.files import reserved
     from dpcov.ledger import Ledger
     from dpcov.releases import largest_file
-    from dpcov.schema import Schema
+    from dpcov.report.documents import document
+    from dpcov.rows.schema import Schema
 
     declared = Schema.load(schema)
     asked: dict[str, Any] = {
@@ -275,8 +275,8 @@ def mechanisms(as_json: Json = False) -> None:
 def show(file: ReleasePath, as_json: Json = False) -> None:
     """Say what a release is, what it guarantees and how accurate it is."""
     from dpcov.analysis.summary import summary
-    from dpcov.documents import document
     from dpcov.releases import VOID, Release
+    from dpcov.report.documents import document
     from dpcov.show.text import print_tables, warn
 
     loaded = Release.load(file)

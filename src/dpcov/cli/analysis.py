@@ -1,6 +1,6 @@
 """Commands that compute something from a release file, at no cost in privacy.
 
-Each is made from what an analysis declares of itself (`dpcov.declared`).
+Each is made from what an analysis declares of itself (`dpcov.analysis.declared`).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from dpcov import completions
+from dpcov.cli import completions
 from dpcov.cli.options import Force, Quiet, ReleasePath, example, say
-from dpcov.printable import shown
+from dpcov.core.printable import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from dpcov.declared import Command, Option
+    from dpcov.analysis.declared import Command, Option
     from dpcov.releases import Release
     from dpcov.show.result import Result
 
@@ -54,7 +54,7 @@ class Commands(TyperGroup):
         return self.commands.get(cmd_name)
 
     def _load(self) -> None:
-        from dpcov.declared import commands
+        from dpcov.analysis.declared import commands
 
         analyses = typer.Typer()
         for name, declared in commands().items():
@@ -84,9 +84,9 @@ def _callback(declared: Command) -> Callable[..., None]:
     """The function from which typer makes a command."""
 
     def callback(**given: Any) -> None:
-        from dpcov.exports import require_ending
-        from dpcov.files import check_writable
+        from dpcov.core.files import check_writable
         from dpcov.releases import Release
+        from dpcov.report.exports import require_ending
 
         file, out, force = given["file"], given["out"], given["force"]
         release = Release.load(file)
@@ -132,8 +132,8 @@ def _option(option: Option, default: object) -> Any:
 def _write(
     release: Release, found: Result, out: Path, file: Path, force: bool, quiet: bool
 ) -> None:
-    from dpcov.documents import caveats
-    from dpcov.exports import write_table
+    from dpcov.report.documents import caveats
+    from dpcov.report.exports import write_table
 
     for caveat in caveats(release):
         print(caveat, file=sys.stderr)
@@ -143,8 +143,8 @@ def _write(
 
 
 def _print(release: Release, found: Result, as_json: bool, as_csv: bool) -> None:
-    from dpcov.documents import caveats, document
-    from dpcov.exports import stamp
+    from dpcov.report.documents import caveats, document
+    from dpcov.report.exports import stamp
 
     if as_json:
         typer.echo(json.dumps(document(release, **found.document())))

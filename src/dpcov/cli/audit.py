@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpcov import completions
+from dpcov.cli import completions
 from dpcov.cli.options import Delta, Epsilon, Json, NeighborsOption, Quiet, Rho, example
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def audit(
     Exit code 1 says that the claim is refuted: some pair of neighbours loses more.
     """
     from dpcov.auditing import audit as run
+    from dpcov.core.privacy import Neighbors, budget_from
     from dpcov.mechanisms import mechanism_named
-    from dpcov.privacy import Neighbors, budget_from
 
     options = {"radius": "private"} if private_radius else {}
     found = run(

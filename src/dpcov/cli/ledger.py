@@ -19,13 +19,13 @@ from dpcov.cli.options import (
     example,
     say,
 )
-from dpcov.printable import shown
+from dpcov.core.printable import shown
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from dpcov.ledger import Ledger
-    from dpcov.ledger_file import Chain
+    from dpcov.ledger.file import Chain
 
 app = typer.Typer(help="Keep account of the privacy budget.", no_args_is_help=True)
 
@@ -42,8 +42,8 @@ def create(
     quiet: Quiet = False,
 ) -> None:
     """Create a ledger, or add a data set to one."""
+    from dpcov.core.privacy import Neighbors, budget_from
     from dpcov.ledger import Ledger
-    from dpcov.privacy import Neighbors, budget_from
 
     budget = budget_from(epsilon, delta, rho)
     name = dataset or "default"
@@ -82,8 +82,8 @@ def add_budget(
     quiet: Quiet = False,
 ) -> None:
     """Raise the budget of a data set."""
+    from dpcov.core.privacy import budget_from
     from dpcov.ledger import Ledger
-    from dpcov.privacy import budget_from
 
     ledger = Ledger.open(file)
     ledger.add_budget(budget_from(epsilon, delta, rho), dataset=dataset)
@@ -106,9 +106,9 @@ def verify(
     quiet: Quiet = False,
 ) -> None:
     """Check that a ledger was not damaged, edited or put back; exit code 2 if it was."""
-    from dpcov.errors import LedgerError
+    from dpcov.core.errors import LedgerError
     from dpcov.ledger import Ledger
-    from dpcov.ledger_file import named
+    from dpcov.ledger.file import named
 
     chain = Ledger.open(file).verify()
     if head is not None and not chain.holds(head):

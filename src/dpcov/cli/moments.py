@@ -17,7 +17,7 @@ from dpcov.cli.options import (
     example,
     say,
 )
-from dpcov.printable import shown
+from dpcov.core.printable import shown
 
 app = typer.Typer()
 
@@ -40,9 +40,9 @@ def moments(
     quiet: Quiet = False,
 ) -> None:
     """Sum the rows of one part of a table exactly; the file is PRIVATE, not a release."""
-    from dpcov.files import check_writable
-    from dpcov.partial import PartialMoment
-    from dpcov.schema import Schema
+    from dpcov.core.files import check_writable
+    from dpcov.rows.schema import Schema
+    from dpcov.sources.partial import PartialMoment
     from dpcov.sources.sql import table_of
 
     inputs = [Path(data), schema]
@@ -63,7 +63,7 @@ def merge(
     """Add sums of parts that share no row; the file is PRIVATE, not a release."""
     from functools import reduce
 
-    from dpcov.partial import PartialMoment
+    from dpcov.sources.partial import PartialMoment
 
     whole = reduce(PartialMoment.merged, map(PartialMoment.load, files))
     whole.save(out, force=force, inputs=files)

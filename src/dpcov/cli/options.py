@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dpcov import completions
+from dpcov.cli import completions
 
 if TYPE_CHECKING:
     from dpcov.releases import Release

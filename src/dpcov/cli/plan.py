@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpcov import completions
+from dpcov.cli import completions
 from dpcov.cli.options import (
     Delta,
     DenoiseOption,
@@ -23,8 +23,8 @@ from dpcov.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from dpcov.imagined import Guess
-    from dpcov.privacy import Budget
+    from dpcov.core.privacy import Budget
+    from dpcov.plans.imagined import Guess
 
 app = typer.Typer()
 
@@ -96,8 +96,8 @@ def plan(
 
     Without a budget, that at epsilon 1.
     """
-    from dpcov.errors import ReleaseError
-    from dpcov.parameters import Probability, check
+    from dpcov.core.errors import ReleaseError
+    from dpcov.core.parameters import Probability, check
     from dpcov.plans import plan as predict
     from dpcov.show.table import sentences
     from dpcov.show.text import print_tables
@@ -140,8 +140,8 @@ def _guess(
     like: Path | None,
 ) -> Guess:
     """The guess that the options state, or ``--like``."""
-    from dpcov.errors import SchemaError
-    from dpcov.imagined import CORRELATION, SPREAD, Guess
+    from dpcov.core.errors import SchemaError
+    from dpcov.plans.imagined import CORRELATION, SPREAD, Guess
 
     if like is not None:
         if stated or means or (correlation, explained) != (None, None):
@@ -168,7 +168,7 @@ def _guess(
 
 def _number(text: str, form: str) -> tuple[str, float]:
     """A column, or nothing, and its number."""
-    from dpcov.errors import SchemaError
+    from dpcov.core.errors import SchemaError
 
     name, _, number = text.rpartition("=")
     try:

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from dpcov import completions
+from dpcov.cli import completions
 from dpcov.cli.options import Dataset, Force, Quiet, ReleasePath, example, say, warn_if_seeded
-from dpcov.printable import shown
+from dpcov.core.printable import shown
 
 app = typer.Typer()
 

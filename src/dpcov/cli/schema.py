@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcov.cli.options import DataPath, Force, Quiet, TableOption, TrustViews, say
-from dpcov.printable import shown
+from dpcov.core.printable import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dpcov.drafts import Stated
-    from dpcov.schema import FileOptions, Kind
+    from dpcov.cli.drafts import Stated
+    from dpcov.rows.schema import FileOptions, Kind
 
 
 def schema(
@@ -52,11 +52,11 @@ def schema(
     quiet: Quiet = False,
 ) -> None:
     """Draft a schema from column names and types; bounds and levels are left for a person."""
-    from dpcov import metadata as others
-    from dpcov.drafts import Stated, draft
-    from dpcov.errors import OutputError
-    from dpcov.files import check_writable, write
-    from dpcov.schema import FileOptions
+    from dpcov.cli import metadata as others
+    from dpcov.cli.drafts import Stated, draft
+    from dpcov.core.errors import OutputError
+    from dpcov.core.files import check_writable, write
+    from dpcov.rows.schema import FileOptions
     from dpcov.sources import open_source
     from dpcov.sources.sql import table_of
 
@@ -92,7 +92,7 @@ def schema(
 
 
 def _interview(kinds: Mapping[str, Kind], options: FileOptions, stated: Stated) -> Stated:
-    from dpcov.questions import Interview, Quit
+    from dpcov.cli.questions import Interview, Quit
 
     def ask(question: str) -> str:
         suffix = ": " if question[-1].isalpha() else " "
@@ -115,8 +115,8 @@ def _paragraph(text: str) -> None:
 
 def _next(out: Path, text: str) -> str:
     """What to do with a schema that is whole, or not yet."""
-    from dpcov.errors import SchemaError
-    from dpcov.schema import Schema
+    from dpcov.core.errors import SchemaError
+    from dpcov.rows.schema import Schema
 
     try:
         Schema.parse(tomllib.loads(text))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.errors import OutputError
-from dpcov.printable import shown
+from dpcov.core.errors import OutputError
+from dpcov.core.printable import shown
 
 if TYPE_CHECKING:
     from dpcov.releases import Release
@@ -48,8 +48,8 @@ def run(folder: Path) -> Release:
     from dpcov.analysis.correlation import correlations
     from dpcov.analysis.summary import facts
     from dpcov.api import release
+    from dpcov.core.privacy import PureDP
     from dpcov.ledger import Ledger
-    from dpcov.privacy import PureDP
     from dpcov.show.text import print_tables
 
     print("1. A table and its schema of public bounds")

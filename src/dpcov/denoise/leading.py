@@ -21,7 +21,7 @@ from dpcov.denoise.shrinkage import james_stein
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpcov.arrays import Matrix, Vector
+    from dpcov.core.arrays import Matrix, Vector
     from dpcov.denoise.rungs import Combined
     from dpcov.samplers import MatrixLaw
 

@@ -27,7 +27,7 @@ from dpcov.samplers.weighted import WeightedSum
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dpcov.arrays import Integers, Matrix, Vector
+    from dpcov.core.arrays import Integers, Matrix, Vector
     from dpcov.samplers import MatrixLaw
 
 

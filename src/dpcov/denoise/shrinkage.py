@@ -18,7 +18,7 @@ from dpcov.denoise.projection import compose, onto_simplex
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpcov.arrays import Matrix, Vector
+    from dpcov.core.arrays import Matrix, Vector
     from dpcov.samplers import MatrixLaw
 
 SIMULATIONS = 32

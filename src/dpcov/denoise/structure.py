@@ -21,13 +21,13 @@ import numpy as np
 
 from dpcov.denoise.projection import project
 from dpcov.denoise.shrinkage import LARGE, shrink, simulates
-from dpcov.moment import UNITS_PER_RADIUS
-from dpcov.schema import Categorical
+from dpcov.rows.moment import UNITS_PER_RADIUS
+from dpcov.rows.schema import Categorical
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.arrays import Booleans, Matrix, Vector
+    from dpcov.core.arrays import Booleans, Matrix, Vector
     from dpcov.releases import Release
     from dpcov.samplers import MatrixLaw
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from dpcov.installing import installing
+from dpcov.core.installing import installing
 
 if find_spec("sklearn") is None:
     raise ImportError(

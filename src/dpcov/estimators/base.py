@@ -11,16 +11,16 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from dpcov.api import release
-from dpcov.entropy import simulation_generator
-from dpcov.errors import EstimatorError
-from dpcov.schema import Schema
+from dpcov.core.entropy import simulation_generator
+from dpcov.core.errors import EstimatorError
+from dpcov.rows.schema import Schema
 from dpcov.sources.array import names_by_bounds
 from dpcov.sources.training import is_frame, training_table
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Matrix
-    from dpcov.planning import Goal
-    from dpcov.privacy import Guarantee, NeighborsName
+    from dpcov.core.arrays import Matrix
+    from dpcov.core.privacy import Guarantee, NeighborsName
+    from dpcov.mechanisms.choice import Goal
     from dpcov.releases import Release
 
 NO_BOUNDS = (

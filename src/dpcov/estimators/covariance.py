@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.covariance import EmpiricalCovariance
 
 from dpcov.analysis.precision import precision as sparse_precision
-from dpcov.errors import EstimatorError
+from dpcov.core.errors import EstimatorError
+from dpcov.core.parameters import Above0, check
 from dpcov.estimators.base import PrivateEstimator
-from dpcov.parameters import Above0, check
 
 if TYPE_CHECKING:
     from typing import Self

@@ -10,14 +10,14 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from dpcov.analysis.pca import pca
-from dpcov.errors import EstimatorError
+from dpcov.core.errors import EstimatorError
 from dpcov.estimators.base import PrivateEstimator
 
 if TYPE_CHECKING:
     from typing import Self
 
     from dpcov.analysis.pca import PCA
-    from dpcov.arrays import Matrix
+    from dpcov.core.arrays import Matrix
 
 
 @dataclass(eq=False, repr=False)

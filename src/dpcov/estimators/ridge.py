@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpcov.analysis.normal_equations import PENALTIES
 from dpcov.analysis.ridge import ridge
-from dpcov.errors import EstimatorError
+from dpcov.core.errors import EstimatorError
+from dpcov.core.parameters import AtLeast0, check
 from dpcov.estimators.base import PrivateEstimator
-from dpcov.parameters import AtLeast0, check
 from dpcov.sources.training import one_column
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from dpcov.analysis.normal_equations import Penalty
     from dpcov.analysis.ridge import Ridge
-    from dpcov.arrays import Vector
-    from dpcov.planning import Goal
+    from dpcov.core.arrays import Vector
+    from dpcov.mechanisms.choice import Goal
 
 
 COLUMN = (

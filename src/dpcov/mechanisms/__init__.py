@@ -10,8 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields as fields_of
 from typing import Any, Literal, TypedDict
 
-from dpcov import registry
-from dpcov.errors import MechanismError
+from dpcov.core import registry
+from dpcov.core.errors import MechanismError
+from dpcov.core.parameters import did_you_mean
+from dpcov.core.registry import REFUTED
 from dpcov.mechanisms.base import Calibrated, Mechanism
 from dpcov.mechanisms.gaussian import Gaussian
 from dpcov.mechanisms.ladder import Ladder
@@ -20,8 +22,6 @@ from dpcov.mechanisms.nuclear_laplace import NuclearLaplace
 from dpcov.mechanisms.shaped_ladder import ShapedLadder
 from dpcov.mechanisms.standardized import Standardized
 from dpcov.mechanisms.standardized_ladder import StandardizedLadder
-from dpcov.parameters import did_you_mean
-from dpcov.registry import REFUTED
 
 
 class _Registry(Mapping[str, type[Mechanism]]):

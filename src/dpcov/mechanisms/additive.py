@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from dpcov.core.privacy import Guarantee, Neighbors
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.radius import chooser, noise_errors
-from dpcov.privacy import Guarantee, Neighbors
 from dpcov.releases import Release
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.arrays import Integers
-    from dpcov.entropy import Entropy
-    from dpcov.moment import Lattice, SecondMoment
-    from dpcov.privacy import Budget
+    from dpcov.core.arrays import Integers
+    from dpcov.core.entropy import Entropy
+    from dpcov.core.privacy import Budget
+    from dpcov.rows.moment import Lattice, SecondMoment
+    from dpcov.rows.schema import Schema
     from dpcov.samplers import MatrixLaw, ScalarLaw
-    from dpcov.schema import Schema
     from dpcov.sources.rows import Rows
 
 # The published lattice is 2^-10 of the noise (docs/proofs/release.md 7): costs under 2^-20 of its

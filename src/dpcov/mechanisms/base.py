@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from dpcov.parameters import check_fields
+from dpcov.core.parameters import check_fields
 
 if TYPE_CHECKING:
-    from dpcov.entropy import Entropy
-    from dpcov.moment import Lattice
-    from dpcov.privacy import Budget, Guarantee, Neighbors
+    from dpcov.core.entropy import Entropy
+    from dpcov.core.privacy import Budget, Guarantee, Neighbors
     from dpcov.releases import Release
+    from dpcov.rows.moment import Lattice
     from dpcov.sources.rows import Rows
 
 

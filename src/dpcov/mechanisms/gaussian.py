@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
-from dpcov.errors import MechanismError
+from dpcov.core.errors import MechanismError
+from dpcov.core.parameters import Share, ShareOrNone
+from dpcov.core.privacy import ApproxDP, Budget, Guarantee, Neighbors, PureDP, exact, gaussian_mu
 from dpcov.mechanisms import additive, radius
 from dpcov.mechanisms.radius import Radius
-from dpcov.parameters import Share, ShareOrNone
-from dpcov.privacy import ApproxDP, Budget, Guarantee, Neighbors, PureDP, exact, gaussian_mu
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.samplers.scalars import ScalarGaussian
 
 if TYPE_CHECKING:
-    from dpcov.moment import Lattice
+    from dpcov.rows.moment import Lattice
 
 # Variance by which a discrete Gaussian must exceed a continuous one that it stands in for
 # (docs/proofs/release.md 6c).
@@ -87,8 +87,8 @@ class Gaussian(additive.Additive):
 
     Examples
     --------
-    >>> from dpcov.moment import Lattice
-    >>> from dpcov.privacy import ZCDP
+    >>> from dpcov.rows.moment import Lattice
+    >>> from dpcov.core.privacy import ZCDP
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> mechanism = Gaussian(trace_share=0.0)
     >>> noise = mechanism.calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE).matrix

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from dpcov.core.parameters import Share
+from dpcov.core.privacy import Guarantee, Neighbors, exact
 from dpcov.mechanisms import additive, gaussian
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.nuclear_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, float_scale, pure_epsilon
-from dpcov.moment import UNITS_PER_RADIUS
-from dpcov.parameters import Share
-from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.releases import Release
-from dpcov.rungs import WHOLE, rungs_of
+from dpcov.rows.moment import UNITS_PER_RADIUS
+from dpcov.rows.rungs import WHOLE, rungs_of
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.samplers.weighted import WeightedSum
@@ -24,13 +24,13 @@ from dpcov.samplers.weighted import WeightedSum
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpcov.arrays import Integers
-    from dpcov.entropy import Entropy
-    from dpcov.moment import Lattice
-    from dpcov.privacy import Budget
-    from dpcov.rungs import RungMoments
+    from dpcov.core.arrays import Integers
+    from dpcov.core.entropy import Entropy
+    from dpcov.core.privacy import Budget
+    from dpcov.rows.moment import Lattice
+    from dpcov.rows.rungs import RungMoments
+    from dpcov.rows.schema import Schema
     from dpcov.samplers import MatrixLaw, ScalarLaw
-    from dpcov.schema import Schema
     from dpcov.sources.rows import Rows
 
 SQUARED_SIDE = UNITS_PER_RADIUS**2
@@ -180,8 +180,8 @@ class Ladder(Mechanism):
     -----------
     A row w of squared length N = p B^2 has shares h_j in the rungs of squared length p_j B^2, with
     sum h_j <= 1 and sum h_j p_j = p; it adds r r' with ||r||^2 <= 2^40 h_j to the moment of rung j,
-    and N to the trace (`dpcov.rungs`). Scales that keep the budget for every pair of neighbours,
-    k = 1, f = `trace_share` (docs/proofs/ladder.md 3, 4, 5):
+    and N to the trace (`dpcov.rows.rungs`). Scales that keep the budget for every pair of
+    neighbours, k = 1, f = `trace_share` (docs/proofs/ladder.md 3, 4, 5):
 
     ============  ========================================  ===================================
     budget        add/remove                                replace-one
@@ -229,8 +229,8 @@ class Ladder(Mechanism):
 
     Examples
     --------
-    >>> from dpcov.moment import Lattice
-    >>> from dpcov.privacy import ZCDP
+    >>> from dpcov.rows.moment import Lattice
+    >>> from dpcov.core.privacy import ZCDP
     >>> lattice = Lattice(4, 1.0)
     >>> laws = Ladder(trace_share=0.04).calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)
     >>> [round(float(law.variance) / 2**80, 3) for law in laws.rungs]

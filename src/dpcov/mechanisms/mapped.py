@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.errors import MechanismError
+from dpcov.core.errors import MechanismError
+from dpcov.core.privacy import Guarantee, exact
 from dpcov.mechanisms import additive, gaussian
 from dpcov.mechanisms.radius import count_law
-from dpcov.privacy import Guarantee, exact
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Vector
-    from dpcov.entropy import Entropy
-    from dpcov.linear_map import LinearMap
+    from dpcov.core.arrays import Vector
+    from dpcov.core.entropy import Entropy
     from dpcov.mechanisms import Mechanism
-    from dpcov.moment import Lattice
     from dpcov.releases import Release
+    from dpcov.rows.linear_map import LinearMap
+    from dpcov.rows.moment import Lattice
     from dpcov.samplers import ScalarLaw
     from dpcov.samplers.scalars import ScalarGaussian
     from dpcov.sources.rows import Rows

@@ -8,23 +8,23 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dpcov.errors import MechanismError
-from dpcov.linear_map import LinearMap, longest_image
+from dpcov.core.errors import MechanismError
+from dpcov.core.privacy import exact
 from dpcov.mechanisms import ladder
 from dpcov.mechanisms.pure import by_budget
-from dpcov.privacy import exact
-from dpcov.rungs import WHOLE
+from dpcov.rows.linear_map import LinearMap, longest_image
+from dpcov.rows.rungs import WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpcov.arrays import Matrix, Vector
-    from dpcov.entropy import Entropy
+    from dpcov.core.arrays import Matrix, Vector
+    from dpcov.core.entropy import Entropy
+    from dpcov.core.privacy import Budget
     from dpcov.mechanisms import Mechanism
-    from dpcov.moment import Lattice
-    from dpcov.privacy import Budget
     from dpcov.releases import Release
-    from dpcov.schema import Schema
+    from dpcov.rows.moment import Lattice
+    from dpcov.rows.schema import Schema
     from dpcov.sources.rows import Rows
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from dpcov.core.parameters import Share, ShareOrNone
 from dpcov.mechanisms import additive, radius
 from dpcov.mechanisms.pure import nuclear_calibration, pure_epsilon, pure_guarantee
 from dpcov.mechanisms.radius import Radius
-from dpcov.parameters import Share, ShareOrNone
 from dpcov.samplers.wishart import WishartDifference
 
 if TYPE_CHECKING:
-    from dpcov.moment import Lattice
-    from dpcov.privacy import Budget, Neighbors
+    from dpcov.core.privacy import Budget, Neighbors
+    from dpcov.rows.moment import Lattice
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,8 @@ class MatrixLaplace(additive.Additive):
 
     Examples
     --------
-    >>> from dpcov.moment import Lattice
-    >>> from dpcov.privacy import Neighbors, PureDP
+    >>> from dpcov.rows.moment import Lattice
+    >>> from dpcov.core.privacy import Neighbors, PureDP
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> mechanism = MatrixLaplace(trace_share=0.0)
     >>> noise = mechanism.calibrate(lattice, PureDP(1.0), Neighbors.ADD_REMOVE).matrix

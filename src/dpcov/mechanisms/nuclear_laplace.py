@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from dpcov.core.parameters import Share, ShareOrNone
 from dpcov.mechanisms import additive, radius
 from dpcov.mechanisms.pure import nuclear_calibration, pure_epsilon, pure_guarantee
 from dpcov.mechanisms.radius import Radius
-from dpcov.parameters import Share, ShareOrNone
 from dpcov.samplers.nuclear import NuclearLaplace as SymmetricLaw
 from dpcov.samplers.nuclear import SquareNuclearLaplace as SquareLaw
 from dpcov.samplers.wishart import WishartDifference
 
 if TYPE_CHECKING:
-    from dpcov.moment import Lattice
-    from dpcov.privacy import Budget, Neighbors
+    from dpcov.core.privacy import Budget, Neighbors
+    from dpcov.rows.moment import Lattice
     from dpcov.samplers import MatrixLaw
 
 FORMS: dict[str, type[SymmetricLaw] | type[SquareLaw]] = {
@@ -92,8 +92,8 @@ class NuclearLaplace(additive.Additive):
 
     Examples
     --------
-    >>> from dpcov.moment import Lattice
-    >>> from dpcov.privacy import Neighbors, PureDP
+    >>> from dpcov.rows.moment import Lattice
+    >>> from dpcov.core.privacy import Neighbors, PureDP
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> mechanism = NuclearLaplace(trace_share=0.0)
     >>> noise = mechanism.calibrate(lattice, PureDP(1.0), Neighbors.ADD_REMOVE).matrix

@@ -6,17 +6,17 @@ from contextlib import suppress
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
-from dpcov.errors import MechanismError
+from dpcov.core.errors import MechanismError
+from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors, PureDP, exact, upper_float
 from dpcov.mechanisms import additive
 from dpcov.mechanisms.radius import laplace_counts
-from dpcov.privacy import ApproxDP, Guarantee, Neighbors, PureDP, exact, upper_float
 from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpcov.moment import Lattice
-    from dpcov.privacy import Budget
+    from dpcov.core.privacy import Budget
+    from dpcov.rows.moment import Lattice
     from dpcov.samplers import MatrixLaw
 
 

@@ -27,16 +27,16 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dpcov.moment import UNITS_PER_RADIUS
-from dpcov.privacy import Neighbors, exact
+from dpcov.core.privacy import Neighbors, exact
+from dpcov.rows.moment import UNITS_PER_RADIUS
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpcov.arrays import Integers, Vector
-    from dpcov.entropy import Entropy
-    from dpcov.moment import Lattice
+    from dpcov.core.arrays import Integers, Vector
+    from dpcov.core.entropy import Entropy
+    from dpcov.rows.moment import Lattice
     from dpcov.samplers import MatrixLaw, ScalarLaw
     from dpcov.sources.rows import Rows
 

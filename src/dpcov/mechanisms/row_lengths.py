@@ -15,13 +15,13 @@ import numpy as np
 
 from dpcov.denoise.rungs import noise_left_apart
 from dpcov.mechanisms.radius import significant
-from dpcov.rungs import APART, rungs_of, shared_lengths
+from dpcov.rows.rungs import APART, rungs_of, shared_lengths
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Vector
-    from dpcov.entropy import Entropy
-    from dpcov.linear_map import LinearMap
-    from dpcov.moment import Lattice
+    from dpcov.core.arrays import Vector
+    from dpcov.core.entropy import Entropy
+    from dpcov.rows.linear_map import LinearMap
+    from dpcov.rows.moment import Lattice
     from dpcov.samplers import ScalarLaw
     from dpcov.sources.rows import Rows
 

@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from dpcov.core.entropy import simulation_generator
+from dpcov.core.errors import MechanismError
+from dpcov.core.parameters import Share
+from dpcov.core.privacy import Guarantee, Neighbors
 from dpcov.denoise import shown
 from dpcov.denoise.rungs import noise_left
-from dpcov.entropy import simulation_generator
-from dpcov.errors import MechanismError
 from dpcov.mechanisms import gaussian, ladder, mapped_ladder
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.mapped_ladder import Images, first_noise, spent
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.mechanisms.radius import count_law
 from dpcov.mechanisms.row_lengths import RowLengths
-from dpcov.parameters import Share
-from dpcov.privacy import Guarantee, Neighbors
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Booleans, Vector
-    from dpcov.entropy import Entropy
-    from dpcov.moment import Lattice
-    from dpcov.privacy import Budget
+    from dpcov.core.arrays import Booleans, Vector
+    from dpcov.core.entropy import Entropy
+    from dpcov.core.privacy import Budget
     from dpcov.releases import Release
+    from dpcov.rows.moment import Lattice
     from dpcov.samplers import ScalarLaw
     from dpcov.sources.rows import Rows
 
@@ -138,8 +138,8 @@ class ShapedLadder(Mechanism):
 
     Examples
     --------
-    >>> from dpcov.moment import Lattice
-    >>> from dpcov.privacy import ZCDP
+    >>> from dpcov.rows.moment import Lattice
+    >>> from dpcov.core.privacy import ZCDP
     >>> lattice = Lattice(4, 2.0, intercept=0.3)
     >>> laws = ShapedLadder(look_share=0.1).calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)
     >>> [round(float(both.rungs[-1].variance) / 2**80, 2) for both in (laws.look, laws.shaped)]

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dpcov.entropy import simulation_generator
-from dpcov.errors import MechanismError
+from dpcov.core.entropy import simulation_generator
+from dpcov.core.errors import MechanismError
+from dpcov.core.parameters import AtLeast0, Power, Share, ShareOrNone, check_fields, check_shares
+from dpcov.core.privacy import Guarantee, Neighbors, exact
 from dpcov.mechanisms import additive, gaussian, ladder, mapped_ladder
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.mapped import private_radius, release_at
@@ -19,19 +21,17 @@ from dpcov.mechanisms.nuclear_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon
 from dpcov.mechanisms.radius import count_law
 from dpcov.mechanisms.shaped_ladder import Shape
-from dpcov.moment import UNITS_PER_RADIUS
-from dpcov.parameters import AtLeast0, Power, Share, ShareOrNone, check_fields, check_shares
-from dpcov.privacy import Guarantee, Neighbors, exact
+from dpcov.rows.moment import UNITS_PER_RADIUS
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Integers, Vector
-    from dpcov.entropy import Entropy
-    from dpcov.moment import Lattice, SecondMoment
-    from dpcov.privacy import Budget
+    from dpcov.core.arrays import Integers, Vector
+    from dpcov.core.entropy import Entropy
+    from dpcov.core.privacy import Budget
     from dpcov.releases import Release
+    from dpcov.rows.moment import Lattice, SecondMoment
+    from dpcov.rows.schema import Schema
     from dpcov.samplers import ScalarLaw
-    from dpcov.schema import Schema
     from dpcov.sources.rows import Rows
 
 
@@ -155,8 +155,8 @@ class Standardized(Mechanism):
 
     Examples
     --------
-    >>> from dpcov.moment import Lattice
-    >>> from dpcov.privacy import ZCDP
+    >>> from dpcov.rows.moment import Lattice
+    >>> from dpcov.core.privacy import ZCDP
     >>> lattice = Lattice(4, 2.0, intercept=0.3)
     >>> laws = Standardized().calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)
     >>> round(math.sqrt(laws.look.variance) * lattice.step**2, 2)

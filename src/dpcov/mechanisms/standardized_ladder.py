@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from dpcov.core.parameters import Power, Share
+from dpcov.core.privacy import Guarantee, Neighbors
 from dpcov.mechanisms import gaussian, ladder, mapped_ladder
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.mapped_ladder import first_noise, spent
@@ -17,16 +19,14 @@ from dpcov.mechanisms.standardized import (
     look,
     require_intercept,
 )
-from dpcov.parameters import Power, Share
-from dpcov.privacy import Guarantee, Neighbors
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from dpcov.entropy import Entropy
-    from dpcov.moment import Lattice
-    from dpcov.privacy import Budget
+    from dpcov.core.entropy import Entropy
+    from dpcov.core.privacy import Budget
     from dpcov.releases import Release
+    from dpcov.rows.moment import Lattice
     from dpcov.samplers import ScalarLaw
     from dpcov.sources.rows import Rows
 
@@ -104,8 +104,8 @@ class StandardizedLadder(Mechanism):
 
     Examples
     --------
-    >>> from dpcov.moment import Lattice
-    >>> from dpcov.privacy import ZCDP, Neighbors
+    >>> from dpcov.rows.moment import Lattice
+    >>> from dpcov.core.privacy import ZCDP, Neighbors
     >>> lattice = Lattice(4, 2.0, intercept=0.3)
     >>> laws = StandardizedLadder().calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)
     >>> round(float(laws.final.rungs[-1].variance) / 2**80, 2)

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from dpcov.accounting import EXCESSES, SMALL, RenyiCurve
-from dpcov.errors import BudgetError
-from dpcov.installing import installing
-from dpcov.privacy import (
+from dpcov.core.accounting import EXCESSES, SMALL, RenyiCurve
+from dpcov.core.errors import BudgetError
+from dpcov.core.installing import installing
+from dpcov.core.privacy import (
     ROUNDING,
     ApproxDP,
     PureDP,

@@ -6,18 +6,18 @@ from abc import abstractmethod
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from dpcov.core.parameters import Share, ShareOrNone
 from dpcov.mechanisms import additive
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.gaussian import Gaussian
 from dpcov.papers import separate
 from dpcov.papers.laplace import Laplace
-from dpcov.parameters import Share, ShareOrNone
 
 if TYPE_CHECKING:
-    from dpcov.entropy import Entropy
-    from dpcov.moment import Lattice
-    from dpcov.privacy import Budget, Neighbors
+    from dpcov.core.entropy import Entropy
+    from dpcov.core.privacy import Budget, Neighbors
     from dpcov.releases import Release
+    from dpcov.rows.moment import Lattice
     from dpcov.sources.rows import Rows
 
 

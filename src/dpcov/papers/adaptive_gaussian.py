@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from dpcov.core.parameters import ShareOrNone
 from dpcov.mechanisms.gaussian import Gaussian, concentration
 from dpcov.papers.adaptive import Adaptive
 from dpcov.papers.separate_gaussian import SeparateGaussian
-from dpcov.parameters import ShareOrNone
 
 if TYPE_CHECKING:
-    from dpcov.privacy import Budget
+    from dpcov.core.privacy import Budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,8 @@ class AdaptiveGaussian(Adaptive):
 
     Examples
     --------
-    >>> from dpcov.moment import Lattice
-    >>> from dpcov.privacy import ZCDP, Neighbors
+    >>> from dpcov.rows.moment import Lattice
+    >>> from dpcov.core.privacy import ZCDP, Neighbors
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> mechanism = AdaptiveGaussian(trace_share=0.0)
     >>> noise = mechanism.calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)

@@ -11,7 +11,7 @@ from dpcov.papers.laplace import Laplace
 from dpcov.papers.separate_laplace import SeparateLaplace
 
 if TYPE_CHECKING:
-    from dpcov.privacy import Budget
+    from dpcov.core.privacy import Budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,8 @@ class AdaptiveLaplace(Adaptive):
 
     Examples
     --------
-    >>> from dpcov.moment import Lattice
-    >>> from dpcov.privacy import Neighbors, PureDP
+    >>> from dpcov.rows.moment import Lattice
+    >>> from dpcov.core.privacy import Neighbors, PureDP
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> noise = AdaptiveLaplace().calibrate(lattice, PureDP(1.0), Neighbors.ADD_REMOVE)
     >>> float(noise.counts.scale), round(float(noise.matrix.diagonal) / 2**40, 3)

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy.special import chdtr, chdtrc
 
-from dpcov.errors import MechanismError
+from dpcov.core.errors import MechanismError
+from dpcov.core.parameters import ShareOrNone
+from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors, exact
 from dpcov.mechanisms import additive
 from dpcov.papers.samplers.additive_wishart import CenteredWishart
-from dpcov.parameters import ShareOrNone
-from dpcov.privacy import ApproxDP, Guarantee, Neighbors, exact
 from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpcov.arrays import Matrix
-    from dpcov.moment import Lattice
-    from dpcov.privacy import Budget
+    from dpcov.core.arrays import Matrix
+    from dpcov.core.privacy import Budget
+    from dpcov.rows.moment import Lattice
 
     Floats = Matrix
     Curve = Callable[[Floats, Floats, float], Floats]
@@ -94,7 +94,7 @@ class AdditiveWishart(additive.Additive):
 
     Examples
     --------
-    >>> from dpcov.moment import Lattice
+    >>> from dpcov.rows.moment import Lattice
     >>> lattice, budget = Lattice(features=20, radius=1.0), ApproxDP(1.0, 1e-6)
     >>> mechanism = AdditiveWishart(trace_share=0.0, degrees=62)
     >>> noise = mechanism.calibrate(lattice, budget, Neighbors.ADD_REMOVE).matrix

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 
-from dpcov.errors import MechanismRefused
+from dpcov.core.errors import MechanismRefused
+from dpcov.core.parameters import Interval, Samples, Share, Whole
+from dpcov.core.privacy import Guarantee, Neighbors, exact
 from dpcov.mechanisms.base import Mechanism
 from dpcov.papers import stable_covariance
 from dpcov.papers.accounting import renyi_epsilon
@@ -17,8 +19,6 @@ from dpcov.papers.primitives.release_test import ReleaseTest
 from dpcov.papers.primitives.sampled_covariance import SampledCovariance, most_samples
 from dpcov.papers.primitives.stable_matrices import StableMatrices
 from dpcov.papers.stable_covariance import FALSE_ALARM, UNWEIGHED
-from dpcov.parameters import Interval, Samples, Share, Whole
-from dpcov.privacy import Guarantee, Neighbors, exact
 from dpcov.sources.quiet import quiet
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dpcov.entropy import Entropy
-    from dpcov.moment import Lattice, SecondMoment
-    from dpcov.privacy import Budget
+    from dpcov.core.entropy import Entropy
+    from dpcov.core.privacy import Budget
     from dpcov.releases import Release
+    from dpcov.rows.moment import Lattice, SecondMoment
     from dpcov.sources.rows import Rows
 
     Integers = NDArray[np.object_]
@@ -116,8 +116,8 @@ class AshtianiLiaw(Mechanism):
 
     Examples
     --------
-    >>> from dpcov.moment import Lattice
-    >>> from dpcov.privacy import ApproxDP
+    >>> from dpcov.rows.moment import Lattice
+    >>> from dpcov.core.privacy import ApproxDP
     >>> budget = ApproxDP(1.0, 1e-6)
     >>> AshtianiLiaw().calibrate(Lattice(3, 1.0), budget, Neighbors.ADD_REMOVE).groups
     389

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from dpcov.errors import MechanismError
+from dpcov.core.errors import MechanismError
+from dpcov.core.parameters import Count, Share, check_fields
+from dpcov.core.privacy import Guarantee, Neighbors, PureDP, exact
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.papers import spectral
 from dpcov.papers.samplers.frame import sequential_frame
-from dpcov.parameters import Count, Share, check_fields
-from dpcov.privacy import Guarantee, Neighbors, PureDP, exact
 from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Matrix
-    from dpcov.entropy import Entropy
-    from dpcov.moment import Lattice
-    from dpcov.privacy import Budget
+    from dpcov.core.arrays import Matrix
+    from dpcov.core.entropy import Entropy
+    from dpcov.core.privacy import Budget
     from dpcov.releases import Release
+    from dpcov.rows.moment import Lattice
     from dpcov.sources.rows import Rows
 
 FAILURE = 0.05  # beta of Corollary 1; moves budget between directions, never the guarantee
@@ -94,7 +94,7 @@ class EigenvectorSampling(Mechanism):
 
     Examples
     --------
-    >>> from dpcov.moment import Lattice
+    >>> from dpcov.rows.moment import Lattice
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> mechanism = EigenvectorSampling()
     >>> noise = mechanism.calibrate(lattice, PureDP(1.0), Neighbors.ADD_REMOVE).value_noise

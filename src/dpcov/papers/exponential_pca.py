@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from dpcov.core.parameters import Count, Share
+from dpcov.core.privacy import Guarantee, Neighbors, PureDP, exact
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.papers import spectral
 from dpcov.papers.samplers.frame import sequential_frame
-from dpcov.parameters import Count, Share
-from dpcov.privacy import Guarantee, Neighbors, PureDP, exact
 from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:
-    from dpcov.entropy import Entropy
-    from dpcov.moment import Lattice
-    from dpcov.privacy import Budget
+    from dpcov.core.entropy import Entropy
+    from dpcov.core.privacy import Budget
     from dpcov.releases import Release
+    from dpcov.rows.moment import Lattice
     from dpcov.sources.rows import Rows
 
 
@@ -77,7 +77,7 @@ class ExponentialPCA(Mechanism):
 
     Examples
     --------
-    >>> from dpcov.moment import Lattice
+    >>> from dpcov.rows.moment import Lattice
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> calibration = ExponentialPCA().calibrate(lattice, PureDP(1.0), Neighbors.ADD_REMOVE)
     >>> round(float(calibration.value_noise.scale / lattice.bound), 3)

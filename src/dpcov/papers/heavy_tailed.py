@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from dpcov.errors import MechanismError
-from dpcov.linear_map import LinearMap
+from dpcov.core.errors import MechanismError
+from dpcov.core.parameters import (
+    Above0,
+    AtLeast1,
+    Probability,
+    Share,
+    ShareOrNone,
+    check_fields,
+    check_shares,
+)
+from dpcov.core.privacy import Guarantee, Neighbors, exact
 from dpcov.mechanisms import gaussian
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.mapped import last_laws, release_at, release_mapped
@@ -24,25 +33,16 @@ from dpcov.papers.primitives.bounded_moments import (
     sample_size,
     steps,
 )
-from dpcov.parameters import (
-    Above0,
-    AtLeast1,
-    Probability,
-    Share,
-    ShareOrNone,
-    check_fields,
-    check_shares,
-)
-from dpcov.privacy import Guarantee, Neighbors, exact
+from dpcov.rows.linear_map import LinearMap
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Vector
-    from dpcov.entropy import Entropy
-    from dpcov.moment import Lattice
+    from dpcov.core.arrays import Vector
+    from dpcov.core.entropy import Entropy
+    from dpcov.core.privacy import Budget
     from dpcov.papers.preconditioned import Look
-    from dpcov.privacy import Budget
     from dpcov.releases import Release
+    from dpcov.rows.moment import Lattice
     from dpcov.samplers.scalars import ScalarGaussian
     from dpcov.sources.rows import Rows
 

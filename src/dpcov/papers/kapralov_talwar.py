@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from dpcov.core.parameters import Count
+from dpcov.core.privacy import Guarantee, Neighbors, PureDP
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.papers import spectral
 from dpcov.papers.samplers.frame import sequential_frame
-from dpcov.parameters import Count
-from dpcov.privacy import Guarantee, Neighbors, PureDP
 from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from dpcov.entropy import Entropy
-    from dpcov.moment import Lattice
-    from dpcov.privacy import Budget
+    from dpcov.core.entropy import Entropy
+    from dpcov.core.privacy import Budget
     from dpcov.releases import Release
+    from dpcov.rows.moment import Lattice
     from dpcov.sources.rows import Rows
 
 
@@ -77,7 +77,7 @@ class KapralovTalwar(Mechanism):
 
     Examples
     --------
-    >>> from dpcov.moment import Lattice
+    >>> from dpcov.rows.moment import Lattice
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> calibration = KapralovTalwar().calibrate(lattice, PureDP(1.0), Neighbors.ADD_REMOVE)
     >>> round(float(calibration.value_noise.scale / lattice.bound), 3)

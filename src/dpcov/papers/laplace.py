@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
+from dpcov.core.parameters import Share, ShareOrNone
+from dpcov.core.privacy import Guarantee, Neighbors, PureDP, exact
 from dpcov.mechanisms import additive, radius
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.mechanisms.radius import Radius
 from dpcov.papers.samplers.entrywise import EntrywiseLaplace
-from dpcov.parameters import Share, ShareOrNone
-from dpcov.privacy import Guarantee, Neighbors, PureDP, exact
 from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:
-    from dpcov.moment import Lattice
-    from dpcov.privacy import Budget
+    from dpcov.core.privacy import Budget
+    from dpcov.rows.moment import Lattice
 
 # Scale on the diagonal over that off it under add/remove. Any ratio is private; the least noise is
 # at the cube root of 2, 1.25992.
@@ -104,7 +104,7 @@ class Laplace(additive.Additive):
 
     Examples
     --------
-    >>> from dpcov.moment import Lattice
+    >>> from dpcov.rows.moment import Lattice
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> mechanism = Laplace(trace_share=0.0)
     >>> noise = mechanism.calibrate(lattice, PureDP(1.0), Neighbors.ADD_REMOVE).matrix

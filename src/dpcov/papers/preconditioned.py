@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 
-from dpcov.linear_map import LinearMap
+from dpcov.core.parameters import Interval, Share, ShareOrNone, check_fields, check_shares
+from dpcov.core.privacy import Guarantee, Neighbors, exact
 from dpcov.mechanisms import gaussian
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.mapped import last_laws, release_mapped
 from dpcov.mechanisms.radius import count_law
-from dpcov.parameters import Interval, Share, ShareOrNone, check_fields, check_shares
-from dpcov.privacy import Guarantee, Neighbors, exact
+from dpcov.rows.linear_map import LinearMap
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from dpcov.arrays import Matrix, Vector
-    from dpcov.entropy import Entropy
-    from dpcov.moment import Lattice
-    from dpcov.privacy import Budget
+    from dpcov.core.arrays import Matrix, Vector
+    from dpcov.core.entropy import Entropy
+    from dpcov.core.privacy import Budget
     from dpcov.releases import Release
+    from dpcov.rows.moment import Lattice
     from dpcov.samplers.scalars import ScalarGaussian
     from dpcov.sources.rows import Rows
 
@@ -127,8 +127,8 @@ class Preconditioned(Mechanism):
 
     Examples
     --------
-    >>> from dpcov.moment import Lattice
-    >>> from dpcov.privacy import ZCDP
+    >>> from dpcov.rows.moment import Lattice
+    >>> from dpcov.core.privacy import ZCDP
     >>> noise = Preconditioned(looks=7).calibrate(Lattice(4, 1.0), ZCDP(0.5), Neighbors.ADD_REMOVE)
     >>> float(noise.step.variance / Lattice(4, 1.0).bound ** 2)
     14.0

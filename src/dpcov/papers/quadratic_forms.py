@@ -9,8 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.arrays import Matrix
-    from dpcov.moment import SecondMoment
+    from dpcov.core.arrays import Matrix
+    from dpcov.rows.moment import SecondMoment
 
 LIMB_BITS = 20
 

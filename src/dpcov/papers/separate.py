@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 import numpy as np
 
+from dpcov.core.parameters import Share
+from dpcov.core.privacy import Guarantee, Neighbors, exact
 from dpcov.mechanisms import radius
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.radius import Radius
 from dpcov.papers import spectral
 from dpcov.papers.quadratic_forms import quadratic_forms
-from dpcov.parameters import Share
-from dpcov.privacy import Guarantee, Neighbors, exact
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Integers, Matrix, Vector
-    from dpcov.entropy import Entropy
+    from dpcov.core.arrays import Integers, Matrix, Vector
+    from dpcov.core.entropy import Entropy
+    from dpcov.core.privacy import Budget
     from dpcov.mechanisms.radius import Norms, Radius
-    from dpcov.moment import Lattice, SecondMoment
-    from dpcov.privacy import Budget
     from dpcov.releases import Release
+    from dpcov.rows.moment import Lattice, SecondMoment
     from dpcov.samplers import MatrixLaw, ScalarLaw
     from dpcov.sources.rows import Rows
 

@@ -13,9 +13,9 @@ from dpcov.papers.laplace import root_above
 from dpcov.samplers.scalars import ScalarGaussian
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Matrix
-    from dpcov.moment import Lattice
-    from dpcov.privacy import Budget, Neighbors
+    from dpcov.core.arrays import Matrix
+    from dpcov.core.privacy import Budget, Neighbors
+    from dpcov.rows.moment import Lattice
     from dpcov.samplers.orthogonal import GaussianOrthogonal
 
 
@@ -135,8 +135,8 @@ class SeparateGaussian(separate.Separate):
 
     Examples
     --------
-    >>> from dpcov.moment import Lattice
-    >>> from dpcov.privacy import ZCDP, Neighbors
+    >>> from dpcov.rows.moment import Lattice
+    >>> from dpcov.core.privacy import ZCDP, Neighbors
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> laws = SeparateGaussian().calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)
     >>> variances = laws.matrix.variance, laws.value_noise.variance

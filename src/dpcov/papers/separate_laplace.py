@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
+from dpcov.core.privacy import PureDP
 from dpcov.mechanisms import radius
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.papers import laplace, separate, spectral
-from dpcov.privacy import PureDP
 from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Matrix
-    from dpcov.moment import Lattice
+    from dpcov.core.arrays import Matrix
+    from dpcov.core.privacy import Budget, Neighbors
     from dpcov.papers.samplers.entrywise import EntrywiseLaplace
-    from dpcov.privacy import Budget, Neighbors
+    from dpcov.rows.moment import Lattice
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +122,8 @@ class SeparateLaplace(separate.Separate):
 
     Examples
     --------
-    >>> from dpcov.moment import Lattice
-    >>> from dpcov.privacy import Neighbors
+    >>> from dpcov.rows.moment import Lattice
+    >>> from dpcov.core.privacy import Neighbors
     >>> lattice = Lattice(features=4, radius=1.0)
     >>> laws = SeparateLaplace().calibrate(lattice, PureDP(1.0), Neighbors.ADD_REMOVE)
     >>> scales = laws.matrix.diagonal, laws.value_noise.scale

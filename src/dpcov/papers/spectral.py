@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from dpcov.core.privacy import Guarantee, Neighbors
 from dpcov.mechanisms.additive import coarse, shift_for
 from dpcov.papers.quadratic_forms import quadratic_forms
-from dpcov.privacy import Guarantee, Neighbors
 from dpcov.releases import Release
 from dpcov.samplers.discrete import discrete_laplace
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Matrix, Vector
-    from dpcov.entropy import Entropy
+    from dpcov.core.arrays import Matrix, Vector
+    from dpcov.core.entropy import Entropy
     from dpcov.mechanisms import Mechanism
-    from dpcov.moment import Lattice, SecondMoment
+    from dpcov.rows.moment import Lattice, SecondMoment
     from dpcov.samplers import ScalarLaw
     from dpcov.samplers.scalars import ScalarLaplace
     from dpcov.sources.rows import Rows

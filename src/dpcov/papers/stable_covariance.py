@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dpcov.errors import MechanismError, MechanismRefused
+from dpcov.core.errors import MechanismError, MechanismRefused
+from dpcov.core.parameters import Above0, Share, Whole, check_fields, check_shares
+from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors, exact
 from dpcov.mechanisms.base import Mechanism
 from dpcov.papers.primitives.release_test import ReleaseTest
 from dpcov.papers.primitives.sampled_covariance import (
@@ -23,8 +25,6 @@ from dpcov.papers.primitives.stable_rows import (
     second_moment,
     usual_leverage,
 )
-from dpcov.parameters import Above0, Share, Whole, check_fields, check_shares
-from dpcov.privacy import ApproxDP, Guarantee, Neighbors, exact
 from dpcov.releases import Release
 from dpcov.samplers.scalars import ScalarLaplace
 from dpcov.sources.quiet import quiet
@@ -32,9 +32,9 @@ from dpcov.sources.quiet import quiet
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.entropy import Entropy
-    from dpcov.moment import Lattice
-    from dpcov.privacy import Budget
+    from dpcov.core.entropy import Entropy
+    from dpcov.core.privacy import Budget
+    from dpcov.rows.moment import Lattice
     from dpcov.sources.rows import IntegerRows, Rows
 
     Integers = NDArray[np.object_]
@@ -177,7 +177,7 @@ class StableCovariance(Mechanism):
 
     Examples
     --------
-    >>> from dpcov.moment import Lattice
+    >>> from dpcov.rows.moment import Lattice
     >>> budget = ApproxDP(1.0, 1e-6)
     >>> StableCovariance().least_units(Lattice(10, 1.0), budget, Neighbors.ADD_REMOVE)
     10838

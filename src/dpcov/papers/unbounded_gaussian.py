@@ -10,29 +10,29 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dpcov.errors import MechanismError
-from dpcov.linear_map import LinearMap
+from dpcov.core.errors import MechanismError
+from dpcov.core.parameters import Count, Share, ShareOrNone, Whole, check_fields, check_shares
+from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors, exact
 from dpcov.mechanisms import gaussian
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.mapped import last_laws, release_mapped
-from dpcov.moment import UNITS_PER_RADIUS
 from dpcov.papers import stable_covariance
 from dpcov.papers.accounting import gdp_beside_bad_events, gdp_of_pure
 from dpcov.papers.preconditioned import Looks
 from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
 from dpcov.papers.primitives.random_groups import require_room
 from dpcov.papers.stable_covariance import UNWEIGHED
-from dpcov.parameters import Count, Share, ShareOrNone, Whole, check_fields, check_shares
-from dpcov.privacy import ApproxDP, Guarantee, Neighbors, exact
+from dpcov.rows.linear_map import LinearMap
+from dpcov.rows.moment import UNITS_PER_RADIUS
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.sources.quiet import quiet
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Matrix
-    from dpcov.entropy import Entropy
-    from dpcov.moment import Lattice, SecondMoment
-    from dpcov.privacy import Budget
+    from dpcov.core.arrays import Matrix
+    from dpcov.core.entropy import Entropy
+    from dpcov.core.privacy import Budget
     from dpcov.releases import Release
+    from dpcov.rows.moment import Lattice, SecondMoment
     from dpcov.sources.rows import Rows
 
 
@@ -140,7 +140,7 @@ class UnboundedGaussian(Mechanism):
 
     Examples
     --------
-    >>> from dpcov.moment import Lattice
+    >>> from dpcov.rows.moment import Lattice
     >>> budget = ApproxDP(1.0, 1e-6)
     >>> UnboundedGaussian().least_units(Lattice(3, 1.0), budget, Neighbors.ADD_REMOVE)
     577200

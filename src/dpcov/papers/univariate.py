@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.entropy import Entropy
-from dpcov.errors import LedgerError, MechanismError, MechanismRefused, SourceError
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import LedgerError, MechanismError, MechanismRefused, SourceError
+from dpcov.core.parameters import Probability, check
+from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors
 from dpcov.ledger import Ledger
 from dpcov.papers.accounting import gdp_beside_bad_events
 from dpcov.papers.primitives.histogram import ROUNDING_VARIANCE, VOTE, GaussianHistograms
-from dpcov.parameters import Probability, check
-from dpcov.privacy import ApproxDP, Guarantee, Neighbors
 from dpcov.samplers.scalars import ScalarGaussian
 from dpcov.sources.quiet import quiet
 
 if TYPE_CHECKING:
-    from dpcov.arrays import AnyArray, Matrix
+    from dpcov.core.arrays import AnyArray, Matrix
 
     Floats = Matrix
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dpcov.errors import MechanismError
-from dpcov.linear_map import FINE_UNITS, LinearMap
+from dpcov.core.errors import MechanismError
+from dpcov.core.parameters import Samples, Share, ShareOrNone, Whole, check_fields, check_shares
+from dpcov.core.privacy import Guarantee, Neighbors, exact, zcdp_epsilon
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.mapped import last_laws, release_mapped
 from dpcov.papers import stable_covariance
@@ -17,15 +18,14 @@ from dpcov.papers.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp
 from dpcov.papers.primitives.sampled_covariance import SampledCovariance
 from dpcov.papers.primitives.stable_rows import StableRows, least_units
 from dpcov.papers.stable_covariance import TOO_SMALL
-from dpcov.parameters import Samples, Share, ShareOrNone, Whole, check_fields, check_shares
-from dpcov.privacy import Guarantee, Neighbors, exact, zcdp_epsilon
+from dpcov.rows.linear_map import FINE_UNITS, LinearMap
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Matrix
-    from dpcov.entropy import Entropy
-    from dpcov.moment import Lattice
-    from dpcov.privacy import Budget
+    from dpcov.core.arrays import Matrix
+    from dpcov.core.entropy import Entropy
+    from dpcov.core.privacy import Budget
     from dpcov.releases import Release
+    from dpcov.rows.moment import Lattice
     from dpcov.sources.rows import Rows
 
 FLOOR = 2.0**-44  # of the largest eigenvalue: directions below are not stretched further
@@ -119,8 +119,8 @@ class Whitened(Mechanism):
 
     Examples
     --------
-    >>> from dpcov.moment import Lattice
-    >>> from dpcov.privacy import ApproxDP
+    >>> from dpcov.rows.moment import Lattice
+    >>> from dpcov.core.privacy import ApproxDP
     >>> Whitened().least_units(Lattice(10, 1.0), ApproxDP(1.0, 1e-6), Neighbors.ADD_REMOVE)
     34247
 

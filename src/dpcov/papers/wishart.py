@@ -24,12 +24,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from dpcov.entropy import simulation_generator
-from dpcov.installing import installing
-from dpcov.privacy import Neighbors
+from dpcov.core.entropy import simulation_generator
+from dpcov.core.installing import installing
+from dpcov.core.privacy import Neighbors
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Booleans, Matrix
+    from dpcov.core.arrays import Booleans, Matrix
 
 
 EPSILONS = (0.01, 0.1, 0.5, 1.0, 4.0)

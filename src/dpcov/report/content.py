@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
+from dpcov.analysis.declared import sections
 from dpcov.analysis.expected import NOTHING_SHOWS
 from dpcov.analysis.features import target_and_features
 from dpcov.analysis.summary import facts
-from dpcov.declared import sections
+from dpcov.core.entropy import simulation_generator
+from dpcov.core.errors import ReleaseError
+from dpcov.core.printable import shortened
 from dpcov.denoise import law_of_estimate
-from dpcov.entropy import simulation_generator
-from dpcov.errors import ReleaseError
-from dpcov.printable import shortened
 from dpcov.releases import NOT_PRIVATE, VOID
 from dpcov.report import words
 from dpcov.report.figures import svg
@@ -29,8 +29,8 @@ from dpcov.show.html import element
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-    from dpcov.arrays import Matrix
-    from dpcov.declared import Section
+    from dpcov.analysis.declared import Section
+    from dpcov.core.arrays import Matrix
     from dpcov.releases import Release
     from dpcov.show.result import Result
     from dpcov.show.table import Table

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from dpcov.privacy import ZCDP, ApproxDP, Neighbors, PureDP, zcdp_epsilon
+from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, zcdp_epsilon
 
 if TYPE_CHECKING:
-    from dpcov.privacy import Guarantee
+    from dpcov.core.privacy import Guarantee
     from dpcov.releases import Release
 
 ALMOST = 0.999

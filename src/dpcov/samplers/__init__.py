@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from dpcov import registry
-from dpcov.errors import MechanismError
+from dpcov.core import registry
+from dpcov.core.errors import MechanismError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
-    from dpcov.arrays import Integers, Matrix
-    from dpcov.entropy import Entropy
+    from dpcov.core.arrays import Integers, Matrix
+    from dpcov.core.entropy import Entropy
 
 
 class MatrixLaw(Protocol):

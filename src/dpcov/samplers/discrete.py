@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.errors import MechanismError
+from dpcov.core.errors import MechanismError
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Booleans, Integers, Matrix
-    from dpcov.entropy import Entropy
+    from dpcov.core.arrays import Booleans, Integers, Matrix
+    from dpcov.core.entropy import Entropy
 
     Floats = Matrix
     Rational = Fraction | int

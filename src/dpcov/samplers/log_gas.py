@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Vector
+    from dpcov.core.arrays import Vector
 
 
 SWEEPS = 20

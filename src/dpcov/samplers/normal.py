@@ -10,8 +10,8 @@ from scipy.special import ndtri
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.arrays import Matrix
-    from dpcov.entropy import Entropy
+    from dpcov.core.arrays import Matrix
+    from dpcov.core.entropy import Entropy
 
 LARGEST = 9.2  # ndtri(2^-65) = -9.155
 

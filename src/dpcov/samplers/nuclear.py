@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dpcov.errors import MechanismError
+from dpcov.core.errors import MechanismError
 from dpcov.samplers import repeated, require_within
 from dpcov.samplers.log_gas import simulated_eigenvalues, simulated_singular_values
 from dpcov.samplers.normal import standard_normals
@@ -22,8 +22,8 @@ from dpcov.samplers.pfaffian import HalfLineEnsemble, LineEnsemble, largest_firs
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.arrays import Integers, Matrix
-    from dpcov.entropy import Entropy
+    from dpcov.core.arrays import Integers, Matrix
+    from dpcov.core.entropy import Entropy
 
 
 CATALAN = 0.915965594177219

@@ -15,8 +15,8 @@ from dpcov.samplers.discrete import LARGEST_VARIANCE, SMALLEST_VARIANCE, discret
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.arrays import Integers, Matrix
-    from dpcov.entropy import Entropy
+    from dpcov.core.arrays import Integers, Matrix
+    from dpcov.core.entropy import Entropy
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from flint import arb, arb_mat
 
-    from dpcov.entropy import Entropy
+    from dpcov.core.entropy import Entropy
 
     Moments = tuple[list[arb], list[list[arb]]]
 

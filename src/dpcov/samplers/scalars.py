@@ -22,8 +22,8 @@ from dpcov.samplers.discrete import (
 if TYPE_CHECKING:
     import numpy as np
 
-    from dpcov.arrays import Integers
-    from dpcov.entropy import Entropy
+    from dpcov.core.arrays import Integers
+    from dpcov.core.entropy import Entropy
 
 
 @dataclass(frozen=True, slots=True)

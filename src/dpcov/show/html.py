@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING
 
-from dpcov.printable import printable
+from dpcov.core.printable import printable
 
 if TYPE_CHECKING:
     from dpcov.show.table import Table

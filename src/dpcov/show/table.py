@@ -12,7 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpcov.arrays import Matrix, Vector
+    from dpcov.core.arrays import Matrix, Vector
 
 Cell = float | str | None
 Row = tuple[str, Sequence[Cell]]

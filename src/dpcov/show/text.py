@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from dpcov.printable import harmless, printable
+from dpcov.core.printable import harmless, printable
 
 if TYPE_CHECKING:
     from dpcov.show.table import Table

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpcov.errors import SourceError
-from dpcov.printable import printable, shown
+from dpcov.core.errors import SourceError
+from dpcov.core.printable import printable, shown
+from dpcov.core.spelling import asked
 from dpcov.sources.quiet import quiet
-from dpcov.spelling import asked
 
 if TYPE_CHECKING:
-    from dpcov.schema import FileOptions, Schema
+    from dpcov.rows.schema import FileOptions, Schema
     from dpcov.sources.base import Source
     from dpcov.sources.conditions import Conditions
     from dpcov.sources.rows import Rows

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dpcov.errors import SourceError
-from dpcov.schema import Kind
+from dpcov.core.errors import SourceError
+from dpcov.rows.schema import Kind
 from dpcov.sources.base import batch_rows
 from dpcov.sources.ids import IdColumn
 from dpcov.sources.objects import texts_of
 
 if TYPE_CHECKING:
-    from dpcov.arrays import AnyArray
+    from dpcov.core.arrays import AnyArray
 
 
 UNTOLD = (

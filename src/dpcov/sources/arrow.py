@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dpcov.cells import is_text
-from dpcov.errors import SourceError
-from dpcov.printable import shown
-from dpcov.schema import Kind
+from dpcov.core.errors import SourceError
+from dpcov.core.printable import shown
+from dpcov.rows.cells import is_text
+from dpcov.rows.schema import Kind
 from dpcov.sources.base import batch_rows, kind_of, unfit_columns
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Matrix
+    from dpcov.core.arrays import Matrix
 
 READ_BUFFER = 2**16
 SMALL_GROUP = 2**18  # rows: 2 MiB of float64 in each column

@@ -8,9 +8,9 @@ from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from dpcov.cells import LONGEST_CELL as LONGEST_CELL
-from dpcov.cells import is_number, is_text
-from dpcov.schema import Kind
+from dpcov.rows.cells import LONGEST_CELL as LONGEST_CELL
+from dpcov.rows.cells import is_number, is_text
+from dpcov.rows.schema import Kind
 
 BATCH_CELLS = 2**22  # cells of a batch: 32 MiB of float64, whatever the number of columns
 
@@ -96,7 +96,7 @@ def caveat_of(source: Source) -> str:
     return str(getattr(source, "caveat", "" if source.settled else PROGRAM))
 
 
-SUMS_START = '{"format": "dpcov.moments/1", '  # of a file of sums (dpcov.partial)
+SUMS_START = '{"format": "dpcov.moments/1", '  # of a file of sums (dpcov.sources.partial)
 
 
 def holds_sums(data: object) -> bool:

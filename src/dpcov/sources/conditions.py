@@ -20,18 +20,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpcov.cells import cells, codes_of, distinct, is_text, numbers_of
-from dpcov.errors import SchemaError, SourceError
-from dpcov.printable import hidden, printable
-from dpcov.privacy import Neighbors
-from dpcov.schema import UNSEEN, Categorical, Numeric, level_text
+from dpcov.core.errors import SchemaError, SourceError
+from dpcov.core.printable import hidden, printable
+from dpcov.core.privacy import Neighbors
+from dpcov.core.spelling import named
+from dpcov.rows.cells import cells, codes_of, distinct, is_text, numbers_of
+from dpcov.rows.schema import UNSEEN, Categorical, Numeric, level_text
 from dpcov.sources.base import kind_of, unwrapped
 from dpcov.sources.level import FilteredSource
-from dpcov.spelling import named
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Booleans
-    from dpcov.schema import Cells, Schema
+    from dpcov.core.arrays import Booleans
+    from dpcov.rows.schema import Cells, Schema
     from dpcov.sources.base import Source
 
     Literal = bool | float | str

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from dpcov.cells import LONGEST_CELL
-from dpcov.errors import SourceError
-from dpcov.installing import installing
+from dpcov.core.errors import SourceError
+from dpcov.core.installing import installing
+from dpcov.rows.cells import LONGEST_CELL
 from dpcov.sources.base import batch_rows, kind_of
 from dpcov.sources.sql import COLLATED, Connected, quoted, unfit_id
 
 if TYPE_CHECKING:
-    from dpcov.schema import Kind
+    from dpcov.rows.schema import Kind
     from dpcov.sources.sql import DatabaseTable
 
 UNREADABLE = (

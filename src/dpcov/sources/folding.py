@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from dpcov.encoder import Scratch
-from dpcov.moment import squared_lengths
+from dpcov.rows.encoder import Scratch
+from dpcov.rows.moment import squared_lengths
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Integers, Matrix
-    from dpcov.encoder import Encoded, Encoder
-    from dpcov.moment import Lattice
+    from dpcov.core.arrays import Integers, Matrix
+    from dpcov.rows.encoder import Encoded, Encoder
+    from dpcov.rows.moment import Lattice
     from dpcov.sources.base import Part
 
 

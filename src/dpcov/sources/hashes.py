@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.moment import Accumulator
+from dpcov.rows.moment import Accumulator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.arrays import Booleans, Integers, Matrix
-    from dpcov.encoder import Encoder
+    from dpcov.core.arrays import Booleans, Integers, Matrix
+    from dpcov.rows.encoder import Encoder
     from dpcov.sources.kept import Batch
 
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dpcov.cells import codes_of, numbers_of
-from dpcov.schema import Categorical, Numeric
+from dpcov.rows.cells import codes_of, numbers_of
+from dpcov.rows.schema import Categorical, Numeric
 from dpcov.sources.base import batch_rows, caveat_of
 from dpcov.sources.ids import WIDTH, IdColumn, canonical, records
 from dpcov.sources.private_copy import Copy, NoRoomError
@@ -26,8 +26,8 @@ from dpcov.sources.private_copy import Copy, NoRoomError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.arrays import AnyArray, Booleans, Integers
-    from dpcov.schema import Kind, Schema
+    from dpcov.core.arrays import AnyArray, Booleans, Integers
+    from dpcov.rows.schema import Kind, Schema
     from dpcov.sources.base import Source
 
 LARGEST_COPY = 2**31  # bytes; a table of more that can be read again is not copied

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from dpcov.cells import as_dictionary, codes_of
-from dpcov.errors import SourceError
-from dpcov.schema import Categorical, Kind
+from dpcov.core.errors import SourceError
+from dpcov.rows.cells import as_dictionary, codes_of
+from dpcov.rows.schema import Categorical, Kind
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Booleans
+    from dpcov.core.arrays import Booleans
     from dpcov.sources.base import Source
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import pyarrow as pa
 
-from dpcov.cells import LONGEST_CELL
-from dpcov.schema import level_text
+from dpcov.rows.cells import LONGEST_CELL
+from dpcov.rows.schema import level_text
 
 _MARKS = ("<NA>", "NaT", "NaN", "nan")  # how what is missing spells itself
 

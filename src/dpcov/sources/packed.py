@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
-from dpcov.entropy import Entropy
-from dpcov.errors import DpcovError, SourceError
-from dpcov.moment import BLOCK_ROWS
+from dpcov.core.entropy import Entropy
+from dpcov.core.errors import DpcovError, SourceError
+from dpcov.rows.moment import BLOCK_ROWS
 from dpcov.sources.folding import Folder
 from dpcov.sources.hashes import content_hash
 from dpcov.sources.ids import canonical
@@ -28,9 +28,9 @@ from dpcov.sources.quiet import quiet
 from dpcov.sources.rows import UNREADABLE, Assignment
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Integers, Matrix
-    from dpcov.encoder import Encoder
-    from dpcov.schema import Schema
+    from dpcov.core.arrays import Integers, Matrix
+    from dpcov.rows.encoder import Encoder
+    from dpcov.rows.schema import Schema
     from dpcov.sources.folding import Labelled, Sum
     from dpcov.sources.level import RowTest
 

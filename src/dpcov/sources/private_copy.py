@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.errors import SourceError
+from dpcov.core.errors import SourceError
 
 if TYPE_CHECKING:
-    from dpcov.arrays import AnyArray, Integers
+    from dpcov.core.arrays import AnyArray, Integers
 
 IN_MEMORY = 2**26  # bytes that wait in memory
 STEP = 2**26  # bytes by which a file grows

@@ -20,7 +20,7 @@ from dpcov.sources.lines import LONGEST_RECORD, Lines
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.arrays import AnyArray, Booleans, Integers
+    from dpcov.core.arrays import AnyArray, Booleans, Integers
 
 LF, CR = 10, 13
 

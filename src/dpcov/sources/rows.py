@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from dpcov.encoder import Encoder
-from dpcov.errors import SourceError
-from dpcov.linear_map import LinearMap
-from dpcov.moment import Accumulator, Lattice, SecondMoment
-from dpcov.rungs import RungMoments, RungSum, rungs_of
+from dpcov.core.errors import SourceError
+from dpcov.rows.encoder import Encoder
+from dpcov.rows.linear_map import LinearMap
+from dpcov.rows.moment import Accumulator, Lattice, SecondMoment
+from dpcov.rows.rungs import RungMoments, RungSum, rungs_of
 from dpcov.sources.base import PartedSource, caveat_of, unwrapped
 from dpcov.sources.folding import (
     Folder,
@@ -32,9 +32,9 @@ from dpcov.sources.kept import Kept
 from dpcov.sources.quiet import leave_no_core, quiet
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Integers, Matrix
-    from dpcov.entropy import Entropy
-    from dpcov.schema import Schema
+    from dpcov.core.arrays import Integers, Matrix
+    from dpcov.core.entropy import Entropy
+    from dpcov.rows.schema import Schema
     from dpcov.sources.base import Part, Source
 
 UNREADABLE = (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dpcov.errors import MechanismError, SourceError
+from dpcov.core.errors import MechanismError, SourceError
 from dpcov.sources.base import kind_of
 from dpcov.sources.folding import Sum, Total
 from dpcov.sources.level import FilteredSource, with_tested
@@ -31,9 +31,9 @@ from dpcov.sources.quiet import quiet
 from dpcov.sources.rows import IN_MEMORY, UNREADABLE, IntegerRows, Rows
 
 if TYPE_CHECKING:
-    from dpcov.encoder import Encoder
-    from dpcov.entropy import Entropy
-    from dpcov.schema import Kind, Schema
+    from dpcov.core.entropy import Entropy
+    from dpcov.rows.encoder import Encoder
+    from dpcov.rows.schema import Kind, Schema
     from dpcov.sources.base import Source
 
 TYPES = {

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dpcov.cells import LONGEST_CELL, numbers_of
-from dpcov.errors import SourceError
-from dpcov.schema import level_text
+from dpcov.core.errors import SourceError
+from dpcov.rows.cells import LONGEST_CELL, numbers_of
+from dpcov.rows.schema import level_text
 from dpcov.sources.base import batch_rows
 from dpcov.sources.ids import EXACT, IdColumn
 from dpcov.sources.sql import COLLATED, Connected, quoted
 
 if TYPE_CHECKING:
-    from dpcov.schema import Kind
+    from dpcov.rows.schema import Kind
     from dpcov.sources.sql import DatabaseTable
 
 Cells = Sequence[Any]

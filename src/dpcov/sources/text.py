@@ -20,17 +20,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from dpcov.cells import LONGEST_CELL
-from dpcov.errors import SourceError
-from dpcov.printable import shown
-from dpcov.schema import FileOptions, Kind
+from dpcov.core.errors import SourceError
+from dpcov.core.printable import shown
+from dpcov.core.spelling import spelled
+from dpcov.rows.cells import LONGEST_CELL
+from dpcov.rows.schema import FileOptions, Kind
 from dpcov.sources.base import batch_rows
 from dpcov.sources.lines import BYTE_ORDER_MARK, LONGEST_RECORD, Lines, decoded
 from dpcov.sources.records import Block, Grammar, blocks
-from dpcov.spelling import spelled
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Booleans
+    from dpcov.core.arrays import Booleans
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
-from dpcov.parameters import AtLeast1, Interval, check_fields
+from dpcov.core.parameters import AtLeast1, Interval, check_fields
 
 STEP_ALPHA = 1 / 16  # spectral error by truncation, twice, that a step allows: the paper's
 STEP_ERROR = 1 / 12  # spectral error at which a step's lower bound grows at least twofold

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.errors import MechanismError, MechanismRefused
+from dpcov.core.errors import MechanismError, MechanismRefused
+from dpcov.core.privacy import Neighbors
 from dpcov.papers.accounting import gdp_of_pure
 from dpcov.papers.primitives.histogram import VOTE, GaussianHistograms
 from dpcov.papers.primitives.release_test import ReleaseTest
 from dpcov.papers.primitives.stable_average import StableAverage
-from dpcov.privacy import Neighbors
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Matrix
-    from dpcov.entropy import Entropy
+    from dpcov.core.arrays import Matrix
+    from dpcov.core.entropy import Entropy
 
 
 WANTED = "so many rows (persons) that random groups of them have nearly the same covariance"

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dpcov.errors import MechanismError
-from dpcov.parameters import Count, Probability, check
-from dpcov.privacy import Neighbors
+from dpcov.core.errors import MechanismError
+from dpcov.core.parameters import Count, Probability, check
+from dpcov.core.privacy import Neighbors
 from dpcov.samplers.discrete import discrete_gaussian, discrete_laplace
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 
 if TYPE_CHECKING:
-    from dpcov.arrays import AnyArray
-    from dpcov.entropy import Entropy
+    from dpcov.core.arrays import AnyArray
+    from dpcov.core.entropy import Entropy
 
 Key = TypeVar("Key", bound=Any)
 

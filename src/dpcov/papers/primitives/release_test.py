@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpcov.errors import MechanismError
-from dpcov.parameters import Probability, check
+from dpcov.core.errors import MechanismError
+from dpcov.core.parameters import Probability, check
 from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:
-    from dpcov.entropy import Entropy
+    from dpcov.core.entropy import Entropy
 
 LARGEST_LIMIT = 2**20  # rows are set aside one by one up to it
 SAFETY = 1e-9  # relative margin for float64 in a probability

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.accounting import EXCESSES
-from dpcov.errors import MechanismError
+from dpcov.core.accounting import EXCESSES
+from dpcov.core.errors import MechanismError
+from dpcov.core.privacy import renyi_epsilon_at
 from dpcov.papers.samplers.precise import context, precise_chi_square, precise_normals
-from dpcov.privacy import renyi_epsilon_at
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.entropy import Entropy
+    from dpcov.core.entropy import Entropy
 
     Integers = NDArray[np.object_]
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.errors import MechanismError, MechanismRefused
+from dpcov.core.errors import MechanismError, MechanismRefused
 from dpcov.papers.primitives.histogram import ROUNDING_VARIANCE
 from dpcov.samplers.discrete import discrete_gaussian
 from dpcov.samplers.scalars import ScalarGaussian
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Integers, Matrix
-    from dpcov.entropy import Entropy
+    from dpcov.core.arrays import Integers, Matrix
+    from dpcov.core.entropy import Entropy
     from dpcov.papers.primitives.release_test import ReleaseTest
 
     Items = Matrix

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.errors import MechanismError
-from dpcov.moment import BLOCK_ROWS, Accumulator
+from dpcov.core.errors import MechanismError
+from dpcov.core.privacy import Neighbors
 from dpcov.papers.primitives.certified import Factor, adjugate, integer_matrix
-from dpcov.privacy import Neighbors
+from dpcov.rows.moment import BLOCK_ROWS, Accumulator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

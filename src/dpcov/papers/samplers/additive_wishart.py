@@ -16,8 +16,8 @@ from dpcov.samplers.normal import LARGEST, standard_normals
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.arrays import Integers, Matrix
-    from dpcov.entropy import Entropy
+    from dpcov.core.arrays import Integers, Matrix
+    from dpcov.core.entropy import Entropy
 
 FINEST = (
     2.0**-30

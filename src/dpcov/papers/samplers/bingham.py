@@ -12,8 +12,8 @@ from dpcov.samplers.normal import standard_exponentials, standard_normals
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.arrays import Matrix
-    from dpcov.entropy import Entropy
+    from dpcov.core.arrays import Matrix
+    from dpcov.core.entropy import Entropy
 
 LARGEST_BATCH = 64
 NEWTON_TOLERANCE = 1e-13

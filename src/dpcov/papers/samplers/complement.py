@@ -13,7 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.arrays import Matrix
+    from dpcov.core.arrays import Matrix
 
 EPS = float(np.finfo(np.float64).eps)
 NEGLIGIBLE = 4 * EPS  # coordinates, and gaps of eigenvalues relative to the largest one

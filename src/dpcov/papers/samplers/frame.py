@@ -11,8 +11,8 @@ from dpcov.papers.samplers.bingham import Bingham
 from dpcov.papers.samplers.complement import Complement
 
 if TYPE_CHECKING:
-    from dpcov.arrays import Integers, Matrix
-    from dpcov.entropy import Entropy
+    from dpcov.core.arrays import Integers, Matrix
+    from dpcov.core.entropy import Entropy
 
 DRAWS_PER_RESTART = 64
 

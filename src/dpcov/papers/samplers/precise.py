@@ -16,7 +16,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.entropy import Entropy
+    from dpcov.core.entropy import Entropy
 
     Decimals = NDArray[np.object_]
 

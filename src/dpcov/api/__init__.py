@@ -1,0 +1,284 @@
+"""The short functions that a notebook or the command line uses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, Unpack
+
+from dpcov import denoise as denoising
+from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.errors import LedgerError, SchemaError
+from dpcov.core.parameters import Count, checked
+from dpcov.core.privacy import (
+    Guarantee,
+    Neighbors,
+    NeighborsName,
+    budget_from,
+    neighbors_named,
+)
+from dpcov.denoise import Method
+from dpcov.ledger import Ledger
+from dpcov.mechanisms import Calibrated, Mechanism, MechanismOptions, mechanism_named
+from dpcov.mechanisms.choice import Goal, calibrated, choose, require_answerable
+from dpcov.releases import Release
+from dpcov.rows.schema import Bounds, FileOptions, Schema
+from dpcov.sources import open_rows, open_source
+from dpcov.sources.array import is_list, names_by_bounds
+from dpcov.sources.base import holds_sums
+from dpcov.sources.conditions import Conditions, refuse_conditions
+from dpcov.sources.partial import PartialMoment
+from dpcov.sources.rows import Rows
+from dpcov.sources.sql import table_of
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Everything about a release but the data: checked, with nothing read or spent yet.
+
+    `laws` are the plan: made once, before anything is booked, and run as they are.
+    """
+
+    rows: Rows
+    mechanism: Mechanism
+    reason: str
+    laws: Calibrated
+    method: Method
+    seed: int | None
+    where: tuple[str, ...] = ()
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self.laws.guarantee
+
+    def run(self, ledger: Ledger | None = None, dataset: str | None = None) -> Release:
+        """Reserve the budget, draw the noise, read the data, release, denoise; close the data."""
+        self.book(ledger, dataset, self.guarantee, note=self.mechanism.name)
+        entropy = Entropy.system() if self.seed is None else Entropy.seeded(self.seed)
+        with closing(self.rows) as rows:
+            made = self.mechanism.run(rows, self.laws, entropy)
+        told = {"door": self.rows.door}
+        if self.where:
+            told["rows"] = f"rows where {' and '.join(self.where)}"
+        if self.rows.caveat:
+            told["not_protected"] = self.rows.caveat
+        made = replace(made, provenance={**made.provenance, **told})
+        return denoising.denoise(made, self.method, generator=simulation_generator(self.seed))
+
+    def book(
+        self, ledger: Ledger | None, dataset: str | None, guarantee: Guarantee, *, note: str
+    ) -> None:
+        """Reserve `guarantee`, if there is a ledger; refuses a seeded release."""
+        if ledger is None:
+            return
+        if self.seed is not None:
+            raise LedgerError(
+                "A seeded release is not private and can't be booked. "
+                "Leave out the seed or the ledger."
+            )
+        ledger.reserve(guarantee, dataset=dataset, note=note)
+
+
+@checked("epsilon", "delta", "rho", "neighbors", "lower", "upper")
+def prepare(
+    data: Any,
+    *,
+    schema: Schema | str | Path | None = None,
+    table: str | None = None,
+    trust_views: bool = False,
+    where: str | Sequence[str] = (),
+    lower: Bounds | None = None,
+    upper: Bounds | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rho: float | None = None,
+    mechanism: str = "auto",
+    goal: Goal = "frobenius",
+    neighbors: Neighbors | NeighborsName = "add-remove",
+    radius: float | Literal["private", "public"] | None = None,
+    intercept: float | None = None,
+    denoise: Method = "shrink",
+    threads: Count | None = None,
+    seed: int | None = None,
+    **options: Unpack[MechanismOptions],
+) -> Request:
+    """Check a request for a release from public things alone; see `release`."""
+    budget = budget_from(epsilon, delta, rho)
+    relation = neighbors_named(neighbors)
+    fields: dict[str, Any] = dict(options)
+    if isinstance(radius, str):  # which kind: an option of the mechanism
+        fields["radius"], radius = radius, None
+    named = None if mechanism == "auto" else mechanism_named(mechanism, **fields)
+    data = table_of(data, table, trust_views)
+    if schema is None and not holds_sums(data):  # opened once: a stream may come only once
+        names = names_by_bounds(lower, upper) if is_list(data) else ()
+        data = open_source(data, FileOptions(), names)
+    resolved = _schema(data, schema, lower, upper, radius, intercept)
+    if resolved.by is not None:
+        raise SchemaError(
+            f"The schema asks for one release for each level of {resolved.by!r}: use "
+            "dpcov.release_by, or leave out by."
+        )
+    conditions = Conditions.parse(where, resolved)
+    refuse_conditions(conditions, relation)
+    summed = PartialMoment.load(Path(data)) if holds_sums(data) else data
+    if isinstance(summed, PartialMoment):
+        rows: Rows = summed.seen(resolved, conditions)
+    else:
+        rows = open_rows(data, resolved, conditions, threads=threads)
+    if relation == Neighbors.REPLACE_ONE:
+        rows.require_countable()
+    if named is None:
+        plain = "radius" in fields
+        choice = choose(
+            rows.schema,
+            budget,
+            relation,
+            "frobenius" if plain else goal,
+            rereadable=rows.rereadable,
+            rungs=rows.tells_rungs and not plain,
+        )
+        chosen, reason, laws = choice.mechanism, choice.reason, choice.laws
+        if fields:
+            laws = None
+            chosen = mechanism_named(chosen.name, **asdict(chosen) | fields)  # type: ignore[call-overload]
+    else:
+        chosen, reason, laws = named, "asked for", None
+    require_answerable(chosen, rows)
+    laws = laws or calibrated(chosen, rows.lattice(), budget, relation)
+    if chosen.passes > 1:
+        rows.require_rereadable()
+    return Request(rows, chosen, reason, laws, denoise, seed, rows.where)
+
+
+@checked("epsilon", "delta", "rho", "neighbors", "lower", "upper")
+def release(
+    data: Any,
+    *,
+    ledger: Ledger | str | Path | None = None,
+    dataset: str | None = None,
+    schema: Schema | str | Path | None = None,
+    table: str | None = None,
+    trust_views: bool = False,
+    where: str | Sequence[str] = (),
+    lower: Bounds | None = None,
+    upper: Bounds | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rho: float | None = None,
+    mechanism: str = "auto",
+    goal: Goal = "frobenius",
+    neighbors: Neighbors | NeighborsName = "add-remove",
+    radius: float | Literal["private", "public"] | None = None,
+    intercept: float | None = None,
+    denoise: Method = "shrink",
+    threads: Count | None = None,
+    seed: int | None = None,
+    **options: Unpack[MechanismOptions],
+) -> Release:
+    """Release the second moment of a table under differential privacy.
+
+    Parameters
+    ----------
+    data : path of a CSV, TSV (.gz) or Parquet file, (n, d) array, or a pandas, polars, pyarrow or
+        DuckDB table; a list of rows, if a schema or bounds with one entry for each column say how
+        many it has; with `table`, a database: ``postgresql://user@host/database`` or the path of
+        a SQLite or DuckDB file. A Spark data frame. Or sums, in a file (``dpcov moments``) or as a
+        `PartialMoment`.
+    ledger : budget ledger (or its path) in which the spend is booked before any noise is drawn.
+    dataset : which data set of the ledger; needed if it has several.
+    schema : `Schema` or path of a TOML one. Without it `lower` and `upper` are required: public
+        bounds, one number or one for each column, never taken from the data.
+    table : table of a database.
+    trust_views : whether the table may be a view or another program of its owner's, which then runs
+        with your rights and may let one row change others; it is told with the release.
+    where : which rows count: ``["age >= 18"]``, all to be met (docs/how-to/conditions.md). The
+        conditions are public, are told with the release, and need ``add-remove``.
+    epsilon, delta, rho : the budget: epsilon alone (pure DP), epsilon and delta, or rho (zCDP).
+    mechanism : ``auto``, which follows `goal`, or a name of `MECHANISMS` (``dpcov mechanisms``
+        lists them); further keywords are its options.
+    goal : what ``auto`` makes accurate: ``frobenius``, the second moment as a whole
+        (``shaped-ladder`` for columns of numbers, ``standardized-ladder`` for mostly levels,
+        ``ladder`` where rows come once, else the least noise); ``correlation``, ``relative`` or
+        ``regression``, what is about deviations from the mean (``standardized``, where the data can
+        be asked more than once and no radius is asked for, as it chooses its own).
+    neighbors : ``add-remove`` (the number of rows is private) or ``replace-one`` (it is public; the
+        same epsilon protects more of what a row holds, and costs up to twice the noise).
+    radius : public bound on the norm of an encoded row; default, the largest that the bounds allow.
+        ``private`` chooses a smaller one from noisy counts, for a share of the budget, where few
+        rows are nearly that long (not every mechanism can).
+    intercept : weight of the constant, as a share of the radius (default 0.3; 0 for none).
+    denoise : ``shrink``, ``project`` or ``none``.
+    threads : threads that read, encode and sum; default, one for each core. The release is the same
+        with any number.
+    seed : for tests only; the release is then stamped ``NOT PRIVATE``.
+
+    Returns
+    -------
+    Release
+        Matrix, guarantee and noise law; `covariance()`, `correlation()` and `mean()` are in the
+        units of the data.
+
+    Raises
+    ------
+    DpcovError : one of its kinds, before anything is spent, except `SourceError` for data that
+        can't be read to its end, and `MechanismRefused`, an outcome of a mechanism that may refuse.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> table = np.column_stack([np.linspace(0, 1, 5000), np.linspace(1, 0, 5000) ** 2])
+    >>> made = release(table, lower=0, upper=1, epsilon=1.0)
+    >>> bool(made.correlation()[0, 1] < -0.9)
+    True
+
+    """
+    prepared = prepare(
+        data,
+        schema=schema,
+        table=table,
+        trust_views=trust_views,
+        where=where,
+        lower=lower,
+        upper=upper,
+        epsilon=epsilon,
+        delta=delta,
+        rho=rho,
+        mechanism=mechanism,
+        goal=goal,
+        neighbors=neighbors,
+        radius=radius,
+        intercept=intercept,
+        denoise=denoise,
+        threads=threads,
+        seed=seed,
+        **options,
+    )
+    opened = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
+    return prepared.run(opened, dataset)
+
+
+def _schema(
+    data: Any,
+    schema: Schema | str | Path | None,
+    lower: Bounds | None,
+    upper: Bounds | None,
+    radius: float | None,
+    intercept: float | None,
+) -> Schema:
+    if schema is None:
+        if lower is None or upper is None:
+            raise SchemaError(
+                "Give a schema, or lower and upper: public bounds of the columns. They are never "
+                "taken from the data, because they would tell about single rows."
+            )
+        resolved = Schema.from_bounds(lower, upper, data.names)
+    else:
+        if lower is not None or upper is not None:
+            raise SchemaError("Give either a schema, or lower and upper, not both.")
+        resolved = schema if isinstance(schema, Schema) else Schema.load(schema)
+    changes = {"radius": radius, "intercept": intercept}
+    given = {name: value for name, value in changes.items() if value is not None}
+    return Schema.parse(resolved.model_dump() | given) if given else resolved

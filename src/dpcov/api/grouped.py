@@ -1,0 +1,259 @@
+"""One release for each level of a column, under one guarantee (docs/proofs/by.md)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+from dpcov.api import Request, prepare
+from dpcov.core.errors import BudgetError, SchemaError
+from dpcov.core.parameters import Count, checked
+from dpcov.core.privacy import (
+    ZCDP,
+    ApproxDP,
+    Budget,
+    Guarantee,
+    Neighbors,
+    NeighborsName,
+    PureDP,
+    budget_from,
+    exact,
+    neighbors_named,
+    round_down,
+)
+from dpcov.denoise import Method
+from dpcov.ledger import Ledger
+from dpcov.mechanisms import MechanismOptions
+from dpcov.mechanisms.choice import Goal
+from dpcov.releases import Group, Release
+from dpcov.rows.schema import Ignored, Schema
+from dpcov.sources import open_source
+from dpcov.sources.conditions import Conditions, refuse_conditions, rows_meeting
+from dpcov.sources.kept import Kept
+from dpcov.sources.level import FilteredSource, Level
+from dpcov.sources.rows import Rows
+from dpcov.sources.spark import is_spark
+from dpcov.sources.sql import table_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MOST = 1000  # of epsilon with a delta: e^(epsilon / 2) must be a number
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedRequest:
+    """Requests for the levels of the column `by`: checked, with nothing read or spent yet.
+
+    `together` is what all releases guarantee at once, and what is booked.
+    """
+
+    by: str
+    levels: Mapping[str, Request]
+    together: Guarantee
+
+    def run(self, ledger: Ledger | None = None, dataset: str | None = None) -> dict[str, Release]:
+        """Reserve the budget once, then release each level."""
+        some = next(iter(self.levels.values()))
+        some.book(ledger, dataset, self.together, note=f"{some.mechanism.name} by {self.by}")
+        return {
+            level: replace(request.run(), group=Group(self.by, level, self.together))
+            for level, request in self.levels.items()
+        }
+
+
+@checked("epsilon", "delta", "rho", "neighbors")
+def prepare_by(
+    data: Any,
+    by: str | None = None,
+    /,  # mechanisms have options of their own called `by`
+    *,
+    schema: Schema | str | Path,
+    table: str | None = None,
+    trust_views: bool = False,
+    where: str | Sequence[str] = (),
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rho: float | None = None,
+    mechanism: str = "auto",
+    goal: Goal = "frobenius",
+    neighbors: Neighbors | NeighborsName = "add-remove",
+    radius: float | Literal["private"] | None = None,
+    intercept: float | None = None,
+    denoise: Method = "shrink",
+    threads: Count | None = None,
+    seed: int | None = None,
+    **options: Unpack[MechanismOptions],
+) -> GroupedRequest:
+    """Check a request for grouped releases from public things alone; see `release_by`."""
+    whole = schema if isinstance(schema, Schema) else Schema.load(schema)
+    by = whole.by if by is None else by
+    if by is None:
+        raise SchemaError("Name the column whose levels are released apart: by.")
+    try:
+        column = whole.grouped_by(by)
+    except ValueError as error:
+        text = str(error)
+        raise SchemaError(text if text.endswith("?") else f"{text}.") from None
+    together = Guarantee(budget_from(epsilon, delta, rho), neighbors_named(neighbors))
+    conditions = Conditions.parse(where, whole)
+    refuse_conditions(conditions, together.neighbors)
+    data = table_of(data, table, trust_views)
+    source = open_source(data, whole.file, tuple(whole.columns), whole.numbers)
+    source = rows_meeting(source, conditions)
+    Rows(whole, source)  # refuses columns that do not fit
+    if not is_spark(source):  # all levels are one reading, so that no row is in two
+        source = Kept(source, whole, once=True)
+    parts = {**whole.columns, by: Ignored()}
+    level_schema = Schema.parse(whole.model_dump() | {"columns": parts, "by": None})
+    share = budget_of_level(together.budget, together.neighbors)
+    figures: dict[str, Any] = {
+        name: getattr(share, name, None) for name in ("epsilon", "delta", "rho")
+    }
+    levels = {
+        label: prepare(
+            FilteredSource(source, Level(by, column, code, whole.missing)),
+            schema=level_schema,
+            neighbors=Neighbors.ADD_REMOVE,
+            mechanism=mechanism,
+            goal=goal,
+            radius=radius,
+            intercept=intercept,
+            denoise=denoise,
+            seed=None if seed is None else seed + code,
+            threads=threads,
+            **figures,
+            **options,
+        )
+        for code, label in enumerate(column.labels)
+    }
+    told = {level: replace(one, where=conditions.texts) for level, one in levels.items()}
+    return GroupedRequest(by, told, together)
+
+
+@checked("epsilon", "delta", "rho", "neighbors")
+def release_by(  # type: ignore[misc]  # an option is called `by`, too
+    data: Any,
+    by: str | None = None,
+    *,
+    schema: Schema | str | Path,
+    ledger: Ledger | str | Path | None = None,
+    dataset: str | None = None,
+    table: str | None = None,
+    trust_views: bool = False,
+    where: str | Sequence[str] = (),
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rho: float | None = None,
+    mechanism: str = "auto",
+    goal: Goal = "frobenius",
+    neighbors: Neighbors | NeighborsName = "add-remove",
+    radius: float | Literal["private"] | None = None,
+    intercept: float | None = None,
+    denoise: Method = "shrink",
+    threads: Count | None = None,
+    seed: int | None = None,
+    **options: Unpack[MechanismOptions],
+) -> dict[str, Release]:
+    """Release the second moment of the rows of each level of a column.
+
+    Each level has its own rows, so under ``add-remove`` every level gets the whole budget (parallel
+    composition); under ``replace-one``, where a row may change its level, half of epsilon.
+
+    Parameters
+    ----------
+    data : as in `release`; read once for each level.
+    by : a categorical column of the schema; default, the schema's `by`. In the releases it is no
+        feature. Rows with a value that was not declared are in none.
+    schema : `Schema` or path of a TOML one; its unit of privacy must be the row.
+    ledger, dataset : where the budget is booked, once for all levels.
+    table, ..., options : as in `release`.
+
+    Returns
+    -------
+    dict
+        The release of each level, by its name. `Release.group` tells what they guarantee together;
+        `Release.guarantee` what each would alone, under add/remove. The number of rows of a level
+        is private under both.
+
+    Raises
+    ------
+    DpcovError : one of its kinds, before anything is spent, except `SourceError` for data that
+        can't be read to its end.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> table = pa.table({"x": [0.0, 1.0] * 4000, "site": ["a"] * 3000 + ["b"] * 5000})
+    >>> x = {"kind": "numeric", "lower": 0, "upper": 1}
+    >>> site = {"kind": "categorical", "levels": ["a", "b"]}
+    >>> schema = Schema.parse({"columns": {"x": x, "site": site}})
+    >>> made = release_by(table, "site", schema=schema, epsilon=1.0)
+    >>> {level: round(one.count() / 1000) for level, one in made.items()}
+    {'a': 3, 'b': 5}
+
+    """
+    prepared = prepare_by(
+        data,
+        by,
+        schema=schema,
+        table=table,
+        trust_views=trust_views,
+        where=where,
+        epsilon=epsilon,
+        delta=delta,
+        rho=rho,
+        mechanism=mechanism,
+        goal=goal,
+        neighbors=neighbors,
+        radius=radius,
+        intercept=intercept,
+        denoise=denoise,
+        threads=threads,
+        seed=seed,
+        **options,
+    )
+    opened = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
+    return prepared.run(opened, dataset)
+
+
+def budget_of_level(budget: Budget, neighbors: Neighbors) -> Budget:
+    """Budget under add/remove of each level's release, so that all keep `budget` together.
+
+    Under add/remove, all of it. Under replace-one a row leaves one level and enters another, or is
+    replaced within one: two steps of add/remove, for which epsilon is halved, rho quartered, and
+    delta divided by 1 + e^(epsilon / 2).
+    """
+    if neighbors == Neighbors.ADD_REMOVE:
+        return budget
+    match budget:
+        case PureDP(epsilon):
+            return PureDP(round_down(exact(epsilon) / 2))
+        case ZCDP(rho):
+            return ZCDP(round_down(exact(rho) / 4))
+        case ApproxDP(epsilon, delta):
+            if epsilon > MOST:
+                raise BudgetError(f"Under replace-one, levels need an epsilon of at most {MOST}.")
+            half = epsilon / 2 * (1 + 2.0**-50)
+            factor = Fraction(1 + math.exp(half)) * (1 + Fraction(1, 2**50))
+            return ApproxDP(round_down(exact(epsilon) / 2), round_down(exact(delta) / factor))
+
+
+def paths(out: Path, levels: list[str]) -> dict[str, Path]:
+    """A file beside `out` for each level, named after it; different on every file system."""
+    found: dict[str, Path] = {}
+    taken: set[str] = set()
+    for level in levels:
+        word = re.sub(r"[^\w.-]+", "-", level).strip("-.") or "level"
+        name, count = word, 1
+        while name.casefold() in taken:
+            count += 1
+            name = f"{word}-{count}"
+        taken.add(name.casefold())
+        found[level] = out.with_name(f"{out.stem}-{name}{out.suffix}")
+    return found

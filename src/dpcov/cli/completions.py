@@ -1,0 +1,117 @@
+"""What the shell offers on TAB: names from the registry, a release, a schema or a ledger.
+
+The data are never opened for it. A name goes into a command line as it is, so only names are
+offered that mean nothing else to a shell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from dpcov.rows.schema import Schema
+
+Completion = Callable[[typer.Context, str], list[str]]
+_HARMLESS = "_-.,=+@%/"
+
+
+def mechanisms(incomplete: str) -> list[str]:
+    """Names of the registry."""
+    from dpcov.mechanisms import MECHANISMS
+
+    return _beginning(incomplete, MECHANISMS)
+
+
+def mechanisms_or_auto(incomplete: str) -> list[str]:
+    """Names of the registry, and auto."""
+    return [*_beginning(incomplete, ["auto"]), *mechanisms(incomplete)]
+
+
+def options(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Options of the mechanism that is named, as far as ``NAME=``."""
+    from dpcov.core.errors import DpcovError
+    from dpcov.mechanisms import options_of
+
+    try:
+        named = options_of(str(ctx.params.get("mechanism")))
+    except (DpcovError, KeyError):
+        return []
+    return _beginning(incomplete, [f"{name}=" for name in named])
+
+
+def columns(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Columns of a release, or of a schema."""
+    return _beginning(incomplete, _columns(ctx))
+
+
+def columns_list(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Columns with commas between them: the last one is completed."""
+    before, comma, last = incomplete.rpartition(",")
+    taken = before.split(",")
+    return [before + comma + name for name in _beginning(last, _columns(ctx)) if name not in taken]
+
+
+def categories(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Categorical columns of a release, or of a schema."""
+    from dpcov.rows.schema import Categorical
+
+    schema = _schema(ctx)
+    found = {} if schema is None else schema.columns
+    return _beginning(incomplete, [n for n, c in found.items() if isinstance(c, Categorical)])
+
+
+def datasets(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Data sets of a ledger."""
+    from dpcov.core.errors import DpcovError
+    from dpcov.ledger import Ledger
+
+    path = _path(ctx, "ledger") or _path(ctx, "file")
+    try:
+        return [] if path is None else _beginning(incomplete, Ledger.open(path).datasets())
+    except DpcovError:
+        return []
+
+
+def _columns(ctx: typer.Context) -> tuple[str, ...]:
+    schema = _schema(ctx)
+    return () if schema is None else tuple(feature.name for feature in schema.features)
+
+
+def _schema(ctx: typer.Context) -> Schema | None:
+    """The schema of a release, or one in a file of its own, if the line names it already."""
+    from dpcov.core.errors import DpcovError
+    from dpcov.releases import Release
+    from dpcov.rows.schema import Schema
+
+    try:
+        if (file := _path(ctx, "file")) is not None:
+            return Release.load(file).schema
+        return None if (file := _path(ctx, "schema")) is None else Schema.load(file)
+    except DpcovError:
+        return None
+
+
+def _path(ctx: typer.Context, name: str) -> Path | None:
+    """A file that the line names, by an option or as the command's first argument.
+
+    After an option that still lacks its value, arguments are not assigned yet: they are the rest.
+    """
+    found: Any = ctx.params.get(name)
+    arguments = [part.name for part in ctx.command.params if part.param_type_name == "argument"]
+    if not found and arguments[:1] == [name] and ctx.args:
+        found = ctx.args[0]
+    return None if not found else Path(found)
+
+
+def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
+    return [
+        name
+        for name in names
+        if name.startswith(incomplete)
+        and all(c.isalnum() or c in _HARMLESS for c in name)
+        and not name.startswith("-")
+    ]

@@ -1,0 +1,1 @@
+"""What everything rests on: budgets, randomness, errors, files, words."""

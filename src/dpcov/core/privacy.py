@@ -1,0 +1,274 @@
+"""Definitions of privacy: neighbours, budgets, guarantees, conversions.
+
+Budgets are frozen data. A number given as a float means the decimal that it prints as
+(`exact`), so ten releases at 0.1 fit a budget of 1 and no binary rounding is ever in
+favour of less noise.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from fractions import Fraction
+from numbers import Real
+from typing import Literal
+
+from dpcov.core.errors import BudgetError, MechanismError
+
+
+class Neighbors(StrEnum):
+    """Which tables must be indistinguishable.
+
+    ``ADD_REMOVE``: one unit (row or person) appears or vanishes; the number of rows is
+    private. ``REPLACE_ONE``: one unit's rows change for others; the number of units is public.
+    """
+
+    ADD_REMOVE = "add-remove"
+    REPLACE_ONE = "replace-one"
+
+    @property
+    def sides(self) -> int:
+        """How many units two neighbours differ by: one that appears, or two that are exchanged."""
+        return 2 if self == Neighbors.REPLACE_ONE else 1
+
+
+NeighborsName = Literal["add-remove", "replace-one"]
+
+
+def neighbors_named(name: Neighbors | str) -> Neighbors:
+    """The relation of this name."""
+    try:
+        return Neighbors(name)
+    except ValueError:
+        raise MechanismError(
+            f"There is no neighbour relation {str(name)!r}. Choose one of: {', '.join(Neighbors)}."
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Who is protected: one row, or one person (`column`) owning at most `max_rows` rows."""
+
+    column: str | None = None
+    max_rows: int = 1
+
+    def __str__(self) -> str:
+        if self.column is None:
+            return "one row"
+        return f"one person (column {self.column!r}), up to {self.max_rows} rows"
+
+
+ROW = Unit()
+
+
+def exact(value: float) -> Fraction:
+    """The decimal number that `value` prints as, exactly."""
+    return Fraction(Decimal(repr(float(value))))
+
+
+def _positive(name: str, value: Real | float) -> float:
+    """`value` as a float, if it is a finite number above 0."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise BudgetError(f"{name} must be a number above 0, not of type {type(value).__name__}.")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not 0 < number < math.inf:
+        raise BudgetError(f"{name} must be a finite number above 0, not {number!r}.")
+    return number
+
+
+class _Figures:
+    """A budget: every figure of it is a finite float above 0, and delta one below 1."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            object.__setattr__(self, name, _positive(name, getattr(self, name)))
+        if isinstance(self, ApproxDP) and self.delta >= 1:
+            raise BudgetError(f"delta must be below 1, not {self.delta!r}.")
+
+
+@dataclass(frozen=True, slots=True)
+class PureDP(_Figures):
+    """epsilon-differential privacy."""
+
+    epsilon: float
+
+    def __str__(self) -> str:
+        return f"pure differential privacy, epsilon = {self.epsilon:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class ZCDP(_Figures):
+    """rho-zero-concentrated differential privacy (Bun and Steinke 2016)."""
+
+    rho: float
+
+    def __str__(self) -> str:
+        return f"zero-concentrated differential privacy, rho = {self.rho:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class ApproxDP(_Figures):
+    """(epsilon, delta)-differential privacy."""
+
+    epsilon: float
+    delta: float
+
+    def __str__(self) -> str:
+        return f"(epsilon, delta)-differential privacy, ({self.epsilon:g}, {self.delta:g})"
+
+
+Budget = PureDP | ZCDP | ApproxDP
+
+
+def budget_from(
+    epsilon: float | None = None, delta: float | None = None, rho: float | None = None
+) -> Budget:
+    """The budget that these numbers state: epsilon, epsilon with delta, or rho alone."""
+    if rho is not None:
+        if epsilon is not None or delta is not None:
+            raise BudgetError("Give rho alone, or epsilon with an optional delta, not both.")
+        return ZCDP(rho)
+    if epsilon is None:
+        raise BudgetError("State a privacy budget: epsilon (with an optional delta), or rho.")
+    return PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """What a release guarantees: how much (`budget`), between which tables, for whom."""
+
+    budget: Budget
+    neighbors: Neighbors
+    unit: Unit = ROW
+
+    def in_words(self) -> str:
+        """The guarantee in a sentence that a reader without training can check."""
+        column, rows = self.unit.column, self.unit.max_rows
+        person = f"any one person (column {column!r}, at most {rows} rows each)"
+        who, units = ("any one row", "rows") if column is None else (person, "persons")
+        change = (
+            f"Whether {who} is in the table or not"
+            if self.neighbors == Neighbors.ADD_REMOVE
+            else f"What {who} holds, the number of {units} being public,"
+        )
+        return f"{change} {self._bound_in_words()}."
+
+    def _bound_in_words(self) -> str:
+        if isinstance(self.budget, ZCDP):
+            rho = self.budget.rho
+            return (
+                "shifts the privacy loss of this release at most like Gaussian noise with "
+                f"rho = {rho:g} (which implies epsilon = {zcdp_epsilon(rho, 1e-6):.3g} "
+                "but for a probability of 1e-06)"
+            )
+        epsilon = self.budget.epsilon
+        factor = f"{math.exp(epsilon):.4g}" if epsilon < 700 else "(a number without meaning)"
+        delta = f", plus {self.budget.delta:g}" if isinstance(self.budget, ApproxDP) else ""
+        return (
+            "changes the probability of any outcome of this release by a factor of at most "
+            f"e^{epsilon:g} = {factor}{delta}"
+        )
+
+
+ROUNDING = 2e-15  # relative error that float64 is granted in each term of a formula below
+SMALLEST_DELTA = 1e-300  # beside it float64 loses its relative precision
+LARGEST_RHO = 1e290
+
+
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """delta(epsilon) of Gaussian noise with sensitivity/std = mu, rounded up.
+
+    Balle and Wang 2018, Theorem 8; the rounding covers the cancellation in the difference.
+    """
+    from scipy.special import log_ndtr
+
+    log_tail = float(log_ndtr(-mu / 2 - epsilon / mu))
+    first = math.exp(log_ndtr(mu / 2 - epsilon / mu))
+    second = math.exp(min(0.0, epsilon + log_tail))
+    error = ROUNDING * (1 - log_tail) * (first + second) if first > 0 else 0.0
+    return min(1.0, max(0.0, first - second) + error + SMALLEST_DELTA)
+
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """Largest mu (rounded down) whose Gaussian mechanism is (epsilon, delta)-DP.
+
+    `gaussian_delta` grows with mu; bisection keeps the private end.
+    """
+    epsilon, delta = _positive("epsilon", epsilon), _positive("delta", delta)
+    low, high = 0.0, 1.0
+    while high < 1e6 and gaussian_delta(high, epsilon) <= delta * (1 - 1e-9):
+        low, high = high, 2 * high
+    for _ in range(200):
+        middle = (low + high) / 2
+        if gaussian_delta(middle, epsilon) <= delta * (1 - 1e-9):
+            low = middle
+        else:
+            high = middle
+    if low <= 0:
+        raise BudgetError(
+            f"No usable Gaussian noise gives ({epsilon:g}, {delta:g})-DP. Use a larger delta."
+        )
+    return low
+
+
+def zcdp_epsilon(rho: float, delta: float) -> float:
+    """Epsilon such that rho-zCDP implies (epsilon, delta)-DP, rounded up; inf if out of range.
+
+    Canonne, Kamath and Steinke 2020, Prop. 12: the least over alpha > 1 of
+    alpha rho + ln((alpha-1)/alpha) - (ln delta + ln alpha)/(alpha-1); every alpha is valid.
+    """
+    from scipy.optimize import minimize_scalar
+
+    rho, delta = _positive("rho", rho), _positive("delta", delta)
+    if rho > LARGEST_RHO:
+        return math.inf
+
+    def at(log_excess: float) -> float:
+        excess = math.exp(log_excess)
+        return renyi_epsilon_at(excess, (1 + excess) * rho, delta)
+
+    # the minimum lies near excess^2 = -ln(delta)/rho
+    guess = (math.log(max(1e-3, -math.log(delta))) - math.log(rho)) / 2
+    bounds = (guess - 10, guess + 10)
+    best = minimize_scalar(at, bounds=bounds, method="bounded", options={"xatol": 1e-10})
+    return max(0.0, at(float(best.x)))
+
+
+def renyi_epsilon_at(excess: float, divergence: float, delta: float) -> float:
+    """Epsilon at `delta` of a Renyi divergence of order 1 + `excess`, rounded up.
+
+    Canonne, Kamath and Steinke 2020, Prop. 12.
+    """
+    logs = -math.log1p(1 / excess), -math.log(delta) / excess, -math.log1p(excess) / excess
+    return divergence + sum(logs) + ROUNDING * (divergence + sum(map(abs, logs)))
+
+
+def upper_float(value: Fraction) -> float:
+    """Least float that is at least `value`."""
+    return _at_least(value, Fraction)
+
+
+def round_up(value: Fraction) -> float:
+    """Least float that prints as at least `value`."""
+    return _at_least(value, exact)
+
+
+def round_down(value: Fraction) -> float:
+    """Largest float that prints as at most `value`."""
+    return -round_up(-value)
+
+
+def _at_least(value: Fraction, read: Callable[[float], Fraction]) -> float:
+    if abs(value) > exact(sys.float_info.max):
+        raise BudgetError("These privacy budgets add up to more than a number can hold.")
+    nearest = float(value)
+    return nearest if read(nearest) >= value else math.nextafter(nearest, math.inf)

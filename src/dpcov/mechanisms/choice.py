@@ -1,0 +1,178 @@
+"""What can be said from public numbers alone, before anything is spent."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, get_args
+
+from dpcov.core.errors import MechanismError
+from dpcov.mechanisms import (
+    Calibrated,
+    Gaussian,
+    Ladder,
+    MatrixLaplace,
+    Mechanism,
+    NuclearLaplace,
+    ShapedLadder,
+    Standardized,
+    StandardizedLadder,
+)
+from dpcov.mechanisms.additive import Additive
+from dpcov.mechanisms.nuclear_laplace import PATIENCE
+from dpcov.rows.moment import Lattice
+from dpcov.rows.schema import Categorical
+from dpcov.sources.rows import IN_MEMORY
+
+if TYPE_CHECKING:
+    from dpcov.core.privacy import Budget, Neighbors
+    from dpcov.rows.schema import Schema
+    from dpcov.samplers import MatrixLaw
+    from dpcov.sources.rows import Rows
+
+
+# At the schema's radius they ask for one sum over the rows and no more.
+CANDIDATES: tuple[type[Additive], ...] = (NuclearLaplace, MatrixLaplace, Gaussian)
+
+
+MANY_FEATURES = 20  # from which on to look whether rows without an intercept should be mapped
+# For correlations, relative errors and regressions:
+BY_COLUMN = Standardized(shows=8.0)
+BY_DIRECTION = Standardized(look_share=0.05, directions_share=0.11)
+
+
+Goal = Literal["frobenius", "relative", "correlation", "regression"]
+GOALS: tuple[Goal, ...] = get_args(Goal)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A mechanism, the reason for it, in words, and its laws, once it is calibrated."""
+
+    mechanism: Mechanism
+    reason: str
+    laws: Calibrated | None = None
+
+
+def calibrated(
+    mechanism: Mechanism, lattice: Lattice, budget: Budget, neighbors: Neighbors
+) -> Calibrated:
+    """What calibrating tells; options and budgets that float64 can't compute with are refused."""
+    try:
+        return mechanism.calibrate(lattice, budget, neighbors)
+    except (ArithmeticError, ValueError):
+        raise MechanismError(
+            f"With these options and this budget a number of {mechanism.name} is out of range: "
+            "change them."
+        ) from None
+
+
+def expected_noise(law: MatrixLaw, lattice: Lattice) -> float:
+    """Root of the expected squared Frobenius norm of the noise, in units of the encoded sum."""
+    return math.sqrt(law.frobenius_squared) * lattice.step**2
+
+
+def choose(
+    schema: Schema,
+    budget: Budget,
+    neighbors: Neighbors,
+    goal: Goal = "frobenius",
+    *,
+    rereadable: bool = True,
+    rungs: bool = True,
+) -> Choice:
+    """The mechanism to take, from public things alone.
+
+    For the Frobenius error of the second moment, `ShapedLadder`, whose noise is as small as rows
+    are short about their mean; `StandardizedLadder` where half of the features or more are
+    indicators of levels, of which denoising knows nothing once directions are mixed. `Ladder` where
+    the data is read only once, and without an intercept where noise is not Gaussian, features are
+    few or some are indicators; `least_noise` where rows can't be told apart (`rungs`), or all are
+    about as long: where all columns have levels (half of them or more, if rows are not centred),
+    and for a single number. Entries relative to the deviations of their columns, correlations and
+    regressions are about rows less their means, which are much shorter: for those goals it is
+    `Standardized`, unless there is no intercept or the data is read only once. Not for the
+    covariance as a whole: clipping at a private radius takes from it what intervals do not know of.
+
+    Raises
+    ------
+    MechanismError : the budget is too small for 64-bit noise.
+
+    """
+    lattice, columns = Lattice.of(schema), schema.encoded_columns.values()
+    of_levels = sum(isinstance(column, Categorical) for column in columns)
+    indicators = sum(feature.is_indicator for feature in schema.features)
+    wanted = []
+    if goal != "frobenius" and rereadable:
+        wanted.append(for_deviations(goal, lattice.features, indicators, rungs=rungs))
+    if rungs and rereadable and of_levels < len(columns):
+        if lattice.intercept_units:
+            mixes = 2 * indicators < lattice.features
+            reason = "rows about private means get noise that is as small as they"
+            wanted.append(Choice(ShapedLadder() if mixes else StandardizedLadder(), reason))
+        elif not indicators and lattice.features >= MANY_FEATURES:
+            reason = "directions get noise as small as their spread, where a look says so"
+            wanted.append(Choice(ShapedLadder(), reason))
+    if rungs and lattice.dimension > 1 and 2 * of_levels < len(columns):
+        reason = "rows of different lengths get noise that is as small as they"
+        wanted.append(Choice(Ladder(), reason))
+    for choice in wanted:
+        with suppress(MechanismError):
+            return replace(choice, laws=calibrated(choice.mechanism, lattice, budget, neighbors))
+    return least_noise(lattice, budget, neighbors)
+
+
+def for_deviations(goal: Goal, features: int, indicators: int, *, rungs: bool) -> Choice:
+    """`Standardized`, of which these errors are small; covariances miss the long rows it clips.
+
+    For numbers with a second look, so that noise is in proportion to the deviation of each
+    direction. A row with a rare level is long then: regressions of tables with few levels gain all
+    the same, other errors and tables with many levels do not.
+    """
+    about = f"for {goal}, rows are taken about private means"
+    mixes = not indicators or (goal == "regression" and 2 * indicators < features)
+    if not (mixes and rungs):
+        return Choice(BY_COLUMN, about)
+    reason = f"{about}, and each direction gets noise in proportion to its deviation"
+    return Choice(BY_DIRECTION, reason)
+
+
+def least_noise(lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Choice:
+    """Of those that add noise to the sum, the one that keeps the budget with the least of it.
+
+    That is the least expected squared Frobenius norm, from closed forms.
+
+    Raises
+    ------
+    MechanismError : the budget is too small for 64-bit noise.
+
+    """
+    laws = {}
+    for kind in CANDIDATES:
+        if kind is NuclearLaplace and lattice.dimension > PATIENCE:
+            continue
+        with suppress(MechanismError):
+            laws[kind] = kind().calibrate(lattice, budget, neighbors)
+    if not laws:
+        raise MechanismError(
+            "The privacy budget is too small (or far too large) for 64-bit noise. Use a larger one."
+        )
+    noise = {kind: expected_noise(made.matrix, lattice) for kind, made in laws.items()}
+    best = min(noise, key=noise.__getitem__)
+    compared = ", ".join(f"{value:.4g} with {kind.name}" for kind, value in noise.items())
+    reason = f"expected noise (Frobenius norm of the encoded sum): {compared}"
+    return Choice(best(), reason, laws[best])
+
+
+def require_answerable(mechanism: Mechanism, rows: Rows) -> None:
+    """Refuse, before anything is spent, a mechanism that asks for what the rows can't tell."""
+    private = getattr(mechanism, "radius", "public") == "private"
+    if not rows.rereadable and (type(mechanism) not in CANDIDATES or private):
+        names = ", ".join(kind.name for kind in CANDIDATES)
+        raise MechanismError(
+            f"This mechanism asks for more than the sums that the file holds. Choose: {names}, "
+            "with the schema's radius; or release from the rows."
+        )
+    if not rows.tells_rows and getattr(mechanism, "holds_rows", False):
+        raise MechanismError(IN_MEMORY)

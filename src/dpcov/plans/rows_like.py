@@ -1,0 +1,78 @@
+"""Rows with the moments of a release, for plans of a table like the one that it is of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpcov.analysis.moments import Moments
+from dpcov.analysis.pseudo_rows import pseudo_rows
+from dpcov.analysis.synthetic import Sampler
+
+if TYPE_CHECKING:
+    from dpcov.core.arrays import Matrix, Vector
+    from dpcov.releases import Release
+    from dpcov.rows.schema import Schema
+
+DETERMINED = 1e-6  # share of a number's variance, up to which levels are taken to explain all
+
+
+def moments_like(release: Release, schema: Schema) -> tuple[Vector, Matrix]:
+    """Mean and covariance of encoded rows of `schema` as those of the release."""
+    moments = Moments.of(release)
+    at, centers, ratios = _places(release, schema)
+    means = centers + moments.encoded[at] * ratios
+    return means, moments.covariance[np.ix_(at, at)] * np.outer(ratios, ratios)
+
+
+def rows_like(
+    release: Release, schema: Schema, count: int, generator: np.random.Generator
+) -> Matrix:
+    """(count, p) encoded rows of `schema` with about the moments of the release.
+
+    Indicators are 0 or 1, a row has one level of a column, and a missing number is 0, as denoising
+    takes for granted: levels are drawn as `sample` draws them, numbers are their regression on the
+    levels and `pseudo_rows` of what is left.
+    """
+    features = schema.features
+    positions, centers, ratios = _places(release, schema)
+    numbers = [j for j, feature in enumerate(features) if not feature.is_indicator]
+    levels = schema.indicators
+    rows = np.empty((count, len(features)))
+    sampler = Sampler(release, count, generator)
+    for here in levels.values():
+        sampler.draw_levels([positions[j] for j in here], rest=True)
+        rows[:, here] = sampler.drawn[:, -len(here) :]
+    if not numbers:
+        return rows
+    given, left = sampler.regression([positions[j] for j in numbers])
+    given = centers[numbers] + given * ratios[numbers]
+    left *= np.outer(ratios[numbers], ratios[numbers])
+    means, covariance = moments_like(release, schema)
+    # Rounding in a number that levels determine would predict others.
+    determined = np.diag(left) <= DETERMINED * np.diag(covariance)[numbers]
+    left[determined] = left[:, determined] = 0.0
+    means, lowest = means[numbers], np.full(len(numbers), -1.0)
+    about = pseudo_rows(means, left, lowest, count, generator)
+    for k, j in enumerate(numbers):
+        absent = rows[:, levels.get(features[j].column, [])].any(axis=1)
+        # What is missing does not vary, so the others must vary more.
+        about[:, k] /= np.sqrt(max(1 - absent.mean(), 1 / count))
+        rows[:, j] = np.where(absent, 0.0, np.clip(given[:, k] + about[:, k], -1.0, 1.0))
+    return rows
+
+
+def _places(release: Release, schema: Schema) -> tuple[list[int], Vector, Vector]:
+    """Where the features of `schema` are in the release, and what encodes them anew.
+
+    That is (p,) positions, and (p,) c and r: x encoded there is c + r x here.
+    """
+    positions, centers, ratios = [], [], []
+    for feature in schema.features:
+        position = release.columns.index(feature.name)
+        there = release.schema.features[position]
+        positions.append(position)
+        centers.append((there.center - feature.center) / feature.scale)
+        ratios.append(there.scale / feature.scale)
+    return positions, np.array(centers), np.array(ratios)

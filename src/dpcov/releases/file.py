@@ -1,0 +1,335 @@
+"""The release file: its published form (`ReleaseDocument`), and the way there and back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field, FiniteFloat, ValidationError, model_validator
+
+from dpcov.core.errors import ReleaseError
+from dpcov.core.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, PureDP, budget_from
+from dpcov.releases import NOT_PRIVATE, Group, Release
+from dpcov.releases.laws import (
+    DocumentModel,
+    MatrixLawDocument,
+    PositiveFloat,
+    ScalarLawDocument,
+    WeightedSumDocument,
+)
+from dpcov.rows.moment import UNITS_PER_RADIUS, Lattice
+from dpcov.rows.schema import Schema
+from dpcov.samplers import matrix_law, scalar_law
+
+if TYPE_CHECKING:
+    from dpcov.core.arrays import AnyArray, Integers, Matrix
+
+FORMAT = "dpcov.release/1"
+DEFINITIONS: dict[type[Budget], str] = {PureDP: "pure", ZCDP: "zcdp", ApproxDP: "approx"}
+LONGEST_KEY = 200
+SMALLEST_RATIO = 1e-15  # of the singular values of a linear map
+SMALLEST_SPREAD = 1e-100  # of a noise law; its inverse is the largest
+
+Integer64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+Parameter = bool | int | FiniteFloat | str | None
+
+
+class PureDocument(DocumentModel):
+    """Pure epsilon-differential privacy."""
+
+    definition: Literal["pure"] = "pure"
+    epsilon: PositiveFloat
+
+
+class ZCDPDocument(DocumentModel):
+    """rho-zero-concentrated differential privacy."""
+
+    definition: Literal["zcdp"] = "zcdp"
+    rho: PositiveFloat
+
+
+class ApproxDocument(DocumentModel):
+    """(epsilon, delta)-differential privacy."""
+
+    definition: Literal["approx"] = "approx"
+    epsilon: PositiveFloat
+    delta: Annotated[float, Field(gt=0, lt=1)]
+
+
+BudgetDocument = Annotated[
+    PureDocument | ZCDPDocument | ApproxDocument, Field(discriminator="definition")
+]
+
+
+class GuaranteeDocument(DocumentModel):
+    """What the release guarantees; `unit` is null for rows, else the person's column."""
+
+    budget: BudgetDocument
+    neighbors: Neighbors
+    unit: str | None
+    max_rows: int = Field(ge=1)
+    in_words: str
+
+
+class GroupDocument(DocumentModel):
+    """The level of a column whose levels were released apart; they keep `budget` together."""
+
+    column: str
+    level: str
+    budget: BudgetDocument
+    neighbors: Neighbors
+
+
+class LatticeDocument(DocumentModel):
+    """Grid of the encoded rows: a step is `radius` * 2^-20."""
+
+    radius: Annotated[float, Field(gt=1e-100, lt=1e100)]
+    units_per_radius: Literal[UNITS_PER_RADIUS] = UNITS_PER_RADIUS  # type: ignore[valid-type]
+    intercept_units: int = Field(ge=0, le=UNITS_PER_RADIUS)
+    features: tuple[str, ...]
+
+
+class ReleaseDocument(DocumentModel):
+    """A dpcov release. Matrices are symmetric; lower triangles are listed row by row.
+
+    `published` * 2^`shift` * (radius / 2^20)^2 is the noisy second moment of the encoded rows (z,
+    t); `denoised` is the estimate made from it, in the same units.
+    """
+
+    format: Literal["dpcov.release/1"] = "dpcov.release/1"
+    status: Literal["private", "reproducible: NOT PRIVATE"]
+    guarantee: GuaranteeDocument
+    mechanism: str
+    parameters: dict[str, Parameter]
+    noise: MatrixLawDocument | None
+    trace_noise: ScalarLawDocument | None
+    lattice: LatticeDocument
+    shift: int = Field(ge=0, le=128)
+    published: list[Integer64] | None
+    published_trace: Annotated[int, Field(ge=-(2**256), le=2**256)] | None
+    unit_count: int | None = Field(
+        ge=0, lt=2**63, description="Public under replace-one, else null."
+    )
+    linear_map: list[FiniteFloat] | None = Field(
+        default=None, description="(p, p) map, row by row, applied before the clip, or null."
+    )
+    center: list[FiniteFloat] | None = Field(
+        default=None, description="(p,) what is taken from the features before the map, or null."
+    )
+    denoise: Literal["none", "project", "shrink"]
+    denoised: list[FiniteFloat] | None
+    provenance: dict[str, str]
+    group: GroupDocument | None = None
+    rungs: list[list[Integer64]] | None = Field(
+        default=None,
+        description="Noisy moments by length of rows, times 2^`shift`; `published` is their sum "
+        "weighted by those of `noise`. Null where there is one for all rows.",
+    )
+    table: Schema = Field(alias="schema")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ReleaseDocument:
+        declared = tuple(feature.name for feature in self.table.features)
+        if self.lattice.features != declared:
+            raise ValueError("the lattice's features are not those of the schema")
+        d = len(declared) + (self.lattice.intercept_units > 0)
+        if self.noise is not None and self.noise.dimension != d:
+            raise ValueError("the noise law's dimension is not the matrix's")
+        if self.noise is not None and self.published is None:
+            raise ValueError("a noise law comes with a published matrix")
+        if self.noise is None and None not in (self.published, self.trace_noise):
+            raise ValueError("a matrix that is published beside a trace comes with its noise law")
+        if (self.trace_noise is None) != (self.published_trace is None):
+            raise ValueError("a published trace and its noise law go together")
+        weighted = self.noise if isinstance(self.noise, WeightedSumDocument) else None
+        if (weighted is None) != (self.rungs is None):
+            raise ValueError("moments by length of rows come with a weighted sum of noise laws")
+        if weighted is not None and self.rungs is not None:
+            if not len(self.rungs) == len(weighted.weights) == len(weighted.terms):
+                raise ValueError("there is not one weight and one noise law for each rung")
+            if self.trace_noise is None:
+                raise ValueError("moments by length of rows come with a trace")
+        if self.published is None and self.published_trace is None:
+            raise ValueError("neither a matrix nor a trace is published")
+        parts = [(f"rungs.{at}", rung) for at, rung in enumerate(self.rungs or ())]
+        for name, values in (
+            ("published", self.published),
+            ("denoised", self.denoised),
+            *parts,
+        ):
+            if values is not None and len(values) != d * (d + 1) // 2:
+                raise ValueError(
+                    f"{name} does not have the {d * (d + 1) // 2} entries of its order"
+                )
+        if self.linear_map is not None:
+            matrix = np.array(self.linear_map)
+            if matrix.size != len(declared) ** 2:
+                raise ValueError("the linear map is not one of the features")
+            if not 1 / np.linalg.cond(matrix.reshape(len(declared), -1)) > SMALLEST_RATIO:
+                raise ValueError("the linear map can't be undone")
+        if self.group is not None and self.guarantee.unit is not None:
+            raise ValueError("releases by the levels of a column protect rows")
+        if self.center is not None:
+            if self.linear_map is None or self.lattice.intercept_units == 0:
+                raise ValueError("a center needs a linear map and an intercept")
+            if len(self.center) != len(declared):
+                raise ValueError("the center is not one of the features")
+        if (self.guarantee.neighbors == Neighbors.REPLACE_ONE) != (self.unit_count is not None):
+            raise ValueError("unit_count is public under replace-one, and only there")
+        return self
+
+
+def to_document(release: Release) -> dict[str, Any]:
+    """The JSON document of a release; validated before it leaves."""
+    lattice, guarantee = release.lattice, release.guarantee
+    document = {
+        "format": FORMAT,
+        "status": NOT_PRIVATE if release.reproducible else "private",
+        "guarantee": {
+            "budget": _budget_document(guarantee.budget),
+            "neighbors": guarantee.neighbors.value,
+            "unit": guarantee.unit.column,
+            "max_rows": guarantee.unit.max_rows,
+            "in_words": release.guarantee_in_words(),
+        },
+        "mechanism": release.mechanism,
+        "parameters": dict(release.parameters),
+        "noise": None if release.noise is None else release.noise.to_json(),
+        "trace_noise": None if release.trace_noise is None else release.trace_noise.to_json(),
+        "lattice": {
+            "radius": lattice.radius,
+            "units_per_radius": UNITS_PER_RADIUS,
+            "intercept_units": lattice.intercept_units,
+            "features": release.columns,
+        },
+        "shift": release.shift,
+        "published": _lower(release.published),
+        "published_trace": release.published_trace,
+        "unit_count": release.unit_count,
+        "linear_map": None if release.linear_map is None else release.linear_map.ravel().tolist(),
+        "center": None if release.center is None else release.center.tolist(),
+        "denoise": release.denoise,
+        "denoised": _lower(release.denoised),
+        "provenance": dict(release.provenance),
+        "group": None if release.group is None else _group_document(release.group),
+        "rungs": None if release.rungs is None else [_lower(rung) for rung in release.rungs],
+        "schema": release.schema.model_dump(mode="json"),
+    }
+    ReleaseDocument.model_validate(document, strict=False)
+    return document
+
+
+def from_text(text: str, name: str) -> Release:
+    """The release that a JSON text describes; `name` is for messages."""
+    try:
+        document = ReleaseDocument.model_validate_json(text)
+        return _release(document)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        where = ".".join(_short(str(part)) for part in fault["loc"])
+        message = str(fault["msg"]).removeprefix("Value error, ")
+        reason = f"{where}: {message}" if where else message
+    except OverflowError:
+        reason = "a number in it is out of range"
+    except ValueError as error:
+        reason = str(error)
+    raise ReleaseError(f"{name!r} is no valid release file: {reason}.")
+
+
+def _short(part: str) -> str:
+    """Part of a position in the file, which may be a key that a stranger wrote."""
+    return part if len(part) <= LONGEST_KEY and part.isprintable() else "(a strange key)"
+
+
+def _release(document: ReleaseDocument) -> Release:
+    schema = document.table
+    guarantee = document.guarantee
+    unit = schema.privacy_unit
+    if (guarantee.unit, guarantee.max_rows) != (unit.column, unit.max_rows):
+        raise ValueError("guarantee: its unit is not its schema's")
+    lattice = Lattice.of(schema, radius=document.lattice.radius)
+    units = document.lattice.intercept_units
+    if lattice.intercept_units != units:
+        if document.linear_map is None or not 0 < units <= lattice.intercept_units:
+            raise ValueError("lattice: its intercept is not its schema's")
+        lattice = lattice.with_intercept(units)  # of mapped rows it may be a smaller one
+    noise = None if document.noise is None else matrix_law(document.noise.model_dump())
+    trace_noise = (
+        None if document.trace_noise is None else scalar_law(document.trace_noise.model_dump())
+    )
+    spreads = [] if noise is None else [noise.spread, math.sqrt(noise.diagonal_variance)]
+    spreads += [law.standard_deviation for law in [trace_noise] if law is not None]
+    if not all(SMALLEST_SPREAD < spread < 1 / SMALLEST_SPREAD for spread in spreads):
+        raise OverflowError
+    d = lattice.dimension
+    return Release(
+        schema=schema,
+        lattice=lattice,
+        guarantee=Guarantee(_budget(guarantee.budget), guarantee.neighbors, unit),
+        mechanism=document.mechanism,
+        parameters=document.parameters,
+        noise=noise,
+        trace_noise=trace_noise,
+        shift=document.shift,
+        published=_full(document.published, d, np.int64),
+        published_trace=document.published_trace,
+        unit_count=document.unit_count,
+        reproducible=document.status == NOT_PRIVATE,
+        linear_map=_square(document.linear_map),
+        center=None if document.center is None else np.array(document.center),
+        denoise=document.denoise,
+        denoised=_full(document.denoised, d, np.float64),
+        provenance=document.provenance,
+        group=None if document.group is None else _group(document.group),
+        rungs=_stacked(document.rungs, d),
+    )
+
+
+def _group_document(group: Group) -> dict[str, Any]:
+    return {
+        "column": group.column,
+        "level": group.level,
+        "budget": _budget_document(group.together.budget),
+        "neighbors": group.together.neighbors.value,
+    }
+
+
+def _group(document: GroupDocument) -> Group:
+    together = Guarantee(_budget(document.budget), document.neighbors)
+    return Group(document.column, document.level, together)
+
+
+def _budget_document(budget: Budget) -> dict[str, Any]:
+    return {"definition": DEFINITIONS[type(budget)], **asdict(budget)}
+
+
+def _budget(document: PureDocument | ZCDPDocument | ApproxDocument) -> Budget:
+    return budget_from(**document.model_dump(exclude={"definition"}))
+
+
+def _lower(matrix: AnyArray | None) -> list[Any] | None:
+    if matrix is None:
+        return None
+    return matrix[np.tril_indices(len(matrix))].tolist()
+
+
+def _stacked(parts: list[list[int]] | None, order: int) -> Integers | None:
+    return None if parts is None else np.array([_full(part, order, np.int64) for part in parts])
+
+
+def _square(values: list[float] | None) -> Matrix | None:
+    if values is None:
+        return None
+    order = math.isqrt(len(values))
+    return np.array(values).reshape(order, order)
+
+
+def _full(values: list[Any] | None, order: int, dtype: type) -> AnyArray | None:
+    if values is None:
+        return None
+    matrix: AnyArray = np.zeros((order, order), dtype)
+    matrix[np.tril_indices(order)] = values
+    matrix += np.tril(matrix, -1).T
+    return matrix

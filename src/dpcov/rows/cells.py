@@ -1,0 +1,274 @@
+"""What the cells of a column say: numbers and declared levels, whatever type they came in.
+
+Every function here is total: any cell of any type has a meaning, and it depends on no other cell.
+It is the one grammar of all doors: the number 1 is the same as 1, 1.0, true, or the texts " 1" and
+"1.0". What was read before comes as an array of NumPy, and is what was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpcov.rows.schema import Categorical, level_text
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.core.arrays import Booleans, Integers, Matrix
+
+LONGEST_CELL = 2**16  # bytes of a text; a longer one is missing, at every door
+
+_PLAIN_DECIMAL = r"^[+-]?[0-9]{1,300}(\.[0-9]{0,300})?([eE][+-]?[0-9]{1,3})?$"
+_PLAIN_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"  # as a code that is no number is not written
+_TRUTHS = {b"true": 1.0, b"false": 0.0}  # as columns of truth values are read
+_EXACT = 2**53  # up to which float64 holds every integer
+
+
+def cells(values: pa.Array, missing: tuple[str, ...]) -> pa.Array:
+    """Values of a column in a plain type, without outer blanks; null where a text means missing.
+
+    A text that is longer than `LONGEST_CELL` is missing too.
+    """
+    values = plain(values)
+    if not is_text(values.type):
+        return values
+    absent = pc.greater(pc.binary_length(values), LONGEST_CELL)
+    values = pc.ascii_trim_whitespace(values)
+    absent = pc.or_(absent, pc.is_in(values, pa.array(missing, values.type)))
+    return pc.if_else(absent, None, values)
+
+
+def is_missing(values: pa.Array, missing: tuple[str, ...]) -> Booleans:
+    """Which of these `cells` are null, NaN, or a number that is declared missing."""
+    declared = _declared_numbers(missing) if is_text(values.type) else missing
+    null: Booleans = values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+    return null | (_positions(values, declared) >= 0)
+
+
+def distinct(values: pa.Array) -> tuple[pa.Array, NDArray[np.integer[Any]]] | None:
+    """Of a dictionary, its values and where each cell's is among them, -1 for null.
+
+    Of one that is longer than the column, only the values that occur.
+    """
+    values = as_dictionary(values)
+    if not pa.types.is_dictionary(values.type):
+        return None
+    indices = values.indices
+    if indices.null_count:
+        indices = indices.cast(pa.int64()).fill_null(-1)
+    indices = indices.to_numpy(zero_copy_only=False)
+    if len(values.dictionary) <= len(values):
+        return plain(values.dictionary), indices
+    used = np.zeros(len(values.dictionary) + 1, bool)
+    used[indices] = True
+    used[-1] = False
+    places = np.append(np.cumsum(used[:-1]) - 1, -1)
+    return plain(values.dictionary).take(pa.array(np.flatnonzero(used))), places[indices]
+
+
+def as_dictionary(values: pa.Array) -> pa.Array:
+    """Views and runs, where one value may be there for many cells, as a dictionary."""
+    kind = values.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return as_dictionary(values.storage)
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        return values.dictionary_encode()
+    if pa.types.is_run_end_encoded(kind):
+        return pa.DictionaryArray.from_arrays(_runs(values), plain(values.values))
+    return values
+
+
+def plain(values: pa.Array) -> pa.Array:
+    """Values without dictionaries, runs, views and names of types."""
+    kind = values.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return plain(values.storage)
+    if pa.types.is_dictionary(kind):
+        return plain(values.dictionary).take(values.indices)
+    if pa.types.is_run_end_encoded(kind):
+        return plain(values.values).take(_runs(values))
+    if pa.types.is_string_view(kind):
+        return values.cast(pa.large_string())
+    if pa.types.is_float16(kind):
+        return values.cast(pa.float32())
+    return values.cast(pa.large_binary()) if pa.types.is_binary_view(kind) else values
+
+
+def _runs(values: pa.RunEndEncodedArray) -> pa.Array:
+    """Where each cell's value is among those of the runs, which may be of any type."""
+    numbered = pa.array(np.arange(len(values.values)))
+    whole = pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(values.run_ends, numbered))
+    return whole.slice(values.offset, len(values))
+
+
+def numbers_of(values: pa.Array | Matrix, missing: tuple[str, ...]) -> Matrix:
+    """Numbers of a column; NaN where a cell is null, not a number, or declared missing."""
+    if isinstance(values, np.ndarray):
+        return values
+    if (parts := distinct(values)) is not None:
+        return np.append(numbers_of(parts[0], missing), np.nan).take(parts[1])
+    values = cells(values, missing)
+    if is_text(values.type):
+        values = _parsed(values)
+    elif pa.types.is_boolean(values.type):
+        values = values.cast(pa.uint8())
+    elif not is_number(values.type):
+        values = pa.nulls(len(values))
+    if values.type != pa.float64():
+        values = values.cast(pa.float64(), safe=False)
+    result: Matrix = values.to_numpy(zero_copy_only=False)
+    declared = _declared_numbers(missing)
+    if declared:  # -999 means missing however it is written, and in columns of numbers too
+        result = np.where(np.isin(result, declared), np.nan, result)
+    return result
+
+
+def codes_of(
+    values: pa.Array | Integers, column: Categorical, missing: tuple[str, ...]
+) -> Integers:
+    """Index of each cell's indicator among `column.labels`, or -1 for none."""
+    if isinstance(values, np.ndarray):
+        return values
+    if (parts := distinct(values)) is not None:
+        codes = np.append(codes_of(parts[0], column, missing), column.absent)
+        return np.asarray(codes.take(parts[1]))
+    values = cells(values, missing)
+    codes = _positions(values, column.levels)
+    codes[codes < 0] = len(column.levels) if column.other else -1
+    codes[is_missing(values, missing)] = column.absent
+    return codes
+
+
+def _positions(values: pa.Array, declared: Sequence[bool | int | float | str]) -> Integers:
+    """Position of each value among the declared ones, in the values' own type, or -1.
+
+    A text is met letter by letter first; then true and false in any case; then a number by any
+    spelling of it, or, where it was declared as a text, by a plain one, so that the codes 01 and
+    1E0 are not 1. True and false are 1 and 0 where nothing else is declared to be.
+    """
+    kind = values.type
+    texts = dict(enumerate(map(level_text, declared)))
+    numbers, truths = _meanings(texts)
+    if is_number(kind):
+        return _lookup(values, _all_in_type(numbers, kind))
+    if pa.types.is_boolean(kind):
+        return _lookup(values, truths)
+    if not is_text(kind):
+        return _lookup(values, {})
+    found = _lookup(values, texts)
+    if truths:
+        words = {i: str(truth).lower() for i, truth in truths.items()}
+        found = np.where(found < 0, _lookup(pc.ascii_lower(values), words), found)
+    if numbers:
+        others = pc.if_else(pa.array(found < 0), values, None)
+        parsed = _parsed(others)
+        by_text = {i for i in numbers if isinstance(declared[i], str) and texts[i].isascii()}
+        by_text -= {i for i in by_text if texts[i].lower() in ("true", "false")}
+        # From 2^53 on letters alone tell: two integers may be parsed as one float64.
+        numbers = {i: number for i, number in numbers.items() if abs(number) < _EXACT}
+        typed = {i: float(v) for i, v in numbers.items() if i not in by_text}
+        found = np.where(found < 0, _lookup(parsed, typed), found)
+        plain = pc.if_else(pc.match_substring_regex(others, _PLAIN_NUMBER), parsed, None)
+        alike = {i: float(numbers[i]) for i in by_text & set(numbers)}
+        spelt = {i: number for i, number in alike.items() if level_text(number) == texts[i]}
+        found = np.where(found < 0, _lookup(plain, spelt), found)
+    return found
+
+
+def _meanings(texts: Mapping[int, str]) -> tuple[dict[int, Decimal], dict[int, bool]]:
+    """The numbers and the truth values that declared texts stand for."""
+    numbers = {i: n for i, text in texts.items() if (n := _exact_number(text)) is not None}
+    words = {"true": True, "false": False}
+    truths = {i: words[text.lower()] for i, text in texts.items() if text.lower() in words}
+    alike = {i: bool(n) for i, n in numbers.items() if n in (0, 1) and n not in truths.values()}
+    numbers |= {i: Decimal(t) for i, t in truths.items() if t not in numbers.values()}
+    return numbers, truths | alike
+
+
+def _exact_number(text: str) -> Decimal | None:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return None
+    if not number.is_finite() or _number(text) is None:
+        return None
+    return number or Decimal(0)  # -0 is 0
+
+
+def _all_in_type(numbers: Mapping[int, Decimal], kind: pa.DataType) -> dict[int, pa.Scalar]:
+    found = {i: _in_type(number, kind) for i, number in numbers.items()}
+    return {i: number for i, number in found.items() if number is not None}
+
+
+def _in_type(number: Decimal, kind: pa.DataType) -> pa.Scalar | None:
+    """The number in a type of numbers; None where it can't be there."""
+    if pa.types.is_floating(kind):
+        return pa.scalar(float(number), kind) if abs(number) <= _EXACT else None
+    if pa.types.is_integer(kind) and number != number.to_integral_value():
+        return None  # Arrow would cut it to an integer
+    try:
+        return pa.scalar(int(number) if pa.types.is_integer(kind) else number, kind)
+    except (pa.ArrowException, OverflowError, TypeError):
+        return None
+
+
+def _lookup(values: pa.Array, wanted: Mapping[int, bool | float | str | pa.Scalar]) -> Integers:
+    """Key in `wanted` of each value, or -1."""
+    if not wanted:
+        return np.full(len(values), -1, np.int64)
+    if pa.types.is_floating(values.type):
+        values = pc.add(values, pa.scalar(0.0, values.type))  # -0.0 is 0.0
+    found = pc.index_in(values, value_set=pa.array(list(wanted.values()), values.type))
+    order = np.array([*wanted, -1], np.int64)
+    return order[found.fill_null(-1).to_numpy(zero_copy_only=False)]
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a plain type holds texts."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a plain type holds numbers."""
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )
+
+
+@lru_cache
+def _declared_numbers(missing: tuple[str, ...]) -> list[float]:
+    return [number for text in missing if (number := _number(text)) is not None]
+
+
+def _number(text: str | bytes) -> float | None:
+    if isinstance(text, bytes):
+        text = text.decode(errors="replace")
+    try:
+        return float(pa.scalar(text.strip()).cast(pa.float64()).as_py())
+    except pa.ArrowInvalid:
+        return None
+
+
+def _parsed(texts: pa.Array) -> pa.Array:
+    """Parse each text on its own; a text that is no number becomes null.
+
+    The bulk cast takes all texts or none. Where it refuses, plain decimals, which it is sure to
+    take, go in bulk and every other text is tried alone: a cell's value never depends on other
+    cells. Texts from a file may be no valid UTF-8.
+    """
+    try:
+        return texts.cast(pa.float64())
+    except pa.ArrowInvalid:
+        plain = pc.match_substring_regex(texts, _PLAIN_DECIMAL)
+        numbers = pc.if_else(plain, texts, None).cast(pa.float64())
+        others = pc.if_else(plain, None, texts).dictionary_encode()
+        words = others.dictionary.cast(pa.large_binary()).to_pylist()
+        parsed = pa.array([_TRUTHS.get(w.lower(), _number(w)) for w in words], pa.float64())
+        return pc.coalesce(numbers, parsed.take(others.indices))

@@ -1,0 +1,226 @@
+"""Exact integer second moments and their sensitivities (docs/proofs/release.md 4, 5).
+
+Everything public about a query is a `Lattice`; the sensitive answer is a `SecondMoment`, built
+by an `Accumulator` whose arithmetic is exact, hence independent of order, batches and threads.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpcov.core.privacy import ROW, Neighbors, Unit, exact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from dpcov.core.arrays import Integers, Matrix
+    from dpcov.rows.schema import Schema
+
+UNITS_PER_RADIUS = 2**20
+_STRIP = 64  # rows of a Gram matrix that are converted at a time: the copy stays small
+BLOCK_ROWS = 4096  # rows of one BLAS call: BLOCK_ROWS * 2 * 2^40 <= 2^53
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """The integer grid on which rows live, and the sensitivities that follow from it.
+
+    A row is w = (z, t): z has `features` integers with ||z||^2 <= 2^40 (its radius), t is the
+    constant `intercept_units`, or less in a row with a weight. B^2 = `bound` is the certified bound
+    on ||w||^2. Between neighbours the second moment changes by A - A', both positive semidefinite
+    with trace at most k B^2, where k = `unit.max_rows` (1 for rows); one of them is 0 under
+    add/remove. All sensitivities below are exact integers in squared lattice units
+    (docs/proofs/release.md 5).
+
+    For moments by length of rows `second_rung` is the squared length of the second rung, in squared
+    lattice units; by default a quarter of B^2 (`dpcov.rows.rungs`).
+    """
+
+    features: int
+    radius: float
+    intercept: float = 0.0
+    unit: Unit = ROW
+    second_rung: int | None = None
+
+    @classmethod
+    def of(
+        cls, schema: Schema, *, radius: float | None = None, features: int | None = None
+    ) -> Lattice:
+        """That of a schema's rows, or of what a map makes of them."""
+        return cls(
+            len(schema.features) if features is None else features,
+            schema.effective_radius if radius is None else radius,
+            schema.intercept,
+            schema.privacy_unit,
+        )
+
+    def with_intercept(self, units: int) -> Lattice:
+        """The same with these `intercept_units`."""
+        if units == self.intercept_units:
+            return self
+        return replace(self, intercept=(units - 0.5) / UNITS_PER_RADIUS)
+
+    @property
+    def step(self) -> float:
+        """Size of a lattice unit in the units of an encoded row."""
+        return self.radius / UNITS_PER_RADIUS
+
+    @property
+    def intercept_units(self) -> int:
+        return math.ceil(exact(self.intercept) * UNITS_PER_RADIUS)
+
+    @property
+    def dimension(self) -> int:
+        """Order of the second moment, with the intercept."""
+        return self.features + (self.intercept_units > 0)
+
+    @property
+    def bound(self) -> int:
+        """B^2, the certified bound on the squared norm of a whole row w."""
+        return UNITS_PER_RADIUS**2 + self.intercept_units**2
+
+    @property
+    def unit_bound(self) -> int:
+        """Bound k B^2 on the trace of everything that one unit adds."""
+        return self.unit.max_rows * self.bound
+
+    def nuclear(self, neighbors: Neighbors) -> int:
+        """Nuclear-norm sensitivity: k B^2 add/remove; 2 k B^2 replace-one (k B^2 if d = 1)."""
+        return self.unit_bound * (2 if self._two_sided(neighbors) else 1)
+
+    def frobenius_squared(self, neighbors: Neighbors) -> int:
+        """Squared Frobenius sensitivity: k^2 B^4 add/remove; twice that replace-one (d > 1).
+
+        ||A - A'||_F^2 <= tr(A)^2 + tr(A')^2 because <A, A'> >= 0.
+        """
+        return self.unit_bound**2 * (2 if self._two_sided(neighbors) else 1)
+
+    def _two_sided(self, neighbors: Neighbors) -> bool:
+        return neighbors == Neighbors.REPLACE_ONE and self.dimension > 1
+
+
+@dataclass(frozen=True, slots=True, repr=False)  # its repr would print the data
+class SecondMoment:
+    """The exact answer to a query: never leaves a mechanism without noise.
+
+    `units` is the (d, d) symmetric object array of Python integers sum w w^T; `unit_count` is
+    the number of rows, or of persons where the unit is a person.
+    """
+
+    units: NDArray[np.object_]
+    lattice: Lattice
+    columns: tuple[str, ...]
+    unit_count: int
+
+    def trace(self) -> int:
+        return int(np.trace(self.units))
+
+
+def squared_lengths(block: Matrix) -> Matrix:
+    """Of the columns of a (d, m) block of integers.
+
+    Exact where the length is below 2^53, and at least 2^53 elsewhere, in whatever order it is
+    summed: sums of integers that are not exact are at least that.
+    """
+    return np.einsum("ij,ij->j", block, block)
+
+
+class Accumulator:
+    """Exact sum of w w^T over blocks of integer rows.
+
+    A block's Gram matrix is computed by BLAS in float64, where every partial sum is an integer
+    below 2^53 and so exact in any order. The lower triangles of blocks are added to two int64
+    limbs, value = high * 2^32 + low: no overflow for fewer than 2^50 rows
+    (docs/proofs/release.md 4). Limbs far above the diagonal, and high ones until there is something
+    to carry, are never touched: they take no memory.
+    """
+
+    __slots__ = ("_carried", "_gram", "_high", "_low", "_pending")
+
+    _FLUSHES = 512  # 512 * 2^53 + 2^32 < 2^63
+
+    def __init__(self, dimension: int) -> None:
+        self._low: Integers = np.zeros((dimension, dimension), np.int64)
+        self._high: Integers = np.zeros((dimension, dimension), np.int64)
+        self._gram: Matrix | None = None
+        self._pending = 0
+        self._carried = False
+
+    def add(self, block: Matrix, gram: Matrix | None = None) -> None:
+        """Add the rows of a (d, m) block of integer-valued floats, m <= `BLOCK_ROWS`.
+
+        In `gram`, (d, d) floats, if given: so accumulators can share the room. A block that is not
+        contiguous takes twice as long.
+        """
+        if block.shape[1] > BLOCK_ROWS:
+            raise ValueError("a block has too many rows for an exact float64 Gram matrix")
+        if gram is None:
+            gram = self._gram = np.empty(self._low.shape) if self._gram is None else self._gram
+        np.dot(block, block.T, out=gram)  # matmul lets no other thread run where results are small
+        self._reserve(1)
+        for here in self._strips():
+            self._low[here] += gram[here].astype(np.int64)
+
+    def merge(self, other: Accumulator) -> None:
+        """Add another accumulator's sum to this one."""
+        self._reserve(other._pending + 1)  # one for what it carried
+        self._carried |= other._carried
+        for here in self._strips():
+            self._low[here] += other._low[here]
+            if other._carried:
+                self._high[here] += other._high[here]
+
+    def packed(self) -> Integers:
+        """(d (d + 1),) limbs of the lower triangle, to be added to those of up to 2^30 others."""
+        self._carry()
+        both = (self._high, self._low)
+        return np.concatenate([row[: i + 1] for limb in both for i, row in enumerate(limb)])
+
+    def add_packed(self, limbs: Integers) -> None:
+        """Add a sum of `packed` limbs to this one."""
+        self._carry()
+        at = 0
+        for limb in (self._high, self._low):
+            for i, row in enumerate(limb, 1):
+                row[:i] += limbs[at : at + i]
+                at += i
+        self._carry()
+
+    def _strips(self) -> Iterator[tuple[slice, slice]]:
+        """Some rows each, up to the diagonal and a little beyond."""
+        for start in range(0, len(self._low), _STRIP):
+            stop = min(start + _STRIP, len(self._low))
+            yield slice(start, stop), slice(0, stop)
+
+    def _reserve(self, blocks: int) -> None:
+        """Carry, if what as many blocks add could be more than the low limb can hold."""
+        if self._pending + blocks > self._FLUSHES:
+            self._carry()
+        self._pending += blocks
+
+    def _carry(self) -> None:
+        for here in self._strips():
+            low = self._low[here]
+            self._high[here] += low >> 32
+            low &= 2**32 - 1
+        self._pending = 0
+        self._carried = True
+
+    def total(self) -> NDArray[np.object_]:
+        """The sum as Python integers; the two of an entry and its mirror image are one object."""
+        self._gram = None
+        total = np.empty(self._low.shape, object)
+        for i, (row, high, low) in enumerate(zip(total, self._high, self._low, strict=True)):
+            here = slice(0, i + 1)
+            if np.abs(high[here]).max() < 2**29:  # and low is at most 2^62 + 2^32
+                row[here] = (high[here] << 32) + low[here]
+            else:
+                row[here] = high[here].astype(object) * 2**32 + low[here]
+            total[:i, i] = row[:i]
+        return total

@@ -1,0 +1,505 @@
+"""The schema: what a person declares, from public knowledge, about each column of a table.
+
+It fixes the encoding of a row (`dpcov.rows.encoder`): a numeric column becomes
+``(x - midpoint) / half-range`` in [-1, 1], a categorical one a 0/1 indicator per
+level. Nothing here ever looks at data.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import tomllib
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from dpcov.core import privacy
+from dpcov.core.encodings import encoding_named
+from dpcov.core.errors import SchemaError
+from dpcov.core.files import read_text
+from dpcov.core.printable import shown
+from dpcov.show import html
+from dpcov.show.table import declared
+
+LARGEST_FILE = 2**24  # bytes of a schema
+RESOLUTION = 2.0**-21  # of a half-range: what a number may be off by before it is encoded
+UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # categories of characters that no name may hold
+MAX_FEATURES = 8191  # squared norms of integer rows stay exact in float64: 8191 * 2^40 < 2^53
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class Numeric(_Model):
+    """A column of numbers with public bounds; values outside are moved to the nearer bound."""
+
+    kind: Literal["numeric"] = "numeric"
+    lower: FiniteFloat
+    upper: FiniteFloat
+    missing: Literal["midpoint", "level"] = Field(
+        "midpoint",
+        description="Missing values become the midpoint of the bounds; `level` adds an indicator.",
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Numeric:
+        if not self.lower < self.upper:
+            raise ValueError(f"lower = {self.lower:g} must be below upper = {self.upper:g}")
+        if self.half_range == 0:
+            raise ValueError("lower and upper are too close to tell apart in floating point")
+        if math.ulp(max(abs(self.lower), abs(self.upper))) > self.half_range * RESOLUTION:
+            raise ValueError(
+                "lower and upper are so far from 0 that float64 can't tell values between them "
+                "apart to a millionth of their distance: subtract a public number from the column"
+            )
+        return self
+
+    @property
+    def midpoint(self) -> float:
+        return self.lower / 2 + self.upper / 2
+
+    @property
+    def half_range(self) -> float:
+        return self.upper / 2 - self.lower / 2
+
+
+class Categorical(_Model):
+    """A column with declared levels, one 0/1 indicator each.
+
+    An undeclared value is all zeros, or the level ``other`` where `other` is true.
+    """
+
+    kind: Literal["categorical"] = "categorical"
+    levels: tuple[bool | int | float | str, ...] = Field(min_length=1)
+    other: bool = False
+    missing: Literal["zeros", "level", "other"] = Field(
+        "zeros",
+        description="Missing values become all zeros; `level` adds an indicator; `other` counts "
+        "them with undeclared ones.",
+    )
+
+    @field_validator("levels")
+    @classmethod
+    def _distinct(cls, levels: tuple[Any, ...]) -> tuple[Any, ...]:
+        if len({level_text(level) for level in levels}) < len(levels):
+            raise ValueError("a level is declared twice")
+        if any(not isinstance(level, str) and abs(level) > 2**53 for level in levels):
+            raise ValueError(
+                "a level beyond 2^53 is no exact number in float64: declare it as text"
+            )
+        return levels
+
+    @model_validator(mode="after")
+    def _other_is_declared(self) -> Categorical:
+        if self.missing == "other" and not self.other:
+            raise ValueError('missing = "other" needs other = true')
+        return self
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the indicators in encoding order: levels, then other, then missing."""
+        return (
+            *(level_text(level) for level in self.levels),
+            *(["(other)"] if self.other else []),
+            *(["(missing)"] if self.missing == "level" else []),
+        )
+
+    @property
+    def absent(self) -> int:
+        """Position among `labels` of the indicator of a missing value; -1 where it has none."""
+        if self.missing == "other":
+            return len(self.levels)
+        return len(self.labels) - 1 if self.missing == "level" else -1
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every value, missing ones too, has exactly one indicator."""
+        return self.other and self.missing != "zeros"
+
+
+class Ignored(_Model):
+    """A column left out; needed only to keep its place in a file without a header."""
+
+    kind: Literal["ignored"] = "ignored"
+
+
+_Declared = TypeVar("_Declared", bound=_Model)
+DeclaredKind = Literal["numeric", "categorical", "ignored"]
+Kind = Literal[DeclaredKind, "unknown"]
+Bounds = float | Sequence[float] | NDArray[np.float64]  # of all columns, or of each
+Cells = Literal["number", "text", "boolean"]
+Column = Annotated[Numeric | Categorical | Ignored, Field(discriminator="kind")]
+
+
+class PersonUnit(_Model):
+    """Protect persons, not rows: the id column, and how many rows of one person may count."""
+
+    column: str
+    type: Literal["integer", "decimal", "uuid", "text"] | None = Field(
+        None,
+        description="What an id is: ids that are equal by it are one person. A table is read only "
+        "where it is declared; releases made before version 0.2.0 lack it.",
+    )
+    max_rows: int = Field(ge=1, le=2**20)
+
+
+class Weight(_Model):
+    """Survey weights: the column that holds them, and the largest that counts.
+
+    Weights above `maximum` are moved to it; those that are missing or below 0 are 0.
+    """
+
+    column: str
+    maximum: float = Field(gt=1e-100, lt=1e100, description="Public; never taken from the data.")
+
+
+class FileOptions(_Model):
+    """How to read a text file."""
+
+    header: bool = True
+    separator: str = Field(",", min_length=1, max_length=1)
+    skip_lines: int = Field(0, ge=0, description="Lines to skip at the top, before any header.")
+    comment: str | None = Field(
+        None,
+        min_length=1,
+        max_length=1,
+        description="Lines that start with this are skipped, above the header only.",
+    )
+    quote: bool | str = Field(
+        True,
+        description='Whether "..." quotes a cell, or the character that does. A quote in a quoted '
+        "cell is written twice.",
+    )
+    records: Literal["quoted", "lines"] = Field(
+        "quoted",
+        description="Whether a quoted cell may hold line breaks; with `lines` each line is a row.",
+    )
+    max_record_lines: int = Field(
+        1000, ge=1, le=10**6, description="Of how many lines a record may be; public."
+    )
+    encoding: str = Field(
+        "utf-8", description="utf-8, utf-16, utf-32, or one of a byte for each character."
+    )
+    decimal: Literal[".", ","] = "."
+    thousands: Literal[".", ",", " ", "'", "\u2019", "_", "\u00a0", "\u202f"] | None = Field(
+        None, description="What may group the digits of columns of numbers by three."
+    )
+    compression: Literal["auto", "none", "gzip"] = Field(
+        "auto", description="`auto` goes by the file's name."
+    )
+
+    @field_validator("separator", "comment")
+    @classmethod
+    def _single_byte(cls, value: str | None) -> str | None:
+        if value is not None and (not value.isascii() or value in '"\r\n'):
+            raise ValueError("must be one ASCII character other than a quote or a line end")
+        return value
+
+    @field_validator("quote")
+    @classmethod
+    def _quotes(cls, value: bool | str) -> bool | str:
+        if isinstance(value, str) and (len(value) != 1 or not value.isascii() or value in "\r\n"):
+            raise ValueError("must be true, false or one ASCII character other than a line end")
+        return value
+
+    @field_validator("encoding")
+    @classmethod
+    def _decodable(cls, value: str) -> str:
+        return encoding_named(value)
+
+    @model_validator(mode="after")
+    def _different(self) -> FileOptions:
+        if self.quote_sign is not None and self.quote_sign in (self.separator, self.comment):
+            raise ValueError("quote must differ from separator and comment")
+        if self.decimal == self.thousands:
+            raise ValueError("decimal and thousands must differ")
+        if self.comment is not None and not self.header:
+            raise ValueError(
+                "comment needs a header, below which no line is a comment: without one a row could "
+                "be taken for a comment. Skip the lines at the top with skip_lines"
+            )
+        return self
+
+    @property
+    def quote_sign(self) -> str | None:
+        """What quotes a cell, if anything does."""
+        if isinstance(self.quote, bool):
+            return '"' if self.quote else None
+        return self.quote
+
+    @classmethod
+    def checked(cls, **options: Any) -> FileOptions:
+        """Validated options; raises `SchemaError`."""
+        return _validated(cls, options)
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """One coordinate of an encoded row; a data value is `center + scale * coordinate`."""
+
+    name: str
+    column: str
+    center: float = 0.0
+    scale: float = 1.0
+
+    @property
+    def is_indicator(self) -> bool:
+        """Whether it is 0 or 1: of a level, or of a missing number."""
+        return self.name != self.column
+
+
+class Schema(_Model):
+    """What each column may hold, the radius of an encoded row, and who is protected.
+
+    `radius` bounds the L2 norm of an encoded row and defaults to the largest norm that the
+    columns allow. `intercept` is the weight, as a share of the radius, of the constant that
+    is appended to each row so that one matrix holds moments, sums and the count. `by` is a
+    categorical column, for a release for each of its levels. `where` tells how conditions read
+    columns that are no features.
+    """
+
+    columns: dict[str, Column] = Field(min_length=1)
+    radius: float | None = Field(None, gt=1e-100, lt=1e100)
+    intercept: float = Field(0.3, ge=0, le=1)
+    missing: tuple[str, ...] = Field(("",), description="Cell texts that mean a missing value.")
+    unit: PersonUnit | None = None
+    weight: Weight | None = None
+    by: str | None = Field(None, description="One release for each level of this column.")
+    where: dict[str, Cells] = Field(
+        {}, description="How conditions read columns that are no features."
+    )
+    file: FileOptions = FileOptions()
+
+    @model_validator(mode="after")
+    def _legible(self) -> Schema:
+        """Refuse names that are not what they look like, or act on a terminal."""
+        parts = [self.unit, self.weight]
+        names = [*self.columns, *self.where, *(part.column for part in parts if part is not None)]
+        for column in self.encoded_columns.values():
+            names += map(level_text, column.levels if isinstance(column, Categorical) else ())
+        for name in names:
+            if any(unicodedata.category(character) in UNSEEN for character in name):
+                raise ValueError(
+                    f"the name {name[:50]!r} holds a control or formatting character, which nobody "
+                    "sees: rename the column or level"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Schema:
+        if not self.features:
+            raise ValueError("no column is numeric or categorical")
+        if len(self.features) > MAX_FEATURES:
+            raise ValueError(f"more than {MAX_FEATURES} encoded features")
+        if len({feature.name for feature in self.features}) < len(self.features):
+            raise ValueError("two encoded features have the same name; rename a column or a level")
+        for part, role in ((self.unit, "person id"), (self.weight, "weight")):
+            if part is not None and part.column in self.encoded_columns:
+                raise ValueError(
+                    f"column {part.column!r} is the {role} and can't be a feature as well"
+                )
+            if part is not None and not self.file.header and part.column not in self.columns:
+                raise ValueError(
+                    f"a file without a header needs the {role} among the columns, as kind = "
+                    "'ignored'"
+                )
+        for name in self.where:
+            if name in self.encoded_columns:
+                raise ValueError(f"where names {name!r}, whose type its column tells: leave it out")
+            if not self.file.header and name not in self.columns:
+                raise ValueError(
+                    f"a file without a header needs {name!r}, which where names, among the "
+                    "columns, as kind = 'ignored'"
+                )
+        if self.by is not None:
+            self.grouped_by(self.by)
+        return self
+
+    @property
+    def encoded_columns(self) -> dict[str, Numeric | Categorical]:
+        """The columns that are encoded, in order."""
+        return {
+            name: column for name, column in self.columns.items() if not isinstance(column, Ignored)
+        }
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Names of the columns that must be read."""
+        others = [part.column for part in (self.unit, self.weight) if part is not None]
+        return tuple(dict.fromkeys([*self.encoded_columns, *others]))
+
+    @property
+    def numbers(self) -> frozenset[str]:
+        """Names of the columns whose cells are read as numbers."""
+        features = (name for name, c in self.encoded_columns.items() if isinstance(c, Numeric))
+        tested = (name for name, cells in self.where.items() if cells == "number")
+        return frozenset([*features, *tested, *([self.weight.column] if self.weight else [])])
+
+    def grouped_by(self, by: str) -> Categorical:
+        """The categorical column `by`; raises `ValueError` where it can't set apart releases."""
+        column = self.columns.get(by)
+        if not isinstance(column, Categorical):
+            others = [name for name, c in self.columns.items() if isinstance(c, Categorical)]
+            near = difflib.get_close_matches(by, others, 1) or others[:1]
+            hint = f"; did you mean {near[0]!r}?" if near else ", which has none"
+            raise ValueError(f"by = {by!r} is not a categorical column of the schema{hint}")
+        if self.unit is not None:
+            raise ValueError(
+                "releases by the levels of a column protect rows: a person's rows may have several "
+                "levels, so leave out the unit or by"
+            )
+        if len(self.encoded_columns) == 1:
+            raise ValueError(f"no column is left beside by = {by!r}")
+        return column
+
+    @cached_property
+    def features(self) -> tuple[Feature, ...]:
+        """Coordinates of an encoded row, without the intercept."""
+        found: list[Feature] = []
+        for name, column in self.encoded_columns.items():
+            if isinstance(column, Categorical):
+                found += [Feature(f"{name}={label}", name) for label in column.labels]
+                continue
+            found.append(Feature(name, name, column.midpoint, column.half_range))
+            if column.missing == "level":
+                found.append(Feature(f"{name}=(missing)", name))
+        return tuple(found)
+
+    @cached_property
+    def indicators(self) -> dict[str, list[int]]:
+        """Positions of the indicators of each column: at most one of them is 1, the others 0."""
+        found: dict[str, list[int]] = {}
+        for position, feature in enumerate(self.features):
+            if feature.is_indicator:
+                found.setdefault(feature.column, []).append(position)
+        return found
+
+    @property
+    def largest_norm(self) -> float:
+        """Largest L2 norm of an encoded row: every column contributes at most 1 to its square."""
+        return math.sqrt(len(self.encoded_columns))
+
+    @property
+    def effective_radius(self) -> float:
+        """The declared radius, or the largest norm that the columns allow."""
+        return self.largest_norm if self.radius is None else self.radius
+
+    @property
+    def privacy_unit(self) -> privacy.Unit:
+        """Who is protected."""
+        if self.unit is None:
+            return privacy.Unit()
+        return privacy.Unit(self.unit.column, self.unit.max_rows)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        """Read a TOML schema; raises `SchemaError` with one line for each fault."""
+        text, name = read_text(path, "schema", SchemaError, most=LARGEST_FILE), shown(path)
+        try:
+            return cls.parse(tomllib.loads(text))
+        except tomllib.TOMLDecodeError as error:
+            raise SchemaError(f"The schema {name!r} is not valid TOML: {error}.") from None
+        except RecursionError:
+            raise SchemaError(f"The schema {name!r} is nested too deeply.") from None
+        except SchemaError as error:
+            raise SchemaError(f"The schema {name!r} has a fault. {error}") from None
+
+    @classmethod
+    def parse(cls, document: dict[str, Any]) -> Schema:
+        """Validate a plain document (parsed TOML or JSON)."""
+        return _validated(cls, document)
+
+    @classmethod
+    def from_bounds(
+        cls,
+        lower: Bounds,
+        upper: Bounds,
+        names: Sequence[str],
+        **fields: Any,
+    ) -> Schema:
+        """Schema of an all-numeric table with public bounds, scalars or one for each column."""
+        lows, highs = (_per_column(bound, len(names)) for bound in (lower, upper))
+        if len(set(names)) < len(names):
+            raise SchemaError("Two columns have the same name.")
+        columns = {
+            name: {"kind": "numeric", "lower": low, "upper": high}
+            for name, low, high in zip(names, lows, highs, strict=True)
+        }
+        return cls.parse({"columns": columns, **fields})
+
+    def _repr_html_(self) -> str:
+        title = (
+            f"Schema: {len(self.features)} features, radius {self.effective_radius:.4g}, "
+            f"protects {self.privacy_unit}"
+        )
+        return html.tables([declared(self.columns, title)])
+
+
+def _validated(model: type[_Declared], document: dict[str, Any]) -> _Declared:
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        raise SchemaError(_sentences(error)) from None
+
+
+def level_text(level: bool | int | float | str) -> str:
+    """The text by which a declared level is named and matched in text files."""
+    if isinstance(level, bool):
+        return "true" if level else "false"
+    if isinstance(level, float) and level.is_integer():
+        return str(int(level))
+    return str(level).strip()
+
+
+def _per_column(bound: Bounds, count: int) -> list[float]:
+    try:
+        values = [bound] * count if isinstance(bound, int | float) else [float(b) for b in bound]
+    except (TypeError, ValueError):
+        values = []
+    if len(values) != count:
+        raise SchemaError(f"lower and upper must be a number, or one for each of {count} columns.")
+    return values
+
+
+_NO_KIND = "union_tag_not_found"  # of a column without a kind
+
+
+def _sentences(error: ValidationError) -> str:
+    """The faults, what is not filled in yet in a sentence of its own."""
+    faults = error.errors()
+    gaps = [_place(fault) for fault in faults if fault["type"] == "missing"]
+    gaps += [f"{_place(fault)}.kind" for fault in faults if fault["type"] == _NO_KIND]
+    others = [fault for fault in faults if fault["type"] not in ("missing", _NO_KIND)][:5]
+    found = "; ".join(
+        ": ".join(filter(None, (_place(fault), str(fault["msg"]).removeprefix("Value error, "))))
+        for fault in others
+    )
+    sentences = [f"{found}."] if found else []
+    if gaps:
+        more = f" and {len(gaps) - 10} more" if len(gaps) > 10 else ""
+        sentences.append(
+            f"Not filled in yet: {', '.join(gaps[:10])}{more}. Declare them from public knowledge, "
+            "never from the data; `dpcov schema DATA --interactive --out FILE` asks for them."
+        )
+    return " ".join(sentences)
+
+
+def _place(fault: Any) -> str:
+    return ".".join(str(part) for part in fault["loc"] if part not in get_args(DeclaredKind))

@@ -1,0 +1,76 @@
+"""Named matrices as tables and data frames."""
+
+from __future__ import annotations
+
+import io
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
+
+from dpcov.core.errors import ReleaseError
+from dpcov.core.installing import installing
+from dpcov.core.printable import FORMULA, harmless
+from dpcov.show.table import square
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from dpcov.core.arrays import Matrix
+
+Library = Literal["pandas", "polars", "pyarrow"]
+LIBRARIES: tuple[Library, ...] = ("pandas", "polars", "pyarrow")
+
+
+def matrix_table(names: Sequence[str], matrix: Matrix) -> pa.Table:
+    """A named matrix as a table: the names of the rows, then a column for each."""
+    return square(names, matrix).arrow()
+
+
+def frame(names: Sequence[str], matrix: Matrix, library: Library = "pandas") -> Any:
+    """A named matrix as a data frame.
+
+    Parameters
+    ----------
+    names : of the rows and columns.
+    matrix : (p, p).
+    library : ``pandas`` (the names are index and columns), ``polars`` or ``pyarrow`` (which have no
+        index: the names are the first column).
+
+    Raises
+    ------
+    ReleaseError : another library, or it is not installed.
+
+    """
+    if library not in LIBRARIES:
+        raise ReleaseError(f"There is no library {library!r}. Choose: {', '.join(LIBRARIES)}.")
+    if library == "pyarrow":
+        return matrix_table(names, matrix)
+    try:
+        frames: Any = import_module(library)
+    except ImportError:
+        raise ReleaseError(f"The data frame needs {library}: {installing(library)}") from None
+    if library == "polars":
+        return frames.from_arrow(matrix_table(names, matrix))
+    return frames.DataFrame(matrix, index=list(names), columns=list(names))
+
+
+def csv_body(table: pa.Table) -> str:
+    """A table as CSV."""
+    import pyarrow as pa
+    from pyarrow.csv import write_csv
+
+    buffer = io.BytesIO()
+    columns = [_harmless_cells(column) for column in table.columns]
+    write_csv(pa.table(columns, [harmless(name) for name in table.column_names]), buffer)
+    return buffer.getvalue().decode()
+
+
+def _harmless_cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_string(column.type):
+        return column
+    acting = pc.match_substring_regex(column, f"^[{FORMULA.replace('-', chr(92) + '-')}]")
+    return pc.if_else(acting, pc.binary_join_element_wise("'", column, ""), column)
