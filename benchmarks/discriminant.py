@@ -20,9 +20,9 @@ from datasets import ADULT_COLUMNS, adult_levels, adult_lines, found
 from dpcov import lda
 from dpcov.analysis.features import new_rows
 from dpcov.core.entropy import Entropy, simulation_generator
-from dpcov.core.errors import ReleaseError
 from dpcov.core.privacy import Neighbors, PureDP
 from dpcov.denoise import denoise
+from dpcov.errors import ReleaseError
 from dpcov.mechanisms import MatrixLaplace
 from dpcov.rows.schema import Schema
 from dpcov.sources import open_source

@@ -21,9 +21,9 @@ from dpcov.analysis.intervals import several_intervals
 from dpcov.analysis.ols import ols
 from dpcov.analysis.statistics import NAMED, Coefficients, Statistic, eigenvalues
 from dpcov.core.entropy import Entropy, simulation_generator
-from dpcov.core.errors import ReleaseError
 from dpcov.core.privacy import ZCDP, Budget, Neighbors, PureDP
 from dpcov.denoise import denoise
+from dpcov.errors import ReleaseError
 from dpcov.mechanisms import (
     Gaussian,
     Ladder,

@@ -24,9 +24,9 @@ from discriminant import ADULT_BOUNDS
 from dpcov import ridge
 from dpcov.analysis.features import new_rows
 from dpcov.core.entropy import Entropy, simulation_generator
-from dpcov.core.errors import ReleaseError
 from dpcov.core.privacy import ApproxDP, Budget, Neighbors, PureDP
 from dpcov.denoise import denoise
+from dpcov.errors import ReleaseError
 from dpcov.mechanisms import Standardized
 from dpcov.rows.schema import Schema
 from dpcov.sources import open_source

@@ -24,7 +24,7 @@ import interval_coverage
 from dpcov.analysis.intervals import several_intervals
 from dpcov.analysis.ols import ols
 from dpcov.core.entropy import simulation_generator
-from dpcov.core.errors import ReleaseError
+from dpcov.errors import ReleaseError
 from dpcov.rows.schema import Schema
 from results import Kept, show
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from dpcov.core.entropy import Entropy, simulation_generator
-from dpcov.core.errors import MechanismRefused
 from dpcov.core.privacy import ApproxDP, Neighbors
 from dpcov.denoise import denoise
+from dpcov.errors import MechanismRefused
 from dpcov.mechanisms import AshtianiLiaw, Mechanism, UnboundedGaussian
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcov.core.entropy import Entropy, simulation_generator
-from dpcov.core.errors import MechanismRefused
 from dpcov.core.privacy import ApproxDP, Neighbors
 from dpcov.denoise import denoise
+from dpcov.errors import MechanismRefused
 from dpcov.mechanisms import Mechanism, StableCovariance, Whitened
 from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 import dpcov
-from dpcov.core.errors import BudgetExceededError
+from dpcov.errors import BudgetExceededError
 
 folder = Path("hospital")
 folder.mkdir(exist_ok=True)

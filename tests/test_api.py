@@ -19,7 +19,8 @@ import pytest
 import dpcov
 from dpcov import api
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import (
+from dpcov.core.privacy import PureDP
+from dpcov.errors import (
     BudgetError,
     BudgetExceededError,
     DpcovError,
@@ -29,7 +30,6 @@ from dpcov.core.errors import (
     SchemaError,
     SourceError,
 )
-from dpcov.core.privacy import PureDP
 from dpcov.ledger import Ledger
 from dpcov.sources.rows import Rows
 from tables_for_tests import assert_same, assert_same_elsewhere, correlated, write_people

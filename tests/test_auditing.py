@@ -15,8 +15,8 @@ from dpcov.auditing import WHOLE, audit, rounds
 from dpcov.auditing.adversaries import MOST_ROWS, Unit, base, settings, units
 from dpcov.cli import app
 from dpcov.core.entropy import Entropy, simulation_generator
-from dpcov.core.errors import MechanismError
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import (
     Gaussian,
     Ladder,

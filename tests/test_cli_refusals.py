@@ -13,8 +13,8 @@ import pytest
 
 from dpcov import cli
 from dpcov.core import files
-from dpcov.core.errors import OutputError
 from dpcov.core.privacy import PureDP
+from dpcov.errors import OutputError
 from dpcov.ledger import Ledger
 from dpcov.releases import Release
 from tables_for_tests import PLANTED, SCHEMA_TEXT, people, write_people

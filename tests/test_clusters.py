@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import dpcov
-from dpcov.core.errors import SourceError
+from dpcov.errors import SourceError
 from dpcov.sources.partial import PartialMoment
 from strategies import schema_of
 from tables_for_tests import SCHEMA_TEXT, assert_same_elsewhere

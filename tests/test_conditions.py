@@ -14,8 +14,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dpcov.core.errors import DpcovError, SchemaError, SourceError
 from dpcov.core.privacy import Neighbors
+from dpcov.errors import DpcovError, SchemaError, SourceError
 from dpcov.rows.cells import LONGEST_CELL, numbers_of
 from dpcov.rows.schema import UNSEEN, Schema, level_text
 from dpcov.sources import open_source

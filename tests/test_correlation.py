@@ -17,7 +17,7 @@ from analysis_tables import (
 )
 from dpcov import nearest_correlation, partial_correlations
 from dpcov.analysis.correlation import nearest_correlation_matrix
-from dpcov.core.errors import ReleaseError
+from dpcov.errors import ReleaseError
 
 FEATURES = ["a", "b", "c", "y", "group", "sex"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from dpcov.core.errors import SourceError
+from dpcov.errors import SourceError
 from dpcov.rows.schema import Schema
 from dpcov.sources import arrow
 from strategies import categorical, moment, numeric, same, schema_of

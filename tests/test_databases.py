@@ -16,8 +16,8 @@ import postgres_server
 from dpcov.api import prepare
 from dpcov.api.grouped import release_by
 from dpcov.cli import main
-from dpcov.core.errors import DpcovError, SourceError
 from dpcov.core.printable import hidden
+from dpcov.errors import DpcovError, SourceError
 from dpcov.rows.schema import FileOptions, Schema
 from dpcov.sources import base, open_rows, open_source, sqlite
 from dpcov.sources.conditions import Conditions

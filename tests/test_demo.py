@@ -11,7 +11,7 @@ import pytest
 from statsmodels.datasets import randhie
 
 from dpcov import demo
-from dpcov.core.errors import OutputError
+from dpcov.errors import OutputError
 from dpcov.ledger import Ledger
 from dpcov.releases import Release
 from dpcov.rows.schema import Schema

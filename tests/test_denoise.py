@@ -14,7 +14,6 @@ from scipy.optimize import isotonic_regression
 import dpcov
 from dpcov import denoise as package
 from dpcov.core.entropy import Entropy, simulation_generator
-from dpcov.core.errors import ReleaseError
 from dpcov.denoise import METHODS, denoise, shrinkage
 from dpcov.denoise.projection import compose, onto_simplex
 from dpcov.denoise.shrinkage import (
@@ -27,6 +26,7 @@ from dpcov.denoise.shrinkage import (
     simulated_spectrum,
     simulates,
 )
+from dpcov.errors import ReleaseError
 from dpcov.releases import Release
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.samplers.wishart import WishartDifference

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import MechanismError
+from dpcov.errors import MechanismError
 from dpcov.samplers import discrete
 from dpcov.samplers.discrete import discrete_gaussian, discrete_laplace, uniform_below
 

@@ -21,7 +21,7 @@ from analysis_tables import (
 )
 from dpcov import lda
 from dpcov.core.entropy import simulation_generator
-from dpcov.core.errors import ReleaseError
+from dpcov.errors import ReleaseError
 from dpcov.rows.schema import Schema
 
 NUMBERS = ["a", "b", "c", "y"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcov.core.errors import SchemaError
+from dpcov.errors import SchemaError
 from dpcov.rows.cells import codes_of
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.linear_map import FINE_UNITS, LinearMap

@@ -27,8 +27,8 @@ import dpcov
 from dpcov import cli
 from dpcov.api import release
 from dpcov.cli import metadata
-from dpcov.core.errors import OutputError, ReleaseError, SchemaError
 from dpcov.core.printable import FORMULA, harmless
+from dpcov.errors import OutputError, ReleaseError, SchemaError
 from dpcov.releases import SEEDED, VOID, Release, VoidReleaseWarning
 from dpcov.report import exports
 from dpcov.report.exports import csv_text, sidecar_of, write_table

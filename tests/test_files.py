@@ -19,9 +19,9 @@ import pytest
 
 from dpcov.cli.metadata import read as read_metadata
 from dpcov.core import files
-from dpcov.core.errors import DpcovError, LedgerError, OutputError, ReleaseError, SchemaError
 from dpcov.core.files import read_text, reserved, write
 from dpcov.core.privacy import PureDP
+from dpcov.errors import DpcovError, LedgerError, OutputError, ReleaseError, SchemaError
 from dpcov.ledger import Ledger
 from dpcov.releases import Release
 from dpcov.rows.schema import Schema
@@ -34,7 +34,7 @@ RELEASE = "release people.csv --schema people.toml --epsilon 0.5 --mechanism mat
 RUN = """
 import os, sys, time
 from pathlib import Path
-from dpcov.core.errors import OutputError
+from dpcov.errors import OutputError
 from dpcov.core.files import reserved
 out, force = Path("out"), "force" in sys.argv
 def spend():

@@ -11,7 +11,7 @@ import pytest
 
 import dpcov.sources.rows
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import SourceError
+from dpcov.errors import SourceError
 from dpcov.rows.moment import Accumulator
 from dpcov.sources import arrow, base, folding, open_rows
 from dpcov.sources.arrow import ParquetSource, RowGroup, _copied

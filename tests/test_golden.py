@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 from dpcov.api import release
-from dpcov.core.errors import MechanismError
 from dpcov.core.privacy import Neighbors
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import MECHANISMS, mechanism_named
 from dpcov.mechanisms.choice import GOALS
 from dpcov.rows.schema import Schema

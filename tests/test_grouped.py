@@ -15,14 +15,14 @@ import dpcov
 from analysis_tables import bounds, released, schema, table
 from dpcov import cli
 from dpcov.api.grouped import budget_of_level, paths, prepare_by, release_by
-from dpcov.core.errors import (
+from dpcov.core.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, exact
+from dpcov.errors import (
     BudgetExceededError,
     LedgerError,
     MechanismError,
     SchemaError,
     SourceError,
 )
-from dpcov.core.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, exact
 from dpcov.ledger import Ledger
 from dpcov.releases import Release
 from dpcov.rows.schema import Schema

@@ -13,7 +13,7 @@ import pytest
 import dpcov
 from analysis_tables import released, without_intercept
 from dpcov.analysis.precision import precision
-from dpcov.core.errors import ReleaseError
+from dpcov.errors import ReleaseError
 from dpcov.report.documents import document
 from dpcov.show.frames import matrix_table
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from dpcov.api import release
-from dpcov.core.errors import SourceError
+from dpcov.errors import SourceError
 from dpcov.rows.cells import LONGEST_CELL
 from dpcov.rows.schema import FileOptions, Schema
 from dpcov.sources import duckdb as duckdb_module

@@ -10,8 +10,8 @@ import pytest
 
 import postgres_server
 from dpcov.api import release
-from dpcov.core.errors import SourceError
 from dpcov.core.privacy import PureDP
+from dpcov.errors import SourceError
 from dpcov.ledger import Ledger
 from dpcov.rows.schema import FileOptions, Schema
 from dpcov.sources import open_rows, open_source, postgres

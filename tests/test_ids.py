@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcov.core.errors import SourceError
+from dpcov.errors import SourceError
 from dpcov.rows.cells import LONGEST_CELL
 from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows

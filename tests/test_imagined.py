@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpcov.core.errors import SchemaError
+from dpcov.errors import SchemaError
 from dpcov.plans.imagined import CORRELATION, Guess, _laws, _rows, imagined_rows
 from dpcov.plans.typical_correlation import typical_correlation
 from dpcov.rows.schema import Schema

@@ -11,8 +11,8 @@ import pytest
 from packaging.requirements import Requirement
 
 from dpcov.core import installing as module
-from dpcov.core.errors import DpcovError
 from dpcov.core.installing import installing
+from dpcov.errors import DpcovError
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "dpcov"

@@ -16,7 +16,7 @@ from dpcov.analysis.ols import ols
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.analysis.pseudo_rows import pseudo_rows
 from dpcov.core.entropy import simulation_generator
-from dpcov.core.errors import ReleaseError
+from dpcov.errors import ReleaseError
 from dpcov.releases import Release
 from statistical.checks import PASSES, REJECTED
 from tables_for_tests import correlated

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpcov
-from dpcov.core.errors import SourceError
+from dpcov.errors import SourceError
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.schema import Schema
 from dpcov.sources import base, kept, open_rows, private_copy

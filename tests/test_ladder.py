@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 import dpcov
 from denoised_errors import mean_error
 from dpcov.core.entropy import Entropy, simulation_generator
-from dpcov.core.errors import MechanismError, ReleaseError
 from dpcov.core.privacy import (
     ZCDP,
     ApproxDP,
@@ -30,6 +29,7 @@ from dpcov.core.privacy import (
 from dpcov.denoise import denoise
 from dpcov.denoise.rungs import ALONE, _Shared, _traces, combiner
 from dpcov.denoise.shrinkage import james_stein
+from dpcov.errors import MechanismError, ReleaseError
 from dpcov.mechanisms import Gaussian, Ladder
 from dpcov.mechanisms.additive import coarse, shift_for
 from dpcov.mechanisms.ladder import Calibration, released, summed

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcov.core.accounting import renyi_of_pure, zcdp_of_pure
-from dpcov.core.errors import BudgetError, BudgetExceededError, LedgerError
 from dpcov.core.privacy import (
     ZCDP,
     ApproxDP,
@@ -26,6 +25,7 @@ from dpcov.core.privacy import (
     exact,
     zcdp_epsilon,
 )
+from dpcov.errors import BudgetError, BudgetExceededError, LedgerError
 from dpcov.ledger import Ledger
 from dpcov.papers.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp
 from tables_for_tests import of, spend

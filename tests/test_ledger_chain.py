@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from dpcov import cli
-from dpcov.core.errors import DpcovError, LedgerError
 from dpcov.core.privacy import ZCDP, PureDP
+from dpcov.errors import DpcovError, LedgerError
 from dpcov.ledger import Ledger
 from dpcov.ledger import file as ledger_file
 from tables_for_tests import of, spend, unchained

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from dpcov import ledger as ledger_module
-from dpcov.core.errors import LedgerError
 from dpcov.core.privacy import PureDP
+from dpcov.errors import LedgerError
 from dpcov.ledger import Ledger
 from dpcov.ledger import file as ledger_file
 from dpcov.ledger.file import file_system

@@ -20,7 +20,7 @@ from dpcov.ledger import Ledger
 PROLOGUE = """
 import os, sys
 from pathlib import Path
-from dpcov.core.errors import BudgetExceededError
+from dpcov.errors import BudgetExceededError
 from dpcov.ledger import Ledger
 from dpcov.core.privacy import Guarantee, Neighbors, PureDP
 path, drawn = Path(sys.argv[1]), os.open(sys.argv[2], os.O_CREAT | os.O_APPEND | os.O_WRONLY)
@@ -140,7 +140,7 @@ def test_noise_drawn_before_the_commit_is_caught_as_under_counted(tmp_path: Path
 
 FULL_DISK = """
 import resource, sys
-from dpcov.core.errors import LedgerError
+from dpcov.errors import LedgerError
 from dpcov.ledger import Ledger
 from dpcov.core.privacy import Guarantee, Neighbors, PureDP
 ledger = Ledger.open(sys.argv[1])
@@ -161,7 +161,7 @@ for size in (0, 600, 5000, 9000, 20000):
 READ_ONLY = """
 import os, sys, tempfile
 from pathlib import Path
-from dpcov.core.errors import LedgerError
+from dpcov.errors import LedgerError
 from dpcov.ledger import Ledger
 from dpcov.core.privacy import Guarantee, Neighbors, PureDP
 folder = Path(sys.argv[1])

@@ -15,8 +15,8 @@ import pytest
 from sklearn.base import clone
 
 import dpcov
-from dpcov.core.errors import DpcovError
 from dpcov.core.privacy import PureDP
+from dpcov.errors import DpcovError
 from dpcov.estimators import PrivateCovariance, PrivateGraphicalLasso, PrivatePCA, PrivateRidge
 from dpcov.ledger import Ledger
 from dpcov.rows.schema import Schema

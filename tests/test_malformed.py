@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcov import cli
-from dpcov.core.errors import ReleaseError, SchemaError, SourceError
+from dpcov.errors import ReleaseError, SchemaError, SourceError
 from dpcov.releases import Release
 from dpcov.rows.cells import codes_of, numbers_of
 from dpcov.rows.schema import Categorical, Schema

@@ -10,7 +10,7 @@ import pytest
 
 from dpcov.cli import metadata
 from dpcov.cli.drafts import Stated, draft
-from dpcov.core.errors import SchemaError
+from dpcov.errors import SchemaError
 from dpcov.rows.schema import FileOptions, PersonUnit, Schema
 
 NAMES = ("age", "sex", "income", "smoker", "visits", "note", "patient")

@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize, stats
 
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import MechanismError
+from dpcov.errors import MechanismError
 from dpcov.samplers import matrix_law, repeated, require_within, scalar_law, symmetric
 from dpcov.samplers.discrete import (
     LARGEST_SCALE,

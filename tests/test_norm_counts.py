@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcov.core.errors import SourceError
+from dpcov.errors import SourceError
 from dpcov.rows.linear_map import LinearMap
 from dpcov.sources import base, open_rows
 from dpcov.sources.folding import squared_limits

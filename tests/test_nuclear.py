@@ -9,7 +9,7 @@ from flint import arb, arb_mat, ctx
 from scipy import integrate
 
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import MechanismError
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import NuclearLaplace as NuclearMechanism
 from dpcov.samplers import nuclear, pfaffian
 from dpcov.samplers.nuclear import LARGEST_EXACT, NuclearLaplace, SquareNuclearLaplace

@@ -8,7 +8,7 @@ import pytest
 from scipy import linalg
 
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import MechanismError
+from dpcov.errors import MechanismError
 from dpcov.samplers import matrix_law, nuclear
 from dpcov.samplers.log_gas import simulated_eigenvalues, simulated_singular_values
 from dpcov.samplers.normal import standard_normals

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from dpcov.api import Request, prepare
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import DpcovError, MechanismError, MechanismRefused
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
+from dpcov.errors import DpcovError, MechanismError, MechanismRefused
 from dpcov.ledger import Ledger
 from dpcov.mechanisms import MECHANISMS, HeavyTailed, options_of
 from dpcov.mechanisms.choice import calibrated

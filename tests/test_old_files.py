@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dpcov import Ledger, PureDP, cli, load, release
-from dpcov.core.errors import SourceError
+from dpcov.errors import SourceError
 from dpcov.mechanisms import MECHANISMS
 from dpcov.releases import VoidReleaseWarning
 from dpcov.sources.partial import PartialMoment

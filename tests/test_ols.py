@@ -22,7 +22,7 @@ from analysis_tables import (
 )
 from dpcov import ols
 from dpcov.core.entropy import simulation_generator
-from dpcov.core.errors import ReleaseError
+from dpcov.errors import ReleaseError
 from statistical.checks import PASSES, REJECTED
 
 TRUTH = np.array([0.2, 1.0, -0.5, 0.0])

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from dpcov import api
-from dpcov.core.errors import MechanismError
 from dpcov.core.privacy import PureDP
+from dpcov.errors import MechanismError
 from dpcov.ledger import Ledger
 from dpcov.mechanisms import MECHANISMS, base
 from dpcov.mechanisms.choice import GOALS

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcov.core.errors import SourceError
+from dpcov.errors import SourceError
 from dpcov.mechanisms import MECHANISMS
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.moment import Accumulator

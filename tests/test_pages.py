@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from analysis_tables import released
+from dpcov import errors
 from dpcov.cli import commands
-from dpcov.core import errors
 from dpcov.mechanisms import MECHANISMS, Gaussian
 from dpcov.mechanisms.choice import Choice
 
@@ -135,7 +135,7 @@ def test_every_error_is_shown_with_its_remedy():
     for name, section in sections.items():
         raised = [block.options.get("raises") for block in pages.blocks(section) if block.runs]
         if name == "DpcovError":
-            assert "except dpcov.core.errors.DpcovError" in section
+            assert "except dpcov.errors.DpcovError" in section
         else:
             assert name in raised
             assert "**Remedy**: " in section

@@ -13,11 +13,11 @@ from dpcov import api
 from dpcov.api import grouped
 from dpcov.core import parameters
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import DpcovError, MechanismError, ReleaseError
 from dpcov.core.files import write
 from dpcov.core.parameters import Interval, Share, _kinds, check, check_shares, did_you_mean
 from dpcov.core.privacy import PureDP
 from dpcov.core.spelling import asked, named, shell_spelling
+from dpcov.errors import DpcovError, MechanismError, ReleaseError
 from dpcov.ledger import Ledger
 from dpcov.mechanisms import MECHANISMS, MechanismOptions, mechanism_named
 from dpcov.sources.rows import Rows

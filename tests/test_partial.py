@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import dpcov
 from dpcov.api import prepare
 from dpcov.cli import main
-from dpcov.core.errors import DpcovError, MechanismError, OutputError, SourceError
 from dpcov.core.privacy import Neighbors, PureDP
+from dpcov.errors import DpcovError, MechanismError, OutputError, SourceError
 from dpcov.ledger import Ledger
 from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows

@@ -16,9 +16,9 @@ from dpcov import cli, load, report
 from dpcov.api import release
 from dpcov.cli.metadata import read as read_metadata
 from dpcov.core import files
-from dpcov.core.errors import DpcovError
 from dpcov.core.printable import shown
 from dpcov.core.privacy import PureDP
+from dpcov.errors import DpcovError
 from dpcov.ledger import Ledger
 from dpcov.ledger.file import named
 from dpcov.releases import Release

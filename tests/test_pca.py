@@ -25,8 +25,8 @@ from analysis_tables import (
 )
 from dpcov.analysis.pca import significant_components
 from dpcov.core.entropy import simulation_generator
-from dpcov.core.errors import ReleaseError
 from dpcov.denoise import denoise
+from dpcov.errors import ReleaseError
 from dpcov.papers.samplers.entrywise import EntrywiseLaplace
 from statistical.checks import PASSES, REJECTED
 from tables_for_tests import correlated

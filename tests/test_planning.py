@@ -5,8 +5,8 @@ import contextlib
 import numpy as np
 import pytest
 
-from dpcov.core.errors import MechanismError
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import Gaussian, MatrixLaplace, NuclearLaplace
 from dpcov.mechanisms.choice import choose, expected_noise, least_noise
 from dpcov.mechanisms.nuclear_laplace import PATIENCE, pure_noise

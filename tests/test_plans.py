@@ -13,8 +13,8 @@ import pytest
 
 import dpcov
 from dpcov import cli
-from dpcov.core.errors import BudgetError, DpcovError, MechanismError, ReleaseError, SchemaError
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
+from dpcov.errors import BudgetError, DpcovError, MechanismError, ReleaseError, SchemaError
 from dpcov.mechanisms import MECHANISMS
 from dpcov.plans import LEGEND, Plan, plan, scaled
 from dpcov.plans.imagined import Guess, ImaginedTable, imagined_rows

@@ -17,8 +17,8 @@ import dpcov
 from dpcov.analysis.graphical_lasso import duality_gap, graphical_lasso
 from dpcov.analysis.precision import _Problem, noise_of_entries, precision, precision_alpha
 from dpcov.core.entropy import simulation_generator
-from dpcov.core.errors import ReleaseError
 from dpcov.denoise import denoise
+from dpcov.errors import ReleaseError
 from dpcov.releases import Release
 from tables_for_tests import write_people
 

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcov.core.errors import BudgetError, MechanismError
 from dpcov.core.privacy import (
     ZCDP,
     ApproxDP,
@@ -32,6 +31,7 @@ from dpcov.core.privacy import (
     upper_float,
     zcdp_epsilon,
 )
+from dpcov.errors import BudgetError, MechanismError
 
 mpmath.mp.dps = 60
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcov.core import privacy_filter
-from dpcov.core.errors import BudgetError
 from dpcov.core.privacy import ZCDP, ApproxDP, Budget, PureDP, exact, zcdp_epsilon
 from dpcov.core.privacy_filter import balance, settled_excess
+from dpcov.errors import BudgetError
 from dpcov.papers.accounting import GDP, numeric_delta
 
 BUDGET = ApproxDP(1.5, 1e-6)

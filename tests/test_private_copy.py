@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 
 import dpcov
-from dpcov.core.errors import SourceError
 from dpcov.core.privacy import PureDP
+from dpcov.errors import SourceError
 from dpcov.ledger import Ledger
 from dpcov.sources import kept, private_copy
 from dpcov.sources.arrow import ArrowSource

@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 
 from dpcov.core.entropy import Entropy, simulation_generator
-from dpcov.core.errors import MechanismError
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, exact
 from dpcov.denoise import denoise
 from dpcov.denoise.projection import project
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import MECHANISMS, additive, radius
 from dpcov.papers import separate
 from dpcov.releases import Release

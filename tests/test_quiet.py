@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpcov.core.errors import DpcovError, SourceError
+from dpcov.errors import DpcovError, SourceError
 from dpcov.sources import open_rows
 from dpcov.sources.quiet import quiet
 from strategies import moment, schema_of

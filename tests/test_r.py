@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import dpcov
-from dpcov.core.errors import DpcovError
+from dpcov.errors import DpcovError
 from dpcov.mechanisms import MECHANISMS
 from tables_for_tests import correlated
 from terminals import DPCOV

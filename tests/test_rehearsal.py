@@ -10,8 +10,8 @@ import pytest
 
 import dpcov
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import MechanismError
 from dpcov.core.privacy import ApproxDP, Budget, Neighbors, PureDP
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import MECHANISMS, Standardized, mechanism_named
 from dpcov.mechanisms.choice import Choice
 from dpcov.plans import _Planner, plan

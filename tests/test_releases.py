@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 import dpcov
 from dpcov.cli import json_schemas
-from dpcov.core.errors import OutputError, ReleaseError
 from dpcov.core.files import check_writable, write
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
+from dpcov.errors import OutputError, ReleaseError
 from dpcov.releases import Release, largest_file
 from dpcov.rows.schema import Schema
 from tables_for_tests import assert_same, correlated, mixed_table
@@ -225,7 +225,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     path.write_text("old")
     code = (
         "import resource, signal, sys; from pathlib import Path\n"
-        "from dpcov.core.errors import OutputError\n"
+        "from dpcov.errors import OutputError\n"
         "from dpcov.core.files import write\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"

@@ -32,7 +32,7 @@ from dpcov import ridge, ridge_alpha, ridge_error_bound, ridge_path
 from dpcov.analysis.normal_equations import PENALTIES, Problem
 from dpcov.analysis.penalty import pull_of_mean, squared_errors
 from dpcov.core.entropy import simulation_generator
-from dpcov.core.errors import ReleaseError
+from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
     from dpcov.analysis.normal_equations import Penalty

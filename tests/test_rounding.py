@@ -13,8 +13,8 @@ from scipy import special
 
 from dpcov.api.grouped import MOST, budget_of_level
 from dpcov.core.accounting import zcdp_of_pure
-from dpcov.core.errors import BudgetError
 from dpcov.core.privacy import ApproxDP, Neighbors, exact, round_up
+from dpcov.errors import BudgetError
 from dpcov.papers.accounting import compose_gdp, gdp_of_pure
 
 mpmath.mp.dps = 60

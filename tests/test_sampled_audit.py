@@ -13,8 +13,8 @@ from scipy import stats
 
 from dpcov.core.accounting import gdp_epsilon
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import MechanismError
 from dpcov.core.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import (
     AdaptiveLaplace,
     AdditiveWishart,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from dpcov.cli.drafts import draft
-from dpcov.core.errors import SchemaError
+from dpcov.errors import SchemaError
 from dpcov.rows.schema import MAX_FEATURES, UNSEEN, FileOptions, Numeric, Schema, level_text
 from strategies import categorical, numeric, schema_of
 

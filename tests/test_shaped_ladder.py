@@ -19,9 +19,9 @@ from scipy.linalg import fractional_matrix_power
 import dpcov
 from denoised_errors import mean_error
 from dpcov.core.entropy import Entropy, simulation_generator
-from dpcov.core.errors import MechanismError, ReleaseError
 from dpcov.core.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, Unit
 from dpcov.denoise import denoise, law_of_estimate
+from dpcov.errors import MechanismError, ReleaseError
 from dpcov.mechanisms import Ladder, ShapedLadder
 from dpcov.mechanisms.choice import choose
 from dpcov.mechanisms.shaped_ladder import Shape

@@ -13,7 +13,7 @@ import pytest
 
 from dpcov.cli.drafts import draft
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import SourceError
+from dpcov.errors import SourceError
 from dpcov.rows.linear_map import LinearMap
 from dpcov.rows.schema import FileOptions, Schema
 from dpcov.sources import base, open_rows, open_source

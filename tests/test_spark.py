@@ -24,8 +24,8 @@ import pytest
 import dpcov
 from dpcov.api import prepare
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import MechanismError, SchemaError, SourceError
 from dpcov.core.privacy import ApproxDP, PureDP
+from dpcov.errors import MechanismError, SchemaError, SourceError
 from dpcov.ledger import Ledger
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.moment import Accumulator

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcov.core.entropy import Entropy, simulation_generator
-from dpcov.core.errors import MechanismError
 from dpcov.core.privacy import (
     ZCDP,
     ApproxDP,
@@ -23,6 +22,7 @@ from dpcov.core.privacy import (
     gaussian_mu,
 )
 from dpcov.denoise import denoise
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import Gaussian, Standardized, standardized
 from dpcov.mechanisms import NuclearLaplace as NuclearLaplaceMechanism
 from dpcov.rows.encoder import Encoder

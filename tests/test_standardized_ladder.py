@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from denoised_errors import mean_error
 from dpcov.core.entropy import Entropy, simulation_generator
-from dpcov.core.errors import MechanismError
 from dpcov.core.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, Unit
 from dpcov.denoise import denoise
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import (
     Gaussian,
     Ladder,

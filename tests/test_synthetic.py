@@ -20,7 +20,7 @@ from analysis_tables import (
 )
 from dpcov import ols, sample
 from dpcov.analysis.synthetic import _calibrated
-from dpcov.core.errors import ReleaseError
+from dpcov.errors import ReleaseError
 from dpcov.rows.schema import Schema
 
 ROWS = 40_000

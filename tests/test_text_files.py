@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcov.core.errors import SchemaError, SourceError
+from dpcov.errors import SchemaError, SourceError
 from dpcov.rows.cells import LONGEST_CELL
 from dpcov.rows.schema import FileOptions, Schema
 from dpcov.sources import lines, open_source

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from denoised_errors import mean_error
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import MechanismError
 from dpcov.core.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, PureDP, Unit, exact
 from dpcov.denoise import denoise
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import Ladder, ShapedLadder, Standardized
 from dpcov.mechanisms.choice import BY_COLUMN, BY_DIRECTION, GOALS, Goal, choose
 from dpcov.mechanisms.ladder import Spending

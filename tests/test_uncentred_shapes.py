@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 import dpcov
 from denoised_errors import mean_error
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import MechanismError
 from dpcov.core.privacy import ZCDP, ApproxDP, Budget, Neighbors, PureDP, Unit
 from dpcov.denoise import denoise
 from dpcov.denoise.rungs import noise_left
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import Ladder, ShapedLadder
 from dpcov.mechanisms.choice import choose
 from dpcov.mechanisms.ladder import pooled

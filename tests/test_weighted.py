@@ -82,7 +82,7 @@ def test_a_single_term_has_its_own_edge(term):
 
 
 def test_noise_of_one_term_that_64_bits_can_not_hold_is_refused():
-    from dpcov.core.errors import MechanismError
+    from dpcov.errors import MechanismError
 
     fits, does_not = WishartDifference(D, 1e9), WishartDifference(D, 1e18)
     WeightedSum((1.0, 0.0), (fits, fits)).require_drawable()

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpcov
-from dpcov.core.errors import MechanismError, MechanismRefused, SchemaError, SourceError
+from dpcov.errors import MechanismError, MechanismRefused, SchemaError, SourceError
 from dpcov.mechanisms import MECHANISMS
 from dpcov.releases import Release
 from dpcov.rows.encoder import Encoder

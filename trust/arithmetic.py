@@ -18,8 +18,8 @@ from scipy import stats
 import dpcov
 from dpcov import estimators
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import DpcovError
 from dpcov.core.privacy import ApproxDP, Neighbors, PureDP
+from dpcov.errors import DpcovError
 from dpcov.mechanisms import MECHANISMS
 from dpcov.mechanisms.additive import Calibration, coarse, shift_for
 from dpcov.papers.samplers.bingham import Bingham, envelope_parameter

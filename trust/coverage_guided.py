@@ -52,7 +52,7 @@ def main(target: str, runs: str) -> None:
         import dpcov.releases.file
         import dpcov.sources.text  # noqa: F401
         import hostile_files
-        from dpcov.core.errors import DpcovError
+        from dpcov.errors import DpcovError
         from dpcov.releases import Release
         from dpcov.rows.schema import Schema
         from dpcov.sources import open_rows

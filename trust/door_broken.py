@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from dpcov.cli import progress
 from dpcov.core import files
-from dpcov.core.errors import SourceError
+from dpcov.errors import SourceError
 from dpcov.mechanisms import Gaussian
 from dpcov.releases import Release
 from dpcov.rows import cells, partial

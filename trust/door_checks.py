@@ -27,8 +27,8 @@ import dpcov
 from door_roles import IGNORED, NUMBER, PLAIN, Role, image
 from doors import Door, run_in
 from dpcov.cli import progress
-from dpcov.core.errors import DpcovError, SourceError
 from dpcov.core.files import reserved
+from dpcov.errors import DpcovError, SourceError
 from dpcov.rows.schema import Numeric, Schema
 from dpcov.sources import open_rows, open_source, private_copy
 from dpcov.sources.partial import PartialMoment

@@ -18,7 +18,7 @@ import dpcov
 from door_company import Effort
 from door_roles import MISSING, ROLES, Role, Unit, columns_of, is_row
 from doors import Door, Doors, Trained
-from dpcov.core.errors import ReleaseError
+from dpcov.errors import ReleaseError
 from dpcov.estimators import PrivateCovariance, PrivateRidge
 from dpcov.sources.sql import DatabaseTable
 from figure import Figure

@@ -14,7 +14,7 @@ import door_cells as held
 from door_cells import Cells, Row
 from door_roles import IGNORED, MISSING
 from doors import Door, Trained
-from dpcov.core.errors import DpcovError
+from dpcov.errors import DpcovError
 from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.kept import Kept

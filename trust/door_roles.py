@@ -18,7 +18,7 @@ import numpy as np
 from door_cells import Row
 from doors import Columns, Door, Summed, Trained
 from dpcov.api.grouped import prepare_by
-from dpcov.core.errors import DpcovError, SourceError
+from dpcov.errors import DpcovError, SourceError
 from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.conditions import Conditions

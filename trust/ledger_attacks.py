@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 from dpcov import ledger as ledger_module
-from dpcov.core.errors import BudgetExceededError, DpcovError, LedgerError
 from dpcov.core.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, PureDP
+from dpcov.errors import BudgetExceededError, DpcovError, LedgerError
 from dpcov.ledger import Ledger
 from dpcov.papers.accounting import GDP, numeric_delta
 from figure import Figure
@@ -31,7 +31,7 @@ import os, sys
 from pathlib import Path
 import numpy as np
 import dpcov
-from dpcov.core.errors import LedgerError
+from dpcov.errors import LedgerError
 folder = Path(sys.argv[1])
 table = np.zeros((9, 2))
 dpcov.release(table, lower=0.0, upper=1.0, epsilon=1.0)  # imports what a release needs

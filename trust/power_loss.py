@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from dpcov.core.errors import LedgerError
+from dpcov.errors import LedgerError
 from dpcov.ledger import Ledger
 from figure import Figure
 

@@ -28,7 +28,7 @@ import numpy as np
 import dpcov
 from dpcov import api
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import DpcovError
+from dpcov.errors import DpcovError
 from dpcov.ledger import Ledger
 
 TABLE = np.random.default_rng(0).uniform(-1, 1, (200, 3))

@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcov.core.accounting import gdp_epsilon
-from dpcov.core.errors import MechanismError
 from dpcov.core.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, gaussian_mu
+from dpcov.errors import MechanismError
 from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from sampled_outputs import Outputs, outputs, statistics

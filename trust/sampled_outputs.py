@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from dpcov.core.errors import MechanismRefused
 from dpcov.core.privacy import Neighbors
+from dpcov.errors import MechanismRefused
 from dpcov.mechanisms import ladder
 from dpcov.mechanisms.additive import Calibration, coarse, shift_for
 from dpcov.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace

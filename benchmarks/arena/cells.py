@@ -19,8 +19,8 @@ from entrants import DEFAULT, FEW, Entrant, entrants
 from matrix_errors import KINDS, errors
 from paper_methods import peers
 
-from dpcov.core.errors import MechanismError, MechanismRefused
 from dpcov.core.privacy import ZCDP, ApproxDP, Budget, Neighbors, PureDP
+from dpcov.errors import MechanismError, MechanismRefused
 
 Definition = Literal["pure", "zcdp", "approximate"]
 DEFINITIONS: tuple[Definition, ...] = ("pure", "zcdp", "approximate")

@@ -17,8 +17,8 @@ from entrants import WIDE, Entrant, affordable, denoised
 from dong2022 import published
 from dong2022.tables import Table
 from dorsi2025 import projection
-from dpcov.core.errors import MechanismError
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, gaussian_mu
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import (
     AdaptiveGaussian,
     AdaptiveLaplace,

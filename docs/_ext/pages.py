@@ -6,7 +6,7 @@ A page is run in a folder of its own, after `dpcov demo` if it speaks of ``demo/
 - the ``python`` blocks are one program;
 - a block after ``<!-- file: NAME -->`` is a file that the reader is asked to save;
 - a line ``<!-- run: ... -->`` before a block says what is special about it: ``raises=NAME``, an
-  error of `dpcov.core.errors` that it ends with; ``needs=MODULE``, without which it isn't run;
+  error of `dpcov.errors` that it ends with; ``needs=MODULE``, without which it isn't run;
   ``once``, for commands that only a new clone needs; ``server``, for what needs a server, of a
   database or a cluster; ``lines=N`` of output to show.
 
@@ -157,7 +157,7 @@ def _run(text: str) -> list[list[str]]:
 
 
 def _python(block: Block, scope: dict[str, Any]) -> str:
-    from dpcov.core.errors import DpcovError
+    from dpcov.errors import DpcovError
 
     wanted = block.options.get("raises")
     printed = io.StringIO()
@@ -193,7 +193,7 @@ def _command(command: str, raises: str | None = None) -> str:
 def _error_of(command: str) -> str:
     """Name of the error that a command of dpcov ends with."""
     from dpcov.cli import app
-    from dpcov.core.errors import DpcovError
+    from dpcov.errors import DpcovError
 
     program, *arguments = shlex.split(command)
     if program != "dpcov":

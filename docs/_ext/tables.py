@@ -156,8 +156,8 @@ GENERATORS: dict[str, Callable[[], str]] = {
 
 def _accepted(kind: Any) -> Iterator[tuple[str, str, str]]:
     """Budgets, relations and units that a mechanism of the registry does not refuse."""
-    from dpcov.core.errors import MechanismError
     from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, Unit
+    from dpcov.errors import MechanismError
     from dpcov.rows.moment import Lattice
 
     budgets = {

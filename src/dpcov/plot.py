@@ -15,9 +15,9 @@ import numpy as np
 from dpcov.analysis.correlation import WRITTEN_CELLS, clustered_order, clusters
 from dpcov.analysis.ols import OLS
 from dpcov.analysis.spectrum import NoisySpectrum, noisy_spectrum
-from dpcov.core.errors import ReleaseError
 from dpcov.core.installing import installing
 from dpcov.core.printable import LONGEST_NAME, shortened
+from dpcov.errors import ReleaseError
 from dpcov.releases import Release
 
 if TYPE_CHECKING:

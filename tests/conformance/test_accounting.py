@@ -7,8 +7,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpcov.core.errors import MechanismError
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, Unit, exact, gaussian_mu
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import Gaussian, Laplace, MatrixLaplace, NuclearLaplace, additive
 from dpcov.rows.moment import Lattice
 from dpcov.samplers.orthogonal import GaussianOrthogonal

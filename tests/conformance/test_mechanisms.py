@@ -28,9 +28,9 @@ import dpcov
 from dpcov import mechanisms
 from dpcov.cli import app
 from dpcov.core.entropy import Entropy, simulation_generator
-from dpcov.core.errors import DpcovError, MechanismError, MechanismRefused, SourceError
 from dpcov.core.privacy import Neighbors, PureDP
 from dpcov.denoise import denoise
+from dpcov.errors import DpcovError, MechanismError, MechanismRefused, SourceError
 from dpcov.ledger import Ledger
 from dpcov.mechanisms import MECHANISMS, additive, mechanism_named
 from dpcov.releases import NOT_PRIVATE, Release

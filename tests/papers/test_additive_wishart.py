@@ -9,9 +9,9 @@ from checks import PASSES, REJECTED, mean_p_value
 from scipy import stats
 
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import MechanismError
 from dpcov.core.privacy import ApproxDP, Neighbors, Unit, gaussian_delta
 from dpcov.denoise.shrinkage import shrink
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import AdditiveWishart, Gaussian
 from dpcov.papers.additive_wishart import (
     addition_delta,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import MechanismError
+from dpcov.errors import MechanismError
 from dpcov.papers.samplers import additive_wishart
 from dpcov.papers.samplers.additive_wishart import CenteredWishart
 from dpcov.samplers import matrix_law

@@ -8,9 +8,9 @@ import pytest
 from scipy import linalg
 
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import MechanismError, MechanismRefused
 from dpcov.core.privacy import ApproxDP, Neighbors, exact
 from dpcov.denoise import denoise
+from dpcov.errors import MechanismError, MechanismRefused
 from dpcov.mechanisms import AshtianiLiaw
 from dpcov.papers.accounting import renyi_epsilon
 from dpcov.papers.primitives import stable_matrices

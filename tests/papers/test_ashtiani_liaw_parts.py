@@ -10,8 +10,8 @@ from scipy.stats import chi2
 
 import dpcov
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import MechanismError, MechanismRefused
 from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors, exact
+from dpcov.errors import MechanismError, MechanismRefused
 from dpcov.ledger import Ledger
 from dpcov.mechanisms import AshtianiLiaw
 from dpcov.papers import ashtiani_liaw

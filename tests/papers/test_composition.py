@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from dpcov.core.accounting import gdp_epsilon, renyi_of_pure, zcdp_of_pure
-from dpcov.core.errors import BudgetError
 from dpcov.core.privacy import (
     ApproxDP,
     PureDP,
@@ -18,6 +17,7 @@ from dpcov.core.privacy import (
     gaussian_mu,
     zcdp_epsilon,
 )
+from dpcov.errors import BudgetError
 from dpcov.papers.accounting import (
     GDP,
     LaplaceNoise,

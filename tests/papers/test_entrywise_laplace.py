@@ -9,9 +9,9 @@ from checks import PASSES, REJECTED, correlation_p_value, mean_p_value
 from scipy import stats
 
 from dpcov.core.entropy import Entropy, simulation_generator
-from dpcov.core.errors import MechanismError, ReleaseError
 from dpcov.core.privacy import Neighbors, PureDP
 from dpcov.denoise import denoise
+from dpcov.errors import MechanismError, ReleaseError
 from dpcov.mechanisms import Laplace
 from dpcov.papers.samplers.entrywise import EntrywiseLaplace
 from dpcov.releases import Release

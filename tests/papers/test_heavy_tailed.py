@@ -9,9 +9,9 @@ import pytest
 from test_preconditioned import metered
 
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import MechanismError, SourceError
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, gaussian_mu
 from dpcov.denoise import denoise
+from dpcov.errors import MechanismError, SourceError
 from dpcov.mechanisms import HeavyTailed
 from dpcov.papers import heavy_tailed, preconditioned
 from dpcov.papers.preconditioned import Look

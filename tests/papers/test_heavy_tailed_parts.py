@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import MechanismError
 from dpcov.core.privacy import ZCDP, Neighbors, Unit, exact
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import HeavyTailed
 from dpcov.papers import heavy_tailed
 from dpcov.papers.preconditioned import Look

@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import MechanismError, SourceError
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, exact
 from dpcov.denoise import denoise
+from dpcov.errors import MechanismError, SourceError
 from dpcov.mechanisms import Gaussian, Preconditioned, additive, mapped, radius
 from dpcov.papers import preconditioned
 from dpcov.releases import Release

@@ -16,8 +16,8 @@ import pytest
 from scipy import stats
 
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import MechanismError, MechanismRefused
 from dpcov.core.privacy import Neighbors, gaussian_delta
+from dpcov.errors import MechanismError, MechanismRefused
 from dpcov.papers.accounting import with_bad_events
 from dpcov.papers.primitives.histogram import VOTE, GaussianHistograms, StabilityHistogram
 from dpcov.papers.primitives.release_test import ReleaseTest

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import MechanismError
+from dpcov.errors import MechanismError
 from dpcov.papers.accounting import renyi_epsilon
 from dpcov.papers.primitives.sampled_covariance import (
     COUPLING,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import MechanismError
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import Gaussian, Laplace, SeparateGaussian, SeparateLaplace
 from dpcov.mechanisms.radius import Norms
 from dpcov.papers.separate import errors, separated

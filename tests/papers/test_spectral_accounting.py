@@ -7,8 +7,8 @@ import pytest
 from test_accounting import ADD, SWAP, differences, each_relation, each_shape
 
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import MechanismError
 from dpcov.core.privacy import Neighbors, PureDP
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import EigenvectorSampling, ExponentialPCA, KapralovTalwar
 from dpcov.papers import (
     eigenvector_sampling,

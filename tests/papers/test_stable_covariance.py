@@ -5,9 +5,9 @@ import pyarrow as pa
 import pytest
 
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import MechanismError, MechanismRefused, SourceError
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, Unit, exact
 from dpcov.denoise import denoise
+from dpcov.errors import MechanismError, MechanismRefused, SourceError
 from dpcov.mechanisms import StableCovariance, Whitened
 from dpcov.papers import stable_covariance, whitened
 from dpcov.papers.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import MechanismError, MechanismRefused
 from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors, PureDP, Unit, exact
+from dpcov.errors import MechanismError, MechanismRefused
 from dpcov.mechanisms import StableCovariance
 from dpcov.papers import stable_covariance
 from dpcov.papers.primitives.release_test import ReleaseTest

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import linalg
 
-from dpcov.core.errors import MechanismError
 from dpcov.core.privacy import Neighbors
+from dpcov.errors import MechanismError
 from dpcov.papers.primitives import certified, stable_rows
 from dpcov.papers.primitives.certified import Factor
 from dpcov.papers.primitives.stable_rows import (

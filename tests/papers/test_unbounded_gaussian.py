@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import MechanismError, MechanismRefused
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.denoise import denoise
+from dpcov.errors import MechanismError, MechanismRefused
 from dpcov.mechanisms import UnboundedGaussian
 from dpcov.papers import unbounded_gaussian
 from dpcov.papers.accounting import compose_gdp, gdp_of_pure, with_bad_events

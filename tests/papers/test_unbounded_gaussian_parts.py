@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import MechanismError, SourceError
 from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors, exact
+from dpcov.errors import MechanismError, SourceError
 from dpcov.mechanisms import UnboundedGaussian
 from dpcov.papers import unbounded_gaussian
 from dpcov.papers.accounting import gdp_beside_bad_events, gdp_of_pure

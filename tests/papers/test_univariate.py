@@ -9,14 +9,14 @@ import pytest
 from scipy import stats
 
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import (
+from dpcov.core.privacy import ApproxDP, Neighbors, PureDP
+from dpcov.errors import (
     BudgetError,
     LedgerError,
     MechanismError,
     MechanismRefused,
     SourceError,
 )
-from dpcov.core.privacy import ApproxDP, Neighbors, PureDP
 from dpcov.ledger import Ledger
 from dpcov.papers import univariate
 from dpcov.papers.accounting import compose_gdp, with_bad_events

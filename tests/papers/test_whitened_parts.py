@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import MechanismError, SourceError
 from dpcov.core.privacy import ApproxDP, Neighbors, Unit, exact, zcdp_epsilon
+from dpcov.errors import MechanismError, SourceError
 from dpcov.mechanisms import Whitened, gaussian
 from dpcov.papers import whitened
 from dpcov.papers.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp

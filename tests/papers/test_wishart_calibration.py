@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from dpcov.core.errors import MechanismError
 from dpcov.core.privacy import ApproxDP, Neighbors, PureDP, Unit, exact
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import AdditiveWishart
 from dpcov.papers import additive_wishart
 from dpcov.papers.additive_wishart import (

@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 import dpcov
-from dpcov.core.errors import MechanismError
 from dpcov.core.privacy import Neighbors
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import MECHANISMS, mechanism_named
 from dpcov.papers import wishart
 from dpcov.papers.wishart import add_remove_probability, replace_one_probability, simulate

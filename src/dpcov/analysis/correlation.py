@@ -11,7 +11,7 @@ from dpcov.analysis.declared import command, section
 from dpcov.analysis.expected import expected_correlation_error, silent
 from dpcov.analysis.features import chosen, names_of
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve
-from dpcov.core.errors import ReleaseError
+from dpcov.errors import ReleaseError
 from dpcov.show.frames import frame
 from dpcov.show.result import OMITTED, Found, Picture, Result
 from dpcov.show.table import STRONGEST, Row, Table, rows_of, square, triangle

@@ -18,8 +18,8 @@ from dpcov.analysis.declared import ALPHA, FEATURES, Option, command
 from dpcov.analysis.features import chosen, names_of, new_rows, target_column
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve, spreads
 from dpcov.analysis.penalty import least_risk
-from dpcov.core.errors import ReleaseError
 from dpcov.core.parameters import AtLeast0, check
+from dpcov.errors import ReleaseError
 from dpcov.show.result import OMITTED, Result
 from dpcov.show.table import ALWAYS, WIDEST, Table
 

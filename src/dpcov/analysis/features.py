@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dpcov.core.errors import ReleaseError
+from dpcov.errors import ReleaseError
 from dpcov.rows.cells import codes_of, numbers_of
 from dpcov.rows.schema import Categorical, Numeric
 from dpcov.sources import open_source

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.core.errors import ReleaseError
+from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix

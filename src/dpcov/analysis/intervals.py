@@ -12,8 +12,8 @@ from scipy.special import ndtr, ndtri
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.analysis.statistics import statistic_named
 from dpcov.core.entropy import simulation_generator
-from dpcov.core.errors import ReleaseError
 from dpcov.core.parameters import Probability, check
+from dpcov.errors import ReleaseError
 from dpcov.show.result import Result
 from dpcov.show.table import LONGEST, Row, Table
 

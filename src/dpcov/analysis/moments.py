@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.core.errors import ReleaseError
 from dpcov.denoise.projection import project
+from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from dpcov.analysis.moments import NEGLIGIBLE, Moments, uncentred
-from dpcov.core.errors import ReleaseError
+from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector

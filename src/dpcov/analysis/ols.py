@@ -18,7 +18,7 @@ from dpcov.analysis.plausible import starting_point, with_public_count
 from dpcov.analysis.ridge import INTERCEPT, Ridge, ridge
 from dpcov.analysis.statistics import Stack
 from dpcov.analysis.statistics import coefficients as coefficients_of
-from dpcov.core.errors import ReleaseError
+from dpcov.errors import ReleaseError
 from dpcov.show.result import OMITTED, Picture, Result
 from dpcov.show.table import ALWAYS, Table, rows_of
 

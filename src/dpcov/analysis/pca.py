@@ -11,8 +11,8 @@ from dpcov.analysis.declared import Option, command
 from dpcov.analysis.features import new_rows
 from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.core.entropy import simulation_generator
-from dpcov.core.errors import ReleaseError
 from dpcov.core.parameters import Probability, check
+from dpcov.errors import ReleaseError
 from dpcov.releases import SMALLEST_VARIANCE
 from dpcov.show.result import OMITTED, Result
 from dpcov.show.table import ALWAYS, WIDEST, Table

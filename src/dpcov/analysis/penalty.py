@@ -15,8 +15,8 @@ from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.analysis.normal_equations import Penalty, Problem
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.core.entropy import simulation_generator
-from dpcov.core.errors import ReleaseError
 from dpcov.denoise import law_of_estimate
+from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector

@@ -10,7 +10,7 @@ import numpy as np
 from dpcov.analysis.moments import Moments
 from dpcov.analysis.pseudo_rows import pseudo_rows
 from dpcov.analysis.weighed import Weighed
-from dpcov.core.errors import ReleaseError
+from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix

@@ -16,9 +16,9 @@ from dpcov.analysis.features import chosen
 from dpcov.analysis.graphical_lasso import Solution, graphical_lasso
 from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.core.entropy import simulation_generator
-from dpcov.core.errors import ReleaseError
 from dpcov.core.installing import installing
 from dpcov.denoise import law_of_estimate
+from dpcov.errors import ReleaseError
 from dpcov.releases import SMALLEST_VARIANCE
 from dpcov.show.frames import frame
 from dpcov.show.result import Picture, Result

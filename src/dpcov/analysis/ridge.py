@@ -14,8 +14,8 @@ from dpcov.analysis.moments import require_matrix, spreads
 from dpcov.analysis.normal_equations import PENALTIES, Penalty, Problem
 from dpcov.analysis.penalty import pull_of_mean, ridge_alpha
 from dpcov.core.entropy import simulation_generator
-from dpcov.core.errors import ReleaseError
 from dpcov.core.parameters import AtLeast0, check
+from dpcov.errors import ReleaseError
 from dpcov.show.result import OMITTED, Picture, Result
 from dpcov.show.table import ALWAYS, Row, Table, rows_of
 

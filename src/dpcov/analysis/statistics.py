@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
 import numpy as np
 
 from dpcov.analysis.features import target_and_features
-from dpcov.core.errors import ReleaseError
+from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import AnyArray, Array, Booleans

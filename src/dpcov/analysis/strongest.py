@@ -9,8 +9,8 @@ import numpy as np
 from dpcov.analysis.declared import section
 from dpcov.analysis.expected import NO_LAW
 from dpcov.analysis.intervals import intervals
-from dpcov.core.errors import ReleaseError
 from dpcov.core.printable import shortened
+from dpcov.errors import ReleaseError
 from dpcov.show.result import Found, Picture
 from dpcov.show.table import Cell, Table
 

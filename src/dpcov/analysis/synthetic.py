@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from dpcov.analysis.declared import Option, command
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve
-from dpcov.core.errors import ReleaseError
 from dpcov.core.parameters import Count, check
+from dpcov.errors import ReleaseError
 from dpcov.releases.carried import stamped
 from dpcov.rows.schema import Categorical, Numeric
 from dpcov.show.frames import csv_body

@@ -10,7 +10,6 @@ from typing import Any, Literal, Unpack
 
 from dpcov import denoise as denoising
 from dpcov.core.entropy import Entropy, simulation_generator
-from dpcov.core.errors import LedgerError, SchemaError
 from dpcov.core.parameters import Count, checked
 from dpcov.core.privacy import (
     Guarantee,
@@ -20,6 +19,7 @@ from dpcov.core.privacy import (
     neighbors_named,
 )
 from dpcov.denoise import Method
+from dpcov.errors import LedgerError, SchemaError
 from dpcov.ledger import Ledger
 from dpcov.mechanisms import Calibrated, Mechanism, MechanismOptions, mechanism_named
 from dpcov.mechanisms.choice import Goal, calibrated, choose, require_answerable

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from dpcov.api import Request, prepare
-from dpcov.core.errors import BudgetError, SchemaError
 from dpcov.core.parameters import Count, checked
 from dpcov.core.privacy import (
     ZCDP,
@@ -27,6 +26,7 @@ from dpcov.core.privacy import (
     round_down,
 )
 from dpcov.denoise import Method
+from dpcov.errors import BudgetError, SchemaError
 from dpcov.ledger import Ledger
 from dpcov.mechanisms import MechanismOptions
 from dpcov.mechanisms.choice import Goal

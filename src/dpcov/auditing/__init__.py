@@ -27,8 +27,8 @@ from dpcov.auditing.adversaries import Setting, Unit, base, settings, units
 from dpcov.auditing.rounds import released
 from dpcov.core.accounting import gdp_epsilon
 from dpcov.core.entropy import Entropy, simulation_generator
-from dpcov.core.errors import MechanismError
 from dpcov.core.privacy import ApproxDP, Neighbors
+from dpcov.errors import MechanismError
 from dpcov.rows.moment import Lattice
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.core.errors import MechanismError
 from dpcov.core.privacy import exact
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import (
     additive,
     gaussian,

@@ -44,9 +44,9 @@ from dpcov.cli.options import (
 from dpcov.cli.plan import app as plan_app
 from dpcov.cli.report import app as report_app
 from dpcov.cli.schema import schema
-from dpcov.core.errors import DpcovError, MechanismError, OutputError
 from dpcov.core.printable import hidden, shown
 from dpcov.core.spelling import shell_spelling
+from dpcov.errors import DpcovError, MechanismError, OutputError
 
 if TYPE_CHECKING:
     from dpcov.core.files import Output

@@ -33,7 +33,7 @@ def mechanisms_or_auto(incomplete: str) -> list[str]:
 
 def options(ctx: typer.Context, incomplete: str) -> list[str]:
     """Options of the mechanism that is named, as far as ``NAME=``."""
-    from dpcov.core.errors import DpcovError
+    from dpcov.errors import DpcovError
     from dpcov.mechanisms import options_of
 
     try:
@@ -66,7 +66,7 @@ def categories(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def datasets(ctx: typer.Context, incomplete: str) -> list[str]:
     """Data sets of a ledger."""
-    from dpcov.core.errors import DpcovError
+    from dpcov.errors import DpcovError
     from dpcov.ledger import Ledger
 
     path = _path(ctx, "ledger") or _path(ctx, "file")
@@ -83,7 +83,7 @@ def _columns(ctx: typer.Context) -> tuple[str, ...]:
 
 def _schema(ctx: typer.Context) -> Schema | None:
     """The schema of a release, or one in a file of its own, if the line names it already."""
-    from dpcov.core.errors import DpcovError
+    from dpcov.errors import DpcovError
     from dpcov.releases import Release
     from dpcov.rows.schema import Schema
 

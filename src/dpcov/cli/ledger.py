@@ -106,7 +106,7 @@ def verify(
     quiet: Quiet = False,
 ) -> None:
     """Check that a ledger was not damaged, edited or put back; exit code 2 if it was."""
-    from dpcov.core.errors import LedgerError
+    from dpcov.errors import LedgerError
     from dpcov.ledger import Ledger
     from dpcov.ledger.file import named
 

@@ -22,11 +22,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from dpcov.cli.drafts import MODELS, Declaration, Stated, gaps
-from dpcov.core.errors import SchemaError
 from dpcov.core.files import read_text
 from dpcov.core.installing import installing
 from dpcov.core.printable import shown
 from dpcov.core.spelling import spelled
+from dpcov.errors import SchemaError
 from dpcov.rows.schema import PersonUnit
 
 LARGEST = 2**24  # bytes

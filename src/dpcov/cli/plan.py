@@ -96,8 +96,8 @@ def plan(
 
     Without a budget, that at epsilon 1.
     """
-    from dpcov.core.errors import ReleaseError
     from dpcov.core.parameters import Probability, check
+    from dpcov.errors import ReleaseError
     from dpcov.plans import plan as predict
     from dpcov.show.table import sentences
     from dpcov.show.text import print_tables
@@ -140,7 +140,7 @@ def _guess(
     like: Path | None,
 ) -> Guess:
     """The guess that the options state, or ``--like``."""
-    from dpcov.core.errors import SchemaError
+    from dpcov.errors import SchemaError
     from dpcov.plans.imagined import CORRELATION, SPREAD, Guess
 
     if like is not None:
@@ -168,7 +168,7 @@ def _guess(
 
 def _number(text: str, form: str) -> tuple[str, float]:
     """A column, or nothing, and its number."""
-    from dpcov.core.errors import SchemaError
+    from dpcov.errors import SchemaError
 
     name, _, number = text.rpartition("=")
     try:

@@ -13,8 +13,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
 from dpcov.cli.drafts import Declaration, Stated, gaps
-from dpcov.core.errors import SchemaError
 from dpcov.core.printable import printable
+from dpcov.errors import SchemaError
 from dpcov.rows.schema import PersonUnit, Schema
 
 if TYPE_CHECKING:

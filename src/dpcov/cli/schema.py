@@ -54,8 +54,8 @@ def schema(
     """Draft a schema from column names and types; bounds and levels are left for a person."""
     from dpcov.cli import metadata as others
     from dpcov.cli.drafts import Stated, draft
-    from dpcov.core.errors import OutputError
     from dpcov.core.files import check_writable, write
+    from dpcov.errors import OutputError
     from dpcov.rows.schema import FileOptions
     from dpcov.sources import open_source
     from dpcov.sources.sql import table_of
@@ -115,7 +115,7 @@ def _paragraph(text: str) -> None:
 
 def _next(out: Path, text: str) -> str:
     """What to do with a schema that is whole, or not yet."""
-    from dpcov.core.errors import SchemaError
+    from dpcov.errors import SchemaError
     from dpcov.rows.schema import Schema
 
     try:

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from dpcov.core.errors import DpcovError, OutputError
 from dpcov.core.printable import shown
 from dpcov.core.spelling import asked
+from dpcov.errors import DpcovError, OutputError
 
 PIECE = 2**20  # bytes that are read at once
 TRIES = 100  # at a name that others replace meanwhile

@@ -28,9 +28,9 @@ from typing import (
     get_type_hints,
 )
 
-from dpcov.core.errors import DpcovError, MechanismError, ReleaseError
 from dpcov.core.printable import hidden
 from dpcov.core.spelling import named
+from dpcov.errors import DpcovError, MechanismError, ReleaseError
 
 P = ParamSpec("P")
 R = TypeVar("R")

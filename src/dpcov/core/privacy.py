@@ -17,7 +17,7 @@ from fractions import Fraction
 from numbers import Real
 from typing import Literal
 
-from dpcov.core.errors import BudgetError, MechanismError
+from dpcov.errors import BudgetError, MechanismError
 
 
 class Neighbors(StrEnum):

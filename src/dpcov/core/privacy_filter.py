@@ -15,7 +15,6 @@ from functools import lru_cache
 import numpy as np
 
 from dpcov.core.accounting import EXCESSES, renyi_of_pure, zcdp_of_pure
-from dpcov.core.errors import BudgetError
 from dpcov.core.privacy import (
     ZCDP,
     ApproxDP,
@@ -27,6 +26,7 @@ from dpcov.core.privacy import (
     round_up,
     zcdp_epsilon,
 )
+from dpcov.errors import BudgetError
 
 CONVERSION_SHARE = Fraction(9, 10)  # of delta, from the first rho on; the rest is for other deltas
 

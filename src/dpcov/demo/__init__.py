@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.core.errors import OutputError
 from dpcov.core.printable import shown
+from dpcov.errors import OutputError
 
 if TYPE_CHECKING:
     from dpcov.releases import Release

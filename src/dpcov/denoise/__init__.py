@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from dpcov.core.entropy import simulation_generator
-from dpcov.core.errors import ReleaseError
 from dpcov.denoise.leading import given_back
 from dpcov.denoise.projection import project
 from dpcov.denoise.rungs import Combined, combiner, parts_of
 from dpcov.denoise.shrinkage import james_stein, nothing_shows, shrink
 from dpcov.denoise.structure import Structure
+from dpcov.errors import ReleaseError
 from dpcov.samplers.weighted import WeightedSum
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from dpcov.api import release
 from dpcov.core.entropy import simulation_generator
-from dpcov.core.errors import EstimatorError
+from dpcov.errors import EstimatorError
 from dpcov.rows.schema import Schema
 from dpcov.sources.array import names_by_bounds
 from dpcov.sources.training import is_frame, training_table

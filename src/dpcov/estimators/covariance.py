@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.covariance import EmpiricalCovariance
 
 from dpcov.analysis.precision import precision as sparse_precision
-from dpcov.core.errors import EstimatorError
 from dpcov.core.parameters import Above0, check
+from dpcov.errors import EstimatorError
 from dpcov.estimators.base import PrivateEstimator
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from dpcov.analysis.pca import pca
-from dpcov.core.errors import EstimatorError
+from dpcov.errors import EstimatorError
 from dpcov.estimators.base import PrivateEstimator
 
 if TYPE_CHECKING:

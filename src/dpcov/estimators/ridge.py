@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpcov.analysis.normal_equations import PENALTIES
 from dpcov.analysis.ridge import ridge
-from dpcov.core.errors import EstimatorError
 from dpcov.core.parameters import AtLeast0, check
+from dpcov.errors import EstimatorError
 from dpcov.estimators.base import PrivateEstimator
 from dpcov.sources.training import one_column
 

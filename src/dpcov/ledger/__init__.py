@@ -19,7 +19,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dpcov.core.errors import BudgetError, BudgetExceededError, LedgerError
 from dpcov.core.privacy import (
     ZCDP,
     ApproxDP,
@@ -33,6 +32,7 @@ from dpcov.core.privacy import (
     round_up,
 )
 from dpcov.core.privacy_filter import balance, total
+from dpcov.errors import BudgetError, BudgetExceededError, LedgerError
 from dpcov.ledger.file import (
     DAMAGED,
     UNCHAINED,

@@ -28,8 +28,8 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
-from dpcov.core.errors import LedgerError
 from dpcov.core.printable import shown
+from dpcov.errors import LedgerError
 
 _APPLICATION_ID = 0x64706376  # "dpcv"
 _VERSION = 2

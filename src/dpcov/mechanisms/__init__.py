@@ -11,9 +11,9 @@ from dataclasses import fields as fields_of
 from typing import Any, Literal, TypedDict
 
 from dpcov.core import registry
-from dpcov.core.errors import MechanismError
 from dpcov.core.parameters import did_you_mean
 from dpcov.core.registry import REFUTED
+from dpcov.errors import MechanismError
 from dpcov.mechanisms.base import Calibrated, Mechanism
 from dpcov.mechanisms.gaussian import Gaussian
 from dpcov.mechanisms.ladder import Ladder

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
-from dpcov.core.errors import MechanismError
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import (
     Calibrated,
     Gaussian,

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
-from dpcov.core.errors import MechanismError
 from dpcov.core.parameters import Share, ShareOrNone
 from dpcov.core.privacy import ApproxDP, Budget, Guarantee, Neighbors, PureDP, exact, gaussian_mu
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, radius
 from dpcov.mechanisms.radius import Radius
 from dpcov.samplers.orthogonal import GaussianOrthogonal

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.core.errors import MechanismError
 from dpcov.core.privacy import Guarantee, exact
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, gaussian
 from dpcov.mechanisms.radius import count_law
 

@@ -8,8 +8,8 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dpcov.core.errors import MechanismError
 from dpcov.core.privacy import exact
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import ladder
 from dpcov.mechanisms.pure import by_budget
 from dpcov.rows.linear_map import LinearMap, longest_image

@@ -6,8 +6,8 @@ from contextlib import suppress
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
-from dpcov.core.errors import MechanismError
 from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors, PureDP, exact, upper_float
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive
 from dpcov.mechanisms.radius import laplace_counts
 from dpcov.samplers.scalars import ScalarLaplace

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dpcov.core.entropy import simulation_generator
-from dpcov.core.errors import MechanismError
 from dpcov.core.parameters import Share
 from dpcov.core.privacy import Guarantee, Neighbors
 from dpcov.denoise import shown
 from dpcov.denoise.rungs import noise_left
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import gaussian, ladder, mapped_ladder
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.mapped_ladder import Images, first_noise, spent

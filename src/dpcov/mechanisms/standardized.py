@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dpcov.core.entropy import simulation_generator
-from dpcov.core.errors import MechanismError
 from dpcov.core.parameters import AtLeast0, Power, Share, ShareOrNone, check_fields, check_shares
 from dpcov.core.privacy import Guarantee, Neighbors, exact
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, gaussian, ladder, mapped_ladder
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.mapped import private_radius, release_at

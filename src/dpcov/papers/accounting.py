@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from dpcov.core.accounting import EXCESSES, SMALL, RenyiCurve
-from dpcov.core.errors import BudgetError
 from dpcov.core.installing import installing
 from dpcov.core.privacy import (
     ROUNDING,
@@ -30,6 +29,7 @@ from dpcov.core.privacy import (
     renyi_epsilon_at,
     round_up,
 )
+from dpcov.errors import BudgetError
 
 # Gaussian differential privacy.
 

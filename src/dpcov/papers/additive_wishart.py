@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy.special import chdtr, chdtrc
 
-from dpcov.core.errors import MechanismError
 from dpcov.core.parameters import ShareOrNone
 from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors, exact
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive
 from dpcov.papers.samplers.additive_wishart import CenteredWishart
 from dpcov.samplers.scalars import ScalarLaplace

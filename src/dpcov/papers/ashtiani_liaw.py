@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 
-from dpcov.core.errors import MechanismRefused
 from dpcov.core.parameters import Interval, Samples, Share, Whole
 from dpcov.core.privacy import Guarantee, Neighbors, exact
+from dpcov.errors import MechanismRefused
 from dpcov.mechanisms.base import Mechanism
 from dpcov.papers import stable_covariance
 from dpcov.papers.accounting import renyi_epsilon

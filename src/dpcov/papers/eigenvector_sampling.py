@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from dpcov.core.errors import MechanismError
 from dpcov.core.parameters import Count, Share, check_fields
 from dpcov.core.privacy import Guarantee, Neighbors, PureDP, exact
+from dpcov.errors import MechanismError
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.papers import spectral

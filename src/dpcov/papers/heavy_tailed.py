@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from dpcov.core.errors import MechanismError
 from dpcov.core.parameters import (
     Above0,
     AtLeast1,
@@ -20,6 +19,7 @@ from dpcov.core.parameters import (
     check_shares,
 )
 from dpcov.core.privacy import Guarantee, Neighbors, exact
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import gaussian
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.mapped import last_laws, release_at, release_mapped

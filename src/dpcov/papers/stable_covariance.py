@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dpcov.core.errors import MechanismError, MechanismRefused
 from dpcov.core.parameters import Above0, Share, Whole, check_fields, check_shares
 from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors, exact
+from dpcov.errors import MechanismError, MechanismRefused
 from dpcov.mechanisms.base import Mechanism
 from dpcov.papers.primitives.release_test import ReleaseTest
 from dpcov.papers.primitives.sampled_covariance import (

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dpcov.core.errors import MechanismError
 from dpcov.core.parameters import Count, Share, ShareOrNone, Whole, check_fields, check_shares
 from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors, exact
+from dpcov.errors import MechanismError
 from dpcov.mechanisms import gaussian
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.mapped import last_laws, release_mapped

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import LedgerError, MechanismError, MechanismRefused, SourceError
 from dpcov.core.parameters import Probability, check
 from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors
+from dpcov.errors import LedgerError, MechanismError, MechanismRefused, SourceError
 from dpcov.ledger import Ledger
 from dpcov.papers.accounting import gdp_beside_bad_events
 from dpcov.papers.primitives.histogram import ROUNDING_VARIANCE, VOTE, GaussianHistograms

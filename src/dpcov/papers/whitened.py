@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dpcov.core.errors import MechanismError
 from dpcov.core.parameters import Samples, Share, ShareOrNone, Whole, check_fields, check_shares
 from dpcov.core.privacy import Guarantee, Neighbors, exact, zcdp_epsilon
+from dpcov.errors import MechanismError
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.mapped import last_laws, release_mapped
 from dpcov.papers import stable_covariance

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from dpcov.core.errors import BudgetError, MechanismError, ReleaseError
 from dpcov.core.parameters import Interval, Probability, check, checked
 from dpcov.core.privacy import (
     ZCDP,
@@ -24,6 +23,7 @@ from dpcov.core.privacy import (
     neighbors_named,
 )
 from dpcov.denoise import Method
+from dpcov.errors import BudgetError, MechanismError, ReleaseError
 from dpcov.mechanisms import MECHANISMS, mechanism_named
 from dpcov.mechanisms.choice import Goal, choose
 from dpcov.plans.imagined import Guess, ImaginedTable

@@ -15,8 +15,8 @@ import numpy as np
 from scipy.special import betaincinv
 
 from dpcov.analysis.pseudo_rows import EDGE, MOST_OF_THE_VARIANCE
-from dpcov.core.errors import ReleaseError, SchemaError
 from dpcov.core.parameters import Interval, check
+from dpcov.errors import ReleaseError, SchemaError
 from dpcov.plans.rehearsal import ImaginedRows
 from dpcov.plans.rows_like import moments_like, rows_like
 from dpcov.plans.typical_correlation import JITTER, typical_correlation

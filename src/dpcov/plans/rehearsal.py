@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcov.core.entropy import Entropy, simulation_generator
-from dpcov.core.errors import MechanismError
 from dpcov.denoise import Method, denoise
+from dpcov.errors import MechanismError
 from dpcov.plans.simulated_laws import simulated
 from dpcov.rows.moment import Lattice, SecondMoment
 from dpcov.rows.schema import Schema

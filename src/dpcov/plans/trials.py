@@ -14,8 +14,8 @@ from dpcov.analysis.moments import Moments
 from dpcov.analysis.normal_equations import Problem
 from dpcov.analysis.penalty import GRID, squared_errors
 from dpcov.core.entropy import simulation_generator
-from dpcov.core.errors import SchemaError
 from dpcov.denoise import Method, denoise
+from dpcov.errors import SchemaError
 from dpcov.mechanisms import additive
 from dpcov.mechanisms.additive import Calibration
 from dpcov.plans.rehearsal import rehearse

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dpcov.core.errors import ReleaseError
 from dpcov.core.files import read_text, write
 from dpcov.core.printable import printable, shown
+from dpcov.errors import ReleaseError
 from dpcov.rows.linear_map import longest_image
 from dpcov.rows.moment import Lattice
 from dpcov.rows.rungs import rungs_of

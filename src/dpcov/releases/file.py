@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, FiniteFloat, ValidationError, model_validator
 
-from dpcov.core.errors import ReleaseError
 from dpcov.core.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, PureDP, budget_from
+from dpcov.errors import ReleaseError
 from dpcov.releases import NOT_PRIVATE, Group, Release
 from dpcov.releases.laws import (
     DocumentModel,

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpcov.core.errors import OutputError
 from dpcov.core.files import reserved
 from dpcov.core.installing import installing
 from dpcov.core.printable import printable
+from dpcov.errors import OutputError
 from dpcov.releases import Release
 
 if TYPE_CHECKING:

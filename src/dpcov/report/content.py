@@ -18,9 +18,9 @@ from dpcov.analysis.expected import NOTHING_SHOWS
 from dpcov.analysis.features import target_and_features
 from dpcov.analysis.summary import facts
 from dpcov.core.entropy import simulation_generator
-from dpcov.core.errors import ReleaseError
 from dpcov.core.printable import shortened
 from dpcov.denoise import law_of_estimate
+from dpcov.errors import ReleaseError
 from dpcov.releases import NOT_PRIVATE, VOID
 from dpcov.report import words
 from dpcov.report.figures import svg

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpcov.core.errors import OutputError
 from dpcov.core.files import reserved
 from dpcov.core.printable import harmless, shown
+from dpcov.errors import OutputError
 from dpcov.releases import SEEDED
 from dpcov.releases.carried import carried, stamped
 from dpcov.show.frames import csv_body

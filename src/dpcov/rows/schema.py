@@ -31,9 +31,9 @@ from pydantic import (
 
 from dpcov.core import privacy
 from dpcov.core.encodings import encoding_named
-from dpcov.core.errors import SchemaError
 from dpcov.core.files import read_text
 from dpcov.core.printable import shown
+from dpcov.errors import SchemaError
 from dpcov.show import html
 from dpcov.show.table import declared
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 
 from dpcov.core import registry
-from dpcov.core.errors import MechanismError
+from dpcov.errors import MechanismError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

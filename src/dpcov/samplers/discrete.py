@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.core.errors import MechanismError
+from dpcov.errors import MechanismError
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Booleans, Integers, Matrix

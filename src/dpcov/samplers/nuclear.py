@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dpcov.core.errors import MechanismError
+from dpcov.errors import MechanismError
 from dpcov.samplers import repeated, require_within
 from dpcov.samplers.log_gas import simulated_eigenvalues, simulated_singular_values
 from dpcov.samplers.normal import standard_normals

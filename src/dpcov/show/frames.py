@@ -6,9 +6,9 @@ import io
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
-from dpcov.core.errors import ReleaseError
 from dpcov.core.installing import installing
 from dpcov.core.printable import FORMULA, harmless
+from dpcov.errors import ReleaseError
 from dpcov.show.table import square
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpcov.core.errors import SourceError
 from dpcov.core.printable import printable, shown
 from dpcov.core.spelling import asked
+from dpcov.errors import SourceError
 from dpcov.sources.quiet import quiet
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dpcov.core.errors import SourceError
+from dpcov.errors import SourceError
 from dpcov.rows.schema import Kind
 from dpcov.sources.base import batch_rows
 from dpcov.sources.ids import IdColumn

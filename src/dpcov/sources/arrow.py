@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dpcov.core.errors import SourceError
 from dpcov.core.printable import shown
+from dpcov.errors import SourceError
 from dpcov.rows.cells import is_text
 from dpcov.rows.schema import Kind
 from dpcov.sources.base import batch_rows, kind_of, unfit_columns

@@ -20,10 +20,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpcov.core.errors import SchemaError, SourceError
 from dpcov.core.printable import hidden, printable
 from dpcov.core.privacy import Neighbors
 from dpcov.core.spelling import named
+from dpcov.errors import SchemaError, SourceError
 from dpcov.rows.cells import cells, codes_of, distinct, is_text, numbers_of
 from dpcov.rows.schema import UNSEEN, Categorical, Numeric, level_text
 from dpcov.sources.base import kind_of, unwrapped

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from dpcov.core.errors import SourceError
 from dpcov.core.installing import installing
+from dpcov.errors import SourceError
 from dpcov.rows.cells import LONGEST_CELL
 from dpcov.sources.base import batch_rows, kind_of
 from dpcov.sources.sql import COLLATED, Connected, quoted, unfit_id

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpcov.core.errors import SourceError
+from dpcov.errors import SourceError
 from dpcov.rows.cells import LONGEST_CELL, cells, distinct, is_missing, is_number, is_text, plain
 from dpcov.sources.base import unwrapped
 from dpcov.sources.objects import texts_of

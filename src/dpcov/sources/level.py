@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from dpcov.core.errors import SourceError
+from dpcov.errors import SourceError
 from dpcov.rows.cells import as_dictionary, codes_of
 from dpcov.rows.schema import Categorical, Kind
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
 from dpcov.core.entropy import Entropy
-from dpcov.core.errors import DpcovError, SourceError
+from dpcov.errors import DpcovError, SourceError
 from dpcov.rows.moment import BLOCK_ROWS
 from dpcov.sources.folding import Folder
 from dpcov.sources.hashes import content_hash

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.core.errors import MechanismError, SourceError
 from dpcov.core.files import read_text, write
 from dpcov.core.printable import shown
 from dpcov.core.spelling import named, spelled
+from dpcov.errors import MechanismError, SourceError
 from dpcov.rows.moment import UNITS_PER_RADIUS, Lattice, SecondMoment
 from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows

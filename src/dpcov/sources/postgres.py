@@ -20,8 +20,8 @@ from urllib.parse import quote, unquote
 
 import pyarrow as pa
 
-from dpcov.core.errors import SourceError
 from dpcov.core.installing import installing
+from dpcov.errors import SourceError
 from dpcov.rows.cells import LONGEST_CELL
 from dpcov.sources.base import batch_rows
 from dpcov.sources.sql import COLLATED, Connected, quoted, unfit_id

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.core.errors import SourceError
+from dpcov.errors import SourceError
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import AnyArray, Integers

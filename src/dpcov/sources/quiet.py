@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from dpcov.core.errors import DpcovError, SourceError
+from dpcov.errors import DpcovError, SourceError
 
 P = ParamSpec("P")
 T = TypeVar("T")

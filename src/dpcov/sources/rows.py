@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from dpcov.core.errors import SourceError
+from dpcov.errors import SourceError
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.linear_map import LinearMap
 from dpcov.rows.moment import Accumulator, Lattice, SecondMoment

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dpcov.core.errors import MechanismError, SourceError
+from dpcov.errors import MechanismError, SourceError
 from dpcov.sources.base import kind_of
 from dpcov.sources.folding import Sum, Total
 from dpcov.sources.level import FilteredSource, with_tested

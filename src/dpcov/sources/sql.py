@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dpcov.core.errors import SourceError
 from dpcov.core.spelling import asked, named
+from dpcov.errors import SourceError
 
 POSTGRES = ("postgresql://", "postgres://")
 SQLITE_START = b"SQLite format 3\0"

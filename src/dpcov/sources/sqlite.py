@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dpcov.core.errors import SourceError
+from dpcov.errors import SourceError
 from dpcov.rows.cells import LONGEST_CELL, numbers_of
 from dpcov.rows.schema import level_text
 from dpcov.sources.base import batch_rows

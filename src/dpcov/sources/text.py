@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from dpcov.core.errors import SourceError
 from dpcov.core.printable import shown
 from dpcov.core.spelling import spelled
+from dpcov.errors import SourceError
 from dpcov.rows.cells import LONGEST_CELL
 from dpcov.rows.schema import FileOptions, Kind
 from dpcov.sources.base import batch_rows

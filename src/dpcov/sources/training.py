@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dpcov.core.errors import EstimatorError
+from dpcov.errors import EstimatorError
 from dpcov.rows.schema import FileOptions, Kind
 from dpcov.sources import open_source
 from dpcov.sources.array import UNTOLD, is_list

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.core.errors import MechanismError, MechanismRefused
 from dpcov.core.privacy import Neighbors
+from dpcov.errors import MechanismError, MechanismRefused
 from dpcov.papers.accounting import gdp_of_pure
 from dpcov.papers.primitives.histogram import VOTE, GaussianHistograms
 from dpcov.papers.primitives.release_test import ReleaseTest

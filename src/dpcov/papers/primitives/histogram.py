@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dpcov.core.errors import MechanismError
 from dpcov.core.parameters import Count, Probability, check
 from dpcov.core.privacy import Neighbors
+from dpcov.errors import MechanismError
 from dpcov.samplers.discrete import discrete_gaussian, discrete_laplace
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpcov.core.errors import MechanismError
+from dpcov.errors import MechanismError
 
 MOST_ENTRIES = 2**25  # of the groups' matrices together: about 100 bytes each, with two threads
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpcov.core.errors import MechanismError
 from dpcov.core.parameters import Probability, check
+from dpcov.errors import MechanismError
 from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.core.accounting import EXCESSES
-from dpcov.core.errors import MechanismError
 from dpcov.core.privacy import renyi_epsilon_at
+from dpcov.errors import MechanismError
 from dpcov.papers.samplers.precise import context, precise_chi_square, precise_normals
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.core.errors import MechanismError, MechanismRefused
+from dpcov.errors import MechanismError, MechanismRefused
 from dpcov.papers.primitives.histogram import ROUNDING_VARIANCE
 from dpcov.samplers.discrete import discrete_gaussian
 from dpcov.samplers.scalars import ScalarGaussian

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.core.errors import MechanismError
+from dpcov.errors import MechanismError
 from dpcov.papers.primitives.certified import (
     SMALL,
     UNIT,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.core.errors import MechanismError
 from dpcov.core.privacy import Neighbors
+from dpcov.errors import MechanismError
 from dpcov.papers.primitives.certified import Factor, adjugate, integer_matrix
 from dpcov.rows.moment import BLOCK_ROWS, Accumulator
 
