@@ -97,7 +97,7 @@ def changed_tree(tmp_path_factory):
         shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("*.pyc"))
     shutil.copy(ROOT / "pyproject.toml", tree)
     commits = re.findall(r"^```diff\n(.*?)^```", CONTRIBUTING, re.DOTALL | re.MULTILINE)
-    assert len(commits) == 2
+    assert len(commits) == 3
     for number, commit in enumerate(commits):
         (tree / f"{number}.diff").write_text(commit)
         shell(f"GIT_DIR=none git apply --whitespace=error {number}.diff", tree)
@@ -109,6 +109,7 @@ def changed_tree(tmp_path_factory):
     [
         ("tests/conformance/test_mechanisms.py", "plain-gaussian or PlainGaussian", 60),
         ("tests/test_door.py", "npy or every_door", 3),
+        ("tests/test_means.py tests/test_results.py tests/test_completion.py", "means", 4),
     ],
 )
 def test_the_commits_of_contributing_apply_and_pass_their_battery(

@@ -20,7 +20,7 @@ from dpcov.core import files
 from dpcov.errors import SourceError
 from dpcov.mechanisms import Gaussian
 from dpcov.releases import Release
-from dpcov.rows import cells, partial
+from dpcov.rows import cells
 from dpcov.rows.moment import SecondMoment
 from dpcov.sources import (
     array,
@@ -29,6 +29,7 @@ from dpcov.sources import (
     duckdb,
     kept,
     objects,
+    partial,
     postgres,
     private_copy,
     rows,
