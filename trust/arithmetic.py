@@ -312,6 +312,7 @@ EXPLAINED: dict[str, str] = {
     "max_rows": "declared rows of a person",
     "bounds": "public bounds of the columns, required",
     "target_bounds": "public bounds of the target, required",
+    "eigenvalue_bound": "of heavy-tailed: an assumption about the population, public",
 }
 
 
