@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import softmax
+import scipy
 
 from dpcov.analysis.declared import ALPHA, FEATURES, Option, command
 from dpcov.analysis.features import chosen, names_of, new_rows, target_column
@@ -70,7 +70,7 @@ class LDA(Result):
 
         """
         values = new_rows(self.schema, self.columns, rows)
-        return softmax(values @ self.coefficients.T + self.intercepts, axis=1)
+        return scipy.special.softmax(values @ self.coefficients.T + self.intercepts, axis=1)
 
     def predict(self, rows: Any) -> NDArray[np.str_]:
         """(m,) names of the most probable classes."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+import scipy
 
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.analysis.statistics import statistic_named
@@ -227,7 +227,7 @@ def _bias(values: Array, center: Array) -> Array:
     count = len(values) - np.isnan(values).sum(axis=0)
     below = np.sum(values < center, axis=0) + np.sum(values == center, axis=0) / 2
     shares = (below + 0.5) / (count + 1)
-    return -np.asarray(ndtri(shares), np.float64)
+    return -np.asarray(scipy.special.ndtri(shares), np.float64)
 
 
 def _percentiles(values: Array, level: float, bias: Array | float = 0.0) -> tuple[Array, Array]:
@@ -239,11 +239,15 @@ def _percentiles(values: Array, level: float, bias: Array | float = 0.0) -> tupl
     missing = np.isnan(values)
     odd = np.cumsum(missing, axis=0) % 2 == 1
     ordered = np.sort(np.where(missing, np.where(odd, -np.inf, np.inf), values), axis=0)
-    count, reach = len(values), ndtri((1 + level) / 2)
+    count, reach = len(values), scipy.special.ndtri((1 + level) / 2)
     last = np.full(values.shape[1:], np.inf)
     ordered = np.concatenate([-last[None], ordered, last[None]])
-    lowest = np.minimum(np.floor(ndtr(-2 * bias - reach) * (count + 1) + RANK_ROUNDING), count)
-    highest = np.maximum(np.ceil(ndtr(-2 * bias + reach) * (count + 1) - RANK_ROUNDING), 1)
+    lowest = np.minimum(
+        np.floor(scipy.special.ndtr(-2 * bias - reach) * (count + 1) + RANK_ROUNDING), count
+    )
+    highest = np.maximum(
+        np.ceil(scipy.special.ndtr(-2 * bias + reach) * (count + 1) - RANK_ROUNDING), 1
+    )
     low, high = (
         np.take_along_axis(ordered, np.broadcast_to(rank, last.shape)[None].astype(int), axis=0)[0]
         for rank in (lowest, highest)

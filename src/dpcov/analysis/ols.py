@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from dpcov.analysis.declared import FEATURES, TARGET, command, section
 from dpcov.analysis.features import names_of, target_and_features
@@ -193,13 +193,13 @@ def ols(
     spread = np.concatenate([[1 + means @ inverse @ means], np.diag(inverse)])
     units = unit / np.concatenate([[1.0], scales])
     sampling = np.sqrt(residual / count * spread) * units
-    below = above = stats.t.ppf((1 + level) / 2, degrees) * sampling
+    below = above = scipy.stats.t.ppf((1 + level) / 2, degrees) * sampling
     privacy, trusted = None, np.ones(len(sampling), bool)
     if release.noise is not None:
         noise = intervals(release, statistic, level, False, generator=generator)
         below = np.hypot(below, np.maximum(coefficients - noise.low, 0.0))
         above = np.hypot(above, np.maximum(noise.high - coefficients, 0.0))
-        privacy = (noise.high - noise.low) / (2 * stats.norm.ppf((1 + level) / 2))
+        privacy = (noise.high - noise.low) / (2 * scipy.stats.norm.ppf((1 + level) / 2))
         trusted = noise.trusted
     errors = sampling if privacy is None else np.hypot(sampling, privacy)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -218,7 +218,7 @@ def ols(
         privacy_errors=privacy,
         standard_errors=errors,
         t=t,
-        p_values=2 * stats.t.sf(np.abs(t), degrees),
+        p_values=2 * scipy.stats.t.sf(np.abs(t), degrees),
         lower=coefficients - below,
         upper=coefficients + above,
         level=level,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import betaincinv
+import scipy
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
@@ -48,7 +48,7 @@ def pseudo_rows(
     weights = possible / variances - 1
     rows = np.empty((count, len(means)))
     for j, (share, weight) in enumerate(zip(shares, weights, strict=True)):
-        quantiles = betaincinv(share * weight, (1 - share) * weight, chances)
+        quantiles = scipy.special.betaincinv(share * weight, (1 - share) * weight, chances)
         quantiles = quantiles - quantiles.mean()
         rows[:, j] = (quantiles / max(float(quantiles.std()), EDGE**2))[ranks[:, j]]
     return _with_covariance(rows, correlation) * deviations

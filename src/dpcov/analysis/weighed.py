@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import nnls
+import scipy
 
 from dpcov.core.entropy import simulation_generator
 from dpcov.denoise import denoise, noisy_trace
@@ -128,7 +128,7 @@ def traces_of(
     own = np.trace(parts, axis1=1, axis2=2)
     noises = np.sqrt([law.dimension * law.diagonal_variance for law in laws])
     design = np.vstack([np.diag(1 / noises), np.full(len(laws), 1 / told[1])])
-    fitted = nnls(design, np.append(own / noises, told[0] / told[1]))[0]
+    fitted = scipy.optimize.nnls(design, np.append(own / noises, told[0] / told[1]))[0]
     deviations = np.sqrt(np.diag(np.linalg.inv(design.T @ design)))
     reaches: Vector = np.hypot(np.maximum(traces, fitted), deviations)
     for at in unsure(own / deviations):

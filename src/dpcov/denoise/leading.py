@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import eigh
+import scipy
 
 from dpcov.denoise.projection import compose
 from dpcov.denoise.rungs import unsure
@@ -56,7 +56,7 @@ def given_back(
     if not lost.any():
         return shrunk
     d = len(shrunk)
-    values, vectors = eigh(shrunk, subset_by_index=(max(0, d - MOST), d - 1))
+    values, vectors = scipy.linalg.eigh(shrunk, subset_by_index=(max(0, d - MOST), d - 1))
     clear = values >= CLEAR * found.law.detectable
     if not clear.any():
         return shrunk

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import nnls
+import scipy
 
 from dpcov.denoise.shrinkage import james_stein, nothing_shows, shrink
 from dpcov.samplers.weighted import WeightedSum
@@ -212,14 +212,14 @@ def _traces(shared: _Shared, found: Vector, deviations: Vector, mapped: bool) ->
     count = len(found) - 1
     plain = np.vstack([np.eye(count), np.ones(count)]) / deviations[:, None]
     goals = found / deviations
-    traces: Vector = nnls(plain, goals)[0]
+    traces: Vector = scipy.optimize.nnls(plain, goals)[0]
     shrunk = _shrunk_traces(traces, plain, mapped)
     if not shrunk.any():
         return shrunk
     for _ in range(HALF_STEPS):
         rows, told = shared.equations(traces)
         design = np.vstack([plain, rows])
-        traces = (traces + nnls(design, np.append(goals, told))[0]) / 2
+        traces = (traces + scipy.optimize.nnls(design, np.append(goals, told))[0]) / 2
     return _shrunk_traces(traces, design, mapped)
 
 

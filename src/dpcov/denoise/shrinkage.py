@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import isotonic_regression
+import scipy
 
 from dpcov.denoise.projection import compose, onto_simplex
 
@@ -116,7 +116,7 @@ def simulated_spectrum(
     )
     weights = np.exp(np.array(likelihoods) - max(likelihoods))
     average = weights @ np.array(shrunk) / weights.sum()
-    return onto_simplex(isotonic_regression(average).x, trace)
+    return onto_simplex(scipy.optimize.isotonic_regression(average).x, trace)
 
 
 def _fitted(values: Vector, trace: float, simulations: _Simulations) -> Vector:
@@ -124,7 +124,7 @@ def _fitted(values: Vector, trace: float, simulations: _Simulations) -> Vector:
     spectrum = onto_simplex(values, trace)
     for _ in range(simulations.iterations):
         mean = np.linalg.eigvalsh(simulations.noisy(spectrum)).mean(axis=0)
-        spectrum = isotonic_regression(spectrum + STEP * (values - mean)).x
+        spectrum = scipy.optimize.isotonic_regression(spectrum + STEP * (values - mean)).x
         spectrum = onto_simplex(spectrum, trace)
     return spectrum
 
@@ -160,7 +160,7 @@ class _Simulations:
         mean, variance = values.mean(axis=0), values.var(axis=0, ddof=1)
         likelihood = -0.5 * float(np.sum((observed - mean) ** 2 / variance + np.log(variance)))
         overlaps = np.einsum("bji,bji,j->i", vectors, vectors, spectrum) / len(vectors)
-        return likelihood, isotonic_regression(overlaps).x
+        return likelihood, scipy.optimize.isotonic_regression(overlaps).x
 
 
 def asymptotic_spectrum(values: Vector, law: MatrixLaw, trace: float) -> Vector:
@@ -173,4 +173,4 @@ def asymptotic_spectrum(values: Vector, law: MatrixLaw, trace: float) -> Vector:
     g = (1 / (z[:, None] - values[None, :])).mean(axis=1)
     w = z - law.r_transform(g)
     spectrum = (w * g).imag / g.imag
-    return onto_simplex(isotonic_regression(spectrum).x, trace)
+    return onto_simplex(scipy.optimize.isotonic_regression(spectrum).x, trace)

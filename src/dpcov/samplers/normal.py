@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
     from dpcov.core.entropy import Entropy
 
-LARGEST = 9.2  # ndtri(2^-65) = -9.155
+LARGEST = 9.2  # scipy.special.ndtri(2^-65) = -9.155
 
 
 def standard_normals(count: int, entropy: Entropy) -> Matrix:
@@ -24,7 +24,7 @@ def standard_normals(count: int, entropy: Entropy) -> Matrix:
     """
     words = entropy.words(count)
     tail = _midpoints(words) * 2.0**-64
-    magnitude: Matrix = -ndtri(np.minimum(tail, 0.5))
+    magnitude: Matrix = -scipy.special.ndtri(np.minimum(tail, 0.5))
     return np.where(words & np.uint64(1), magnitude, -magnitude)
 
 

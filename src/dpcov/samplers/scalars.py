@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from scipy.special import ndtri
+import scipy
 
 from dpcov.samplers import require_within
 from dpcov.samplers.discrete import (
@@ -73,7 +73,7 @@ class ScalarGaussian:
         require_within(self.variance, SMALLEST_VARIANCE, LARGEST_VARIANCE)
 
     def upper_quantile(self, probability: float) -> float:
-        return -self.standard_deviation * float(ndtri(probability))
+        return -self.standard_deviation * float(scipy.special.ndtri(probability))
 
     def sample(self, entropy: Entropy) -> int:
         return int(self.samples(1, entropy)[0])

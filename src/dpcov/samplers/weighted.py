@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 
 from dpcov.samplers import repeated
 
@@ -68,7 +68,9 @@ class WeightedSum:
             inverse = np.array([1 / (share * largest)], np.complex128)
             return share + float(self.r_transform(inverse)[0].real) / largest
 
-        found = minimize_scalar(seen, bounds=(0.7, 1.05), method="bounded", options={"xatol": 1e-6})
+        found = scipy.optimize.minimize_scalar(
+            seen, bounds=(0.7, 1.05), method="bounded", options={"xatol": 1e-6}
+        )
         return float(found.fun) * largest, float(found.x) * largest
 
     def _squares(self, square: Callable[[MatrixLaw], float]) -> float:
