@@ -244,3 +244,11 @@ def test_the_rows_of_a_plan_are_a_whole_number() -> None:
     for rows in (0, 1.5, 10**13, "many"):
         with pytest.raises(ReleaseError, match="rows must be a whole number, at least 1 and at"):
             dpcov.plan(schema, rows, epsilon=1.0)
+
+
+def test_functions_that_pass_parameters_on_take_the_same_of_each() -> None:
+    first = inspect.signature(api.release).parameters
+    for function in (api.prepare, grouped.prepare_by, grouped.release_by):
+        for name, own in inspect.signature(function).parameters.items():
+            if name in first and name != "schema":  # which release_by needs
+                assert own.replace(kind=first[name].kind) == first[name], (function, name)
