@@ -16,8 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpcov.rows.schema import FileOptions, Schema
-from dpcov.sources import lines as lines_module
-from dpcov.sources import records as records_module
+from dpcov.sources import text as text_module
 from dpcov.sources.text import TextSource
 from records_by_hand import Rule, lines_of, rows_of
 from strategies import moment, same
@@ -81,9 +80,8 @@ def test_records_are_those_that_a_parser_by_hand_finds(
 ) -> None:
     text = data.draw(ROUGH | written(width) | spoilt(width)).encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lines_module, "CHUNK", chunk)
-        patch.setattr(lines_module, "LONGEST_RECORD", size)
-        patch.setattr(records_module, "LONGEST_RECORD", size)
+        patch.setattr(text_module, "CHUNK", chunk)
+        patch.setattr(text_module, "LONGEST_RECORD", size)
         found = read(tmp_path, text, width, max_record_lines=most)
     assert found == rows_of(text, Rule(width, lines=most, size=size))
 
@@ -203,13 +201,13 @@ def test_what_is_not_protected_is_told_by_the_options(tmp_path) -> None:
 def test_work_is_linear_whatever_the_lines_hold(tmp_path, monkeypatch, record, chunk) -> None:
     looked = []
 
-    class Counted(records_module._Found):
+    class Counted(text_module._Found):
         def __init__(self, text, grammar):
             looked.append(len(text))
             super().__init__(text, grammar)
 
-    monkeypatch.setattr(records_module, "_Found", Counted)
-    monkeypatch.setattr(lines_module, "CHUNK", chunk)
+    monkeypatch.setattr(text_module, "_Found", Counted)
+    monkeypatch.setattr(text_module, "CHUNK", chunk)
     filler = b"2,3\n" * 900
     for text in (record * 20_000, (record + filler) * 20, record + filler * 20):
         looked.clear()

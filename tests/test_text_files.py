@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from dpcov.errors import SchemaError, SourceError
 from dpcov.rows.cells import LONGEST_CELL
 from dpcov.rows.schema import FileOptions, Schema
-from dpcov.sources import lines, open_source
-from dpcov.sources.lines import LONGEST_RECORD
-from dpcov.sources.text import TextSource
+from dpcov.sources import open_source, text
+from dpcov.sources.text import LONGEST_RECORD, TextSource
 from strategies import file_moment, moment, same, schema_of
 
 SCHEMA = schema_of("a", "b")
@@ -272,7 +271,7 @@ def test_broken_utf_16_stays_in_its_cell(tmp_path, cells, chunk):
     (tmp_path / "f.csv").write_bytes(b"".join(c + comma + c + end for c in spoilt))
     options = FileOptions(header=False, encoding="utf-16-le")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lines, "CHUNK", chunk)
+        patch.setattr(text, "CHUNK", chunk)
         found = cells_of(tmp_path / "f.csv", options)
     alone = [c.decode("utf-16-le", "replace") for c in spoilt]
     if spoilt:

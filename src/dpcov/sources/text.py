@@ -1,15 +1,24 @@
 """CSV and TSV files, also compressed, and text on standard input: a row is a record.
 
-What a record is says `dpcov.sources.records`, which sees every byte first. The parser gets nothing
-but records, so that it can neither refuse one nor see more or fewer. Numbers as other countries
-write them become plain decimals (`Notation`), each cell on its own.
+Bytes become whole lines of UTF-8 (`Lines`), lines become rows (`Reader`), and of the records among
+them the parser makes cells: it gets nothing but records, so that it can neither refuse one nor see
+more or fewer. Numbers as other countries write them become plain decimals (`Notation`), each cell
+on its own.
+
+Where the records are is told by a rule that looks no further than a fixed number of lines. The
+rule, and how far a broken record can reach by it, are proved in docs/proofs/records.md. Here it is
+worked out for all lines of a block at once. A quote turns "outside" into "inside" and back,
+whatever else it is; so all that matters of a line is whether its quotes are odd in number (then it
+ends on the other side than it begins), and for either side on which it may begin, whether its
+quotes stand where they may and how many separators are outside.
 """
 
 from __future__ import annotations
 
+import codecs
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,48 +35,17 @@ from dpcov.errors import SourceError
 from dpcov.rows.cells import LONGEST_CELL
 from dpcov.rows.schema import FileOptions, Kind
 from dpcov.sources.base import batch_rows
-from dpcov.sources.lines import BYTE_ORDER_MARK, LONGEST_RECORD, Lines, decoded
-from dpcov.sources.records import Block, Grammar, blocks
 
 if TYPE_CHECKING:
-    from dpcov.core.arrays import Booleans
+    from numpy.typing import NDArray
 
+    from dpcov.core.arrays import AnyArray, Booleans, Integers
 
-@dataclass(frozen=True, slots=True)
-class Notation:
-    """How numbers are written: the decimal sign, and what groups thousands, if anything."""
-
-    decimal: str
-    thousands: str | None
-
-    @property
-    def plain(self) -> bool:
-        """Whether numbers are plain decimals already."""
-        return self.decimal == "." and self.thousands is None
-
-    @property
-    def pattern(self) -> str:
-        """What a number looks like; thousands may be grouped, all of them or none."""
-        whole = "[0-9]+"
-        if self.thousands is not None:
-            whole += f"|[0-9]{{1,3}}({re.escape(self.thousands)}[0-9]{{3}})+"
-        sign = re.escape(self.decimal)
-        exponent = "([eE][+-]?[0-9]{1,3})?"
-        return rf"^[+-]?(({whole})({sign}[0-9]*)?|{sign}[0-9]+){exponent}$"
-
-    def plainly(self, texts: pa.Array) -> pa.Array:
-        """Cells as plain decimals; null where a cell is no number in this notation."""
-        trimmed = pc.ascii_trim_whitespace(texts)
-        fits = pc.and_(
-            pc.match_substring_regex(trimmed, self.pattern),
-            pc.less_equal(pc.binary_length(texts), LONGEST_CELL),
-        )
-        found = pc.if_else(fits, trimmed, None)
-        if self.thousands is not None:
-            found = pc.replace_substring(found, self.thousands, "")
-        return pc.replace_substring(found, self.decimal, ".")
-
-
+CHUNK = 2**20  # bytes that are read at once
+LONGEST_RECORD = 2**22  # bytes, its line ends among them
+LINE_END = re.compile(rb"\r\n?|\n")  # what ends a line: CRLF, LF or CR
+BYTE_ORDER_MARK = codecs.BOM_UTF8
+LF, CR = 10, 13
 STANDARD_INPUT = "-"
 NOT_REGULAR = (
     "{} is no regular file. To read a table from a pipe, give - as its name and the pipe as "
@@ -117,8 +95,8 @@ class TextSource:
             raise SourceError(NOT_REGULAR.format(repr(shown(path))))
         self._path = path
         self._options = options
-        self._numbers = numbers
         self._notation = Notation(options.decimal, options.thousands)
+        self._foreign = frozenset[str]() if self._notation.plain else numbers
         self._grammar = _grammar(options)
         lines, header = self._opened()
         self._waiting = None if self.settled else lines
@@ -155,12 +133,17 @@ class TextSource:
         return dict.fromkeys(self.names, "unknown")
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        wanted = list(columns)
-        size = batch_rows(len(wanted))
-        with closing(self._records()) as lines:
-            for block in blocks(lines, self._grammar):
-                cells = self._parsed(block, wanted)
-                places = _places(block.is_record)
+        wanted, size = list(columns), batch_rows(len(columns))
+        if self.settled:
+            lines, _ = self._opened()
+        elif self._waiting is None:
+            raise SourceError(ONCE)
+        else:
+            lines, self._waiting = self._waiting, None
+        reader = Reader(lines, self._grammar)
+        with closing(lines):
+            while (block := reader.next()) is not None:
+                cells, places = self._parsed(block, wanted), _places(block.is_record)
                 for start in range(0, len(block.is_record), size):
                     here = slice(start, start + size)
                     yield pa.RecordBatch.from_arrays(
@@ -200,20 +183,8 @@ class TextSource:
         table = table.slice(int(marked))
         if table.num_rows != count:
             raise SourceError("The parser found other rows than there are records.")
-        return [self._plainly(name, table[name].combine_chunks()) for name in wanted]
-
-    def _plainly(self, name: str, cells: pa.Array) -> pa.Array:
-        plain = self._notation.plain or name not in self._numbers
-        return cells if plain else self._notation.plainly(cells)
-
-    def _records(self) -> Lines:
-        """The lines below the header."""
-        if self.settled:
-            return self._opened()[0]
-        if self._waiting is None:
-            raise SourceError(ONCE)
-        lines, self._waiting = self._waiting, None
-        return lines
+        cells = {name: table[name].combine_chunks() for name in wanted}
+        return [self._notation.plainly(c) if n in self._foreign else c for n, c in cells.items()]
 
     def _opened(self) -> tuple[Lines, bytes]:
         """The lines below the header, and the header, if there is one."""
@@ -300,3 +271,314 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class Notation:
+    """How numbers are written: the decimal sign, and what groups thousands, if anything."""
+
+    decimal: str
+    thousands: str | None
+
+    @property
+    def plain(self) -> bool:
+        """Whether numbers are plain decimals already."""
+        return self.decimal == "." and self.thousands is None
+
+    @property
+    def pattern(self) -> str:
+        """What a number looks like; thousands may be grouped, all of them or none."""
+        whole = "[0-9]+"
+        if self.thousands is not None:
+            whole += f"|[0-9]{{1,3}}({re.escape(self.thousands)}[0-9]{{3}})+"
+        sign = re.escape(self.decimal)
+        exponent = "([eE][+-]?[0-9]{1,3})?"
+        return rf"^[+-]?(({whole})({sign}[0-9]*)?|{sign}[0-9]+){exponent}$"
+
+    def plainly(self, texts: pa.Array) -> pa.Array:
+        """Cells as plain decimals; null where a cell is no number in this notation."""
+        trimmed = pc.ascii_trim_whitespace(texts)
+        fits = pc.and_(
+            pc.match_substring_regex(trimmed, self.pattern),
+            pc.less_equal(pc.binary_length(texts), LONGEST_CELL),
+        )
+        found = pc.if_else(fits, trimmed, None)
+        if self.thousands is not None:
+            found = pc.replace_substring(found, self.thousands, "")
+        return pc.replace_substring(found, self.decimal, ".")
+
+
+class Lines:
+    """Whole lines of a stream; `text` holds those that are ready.
+
+    A byte-order mark is dropped at the very start. Of a line of more than `LONGEST_RECORD` bytes
+    only so many are kept, and a line end: still too many.
+    """
+
+    def __init__(self, read: Callable[[int], bytes], close: Callable[[], object]) -> None:
+        self.text = b""
+        self.ended = False
+        self.close = close
+        self._read = read
+        self._begun = False
+        self._tail = b""  # the beginning of a line
+        self._overlong = b""  # what is kept of the line that `tail` goes on with
+
+    def more(self) -> None:
+        """Read more lines, or find that the stream has ended.
+
+        As much is read as waits already, so that what waits is looked at a few times only.
+        """
+        chunk = self._read(max(CHUNK, len(self.text)))
+        whole = self._tail + chunk
+        # A line feed may follow a carriage return that ends what was read.
+        end = 1 + max(whole.rfind(b"\n"), whole.rfind(b"\r", 0, -1)) if chunk else len(whole)
+        lines, self._tail = whole[:end], whole[end:]
+        self.ended = not chunk
+        if self._overlong and (lines or self.ended):
+            found = LINE_END.search(lines)
+            lines = self._overlong + (lines[found.start() :] if found else b"\n")
+            self._overlong = b""
+        if len(self._tail) > LONGEST_RECORD + 1:
+            self._overlong = self._overlong or self._tail[:LONGEST_RECORD]
+            self._tail = self._tail[-1:]  # it may be a carriage return
+        elif self._overlong:
+            self._tail = self._tail[-1:]
+        self.text += lines
+        if not self._begun and self.text:
+            self._begun = True
+            self.text = self.text.removeprefix(BYTE_ORDER_MARK)
+
+    def next(self) -> bytes:
+        """The next line with its end; empty at the end of the stream."""
+        while not self.text and not self.ended:
+            self.more()
+        found = LINE_END.search(self.text)
+        stop = found.end() if found else len(self.text)
+        line, self.text = self.text[:stop], self.text[stop:]
+        return line
+
+
+def decoded(read: Callable[[int], bytes], encoding: str) -> Callable[[int], bytes]:
+    """Read a stream in another encoding as UTF-8; what can't be decoded becomes U+FFFD.
+
+    Each unit of the encoding (a byte, or two or four) is decoded on its own or with the other half
+    of its character, so that a broken one spoils no other.
+    """
+    if encoding == "utf-8":
+        return read
+    decoder: codecs.IncrementalDecoder | None = None
+    ended = False
+
+    def read_decoded(size: int) -> bytes:
+        nonlocal decoder, ended
+        while not ended:
+            raw = read(size)
+            ended = not raw
+            if decoder is None:
+                decoder = codecs.getincrementaldecoder(_ordered(encoding, raw))("replace")
+            if text := decoder.decode(raw, final=ended):
+                return text.encode()
+        return b""
+
+    return read_decoded
+
+
+def _ordered(encoding: str, start: bytes) -> str:
+    """The encoding with its order of bytes, which a mark at the start may tell."""
+    if encoding == "utf-16":
+        return "utf-16-be" if start.startswith(codecs.BOM_UTF16_BE) else "utf-16-le"
+    if encoding == "utf-32":
+        return "utf-32-be" if start.startswith(codecs.BOM_UTF32_BE) else "utf-32-le"
+    return encoding
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """What a record is: `cells`, kept apart by `separator`, perhaps in a pair of `quote`.
+
+    Separator and quote are bytes; without `quote`, none is special. A record has at most `lines`.
+    """
+
+    cells: int
+    separator: int
+    quote: int | None
+    lines: int
+
+    @property
+    def one_line(self) -> bool:
+        """Whether each line is one row."""
+        return self.quote is None or self.lines == 1
+
+    @property
+    def reach(self) -> int:
+        """How many rows one record of at most `lines` lines, broken or not, can change."""
+        return 1 if self.one_line else 5 * self.lines
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some rows in order: which of them are records, and the text of those, one after the other."""
+
+    is_record: Booleans
+    text: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What is known of an odd line that waits for the next one, from the pairs before it.
+
+    In the run of pairs that it may go on, `place` is that of the next pair, and `age` how many
+    lines ago the run began. If `taken`, the line is the end of a record.
+    """
+
+    place: int = 0
+    age: int = 0
+    taken: bool = False
+
+
+class Reader:
+    """Tells rows from whole lines, block after block; what waits for more lines is not used."""
+
+    def __init__(self, lines: Lines, grammar: Grammar) -> None:
+        self._lines = lines
+        self._grammar = grammar
+        self._run = _Run()
+
+    def next(self) -> Block | None:
+        """The rows that are decided next; None after the last."""
+        lines = self._lines
+        while lines.text or not lines.ended:
+            if not lines.ended:
+                lines.more()
+            if lines.text and len((block := self._rows(lines.text)).is_record):
+                return block
+        return None
+
+    def _rows(self, text: bytes) -> Block:
+        """Rows that are decided in the text; what need not be seen again is dropped."""
+        run, grammar = self._run, self._grammar
+        found = _Found(text, grammar)
+        first, last, taken, after = _records(found, grammar, run)
+        decided = len(found.odd)
+        self._run = _Run()
+        if len(found.odd_lines) and not self._lines.ended:
+            waiting = found.odd_lines[-1]
+            at_hand = len(text) - found.starts[waiting]
+            if decided - waiting < grammar.lines and at_hand < LONGEST_RECORD:
+                decided, self._run = waiting, after
+        first, last = first[taken], last[taken]
+        steps = np.zeros(len(found.odd) + 2, np.int8)
+        steps[0] = run.taken
+        steps[1] = -steps[0]
+        steps[first + 1] += 1
+        steps[last + 1] -= 1
+        rows = np.flatnonzero(np.cumsum(steps[:decided], dtype=np.int8) == 0)
+        good = found.single.copy()
+        good[first] = True
+        stops = np.append(rows[1:], max(decided, last[-1] + 1 if len(last) else 0))[: len(rows)]
+        self._lines.text = text[int(found.starts[decided]) :]
+        return _block(text, found.starts[rows], found.starts[stops], good[rows])
+
+
+def _block(text: bytes, starts: Integers, stops: Integers, good: Booleans) -> Block:
+    """Put the text of good rows together, which often follow each other."""
+    edges = np.flatnonzero(np.diff(good, prepend=False, append=False))
+    runs = zip(starts[edges[::2]], stops[edges[1::2] - 1], strict=True)
+    # A carriage return and the line feed of an empty record after a gap would be one line end.
+    parts = [text[a:b] + b"\n" if text[b - 1] == CR else text[a:b] for a, b in runs]
+    return Block(good, b"".join(parts))
+
+
+class _Found:
+    """What matters of each line of a text.
+
+    `starts` of the lines, and of what follows; `odd`: the number of quotes is; `single`: the line
+    is a record; `broken` and `outside`: for a line that begins outside and one that begins inside,
+    whether a quote stands where it may not, and the separators outside.
+    """
+
+    def __init__(self, text: bytes, grammar: Grammar) -> None:
+        array = np.frombuffer(text, np.uint8)
+        self.starts = _line_starts(text, array)
+        count = len(self.starts) - 1
+        self.odd = np.zeros(count, bool)
+        self.broken = (np.zeros(count, bool), np.zeros(count, bool))
+        separators = np.flatnonzero(array == grammar.separator)
+        totals = np.diff(np.searchsorted(separators, self.starts))
+        self.outside = (totals, np.zeros(count, np.int64))
+        if grammar.quote is not None and grammar.quote in text:
+            self._see_quotes(array, separators, grammar.separator, grammar.quote)
+        self.odd_lines = np.flatnonzero(self.odd)
+        short = np.diff(self.starts) <= LONGEST_RECORD
+        fits = self.outside[0] == grammar.cells - 1
+        self.single = ~self.odd & ~self.broken[0] & short & fits
+
+    def _see_quotes(
+        self, array: NDArray[np.uint8], separators: Integers, separator: int, quote: int
+    ) -> None:
+        is_quote = array == quote
+        quotes = np.flatnonzero(is_quote)
+        before = np.searchsorted(quotes, self.starts)  # quotes before each line
+        numbers = np.diff(before)
+        self.odd = numbers % 2 == 1
+        line = np.repeat(np.arange(len(numbers)), numbers)
+        second = (np.arange(len(quotes)) - before[line]) % 2 == 1
+        edge = np.zeros(256, bool)
+        edge[[separator, quote, LF, CR]] = True
+        opens = edge[array[quotes - 1]] | (quotes == 0)
+        closes = edge[array[(quotes + 1) % len(array)]] | (quotes == len(array) - 1)
+        for side in (0, 1):
+            stray = ~np.where(second ^ bool(side), closes, opens)
+            self.broken[side][line[stray]] = True
+        # Inside or outside at each separator, as seen from the start of the text.
+        inside = np.bitwise_xor.accumulate(is_quote.view(np.uint8))[separators]
+        sums = np.append(0, np.cumsum(inside, dtype=np.int64))
+        bounds = np.searchsorted(separators, self.starts)
+        within = np.diff(sums[bounds])
+        total = np.diff(bounds)
+        swapped = before[:-1] % 2 == 1
+        outside = np.where(swapped, within, total - within)
+        self.outside = (outside, total - outside)
+
+
+def _line_starts(text: bytes, array: NDArray[np.uint8]) -> Integers:
+    ends = array == LF
+    if CR in text:
+        alone = array == CR
+        alone[:-1] &= array[1:] != LF
+        ends |= alone
+    starts = np.append(0, np.flatnonzero(ends) + 1)
+    return starts if starts[-1] == len(array) else np.append(starts, len(array))
+
+
+def _records(
+    found: _Found, grammar: Grammar, run: _Run
+) -> tuple[Integers, Integers, Booleans, _Run]:
+    """Each odd line and the next one; which of the two are ends of a record; what then waits."""
+    first, last = found.odd_lines[:-1], found.odd_lines[1:]
+    if not len(first):
+        return first, last, np.zeros(0, bool), run if len(found.odd_lines) else _Run()
+    strays = np.append(0, np.cumsum(found.broken[1]))
+    cells = np.append(0, np.cumsum(found.outside[1]))
+    pair = ~found.broken[0][first] & (strays[last + 1] == strays[first + 1])
+    pair &= found.outside[0][first] + cells[last + 1] - cells[first + 1] == grammar.cells - 1
+    pair &= last - first < grammar.lines
+    pair &= found.starts[last + 1] - found.starts[first] <= LONGEST_RECORD
+    place, begun = _runs(pair, first, run)
+    taken = pair & (place % 2 == 0) & (last - begun < grammar.lines)
+    after = _Run(place[-1] + 1, last[-1] - begun[-1], bool(taken[-1])) if pair[-1] else _Run()
+    return first, last, taken, after
+
+
+def _runs(pair: Booleans, first: Integers, run: _Run) -> tuple[AnyArray, AnyArray]:
+    """The place of each pair in its run of pairs that share a line, and the run's first line."""
+    at = np.arange(len(pair))
+    start = np.maximum.accumulate(np.where(pair, -1, at)) + 1
+    place = at - start
+    begun = first[np.minimum(start, at)]
+    if run.place:
+        goes_on = start == 0
+        place[goes_on] += run.place
+        begun[goes_on] = first[0] - run.age
+    return place, begun
