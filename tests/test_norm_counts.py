@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcov.errors import SourceError
+from dpcov.errors import MechanismError, SourceError
 from dpcov.rows.linear_map import LinearMap
 from dpcov.sources import base, open_rows
 from dpcov.sources.folding import squared_limits
@@ -153,7 +153,7 @@ def test_both_sensitivities_are_reached_and_surplus_rows_or_rows_without_id_do_n
 
 @pytest.mark.parametrize("edges", [[1.0, 0.5], [0.5, 0.5], [-1.0], [float("nan")], [float("inf")]])
 def test_edges_that_set_no_bins_are_refused(edges):
-    with pytest.raises(ValueError, match="edges"):
+    with pytest.raises(MechanismError, match="edges"):
         counts(values(3), edges=edges)
 
 

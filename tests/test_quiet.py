@@ -205,7 +205,7 @@ def test_no_frame_that_held_data_is_kept():
     with pytest.raises(SourceError) as caught:
         rows.second_moments()
     names = [frame.tb_frame.f_code.co_name for frame in frames(caught.value)]
-    assert names[-2:] == ["second_moments", "guarded"]
+    assert names[-2:] == ["test_no_frame_that_held_data_is_kept", "guarded"]
 
 
 def test_an_interrupted_read_of_a_text_file_ends_cleanly(tmp_path):

@@ -13,7 +13,7 @@ import pytest
 
 from dpcov.cli.drafts import draft
 from dpcov.core.entropy import Entropy
-from dpcov.errors import SourceError
+from dpcov.errors import MechanismError, SourceError
 from dpcov.rows.linear_map import LinearMap
 from dpcov.rows.schema import FileOptions, Schema
 from dpcov.sources import base, open_rows, open_source
@@ -222,7 +222,7 @@ def test_groups_partition_the_rows():
 
 
 def test_groups_without_fresh_randomness_are_refused():
-    with pytest.raises(ValueError, match="fresh randomness"):
+    with pytest.raises(MechanismError, match="fresh randomness"):
         open_rows(PEOPLE, SCHEMA).second_moments(groups=2)
 
 

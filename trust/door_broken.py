@@ -146,9 +146,9 @@ def _sparse(self: Any) -> None:
     os.ftruncate(self._file.fileno(), self._room)
 
 
-def _two_readings(self: Any, parts: int) -> None:
+def _two_readings(self: Any) -> None:
     """Ids of one reading beside the cells of another."""
-    unit, schema = self._schema.unit, self._schema
+    unit, parts = self._schema.unit, self._parts
     names = list(self._kind.names)
     batches = self._source.batches([unit.column])
     ids = pa.concat_arrays([batch.column(0) for batch in batches])
@@ -159,7 +159,7 @@ def _two_readings(self: Any, parts: int) -> None:
     batch = pa.RecordBatch.from_arrays(columns, names)
     copy = private_copy.Copy(self._kind, parts)
     held = self._read(batch)
-    copy.add(held, kept._parts(held[schema.unit.column], parts))
+    copy.add(held, kept._parts(held[unit.column], parts))
     self._copy = copy
 
 
@@ -274,7 +274,7 @@ ALL_SETTLED = _all(
 )
 TWO_READINGS = _all(
     patch.object(arrow, "_is_table", lambda data: True),
-    patch.object(kept.Kept, "_fill", _two_readings),
+    patch.object(kept.Kept, "fill", _two_readings),
 )
 ANY_ORDER = _one(partial, "_declared", lambda schema: schema.model_dump(exclude={"file"}))
 RANDOM_PARTS = _one(PartialMoment, "of", _of_random_parts)

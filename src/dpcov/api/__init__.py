@@ -54,10 +54,11 @@ class Request:
         return self.laws.guarantee
 
     def run(self, ledger: Ledger | None = None, dataset: str | None = None) -> Release:
-        """Reserve the budget, draw the noise, read the data, release, denoise; close the data."""
+        """Reserve the budget, read the data, draw the noise, release, denoise; close the data."""
         self.book(ledger, dataset, self.guarantee, note=self.mechanism.name)
         entropy = Entropy.system() if self.seed is None else Entropy.seeded(self.seed)
         with closing(self.rows) as rows:
+            rows.read()
             made = self.mechanism.run(rows, self.laws, entropy)
         told = {"door": self.rows.door}
         if self.where:

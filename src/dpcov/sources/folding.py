@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from dpcov.errors import MechanismError
 from dpcov.rows.encoder import Scratch
 from dpcov.rows.moment import squared_lengths
 
@@ -69,13 +70,13 @@ def squared_limits(edges: Sequence[float | Fraction] | Matrix, lattice: Lattice)
 
     Raises
     ------
-    ValueError : the edges are not finite, not ascending, or below 0.
+    MechanismError : the edges are not finite, not ascending, or below 0.
 
     """
     if not all(0 <= edge < math.inf for edge in edges):
-        raise ValueError("edges of norms must be finite and at least 0")
+        raise MechanismError("The edges of norms must be finite and at least 0.")
     if any(low >= high for low, high in itertools.pairwise(edges)):
-        raise ValueError("edges of norms must ascend")
+        raise MechanismError("The edges of norms must ascend.")
     step = Fraction(lattice.step)
     above_all = lattice.bound + 1
     limits = [min(above_all, math.floor((Fraction(edge) / step) ** 2)) for edge in edges]
@@ -83,7 +84,6 @@ def squared_limits(edges: Sequence[float | Fraction] | Matrix, lattice: Lattice)
 
 
 Total = TypeVar("Total", covariant=True)
-Labelled = tuple[pa.RecordBatch, "Integers | None"]
 MOST_DECODED = 2**31  # bytes of the parts that are decoded at the same time
 SHARES = 8  # of a part for each thread, since some columns take longer
 SMALL_PART = 2**24  # cells of a part that a thread may have for itself: 64 MiB
@@ -140,18 +140,24 @@ class Folder(Generic[Total]):
         self._idle = [Worker([empty() for _ in range(groups)], Scratch()) for _ in range(threads)]
         self._sums = [worker.sums for worker in self._idle]
 
-    def in_order(self, batches: Iterator[Labelled]) -> None:
-        """Read here, batch after batch; the threads encode and add."""
+    @contextmanager
+    def adding(self) -> Iterator[Callable[[pa.RecordBatch, Integers | None], None]]:
+        """Adds batches, with labels of their rows, that are read here; the threads encode and add.
+
+        All rows without labels fall in the only group.
+        """
         if self._threads == 1:
-            for batch, labels in batches:
-                self._add(batch, labels)
+            yield self._add
             return
         with ThreadPoolExecutor(self._threads) as pool:
             waiting: deque[Future[None]] = deque()
-            for batch, labels in batches:
+
+            def add(batch: pa.RecordBatch, labels: Integers | None) -> None:
                 waiting.append(pool.submit(self._add, batch, labels))
                 if len(waiting) > self._threads:
                     waiting.popleft().result()
+
+            yield add
             for future in waiting:
                 future.result()
 
@@ -234,9 +240,11 @@ class Folder(Generic[Total]):
         worker = self._idle.pop()
         at = 0
         for block in self._encoder.blocks(batch):
-            size = block.shape[1]
-            _add(worker.sums, block, None if labels is None else labels[at : at + size])
-            at += size
+            if labels is None:
+                worker.sums[0].add(block)
+            else:
+                _add(worker.sums, block, labels[at : at + block.shape[1]])
+                at += block.shape[1]
         self._idle.append(worker)
 
 
@@ -253,10 +261,7 @@ def stoppable(threads: int, stopped: threading.Event | None = None) -> Iterator[
             raise
 
 
-def _add(sums: list[Sum[Total]], block: Matrix, labels: Integers | None) -> None:
-    if labels is None:
-        sums[0].add(block)
-        return
+def _add(sums: list[Sum[Total]], block: Matrix, labels: Integers) -> None:
     order = np.argsort(labels, kind="stable")
     starts = np.searchsorted(labels[order], np.arange(len(sums) + 1))
     for group in np.flatnonzero(np.diff(starts)).tolist():

@@ -92,8 +92,7 @@ class Kept:
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """These columns of all rows, as `Batch`es; of a table too large to copy as they come."""
-        if self._copy is None and not self._too_large:
-            self._fill()
+        self.fill()
         if self._copy is None:
             yield from self._source.batches(columns)
             return
@@ -104,8 +103,7 @@ class Kept:
 
     def persons(self) -> Iterator[tuple[Batch, Integers]]:
         """Part after part, all rows of some persons, and each row's number of its person."""
-        if self._copy is None:
-            self._fill()
+        self.fill()
         copy = self._copy
         if copy is None or self._schema.unit is None:
             raise ValueError("the schema has no person unit")
@@ -117,8 +115,10 @@ class Kept:
             ).dictionary_encode()
             yield Batch(rows), encoded.indices.to_numpy().astype(np.int64)
 
-    def _fill(self) -> None:
-        """Read the source into the copy; rows without an id are nobody's, and left out."""
+    def fill(self) -> None:
+        """Read the source, once, into the copy; rows without an id are nobody's, and left out."""
+        if self._copy is not None or self._too_large:
+            return
         copy, unit = Copy(self._kind, self._parts), self._schema.unit
         names = [
             name if unit is None or name != unit.column else IdColumn(name)

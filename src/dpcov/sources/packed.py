@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Integers, Matrix
     from dpcov.rows.encoder import Encoder
     from dpcov.rows.schema import Schema
-    from dpcov.sources.folding import Labelled, Sum
+    from dpcov.sources.folding import Sum
     from dpcov.sources.level import RowTest
 
 FAILED = -1
@@ -115,11 +115,9 @@ def sums_of_rows(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     """The sums over the rows of a task; each group's rows are drawn here, with fresh randomness."""
     folder = Folder(query.encoder, query.empty, query.groups, 1)
     assigned = Assignment(query.groups, Entropy.system())
-    with threadpool_limits(1, user_api="blas"):
-        folder.in_order(
-            (batch, assigned.next(np.arange(batch.num_rows), batch.num_rows))
-            for batch in query.named(batches)
-        )
+    with threadpool_limits(1, user_api="blas"), folder.adding() as add:
+        for batch in query.named(batches):
+            add(batch, assigned.next(np.arange(batch.num_rows), batch.num_rows))
     return _packed(folder, assigned.unit_counts())
 
 
@@ -148,18 +146,14 @@ def sums_of_images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     """The sums over `images` that count, each with its `place` among its person's, from 1 on."""
     folder = Folder(_Images(), query.empty, query.groups, 1)
     counts = np.zeros(query.groups, np.int64)
-
-    def labelled() -> Iterator[Labelled]:
+    with threadpool_limits(1, user_api="blas"), folder.adding() as add:
         for batch in batches:
             if batch["image"].null_count:
                 raise SourceError(UNREADABLE)
             labels = _labels(query, batch["id"])
             firsts = batch["place"].to_numpy() == 1
-            counts[:] += np.bincount(labels[firsts], minlength=query.groups)
-            yield batch, None if query.groups == 1 else labels
-
-    with threadpool_limits(1, user_api="blas"):
-        folder.in_order(labelled())
+            counts += np.bincount(labels[firsts], minlength=query.groups)
+            add(batch, None if query.groups == 1 else labels)
     return _packed(folder, counts.tolist())
 
 

@@ -208,6 +208,9 @@ class SummedRows(Rows):
         self.countable = sums.countable
         self._partial = sums
 
+    def read(self) -> None:
+        """Nothing is left to be read."""
+
     def close(self) -> None:
         """Nothing is open."""
 

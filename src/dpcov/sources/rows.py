@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from dpcov.errors import SourceError
+from dpcov.errors import MechanismError, SourceError
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.linear_map import LinearMap
 from dpcov.rows.moment import Accumulator, Lattice, SecondMoment
@@ -133,6 +133,12 @@ class Rows:
         if self._source.costly or not self._source.settled:
             self._source = Kept(self._source, self.schema)
 
+    @quiet(UNREADABLE)
+    def read(self) -> None:
+        """Copy what is to be copied, before the first question and after the budget was booked."""
+        if isinstance(self._source, Kept):
+            self._source.fill()
+
     def close(self) -> None:
         """Let go of the table: a database's file, a connection."""
         if hasattr(self._source, "close"):
@@ -147,6 +153,7 @@ class Rows:
                 "where cells hold no line breaks, or use add-remove."
             )
 
+    @quiet(UNREADABLE)
     def second_moments(
         self,
         *,
@@ -170,7 +177,7 @@ class Rows:
 
         """
         if groups > 1 and labels is None:
-            raise ValueError("groups need fresh randomness: a unit's group must not be guessable")
+            raise MechanismError("Groups need fresh randomness: none must be guessable.")
         features = None if transform is None else len(transform.integers)
         lattice = self.lattice(radius=radius, features=features)
         encoder = Encoder(self.schema, lattice, transform)
@@ -182,6 +189,7 @@ class Rows:
         sums = self._sums(encoder, partial(Accumulator, lattice.dimension), groups, labels)
         return [SecondMoment(total, lattice, columns, count) for total, count in sums]
 
+    @quiet(UNREADABLE)
     def hashed_moment(self) -> tuple[SecondMoment, str]:
         """The second moment, and a hash of the multiset of the rows' images. SENSITIVE, both."""
         lattice, names = self.lattice(), tuple(feature.name for feature in self.schema.features)
@@ -189,6 +197,7 @@ class Rows:
         ((units, image), count) = sums[0]
         return SecondMoment(units, lattice, names, count), image
 
+    @quiet(UNREADABLE)
     def rung_moments(
         self, *, lattice: Lattice | None = None, transform: LinearMap | None = None
     ) -> RungMoments:
@@ -212,6 +221,7 @@ class Rows:
         ((units, trace), count) = self._sums(encoder, empty)[0]
         return RungMoments(units, rungs, trace, lattice, count)
 
+    @quiet(UNREADABLE)
     def norm_counts(
         self,
         edges: Sequence[float | Fraction] | Matrix,
@@ -284,7 +294,6 @@ class Rows:
             counts = counted(batch, persons, encoder, unit.max_rows)
             yield batch.filter(counts), persons[counts], int(persons.max(initial=-1)) + 1
 
-    @quiet(UNREADABLE)
     def _sums(
         self,
         encoder: Encoder,
@@ -302,9 +311,9 @@ class Rows:
                 counts = [folder.together(encoder, whole) + folder.apart(streamed)]
             else:
                 assigned = Assignment(groups, labels)
-                folder.in_order(
-                    (batch, assigned.next(units, new)) for batch, units, new in self._owned(encoder)
-                )
+                with folder.adding() as add:
+                    for batch, units, new in self._owned(encoder):
+                        add(batch, assigned.next(units, new))
                 counts = assigned.unit_counts()
             sums = folder.totals()
             return [(found.total(), count) for found, count in zip(sums, counts, strict=True)]

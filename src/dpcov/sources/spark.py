@@ -28,7 +28,7 @@ from dpcov.sources.packed import (
     unpacked,
 )
 from dpcov.sources.quiet import quiet
-from dpcov.sources.rows import IN_MEMORY, UNREADABLE, IntegerRows, Rows
+from dpcov.sources.rows import IN_MEMORY, IntegerRows, Rows
 
 if TYPE_CHECKING:
     from dpcov.core.entropy import Entropy
@@ -150,7 +150,6 @@ class SparkRows(Rows):
         """Can't be told: they may not fit in memory."""
         raise MechanismError(IN_MEMORY)
 
-    @quiet(UNREADABLE)
     def _sums(
         self,
         encoder: Encoder,
