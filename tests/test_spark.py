@@ -270,11 +270,11 @@ def test_spellings_of_an_id_are_one_person(cluster):
 class Exploding(Encoder):
     """Fails on the workers with a message, and a warning, that quote the data."""
 
-    def blocks(self, batch):
+    def block(self, encoded, scratch):
         import warnings
 
-        warnings.warn(f"{PLANTED} {batch.to_pydict()}", stacklevel=1)
-        raise ValueError(f"{PLANTED} {batch.to_pydict()}")
+        warnings.warn(f"{PLANTED} {encoded.numbers}", stacklevel=1)
+        raise ValueError(f"{PLANTED} {encoded.numbers}")
 
 
 @pytest.mark.parametrize("schema", [PLAIN, PERSONS], ids=["rows", "persons"])

@@ -114,7 +114,7 @@ class Columns:
         """All columns of a batch."""
         encoded = self.room(batch.num_rows)
         for name in self.names:
-            self.put(name, batch.column(name), encoded)
+            self._put(name, batch.column(name), encoded)
         return encoded
 
     def put(self, name: str, values: pa.Array | pa.ChunkedArray, into: Encoded) -> None:

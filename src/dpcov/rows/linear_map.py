@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,6 +54,12 @@ class LinearMap:
     shifts: Integers
     halvings: Integers
     center: Matrix
+    units: Matrix | None = field(init=False)  # the diagonal, where there is nothing else
+
+    def __post_init__(self) -> None:
+        units = np.diag(self.integers)
+        plain = np.array_equal(self.integers, np.diag(units))
+        object.__setattr__(self, "units", units if plain else None)
 
     @classmethod
     def rounded(
@@ -105,15 +110,7 @@ class LinearMap:
         """
         high = np.floor(fine * 2.0**-20)
         low = fine - high * 2.0**20
-        image = self._times(high) * 2.0**20 + self._times(low)
+        times = np.matmul if self.units is None else np.multiply
+        factor = self.integers if self.units is None else self.units[:, None]
+        image = times(factor, high) * 2.0**20 + times(factor, low)
         return np.ldexp(image, -self.shifts[:, None])
-
-    def _times(self, limbs: Matrix) -> Matrix:
-        units = self.units
-        return self.integers @ limbs if units is None else units[:, None] * limbs
-
-    @cached_property
-    def units(self) -> Matrix | None:
-        """The diagonal of `integers`, where there is nothing else."""
-        diagonal = np.diag(self.integers)
-        return diagonal if np.array_equal(self.integers, np.diag(diagonal)) else None

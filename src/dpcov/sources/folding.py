@@ -106,12 +106,6 @@ class Sum(Protocol[Total]):
     def total(self) -> Total: ...
 
 
-class Blocks(Protocol):
-    """Turns a batch into (d, m) blocks of integer rows, in order."""
-
-    def blocks(self, batch: pa.RecordBatch) -> Iterator[Matrix]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Worker(Generic[Total]):
     """What one thread has for itself: the sums of the groups, and arrays to work in."""
@@ -133,7 +127,7 @@ class Folder(Generic[Total]):
     """
 
     def __init__(
-        self, encoder: Blocks, empty: Callable[[], Sum[Total]], groups: int, threads: int
+        self, encoder: Encoder, empty: Callable[[], Sum[Total]], groups: int, threads: int
     ) -> None:
         self._encoder = encoder
         self._threads = threads
@@ -161,22 +155,22 @@ class Folder(Generic[Total]):
             for future in waiting:
                 future.result()
 
-    def together(self, encoder: Encoder, parts: Sequence[Part]) -> int:
+    def together(self, parts: Sequence[Part]) -> int:
         """Read, encode and add `whole` parts; returns the rows read.
 
         Of small ones, each thread takes one after the other; all threads share the large ones, and
         what small ones are left over. All rows fall in the only group.
         """
-        rows = max((part.rows for part in parts), default=0)
-        small = self._threads > 1 and rows * len(encoder.columns.names) <= SMALL_PART
+        rows, columns = max((part.rows for part in parts), default=0), self._encoder.columns
+        small = self._threads > 1 and rows * len(columns.names) <= SMALL_PART
         alone = len(parts) - len(parts) % self._threads if small else 0
-        rooms = [encoder.columns.room(rows) for _ in range(self._threads if alone else 1)]
+        rooms = [columns.room(rows) for _ in range(self._threads if alone else 1)]
 
         with stoppable(self._threads) as pool:
 
             def read(part: Part, threads: int = 1) -> None:
                 room = rooms.pop()
-                self._read(encoder, part, room.part(slice(0, part.rows)), pool, threads)
+                self._read(part, room.part(slice(0, part.rows)), pool, threads)
                 rooms.append(room)
 
             deque(pool.map(read, parts[:alone]), 0)
@@ -184,15 +178,9 @@ class Folder(Generic[Total]):
                 read(part, self._threads)
         return sum(part.rows for part in parts)
 
-    def _read(
-        self,
-        encoder: Encoder,
-        part: Part,
-        encoded: Encoded,
-        pool: ThreadPoolExecutor,
-        threads: int,
-    ) -> None:
+    def _read(self, part: Part, encoded: Encoded, pool: ThreadPoolExecutor, threads: int) -> None:
         """First the part's columns are shared out among so many threads, then its rows."""
+        encoder = self._encoder
 
         def put(names: list[str]) -> None:
             part.each(names, lambda name, values: encoder.columns.put(name, values, encoded))
@@ -237,14 +225,13 @@ class Folder(Generic[Total]):
         return first
 
     def _add(self, batch: pa.RecordBatch, labels: Integers | None) -> None:
-        worker = self._idle.pop()
-        at = 0
-        for block in self._encoder.blocks(batch):
+        worker, encoded = self._idle.pop(), self._encoder.columns.encode(batch)
+        for rows in self._encoder.block_slices(batch.num_rows, 1):
+            block = self._encoder.block(encoded.part(rows), worker.scratch)
             if labels is None:
                 worker.sums[0].add(block)
             else:
-                _add(worker.sums, block, labels[at : at + block.shape[1]])
-                at += block.shape[1]
+                add_grouped(worker.sums, block, labels[rows])
         self._idle.append(worker)
 
 
@@ -261,7 +248,8 @@ def stoppable(threads: int, stopped: threading.Event | None = None) -> Iterator[
             raise
 
 
-def _add(sums: list[Sum[Total]], block: Matrix, labels: Integers) -> None:
+def add_grouped(sums: Sequence[Sum[Total]], block: Matrix, labels: Integers) -> None:
+    """Add each row of a block to the sum of its group."""
     order = np.argsort(labels, kind="stable")
     starts = np.searchsorted(labels[order], np.arange(len(sums) + 1))
     for group in np.flatnonzero(np.diff(starts)).tolist():

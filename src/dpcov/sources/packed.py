@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec
 
@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 from dpcov.core.entropy import Entropy
 from dpcov.errors import DpcovError, SourceError
 from dpcov.rows.moment import BLOCK_ROWS
-from dpcov.sources.folding import Folder
+from dpcov.sources.folding import Folder, add_grouped
 from dpcov.sources.hashes import content_hash
 from dpcov.sources.ids import canonical
 from dpcov.sources.level import filtered
@@ -118,7 +118,7 @@ def sums_of_rows(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     with threadpool_limits(1, user_api="blas"), folder.adding() as add:
         for batch in query.named(batches):
             add(batch, assigned.next(np.arange(batch.num_rows), batch.num_rows))
-    return _packed(folder, assigned.unit_counts())
+    return _packed(folder.totals(), assigned.unit_counts())
 
 
 @_told(_failed_image)
@@ -144,17 +144,18 @@ def images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
 @_told(_failed_sum)
 def sums_of_images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     """The sums over `images` that count, each with its `place` among its person's, from 1 on."""
-    folder = Folder(_Images(), query.empty, query.groups, 1)
+    sums = [query.empty() for _ in range(query.groups)]
     counts = np.zeros(query.groups, np.int64)
-    with threadpool_limits(1, user_api="blas"), folder.adding() as add:
+    with threadpool_limits(1, user_api="blas"):
         for batch in batches:
             if batch["image"].null_count:
                 raise SourceError(UNREADABLE)
             labels = _labels(query, batch["id"])
             firsts = batch["place"].to_numpy() == 1
             counts += np.bincount(labels[firsts], minlength=query.groups)
-            add(batch, None if query.groups == 1 else labels)
-    return _packed(folder, counts.tolist())
+            for rows, block in _blocks(batch):
+                add_grouped(sums, block, labels[rows])
+    return _packed(sums, counts.tolist())
 
 
 @_told(_failed_sum)
@@ -192,9 +193,9 @@ def unpacked(query: Query, found: dict[int, tuple[int, Integers]]) -> list[tuple
     return list(zip(sums, counts, strict=True))
 
 
-def _packed(folder: Folder[Any], counts: list[int]) -> Batches:
+def _packed(sums: Sequence[Sum[Any]], counts: list[int]) -> Batches:
     """The sums of the groups, in parts; the first part of each tells its number of units."""
-    for group, (total, count) in enumerate(zip(folder.totals(), counts, strict=True)):
+    for group, (total, count) in enumerate(zip(sums, counts, strict=True)):
         if count == 0:
             continue
         integers = total.packed()
@@ -218,14 +219,12 @@ def _labels(query: Query, ids: pa.Array) -> Integers:
     return (words % np.uint64(query.groups)).astype(np.int64)
 
 
-class _Images:
-    """Turns batches of images back into blocks of integer rows."""
-
-    def blocks(self, batch: pa.RecordBatch) -> Iterator[Matrix]:
-        content = b"".join(batch["image"].to_pylist())
-        rows = np.frombuffer(content, "<i4").reshape(batch.num_rows, -1)
-        for start in range(0, batch.num_rows, BLOCK_ROWS):
-            yield np.ascontiguousarray(rows[start : start + BLOCK_ROWS].T, np.float64)
+def _blocks(batch: pa.RecordBatch) -> Iterator[tuple[slice, Matrix]]:
+    """Images as blocks of integer rows, with where they are in the batch."""
+    rows = np.frombuffer(b"".join(batch["image"].to_pylist()), "<i4").reshape(batch.num_rows, -1)
+    for start in range(0, batch.num_rows, BLOCK_ROWS):
+        here = slice(start, start + BLOCK_ROWS)
+        yield here, np.ascontiguousarray(rows[here].T, np.float64)
 
 
 def _joined(block: Matrix) -> pa.Array:

@@ -308,7 +308,7 @@ class Rows:
             if parts:
                 whole = [part for part in parts if part.whole]
                 streamed = [part for part in parts if not part.whole]
-                counts = [folder.together(encoder, whole) + folder.apart(streamed)]
+                counts = [folder.together(whole) + folder.apart(streamed)]
             else:
                 assigned = Assignment(groups, labels)
                 with folder.adding() as add:
