@@ -32,7 +32,7 @@ from dpcov.denoise.shrinkage import james_stein
 from dpcov.errors import MechanismError, ReleaseError
 from dpcov.mechanisms import Gaussian, Ladder
 from dpcov.mechanisms.additive import coarse, shift_for
-from dpcov.mechanisms.ladder import Calibration, released, summed
+from dpcov.mechanisms.ladder import Calibration, drawn, published, summed
 from dpcov.releases import Release
 from dpcov.rows.moment import UNITS_PER_RADIUS, Lattice
 from dpcov.rows.rungs import WHOLE, RungSum, _certified, rungs_of, shared
@@ -612,7 +612,8 @@ def test_such_a_trace_is_nearer_than_moments_are() -> None:
         found = []
         for seed in range(20):
             entropy = Entropy.seeded(seed)
-            made = released(Ladder(), rows.schema, laws, rows.rung_moments, entropy, margin)
+            asked = drawn(laws, entropy), rows.rung_moments()
+            made = published(Ladder(), rows.schema, laws, *asked, margin)
             estimate = denoise(made, generator=simulation_generator(seed)).second_moment()
             found.append(np.linalg.norm(estimate - truth))
         return float(np.mean(found))

@@ -11,6 +11,7 @@ import numpy as np
 from dpcov.core.parameters import Share
 from dpcov.core.privacy import Guarantee, Neighbors, exact
 from dpcov.mechanisms import additive, gaussian
+from dpcov.mechanisms.additive import Draws
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.nuclear_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, float_scale, pure_epsilon
@@ -76,11 +77,8 @@ class Spending:
 
     def _rung(self, lattice: Lattice, part: Fraction) -> MatrixLaw:
         """Noise in the moment of the rows whose squared length is this part of the bound."""
-        d, share, side = (
-            lattice.dimension,
-            self._share(lattice),
-            lattice.unit.max_rows * SQUARED_SIDE,
-        )
+        d, side = lattice.dimension, lattice.unit.max_rows * SQUARED_SIDE
+        share = self._share(lattice)
         swapped = self.guarantee.neighbors == Neighbors.REPLACE_ONE
         given = 1 - part if swapped and not self.short else part
         if self.extra is None:
@@ -268,36 +266,37 @@ class Ladder(Mechanism):
         return Spending(guarantee, self.trace_share, spends, extra, short)
 
     def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
-        return released(self, rows.schema, laws, rows.rung_moments, entropy)
+        draws = drawn(laws, entropy)
+        return published(self, rows.schema, laws, draws, rows.rung_moments())
 
 
-def released(
+def drawn(laws: Calibration, entropy: Entropy) -> Draws:
+    """One draw of each law, made before the rows are asked: of the matrices as (K, d, d)."""
+    rungs = np.stack([law.sample(entropy) for law in laws.rungs])
+    traces = laws.trace.sample(entropy), laws.trace_alone.sample(entropy)
+    return Draws(rungs, *traces, entropy.reproducible)
+
+
+def published(
     mechanism: Mechanism,
     schema: Schema,
     laws: Calibration,
-    ask: Callable[[], RungMoments],
-    entropy: Entropy,
+    draws: Draws,
+    found: RungMoments,
     margin: float = MARGIN,
 ) -> Release:
-    """Draw the noise, then `ask` for the moments by length of rows, and publish both together.
+    """Add the draws to the moments by length of rows.
 
     Or the trace alone, where the number of rows is public and below what `margin` asks for.
     """
-    noise = [law.sample(entropy) for law in laws.rungs]
-    of_trace, of_trace_alone = laws.trace.sample(entropy), laws.trace_alone.sample(entropy)
-    found = ask()
     replaced = laws.guarantee.neighbors == Neighbors.REPLACE_ONE
     count = found.unit_count if replaced else None
     shift = additive.shift_for(min(law.spread for law in laws.rungs))
     gated = additive.nothing_can_show(found.lattice, count, laws.matrix, margin)
     noisy = None
     if not gated:
-        noisy = np.stack(
-            [
-                additive.coarse(units + drawn, shift)
-                for units, drawn in zip(found.units, noise, strict=True)
-            ]
-        )
+        pairs = zip(found.units, draws.matrix, strict=True)
+        noisy = np.stack([additive.coarse(units + noise, shift) for units, noise in pairs])
     return Release(
         schema=schema,
         lattice=replace(found.lattice, second_rung=None),  # the noise has the weights of rungs
@@ -308,9 +307,9 @@ def released(
         trace_noise=laws.trace_alone if gated else laws.trace,
         shift=shift,
         published=None if noisy is None else summed(noisy, laws.squared),
-        published_trace=found.trace + (of_trace_alone if gated else of_trace),
+        published_trace=found.trace + (draws.trace_alone if gated else draws.trace or 0),
         unit_count=count,
-        reproducible=entropy.reproducible,
+        reproducible=draws.reproducible,
         rungs=noisy,
     )
 

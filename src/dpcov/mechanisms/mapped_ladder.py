@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 from typing import TYPE_CHECKING
 
 from dpcov.core.privacy import exact
@@ -119,7 +118,9 @@ def released(
     entropy: Entropy,
 ) -> Release:
     """Moments by length of mapped rows on this lattice, for which the laws are taken `at` it."""
-    ask = partial(rows.rung_moments, lattice=lattice, transform=transform)
-    made = ladder.released(mechanism, rows.schema, laws.at(lattice), ask, entropy)
+    laws = laws.at(lattice)
+    draws = ladder.drawn(laws, entropy)
+    found = rows.rung_moments(lattice=lattice, transform=transform)
+    made = ladder.published(mechanism, rows.schema, laws, draws, found)
     center = transform.center if lattice.intercept_units else None
     return replace(made, linear_map=transform.matrix(), center=center)

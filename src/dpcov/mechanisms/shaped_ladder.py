@@ -204,7 +204,8 @@ class ShapedLadder(Mechanism):
 
     def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
         rows.require_rereadable()
-        look = ladder.released(self, rows.schema, laws.look, rows.rung_moments, entropy, margin=1.0)
+        draws, schema = ladder.drawn(laws.look, entropy), rows.schema
+        look = ladder.published(self, schema, laws.look, draws, rows.rung_moments(), margin=1.0)
         # Of the release's own stream, so that a seed repeats the map as well.
         shape = Shape.of(look, simulation_generator(int(entropy.words(1)[0])))
         if shape is None or (laws.rejected is not None and shape.hidden(self.look_share).all()):
@@ -220,7 +221,8 @@ class ShapedLadder(Mechanism):
 
     def _as_they_are(self, rows: Rows, look: Release, laws: Unmapped, entropy: Entropy) -> Release:
         """Without a map, and together with the look where noise allows it."""
-        made = ladder.released(self, rows.schema, laws.plain, rows.rung_moments, entropy)
+        draws = ladder.drawn(laws.plain, entropy)
+        made = ladder.published(self, rows.schema, laws.plain, draws, rows.rung_moments())
         if laws.pooled is None:
             return made
         return ladder.pooled(look, made, laws.share, laws.pooled)
