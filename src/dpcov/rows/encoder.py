@@ -27,7 +27,7 @@ from dpcov.rows.schema import Categorical, Numeric, Schema
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.core.arrays import Booleans, Matrix
+    from dpcov.core.arrays import Matrix
 
 FLOAT32_INTEGERS = 2**24  # up to which float32 holds every integer
 FLOAT32_RANGES = 60  # columns with half-ranges from 2^-60 to 2^60 are scaled in float32
@@ -339,21 +339,16 @@ def _certify(rows: Matrix) -> None:
     A column that passes has every partial sum of squares at most 2^40, so its certificate is exact.
     The others are moved to the radius.
     """
-    others = np.flatnonzero(_outside(rows))
+    others = np.flatnonzero(~(squared_lengths(rows) <= RADIUS_SQUARED))  # or no number
     if others.size == 0:
         return
     moved = rows.take(others, axis=1)
     norms = _squared_norms(moved)
     moved = np.trunc(moved * (UNITS_PER_RADIUS / np.sqrt(norms) * (1 - 2.0**-50)))
     moved[:, ~np.isfinite(moved).all(axis=0) | ~np.isfinite(norms)] = 0.0
-    while (over := _outside(moved)).any():
+    while (over := ~(squared_lengths(moved) <= RADIUS_SQUARED)).any():
         moved[:, over] -= np.sign(moved[:, over])
     rows[:, others] = moved
-
-
-def _outside(rows: Matrix) -> Booleans:
-    """Of which columns the squared norm is above 2^40, or no number."""
-    return ~(squared_lengths(rows) <= RADIUS_SQUARED)
 
 
 def _squared_norms(rows: Matrix) -> Matrix:

@@ -89,9 +89,18 @@ def shared(
             continue
         rows, squared = block.take(here, axis=1), lengths[here]
         out = None if room is None else room[: rows.size].reshape(rows.shape)
-        yield at, _part(rows, squared, squared - lower, upper - lower, out)
-        if lower:
-            yield at + 1, _part(rows, squared, upper - squared, upper - lower, out)
+        below = [(at + 1, upper - squared)] if lower else []
+        for to, covered in [(at, squared - lower), *below]:
+            shares = covered / (upper - lower)
+            scales, limits = np.sqrt(shares * WHOLE / squared), _certified(shares)
+            part: Matrix = np.multiply(rows, scales, out=out)
+            np.rint(part, out=part)
+            long = np.flatnonzero(~(squared_lengths(part) <= limits))
+            if long.size:  # toward 0: of a share so small the nearest may be longer than the limit
+                inward = np.trunc(rows.take(long, axis=1) * scales[long])
+                inward[:, ~(squared_lengths(inward) <= limits[long])] = 0.0
+                part[:, long] = inward
+            yield to, part
 
 
 def shared_lengths(squared: Matrix, rungs: Matrix) -> Matrix:
@@ -103,29 +112,6 @@ def shared_lengths(squared: Matrix, rungs: Matrix) -> Matrix:
     hats = np.eye(len(knots))[:0:-1]
     shares: Matrix = np.stack([np.interp(squared, knots, hat) for hat in hats], axis=1)
     return shares * rungs
-
-
-def _part(
-    rows: Matrix,
-    squared: Matrix,
-    covered: Matrix,
-    gap: int,
-    out: Matrix | None,
-) -> Matrix:
-    """Rows scaled to the squared length `WHOLE` times covered / gap, to the nearest integers.
-
-    Toward 0 where the share is so small that the nearest could be longer than the certificate.
-    """
-    shares = covered / gap
-    part: Matrix = np.multiply(rows, np.sqrt(shares * WHOLE / squared), out=out)
-    np.rint(part, out=part)
-    limits = _certified(shares)
-    long = np.flatnonzero(~(squared_lengths(part) <= limits))
-    if long.size:
-        inward = np.trunc(rows.take(long, axis=1) * np.sqrt(shares[long] * WHOLE / squared[long]))
-        inward[:, ~(squared_lengths(inward) <= limits[long])] = 0.0
-        part[:, long] = inward
-    return part
 
 
 def _certified(shares: Matrix) -> Matrix:

@@ -71,11 +71,11 @@ class Numeric(_Model):
             )
         return self
 
-    @property
+    @cached_property
     def midpoint(self) -> float:
         return self.lower / 2 + self.upper / 2
 
-    @property
+    @cached_property
     def half_range(self) -> float:
         return self.upper / 2 - self.lower / 2
 
