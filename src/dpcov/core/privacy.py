@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
+from functools import lru_cache
 from numbers import Real
 from typing import Literal
 
@@ -65,6 +66,7 @@ class Unit:
 ROW = Unit()
 
 
+@lru_cache
 def exact(value: float) -> Fraction:
     """The decimal number that `value` prints as, exactly."""
     return Fraction(Decimal(repr(float(value))))
