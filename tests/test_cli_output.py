@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,10 +29,17 @@ DOING = [
 ]
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a table, ledgers, a release and sums."""
+    write_all(folder := tmp_path_factory.mktemp("written"))
+    return folder
+
+
 @pytest.fixture
-def run(run, tmp_path: Path):
-    """Run the command line in a folder with a table, ledgers, a release and sums."""
-    write_all(tmp_path)
+def run(run, written: Path, tmp_path: Path):
+    """Run the command line in a copy of that folder."""
+    shutil.copytree(written, tmp_path, dirs_exist_ok=True)
     return run
 
 
