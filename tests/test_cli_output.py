@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -29,17 +28,10 @@ DOING = [
 ]
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a table, ledgers, a release and sums."""
-    write_all(folder := tmp_path_factory.mktemp("written"))
-    return folder
-
-
 @pytest.fixture
-def run(run, written: Path, tmp_path: Path):
-    """Run the command line in a copy of that folder."""
-    shutil.copytree(written, tmp_path, dirs_exist_ok=True)
+def run(run, tmp_path: Path):
+    """Run the command line in a folder with a table, ledgers, a release and sums."""
+    write_all(tmp_path)
     return run
 
 

@@ -75,6 +75,14 @@ def first_word_of_child(entropy: Entropy) -> int:
     return int.from_bytes(word, "little")
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_forks_draw_distinct_words_and_none_of_the_parents() -> None:
+    entropy = Entropy.system()
+    entropy.words(5)
+    children = [first_word_of_child(entropy) for _ in range(10)]
+    assert len({*children, *entropy.words(1000).tolist()}) == 1010
+
+
 FORKS = """
 from test_entropy import Entropy, first_word_of_child
 entropy = Entropy.system()
