@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.linear_map import LinearMap
-from dpcov.rows.moment import UNITS_PER_RADIUS, Lattice, SecondMoment
+from dpcov.rows.moment import Lattice, SecondMoment
 from dpcov.rows.schema import RESOLUTION, Schema, level_text
 from dpcov.sources import open_rows
 from dpcov.sources.array import ArraySource
-
-RADIUS_SQUARED = UNITS_PER_RADIUS**2
 
 
 def numeric(lower=-1.0, upper=1.0, **fields) -> dict:
@@ -32,8 +30,7 @@ def schema_of(*names: str, lower=0.0, upper=10.0, **fields) -> Schema:
 
 
 def lattice_of(schema: Schema, linear_map: LinearMap | None = None) -> Lattice:
-    features = len(schema.features) if linear_map is None else len(linear_map.integers)
-    return Lattice(features, schema.effective_radius, schema.intercept, schema.privacy_unit)
+    return Lattice.of(schema, features=None if linear_map is None else len(linear_map.integers))
 
 
 def encode(table: pa.Table, schema: Schema, linear_map: LinearMap | None = None) -> np.ndarray:

@@ -270,37 +270,64 @@ def test_draws_have_the_variance_of_their_law():
 
 
 def test_largest_noise_uses_the_whole_range_without_wrapping():
-    laplace = discrete_laplace(discrete.LARGEST_SCALE, 50_000, Entropy.seeded(6)) / 2**55
-    gaussian = discrete_gaussian(discrete.LARGEST_VARIANCE, 50_000, Entropy.seeded(6)) / 2**52
+    laplace = discrete_laplace(discrete.LARGEST_SCALE, 50_000, Entropy.seeded(6)) / 2**80
+    gaussian = discrete_gaussian(discrete.LARGEST_VARIANCE, 50_000, Entropy.seeded(6)) / 2**78
     for draws, law in ((laplace, "laplace"), (gaussian, "norm")):
-        assert stats.kstest(draws, law).pvalue > 1e-3
-        assert stats.kstest(draws * 1.1, law).pvalue < 1e-9
+        assert stats.kstest(draws.astype(float), law).pvalue > 1e-3
+        assert stats.kstest(draws.astype(float) * 1.1, law).pvalue < 1e-9
+
+
+@pytest.mark.parametrize("bits", [57, 62, 64, 80])
+def test_noise_wider_than_64_bits_has_the_law_and_every_bit_of_the_narrow(bits):
+    draws = discrete_laplace(Fraction(2**bits, 3), 20_000, Entropy.seeded(bits))
+    assert draws.dtype == object
+    assert stats.kstest((draws / Fraction(2**bits, 3)).astype(float), "laplace").pvalue > 1e-3
+    for place in (0, 1, bits // 2, bits - 8):
+        ones = sum(int(draw) >> place & 1 for draw in draws)
+        assert abs(ones - 10_000) < 4 * 71, place
+
+
+def test_the_sampler_for_wide_noise_draws_what_the_narrow_one_does(monkeypatch):
+    scale, variance = Fraction(10**6, 7), Fraction(10**13, 7)
+    narrow = discrete_laplace(scale, 500, Entropy.seeded(2))
+    normal = discrete_gaussian(variance, 500, Entropy.seeded(2))
+    monkeypatch.setattr(discrete, "NARROW", 0)
+    assert discrete_laplace(scale, 500, Entropy.seeded(2)).tolist() == narrow.tolist()
+    assert discrete_gaussian(variance, 500, Entropy.seeded(2)).tolist() == normal.tolist()
+
+
+def test_wide_uniform_integers_fill_their_range():
+    bound = 5 * 2**70
+    draws = uniform_below(bound, 20_000, Entropy.seeded(5))
+    assert 0 <= draws.min() < bound // 1000
+    assert bound - bound // 1000 < draws.max() < bound
+    assert stats.kstest((draws / bound).astype(float), "uniform").pvalue > 1e-3
 
 
 def test_a_draw_beyond_64_bits_is_refused_not_wrapped(monkeypatch):
     for longest, fits in ((254, True), (255, False)):
         monkeypatch.setattr(discrete, "_geometric", lambda _g, n, _e, v=longest: np.full(n, v))
         if fits:
-            draws = discrete_laplace(discrete.LARGEST_SCALE, 20, Entropy.seeded(1))
+            draws = discrete_laplace(Fraction(discrete.NARROW), 20, Entropy.seeded(1))
             assert np.all(np.abs(draws) // 2**55 == longest)
         else:
             with pytest.raises(MechanismError, match="does not fit 64 bits"):
-                discrete_laplace(discrete.LARGEST_SCALE, 20, Entropy.seeded(1))
+                discrete_laplace(Fraction(discrete.NARROW), 20, Entropy.seeded(1))
 
 
-@pytest.mark.parametrize("scale", [0, -1, Fraction(1, 2**31), 2**55 + 1, 10**400])
+@pytest.mark.parametrize("scale", [0, -1, Fraction(1, 2**31), 2**80 + 1, 10**400])
 def test_scale_out_of_range_is_refused_with_the_range(scale):
     with pytest.raises(MechanismError, match=r"scale of integer noise is .* from 9\.313E-10"):
         discrete_laplace(Fraction(scale), 1, Entropy.seeded(1))
 
 
-@pytest.mark.parametrize("variance", [0, -1, Fraction(1, 2**31), 2**104 + 1])
+@pytest.mark.parametrize("variance", [0, -1, Fraction(1, 2**31), 2**156 + 1])
 def test_variance_out_of_range_is_refused_with_the_range(variance):
-    with pytest.raises(MechanismError, match=r"variance of integer noise .* to 2\.028E\+31"):
+    with pytest.raises(MechanismError, match=r"variance of integer noise .* to 9\.134E\+46"):
         discrete_gaussian(Fraction(variance), 1, Entropy.seeded(1))
 
 
-@pytest.mark.parametrize("bound", [0, -5, 2**62 + 1])
+@pytest.mark.parametrize("bound", [0, -5, 2**84 + 1])
 def test_bound_out_of_range_is_refused(bound):
     with pytest.raises(MechanismError, match="bound"):
         uniform_below(bound, 1, Entropy.seeded(1))

@@ -9,11 +9,11 @@ import pytest
 
 from dpcov.rows import encoder
 from dpcov.rows.encoder import Columns, Encoder, Scratch
-from dpcov.rows.moment import UNITS_PER_RADIUS
+from dpcov.rows.moment import UNITS
 from dpcov.rows.schema import Schema
-from strategies import RADIUS_SQUARED, categorical, encode, lattice_of, numeric, squared_norms
+from strategies import categorical, encode, lattice_of, numeric, squared_norms
 
-UNIT = UNITS_PER_RADIUS
+UNIT = UNITS
 COLUMNS = {  # numbers and levels in turn, so that neither lies in one piece
     "a": numeric(-3, 3),
     "b": categorical("x", "y", "z", other=True),
@@ -49,7 +49,7 @@ def table(rows: int = 500) -> pa.Table:
 
 def plain(data: pa.Table, declared: Schema) -> np.ndarray:
     """(rows, features) integers by the formula of docs/proofs/release.md 2, without a clip."""
-    scale = UNIT / declared.effective_radius
+    scale = 1 / lattice_of(declared).step
     kind = np.float32 if scale <= 2**24 else np.float64
     features: list[np.ndarray] = []
     for name, column in declared.columns.items():
@@ -73,7 +73,7 @@ def plain(data: pa.Table, declared: Schema) -> np.ndarray:
 
 def unclipped(data: pa.Table, declared: Schema) -> np.ndarray:
     """(rows, features) as they are before the clip."""
-    columns = Columns(declared, np.full(len(declared.features), UNIT / declared.effective_radius))
+    columns = Columns(declared, np.full(len(declared.features), 1 / lattice_of(declared).step))
     (batch,) = data.combine_chunks().to_batches()
     rows = np.full((len(declared.features) + 1, batch.num_rows), np.nan)
     columns.write(columns.encode(batch), rows)
@@ -173,11 +173,12 @@ def test_rows_inside_by_the_caps_alone_need_no_sum_of_squares(monkeypatch):
     extreme |= {name: [LEVELS[name][0]] * 3 for name in LEVELS}
     data = pa.table({name: extreme[name] for name in COLUMNS})
     norms = squared_norms(encode(data, schema())[:, :-1])
-    assert 0.9999 * RADIUS_SQUARED < max(norms) <= RADIUS_SQUARED
+    assert max(norms) == len(COLUMNS) * UNIT**2 <= lattice_of(schema()).side ** 2
     assert not certified
-    shorter = np.nextafter(schema().largest_norm, 0) * (1 - 1e-5)
-    assert max(squared_norms(plain(data, schema(shorter)))) > RADIUS_SQUARED, "the caps don't do"
-    assert max(squared_norms(encode(data, schema(shorter))[:, :-1])) <= RADIUS_SQUARED
+    shorter = schema(np.nextafter(schema().largest_norm, 0) * (1 - 1e-5))
+    most = lattice_of(shorter).side ** 2
+    assert max(squared_norms(plain(data, shorter))) > most, "the caps don't do"
+    assert max(squared_norms(encode(data, shorter)[:, :-1])) <= most
     assert certified
 
 
@@ -194,7 +195,7 @@ def test_a_missing_number_counts_in_the_units_of_its_own_indicator():
 @pytest.mark.parametrize("radius", [None, 0.7, 2.9])
 def test_the_largest_squared_norm_is_that_of_the_largest_row(radius):
     declared = schema(radius)
-    scale = UNIT / declared.effective_radius
+    scale = 1 / lattice_of(declared).step
     columns = Columns(declared, np.full(len(declared.features), scale))
     assert columns.largest_squared_norm == len(COLUMNS) * int(scale) ** 2
 

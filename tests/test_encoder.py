@@ -12,11 +12,10 @@ from dpcov.errors import SchemaError
 from dpcov.rows.cells import codes_of
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.linear_map import FINE_UNITS, LinearMap
-from dpcov.rows.moment import UNITS_PER_RADIUS
+from dpcov.rows.moment import UNITS
 from dpcov.rows.schema import Categorical, Schema
 from strategies import (
     FLOATS,
-    RADIUS_SQUARED,
     TEXTS,
     categorical,
     encode,
@@ -28,7 +27,7 @@ from strategies import (
     tables,
 )
 
-UNIT = UNITS_PER_RADIUS
+UNIT = UNITS
 LIMBS = st.lists(FLOATS.filter(math.isfinite), min_size=16, max_size=16)
 
 
@@ -49,9 +48,9 @@ def changed_rows(encoder, table: pa.Table, size: int) -> int:
 def certify(rows: np.ndarray, schema: Schema, linear_map: LinearMap | None = None) -> None:
     lattice = lattice_of(schema, linear_map)
     assert (rows == np.rint(rows)).all()
-    assert max(squared_norms(rows[:, : lattice.features]), default=0) <= RADIUS_SQUARED
+    assert max(squared_norms(rows[:, : lattice.features]), default=0) <= lattice.side**2
     assert max(squared_norms(rows), default=0) <= lattice.bound
-    assert (rows[:, lattice.features :] == lattice.intercept_units).all()
+    assert (rows[:, lattice.features :] == lattice.intercept_parts[1]).all()
 
 
 @given(tables())
@@ -127,11 +126,13 @@ def test_the_map_is_applied_as_declared():
     rng = np.random.default_rng(2)
     rows, matrix = rng.uniform(-1, 1, (50, 7)), rng.standard_normal((3, 7))
     names = [f"c{j}" for j in range(7)]
-    schema = schema_of(*names, lower=-1, upper=1, radius=50.0, intercept=0)
-    linear_map = LinearMap.rounded(matrix)
+    schema = schema_of(*names, lower=-1, upper=1, intercept=0)
+    linear_map = LinearMap.rounded(matrix / 4)
     encoded = encode(pa.table(list(rows.T), names), schema, linear_map)
-    assert np.abs(linear_map.matrix() - matrix).max() < 1e-8
-    assert np.abs(encoded - rows @ linear_map.matrix().T * UNIT / 50).max() < 0.51
+    assert np.abs(linear_map.matrix() - matrix / 4).max() < 1e-8
+    whole = rows @ linear_map.matrix().T * UNIT / math.sqrt(7)
+    assert np.linalg.norm(whole, axis=1).max() < UNIT
+    assert np.abs(encoded - whole).max() < 0.51
 
 
 @pytest.mark.parametrize("matrix", [[[np.nan]], [[np.inf]], [1.0]])
@@ -174,7 +175,7 @@ def test_a_row_clipped_along_an_axis_ends_a_unit_inside_the_radius(value):
 
 
 def test_control_plain_rounding_leaves_the_ball():
-    assert max(squared_norms(np.rint(rows_at_the_radius() * UNIT))) > RADIUS_SQUARED
+    assert max(squared_norms(np.rint(rows_at_the_radius() * UNIT))) > UNIT**2
 
 
 def test_corner_rows_under_the_default_radius_are_certified():
@@ -183,7 +184,7 @@ def test_corner_rows_under_the_default_radius_are_certified():
         schema = schema_of(*names, lower=-1, upper=1)
         rows = encode(pa.table([[1.0, -5.0, np.inf]] * width, names), schema)
         certify(rows, schema)
-        assert np.linalg.norm(rows[:, :width], axis=1).min() >= (1 - 1e-5) * UNIT
+        assert (np.abs(rows[:, :width]) == UNIT).all()
 
 
 @given(st.lists(st.floats(-1, 1), min_size=6, max_size=6), st.floats(0.01, 0.5))
@@ -191,7 +192,8 @@ def test_the_clip_keeps_direction_and_reaches_the_radius(row, radius):
     norm = np.linalg.norm(row)
     names = [f"c{j}" for j in range(6)]
     schema = schema_of(*names, lower=-1, upper=1, radius=radius, intercept=0)
-    image = encode(pa.table([[x] for x in row], names), schema)[0] / UNIT
+    lattice = lattice_of(schema)
+    image = encode(pa.table([[x] for x in row], names), schema)[0] * lattice.step / radius
     if norm > radius:
         assert np.linalg.norm(image) >= 1 - 1e-5
         assert np.abs(image / np.linalg.norm(image) - np.array(row) / norm).max() < 1e-5
@@ -293,10 +295,12 @@ def test_a_map_is_only_ever_applied_to_integers_that_it_is_exact_for(make, cap, 
     rng = np.random.default_rng(3)
     cells = np.where(rng.uniform(size=(200, 3)) < 0.1, np.nan, rng.uniform(-1.2, 1.2, (200, 3)))
     table = pa.table(list(cells.T), ["a", "b", "c"])
-    schema = schema_of("a", "b", "c", lower=-1, upper=1, radius=50.0, intercept=0)
+    schema = schema_of("a", "b", "c", lower=-1, upper=1, intercept=0)
     center = np.array([0.9, -1.0, 1 / 3])
-    reach = [50.0] if cap == 2 else []
-    encoded = encode(table, schema, make(np.eye(3), *reach, center=center))
+    reach = [4.0] if cap == 2 else []
+    linear_map = make(np.eye(3), *reach, center=center)
+    encoder = Encoder(schema, lattice_of(schema, linear_map).relative(50.0), linear_map)
+    encoded = np.concatenate([b.T.copy() for t in table.to_batches() for b in encoder.blocks(t)])
     fine = np.concatenate(applied, axis=1)
     assert (fine == np.rint(fine)).all()
     assert np.abs(fine).max() <= FINE_UNITS
@@ -306,25 +310,26 @@ def test_a_map_is_only_ever_applied_to_integers_that_it_is_exact_for(make, cap, 
 
 def test_weighted_rows_are_mapped_by_the_root_of_their_share():
     columns = {"a": numeric(-1, 1), "b": numeric(-1, 1)}
-    schema = Schema.parse(
-        {"columns": columns, "radius": 8.0, "weight": {"column": "w", "maximum": 4.0}}
-    )
+    schema = Schema.parse({"columns": columns, "weight": {"column": "w", "maximum": 4.0}})
     table = pa.table({"a": [0.5, 0.5], "b": [-1.0, -1.0], "w": [1.0, 4.0]})
-    shape = LinearMap.rounded(np.array([[2.0, 0.0], [1.0, 1.0]]))
+    shape = LinearMap.rounded(np.array([[1.0, 0.0], [0.5, 0.5]]))
     half, whole = encode(table, schema, shape)
-    np.testing.assert_allclose(whole[:2], np.array([1.0, -0.5]) * UNIT / 8, atol=1)
+    np.testing.assert_allclose(whole[:2], np.array([0.5, -0.25]) * UNIT / math.sqrt(2), atol=1)
     np.testing.assert_allclose(half, whole / 2, atol=1)
 
 
 @pytest.mark.parametrize("radius", [3.0, 7.0])
-def test_a_feature_at_its_bound_is_rounded_down(radius):
-    schema = schema_of("a", "b", lower=-1, upper=1, radius=radius, intercept=0)
-    encoded = encode(pa.table({"a": [1.0, 9.0], "b": [-1.0, -9.0]}), schema)
+def test_a_feature_at_its_bound_is_rounded_down_where_the_grid_lacks_it(radius):
+    schema = schema_of("a", "b", lower=-1, upper=1, intercept=0)
+    lattice = lattice_of(schema).relative(radius)
+    encoder = Encoder(schema, lattice)
+    (batch,) = pa.table({"a": [1.0, 9.0], "b": [-1.0, -9.0]}).to_batches()
+    (encoded,) = encoder.blocks(batch)
     most = UNIT // int(radius)
-    assert encoded.tolist() == [[most, -most], [most, -most]]
+    assert encoded.T.tolist() == [[most, -most], [most, -most]]
 
 
-@pytest.mark.parametrize("radius", [0.4, 1.7, 5.0])
+@pytest.mark.parametrize("radius", [0.4, 1.7, 2.0])
 def test_fine_rows_are_the_encoded_rows_within_the_radius(radius):
     rng = np.random.default_rng(4)
     cells = np.where(rng.uniform(size=(300, 4)) < 0.1, np.nan, rng.uniform(-1.2, 1.2, (300, 4)))
@@ -332,7 +337,7 @@ def test_fine_rows_are_the_encoded_rows_within_the_radius(radius):
     names = list("abcd")
     schema = schema_of(*names, lower=-1, upper=1, radius=radius, intercept=0)
     (batch,) = pa.table(list(cells.T), names).to_batches()
-    fine = Encoder(schema, lattice_of(schema)).fine_rows(batch)
+    fine = Encoder(schema, lattice_of(schema).relative()).fine_rows(batch)
     assert (fine == np.trunc(fine)).all()
     squared = [sum(int(x) ** 2 for x in row) for row in fine.T]
     assert max(squared) <= FINE_UNITS**2

@@ -128,7 +128,7 @@ def same_elsewhere(document, golden, rows):
         {key: one[key] for key in one if key not in (*integers, "denoised")}
         for one in (document, golden)
     ]
-    moved = rows * (2 * golden["lattice"]["units_per_radius"] + 1)
+    moved = rows * (2 * golden["lattice"]["side"] + 1)
     whole = {"published_trace": moved * len(golden["lattice"]["features"])}
     return same(*rest) and all(
         close_integers(document[key], golden[key], whole.get(key, moved / 2 ** golden["shift"]))

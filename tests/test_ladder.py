@@ -34,15 +34,16 @@ from dpcov.mechanisms import Gaussian, Ladder
 from dpcov.mechanisms.additive import coarse, shift_for
 from dpcov.mechanisms.ladder import Calibration, drawn, published, summed
 from dpcov.releases import Release
-from dpcov.rows.moment import UNITS_PER_RADIUS, Lattice
+from dpcov.rows.moment import UNITS, Lattice
 from dpcov.rows.rungs import WHOLE, RungSum, _certified, rungs_of, shared
 from dpcov.rows.schema import Schema
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.sources import open_rows
 
-SIDE = UNITS_PER_RADIUS
-LATTICES = [Lattice(3, 1.0), Lattice(3, 1.0, 0.3), Lattice(3, 1.0, 0.6), Lattice(2, 5.0, 0.05)]
+SIDE = UNITS
+LATTICES = [Lattice(3, 1.0), Lattice(3, 1.0, 0.3), Lattice(3, 1.0, 0.6)]
+LATTICES += [Lattice(2, 5.0, 0.05).relative()]
 LATTICES += [replace(LATTICES[3], second_rung=2**36), replace(LATTICES[0], second_rung=9 * 2**36)]
 
 
@@ -50,13 +51,13 @@ def test_rungs_descend_by_quarters_from_the_longest_row_to_the_intercept() -> No
     whole = 2**40
     assert rungs_of(Lattice(3, 1.0)) == (whole, whole // 4, whole // 16, whole // 64)
     short, middle, long = 52_429**2, 314_573**2, 629_146**2  # intercepts of .05, .3 and .6
-    assert rungs_of(Lattice(2, 5.0, 0.05)) == (
+    assert rungs_of(Lattice(2, 5.0, 0.05).relative()) == (
         *((whole + short) // 4**k for k in range(5)),
         short,
     )
     for intercept, units in ((0.01, 10_486), (0.001, 1_049)):  # no more than eight in all
         tiny = units**2
-        assert rungs_of(Lattice(2, 5.0, intercept)) == (
+        assert rungs_of(Lattice(2, 5.0, intercept).relative()) == (
             *((whole + tiny) // 4**k for k in range(7)),
             tiny,
         )
@@ -673,11 +674,11 @@ def test_what_is_published_is_the_exact_answer_plus_draws_of_the_stated_laws(
 
 def test_noise_that_64_bits_can_not_hold_is_refused() -> None:
     laws = Ladder().calibrate(LATTICES[1], PureDP(1.0), Neighbors.ADD_REMOVE)
-    huge = ScalarLaplace(Fraction(2**80))
+    huge = ScalarLaplace(Fraction(2**81))
     for change in (
         {"trace": huge},
         {"trace_alone": huge},
-        {"rungs": tuple(law.rescaled(1e12) for law in laws.rungs)},
+        {"rungs": tuple(law.rescaled(1e18) for law in laws.rungs)},
     ):
         with pytest.raises(MechanismError):
             replace(laws, **change)

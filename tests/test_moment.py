@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcov.core.privacy import Neighbors, Unit
+from dpcov.core.privacy import Neighbors, Unit, exact
 from dpcov.rows.moment import (
     BLOCK_ROWS,
-    UNITS_PER_RADIUS,
+    UNITS,
     Accumulator,
     Lattice,
     SecondMoment,
@@ -19,7 +19,7 @@ from dpcov.rows.moment import (
 from dpcov.rows.schema import Schema
 from strategies import gram
 
-UNIT = UNITS_PER_RADIUS
+UNIT = UNITS
 ADD, REPLACE = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
 TAU = 0.3
 
@@ -169,10 +169,73 @@ def test_the_intercept_is_rounded_up_from_its_decimal():
     assert [Lattice(3, 1.0, tau).dimension for tau in (0.0, 1e-9, 1.0)] == [3, 4, 4]
 
 
-def test_a_radius_is_2_to_the_20_steps_and_no_intercept_is_the_default():
-    assert Lattice(1, 3.0).step == 3.0 * 2.0**-20
-    assert Lattice(1, 3.0) == Lattice(1, 3.0, 0.0, Unit(None, 1))
-    assert Lattice(1, 3.0).bound == 2**40
+@pytest.mark.parametrize("radius", [1.0, math.sqrt(3), 3.0, math.sqrt(7515)])
+def test_a_half_range_is_2_to_the_20_steps_whatever_the_radius(radius):
+    lattice = Lattice(7515, radius, TAU)
+    assert lattice.step == 2.0**-20
+    assert lattice.side == math.ceil(radius * 2**20)
+    assert lattice.bound == lattice.side**2 + lattice.intercept_units**2 < 2**53
+    assert lattice.intercept_units >= lattice.side * TAU - 1e-6
+    assert Lattice(1, radius) == Lattice(1, radius, 0.0, Unit(None, 1))
+
+
+@pytest.mark.parametrize("radius", [1e-90, 0.3, 0.5, 0.75])
+def test_a_smaller_radius_has_steps_as_small_as_it(radius):
+    lattice = Lattice(3, radius)
+    assert math.frexp(lattice.step)[0] == 0.5
+    assert UNIT // 2 < lattice.side <= UNIT
+
+
+@pytest.mark.parametrize(("features", "intercept"), [(7516, TAU), (8191, 0.0), (8191, 1.0)])
+def test_squared_lengths_stay_below_2_to_the_53(features, intercept):
+    lattice = Lattice(features, math.sqrt(features), intercept)
+    assert lattice.bound < 2**53
+    assert lattice.step == (2.0**-20 if intercept == 0 else 2.0**-19)
+
+
+@pytest.mark.parametrize("radius", [1.0, math.sqrt(3), 7.0, math.sqrt(8191)])
+@pytest.mark.parametrize("intercept", [1e-9, 0.05, TAU, 1.0])
+def test_the_intercept_is_a_product_whose_second_part_blocks_can_hold(radius, intercept):
+    lattice = Lattice(8191, radius, intercept)
+    tau, c = lattice.intercept_parts
+    wanted = math.ceil(exact(intercept) * lattice.side)
+    assert tau * c == lattice.intercept_units
+    assert c <= UNIT
+    assert wanted <= tau * c < wanted + tau
+    assert tau == 1 or (tau - 1) * UNIT < wanted
+
+
+@pytest.mark.parametrize("radius", [0.3, 1.0, 1.1, 1000.0])
+def test_images_have_steps_that_are_powers_of_two_and_no_longer_rows_than_a_radius(radius):
+    plain = Lattice(3, math.sqrt(3), TAU)
+    images, relative = plain.of_images(radius), plain.relative(radius)
+    assert math.frexp(images.step)[0] == 0.5
+    assert UNIT // 2 < images.side <= relative.side == UNIT
+    assert images.bound <= relative.bound
+    assert (images.side - 1) * images.step < radius <= images.side * images.step
+    assert relative.step == radius / UNIT
+
+
+@pytest.mark.parametrize("tau", [1, 2, 91])
+def test_a_sum_of_parts_of_intercepts_is_that_of_the_rows(tau):
+    rows = integer_rows(100)
+    whole = rows.copy()
+    whole[:, -1] *= tau
+    total, merged = Accumulator(5, tau), Accumulator(5, tau)
+    total.add(rows.T)
+    merged.merge(total)
+    assert (merged.total() == gram(whole)).all()
+    if tau > 1:
+        assert (merged.total() != gram(rows)).any()
+
+
+def test_control_whole_intercepts_would_not_be_summed_exactly():
+    rows = np.full((BLOCK_ROWS, 1), float(7 * UNIT - 1))
+    rows[0] = 1.0
+    assert accumulated(rows, [])[0, 0] != (BLOCK_ROWS - 1) * (7 * UNIT - 1) ** 2 + 1
+    parts = Accumulator(1, 91)
+    parts.add(np.full((1, BLOCK_ROWS), float(UNIT - 1)))
+    assert parts.total()[0, 0] == BLOCK_ROWS * (91 * (UNIT - 1)) ** 2
 
 
 @pytest.mark.parametrize("k", [1, 3])
@@ -182,7 +245,7 @@ def test_a_radius_is_2_to_the_20_steps_and_no_intercept_is_the_default():
 )
 def test_the_table_of_sensitivities(k, features, intercept, two_sided):
     lattice = Lattice(features, 7.0, intercept, Unit("id", k))
-    trace = k * (UNIT**2 + lattice.intercept_units**2)
+    trace = k * ((7 * UNIT) ** 2 + lattice.intercept_units**2)
     factor = 2 if two_sided else 1
     assert lattice.nuclear(ADD) == trace
     assert lattice.frobenius_squared(ADD) == trace**2
@@ -294,6 +357,6 @@ def test_an_intercept_has_as_many_units_as_it_is_given(units):
     lattice = Lattice(3, 2.0, TAU, Unit("person", 2))
     changed = lattice.with_intercept(units)
     assert changed.intercept_units == units
-    assert changed.bound == UNIT**2 + units**2
+    assert changed.bound == (2 * UNIT) ** 2 + units**2
     assert (changed.features, changed.radius, changed.unit) == (3, 2.0, lattice.unit)
     assert changed.with_intercept(units) is changed

@@ -16,6 +16,7 @@ from dpcov.samplers.discrete import (
     SMALLEST_VARIANCE,
 )
 from dpcov.samplers.normal import LARGEST
+from dpcov.samplers.nuclear import NuclearLaplace
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.samplers.wishart import WishartDifference
@@ -114,7 +115,7 @@ MARGIN = Fraction(1, 10**9)
         (ScalarLaplace, SMALLEST_SCALE, LARGEST_SCALE),
         (ScalarGaussian, SMALLEST_VARIANCE, LARGEST_VARIANCE),
         (lambda v: GaussianOrthogonal(3, v), 2 * SMALLEST_VARIANCE, LARGEST_VARIANCE),
-        (lambda c: WishartDifference(3, float(c)), None, 2**60 / Fraction(LARGEST) ** 2),
+        (lambda c: WishartDifference(3, float(c)), None, 2**85 / Fraction(LARGEST) ** 2),
     ],
     ids=["laplace", "gaussian", "orthogonal", "wishart"],
 )
@@ -137,9 +138,18 @@ def test_the_smallest_and_the_largest_are_within():
             require_within(value, 2, 5)
 
 
-def test_a_wishart_law_that_64_bits_cannot_hold_draws_nothing():
+def test_a_wishart_law_beyond_the_largest_entry_draws_nothing():
     with pytest.raises(MechanismError, match="budget is too small"):
-        WishartDifference(3, 2.0**60).sample(Entropy.seeded(1))
+        WishartDifference(3, 2.0**85).sample(Entropy.seeded(1))
+
+
+@pytest.mark.parametrize("law", [WishartDifference, NuclearLaplace])
+def test_noise_that_64_bits_cannot_hold_is_the_same_in_integers_of_python(law):
+    narrow, wide = (law(3, 2.0**bits).sample(Entropy.seeded(1)) for bits in (45, 70))
+    assert narrow.dtype == np.int64
+    assert wide.dtype == object
+    assert (wide == wide.T).all()
+    np.testing.assert_allclose((wide / 2**25).astype(float), narrow, atol=1)
 
 
 def test_wishart_noise_is_rounded_to_the_nearest_integer_halves_up(monkeypatch):

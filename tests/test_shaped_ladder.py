@@ -86,12 +86,13 @@ def test_of_mapped_rows_long_rungs_give_the_trace_its_share(
 ) -> None:
     guarantee = Guarantee(PureDP(2.0), neighbors, lattice.unit)
     pure = ShapedLadder().calibrate(lattice, guarantee.budget, neighbors)
-    assert pure.shaped == Ladder().spending(guarantee, 2 * (1 - SHARE), short=True).laws(lattice)
+    images = lattice.relative()
+    assert pure.shaped == Ladder().spending(guarantee, 2 * (1 - SHARE), short=True).laws(images)
     guarantee = Guarantee(ZCDP(2.0), neighbors, lattice.unit)
     rho = ShapedLadder().calibrate(lattice, guarantee.budget, neighbors)
     left = 2 * (1 - SHARE - COUNTS)
-    assert rho.shaped == Ladder().spending(guarantee, left, 0, short=True).laws(lattice)
-    plain = Ladder().spending(guarantee, left, 0).laws(lattice)
+    assert rho.shaped == Ladder().spending(guarantee, left, 0, short=True).laws(images)
+    plain = Ladder().spending(guarantee, left, 0).laws(images)
     assert (rho.shaped == plain) == (neighbors == ADD)
     assert rho.counts is not None
     counts = neighbors.sides * lattice.unit.max_rows**2 / (2 * rho.counts.variance)  # type: ignore[union-attr]
@@ -226,7 +227,8 @@ def test_a_clear_look_tells_means_spreads_and_lengths(neighbors: Neighbors) -> N
     assert shape.typical == pytest.approx(np.sqrt(np.mean(lengths**2)), rel=0.01)
     assert lengths.max() < shape.longest
     units = shape.lattice(look.lattice).intercept_units
-    assert units == round(look.lattice.intercept_units * shape.typical / shape.longest)
+    relative = look.lattice.relative().intercept_units
+    assert units == round(relative * shape.typical / shape.longest)
 
 
 @pytest.mark.parametrize("known", [False, True])

@@ -49,16 +49,16 @@ each_relation = pytest.mark.parametrize("neighbors", Neighbors)
 
 
 def largest(lattice):
-    return min(Q, math.floor(Q / lattice.radius))
+    return min(lattice.side, math.floor(1 / lattice.step))
 
 
 def units_of(lattice):
     """What one unit can add to the look: extreme rows, random ones, none; Python integers."""
     rng, p, k = np.random.default_rng(1), lattice.features, lattice.unit.max_rows
     u, t = largest(lattice), lattice.intercept_units
-    few = max(1, int((Q / u) ** 2))  # features at their bound that fill the radius
+    few = max(1, int((lattice.side / u) ** 2))  # features at their bound that fill the radius
     corner = np.array([u if j < few else 0 for j in range(p)])
-    flat = np.full(p, min(u, math.isqrt(Q**2 // p)))
+    flat = np.full(p, min(u, math.isqrt(lattice.side**2 // p)))
     rows = [
         corner,
         -corner,
@@ -99,13 +99,14 @@ def test_neighbours_change_the_look_by_no_more_than_stated(lattice, neighbors):
 @each_relation
 def test_the_sensitivities_of_the_look_are_those_of_the_proof(lattice, neighbors):
     p, k, t = lattice.features, lattice.unit.max_rows, lattice.intercept_units
-    u = min(Q, math.ceil(Q / exact(lattice.radius)))
-    squares, products = Q**2 * u**2 + t**4, Q**2 * t**2
+    side = lattice.side
+    u = min(side, math.ceil(1 / exact(lattice.step)))
+    squares, products = side**2 * u**2 + t**4, side**2 * t**2
     root = math.isqrt(p) + (math.isqrt(p) ** 2 < p)  # sqrt(p), rounded up
     two = 2 if neighbors == SWAP else 1
     assert standardized.look_sensitivities(lattice, neighbors) == (
         k**2 * (two * squares + two**2 * products),
-        k * two * (Q**2 + t * Q * root + t**2),
+        k * two * (side**2 + t * side * root + t**2),
     )
 
 
@@ -118,13 +119,18 @@ def test_the_sensitivity_of_add_remove_breaks_replace_one_and_rows_break_persons
     assert worst(persons, ADD)[0] > standardized.look_sensitivities(rows, ADD)[0]
 
 
-@given(st.lists(st.floats(-3, 3), min_size=D, max_size=D), st.sampled_from([0.3, 0.5, 1.0, 2.0, 7]))
-def test_no_feature_of_a_row_is_longer_than_the_look_counts_on(cells, radius):
+@given(
+    st.lists(st.floats(-3, 3), min_size=D, max_size=D),
+    st.sampled_from([0.3, 0.5, 1.0, 2.0, 7]),
+    st.booleans(),
+)
+def test_no_feature_of_a_row_is_longer_than_the_look_counts_on(cells, radius, relative):
     schema = Schema.from_bounds(-1, 1, list("abcd"), radius=radius)
     lattice = Lattice(D, radius, 0.3)
+    lattice = lattice.relative() if relative else lattice
     batch = pa.record_batch({name: [cell] for name, cell in zip("abcd", cells, strict=True)})
     (block,) = Encoder(schema, lattice).blocks(batch)
-    assert np.abs(block[:D]).max() <= min(Q, math.ceil(Q / exact(radius)))
+    assert np.abs(block[:D]).max() <= min(lattice.side, math.ceil(1 / exact(lattice.step)))
 
 
 @each_lattice
@@ -135,7 +141,11 @@ def test_look_radius_and_release_spend_exactly_epsilon(lattice, neighbors):
     _, absolute = standardized.look_sensitivities(lattice, neighbors)
     spent = absolute / laws.look.scale
     spent += sides * lattice.unit.max_rows / laws.counts.scale
-    spent += lattice.nuclear(neighbors) / Fraction(laws.final.matrix.scale)
+    for images in (lattice.relative(), lattice.of_images(0.7), lattice.of_images(1.9)):
+        scale = Fraction(laws.final.at(images).matrix.scale)
+        release = images.nuclear(neighbors) / scale
+        assert epsilon * (1 - Fraction(1, 10**12)) <= spent + release <= epsilon
+    spent += lattice.relative().nuclear(neighbors) / Fraction(laws.final.matrix.scale)
     assert epsilon * (1 - Fraction(1, 10**12)) <= spent <= epsilon
 
 
@@ -147,8 +157,10 @@ def test_look_radius_and_release_spend_exactly_rho(lattice, neighbors):
     squared, _ = standardized.look_sensitivities(lattice, neighbors)
     spent = squared / (2 * laws.look.variance)
     spent += sides * Fraction(lattice.unit.max_rows) ** 2 / (2 * laws.counts.variance)
-    spent += lattice.frobenius_squared(neighbors) / (2 * laws.final.matrix.variance)
-    assert spent == Fraction(3, 8)
+    for images in (lattice.relative(), lattice.of_images(0.7), lattice.of_images(1.9)):
+        release = images.frobenius_squared(neighbors) / (2 * laws.final.at(images).matrix.variance)
+        assert spent + release == Fraction(3, 8)
+    assert laws.final == laws.final.at(lattice.relative())
 
 
 @each_relation
@@ -160,7 +172,7 @@ def test_wide_tables_get_noise_of_matrix_laplace_that_spends_as_much(features, n
     assert isinstance(noise, NuclearLaplace if features < 20 else WishartDifference)
     of_norm = noise.scale if features < 20 else 2 * noise.scale  # ||D||_* / this is its loss
     left = Fraction(7, 8) * (1 - 2 * exact(0.07))
-    spent = lattice.nuclear(neighbors) / Fraction(of_norm)
+    spent = lattice.relative().nuclear(neighbors) / Fraction(of_norm)
     assert left * (1 - Fraction(1, 10**12)) <= spent <= left
 
 
@@ -168,9 +180,14 @@ def test_wide_tables_get_noise_of_matrix_laplace_that_spends_as_much(features, n
 def test_features_are_divided_by_the_stated_power_of_their_spread(power):
     variances, center = np.array([1e-4, 1e-2, 0.04]), np.array([0.5, -0.25, 0.0])
     schema = Schema.from_bounds(-1.0, 1.0, ("a", "b", "c"), radius=0.9)
-    images = standardized.Spread(center, variances).images(power, schema)
-    units = (variances / 0.04) ** (power / 2)
-    np.testing.assert_allclose(images.map.matrix(), np.diag(1 / units), rtol=1e-6)
+    images = standardized.Spread(center, variances).images(power, schema, on_grid=True)
+    plain = standardized.Spread(center, variances).images(power, schema)
+    wanted = (variances / 0.04) ** (power / 2)
+    units = 1 / np.diag(images.map.matrix())
+    assert np.array_equal(images.map.matrix(), np.diag(1 / units))
+    assert (np.frexp(units)[0] == 0.5).all()
+    assert (np.abs(np.log2(units / wanted)) <= 0.5).all()
+    np.testing.assert_allclose(plain.map.matrix(), np.diag(1 / wanted), rtol=1e-6)
     assert images.map.center.tolist() == center.tolist()
     of_cube = np.linalg.norm((1 + np.abs(center)) / units)
     of_ball = (0.9 + np.linalg.norm(center)) / units.min()
@@ -363,9 +380,9 @@ def test_the_more_a_count_must_show_the_less_far_the_radius_reaches():
 
 @pytest.mark.parametrize("budget", [PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 1e-6)], ids=str)
 @pytest.mark.parametrize("field", ["look_share", "radius_share"])
-def test_a_share_too_small_for_64_bits_is_refused_when_calibrating(field, budget):
+def test_a_share_too_small_for_the_noise_is_refused_when_calibrating(field, budget):
     with pytest.raises(MechanismError, match="budget is too small"):
-        Standardized(**{field: 1e-40}).calibrate(LATTICES["schema's radius"], budget, ADD)
+        Standardized(**{field: 1e-60}).calibrate(LATTICES["schema's radius"], budget, ADD)
 
 
 @each_relation

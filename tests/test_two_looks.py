@@ -60,15 +60,16 @@ def test_both_looks_counts_and_release_spend_the_budget_to_the_last(
 ) -> None:
     """What is left is a release that spends it in one that looks once."""
     squared, absolute = look_sensitivities(lattice, neighbors)
+    images = lattice.relative()
     pure = TWO.calibrate(lattice, PureDP(2.0), neighbors)
     assert absolute / pure.look.scale == 2 * FIRST  # type: ignore[attr-defined]
     assert neighbors.sides * lattice.unit.max_rows / pure.counts.scale == 2 * RADIUS  # type: ignore[attr-defined]
     guarantee = Guarantee(PureDP(2.0), neighbors, lattice.unit)
-    assert pure.directions == Ladder().spending(guarantee, 2 * SECOND, short=True).laws(lattice)
+    assert pure.directions == Ladder().spending(guarantee, 2 * SECOND, short=True).laws(images)
     rho = TWO.calibrate(lattice, ZCDP(2.0), neighbors)
     assert squared / (2 * rho.look.variance) == 2 * FIRST  # type: ignore[attr-defined]
     guarantee = Guarantee(ZCDP(2.0), neighbors, lattice.unit)
-    assert rho.directions == Ladder().spending(guarantee, 2 * SECOND, 0, short=True).laws(lattice)
+    assert rho.directions == Ladder().spending(guarantee, 2 * SECOND, 0, short=True).laws(images)
     as_much = replace(TWO, directions_share=0.0, radius_share=TWO.radius_share + 0.11)
     for laws, budget in ((pure, PureDP(2.0)), (rho, ZCDP(2.0))):
         once = as_much.calibrate(lattice, budget, neighbors)
@@ -82,7 +83,7 @@ def test_for_a_delta_variances_of_all_parts_are_8_larger() -> None:
     laws = TWO.calibrate(lattice, guarantee.budget, ADD)
     rho = look_sensitivities(lattice, ADD)[0] / (2 * (laws.look.variance - 8)) / FIRST  # type: ignore[attr-defined]
     assert laws.directions == Ladder().spending(guarantee, SECOND * rho, 8, short=True).laws(
-        lattice
+        lattice.relative()
     )
 
 
@@ -165,7 +166,10 @@ def test_the_lattice_with_the_most_noise_is_tried_before_the_first_look(
         Spending, "laws", lambda *a, **like: tried.append(a[1]) or tries(*a, **like)
     )
     TWO.calibrate(LATTICES[0], ZCDP(0.5), ADD)
-    assert {lattice.intercept_units for lattice in tried} == {1, LATTICES[0].intercept_units}
+    assert {lattice.intercept_units for lattice in tried} == {
+        1,
+        LATTICES[0].relative().intercept_units,
+    }
 
 
 def test_where_directions_do_not_show_columns_are_left_as_they_are() -> None:
@@ -251,8 +255,8 @@ def test_shares_that_leave_nothing_are_refused_before_anything_is_read() -> None
     with pytest.raises(MechanismError, match="leave nothing"):
         Standardized(directions_share=0.9)
     for budget in (PureDP(1.0), ZCDP(1.0)):
-        with pytest.raises(MechanismError, match="64"):
-            Standardized(directions_share=1e-18).calibrate(LATTICES[0], budget, ADD)
+        with pytest.raises(MechanismError, match="too small"):
+            Standardized(directions_share=1e-40).calibrate(LATTICES[0], budget, ADD)
 
 
 def columns(numbers: int, levels: int) -> Schema:

@@ -19,7 +19,7 @@ from dpcov.mechanisms import MECHANISMS
 from dpcov.releases import Release
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.linear_map import FINE_UNITS, LinearMap
-from dpcov.rows.moment import UNITS_PER_RADIUS
+from dpcov.rows.moment import UNITS
 from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from strategies import (
@@ -74,7 +74,7 @@ def test_any_row_with_any_weight_is_certified(drawn: tuple[pa.Table, Schema]) ->
     assert np.array_equal(rows, np.rint(rows))
     assert all(norm <= lattice.bound for norm in squared_norms(rows))
     features = squared_norms(rows[:, : lattice.features])
-    assert all(norm <= UNITS_PER_RADIUS**2 for norm in features)
+    assert all(norm <= UNITS**2 for norm in features)
 
 
 @given(weighted_tables(), st.booleans())
@@ -121,7 +121,7 @@ def test_a_weight_that_is_none_counts_nothing(weight: Any) -> None:
 def test_the_clip_comes_after_the_weight() -> None:
     long = pa.table({"a": [8.0], "b": [1.0], "w": [MAXIMUM / 4]})
     half = encode(long, weighted(radius=0.5))[0]
-    assert np.allclose(half[:2] / UNITS_PER_RADIUS, [1.0, 0.0], atol=1e-5)
+    assert np.allclose(half[:2] / UNITS, [1.0, 0.0], atol=1e-5)
 
 
 def test_rows_kept_in_memory_are_weighted() -> None:

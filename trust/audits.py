@@ -20,7 +20,7 @@ from dpcov.mechanisms.additive import Calibration
 from dpcov.papers import wishart
 from dpcov.papers.samplers import bingham
 from dpcov.papers.samplers.additive_wishart import CenteredWishart
-from dpcov.rows.moment import UNITS_PER_RADIUS, Lattice, SecondMoment
+from dpcov.rows.moment import UNITS, Lattice, SecondMoment
 from dpcov.sources import open_rows
 from figure import Figure
 from sampled_audit import Audit, audit
@@ -220,7 +220,7 @@ def wishart_noise(quick: bool) -> Figure:
 
     def change(laws: Calibration) -> Calibration:
         d, claimed = laws.matrix.dimension, wishart.scale(PURE.epsilon)
-        noise = CenteredWishart(d, d + 1, claimed * UNITS_PER_RADIUS**2)
+        noise = CenteredWishart(d, d + 1, claimed * UNITS**2)
         return replace(laws, matrix=noise, trace=None)
 
     found = _audit(Broken(MatrixLaplace(), change), PURE, ADD, 2_000 if quick else 20_000)
@@ -256,7 +256,7 @@ class Unclipped:
 
     def second_moments(self) -> list[SecondMoment]:
         clipped = self._rows.second_moments()[0]
-        whole = np.rint(self._values * UNITS_PER_RADIUS).astype(np.int64).astype(object)
+        whole = np.rint(self._values * UNITS).astype(np.int64).astype(object)
         return [replace(clipped, units=whole.T @ whole)]
 
 

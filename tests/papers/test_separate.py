@@ -9,7 +9,7 @@ from dpcov.errors import MechanismError
 from dpcov.mechanisms import Gaussian, Laplace, SeparateGaussian, SeparateLaplace
 from dpcov.mechanisms.radius import Norms
 from dpcov.papers.separate import errors, separated
-from dpcov.rows.moment import UNITS_PER_RADIUS
+from dpcov.rows.moment import UNITS
 from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from tables_for_tests import correlated
@@ -155,7 +155,7 @@ def test_errors_are_bounded_by_those_of_turned_vectors_and_of_values(kind):
     lattice = rows_of(1).lattice()
     laws = kind().calibrate(lattice, budget_of(kind, 1.0), Neighbors.ADD_REMOVE)
     shares = np.array([0.25, 0.5, 1.0])
-    steps = (shares / UNITS_PER_RADIUS) ** 2
+    steps = (shares / UNITS) ** 2
     values = steps * 6**0.5 * laws.value_noise.standard_deviation
     for count in (1, 10**7):
         bounds = errors(Norms(np.array([count, 0.0, 0.0]), shares, lattice), laws)

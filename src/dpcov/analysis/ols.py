@@ -23,7 +23,7 @@ from dpcov.show.result import OMITTED, Picture, Result
 from dpcov.show.table import ALWAYS, Table, rows_of
 
 if TYPE_CHECKING:
-    from dpcov.core.arrays import Booleans, Vector
+    from dpcov.core.arrays import Booleans, Matrix, Vector
     from dpcov.releases import Release
 
 COVERS = (
@@ -56,6 +56,8 @@ class OLS(Result):
     trusted : (k + 1,) `Intervals.trusted`, False where noise drowns a coefficient.
     residual_deviation, degrees, count, r_squared, adjusted_r_squared : as usual, estimated from
         the release; `count` may be an estimate.
+    digits : about how many of a coefficient the lattice tells, were there no noise: half a step,
+        over the least deviation, times the condition of the features' correlations.
 
     """
 
@@ -76,6 +78,7 @@ class OLS(Result):
     count: float
     r_squared: float
     adjusted_r_squared: float
+    digits: float
 
     def tables(self) -> list[Table]:
         tail = (1 - self.level) / 2
@@ -95,7 +98,8 @@ class OLS(Result):
     def _notes(self) -> tuple[str, ...]:
         facts = (
             f"About {self.count:.0f} rows; R-squared {self.r_squared:.3f} (adjusted "
-            f"{self.adjusted_r_squared:.3f}); residual std {self.residual_deviation:.4g}."
+            f"{self.adjusted_r_squared:.3f}); residual std {self.residual_deviation:.4g}. The "
+            f"lattice tells {max(0.0, self.digits):.0f} digits."
         )
         covers = SAMPLING_ONLY if self.privacy_errors is None else COVERS
         drowned = [name for name, sure in zip(self.names, self.trusted, strict=True) if not sure]
@@ -228,7 +232,18 @@ def ols(
         count=count,
         r_squared=float(explained),
         adjusted_r_squared=float(1 - (1 - explained) * (count - 1) / degrees),
+        digits=_digits(release, stack.covariances[0][np.ix_([*at, to], [*at, to])]),
     )
+
+
+def _digits(release: Release, covariance: Matrix) -> float:
+    """Decimal digits that rounding leaves of coefficients: the target comes last."""
+    deviations = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    if not deviations.min() > 0:
+        return 0.0
+    related = (covariance / np.outer(deviations, deviations))[:-1, :-1]
+    off = release.lattice.step / 2 / deviations.min() * np.linalg.cond(related)
+    return float(-np.log10(max(off, 1e-16)))
 
 
 @section(

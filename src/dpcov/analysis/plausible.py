@@ -9,6 +9,7 @@ import numpy as np
 
 from dpcov.analysis.moments import Moments
 from dpcov.analysis.pseudo_rows import pseudo_rows
+from dpcov.analysis.rounding import RoundingErrors
 from dpcov.analysis.weighed import Weighed
 from dpcov.errors import ReleaseError
 
@@ -23,6 +24,7 @@ DRAWN_NUMBERS = 10**7  # entries of all matrices drawn, beyond which there are f
 BATCH_NUMBERS = 2**21  # entries of the matrices held at once
 PSEUDO_NUMBERS = 5 * 10**5
 FEWEST_ROWS, MOST_ROWS = 1000, 5000
+ROUNDED = 20_251_124
 SAFETY = 1.1  # of sampling errors, for tails that columns have in common (measured)
 
 
@@ -31,7 +33,8 @@ class PlausibleMoments:
 
     For the population's moments an error is a draw of the noise plus one of the sampling error, to
     first order: rows with the released moments (`pseudo_rows`) under random weights of mean 0.
-    Noise is of the release's law, or of `law`; moments by length of rows are `Weighed`.
+    Noise is of the release's law, or of `law`; moments by length of rows are `Weighed`. What
+    rounding may have done where declared values are off the lattice is one of the errors.
 
     Attributes
     ----------
@@ -61,6 +64,8 @@ class PlausibleMoments:
         self._count_known = release.has_intercept and release.row_count is not None
         self._weighed = Weighed.of(release) if law is None else None
         self.center = _starting_point(release, self._weighed)
+        self._rounding = RoundingErrors(release, self.center)
+        self._off = np.random.default_rng(ROUNDED)  # so that other draws are as without it
         self.draws = min(max(DRAWN_NUMBERS // self.center.size, FEW_DRAWS), draws)
         self._sampling = np.zeros((self.draws, 1, 1))
         if sampling:
@@ -79,6 +84,7 @@ class PlausibleMoments:
             noise = self._weighed.error(self._generator)
         else:
             noise = self._release.unmapped(self._law.simulate(self._generator))
+        noise += self._rounding.draw(self._off)
         if self._count_known:
             noise[-1, -1] = 0.0
         return noise

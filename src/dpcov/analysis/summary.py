@@ -8,6 +8,7 @@ import numpy as np
 
 from dpcov.analysis.drowned import deviations, drowned
 from dpcov.analysis.expected import NO_LAW, NOTHING_SHOWS, expected_correlation_error
+from dpcov.analysis.rounding import keeps_declared
 from dpcov.releases.carried import carried
 from dpcov.show.result import Found
 from dpcov.show.table import Table, sentences
@@ -51,6 +52,7 @@ def facts(release: Release) -> Table:
         "in words": release.guarantee_in_words(),
         "not protected": release.not_protected(),
         "mechanism": f"{release.mechanism}, denoised by {release.denoise}",
+        "resolution": _resolution(release),
         "made by": release.made_by(),
     }
     if release.group is not None:
@@ -59,6 +61,15 @@ def facts(release: Release) -> Table:
     if release.reproducible:
         found |= {"guarantee": "none", "not protected": "everything"}
     return Table(("", ""), [(name, [fact]) for name, fact in found.items()], words=True)
+
+
+def _resolution(release: Release) -> str:
+    """What the lattice tells apart, in words."""
+    of_what = "half the width of a column's bounds"
+    if release.linear_map is not None:
+        of_what = "a unit of the mapped rows"
+    exact = "bounds, midpoints and levels are exact" if keeps_declared(release) else "of each value"
+    return f"{release.lattice.step:.3g} of {of_what}; {exact}"
 
 
 def _size(release: Release) -> dict[str, str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.rows.moment import UNITS_PER_RADIUS, Lattice
+from dpcov.rows.moment import Lattice
 from dpcov.rows.rungs import rungs_of
 from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
@@ -175,7 +175,7 @@ def _directions(p: int, columns: int, lattice: Lattice) -> Iterator[tuple[str, V
     axes = np.eye(p)
     yield "first axis", axes[0]
     yield "last axis", axes[columns - 1]
-    angle = math.acos(-((lattice.intercept_units / UNITS_PER_RADIUS) ** 2)) / 2
+    angle = math.acos(-min(1.0, (lattice.intercept_units / lattice.side) ** 2)) / 2
     for sign, name in ((1, "one"), (-1, "other")):
         turned = math.cos(angle) * axes[0] + sign * math.sin(angle) * axes[1]
         yield f"{name} of an orthogonal pair", turned

@@ -21,7 +21,6 @@ import numpy as np
 
 from dpcov.denoise.projection import project
 from dpcov.denoise.shrinkage import LARGE, shrink, simulates
-from dpcov.rows.moment import UNITS_PER_RADIUS
 from dpcov.rows.schema import Categorical
 
 if TYPE_CHECKING:
@@ -213,7 +212,7 @@ def _scales(release: Release) -> tuple[Vector, Vector, float] | None:
     """
     lattice, d, p = release.lattice, release.lattice.dimension, release.lattice.features
     if release.linear_map is None:
-        one = math.floor(UNITS_PER_RADIUS / lattice.radius)  # of an indicator, in lattice units
+        one = math.floor(1 / lattice.step)  # of an indicator, in lattice units
         whole = d > p and one > 0 and lattice.radius >= release.schema.largest_norm
         return np.ones(d), np.zeros(d), lattice.intercept_units / one if whole else 0.0
     units = np.diag(release.linear_map)

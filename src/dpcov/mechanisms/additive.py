@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -35,7 +36,8 @@ class Calibration:
 
     `trace` is the law of a separate release of the trace (None: none is made), and `trace_alone`
     that of the trace if it is all that is released, with the same budget as both. `counts` is the
-    law of each count from which the radius is chosen (None: it is the schema's).
+    law of each count from which the radius is chosen (None: it is the schema's). `again` makes laws
+    that spend as much on another lattice.
     """
 
     guarantee: Guarantee
@@ -43,11 +45,18 @@ class Calibration:
     trace: ScalarLaw | None
     trace_alone: ScalarLaw
     counts: ScalarLaw | None = None
+    again: Callable[[Lattice], Calibration] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for law in (self.matrix, self.trace, self.trace_alone, self.counts):
             if law is not None:
                 law.require_drawable()
+
+    def at(self, lattice: Lattice) -> Calibration:
+        """The same spending on another lattice of as many dimensions."""
+        if self.again is None:
+            raise TypeError("these laws are for one lattice")
+        return self.again(lattice)
 
 
 def trace_share(lattice: Lattice, neighbors: Neighbors, share: float) -> float:

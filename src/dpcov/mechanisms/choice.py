@@ -97,7 +97,7 @@ def choose(
 
     Raises
     ------
-    MechanismError : the budget is too small for 64-bit noise.
+    MechanismError : the budget is too small for the noise.
 
     """
     lattice, columns = Lattice.of(schema), schema.encoded_columns.values()
@@ -145,7 +145,7 @@ def least_noise(lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Choic
 
     Raises
     ------
-    MechanismError : the budget is too small for 64-bit noise.
+    MechanismError : the budget is too small for the noise.
 
     """
     laws = {}
@@ -156,7 +156,7 @@ def least_noise(lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Choic
             laws[kind] = kind().calibrate(lattice, budget, neighbors)
     if not laws:
         raise MechanismError(
-            "The privacy budget is too small (or far too large) for 64-bit noise. Use a larger one."
+            "The privacy budget is too small (or far too large) for the noise. Use a larger one."
         )
     noise = {kind: expected_noise(made.matrix, lattice) for kind, made in laws.items()}
     best = min(noise, key=noise.__getitem__)

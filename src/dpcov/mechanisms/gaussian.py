@@ -110,6 +110,7 @@ class Gaussian(additive.Additive):
     ) -> additive.Calibration:
         rho, extra = concentration(self.name, budget)
         guarantee = Guarantee(budget, Neighbors(neighbors), lattice.unit)
+        lattice = radius.grid(self.radius, lattice)
         for_radius = radius.spent(self.radius, self.radius_share, rho)
         counts = radius.gaussian_counts(lattice, guarantee.neighbors, for_radius, extra)
         return calibration(
@@ -139,6 +140,7 @@ def calibration(
         trace=ScalarGaussian(single / (2 * trace_rho) + extra) if has_trace else None,
         trace_alone=ScalarGaussian(single / (2 * rho) + extra),
         counts=counts,
+        again=lambda other: calibration(other, guarantee, rho, extra, trace_share, counts=counts),
     )
 
 

@@ -16,7 +16,7 @@ from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.nuclear_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, float_scale, pure_epsilon
 from dpcov.releases import Release
-from dpcov.rows.moment import UNITS_PER_RADIUS
+from dpcov.rows.moment import UNITS
 from dpcov.rows.rungs import WHOLE, rungs_of
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dpcov.samplers import MatrixLaw, ScalarLaw
     from dpcov.sources.rows import Rows
 
-SQUARED_SIDE = UNITS_PER_RADIUS**2
+SQUARED_SIDE = UNITS**2
 # Where a known number of rows could rise above the noise by no more than this, if all were as long
 # as can be and along one direction, the trace alone is nearer than what a real table shows.
 MARGIN = 2.0
@@ -214,7 +214,7 @@ class Ladder(Mechanism):
     Raises
     ------
     MechanismError
-        The budget is too small for 64-bit noise. Before anything is read.
+        The budget is too small for the noise. Before anything is read.
 
     Cost
     ----

@@ -68,8 +68,10 @@ def last_laws(
     """Laws of the counts and of the moment of `release_mapped`; refuses what can't be drawn.
 
     A mechanism that learns what is left of its budget builds those of the least and of the most
-    before anything is spent: between them variances are between theirs.
+    before anything is spent: between them variances are between theirs. Maps know no grid, so its
+    steps are `Lattice.relative`.
     """
+    lattice = lattice.relative()
     for_radius = exact(radius_share) * rho
     if rho <= for_radius:
         raise MechanismError("The shares of this mechanism leave nothing for the release.")
@@ -86,10 +88,14 @@ def release_at(
     radius: float,
     final: additive.Calibration,
     entropy: Entropy,
+    lattice: Lattice | None = None,
 ) -> Release:
-    """Second moment of the mapped rows, clipped at `radius`, with the noise of `final`."""
+    """Second moment of the mapped rows, clipped at `radius`, with the noise of `final`.
+
+    On this lattice, to which `final` is calibrated; by default that of maps that know no grid.
+    """
     draws = additive.Draws.of(final, entropy)
-    moment = rows.second_moments(radius=radius, transform=shape)[0]
+    moment = rows.second_moments(radius=radius, transform=shape, lattice=lattice)[0]
     made = additive.published(mechanism, rows.schema, final, draws, moment)
     center = shape.center if shape.center.any() else None
     return replace(made, linear_map=shape.matrix(), center=center)

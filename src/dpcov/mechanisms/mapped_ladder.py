@@ -55,10 +55,10 @@ class Images:
 
     def lattice(self, plain: Lattice) -> Lattice:
         """That of the images: the intercept is to their size what it is to that of the rows."""
-        mapped = replace(plain, radius=self.longest)
+        mapped = plain.relative(self.longest)  # directions of rows, which rungs hold, have no grid
         if not plain.intercept_units:
             return mapped
-        units = max(1, round(plain.intercept_units * self.typical / self.longest))
+        units = max(1, round(mapped.intercept_units * self.typical / self.longest))
         return mapped.with_intercept(units)
 
 
@@ -68,13 +68,13 @@ def least_noise(
     laplace: Callable[[], ladder.Spending],
     gaussian: Callable[[], ladder.Spending],
 ) -> ladder.Calibration:
-    """Laws of a release of mapped rows, on the lattice of rows as they are; see `Calibration.at`.
+    """Laws of a release of mapped rows, on a lattice of the longest images; see `Calibration.at`.
 
     Which kind of noise it is must not depend on the map, which makes the intercept smaller. The
     noise is largest with the smallest of all; what can't be drawn there or here is refused, and any
     other lattice of images has scales and variances between both.
     """
-    alike = replace(lattice, second_rung=None)
+    lattice = alike = replace(lattice.relative(), second_rung=None)
     alike = alike.with_intercept(1) if lattice.intercept_units else alike
 
     def both(spending: ladder.Spending) -> tuple[ladder.Calibration, ladder.Calibration]:

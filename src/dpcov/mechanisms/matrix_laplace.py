@@ -64,7 +64,7 @@ class MatrixLaplace(additive.Additive):
     Raises
     ------
     MechanismError
-        The budget is no pure one, or too small for 64-bit noise. Before anything is read.
+        The budget is no pure one, or too small for the noise. Before anything is read.
     SourceError
         What can be read only once finds no room for a private copy. The budget is spent.
 
@@ -107,6 +107,7 @@ class MatrixLaplace(additive.Additive):
         def law(dimension: int, scale: float) -> WishartDifference:
             return WishartDifference(dimension, scale / 2)
 
+        lattice = radius.grid(self.radius, lattice)
         for_radius = radius.spent(self.radius, self.radius_share, epsilon)
         guarantee = pure_guarantee(lattice, epsilon, neighbors)
         return nuclear_calibration(

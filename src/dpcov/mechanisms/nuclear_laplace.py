@@ -73,7 +73,7 @@ class NuclearLaplace(additive.Additive):
     Raises
     ------
     MechanismError
-        The budget is no pure one, or too small for 64-bit noise; the order is beyond exact
+        The budget is no pure one, or too small for the noise; the order is beyond exact
         sampling. Before anything is read.
     SourceError
         What can be read only once finds no room for a private copy. The budget is spent.
@@ -117,6 +117,7 @@ class NuclearLaplace(additive.Additive):
         self, lattice: Lattice, budget: Budget, neighbors: Neighbors
     ) -> additive.Calibration:
         epsilon = pure_epsilon(self.name, budget)
+        lattice = radius.grid(self.radius, lattice)
         for_radius = radius.spent(self.radius, self.radius_share, epsilon)
         law = FORMS[self.form]
         guarantee = pure_guarantee(lattice, epsilon, neighbors)

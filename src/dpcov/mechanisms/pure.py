@@ -42,7 +42,7 @@ def pure_epsilon(name: str, budget: Budget) -> Fraction:
 
 def float_scale(scale: Fraction) -> float:
     """The scale rounded up, within what float64 holds; samplers refuse far smaller ones."""
-    return upper_float(min(scale, Fraction(2**65)))
+    return upper_float(min(scale, Fraction(2**90)))
 
 
 def by_budget(
@@ -86,4 +86,7 @@ def nuclear_calibration(
         trace=ScalarLaplace(lattice.unit_bound / trace_epsilon) if has_trace else None,
         trace_alone=ScalarLaplace(lattice.unit_bound / epsilon),
         counts=laplace_counts(lattice, neighbors, for_radius),
+        again=lambda other: nuclear_calibration(
+            other, guarantee, epsilon, trace_share, law, for_radius
+        ),
     )

@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from dpcov.core.privacy import Neighbors, exact
-from dpcov.rows.moment import UNITS_PER_RADIUS
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 
 if TYPE_CHECKING:
@@ -52,6 +51,11 @@ LIKELY = 0.2  # the same in a bin beside one that counts
 def spent(radius: Radius, share: float, budget: Fraction) -> Fraction:
     """What the choice of the radius costs, of a budget in epsilon or rho; 0 if it is public."""
     return exact(share) * budget if radius == "private" else Fraction(0)
+
+
+def grid(radius: Radius, lattice: Lattice) -> Lattice:
+    """Where the radius is chosen later: one on which sensitivities are the same at any radius."""
+    return lattice.relative() if radius == "private" else lattice
 
 
 def laplace_counts(
@@ -92,7 +96,7 @@ def chooser(
     if law is None:
         return lambda: None
     rows.require_rereadable()
-    lattice = rows.lattice()
+    lattice = rows.lattice().relative()
     radii = candidates(lattice.radius)
     noise = law.samples(len(radii), entropy)
 
@@ -159,7 +163,7 @@ class Norms:
 
     def squared_steps(self) -> Vector:
         """(m,) squared lattice steps."""
-        return (self.shares / UNITS_PER_RADIUS) ** 2
+        return (self.shares / self.lattice.side) ** 2
 
 
 def noise_errors(norms: Norms, law: MatrixLaw) -> Vector:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -122,7 +123,7 @@ class ShapedLadder(Mechanism):
     ------
     MechanismError
         The schema has no intercept and noise would not be Gaussian, or the budget is too small for
-        64-bit noise. Before anything is read.
+        the noise. Before anything is read.
     SourceError
         What can be read only once finds no room for a private copy. The budget is spent.
 
@@ -173,11 +174,11 @@ class ShapedLadder(Mechanism):
             lambda: of_images(pure_epsilon(self.name, budget)),
             lambda: of_images(*gaussian.concentration(self.name, budget)),
         )
-        made, extra = {shaped.spending: shaped}, shaped.spending.extra
+        extra = shaped.spending.extra
 
+        @cache
         def laws(spends: Fraction) -> ladder.Calibration:
-            spending = one.spending(guarantee, spends, extra)
-            return made.setdefault(spending, made.get(spending) or spending.laws(lattice))
+            return one.spending(guarantee, spends, extra).laws(lattice)
 
         if extra is None:
             if not lattice.intercept_units:

@@ -21,7 +21,8 @@ from dpcov.mechanisms.nuclear_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon
 from dpcov.mechanisms.radius import count_law
 from dpcov.mechanisms.shaped_ladder import Shape
-from dpcov.rows.moment import UNITS_PER_RADIUS
+from dpcov.rows.linear_map import longest_image
+from dpcov.rows.moment import UNITS, power_above
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 QUARTERS = np.arange(-8, 25)  # candidates for the squared radius, over its mean, are 2^(k/4)
 LEAST_SPREAD = 2.0**-20  # in units of a feature's half-range
+FINER = 16  # than the standard deviation: where a center may be
 # Of the second look: what `shaped_ladder` has for its own. Noise in proportion to a direction's
 # deviation is for errors in which small directions count as much as large ones.
 SLACK = 1.0
@@ -87,8 +89,8 @@ class Standardized(Mechanism):
     Sensitivity
     -----------
     The look takes from sum w w', w = (z, t), its diagonal and last column: sum z_j^2, sum t z_j and
-    sum t^2. In lattice units Q = 2^20, ||z|| <= Q, |z_j| <= u (a feature lies in [-1, 1], and is
-    only shortened after that), t <= T. What a row adds has
+    sum t^2. In lattice units ||z|| <= Q, |z_j| <= u (a feature lies in [-1, 1], and is only
+    shortened after that), t <= T. What a row adds has
 
         l2^2 <= Q^2 (u^2 + T^2) + T^4,    l1 <= Q^2 + T sqrt(p) Q + T^2;
 
@@ -98,7 +100,8 @@ class Standardized(Mechanism):
     one, is a release by `Ladder` of mapped rows (`second_look`). Then counts of rows by the norm of
     their map, for the radius (`mechanisms.radius` has the proof), and the mapped rows' second
     moment, whose sensitivity is that of any clipped rows (`Gaussian`, `NuclearLaplace`,
-    `MatrixLaplace`): a map depends on the data through looks before it alone. Costs add up
+    `MatrixLaplace`): a map and its lattice depend on the data through looks before it alone, and
+    the laws of the release are calibrated to that lattice. Costs add up
     adaptively, in exact rationals: epsilon by basic composition, rho, and for (epsilon, delta)
     mu^2 / 2 = rho with variances 8 larger (`gaussian`).
 
@@ -137,7 +140,7 @@ class Standardized(Mechanism):
     Raises
     ------
     MechanismError
-        The schema has no intercept, or the budget is too small for 64-bit noise. Before anything
+        The schema has no intercept, or the budget is too small for the noise. Before anything
         is read.
     SourceError
         What can be read only once finds no room for a private copy. The budget is spent.
@@ -200,7 +203,9 @@ class Standardized(Mechanism):
         """Pure, and so for any delta."""
         epsilon = pure_epsilon(self.name, guarantee.budget)
         looking, directing, counting, left = self._spent(epsilon)
-        final = nuclear_calibration(lattice, guarantee, left, self.trace_share, pure_noise)
+        # Of the longest images that a lattice holds: others have less noise, in lattice units.
+        images = lattice.relative()
+        final = nuclear_calibration(images, guarantee, left, self.trace_share, pure_noise)
         laws = laplace_laws(lattice, guarantee.neighbors, looking, counting)
         directions = self._directions(lattice, guarantee, directing, None)
         return Calibration(guarantee, *laws, final, directions)
@@ -209,7 +214,8 @@ class Standardized(Mechanism):
         rho, extra = gaussian.concentration(self.name, guarantee.budget)
         looking, directing, counting, left = self._spent(rho)
         laws = gaussian_laws(lattice, guarantee.neighbors, looking, counting, extra)
-        final = gaussian.calibration(lattice, guarantee, left, extra, self.trace_share)
+        images = lattice.relative()
+        final = gaussian.calibration(images, guarantee, left, extra, self.trace_share)
         directions = self._directions(lattice, guarantee, directing, extra)
         return Calibration(guarantee, *laws, final, directions)
 
@@ -219,6 +225,7 @@ class Standardized(Mechanism):
         """For any map: the smallest intercept has the largest noise, which is refused here."""
         if spends == 0:
             return None
+        lattice = lattice.relative()
         spending = ladder.Ladder().spending(guarantee, spends, extra, short=True)
         laws = spending.laws(lattice)
         laws.at(lattice.with_intercept(1))
@@ -226,15 +233,18 @@ class Standardized(Mechanism):
 
     def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
         rows.require_rereadable()
-        images = look(rows, laws.look, entropy).images(self.power, rows.schema)
+        seen = look(rows, laws.look, entropy)
+        images = seen.images(self.power, rows.schema, on_grid=True)
         if laws.directions is not None:
             images = second_look(self, rows, images, laws.directions, entropy) or images
-        noise = laws.final.matrix
+        plain, noise = rows.lattice(), laws.final.matrix
         # So many rows, all alike, weigh as much as the noise that not clipping them would add.
-        clipped = math.sqrt(noise.frobenius_squared) / rows.lattice().bound
+        clipped = math.sqrt(noise.frobenius_squared) / plain.relative().bound
         radii = candidates(images)
         radius = private_radius(rows, images.map, radii, laws.counts, clipped, entropy, self.shows)
-        return release_at(self, rows, images.map, radius, laws.final, entropy)
+        lattice = plain.of_images(radius)
+        final = laws.final.at(lattice)
+        return release_at(self, rows, images.map, radius, final, entropy, lattice)
 
     def _spent(self, budget: Fraction) -> tuple[Fraction, Fraction, Fraction, Fraction]:
         """By the look, by the second one, by the radius, and by the release."""
@@ -276,9 +286,9 @@ def look_sensitivities(lattice: Lattice, neighbors: Neighbors) -> tuple[Fraction
     Exchanged units: the squares of features and of the intercept have one sign, so for them l2^2
     is at most twice that of one unit; products have two, so four times.
     """
-    k, p, side = lattice.unit.max_rows, lattice.features, UNITS_PER_RADIUS
+    k, p, side = lattice.unit.max_rows, lattice.features, lattice.side
     constant = lattice.intercept_units
-    largest = min(side, math.ceil(side / exact(lattice.radius)))
+    largest = min(side, math.ceil(1 / exact(lattice.step)))
     squares = side**2 * largest**2 + constant**4
     products = side**2 * constant**2
     absolute = side**2 + constant * side * (math.isqrt(p - 1) + 1) + constant**2
@@ -303,11 +313,24 @@ class Spread:
     center: Vector
     variances: Vector
 
-    def images(self, power: float, schema: Schema) -> Images:
-        """Rows about the center, in units of this power of the standard deviations."""
+    def images(self, power: float, schema: Schema, *, on_grid: bool = False) -> Images:
+        """Rows about the center, in units of this power of the standard deviations.
+
+        If they are to be `on_grid`, units are powers of two, and so is what the center is a
+        multiple of: the step of images of any radius (`Lattice.of_images`), or far below the
+        deviation. Then bounds, midpoints and levels are on the grid of images too.
+        """
         units: Vector = self.variances ** (power / 2)
         units /= units.max()
-        reached = Images.reached(np.diag(1 / units), self.center, schema)
+        center = self.center
+        if on_grid:
+            units = np.exp2(np.rint(np.log2(units)))
+            longest = longest_image(np.diag(1 / units), center, schema.effective_radius)
+            steps = units * (power_above(2 * longest) / UNITS)
+            fine = np.exp2(np.floor(np.log2(self.variances) / 2)) / FINER
+            steps = np.minimum(np.minimum(steps, fine), 1.0)
+            center = np.clip(np.rint(center / steps) * steps, -1.0, 1.0)
+        reached = Images.reached(np.diag(1 / units), center, schema)
         root_mean_square = math.sqrt(np.sum(self.variances / units**2))
         return Images(*reached, min(reached[1], root_mean_square))
 

@@ -88,7 +88,7 @@ class StandardizedLadder(Mechanism):
     Raises
     ------
     MechanismError
-        The schema has no intercept, or the budget is too small for 64-bit noise. Before anything
+        The schema has no intercept, or the budget is too small for the noise. Before anything
         is read.
     SourceError
         What can be read only once finds no room for a private copy. The budget is spent.

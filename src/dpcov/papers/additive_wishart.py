@@ -79,7 +79,7 @@ class AdditiveWishart(additive.Additive):
     Raises
     ------
     MechanismError
-        The budget has no delta, or is too small for 64-bit noise. Before anything is read.
+        The budget has no delta, or is too small for the noise. Before anything is read.
 
     Cost
     ----
@@ -125,7 +125,7 @@ class AdditiveWishart(additive.Additive):
         bound = Fraction(lattice.bound)
         return additive.Calibration(
             guarantee=Guarantee(budget, neighbors, lattice.unit),
-            matrix=CenteredWishart(d, degrees, min(float(bound) * scale, 2.0**64)),
+            matrix=CenteredWishart(d, degrees, min(float(bound) * scale, 2.0**90)),
             trace=ScalarLaplace(lattice.unit_bound / (share * epsilon)) if share else None,
             trace_alone=ScalarLaplace(lattice.unit_bound / epsilon),
         )
@@ -173,7 +173,7 @@ def least_scales(curve: Curve, freedoms: Floats, epsilon: float, delta: float) -
     kept = curve(2.0**high, freedoms, epsilon) <= delta
     scales: Floats = np.where(kept, 2.0**high, np.inf)
     if not kept.any():
-        raise MechanismError("The privacy budget is too small for 64-bit noise. Use a larger one.")
+        raise MechanismError("The privacy budget is too small for the noise. Use a larger one.")
     return scales
 
 

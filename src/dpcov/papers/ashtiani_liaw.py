@@ -152,11 +152,13 @@ class AshtianiLiaw(Mechanism):
         return Calibration(guarantee, stable, groups, release)
 
     def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
-        moments = rows.second_moments(groups=laws.groups, labels=entropy)
+        lattice = rows.lattice().relative()
+        moments = rows.second_moments(groups=laws.groups, labels=entropy, lattice=lattice)
         moment = _sample(moments, laws, entropy)
         public = laws.guarantee.neighbors == Neighbors.REPLACE_ONE
         count = sum(group.unit_count for group in moments) if public else None
-        return stable_covariance.released(self, rows, laws.guarantee, moment, 0, count, entropy)
+        told = laws.guarantee, moment, lattice, 0
+        return stable_covariance.released(self, rows, *told, count, entropy)
 
     def least_units(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> int:
         """How many normal rows (persons of one row) a release takes, from public numbers alone.

@@ -211,7 +211,7 @@ class HeavyTailed(Mechanism):
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
         rho, extra = gaussian.concentration(self.name, budget)
-        neighbors = Neighbors(neighbors)
+        neighbors, lattice = Neighbors(neighbors), lattice.relative()
         looks, step, count = self.looks, None, None
         of_look, of_count = Fraction(0), Fraction(0)
         if looks:
@@ -238,7 +238,7 @@ class HeavyTailed(Mechanism):
         if self.radii == "theory":
             goal = self.moments.mahalanobis_radius(lattice.features, self.alpha / 2)
             radius = min(goal, longest(shape, lattice))
-            final = gaussian.calibration(lattice, guarantee, left, extra, share)
+            final = gaussian.calibration(lattice.relative(), guarantee, left, extra, share)
             return release_at(self, rows, shape, radius, final, entropy)
         return release_mapped(
             self,

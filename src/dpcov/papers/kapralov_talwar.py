@@ -62,7 +62,7 @@ class KapralovTalwar(Mechanism):
     Raises
     ------
     MechanismError
-        The budget is no pure one, or too small for 64-bit noise. Before anything is read.
+        The budget is no pure one, or too small for the noise. Before anything is read.
 
     Cost
     ----

@@ -87,7 +87,7 @@ class Laplace(additive.Additive):
     Raises
     ------
     MechanismError
-        The budget is no pure one, or too small for 64-bit noise. Before anything is read.
+        The budget is no pure one, or too small for the noise. Before anything is read.
     SourceError
         What can be read only once finds no room for a private copy. The budget is spent.
 
@@ -130,6 +130,7 @@ class Laplace(additive.Additive):
     ) -> additive.Calibration:
         epsilon = pure_epsilon(self.name, budget)
         guarantee = Guarantee(PureDP(float(epsilon)), Neighbors(neighbors), lattice.unit)
+        lattice = radius.grid(self.radius, lattice)
         for_radius = radius.spent(self.radius, self.radius_share, epsilon)
         left = epsilon - for_radius
         share = exact(self.trace_share) if lattice.dimension > 1 else Fraction(0)

@@ -157,7 +157,7 @@ class Preconditioned(Mechanism):
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
         rho, extra = gaussian.concentration(self.name, budget)
-        neighbors = Neighbors(neighbors)
+        neighbors, lattice = Neighbors(neighbors), lattice.relative()
         moved, guarantee = neighbors.sides, Guarantee(budget, neighbors, lattice.unit)
         for looked in (1, self.looks):
             left = self._left(lattice, rho, looked)

@@ -102,6 +102,7 @@ class Separate(Mechanism):
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
         noise, neighbors = self.noise(budget), Neighbors(neighbors)
+        lattice = radius.grid(self.radius, lattice)
         for_radius = radius.spent(self.radius, self.radius_share, noise.whole)
         alone = lattice.dimension == 1
         share = Fraction(0) if alone else exact(self.vector_share)

@@ -104,7 +104,7 @@ class SeparateLaplace(separate.Separate):
     Raises
     ------
     MechanismError
-        The budget is no pure one, or too small for 64-bit noise. Before anything is read.
+        The budget is no pure one, or too small for the noise. Before anything is read.
     SourceError
         What can be read only once finds no room for a private copy. The budget is spent.
 

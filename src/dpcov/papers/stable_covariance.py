@@ -206,14 +206,14 @@ class StableCovariance(Mechanism):
         return laws
 
     def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
-        lattice = rows.lattice()
+        lattice = rows.lattice().relative()
         table = with_intercept(rows.integer_rows(), lattice)
         stable, release = self.at(laws, lattice, laws.unit_count(table, entropy))
         if stable is None or release is None:
             raise MechanismRefused(WANTED)
         moment = stable_sample(table, stable, laws.test, release, entropy)
         count = table.unit_count if laws.guarantee.neighbors == Neighbors.REPLACE_ONE else None
-        return released(self, rows, laws.guarantee, moment, FINE_BITS, count, entropy)
+        return released(self, rows, laws.guarantee, moment, lattice, FINE_BITS, count, entropy)
 
     def at(
         self, laws: Calibration, lattice: Lattice, units: int
@@ -245,6 +245,7 @@ def released(
     rows: Rows,
     guarantee: Guarantee,
     moment: Integers,
+    lattice: Lattice,
     fine_bits: int,
     unit_count: int | None,
     entropy: Entropy,
@@ -255,7 +256,7 @@ def released(
     down = shift + fine_bits
     return Release(
         schema=rows.schema,
-        lattice=rows.lattice(),
+        lattice=lattice,
         guarantee=guarantee,
         mechanism=mechanism.name,
         parameters=asdict(mechanism),  # type: ignore[call-overload]

@@ -23,7 +23,7 @@ from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRec
 from dpcov.papers.primitives.random_groups import require_room
 from dpcov.papers.stable_covariance import UNWEIGHED
 from dpcov.rows.linear_map import LinearMap
-from dpcov.rows.moment import UNITS_PER_RADIUS
+from dpcov.rows.moment import UNITS
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.sources.quiet import quiet
 
@@ -174,6 +174,7 @@ class UnboundedGaussian(Mechanism):
         guarantee = Guarantee(budget, Neighbors(neighbors), lattice.unit)
         if not isinstance(budget, ApproxDP):
             raise MechanismError(stable_covariance.needs_delta(self.name))
+        lattice = lattice.relative()
         looks, bad = self._looks(lattice), budget.delta / 2
         total = (
             Fraction(gdp_beside_bad_events(budget.epsilon * (1 - 1e-12), budget.delta, bad)) ** 2
@@ -232,7 +233,7 @@ class UnboundedGaussian(Mechanism):
         shape, closed = np.eye(p), False
         for look in range(self._looks(lattice) + 1):
             groups = _groups(rows, shape, radius, laws.values.groups, entropy)
-            floor = (radius / UNITS_PER_RADIUS) ** 2
+            floor = (radius / UNITS) ** 2
             values, trace = laws.values(*groups, floor, entropy)
             left -= laws.value_cost
             radius = math.sqrt(REACH * p * trace) if trace > 0 else radius
@@ -257,7 +258,7 @@ class UnboundedGaussian(Mechanism):
     ) -> Matrix:
         """Step that cuts the largest eigenvalues down, from a noisy second moment."""
         p = len(shape)
-        noise = self._fine_noise(rows.lattice(radius=radius), laws).sample(entropy)
+        noise = self._fine_noise(rows.lattice(radius=radius, features=p), laws).sample(entropy)
         moment = rows.second_moments(radius=radius, transform=LinearMap.rounded(shape))[0]
         return fine((moment.units + noise).astype(np.float64)[:p, :p])
 

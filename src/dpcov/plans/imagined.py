@@ -20,7 +20,7 @@ from dpcov.errors import ReleaseError, SchemaError
 from dpcov.plans.rehearsal import ImaginedRows
 from dpcov.plans.rows_like import moments_like, rows_like
 from dpcov.plans.typical_correlation import JITTER, typical_correlation
-from dpcov.rows.moment import UNITS_PER_RADIUS, Lattice, SecondMoment
+from dpcov.rows.moment import Lattice, SecondMoment
 from dpcov.rows.schema import Categorical, Numeric, Schema
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class ImaginedTable:
 
 def _mean_of_rows(features: Matrix, lattice: Lattice) -> Matrix:
     """(d, d) second moment per row, in squared steps, of encoded rows that are clipped."""
-    lengths = np.linalg.norm(features, axis=1) / (lattice.step * UNITS_PER_RADIUS)
+    lengths = np.linalg.norm(features, axis=1) / lattice.radius
     units = features / np.maximum(lengths, 1.0)[:, None] / lattice.step
     if lattice.intercept_units:
         units = np.column_stack([units, np.full(len(units), float(lattice.intercept_units))])

@@ -69,10 +69,11 @@ class ImaginedRows(Rows):
         transform: LinearMap | None = None,
         groups: int = 1,
         labels: Entropy | None = None,
+        lattice: Lattice | None = None,
     ) -> list[SecondMoment]:
         if groups > 1:
             raise MechanismError(ASKS_TOO_MUCH)
-        (found,) = super().second_moments(radius=radius, transform=transform)
+        (found,) = super().second_moments(radius=radius, transform=transform, lattice=lattice)
         return [replace(found, units=self._times(found.units), unit_count=self._persons())]
 
     def rung_moments(

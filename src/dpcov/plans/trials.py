@@ -20,6 +20,7 @@ from dpcov.mechanisms import additive
 from dpcov.mechanisms.additive import Calibration
 from dpcov.plans.rehearsal import rehearse
 from dpcov.plans.simulated_laws import simulated
+from dpcov.samplers import whole
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
@@ -142,7 +143,7 @@ class Trials:
     ) -> Release:
         trace = calibration.trace
         draws = additive.Draws(
-            np.rint(calibration.matrix.simulate(generator)).astype(np.int64),
+            whole(calibration.matrix.simulate(generator)),
             None if trace is None else round(trace.simulate(generator)),
             round(calibration.trace_alone.simulate(generator)),
             reproducible=True,

@@ -19,14 +19,14 @@ from dpcov.releases.laws import (
     ScalarLawDocument,
     WeightedSumDocument,
 )
-from dpcov.rows.moment import UNITS_PER_RADIUS, Lattice
+from dpcov.rows.moment import UNITS, Lattice
 from dpcov.rows.schema import Schema
 from dpcov.samplers import matrix_law, scalar_law
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import AnyArray, Integers, Matrix
 
-FORMAT = "dpcov.release/1"
+FORMAT = "dpcov.release/2"
 DEFINITIONS: dict[type[Budget], str] = {PureDP: "pure", ZCDP: "zcdp", ApproxDP: "approx"}
 LONGEST_KEY = 200
 SMALLEST_RATIO = 1e-15  # of the singular values of a linear map
@@ -83,22 +83,34 @@ class GroupDocument(DocumentModel):
 
 
 class LatticeDocument(DocumentModel):
-    """Grid of the encoded rows: a step is `radius` * 2^-20."""
+    """Grid of the encoded rows: they are integers times `step`, exactly.
+
+    `side` is the radius in steps, rounded up. Format 1 has neither: a step is `radius` * 2^-20.
+    """
 
     radius: Annotated[float, Field(gt=1e-100, lt=1e100)]
-    units_per_radius: Literal[UNITS_PER_RADIUS] = UNITS_PER_RADIUS  # type: ignore[valid-type]
-    intercept_units: int = Field(ge=0, le=UNITS_PER_RADIUS)
+    step: Annotated[float, Field(gt=0)] | None = None
+    side: int | None = Field(None, ge=1, lt=2**27)
+    units_per_radius: Literal[1048576] | None = Field(None, description="Of format 1.")
+    intercept_units: int = Field(ge=0, lt=2**28)
     features: tuple[str, ...]
+
+    def grid(self) -> tuple[int, float]:
+        """Side and step."""
+        if self.step is None or self.side is None:
+            return UNITS, self.radius / UNITS
+        return self.side, self.step
 
 
 class ReleaseDocument(DocumentModel):
     """A dpcov release. Matrices are symmetric; lower triangles are listed row by row.
 
-    `published` * 2^`shift` * (radius / 2^20)^2 is the noisy second moment of the encoded rows (z,
-    t); `denoised` is the estimate made from it, in the same units.
+    `published` * 2^`shift` * step^2 is the noisy second moment of the encoded rows (z, t);
+    `denoised` is the estimate made from it, in squared units of an encoded row. This format is not
+    stable yet; files of format 1 are read as well.
     """
 
-    format: Literal["dpcov.release/1"] = "dpcov.release/1"
+    format: Literal["dpcov.release/1", "dpcov.release/2"] = "dpcov.release/2"
     status: Literal["private", "reproducible: NOT PRIVATE"]
     guarantee: GuaranteeDocument
     mechanism: str
@@ -134,6 +146,14 @@ class ReleaseDocument(DocumentModel):
         declared = tuple(feature.name for feature in self.table.features)
         if self.lattice.features != declared:
             raise ValueError("the lattice's features are not those of the schema")
+        grid, old = self.lattice, self.format == "dpcov.release/1"
+        if [old, not old, not old] != [
+            it is not None for it in (grid.units_per_radius, grid.step, grid.side)
+        ]:
+            raise ValueError("the lattice has not the fields of the file's format")
+        side, step = grid.grid()
+        if not abs(grid.radius / step - side) < 1 + 1e-6:
+            raise ValueError("the lattice's side is not its radius in steps")
         d = len(declared) + (self.lattice.intercept_units > 0)
         if self.noise is not None and self.noise.dimension != d:
             raise ValueError("the noise law's dimension is not the matrix's")
@@ -200,7 +220,8 @@ def to_document(release: Release) -> dict[str, Any]:
         "trace_noise": None if release.trace_noise is None else release.trace_noise.to_json(),
         "lattice": {
             "radius": lattice.radius,
-            "units_per_radius": UNITS_PER_RADIUS,
+            "step": lattice.step,
+            "side": lattice.side,
             "intercept_units": lattice.intercept_units,
             "features": release.columns,
         },
@@ -249,8 +270,9 @@ def _release(document: ReleaseDocument) -> Release:
     unit = schema.privacy_unit
     if (guarantee.unit, guarantee.max_rows) != (unit.column, unit.max_rows):
         raise ValueError("guarantee: its unit is not its schema's")
-    lattice = Lattice.of(schema, radius=document.lattice.radius)
-    units = document.lattice.intercept_units
+    (side, step), features = document.lattice.grid(), len(schema.features)
+    radius, units = document.lattice.radius, document.lattice.intercept_units
+    lattice = Lattice(features, radius, schema.intercept, unit, side=side, step=step)
     if lattice.intercept_units != units:
         if document.linear_map is None or not 0 < units <= lattice.intercept_units:
             raise ValueError("lattice: its intercept is not its schema's")

@@ -1,7 +1,7 @@
 """From table cells to integer rows: encode, map, clip, round, certify.
 
 Every function here is total: whatever a cell holds, the row gets an integer image with
-squared norm at most 2^40, and that image depends on this row alone (elementwise IEEE arithmetic
+squared norm at most Q^2, and that image depends on this row alone (elementwise IEEE arithmetic
 and sums in a fixed order; never a BLAS call on inexact values). See docs/proofs/release.md 2, 3.
 
 A column is encoded right after it was read, while the processor still has it in its cache, into few
@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from dpcov.rows.cells import codes_of, numbers_of
 from dpcov.rows.linear_map import FINE_UNITS, LinearMap
-from dpcov.rows.moment import BLOCK_ROWS, UNITS_PER_RADIUS, Lattice, squared_lengths
+from dpcov.rows.moment import BLOCK_ROWS, UNITS, Lattice, squared_lengths
 from dpcov.rows.schema import Categorical, Numeric, Schema
 
 if TYPE_CHECKING:
@@ -201,7 +201,6 @@ def _runs(features: list[int]) -> list[tuple[slice, slice]]:
     ]
 
 
-RADIUS_SQUARED = float(UNITS_PER_RADIUS**2)
 BLOCK_BYTES = 2**25
 CACHE_BYTES = 2**20  # of the second-level cache, for blocks that still have more than `FEW_ROWS`
 FEW_ROWS = 2048
@@ -244,23 +243,24 @@ class Encoder:
         self, schema: Schema, lattice: Lattice, linear_map: LinearMap | None = None
     ) -> None:
         self._schema = schema
-        self._radius = lattice.radius
+        self._step = lattice.step
+        self._side = lattice.side
         self._features = lattice.features
-        self._intercept = lattice.intercept_units
+        self._intercept = lattice.intercept_parts[1]
         self._dimension = lattice.dimension
         self._map = linear_map
         self._inputs = len(schema.features)
-        scales = np.full(self._inputs, UNITS_PER_RADIUS / lattice.radius)
+        scales = np.full(self._inputs, 1 / lattice.step)
         if linear_map is not None:
             scales = np.ldexp(float(FINE_UNITS), linear_map.halvings)
             self._offsets = (linear_map.center * scales)[:, None]
         self.columns = Columns(schema, scales)
         # Where the caps of the columns alone keep every row inside, they are its certificate.
         largest = self.columns.largest_squared_norm
-        self._inside = linear_map is None and largest <= UNITS_PER_RADIUS**2
+        self._inside = linear_map is None and largest <= lattice.side**2
 
     def blocks(self, batch: pa.RecordBatch) -> Iterator[Matrix]:
-        """(d, m) integer-valued blocks of rows (z, t), in order; reuses one buffer."""
+        """(d, m) integer-valued blocks of rows (z, c), in order; reuses one buffer."""
         encoded, scratch = self.columns.encode(batch), Scratch()
         for rows in self.block_slices(batch.num_rows, 1):
             yield self.block(encoded.part(rows), scratch)
@@ -275,7 +275,10 @@ class Encoder:
         return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
 
     def block(self, encoded: Encoded, scratch: Scratch) -> Matrix:
-        """(d, m) integers of these rows (z, t), m at most `BLOCK_ROWS`; in memory of `scratch`."""
+        """(d, m) integers of these rows, m at most `BLOCK_ROWS`; in memory of `scratch`.
+
+        A row is (z, c), where c is one of the `Lattice.intercept_parts`.
+        """
         features, roots, count = self._features, encoded.roots, encoded.numbers.shape[1]
         whole = scratch.array("whole", features + 1, count)
         rows = whole[:features]
@@ -290,7 +293,7 @@ class Encoder:
                 self.columns.write(encoded, unmapped)
                 self._mapped(self._map, unmapped[: self._inputs], roots, rows)
             if not self._inside:
-                _certify(rows)
+                _certify(rows, self._side)
         whole[features] = self._intercept if roots is None else np.rint(roots * self._intercept)
         return whole[: self._dimension]
 
@@ -307,7 +310,7 @@ class Encoder:
             np.multiply(unmapped, roots, out=unmapped)
         np.rint(unmapped, out=unmapped)
         np.clip(unmapped, -FINE_UNITS, FINE_UNITS, out=unmapped)
-        factor = UNITS_PER_RADIUS / (self._radius * FINE_UNITS)
+        factor = 1 / (self._step * FINE_UNITS)
         np.rint(linear_map.apply(unmapped) * factor, out=rows)
 
     def root_weights(self, batch: pa.RecordBatch) -> Matrix | None:
@@ -317,9 +320,11 @@ class Encoder:
     def fine_rows(self, batch: pa.RecordBatch) -> Matrix:
         """(p, m) integers z, unmapped, in units of radius * 2^-40, clipped to |z| <= 2^40.
 
+        The grid is that of `Lattice.relative`, 2^20 times as fine.
+
         The norm is computed in float64 and has no certificate: no proof may use it.
         """
-        columns = Columns(self._schema, np.full(self._inputs, FINE_UNITS / self._radius))
+        columns = Columns(self._schema, np.full(self._inputs, UNITS / self._step))
         encoded = columns.encode(batch)
         whole = np.empty((self._inputs + 1, batch.num_rows))
         rows = whole[:-1]
@@ -333,22 +338,27 @@ class Encoder:
         return clipped
 
 
-def _certify(rows: Matrix) -> None:
-    """Make every column of (d, m) integer `rows` a point with squared norm at most 2^40, in place.
+def _certify(rows: Matrix, side: int) -> None:
+    """Make every column of (d, m) integer `rows` a point with a norm of at most `side`, in place.
 
-    A column that passes has every partial sum of squares at most 2^40, so its certificate is exact.
-    The others are moved to the radius.
+    A column that passes has every partial sum of squares at most side^2 <= 2^53, so its certificate
+    is exact. The others are moved to the radius.
     """
-    others = np.flatnonzero(~(squared_lengths(rows) <= RADIUS_SQUARED))  # or no number
+    others = np.flatnonzero(_outside(rows, side))
     if others.size == 0:
         return
     moved = rows.take(others, axis=1)
     norms = _squared_norms(moved)
-    moved = np.trunc(moved * (UNITS_PER_RADIUS / np.sqrt(norms) * (1 - 2.0**-50)))
+    moved = np.trunc(moved * (side / np.sqrt(norms) * (1 - 2.0**-50)))
     moved[:, ~np.isfinite(moved).all(axis=0) | ~np.isfinite(norms)] = 0.0
-    while (over := ~(squared_lengths(moved) <= RADIUS_SQUARED)).any():
+    while (over := _outside(moved, side)).any():
         moved[:, over] -= np.sign(moved[:, over])
     rows[:, others] = moved
+
+
+def _outside(rows: Matrix, side: int) -> Booleans:
+    """Of which columns the squared norm is above side^2, or no number."""
+    return ~(squared_lengths(rows) <= float(side**2))
 
 
 def _squared_norms(rows: Matrix) -> Matrix:

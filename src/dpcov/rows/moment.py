@@ -22,21 +22,27 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Integers, Matrix
     from dpcov.rows.schema import Schema
 
-UNITS_PER_RADIUS = 2**20
+UNITS = 2**20  # steps of a half-range, or of a radius up to which a map scales rows
+LARGEST_BOUND = 2**53  # squared lengths are below it: float64 holds them
 _STRIP = 64  # rows of a Gram matrix that are converted at a time: the copy stays small
-BLOCK_ROWS = 4096  # rows of one BLAS call: BLOCK_ROWS * 2 * 2^40 <= 2^53
+BLOCK_ROWS = 4096  # rows of one BLAS call: BLOCK_ROWS * 2^40 < 2^53
 
 
 @dataclass(frozen=True, slots=True)
 class Lattice:
     """The integer grid on which rows live, and the sensitivities that follow from it.
 
-    A row is w = (z, t): z has `features` integers with ||z||^2 <= 2^40 (its radius), t is the
-    constant `intercept_units`, or less in a row with a weight. B^2 = `bound` is the certified bound
-    on ||w||^2. Between neighbours the second moment changes by A - A', both positive semidefinite
-    with trace at most k B^2, where k = `unit.max_rows` (1 for rows); one of them is 0 under
-    add/remove. All sensitivities below are exact integers in squared lattice units
-    (docs/proofs/release.md 5).
+    A row is w = (z, t): z has `features` integers of at most 2^20, with ||z|| at most `side` = Q,
+    the radius in steps; t is the constant `intercept_units`, or less in a row with a weight.
+    B^2 = `bound` is the certified bound on ||w||^2, below 2^53. Between neighbours the second
+    moment changes by A - A', both positive semidefinite with trace at most k B^2, where
+    k = `unit.max_rows` (1 for rows); one of them is 0 under add/remove. All sensitivities below are
+    exact integers in squared lattice units (docs/proofs/release.md 5).
+
+    Without a `side` and a `step` the grid is that of rows as they are declared: a step is 2^-20 of
+    a half-range, whatever the radius, so bounds, midpoints and levels are on the grid; less below
+    a radius of 1/2, and more, still a power of two, where B^2 would be 2^53 or more (from 7,516
+    columns on). The side is the radius, rounded up to whole steps.
 
     For moments by length of rows `second_rung` is the squared length of the second rung, in squared
     lattice units; by default a quarter of B^2 (`dpcov.rows.rungs`).
@@ -47,33 +53,66 @@ class Lattice:
     intercept: float = 0.0
     unit: Unit = ROW
     second_rung: int | None = None
+    side: int = 0
+    step: float = 0.0  # in units of an encoded row
+
+    def __post_init__(self) -> None:
+        if self.side == 0:
+            self._take(min(1.0, power_above(self.radius)) / UNITS)
+            while self.bound >= LARGEST_BOUND:
+                self._take(2 * self.step)
+
+    def _take(self, step: float) -> None:
+        object.__setattr__(self, "step", step)
+        object.__setattr__(self, "side", math.ceil(exact(self.radius) / exact(step)))
 
     @classmethod
     def of(
         cls, schema: Schema, *, radius: float | None = None, features: int | None = None
     ) -> Lattice:
-        """That of a schema's rows, or of what a map makes of them."""
-        return cls(
+        """That of a schema's rows; `relative` at another radius, or of what a map makes of them."""
+        whole = cls(
             len(schema.features) if features is None else features,
-            schema.effective_radius if radius is None else radius,
+            schema.effective_radius,
             schema.intercept,
             schema.privacy_unit,
         )
+        return whole if radius is features is None else whole.relative(radius)
+
+    def relative(self, radius: float | None = None) -> Lattice:
+        """Steps of 2^-20 of a radius, and so the same sensitivities at any.
+
+        For a radius that is chosen later, and for rows that a map has turned, which no grid knows.
+        """
+        radius = self.radius if radius is None else radius
+        return replace(self, radius=radius, side=UNITS, step=radius / UNITS)
+
+    def of_images(self, radius: float) -> Lattice:
+        """Of rows in other units, within a radius: a step is 2^-20 of a power of two above it.
+
+        So values are on the grid that a power of two has moved there (`Spread.images`).
+        """
+        made = replace(self, radius=radius)
+        made._take(power_above(radius) / UNITS)
+        return made
 
     def with_intercept(self, units: int) -> Lattice:
         """The same with these `intercept_units`."""
         if units == self.intercept_units:
             return self
-        return replace(self, intercept=(units - 0.5) / UNITS_PER_RADIUS)
+        return replace(self, intercept=(units - 0.5) / self.side)
 
     @property
-    def step(self) -> float:
-        """Size of a lattice unit in the units of an encoded row."""
-        return self.radius / UNITS_PER_RADIUS
+    def intercept_parts(self) -> tuple[int, int]:
+        """(tau, c) with t = tau c and c at most 2^20: blocks of rows hold c (`Accumulator`)."""
+        wanted = math.ceil(exact(self.intercept) * self.side)
+        factor = max(1, -(-wanted // UNITS))
+        return factor, -(-wanted // factor)
 
     @property
     def intercept_units(self) -> int:
-        return math.ceil(exact(self.intercept) * UNITS_PER_RADIUS)
+        """t, the least product of its parts that is not below its share of the radius."""
+        return math.prod(self.intercept_parts)
 
     @property
     def dimension(self) -> int:
@@ -83,7 +122,7 @@ class Lattice:
     @property
     def bound(self) -> int:
         """B^2, the certified bound on the squared norm of a whole row w."""
-        return UNITS_PER_RADIUS**2 + self.intercept_units**2
+        return self.side**2 + self.intercept_units**2
 
     @property
     def unit_bound(self) -> int:
@@ -103,6 +142,12 @@ class Lattice:
 
     def _two_sided(self, neighbors: Neighbors) -> bool:
         return neighbors == Neighbors.REPLACE_ONE and self.dimension > 1
+
+
+def power_above(value: float) -> float:
+    """The least power of two that is not below a positive number."""
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(1.0, exponent - (mantissa == 0.5))
 
 
 @dataclass(frozen=True, slots=True, repr=False)  # its repr would print the data
@@ -134,18 +179,20 @@ def squared_lengths(block: Matrix) -> Matrix:
 class Accumulator:
     """Exact sum of w w^T over blocks of integer rows.
 
-    A block's Gram matrix is computed by BLAS in float64, where every partial sum is an integer
-    below 2^53 and so exact in any order. The lower triangles of blocks are added to two int64
+    Rows come as (z, c), w = (z, tau c): no entry is above 2^20, and `total` has what `factor` = tau
+    makes of it. A block's Gram matrix is computed by BLAS in float64, where every partial sum is an
+    integer below 2^53 and so exact in any order. Lower triangles of blocks are added to two int64
     limbs, value = high * 2^32 + low: no overflow for fewer than 2^50 rows
     (docs/proofs/release.md 4). Limbs far above the diagonal, and high ones until there is something
     to carry, are never touched: they take no memory.
     """
 
-    __slots__ = ("_carried", "_gram", "_high", "_low", "_pending")
+    __slots__ = ("_carried", "_factor", "_gram", "_high", "_low", "_pending")
 
     _FLUSHES = 512  # 512 * 2^53 + 2^32 < 2^63
 
-    def __init__(self, dimension: int) -> None:
+    def __init__(self, dimension: int, factor: int = 1) -> None:
+        self._factor = factor
         self._low: Integers = np.zeros((dimension, dimension), np.int64)
         self._high: Integers = np.zeros((dimension, dimension), np.int64)
         self._gram: Matrix | None = None
@@ -222,5 +269,8 @@ class Accumulator:
                 row[here] = (high[here] << 32) + low[here]
             else:
                 row[here] = high[here].astype(object) * 2**32 + low[here]
+            if i == len(total) - 1 and self._factor > 1:
+                row *= self._factor
+                row[i] *= self._factor
             total[:i, i] = row[:i]
         return total

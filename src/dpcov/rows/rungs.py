@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.rows.moment import UNITS_PER_RADIUS, Accumulator, Lattice, squared_lengths
+from dpcov.rows.moment import UNITS, Accumulator, Lattice, squared_lengths
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,9 +27,9 @@ RATIO = 4  # of the squared lengths of neighbouring rungs
 MOST_RUNGS = 8  # the last for the intercept alone
 WITHOUT_INTERCEPT = 4
 APART = 1.3  # least ratio
-SQUARED_SIDE = float(UNITS_PER_RADIUS**2)
+SQUARED_SIDE = float(UNITS**2)
 # Of 2^40, what a whole share has: leaves room for rounding to the nearest integers at any order.
-WHOLE = UNITS_PER_RADIUS**2 - 2**28
+WHOLE = UNITS**2 - 2**28
 COPIED = 2**21  # cells of a block that are copied at once
 LEAST_ROWS = 256  # however many columns it has
 WITHIN = 1 - 2.0**-50  # more than the rounding in the limit that it is held against
@@ -125,10 +125,11 @@ class RungSum:
     The rungs share the room of a part and of its product: large new arrays cost more than sums.
     """
 
-    __slots__ = ("_gram", "_moments", "_room", "_rows", "_rungs", "_trace")
+    __slots__ = ("_factor", "_gram", "_moments", "_room", "_rows", "_rungs", "_trace")
 
-    def __init__(self, rungs: Sequence[int], dimension: int) -> None:
+    def __init__(self, rungs: Sequence[int], dimension: int, factor: int = 1) -> None:
         self._rungs = rungs
+        self._factor = factor  # of the last feature of each row, as for `Accumulator`
         self._moments = [Accumulator(dimension) for _ in rungs]
         self._rows = max(LEAST_ROWS, COPIED // dimension)
         self._room = np.empty(self._rows * dimension)
@@ -139,7 +140,11 @@ class RungSum:
         """Add the rows of a (d, m) block of integer-valued floats."""
         for start in range(0, block.shape[1], self._rows):
             some = block[:, start : start + self._rows]
-            self._trace += int(squared_lengths(some).sum())
+            if self._factor > 1:
+                some = some.copy()
+                some[-1] *= self._factor
+            # A length is at most 2 d 2^40 and 2^53, so their sum is below 2^63.
+            self._trace += int(squared_lengths(some).astype(np.int64).sum())
             for at, part in shared(some, self._rungs, self._room):
                 self._moments[at].add(part, self._gram)
 

@@ -398,8 +398,8 @@ class Schema(_Model):
 
     @property
     def effective_radius(self) -> float:
-        """The declared radius, or the largest norm that the columns allow."""
-        return self.largest_norm if self.radius is None else self.radius
+        """The declared radius, and at most the largest norm that the columns allow."""
+        return min(self.largest_norm, self.radius or math.inf)
 
     @property
     def privacy_unit(self) -> privacy.Unit:

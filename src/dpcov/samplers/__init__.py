@@ -52,7 +52,7 @@ class MatrixLaw(Protocol):
         """R-transform of the limiting spectrum, at values of the Stieltjes transform."""
 
     def require_drawable(self) -> None:
-        """Refuse a law that 64-bit integers can't hold, before anything is spent."""
+        """Refuse a law that can't be drawn exactly, before anything is spent."""
 
     def sample(self, entropy: Entropy) -> Integers:
         """(d, d) integer noise for a release."""
@@ -76,7 +76,7 @@ class ScalarLaw(Protocol):
     def standard_deviation(self) -> float: ...
 
     def require_drawable(self) -> None:
-        """Refuse a law that 64-bit integers can't hold, before anything is spent."""
+        """Refuse a law that can't be drawn exactly, before anything is spent."""
 
     def upper_quantile(self, probability: float) -> float:
         """What the noise exceeds with this probability, below 1/2; that of the continuous law."""
@@ -91,10 +91,24 @@ class ScalarLaw(Protocol):
     def to_json(self) -> dict[str, Any]: ...
 
 
+LARGEST_ENTRY = 2**87  # of noise, far below what a coarser grid is published for
+
+
+def whole(noise: Matrix) -> Integers:
+    """floor(Z + 1/2), never half-to-even, so that rounding commutes with integer shifts.
+
+    Python integers where 64 bits can't hold an entry.
+    """
+    floor = np.floor(noise + 0.5)
+    if np.abs(floor).max(initial=0.0) < 2.0**62:
+        return floor.astype(np.int64)
+    return np.asarray(np.frompyfunc(int, 1, 1)(floor))
+
+
 def require_within(value: Fraction | float, low: Fraction | int, high: Fraction | int) -> None:
     """Refuse the budget whose noise has a parameter outside the range of the samplers."""
     if value > high:
-        raise MechanismError("The privacy budget is too small for 64-bit noise. Use a larger one.")
+        raise MechanismError("The privacy budget is too small for the noise. Use a larger one.")
     if value < low:
         raise MechanismError("The privacy budget is too large for the noise. Use a smaller one.")
 
@@ -102,7 +116,7 @@ def require_within(value: Fraction | float, low: Fraction | int, high: Fraction 
 def symmetric(diagonals: Integers, below: Integers) -> Integers:
     """(n, d, d) symmetric matrices from (n, d) diagonals and the (n, d(d-1)/2) entries below."""
     d = diagonals.shape[1]
-    noise = np.zeros((len(diagonals), d, d), np.int64)
+    noise = np.zeros((len(diagonals), d, d), np.result_type(diagonals, below))
     noise[:, range(d), range(d)] = diagonals
     rows, columns = np.tril_indices(d, -1)
     noise[:, rows, columns] = noise[:, columns, rows] = below
@@ -111,10 +125,7 @@ def symmetric(diagonals: Integers, below: Integers) -> Integers:
 
 def repeated(law: MatrixLaw, count: int, entropy: Entropy) -> Integers:
     """(count, d, d) draws of `law`, one after the other."""
-    draws = np.empty((count, law.dimension, law.dimension), np.int64)
-    for i in range(count):
-        draws[i] = law.sample(entropy)
-    return draws
+    return np.stack([law.sample(entropy) for _ in range(count)])
 
 
 def matrix_law(document: dict[str, Any]) -> MatrixLaw:

@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,9 +43,10 @@ if TYPE_CHECKING:
 SLACK = 2.0**-48
 
 BATCH = 2**17
-LARGEST_BOUND = 2**62
-SMALLEST_SCALE, LARGEST_SCALE = Fraction(1, 2**30), Fraction(2**55)
-SMALLEST_VARIANCE, LARGEST_VARIANCE = Fraction(1, 2**30), Fraction(2**104)
+NARROW = 2**55  # scales up to which magnitudes are 64-bit integers; beyond, those of Python
+LARGEST_BOUND = 2**84
+SMALLEST_SCALE, LARGEST_SCALE = Fraction(1, 2**30), Fraction(2**80)
+SMALLEST_VARIANCE, LARGEST_VARIANCE = Fraction(1, 2**30), Fraction(2**156)
 
 
 def uniform_below(bound: int, count: int, entropy: Entropy) -> Integers:
@@ -55,7 +57,7 @@ def uniform_below(bound: int, count: int, entropy: Entropy) -> Integers:
     Parameters
     ----------
     bound : int
-        From 1 to 2^62.
+        From 1 to 2^84.
     count : int
         How many to draw.
     entropy : Entropy
@@ -63,7 +65,7 @@ def uniform_below(bound: int, count: int, entropy: Entropy) -> Integers:
 
     Returns
     -------
-    (count,) int64 array
+    (count,) int64 array; Python integers from 2^62 on
 
     Raises
     ------
@@ -75,6 +77,8 @@ def uniform_below(bound: int, count: int, entropy: Entropy) -> Integers:
     if bound == 1:
         return np.zeros(count, dtype=np.int64)
     bits = (bound - 1).bit_length()
+    if bits > 62:
+        return _fill(count, bound / 2**bits, partial(_wide_below, bound, entropy), object)
 
     def draw(tries: int) -> Integers:
         candidates: Integers = (entropy.words(tries) >> np.uint64(64 - bits)).view(np.int64)
@@ -91,7 +95,7 @@ def discrete_laplace(scale: Fraction, count: int, entropy: Entropy) -> Integers:
     Parameters
     ----------
     scale : Fraction
-        From 2^-30 to 2^55; its numerator and denominator may be of any size.
+        From 2^-30 to 2^80; its numerator and denominator may be of any size.
     count : int
         How many to draw.
     entropy : Entropy
@@ -99,7 +103,7 @@ def discrete_laplace(scale: Fraction, count: int, entropy: Entropy) -> Integers:
 
     Returns
     -------
-    (count,) int64 array
+    (count,) int64 array; Python integers where the scale is above 2^55
 
     Raises
     ------
@@ -118,20 +122,21 @@ def discrete_laplace(scale: Fraction, count: int, entropy: Entropy) -> Integers:
     """
     _require_between("scale", scale, SMALLEST_SCALE, LARGEST_SCALE)
     step = math.ceil(scale)
+    kind = object if step > NARROW else np.int64
 
     def draw(tries: int) -> Integers:
         remainder = uniform_below(step, tries, entropy)
         remainder = remainder[_coins(_laplace_exponents(remainder, scale), entropy)]
         quotient = _geometric(Fraction(step, scale), remainder.size, entropy)
-        if quotient.max(initial=0) >= 2**63 // step - 1:
+        if kind is np.int64 and quotient.max(initial=0) >= 2**63 // step - 1:
             raise MechanismError("a noise value does not fit 64 bits")
-        magnitude = remainder + step * quotient
+        magnitude = remainder.astype(kind) + step * quotient.astype(kind)
         negative = _fair_coins(magnitude.size, entropy)
         signed: Integers = np.where(negative, -magnitude, magnitude)
         kept: Coins = (signed != 0) | ~negative  # with both signs, zero would be twice as likely
         return signed[kept]
 
-    return _fill(count, _laplace_rate(float(scale), step), draw)
+    return _fill(count, _laplace_rate(float(scale), step), draw, kind)
 
 
 def discrete_gaussian(variance: Fraction, count: int, entropy: Entropy) -> Integers:
@@ -143,7 +148,7 @@ def discrete_gaussian(variance: Fraction, count: int, entropy: Entropy) -> Integ
     Parameters
     ----------
     variance : Fraction
-        From 2^-30 to 2^104; its numerator and denominator may be of any size.
+        From 2^-30 to 2^156; its numerator and denominator may be of any size.
     count : int
         How many to draw.
     entropy : Entropy
@@ -151,7 +156,7 @@ def discrete_gaussian(variance: Fraction, count: int, entropy: Entropy) -> Integ
 
     Returns
     -------
-    (count,) int64 array
+    (count,) int64 array; Python integers where the variance is above 2^110
 
     Raises
     ------
@@ -171,7 +176,8 @@ def discrete_gaussian(variance: Fraction, count: int, entropy: Entropy) -> Integ
         candidates = discrete_laplace(Fraction(scale), tries, entropy)
         return candidates[_coins(_gaussian_exponents(candidates, variance, scale), entropy)]
 
-    return _fill(count, _gaussian_rate(float(variance), scale), draw)
+    kind = object if scale > NARROW else np.int64
+    return _fill(count, _gaussian_rate(float(variance), scale), draw, kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,14 +277,24 @@ def _fair_coins(count: int, entropy: Entropy) -> Coins:
     return np.unpackbits(words.view(np.uint8), count=count).view(np.bool_)
 
 
+def _wide_below(bound: int, entropy: Entropy, tries: int) -> Integers:
+    """Of so many uniform integers of more than 62 bits, those that are below `bound`."""
+    high, low = entropy.words(2 * tries).astype(object).reshape(2, tries)
+    candidates: Integers = (high << 64 | low) >> (128 - (bound - 1).bit_length())
+    return candidates[candidates < bound]
+
+
 def _tries(missing: int, rate: float) -> int:
     """Enough attempts, as a rule, for `missing` successes; small batches spare memory."""
     return min(BATCH, int(1.01 * missing / rate) + 16)
 
 
-def _fill(count: int, rate: float, draw: Callable[[int], Integers]) -> Integers:
+def _fill(
+    count: int, rate: float, draw: Callable[[int], Integers], kind: type = np.int64
+) -> Integers:
     """Collect accepted draws in order, from as many rounds as it takes; `draw` makes n attempts."""
-    filled, result = 0, np.empty(count, dtype=np.int64)
+    filled = 0
+    result: Integers = np.empty(count, dtype=kind)
     while filled < count:
         kept = draw(_tries(count - filled, rate))[: count - filled]
         result[filled : filled + kept.size] = kept
@@ -291,6 +307,6 @@ def _require_between(name: str, value: Rational, low: Rational, high: Rational) 
         return
     given, least, most = (_quotient(x, _decimals(4, "ROUND_HALF_EVEN")) for x in (value, low, high))
     raise MechanismError(
-        f"{name} of integer noise is {given}, but 64-bit arithmetic is exact only from {least} "
+        f"{name} of integer noise is {given}, but it is drawn exactly only from {least} "
         f"to {most}: choose another lattice step or budget"
     )

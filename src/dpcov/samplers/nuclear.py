@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dpcov.errors import MechanismError
-from dpcov.samplers import repeated, require_within
+from dpcov.samplers import LARGEST_ENTRY, repeated, require_within, whole
 from dpcov.samplers.log_gas import simulated_eigenvalues, simulated_singular_values
 from dpcov.samplers.normal import standard_normals
 from dpcov.samplers.pfaffian import HalfLineEnsemble, LineEnsemble, largest_first
@@ -86,13 +86,13 @@ class NuclearLaplace:
         return _ullman_r_transform(self.edge, g)
 
     def require_drawable(self) -> None:
-        """Refuse an order that can't be drawn exactly, and hold every entry below 2^62."""
+        """Refuse an order that can't be drawn exactly, and hold every entry below the largest."""
         _require_feasible(self.dimension, self.scale)
 
     def sample(self, entropy: Entropy) -> Integers:
         """floor(Z + 1/2), never half-to-even, so that rounding commutes with integer shifts."""
         self.require_drawable()
-        return _rounded(self.scale * self._unit(entropy))
+        return whole(self.scale * self._unit(entropy))
 
     def samples(self, count: int, entropy: Entropy) -> Integers:
         if self.dimension > FAST_REJECTION:
@@ -103,7 +103,7 @@ class NuclearLaplace:
             accepted = _accepted(self.dimension, LARGEST_BATCH, entropy)[: count - filled]
             draws[filled : filled + len(accepted)] = accepted
             filled += len(accepted)
-        return _rounded(self.scale * draws)
+        return whole(self.scale * draws)
 
     def _unit(self, entropy: Entropy) -> Matrix:
         d = self.dimension
@@ -180,17 +180,17 @@ class SquareNuclearLaplace:
         return 2 * _ullman_r_transform(math.pi / 2 * self.dimension * self.scale, g)
 
     def require_drawable(self) -> None:
-        """Refuse an order that can't be drawn exactly, and hold every entry below 2^62."""
+        """Refuse an order that can't be drawn exactly, and hold every entry below the largest."""
         _require_feasible(self.dimension, self.scale)
 
     def sample(self, entropy: Entropy) -> Integers:
         """floor(Z + 1/2), never half-to-even, so that rounding commutes with integer shifts."""
         self.require_drawable()
         if self.dimension == 1:
-            return _rounded(self.scale * by_rejection(1, entropy))
+            return whole(self.scale * by_rejection(1, entropy))
         values = np.array(largest_first(HalfLineEnsemble(self.dimension), entropy))
         left, right = (_haar(_square_normals(self.dimension, entropy)) for _ in range(2))
-        return _rounded(self.scale * _composed(left, values, right))
+        return whole(self.scale * _composed(left, values, right))
 
     def samples(self, count: int, entropy: Entropy) -> Integers:
         return repeated(self, count, entropy)
@@ -269,10 +269,6 @@ def _composed(left: Matrix, values: Matrix, right: Matrix) -> Matrix:
     return (product + product.T) / 2
 
 
-def _rounded(noise: Matrix) -> Integers:
-    return np.floor(noise + 0.5).astype(np.int64)
-
-
 @cache
 def _simulated_shapes(dimension: int) -> Matrix:
     """(n, d) eigenvalues whose absolute values add up to 1."""
@@ -299,4 +295,4 @@ def _require_feasible(dimension: int, scale: float) -> None:
             f"This noise is drawn exactly up to {LARGEST_EXACT} columns, no further. Choose "
             "matrix-laplace, which costs a tenth more error at any size."
         )
-    require_within(scale * (2 * dimension * (dimension + 1) + 400), 0, 2**62)
+    require_within(scale * (2 * dimension * (dimension + 1) + 400), 0, LARGEST_ENTRY)

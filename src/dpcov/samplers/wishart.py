@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dpcov.samplers import repeated, require_within
+from dpcov.samplers import LARGEST_ENTRY, repeated, require_within, whole
 from dpcov.samplers.normal import LARGEST, standard_normals
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ class WishartDifference:
         return 2 * self._width * unit / (1 - unit**2)
 
     def require_drawable(self) -> None:
-        """Hold every entry, at most 2 c m LARGEST^2 in size, below 2^63."""
-        require_within(self.scale * self.degrees * LARGEST**2, 0, 2**62)
+        """Hold every entry, at most 2 c m LARGEST^2 in size, below twice the largest."""
+        require_within(self.scale * self.degrees * LARGEST**2, 0, LARGEST_ENTRY)
 
     def sample(self, entropy: Entropy) -> Integers:
         """floor(Z + 1/2), never half-to-even, so that rounding commutes with integer shifts."""
@@ -82,7 +82,7 @@ class WishartDifference:
         size = self.dimension * self.degrees
         normals = standard_normals(2 * size, entropy)
         first, second = normals.reshape(2, self.dimension, self.degrees)
-        return np.floor(self._difference(first, second) + 0.5).astype(np.int64)
+        return whole(self._difference(first, second))
 
     def samples(self, count: int, entropy: Entropy) -> Integers:
         return repeated(self, count, entropy)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class NormCounter:
     """Counts of integer rows z in the bins that `limits`, (m,) ascending, set for ||z||^2.
 
-    ||z||^2 is at most 2^40, so every partial sum of squares is an integer that float64 holds: bins
+    ||z||^2 is below 2^53, so every partial sum of squares is an integer that float64 holds: bins
     depend neither on the order of the sum nor on the block.
     """
 

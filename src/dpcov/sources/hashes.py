@@ -56,8 +56,8 @@ class HashedSum:
     The hash finds a part that was summed twice by accident; it has no key, and protects nobody.
     """
 
-    def __init__(self, dimension: int) -> None:
-        self._moment = Accumulator(dimension)
+    def __init__(self, dimension: int, factor: int = 1) -> None:
+        self._moment = Accumulator(dimension, factor)
         self._hashes = np.zeros(2, np.uint64)
 
     def add(self, block: Matrix) -> None:

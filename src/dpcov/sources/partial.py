@@ -9,6 +9,7 @@ Parties that don't trust each other with their sums need another protocol (docs/
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from dpcov.core.files import read_text, write
 from dpcov.core.printable import shown
 from dpcov.core.spelling import named, spelled
 from dpcov.errors import MechanismError, SourceError
-from dpcov.rows.moment import UNITS_PER_RADIUS, Lattice, SecondMoment
+from dpcov.rows.moment import Lattice, SecondMoment
 from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.base import SUMS_START, holds_sums
@@ -57,6 +58,7 @@ class PartialMoment:
     countable : whether no cell can change the number of rows.
     doors : what kinds of tables the rows come from.
     caveats : what is not protected on account of that.
+    relative : whether the file is of a version whose steps were a share of the radius.
 
     """
 
@@ -68,6 +70,14 @@ class PartialMoment:
     countable: bool = True
     doors: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
+    relative: bool = False
+
+    @property
+    def lattice(self) -> Lattice:
+        """The grid of the rows that were summed."""
+        if not self.relative:
+            return Lattice.of(self.schema)
+        return Lattice.of(self.schema).relative(self.schema.radius)
 
     @classmethod
     def of(
@@ -100,6 +110,11 @@ class PartialMoment:
         if _declared(self.schema) != _declared(other.schema):
             raise SourceError(
                 "The parts were made with different schemas, or with columns in another order."
+            )
+        if self.relative != other.relative:
+            raise SourceError(
+                "The parts have grids of different versions: sum the rows of the older one again "
+                "(dpcov moments)."
             )
         if self.where != other.where:
             raise SourceError(f"The parts were made under different conditions ({named('where')}).")
@@ -143,6 +158,7 @@ class PartialMoment:
             "caveats": self.caveats,
             "schema": self.schema.model_dump(mode="json"),
             "rows": self.rows,
+            "relative": self.relative,
             "units": below.tolist(),
         }
         text = SUMS_START + json.dumps(document)[1:] + "\n"
@@ -168,14 +184,16 @@ class PartialMoment:
         parts, where, doors, caveats = (
             tuple(map(str, document[name])) for name in ("parts", "where", "doors", "caveats")
         )
-        lattice = Lattice.of(schema)
-        units = np.zeros((lattice.dimension, lattice.dimension), object)
-        units[np.tril_indices(lattice.dimension)] = [int(cell) for cell in document["units"]]
+        dimension = Lattice.of(schema).dimension
+        units = np.zeros((dimension, dimension), object)
+        units[np.tril_indices(dimension)] = [int(cell) for cell in document["units"]]
         units = units + np.tril(units, -1).T
-        if not _possible(units, rows, lattice, schema.weight is not None):
-            raise ValueError("not the sum of that many rows")
         countable = document["countable"] is True
-        return cls(schema, units, rows, parts, where, countable, doors, caveats)
+        relative = document.get("relative", True) is True
+        found = cls(schema, units, rows, parts, where, countable, doors, caveats, relative)
+        if not _possible(units, rows, found.lattice, schema.weight is not None):
+            raise ValueError("not the sum of that many rows")
+        return found
 
 
 def _possible(units: NDArray[np.object_], rows: int, lattice: Lattice, weighted: bool) -> bool:
@@ -186,8 +204,8 @@ def _possible(units: NDArray[np.object_], rows: int, lattice: Lattice, weighted:
     corner = rows * lattice.intercept_units**2
     if lattice.intercept_units and not (units[-1, -1] == corner or weighted):
         return False
-    most = rows * UNITS_PER_RADIUS**2
-    within = all(0 <= one <= most for one in diagonal[: lattice.features])
+    most, cap = rows * lattice.side**2, math.ceil(1 / lattice.step)
+    within = all(0 <= one <= min(most, rows * cap**2) for one in diagonal[: lattice.features])
     within &= 0 <= diagonal[lattice.features :].sum() <= corner
     within &= diagonal[: lattice.features].sum() <= most
     return bool(within and (units * units <= np.outer(diagonal, diagonal)).all())
@@ -214,6 +232,10 @@ class SummedRows(Rows):
     def close(self) -> None:
         """Nothing is open."""
 
+    def lattice(self, *, radius: float | None = None, features: int | None = None) -> Lattice:
+        """That of the rows that were summed."""
+        return self._partial.lattice
+
     def second_moments(
         self,
         *,
@@ -221,9 +243,10 @@ class SummedRows(Rows):
         transform: LinearMap | None = None,
         groups: int = 1,
         labels: Entropy | None = None,
+        lattice: Lattice | None = None,
     ) -> list[SecondMoment]:
         """The moment that was read; SENSITIVE."""
-        if radius not in (None, self.schema.effective_radius) or transform or groups > 1 or labels:
+        if radius or transform or groups > 1 or labels or lattice:
             raise MechanismError(_NO_ROWS)
         names = tuple(feature.name for feature in self.schema.features)
         sums = self._partial

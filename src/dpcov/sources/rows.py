@@ -161,6 +161,7 @@ class Rows:
         transform: LinearMap | None = None,
         groups: int = 1,
         labels: Entropy | None = None,
+        lattice: Lattice | None = None,
     ) -> list[SecondMoment]:
         """Exact second moments of the clipped rows, one for each group.
 
@@ -170,6 +171,7 @@ class Rows:
         transform : public linear map applied before the clip.
         groups : number of groups; each unit falls in one, uniformly and independently.
         labels : fresh secret randomness for the groups; needed if `groups` > 1.
+        lattice : public grid of the query; default, that of the radius (`Lattice.of`).
 
         Returns
         -------
@@ -179,21 +181,23 @@ class Rows:
         if groups > 1 and labels is None:
             raise MechanismError("Groups need fresh randomness: none must be guessable.")
         features = None if transform is None else len(transform.integers)
-        lattice = self.lattice(radius=radius, features=features)
+        lattice = lattice or self.lattice(radius=radius, features=features)
         encoder = Encoder(self.schema, lattice, transform)
         columns = (
             tuple(feature.name for feature in self.schema.features)
             if features is None
             else tuple(f"y{i}" for i in range(features))
         )
-        sums = self._sums(encoder, partial(Accumulator, lattice.dimension), groups, labels)
+        empty = partial(Accumulator, lattice.dimension, lattice.intercept_parts[0])
+        sums = self._sums(encoder, empty, groups, labels)
         return [SecondMoment(total, lattice, columns, count) for total, count in sums]
 
     @quiet(UNREADABLE)
     def hashed_moment(self) -> tuple[SecondMoment, str]:
         """The second moment, and a hash of the multiset of the rows' images. SENSITIVE, both."""
         lattice, names = self.lattice(), tuple(feature.name for feature in self.schema.features)
-        sums = self._sums(Encoder(self.schema, lattice), partial(HashedSum, lattice.dimension))
+        empty = partial(HashedSum, lattice.dimension, lattice.intercept_parts[0])
+        sums = self._sums(Encoder(self.schema, lattice), empty)
         ((units, image), count) = sums[0]
         return SecondMoment(units, lattice, names, count), image
 
@@ -216,7 +220,7 @@ class Rows:
         """
         lattice = self.lattice() if lattice is None else lattice
         rungs = rungs_of(lattice)
-        empty = partial(RungSum, rungs, lattice.dimension)
+        empty = partial(RungSum, rungs, lattice.dimension, lattice.intercept_parts[0])
         encoder = Encoder(self.schema, lattice, transform)
         ((units, trace), count) = self._sums(encoder, empty)[0]
         return RungMoments(units, rungs, trace, lattice, count)
@@ -265,7 +269,7 @@ class Rows:
         IntegerRows, SENSITIVE: only a mechanism may hold them.
 
         """
-        lattice = self.lattice()
+        lattice = self.lattice(features=len(self.schema.features))
         encoder = Encoder(self.schema, lattice)
         blocks, owners = [np.empty((lattice.features, 0))], [np.empty(0, np.int64)]
         roots, count = [np.empty(0)], 0

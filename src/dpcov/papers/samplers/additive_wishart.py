@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.special import chdtri, gammaincinv
 
-from dpcov.samplers import repeated, require_within
+from dpcov.samplers import LARGEST_ENTRY, repeated, require_within, whole
 from dpcov.samplers.normal import LARGEST, standard_normals
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class CenteredWishart:
     def require_drawable(self) -> None:
         """Hold every entry below 2^63, and float64's spacing at m c far below the noise."""
         largest = self.scale * (math.sqrt(self.degrees) + LARGEST + math.sqrt(self.dimension)) ** 2
-        require_within(largest, 0, 2**62)
+        require_within(largest, 0, LARGEST_ENTRY)
         require_within(largest * 2.0**-52, 0, Fraction(max(1.0, self.spread) * FINEST))
 
     def sample(self, entropy: Entropy) -> Integers:
@@ -86,7 +86,7 @@ class CenteredWishart:
         factor = np.zeros((d, d))
         factor[np.tril_indices(d, -1)] = standard_normals(d * (d - 1) // 2, entropy)
         factor[np.diag_indices(d)] = np.sqrt(_chi_squares(self._freedoms(), entropy))
-        return np.floor(self._centered(factor) + 0.5).astype(np.int64)
+        return whole(self._centered(factor))
 
     def samples(self, count: int, entropy: Entropy) -> Integers:
         return repeated(self, count, entropy)
