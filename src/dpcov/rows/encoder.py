@@ -237,6 +237,7 @@ class Encoder:
     Attributes
     ----------
     columns : encodes the columns, before the map, weights and the clip.
+    intercept : the constant of a row without a weight; 0 if there is none.
 
     """
 
@@ -246,7 +247,7 @@ class Encoder:
         self._schema = schema
         self._radius = lattice.radius
         self._features = lattice.features
-        self._intercept = lattice.intercept_units
+        self.intercept = lattice.intercept_units
         self._dimension = lattice.dimension
         self._map = linear_map
         self._inputs = len(schema.features)
@@ -291,7 +292,7 @@ class Encoder:
                 self._mapped(self._map, unmapped[: self._inputs], roots, rows)
             if not self._inside:
                 _certify(rows)
-        whole[features] = self._intercept if roots is None else np.rint(roots * self._intercept)
+        whole[features] = self.intercept if roots is None else np.rint(roots * self.intercept)
         return whole[: self._dimension]
 
     def _mapped(
