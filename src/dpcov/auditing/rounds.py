@@ -184,7 +184,9 @@ def released(
     made = count.run(mechanism, watched, planned, entropy)
     counting = [watched.questions.pop()] if planned.count is not None else []
     *asked, last = watched.questions
-    if kind := is_gaussian(laws):
+    if (kind := is_gaussian(laws)) is None:
+        raise MechanismError(UNKNOWN)
+    if kind:
         whole, extra = gaussian.concentration(mechanism.name, budget)
     else:
         whole, extra = pure_epsilon(mechanism.name, budget), 0

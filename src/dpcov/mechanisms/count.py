@@ -32,7 +32,7 @@ from dpcov.core.privacy import (
     gaussian_mu,
     round_down,
 )
-from dpcov.errors import BudgetError, MechanismError
+from dpcov.errors import BudgetError
 from dpcov.mechanisms import additive, gaussian, ladder, shaped_ladder, standardized
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.samplers.discrete import SMALLEST_SCALE, SMALLEST_VARIANCE
@@ -143,8 +143,8 @@ def told(release: Release, laws: WithCount, count: int) -> Release:
     return replace(release, guarantee=laws.guarantee, published_count=count, count_noise=laws.count)
 
 
-def is_gaussian(laws: Any) -> bool:
-    """Whether calibrating a mechanism of the product chose Gaussian noise."""
+def is_gaussian(laws: Any) -> bool | None:
+    """Whether calibrating a mechanism chose Gaussian noise; None where it is not the product's."""
     match laws:
         case additive.Calibration() | ladder.Calibration():
             return isinstance(laws.trace_alone, ScalarGaussian)
@@ -152,4 +152,4 @@ def is_gaussian(laws: Any) -> bool:
             return isinstance(laws.look, ScalarGaussian)
         case shaped_ladder.Calibration():
             return is_gaussian(laws.look)
-    raise MechanismError("Of this mechanism it is not known what kind of noise it has.")
+    return None
