@@ -181,11 +181,11 @@ def released(
         mechanism, rows.lattice(), budget, neighbors, units_per_row(rows.schema)
     )
     laws, watched = planned.laws, Watched(rows)
+    if (kind := is_gaussian(laws)) is None:
+        raise MechanismError(UNKNOWN)
     made = count.run(mechanism, watched, planned, entropy)
     counting = [watched.questions.pop()] if planned.count is not None else []
     *asked, last = watched.questions
-    if (kind := is_gaussian(laws)) is None:
-        raise MechanismError(UNKNOWN)
     if kind:
         whole, extra = gaussian.concentration(mechanism.name, budget)
     else:
