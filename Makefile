@@ -9,7 +9,7 @@ WORKERS := -n auto --dist worksteal
 
 .PHONY: help demo test test-slow test-papers test-spark test-all lint types data wheel bench ways bench-scaling peers arena frontier goals notebooks persons csv \
 	spark accuracy reproduce engines frames analysis discriminant precision \
-	denoising pictures report-picture plan-calibration ridge-comparison interval-coverage stated-errors mahalanobis trust mutants figures docs locks sbom schemas clean
+	denoising pictures report-picture plan-calibration ridge-comparison interval-coverage stated-errors counts mahalanobis trust mutants figures docs locks sbom schemas clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -139,6 +139,9 @@ interval-coverage: .venv/ready-bench ## Coverage of the intervals
 
 stated-errors: .venv/ready-bench ## What releases say of their own errors, beside those they have
 	$(ONE_THREAD) $(BIN)/python benchmarks/stated_errors.py
+
+counts: .venv/ready-bench ## Errors of the number of rows, on tables of 30 shapes
+	$(ONE_THREAD) $(BIN)/python benchmarks/counts.py
 
 mahalanobis: .venv/ready-bench ## Errors relative to the covariance, without bounds on it
 	$(ONE_THREAD) $(BIN)/python benchmarks/mahalanobis.py

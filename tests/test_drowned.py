@@ -11,6 +11,7 @@ import pytest
 
 import dpcov
 from dpcov.analysis.drowned import MOST, deviations, drowned
+from dpcov.samplers.scalars import ScalarLaplace
 from tables_for_tests import correlated
 from terminals import DPCOV
 
@@ -79,6 +80,9 @@ def test_control_the_sentences_follow_the_noise():
     made = release(2000, mechanism="matrix-laplace")
     assert drowned(made) == ()
     louder = replace(made, noise=made.noise.rescaled(1e3))
+    means_alone = [one.split(":")[0] for one in drowned(louder)]
+    assert means_alone == ["The noise drowns the means of x0, x1, x2"]  # the count has its own
+    louder = replace(louder, count_noise=ScalarLaplace(1000 * made.count_noise.scale))
     assert [one.split(":")[0] for one in drowned(louder)] == [
         "The noise drowns the number of rows",
         "The noise drowns the means of x0, x1, x2",
@@ -88,7 +92,7 @@ def test_control_the_sentences_follow_the_noise():
 
 def test_the_command_line_says_it_in_text_and_in_json(tmp_path):
     path = tmp_path / "few.release.json"
-    made = release(60, epsilon=0.1)
+    made = release(60, epsilon=0.2)
     made.save(path)
     for command in ("show", "covariance"):
         text, found = (

@@ -68,11 +68,10 @@ def deviations(release: Release) -> tuple[float, Vector]:
     plausible = PlausibleMoments(
         release, sampling=False, generator=simulation_generator(0), draws=DRAWS, law=law
     )
-    t = release.intercept()
-    moved = release.second_moment()[:, -1] - plausible.center[:, -1]
-    moved[-1] = release.count() * t**2 - plausible.center[-1, -1]
+    t, count = release.intercept(), release.count()
+    encoded = (release.mean() - release.centers) / release.scales
+    moved = count * t * np.append(encoded, t) - plausible.center[:, -1]
     errors = np.concatenate([batch[:, :, -1] + moved for batch in plausible.errors()]) / t
     counts = errors[:, -1] / t
-    encoded = (release.mean() - release.centers) / release.scales
-    means = (errors[:, :-1] - np.outer(counts, encoded)) / max(release.count(), 1.0)
+    means = (errors[:, :-1] - np.outer(counts, encoded)) / max(count, 1.0)
     return float(np.sqrt(np.mean(counts**2))), np.sqrt(np.mean(means**2, axis=0))

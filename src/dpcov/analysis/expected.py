@@ -13,6 +13,7 @@ from dpcov.core.entropy import simulation_generator
 from dpcov.denoise import Method, denoise, noisy_trace
 from dpcov.denoise.rungs import parts_of, split
 from dpcov.mechanisms.ladder import squared_of, summed
+from dpcov.rows.moment import units_per_row
 from dpcov.samplers.weighted import WeightedSum
 
 if TYPE_CHECKING:
@@ -95,6 +96,11 @@ def _again(
     if release.trace_noise is not None:
         trace = round(float(np.trace(units)) + release.trace_noise.simulate(generator))
     again = replace(release, published_trace=trace)
+    if release.count_noise is not None:
+        rows = release.count() * units_per_row(release.schema)
+        again = replace(
+            again, published_count=round(rows + release.count_noise.simulate(generator))
+        )
     if parts is not None and isinstance(release.noise, WeightedSum):
         pieces = zip(parts, release.noise.weights, release.noise.terms, strict=True)
         noisy = [part / weight + law.simulate(generator) for part, weight, law in pieces]

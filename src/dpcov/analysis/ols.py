@@ -14,7 +14,7 @@ from dpcov.analysis.features import names_of, target_and_features
 from dpcov.analysis.intervals import intervals
 from dpcov.analysis.moments import require_matrix, solve, spreads
 from dpcov.analysis.normal_equations import Problem
-from dpcov.analysis.plausible import starting_point, with_public_count
+from dpcov.analysis.plausible import starting_point
 from dpcov.analysis.ridge import INTERCEPT, Ridge, ridge
 from dpcov.analysis.statistics import Stack
 from dpcov.analysis.statistics import coefficients as coefficients_of
@@ -168,7 +168,7 @@ def ols(
     require_matrix(release)
     statistic = coefficients_of(target, features)
     if release.noise is None:
-        matrix = with_public_count(release, release.second_moment())
+        matrix = release.with_count(release.second_moment())
     else:
         matrix = starting_point(release)
     stack = Stack.of(release, matrix[None])

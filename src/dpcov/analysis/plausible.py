@@ -12,6 +12,8 @@ from dpcov.analysis.pseudo_rows import pseudo_rows
 from dpcov.analysis.rounding import RoundingErrors
 from dpcov.analysis.weighed import Weighed
 from dpcov.errors import ReleaseError
+from dpcov.releases import NoisyCount
+from dpcov.rows.moment import units_per_row
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
@@ -61,7 +63,7 @@ class PlausibleMoments:
         self._law = (law or release.noise).rescaled(release.lattice.step**2)
         self._release = release
         self._generator = generator
-        self._count_known = release.has_intercept and release.row_count is not None
+        self._count = NoisyCount.of(release)
         self._weighed = Weighed.of(release) if law is None else None
         self.center = _starting_point(release, self._weighed)
         self._rounding = RoundingErrors(release, self.center)
@@ -85,31 +87,35 @@ class PlausibleMoments:
         else:
             noise = self._release.unmapped(self._law.simulate(self._generator))
         noise += self._rounding.draw(self._off)
-        if self._count_known:
-            noise[-1, -1] = 0.0
-        return noise
+        return self._with_count(noise)
+
+    def _with_count(self, noise: Matrix) -> Matrix:
+        """The noise with that of the best count in its corner; none where the count is public."""
+        release, best, t = self._release, self._count, self._release.intercept()
+        if release.has_intercept and release.row_count is not None:
+            return release.with_corner(noise, 0.0)
+        if best is None or release.count_noise is None or not release.has_intercept:
+            return noise
+        of_corner = float(noise[-1, -1]) / t**2
+        if self._weighed is not None and best.of_corner > 0:  # weighed, its corner is another one
+            of_corner = self._generator.normal(scale=best.deviation_of_corner)
+        own = release.count_noise.simulate(self._generator) / units_per_row(release.schema)
+        error = best.of_corner * of_corner + (1 - best.of_corner) * own
+        return release.with_corner(noise, error * t**2)
 
 
 def starting_point(release: Release) -> Matrix:
     """(d, d) second moment for inference, in squared units of an encoded row.
 
     Not denoised, so that what is between it and the truth is noise of a known law: the noisy one,
-    or `Weighed` moments by length of rows. Where the number of rows is public it takes the place of
-    the noisy one.
+    or `Weighed` moments by length of rows. Where the number of rows is public, or published apart,
+    it takes the place of the noisy corner.
     """
     return _starting_point(release, Weighed.of(release))
 
 
 def _starting_point(release: Release, weighed: Weighed | None) -> Matrix:
-    return with_public_count(release, release.noisy() if weighed is None else weighed.moment())
-
-
-def with_public_count(release: Release, matrix: Matrix) -> Matrix:
-    """The (d, d) second moment with the number of rows in its corner, where this is public."""
-    matrix = matrix.copy()
-    if release.has_intercept and release.row_count is not None:
-        matrix[-1, -1] = release.row_count * release.intercept() ** 2
-    return matrix
+    return release.with_count(release.noisy() if weighed is None else weighed.moment())
 
 
 def _sampling_errors(release: Release, draws: int, generator: np.random.Generator) -> Matrix:

@@ -10,7 +10,6 @@ import numpy as np
 from dpcov.analysis.declared import section
 from dpcov.analysis.expected import NO_LAW
 from dpcov.analysis.moments import Moments, require_matrix
-from dpcov.analysis.plausible import with_public_count
 from dpcov.core.entropy import simulation_generator
 from dpcov.show.result import Picture, Result
 from dpcov.show.table import Table, rows_of
@@ -105,7 +104,7 @@ def noisy_spectrum(
     """
     require_matrix(release)
     moments = Moments.of(release)
-    noisy = with_public_count(release, release.noisy())
+    noisy = release.with_count(release.noisy())
     corner, sums = noisy[-1, -1], noisy[:-1, -1]
     centred = noisy[:-1, :-1]
     if corner > 0:

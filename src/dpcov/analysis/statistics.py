@@ -245,7 +245,14 @@ class OfRelease(_Plain):
     def _value(self, release: Release, integers: Array) -> Array | None:
         largest = 2.0**62
         published = np.clip(integers, -largest, largest).astype(np.int64)
-        one = replace(release, published=published, denoise="none", denoised=None)
+        one = replace(
+            release,
+            published=published,
+            denoise="none",
+            denoised=None,
+            published_count=None,  # the matrix has the best count in its corner
+            count_noise=None,
+        )
         try:
             return np.asarray(self.function(one), np.float64).ravel()
         except ReleaseError:

@@ -9,6 +9,7 @@ import numpy as np
 from dpcov.analysis.drowned import deviations, drowned
 from dpcov.analysis.expected import NO_LAW, NOTHING_SHOWS, expected_correlation_error
 from dpcov.analysis.rounding import keeps_declared
+from dpcov.releases import NoisyCount
 from dpcov.releases.carried import carried
 from dpcov.show.result import Found
 from dpcov.show.table import Table, sentences
@@ -34,7 +35,7 @@ def summary(release: Release) -> Found:
         **carried(release),
         "columns": release.columns,
         "public_count": release.unit_count,
-        "count": release.count() if release.has_intercept else None,
+        "count": release.count() if release.tells_count else None,
         "correlation_error": error,
     }
     notes = sentences(*drowned(release), *accuracy)
@@ -76,7 +77,7 @@ def _size(release: Release) -> dict[str, str]:
     """How many rows or persons there are, as far as it is known."""
     units = "rows" if release.guarantee.unit.column is None else "persons"
     public = {} if release.unit_count is None else {units: f"{release.unit_count} (public)"}
-    if release.schema.weight is not None and release.has_intercept:
+    if release.schema.weight is not None and release.tells_count:
         total, times = release.total_weight(), release.count()
         weighed = f"about {total:.6g}, {times:.0f} times the largest (private)"
         return public | {"sum of weights": weighed}
@@ -84,9 +85,10 @@ def _size(release: Release) -> dict[str, str]:
 
 
 def _private_count(release: Release) -> str:
-    if not release.has_intercept:
+    if not release.tells_count:
         return "private, not released"
-    about = f"about {release.count():.0f}"
-    if release.noise is None:
+    about, best = f"about {release.count():.0f}", NoisyCount.of(release)
+    if best is None and release.noise is None:
         return f"{about} (private)"
-    return f"{about} ± {deviations(release)[0]:.0f} (private: with noise)"
+    deviation = deviations(release)[0] if best is None else best.deviation
+    return f"{about} ± {deviation:.0f} (private: with noise)"

@@ -21,9 +21,11 @@ from dpcov.core.privacy import (
 from dpcov.denoise import Method
 from dpcov.errors import LedgerError, SchemaError
 from dpcov.ledger import Ledger
-from dpcov.mechanisms import Calibrated, Mechanism, MechanismOptions, mechanism_named
+from dpcov.mechanisms import Mechanism, MechanismOptions, count, mechanism_named
 from dpcov.mechanisms.choice import Goal, calibrated, choose, require_answerable
+from dpcov.mechanisms.count import WithCount
 from dpcov.releases import Release
+from dpcov.rows.moment import units_per_row
 from dpcov.rows.schema import Bounds, FileOptions, Schema
 from dpcov.sources import open_rows, open_source
 from dpcov.sources.array import is_list, names_by_bounds
@@ -44,7 +46,7 @@ class Request:
     rows: Rows
     mechanism: Mechanism
     reason: str
-    laws: Calibrated
+    laws: WithCount
     method: Method
     seed: int | None
     where: tuple[str, ...] = ()
@@ -59,7 +61,7 @@ class Request:
         entropy = Entropy.system() if self.seed is None else Entropy.seeded(self.seed)
         with closing(self.rows) as rows:
             rows.read()
-            made = self.mechanism.run(rows, self.laws, entropy)
+            made = count.run(self.mechanism, rows, self.laws, entropy)
         told = {"door": self.rows.door}
         if self.where:
             told["rows"] = f"rows where {' and '.join(self.where)}"
@@ -148,7 +150,8 @@ def prepare(
     else:
         chosen, reason, laws = named, "asked for", None
     require_answerable(chosen, rows)
-    laws = laws or calibrated(chosen, rows.lattice(), budget, relation)
+    per_row = units_per_row(rows.schema)
+    laws = laws or calibrated(chosen, rows.lattice(), budget, relation, per_row)
     if chosen.passes > 1:
         rows.require_rereadable()
     return Request(rows, chosen, reason, laws, denoise, seed, rows.where)

@@ -31,6 +31,7 @@ from dpcov.core.privacy import exact
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import (
     additive,
+    count,
     gaussian,
     ladder,
     mapped_ladder,
@@ -38,7 +39,9 @@ from dpcov.mechanisms import (
     standardized,
     standardized_ladder,
 )
+from dpcov.mechanisms.count import is_gaussian
 from dpcov.mechanisms.pure import pure_epsilon
+from dpcov.rows.moment import units_per_row
 from dpcov.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
@@ -148,6 +151,10 @@ class Watched(Rows):
         answer: NDArray[np.int64] = self._answer("norm_counts", (edges,), asked)
         return answer
 
+    def total(self) -> int:
+        answer: int = self._answer("total", (), {})
+        return answer
+
     def _answer(self, name: str, positions: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         self.questions.append(Question(name, positions, keywords))
         return self.questions[-1].asked(self._rows)
@@ -170,35 +177,31 @@ def released(
     The laws of the last are those that the release tells, of the rounds before those that the
     mechanism was calibrated to. What rounds spend is what the mechanism's options say.
     """
-    laws = mechanism.calibrate(rows.lattice(), budget, neighbors)
-    watched = Watched(rows)
-    made = mechanism(watched, budget=budget, neighbors=neighbors, entropy=entropy)
+    planned = count.calibrated(
+        mechanism, rows.lattice(), budget, neighbors, units_per_row(rows.schema)
+    )
+    laws, watched = planned.laws, Watched(rows)
+    if (kind := is_gaussian(laws)) is None:
+        raise MechanismError(UNKNOWN)
+    made = count.run(mechanism, watched, planned, entropy)
+    counting = [watched.questions.pop()] if planned.count is not None else []
     *asked, last = watched.questions
-    if kind := is_gaussian(laws):
+    if kind:
         whole, extra = gaussian.concentration(mechanism.name, budget)
     else:
         whole, extra = pure_epsilon(mechanism.name, budget), 0
+    kept = whole - planned.spends
     rounds = [
-        Round(name, question, *told, share * whole, extra)
+        Round(name, question, *told, share * kept, extra)
         for question, (name, share, told) in zip(
             asked, _looks(mechanism, laws, rows.lattice(), asked, made), strict=True
         )
     ]
-    left = whole - sum(one.spends for one in rounds)
+    left = kept - sum(one.spends for one in rounds)
     rounds.append(Round("release", last, *_last(laws, asked, made), left, extra))
+    for question in counting:
+        rounds.append(Round("rows", question, _whole, (made.count_noise,), planned.spends, extra))
     return Published(tuple(rounds), whole, kind)
-
-
-def is_gaussian(laws: Any) -> bool:
-    """Whether calibrating chose Gaussian noise."""
-    match laws:
-        case additive.Calibration() | ladder.Calibration():
-            return isinstance(laws.trace_alone, ScalarGaussian)
-        case standardized.BeforeRelease():
-            return isinstance(laws.look, ScalarGaussian)
-        case shaped_ladder.Calibration():
-            return is_gaussian(laws.look)
-    raise MechanismError(UNKNOWN)
 
 
 Told = tuple[Callable[[Any], Integers], tuple[Law, ...]]  # what is taken of an answer, its noise
@@ -251,7 +254,7 @@ def _last(laws: Any, asked: Sequence[Question], made: Release) -> Told:
     return lambda answer: (answer[0].units, answer[0].trace()), (made.noise, made.trace_noise)
 
 
-def _whole(counts: NDArray[np.int64]) -> Integers:
+def _whole(counts: NDArray[np.int64] | int) -> Integers:
     return (counts,)
 
 

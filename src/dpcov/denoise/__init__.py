@@ -184,6 +184,8 @@ def _isotropic(release: Release, trace: float, noisy: Matrix | None) -> Matrix:
         share = release.lattice.intercept_units**2 / release.lattice.bound
         if release.row_count is not None:
             corner = release.row_count * share
+        elif release.count_noise is not None:
+            corner = float(np.clip(release.count() * share, 0.0, trace))
         elif noisy is not None:
             corner = float(np.clip(noisy[-1, -1], 0.0, trace))
     diagonal = np.full(d, max(0.0, trace - corner) / p)

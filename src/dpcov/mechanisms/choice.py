@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import (
-    Calibrated,
     Gaussian,
     Ladder,
     MatrixLaplace,
@@ -18,10 +17,12 @@ from dpcov.mechanisms import (
     ShapedLadder,
     Standardized,
     StandardizedLadder,
+    count,
 )
-from dpcov.mechanisms.additive import Additive
+from dpcov.mechanisms.additive import Additive, Calibration
+from dpcov.mechanisms.count import WithCount
 from dpcov.mechanisms.nuclear_laplace import PATIENCE
-from dpcov.rows.moment import Lattice
+from dpcov.rows.moment import Lattice, units_per_row
 from dpcov.rows.schema import Categorical
 from dpcov.sources.rows import IN_MEMORY
 
@@ -52,15 +53,15 @@ class Choice:
 
     mechanism: Mechanism
     reason: str
-    laws: Calibrated | None = None
+    laws: WithCount | None = None
 
 
 def calibrated(
-    mechanism: Mechanism, lattice: Lattice, budget: Budget, neighbors: Neighbors
-) -> Calibrated:
+    mechanism: Mechanism, lattice: Lattice, budget: Budget, neighbors: Neighbors, per_row: int = 1
+) -> WithCount:
     """What calibrating tells; options and budgets that float64 can't compute with are refused."""
     try:
-        return mechanism.calibrate(lattice, budget, neighbors)
+        return count.calibrated(mechanism, lattice, budget, neighbors, per_row)
     except (ArithmeticError, ValueError):
         raise MechanismError(
             f"With these options and this budget a number of {mechanism.name} is out of range: "
@@ -101,6 +102,7 @@ def choose(
 
     """
     lattice, columns = Lattice.of(schema), schema.encoded_columns.values()
+    asked = lattice, budget, neighbors, units_per_row(schema)
     of_levels = sum(isinstance(column, Categorical) for column in columns)
     indicators = sum(feature.is_indicator for feature in schema.features)
     wanted = []
@@ -119,8 +121,8 @@ def choose(
         wanted.append(Choice(Ladder(), reason))
     for choice in wanted:
         with suppress(MechanismError):
-            return replace(choice, laws=calibrated(choice.mechanism, lattice, budget, neighbors))
-    return least_noise(lattice, budget, neighbors)
+            return replace(choice, laws=calibrated(choice.mechanism, *asked))
+    return least_noise(*asked)
 
 
 def for_deviations(goal: Goal, features: int, indicators: int, *, rungs: bool) -> Choice:
@@ -138,7 +140,7 @@ def for_deviations(goal: Goal, features: int, indicators: int, *, rungs: bool) -
     return Choice(BY_DIRECTION, reason)
 
 
-def least_noise(lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Choice:
+def least_noise(lattice: Lattice, budget: Budget, neighbors: Neighbors, per_row: int = 1) -> Choice:
     """Of those that add noise to the sum, the one that keeps the budget with the least of it.
 
     That is the least expected squared Frobenius norm, from closed forms.
@@ -148,17 +150,18 @@ def least_noise(lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Choic
     MechanismError : the budget is too small for the noise.
 
     """
-    laws = {}
+    laws, noise = {}, {}
     for kind in CANDIDATES:
         if kind is NuclearLaplace and lattice.dimension > PATIENCE:
             continue
         with suppress(MechanismError):
-            laws[kind] = kind().calibrate(lattice, budget, neighbors)
+            made = count.calibrated(kind(), lattice, budget, neighbors, per_row)
+            if isinstance(made.laws, Calibration):
+                laws[kind], noise[kind] = made, expected_noise(made.laws.matrix, lattice)
     if not laws:
         raise MechanismError(
             "The privacy budget is too small (or far too large) for the noise. Use a larger one."
         )
-    noise = {kind: expected_noise(made.matrix, lattice) for kind, made in laws.items()}
     best = min(noise, key=noise.__getitem__)
     compared = ", ".join(f"{value:.4g} with {kind.name}" for kind, value in noise.items())
     reason = f"expected noise (Frobenius norm of the encoded sum): {compared}"

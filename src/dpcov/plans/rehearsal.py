@@ -16,8 +16,9 @@ import numpy as np
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.denoise import Method, denoise
 from dpcov.errors import MechanismError
+from dpcov.mechanisms import count
 from dpcov.plans.simulated_laws import simulated
-from dpcov.rows.moment import Lattice, SecondMoment
+from dpcov.rows.moment import Lattice, SecondMoment, units_per_row
 from dpcov.rows.schema import Schema
 from dpcov.sources.array import ArraySource
 from dpcov.sources.rows import IntegerRows, Rows
@@ -103,6 +104,9 @@ class ImaginedRows(Rows):
         sums = np.rint(np.cumsum(found) * float(self._factor)).astype(np.int64)
         return np.diff(sums, prepend=0)
 
+    def total(self) -> int:
+        return self.count * units_per_row(self.declared)
+
     def integer_rows(self) -> IntegerRows:
         raise MechanismError(ASKS_TOO_MUCH)
 
@@ -122,9 +126,10 @@ def rehearse(
     MechanismError : the mechanism refuses the budget, or asks what no imagined table tells.
 
     """
-    quick = _quick(mechanism)
+    quick, per_row = _quick(mechanism), units_per_row(door.declared)
+    laws = count.calibrated(quick, door.lattice(), budget, neighbors, per_row)
     for seed in range(repeats):
-        made = quick(door, budget=budget, neighbors=neighbors, entropy=Entropy.seeded(seed))
+        made = count.run(quick, door, laws, Entropy.seeded(seed))
         named = replace(made, schema=door.declared)
         yield denoise(named, method, generator=simulation_generator(seed))
 

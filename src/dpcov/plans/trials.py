@@ -16,16 +16,18 @@ from dpcov.analysis.penalty import GRID, squared_errors
 from dpcov.core.entropy import simulation_generator
 from dpcov.denoise import Method, denoise
 from dpcov.errors import SchemaError
-from dpcov.mechanisms import additive
+from dpcov.mechanisms import additive, count
 from dpcov.mechanisms.additive import Calibration
 from dpcov.plans.rehearsal import rehearse
 from dpcov.plans.simulated_laws import simulated
+from dpcov.rows.moment import units_per_row
 from dpcov.samplers import whole
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
     from dpcov.core.privacy import Budget, Neighbors
     from dpcov.mechanisms import Calibrated, Mechanism
+    from dpcov.mechanisms.count import WithCount
     from dpcov.plans.imagined import ImaginedTable
     from dpcov.plans.rehearsal import ImaginedRows
     from dpcov.releases import Release
@@ -106,10 +108,12 @@ class Trials:
         Where the mechanism adds noise of a public law to the second moment, that is simulated;
         else the mechanism is run, through the door.
         """
-        calibration = simulated(mechanism.calibrate(self.moment.lattice, budget, neighbors))
+        per_row = units_per_row(self.schema)
+        laws = count.calibrated(mechanism, self.moment.lattice, budget, neighbors, per_row)
+        calibration = simulated(laws.laws)
         if adds_noise(calibration):
             generator = simulation_generator(SEED)
-            made = [self._release(mechanism, calibration, generator) for _ in range(repeats)]
+            made = [self._release(mechanism, calibration, laws, generator) for _ in range(repeats)]
             return self.measured(made, calibration.matrix)
         if self.door is None:
             raise ValueError("there are no rows to run the mechanism on")
@@ -139,7 +143,11 @@ class Trials:
         )
 
     def _release(
-        self, mechanism: Mechanism, calibration: Calibration, generator: np.random.Generator
+        self,
+        mechanism: Mechanism,
+        calibration: Calibration,
+        laws: WithCount,
+        generator: np.random.Generator,
     ) -> Release:
         trace = calibration.trace
         draws = additive.Draws(
@@ -149,6 +157,9 @@ class Trials:
             reproducible=True,
         )
         made = additive.published(mechanism, self.schema, calibration, draws, self.moment)
+        if laws.count is not None:
+            rows = self.rows * units_per_row(self.schema)
+            made = count.told(made, laws, rows + round(laws.count.simulate(generator)))
         return denoise(made, self.method, generator=generator)
 
     def _truth(self, release: Release) -> Release:
@@ -162,6 +173,8 @@ class Trials:
             center=None,
             shift=shift,
             published=additive.coarse(self.moment.units, shift),
+            published_count=None,
+            count_noise=None,
             denoise="exact",
             denoised=exact,
         )

@@ -6,6 +6,7 @@ Nothing here sees data; everything computed from a release costs no further priv
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from dpcov.core.files import read_text, write
 from dpcov.core.printable import printable, shown
 from dpcov.errors import ReleaseError
 from dpcov.rows.linear_map import longest_image
-from dpcov.rows.moment import Lattice
+from dpcov.rows.moment import Lattice, units_per_row
 from dpcov.rows.rungs import rungs_of
 from dpcov.show import html
 from dpcov.show.table import LONGEST, Row, Table, rows_of
@@ -73,6 +74,40 @@ class Group:
     together: Guarantee
 
 
+@dataclass(frozen=True, slots=True)
+class NoisyCount:
+    """The best of what tells a private number of rows, without bias.
+
+    Attributes
+    ----------
+    value : the published count and the published matrix's corner, by the inverse of variances.
+    of_corner : the corner's weight; 0 where nothing but the count tells it.
+    deviation, deviation_of_corner : standard deviations of the noise in `value` and in the corner.
+
+    """
+
+    value: float
+    of_corner: float
+    deviation: float
+    deviation_of_corner: float
+
+    @classmethod
+    def of(cls, release: Release) -> NoisyCount | None:
+        """That of a release with a published count; None of others."""
+        if release.published_count is None or release.count_noise is None:
+            return None
+        unit, t = units_per_row(release.schema), release.lattice.intercept_units
+        own = release.count_noise.standard_deviation / unit
+        alone = release.published_count / unit
+        if not t or release.noise is None or release.published is None:
+            return cls(alone, 0.0, own, math.inf)
+        corner = float(release.published[-1, -1]) * 2.0**release.shift / t**2
+        other = math.sqrt(release.noise.diagonal_variance) / t**2
+        weight = 1 / (1 + (other / own) ** 2)
+        value = weight * corner + (1 - weight) * alone
+        return cls(value, weight, own * other / math.hypot(own, other), other)
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Release:
     """A second moment under differential privacy.
@@ -96,6 +131,9 @@ class Release:
         `lattice` are about mapped rows. None: none.
     denoise : how `denoised` was made from the above: none, project or shrink.
     denoised : (d, d) estimate of S in squared units of an encoded row.
+    published_count, count_noise : integer, the number of rows plus noise, and its public law; in
+        units of 1 / `units_per_row`, with weights the sum of their shares of the largest. None
+        under replace-one, of mechanisms of papers, and of weighted rows without an intercept.
     group : the level of the rows, where those of each level were released apart, else None. Then
         `guarantee` is what this release alone would guarantee under add/remove.
 
@@ -120,6 +158,8 @@ class Release:
     provenance: Mapping[str, str] = field(default_factory=_provenance)
     group: Group | None = None
     rungs: Integers | None = None
+    published_count: int | None = None
+    count_noise: ScalarLaw | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -225,8 +265,16 @@ class Release:
         """The constant t that is appended to each encoded row."""
         return self.lattice.intercept_units * self.lattice.step
 
+    @property
+    def tells_count(self) -> bool:
+        """Whether anything tells the number of rows."""
+        return self.row_count is not None or self.has_intercept or self.count_noise is not None
+
     def count(self) -> float:
         """Number of rows: exact where it is public, else a private estimate.
+
+        Of the published count and of the corner of the published matrix, weighted by the inverse
+        of their variances; of releases without the former from the denoised matrix.
 
         With survey weights, their sum over the largest: at most as many rows without weights would
         tell as much (Kish's effective number, (sum w)^2 / sum w^2, is at least that).
@@ -234,6 +282,8 @@ class Release:
         """
         if self.row_count is not None:
             return float(self.row_count)
+        if (best := NoisyCount.of(self)) is not None:
+            return max(0.0, best.value)
         self._need_intercept()
         noisy = self.published is not None and not self.has_mapped_rungs
         corner = (self.noisy() if noisy else self.second_moment())[-1, -1]
@@ -300,7 +350,7 @@ class Release:
         if corner <= 0:
             return np.zeros(len(sums)), np.zeros((len(sums), len(sums)))
         with np.errstate(all="ignore"):
-            mean = np.clip(sums / corner * self.intercept(), -1.0, 1.0)
+            mean = np.clip(self._means(moment), -1.0, 1.0)
             centred = moment[:-1, :-1] - np.outer(sums, sums) / corner
         if not np.isfinite(centred).all():  # never of a positive semidefinite matrix
             raise ReleaseError(
@@ -314,6 +364,40 @@ class Release:
         if self.denoised is not None:
             count = max(count, float(np.diag(centred).max(initial=0.0)))
         return mean, (centred + centred.T) / (2 * count)
+
+    def _means(self, moment: Matrix) -> Matrix:
+        """(p,) encoded means: sums over the corner, or over the better count where there is one.
+
+        About the center of mapped rows, as the count's error moves means in proportion to how far
+        they are from what sums are about.
+        """
+        t = self.intercept()
+        if self.count_noise is None:
+            return moment[:-1, -1] / moment[-1, -1] * t
+        sums = self.mapped(moment)[:-1, -1] / (t * max(self.count(), 1.0))
+        if self.linear_map is None:
+            return sums
+        center = np.zeros(len(sums)) if self.center is None else self.center
+        return np.asarray(center + np.linalg.solve(self.linear_map, sums))
+
+    def with_count(self, matrix: Matrix) -> Matrix:
+        """The (d, d) second moment with the best of what tells the count in its corner.
+
+        Of mapped rows it is the corner of their own moment, of which all entries hold some.
+        """
+        best = NoisyCount.of(self)
+        known = self.row_count if best is None else best.value
+        if known is None or not self.has_intercept:
+            return matrix
+        return self.with_corner(matrix, known * self.intercept() ** 2)
+
+    def with_corner(self, matrix: Matrix, corner: float) -> Matrix:
+        """The (d, d) matrix that has this corner where rows are mapped, in units of unmapped."""
+        along = np.zeros(len(matrix))
+        along[-1] = 1.0
+        if self.center is not None:
+            along[:-1] = self.center / self.intercept()
+        return matrix + (corner - matrix[-1, -1]) * np.outer(along, along)
 
     def to_frame(self, which: Which = "covariance", library: Library = "pandas") -> Any:
         """A matrix of the release as a data frame with the features' names.
@@ -391,7 +475,7 @@ class Release:
         }
         if self.row_count is not None:
             facts["rows"] = f"{self.row_count} (public)"
-        elif self.has_intercept:
+        elif self.tells_count:
             facts["rows"] = f"about {self.count():.0f} (private: with noise)"
         return facts | {"made by": self.made_by()}
 

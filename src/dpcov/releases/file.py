@@ -19,7 +19,7 @@ from dpcov.releases.laws import (
     ScalarLawDocument,
     WeightedSumDocument,
 )
-from dpcov.rows.moment import UNITS, Lattice
+from dpcov.rows.moment import UNITS, Lattice, units_per_row
 from dpcov.rows.schema import Schema
 from dpcov.samplers import matrix_law, scalar_law
 
@@ -139,6 +139,12 @@ class ReleaseDocument(DocumentModel):
         description="Noisy moments by length of rows, times 2^`shift`; `published` is their sum "
         "weighted by those of `noise`. Null where there is one for all rows.",
     )
+    published_count: Annotated[int, Field(ge=-(2**128), le=2**128)] | None = Field(
+        default=None,
+        description="Number of rows plus noise; with weights the sum of their shares of the "
+        "largest, times the squared `intercept_units` of the schema. Null where not published.",
+    )
+    count_noise: ScalarLawDocument | None = None
     table: Schema = Field(alias="schema")
 
     @model_validator(mode="after")
@@ -163,6 +169,13 @@ class ReleaseDocument(DocumentModel):
             raise ValueError("a matrix that is published beside a trace comes with its noise law")
         if (self.trace_noise is None) != (self.published_trace is None):
             raise ValueError("a published trace and its noise law go together")
+        if (self.count_noise is None) != (self.published_count is None):
+            raise ValueError("a published count and its noise law go together")
+        if self.count_noise is not None:
+            if self.guarantee.neighbors == Neighbors.REPLACE_ONE:
+                raise ValueError("a count has noise under add-remove only")
+            if not units_per_row(self.table):
+                raise ValueError("without an intercept weighted rows have no count")
         weighted = self.noise if isinstance(self.noise, WeightedSumDocument) else None
         if (weighted is None) != (self.rungs is None):
             raise ValueError("moments by length of rows come with a weighted sum of noise laws")
@@ -236,6 +249,8 @@ def to_document(release: Release) -> dict[str, Any]:
         "provenance": dict(release.provenance),
         "group": None if release.group is None else _group_document(release.group),
         "rungs": None if release.rungs is None else [_lower(rung) for rung in release.rungs],
+        "published_count": release.published_count,
+        "count_noise": None if release.count_noise is None else release.count_noise.to_json(),
         "schema": release.schema.model_dump(mode="json"),
     }
     ReleaseDocument.model_validate(document, strict=False)
@@ -281,8 +296,11 @@ def _release(document: ReleaseDocument) -> Release:
     trace_noise = (
         None if document.trace_noise is None else scalar_law(document.trace_noise.model_dump())
     )
+    count_noise = (
+        None if document.count_noise is None else scalar_law(document.count_noise.model_dump())
+    )
     spreads = [] if noise is None else [noise.spread, math.sqrt(noise.diagonal_variance)]
-    spreads += [law.standard_deviation for law in [trace_noise] if law is not None]
+    spreads += [law.standard_deviation for law in [trace_noise, count_noise] if law is not None]
     if not all(SMALLEST_SPREAD < spread < 1 / SMALLEST_SPREAD for spread in spreads):
         raise OverflowError
     d = lattice.dimension
@@ -306,6 +324,8 @@ def _release(document: ReleaseDocument) -> Release:
         provenance=document.provenance,
         group=None if document.group is None else _group(document.group),
         rungs=_stacked(document.rungs, d),
+        published_count=document.published_count,
+        count_noise=count_noise,
     )
 
 

@@ -21,7 +21,7 @@ from dpcov.core.entropy import simulation_generator
 from dpcov.core.printable import shortened
 from dpcov.denoise import law_of_estimate
 from dpcov.errors import ReleaseError
-from dpcov.releases import NOT_PRIVATE, VOID
+from dpcov.releases import NOT_PRIVATE, VOID, NoisyCount
 from dpcov.report import words
 from dpcov.report.figures import svg
 from dpcov.show.html import element
@@ -169,12 +169,15 @@ def _rows(release: Release) -> tuple[str, str, str]:
     if release.unit_count is not None:
         units = "rows" if release.guarantee.unit.column is None else "persons"
         return units, f"{release.unit_count:,}".replace(",", "\u202f"), "public"
-    if not release.has_intercept:
+    if not release.tells_count:
         return "rows", "?", "private, not released"
     about = f"{release.count():,.0f}".replace(",", "\u202f")
-    law = law_of_estimate(release)
-    if law is None:
+    best, law = NoisyCount.of(release), law_of_estimate(release)
+    if best is not None:
+        deviation = best.deviation
+    elif law is not None:
+        deviation = math.sqrt(law.diagonal_variance) / release.lattice.intercept_units**2
+    else:
         return "rows", f"≈ {about}", "private: with noise"
-    deviation = math.sqrt(law.diagonal_variance) / release.lattice.intercept_units**2
     rounded = f"{float(f'{deviation:.2g}'):,g}".replace(",", "\u202f")
     return "rows", f"≈ {about}", f"± {rounded}, since their number is private too"

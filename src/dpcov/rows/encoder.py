@@ -27,7 +27,7 @@ from dpcov.rows.schema import Categorical, Numeric, Schema
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.core.arrays import Matrix
+    from dpcov.core.arrays import Booleans, Matrix
 
 FLOAT32_INTEGERS = 2**24  # up to which float32 holds every integer
 FLOAT32_RANGES = 60  # columns with half-ranges from 2^-60 to 2^60 are scaled in float32
@@ -236,6 +236,7 @@ class Encoder:
     Attributes
     ----------
     columns : encodes the columns, before the map, weights and the clip.
+    intercept : the constant of a row without a weight; 0 if there is none.
 
     """
 
@@ -246,7 +247,7 @@ class Encoder:
         self._step = lattice.step
         self._side = lattice.side
         self._features = lattice.features
-        self._intercept = lattice.intercept_parts[1]
+        self.intercept = lattice.intercept_parts[1]
         self._dimension = lattice.dimension
         self._map = linear_map
         self._inputs = len(schema.features)
@@ -294,7 +295,7 @@ class Encoder:
                 self._mapped(self._map, unmapped[: self._inputs], roots, rows)
             if not self._inside:
                 _certify(rows, self._side)
-        whole[features] = self._intercept if roots is None else np.rint(roots * self._intercept)
+        whole[features] = self.intercept if roots is None else np.rint(roots * self.intercept)
         return whole[: self._dimension]
 
     def _mapped(

@@ -150,6 +150,14 @@ def power_above(value: float) -> float:
     return math.ldexp(1.0, exponent - (mantissa == 0.5))
 
 
+def units_per_row(schema: Schema) -> int:
+    """By how much a row may add to the number of rows: the integer that stands for one.
+
+    With weights t^2, which the intercept gives to a row of the largest weight; 0 without one.
+    """
+    return 1 if schema.weight is None else Lattice.of(schema).intercept_parts[1] ** 2
+
+
 @dataclass(frozen=True, slots=True, repr=False)  # its repr would print the data
 class SecondMoment:
     """The exact answer to a query: never leaves a mechanism without noise.

@@ -88,6 +88,7 @@ def squared_limits(edges: Sequence[float | Fraction] | Matrix, lattice: Lattice)
 BLAS = ThreadpoolController().select(user_api="blas")
 Total = TypeVar("Total", covariant=True)
 MOST_DECODED = 2**31  # bytes of the parts that are decoded at the same time
+LIMB_BITS = 32  # of the lower of two limbs of a count
 SHARES = 8  # of a part for each thread, since some columns take longer
 SMALL_PART = 2**24  # cells of a part that a thread may have for itself: 64 MiB
 
@@ -107,6 +108,41 @@ class Sum(Protocol[Total]):
     def add_packed(self, integers: Integers) -> None: ...
 
     def total(self) -> Total: ...
+
+
+class WithCount(Generic[Total]):
+    """A sum, and what it is over: the number of rows, or of rows with weights the sum of t^2."""
+
+    __slots__ = ("_inner", "_rows", "_weighted")
+
+    def __init__(self, empty: Callable[[], Sum[Total]], *, weighted: bool) -> None:
+        self._inner = empty()
+        self._weighted = weighted
+        self._rows = 0
+
+    def add(self, block: Matrix) -> None:
+        """Add the rows of a (d, m) block; of at most 2^12 rows t^2 are exact in float64."""
+        self._rows += int(block[-1] @ block[-1]) if self._weighted else block.shape[1]
+        self._inner.add(block)
+
+    def merge(self, other: WithCount[Total]) -> None:
+        """Add another's to this one."""
+        self._rows += other._rows
+        self._inner.merge(other._inner)
+
+    def packed(self) -> Integers:
+        """Limbs of the number, and the packed sum, to be added to those of up to 2^30 others."""
+        limbs = np.array([self._rows >> LIMB_BITS, self._rows % 2**LIMB_BITS], np.int64)
+        return np.concatenate([limbs, self._inner.packed()])
+
+    def add_packed(self, integers: Integers) -> None:
+        """Add a sum of `packed` integers to this one."""
+        self._rows += (int(integers[0]) << LIMB_BITS) + int(integers[1])
+        self._inner.add_packed(integers[2:])
+
+    def total(self) -> tuple[Total, int]:
+        """The sum, and the number."""
+        return self._inner.total(), self._rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -252,6 +252,11 @@ class SummedRows(Rows):
         sums = self._partial
         return [SecondMoment(sums.units, self.lattice(), names, sums.rows)]
 
+    def total(self) -> int:
+        """Of the rows that were summed; SENSITIVE."""
+        weighted = self.schema.weight is not None
+        return int(self._partial.units[-1, -1]) if weighted else self._partial.rows
+
     def rung_moments(self, **_: Any) -> RungMoments:
         """Can't be told without the rows."""
         raise MechanismError(_NO_ROWS)

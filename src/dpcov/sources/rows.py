@@ -22,6 +22,7 @@ from dpcov.sources.folding import (
     NormCounter,
     Sum,
     Total,
+    WithCount,
     available_cores,
     fit_together,
     squared_limits,
@@ -118,6 +119,7 @@ class Rows:
         self.caveat = caveat_of(source)
         self.countable = getattr(source, "rows_are_lines", True)
         self._source = source if schema.unit is None else self._by_person(source)
+        self._total: int | None = None
         self._threads = threads or available_cores()
 
     def _by_person(self, source: Source) -> Source:
@@ -189,7 +191,7 @@ class Rows:
             else tuple(f"y{i}" for i in range(features))
         )
         empty = partial(Accumulator, lattice.dimension, lattice.intercept_parts[0])
-        sums = self._sums(encoder, empty, groups, labels)
+        sums = self._counted(encoder, empty, groups, labels)
         return [SecondMoment(total, lattice, columns, count) for total, count in sums]
 
     @quiet(UNREADABLE)
@@ -222,7 +224,7 @@ class Rows:
         rungs = rungs_of(lattice)
         empty = partial(RungSum, rungs, lattice.dimension, lattice.intercept_parts[0])
         encoder = Encoder(self.schema, lattice, transform)
-        ((units, trace), count) = self._sums(encoder, empty)[0]
+        ((units, trace), count) = self._counted(encoder, empty)[0]
         return RungMoments(units, rungs, trace, lattice, count)
 
     @quiet(UNREADABLE)
@@ -255,8 +257,40 @@ class Rows:
         lattice = self.lattice(radius=radius, features=features)
         limits = squared_limits(edges, lattice)
         encoder = Encoder(self.schema, lattice, transform)
-        counts = self._sums(encoder, partial(NormCounter, limits, lattice.features))
+        counts = self._counted(encoder, partial(NormCounter, limits, lattice.features))
         return counts[0][0]
+
+    def total(self) -> int:
+        """How many rows count; with weights, the sum of their shares of the largest.
+
+        Found by the way where sums have been asked for, else read.
+
+        Returns
+        -------
+        int in units of 1 / `units_per_row`, SENSITIVE: only a mechanism may hold it. A unit that
+        appears or vanishes changes it by at most k times `units_per_row`.
+
+        """
+        if self._total is None:
+            self.norm_counts(())
+        return self._total or 0
+
+    def _counted(
+        self,
+        encoder: Encoder,
+        empty: Callable[[], Sum[Total]],
+        groups: int = 1,
+        labels: Entropy | None = None,
+    ) -> list[tuple[Total, int]]:
+        """The same as `_sums`; notes how many rows there were.
+
+        By weights where rows have the schema's intercept, and not the smaller one of a map.
+        """
+        weighted = self.schema.weight is not None and encoder.intercept > 0
+        sums = self._sums(encoder, partial(WithCount, empty, weighted=weighted), groups, labels)
+        if not weighted or encoder.intercept == self.lattice().intercept_parts[1]:
+            self._total = sum(rows for (_, rows), _ in sums)
+        return [(found, count) for (found, _), count in sums]
 
     @quiet(UNREADABLE)
     def integer_rows(self) -> IntegerRows:
