@@ -110,7 +110,10 @@ def with_less(mechanism: Any, law: str, factor: Fraction) -> Any:
     def changed(laws: Any, path: list[str]) -> Any:
         name, *rest = path
         part = getattr(laws, name)
-        return replace(laws, **{name: changed(part, rest) if rest else quieter(part, factor)})
+        less = {name: changed(part, rest) if rest else quieter(part, factor)}
+        if (again := getattr(laws, "again", None)) is not None:  # on the lattice of mapped rows
+            less["again"] = lambda lattice: changed(again(lattice), path)
+        return replace(laws, **less)
 
     kind = type(mechanism)
 

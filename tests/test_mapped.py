@@ -48,6 +48,7 @@ def test_radius_and_release_spend_rho_after_the_rounding(neighbors, given, monke
     )
     sides = 2 if neighbors == Neighbors.REPLACE_ONE else 1
     on_radius = sides / (2 * (seen["law"].variance - 8))
+    lattice = lattice.relative()
     on_release = lattice.frobenius_squared(neighbors) / (2 * (seen["final"].matrix.variance - 8))
     assert (on_radius, on_release) == (rho / 4, rho * 3 / 4)
     assert (made, seen["radius"]) == ("the release", 0.75)

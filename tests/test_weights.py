@@ -74,7 +74,7 @@ def test_any_row_with_any_weight_is_certified(drawn: tuple[pa.Table, Schema]) ->
     assert np.array_equal(rows, np.rint(rows))
     assert all(norm <= lattice.bound for norm in squared_norms(rows))
     features = squared_norms(rows[:, : lattice.features])
-    assert all(norm <= UNITS**2 for norm in features)
+    assert all(norm <= lattice.side**2 for norm in features)
 
 
 @given(weighted_tables(), st.booleans())
@@ -126,7 +126,7 @@ def test_the_clip_comes_after_the_weight() -> None:
 
 def test_rows_kept_in_memory_are_weighted() -> None:
     table = pa.table({"a": [8.0, 8.0], "b": [1.0, 1.0], "w": [MAXIMUM / 4, MAXIMUM]})
-    encoder = Encoder(weighted(), lattice_of(weighted()))
+    encoder = Encoder(weighted(), lattice_of(weighted()).relative())
     (batch,) = table.to_batches()
     rows = encoder.fine_rows(batch)
     assert rows[0] / FINE_UNITS == pytest.approx(np.array([0.5, 1.0]) / np.sqrt(2))
