@@ -20,7 +20,7 @@ from dpcov.plans import LEGEND, Plan, plan, scaled
 from dpcov.plans.imagined import Guess, ImaginedTable, imagined_rows
 from dpcov.plans.trials import Errors, adds_noise
 from dpcov.plans.typical_correlation import typical_correlation
-from dpcov.rows.moment import UNITS, Lattice
+from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
 from tables_for_tests import SCHEMA_TEXT, correlated, write_people
 
@@ -74,8 +74,8 @@ def test_no_imagined_row_is_longer_than_the_radius_allows():
     lattice = lattice_of(tight)
     moment = ImaginedTable.of(tight, lattice, Guess(0.9)).moment(1000)
     without = np.trace(moment.units[:-1, :-1])
-    assert without <= 1000 * UNITS**2 * (1 + 1e-9)
-    assert without > 900 * UNITS**2
+    assert without <= 1000 * lattice.side**2 * (1 + 1e-9)
+    assert without > 900 * lattice.side**2
     assert moment.units[-1, -1] == pytest.approx(1000 * lattice.intercept_units**2)
 
 

@@ -86,13 +86,13 @@ def test_no_place_on_the_grid_leaves_less(seed: int) -> None:
 def test_rows_are_counted_where_their_images_are(intercept: float) -> None:
     table = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
     names = ("a", "b")
-    rows = open_rows(table, Schema.from_bounds(-1.0, 1.0, names, radius=1.5, intercept=intercept))
+    rows = open_rows(table, Schema.from_bounds(-1.0, 1.0, names, radius=1.4, intercept=intercept))
     lattice = rows.lattice()
     law = ScalarGaussian(Fraction(1, 100))
     unmapped = LinearMap.rounded(np.eye(2))
     found = RowLengths.counted(rows, lattice, unmapped, law, Entropy.seeded(1))
     assert found.counts.sum() == pytest.approx(len(table), abs=5)
-    images = np.sum(table**2, axis=1) / 1.5**2
+    images = np.sum(table**2, axis=1) / 1.4**2
     shares = images * (1 - lattice.intercept_units**2 / lattice.bound)
     wanted = np.mean(shares) + lattice.intercept_units**2 / lattice.bound
     assert found.counts @ found.squared / found.counts.sum() == pytest.approx(wanted, rel=0.05)

@@ -55,7 +55,8 @@ def test_a_toml_schema_loads_as_declared(tmp_path):
     ]
     assert [feature.name for feature in schema.features] == names
     assert (schema.features[0].center, schema.features[0].scale) == (60, 60)
-    assert schema.effective_radius == 2.5
+    assert schema.radius == 2.5
+    assert schema.effective_radius == schema.largest_norm == 2**0.5  # no row is longer
     assert schema.privacy_unit.max_rows == 3
     assert schema.file.separator == ";"
 

@@ -132,7 +132,7 @@ def test_all_looks_and_counts_add_up_to_rho(monkeypatch, intercept, persons, nei
         schema = Schema.parse(schema.model_dump() | {"unit": unit})
     table = pa.table(dict(zip(NAMES, rows.T, strict=True)) | {"id": np.arange(3000) // 2})
     source = open_rows(table, schema)
-    costs = metered(monkeypatch, source.lattice(), neighbors)
+    costs = metered(monkeypatch, source.lattice().relative(), neighbors)
     entropy = Entropy.seeded(2)
     Preconditioned()(source, budget=ZCDP(0.3), neighbors=neighbors, entropy=entropy)
     assert len(costs) > 3

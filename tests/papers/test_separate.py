@@ -152,7 +152,7 @@ def test_a_share_too_small_for_64_bits_is_refused_before_anything_is_read(kind, 
 
 @each_kind
 def test_errors_are_bounded_by_those_of_turned_vectors_and_of_values(kind):
-    lattice = rows_of(1).lattice()
+    lattice = rows_of(1).lattice().relative()
     laws = kind().calibrate(lattice, budget_of(kind, 1.0), Neighbors.ADD_REMOVE)
     shares = np.array([0.25, 0.5, 1.0])
     steps = (shares / UNITS) ** 2
