@@ -683,7 +683,7 @@ class Schema(_Model):
             f"Schema: {len(self.features)} features, radius {self.effective_radius:.4g}, "
             f"protects {self.privacy_unit}"
         )
-        return html.tables([declared(self.columns, title)])
+        return html.tables([declared(self.columns | self.encoded_columns, title)])
 
 
 def _validated(model: type[_Declared], document: dict[str, Any]) -> _Declared:

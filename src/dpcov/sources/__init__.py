@@ -92,7 +92,7 @@ def open_source(
 
         return ArrowSource(data)
     kind = getattr(getattr(data, "dtype", None), "kind", None)
-    if isinstance(data, list | tuple) or kind in ("O", "S", "U", "T"):
+    if isinstance(data, list | tuple) or kind in ("O", "S", "U", "T", "M"):
         from dpcov.sources.array import ObjectSource
 
         return ObjectSource(data, declared)

@@ -124,10 +124,19 @@ class SqliteSource(Connected):
                 yield pa.RecordBatch.from_arrays([read(c) for read, c in parts], list(columns))
 
 
+_KINDS: dict[str, Kind] = {
+    "INT": "integer",
+    "REAL|FLOA|DOUB|NUMERIC|DECIMAL": "number",
+    "BOOL": "flag",
+    "DATETIME|TIMESTAMP": "time",
+    "DATE": "date",
+}
+
+
 def _kind(declared: str) -> Kind:
-    if re.search("INT|REAL|FLOA|DOUB|NUMERIC|DECIMAL", declared):
-        return "numeric"
-    return "ignored" if declared == "BLOB" else "categorical"
+    if declared == "BLOB":
+        return "ignored"
+    return next((kind for word, kind in _KINDS.items() if re.search(word, declared)), "categorical")
 
 
 def _numbers(cells: Cells) -> pa.Array:
