@@ -53,6 +53,13 @@ class Commands(TyperGroup):
             self._load()
         return self.commands.get(cmd_name)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the first word names, or the first two."""
+        two = " ".join(args[:2])
+        if len(args) > 1 and two in self.commands:
+            return two, self.commands[two], args[2:]
+        return super().resolve_command(ctx, args)
+
     def _load(self) -> None:
         from dpcov.analysis.declared import commands
 

@@ -42,6 +42,7 @@ _FOUND = (
     "UNION ALL SELECT schema_name, view_name, NULL FROM duckdb_views() WHERE {1}"
 )
 _NAMED = "database_name = 'data' AND lower(schema_name) = lower($1) AND lower({}) = lower($2)"
+_CONSTRAINTS = "SELECT constraint_type, constraint_column_names FROM duckdb_constraints() WHERE "
 _COMPUTED = "GENERATED ALWAYS AS"  # in the text of a table, as DuckDB writes it
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
@@ -120,6 +121,12 @@ class DuckdbSource(Connected):
 
     def kinds(self) -> dict[str, Kind]:
         return {name: kind_of(kind) for name, kind in self.types.items()}
+
+    def _constraints(self) -> list[tuple[str, list[str]]]:
+        *schema, table = self._data.parts
+        query = _CONSTRAINTS + _NAMED.format("table_name")
+        found = self._connection.execute(query, [schema[0] if schema else "main", table])
+        return list(found.fetchall())
 
     def _query(self, columns: Sequence[str]) -> str:
         chosen = [f"{self._read[name]} AS {quoted(name)}" for name in columns]

@@ -148,6 +148,14 @@ JOIN pg_catalog.pg_attribute a ON a.attrelid = {oid} AND a.attnum = base.attnum
 LEFT JOIN pg_catalog.pg_collation k ON k.oid = a.attcollation ORDER BY a.attnum
 """
 
+# Of one column each.
+_CONSTRAINTS = """
+SELECT c.contype::text, a.attname::text FROM pg_catalog.pg_constraint c
+JOIN pg_catalog.pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = c.conkey[1]
+WHERE c.conrelid = {oid} AND c.contype IN ('p', 'u', 'f') AND pg_catalog.cardinality(c.conkey) = 1
+ORDER BY c.contype <> 'p', c.contype <> 'u', a.attnum
+"""
+
 _TABLES = ("r", "p")
 _STORED = (*_TABLES, "m")  # and materialized views
 _PROGRAMS = ("v", "f")
@@ -298,6 +306,11 @@ class PostgresSource(Connected):
 
     def kinds(self) -> dict[str, Kind]:
         return self._kinds
+
+    def _constraints(self) -> list[tuple[str, list[str]]]:
+        kinds = {"p": "PRIMARY KEY", "u": "UNIQUE", "f": "FOREIGN KEY"}
+        found = self._rows(_CONSTRAINTS.format(oid=self._oid))
+        return [(kinds[kind], [name]) for kind, name in found]
 
     def _query(self, columns: Sequence[str]) -> str:
         chosen = [f"{self._read[name]} AS {quoted(name)}" for name in columns]
