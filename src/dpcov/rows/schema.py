@@ -476,22 +476,6 @@ class Schema(_Model):
     file: FileOptions = FileOptions()
 
     @model_validator(mode="after")
-    def _legible(self) -> Schema:
-        """Refuse names that are not what they look like, or act on a terminal."""
-        parts = [self.unit, self.weight]
-        names = [*self.columns, *self.derived, *self.where]
-        names += [part.column for part in parts if part is not None]
-        for column in self.encoded_columns.values():
-            names += map(level_text, column.levels if isinstance(column, Categorical) else ())
-        for name in names:
-            if any(unicodedata.category(character) in UNSEEN for character in name):
-                raise ValueError(
-                    f"the name {name[:50]!r} holds a control or formatting character, which nobody "
-                    "sees: rename the column or level"
-                )
-        return self
-
-    @model_validator(mode="after")
     def _of_its_version(self) -> Schema:
         """Refuse kinds of the other version, and what can't be derived."""
         for name, column in self.columns.items():
@@ -521,6 +505,22 @@ class Schema(_Model):
                 raise ValueError(f"derived.{name}: {_sentences(error)}") from None
             except ValueError as error:
                 raise ValueError(f"derived.{name}: {error}") from None
+        return self
+
+    @model_validator(mode="after")
+    def _legible(self) -> Schema:
+        """Refuse names that are not what they look like, or act on a terminal."""
+        parts = [self.unit, self.weight]
+        names = [*self.columns, *self.derived, *self.where]
+        names += [part.column for part in parts if part is not None]
+        for column in self.encoded_columns.values():
+            names += map(level_text, column.levels if isinstance(column, Categorical) else ())
+        for name in names:
+            if any(unicodedata.category(character) in UNSEEN for character in name):
+                raise ValueError(
+                    f"the name {name[:50]!r} holds a control or formatting character, which nobody "
+                    "sees: rename the column or level"
+                )
         return self
 
     @model_validator(mode="after")

@@ -92,7 +92,7 @@ def open_source(
 
         return ArrowSource(data)
     kind = getattr(getattr(data, "dtype", None), "kind", None)
-    if isinstance(data, list | tuple) or kind in ("O", "S", "U", "T", "M"):
+    if isinstance(data, list | tuple) or kind in ("O", "S", "U", "T"):
         from dpcov.sources.array import ObjectSource
 
         return ObjectSource(data, declared)
