@@ -119,9 +119,7 @@ def test_control_a_copy_of_less_would_differ(monkeypatch, wrong):
     elif wrong == "shorter":
         monkeypatch.setattr(kept, "values_of", lambda *given: numbers(*given).astype(np.float16))
     else:
-        monkeypatch.setattr(
-            kept, "values_of", lambda *given: np.nan_to_num(numbers(*given), nan=1)
-        )
+        monkeypatch.setattr(kept, "values_of", lambda *given: np.nan_to_num(numbers(*given), nan=1))
     assert not np.array_equal(
         encoded(Kept(ArrowSource(table), schema), schema), encode(table, schema)
     )

@@ -27,9 +27,11 @@ from pydantic import (
     Field,
     FiniteFloat,
     PlainSerializer,
+    SerializerFunctionWrapHandler,
     ValidationError,
     WithJsonSchema,
     field_validator,
+    model_serializer,
     model_validator,
 )
 
@@ -474,6 +476,13 @@ class Schema(_Model):
         {}, description="How conditions read columns that are no features."
     )
     file: FileOptions = FileOptions()
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A schema of version 1 is written as before there was another one."""
+        found: dict[str, Any] = write(self)
+        later = ("version", "derived") if self.version == 1 else ()
+        return {name: part for name, part in found.items() if name not in later}
 
     @model_validator(mode="after")
     def _of_its_version(self) -> Schema:
