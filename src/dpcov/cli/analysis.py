@@ -60,6 +60,11 @@ class Commands(TyperGroup):
             return two, self.commands[two], args[2:]
         return super().resolve_command(ctx, args)
 
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Names of one word: a shell would take a blank for a part of the name."""
+        found = super().shell_complete(ctx, incomplete)
+        return [one for one in found if " " not in one.value]
+
     def _load(self) -> None:
         from dpcov.analysis.declared import commands
 
