@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sqlite3
 import tomllib
@@ -560,6 +561,11 @@ def test_a_release_keeps_its_kinds_and_shows_a_mean_date_as_a_date(released, tmp
     mean = released.mean()[released.columns.index("born")]
     assert str(date(1970, 1, 1) + timedelta(round(mean))) in shown
     assert "born" in released.schema._repr_html_()
+    line = ["sample", str(tmp_path / "r.json"), "-n", "2", "--out", str(tmp_path / "t.csv")]
+    assert CliRunner().invoke(cli.app, line).exit_code == 0
+    stated = json.loads((tmp_path / "t.csv-metadata.json").read_text())["tableSchema"]["columns"]
+    told = {column["titles"]: column["datatype"] for column in stated}
+    assert (told["born"], told["seen"], told["smokes"]) == ("date", "string", "boolean")
 
 
 def test_synthetic_rows_are_of_the_kinds_and_derived_as_declared(released):
