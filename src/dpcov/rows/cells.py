@@ -144,8 +144,9 @@ def values_of(values: pa.Array | Matrix, column: Numeric, missing: tuple[str, ..
     numbers = numbers_of(values, missing)
     if column.reading == "number":
         return numbers
-    held = numbers == np.rint(numbers) if column.reading == "whole" else np.isin(numbers, (0, 1))
-    return np.where(held, numbers, np.nan)
+    is_whole = column.reading == "whole"
+    held = numbers == np.rint(numbers) if is_whole else (numbers == 0) | (numbers == 1)
+    return numbers if held.all() else np.where(held, numbers, np.nan)
 
 
 def _moments(values: pa.Array, missing: tuple[str, ...]) -> Integers:
@@ -154,7 +155,9 @@ def _moments(values: pa.Array, missing: tuple[str, ...]) -> Integers:
         return np.append(_moments(parts[0], missing), _NEVER).take(parts[1])
     values = cells(values, missing)
     if is_text(values.type):
-        return _spelt_moments(values)
+        words = values.dictionary_encode()  # days are few, and words are dear
+        places = words.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        return np.append(_spelt_moments(words.dictionary), _NEVER).take(places)
     kind = values.type
     if not is_moment(kind):
         return np.full(len(values), _NEVER)
