@@ -132,6 +132,9 @@ plan-calibration: .venv/ready-bench ## Predicted errors beside measured ones
 ridge-comparison: .venv/ready-bench ## Ridge from one release against AdaSSP and output perturbation
 	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments $(BIN)/python benchmarks/ridge_comparison.py
 
+missing: .venv/ready-bench ## Errors with missing values beside those of as many complete rows
+	$(ONE_THREAD) $(BIN)/python benchmarks/missing.py
+
 interval-coverage: .venv/ready-bench ## Coverage of the intervals
 	$(ONE_THREAD) $(BIN)/python benchmarks/interval_coverage.py
 

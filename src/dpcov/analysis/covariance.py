@@ -10,6 +10,7 @@ from dpcov.analysis.correlation import facts_of, pairs
 from dpcov.analysis.declared import command
 from dpcov.analysis.drowned import drowned
 from dpcov.analysis.moments import require_matrix
+from dpcov.releases.pairwise import assumed
 from dpcov.show.result import Found
 from dpcov.show.table import Table, rows_of, square, triangle
 
@@ -29,7 +30,7 @@ def covariances(release: Release) -> Found:
         rows_of(names, release.mean(), np.sqrt(np.diag(covariance))),
         "Means and standard deviations",
         ("{:.5g}", "{:.4g}"),
-        notes=drowned(release),
+        notes=(*drowned(release), *assumed(release)),
     )
     kinds = {
         "covariance": (covariance, "{:.4g}"),
