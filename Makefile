@@ -7,7 +7,7 @@ ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
 .PHONY: help demo test test-slow test-papers test-spark test-all lint types data wheel bench ways bench-scaling peers arena frontier goals notebooks persons csv \
 	spark accuracy reproduce engines frames analysis discriminant precision \
-	denoising pictures report-picture plan-calibration ridge-comparison interval-coverage stated-errors mahalanobis trust mutants figures docs locks sbom schemas clean
+	denoising pictures report-picture plan-calibration ridge-comparison interval-coverage missing stated-errors mahalanobis trust mutants figures docs locks sbom schemas clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12

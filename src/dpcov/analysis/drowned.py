@@ -8,7 +8,7 @@ import numpy as np
 
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.core.entropy import simulation_generator
-from dpcov.releases.pairwise import moved
+from dpcov.releases.pairwise import hidden, moved
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Vector
@@ -46,9 +46,8 @@ def drowned(release: Release) -> tuple[str, ...]:
             f"deviation of {of_count:.0f}. Covariances are per row; correlations don't need it."
         )
     width = np.array([1.0 if one.is_indicator else 2.0 for one in release.schema.variables])
-    names = [
-        name for name, high in zip(release.columns, of_means > MOST * width, strict=True) if high
-    ]
+    high = (of_means > MOST * width) | hidden(release)
+    names = [name for name, drowns in zip(release.columns, high, strict=True) if drowns]
     if names:
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         found.append(

@@ -14,7 +14,7 @@ from dpcov.core.entropy import simulation_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.errors import ReleaseError
 from dpcov.releases import SMALLEST_VARIANCE
-from dpcov.releases.pairwise import completed, has_gaps, moved
+from dpcov.releases.pairwise import completed, has_gaps, least_rows, moved
 from dpcov.show.result import OMITTED, Result
 from dpcov.show.table import ALWAYS, WIDEST, Table
 
@@ -211,7 +211,8 @@ def significant_components(
     release.mean()  # refuses a release without an intercept
     gaps = has_gaps(release.schema)
     if gaps:
-        noisy = completed(release.schema, release.noisy(), release.intercept(), floored=True)
+        least = least_rows(release)
+        noisy = completed(release.schema, release.noisy(), release.intercept(), least=least)
     else:
         noisy = release.noisy_mapped() / release.lattice.step**2  # a map does not change the rank
     corner, sums = noisy[-1, -1], noisy[:-1, -1]

@@ -12,7 +12,7 @@ from dpcov.analysis.expected import NO_LAW
 from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.analysis.plausible import with_public_count
 from dpcov.core.entropy import simulation_generator
-from dpcov.releases.pairwise import completed, moved
+from dpcov.releases.pairwise import completed, least_rows, moved
 from dpcov.show.result import Picture, Result
 from dpcov.show.table import Table, rows_of
 
@@ -107,7 +107,7 @@ def noisy_spectrum(
     require_matrix(release)
     moments = Moments.of(release)
     noisy = with_public_count(release, release.noisy())
-    noisy = completed(release.schema, noisy, release.intercept(), floored=True)
+    noisy = completed(release.schema, noisy, release.intercept(), least=least_rows(release))
     corner, sums = noisy[-1, -1], noisy[:-1, -1]
     centred = noisy[:-1, :-1]
     if corner > 0:

@@ -56,6 +56,9 @@ _ROLES = (
     "# [weight]            # survey weights, and the largest that can occur",
     '# column = "weight"',
     "# maximum = 1",
+    "",
+    '# A missing number counts as the midpoint of its bounds; missing = "pairwise" in its column',
+    "# leaves it out of means and covariances.",
 )
 
 

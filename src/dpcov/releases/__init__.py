@@ -20,7 +20,7 @@ import numpy as np
 from dpcov.core.files import read_text, write
 from dpcov.core.printable import printable, shown
 from dpcov.errors import ReleaseError
-from dpcov.releases.pairwise import completed, has_gaps, proper
+from dpcov.releases.pairwise import completed, has_gaps, least_rows, proper
 from dpcov.rows.linear_map import longest_image
 from dpcov.rows.moment import Lattice
 from dpcov.rows.rungs import rungs_of
@@ -296,7 +296,8 @@ class Release:
     def _encoded(self) -> tuple[Matrix, Matrix]:
         """Mean and covariance of the encoded features, by the Schur complement of the intercept."""
         self._need_intercept()
-        moment = completed(self.schema, self.second_moment(), self.intercept(), floored=True)
+        least = least_rows(self) if has_gaps(self.schema) else None
+        moment = completed(self.schema, self.second_moment(), self.intercept(), least=least)
         sums, corner = moment[:-1, -1], moment[-1, -1]
         if corner <= 0:
             return np.zeros(len(sums)), np.zeros((len(sums), len(sums)))

@@ -8,16 +8,20 @@ second moment that as many rows without a gap would have, which is all that anal
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpcov.samplers.weighted import WeightedSum
+
 if TYPE_CHECKING:
-    from dpcov.core.arrays import Array, Integers, Matrix
+    from dpcov.core.arrays import Array, Booleans, Integers, Matrix
     from dpcov.releases import Release
     from dpcov.rows.schema import Schema
 
 LEAST = 0.1  # of the rows that a pair has if its gaps are independent, that it is taken to have
+CLEAR = 3.0  # deviations of its noise that a number of rows is above
 SMALL = 1e-3  # of an error, for what it does to first order
 NAMED = 5  # columns, before the rest is counted
 
@@ -27,7 +31,7 @@ def has_gaps(schema: Schema) -> bool:
     return bool(schema.gaps)
 
 
-def completed(schema: Schema, moments: Array, t: float, *, floored: bool = False) -> Array:
+def completed(schema: Schema, moments: Array, t: float, *, least: float | None = None) -> Array:
     """(..., p + 1, p + 1) second moments that rows without gaps would have, of p variables.
 
     Their mean and covariance are the available-case ones, their number is that of all rows.
@@ -36,26 +40,26 @@ def completed(schema: Schema, moments: Array, t: float, *, floored: bool = False
     ----------
     schema : of the rows.
     moments : (..., d, d) of encoded rows with the intercept `t`.
-    floored : whether a number of rows that noise has left too small is raised, so that all entries
-        are defined; else they are NaN.
+    least : number of rows that a variable is taken to have at least; one that has not as many is
+        taken not to vary. Default, what noise has left no row for is NaN.
 
     """
     if not has_gaps(schema):
         return moments
     rows, sums, products = _pairs(schema, moments, t)
     n, p = moments[..., -1:, -1:] / t**2, len(schema.variables)
-    if floored:
-        own = np.maximum(_diagonal(rows), 1.0)
+    few = np.zeros(p, bool)
+    if least is not None:
+        few = _diagonal(rows) < least
+        own = np.maximum(_diagonal(rows), least)
         alone = own[..., :, None] * own[..., None, :] / np.maximum(n, 1.0)
         rows = np.maximum(rows, LEAST * alone)
         rows[..., *_places(p)] = own
     else:
         rows = np.where(rows > 0, rows, np.nan)
     means = _diagonal(sums) / _diagonal(rows)
-    if floored:
-        means = np.clip(means, -1.0, 1.0)
-        sums[..., *_places(p)] = means * _diagonal(rows)
     covariances = (products - sums * np.swapaxes(sums, -1, -2) / rows) / rows
+    covariances = np.where(few[..., :, None] | few[..., None, :], 0.0, covariances)
     whole = np.empty((*moments.shape[:-2], p + 1, p + 1))
     whole[..., :-1, :-1] = n * (covariances + means[..., :, None] * means[..., None, :])
     whole[..., :-1, -1] = whole[..., -1, :-1] = t * n[..., 0] * means
@@ -121,6 +125,29 @@ def rows_by_pair(release: Release) -> Matrix:
     return np.asarray(np.clip(_pairs(release.schema, moment, t)[0], 0.0, n))
 
 
+def least_rows(release: Release) -> float:
+    """What noise alone could show as the number of rows that have a variable.
+
+    By its law; of moments by length of rows, by that of the length with the least of it.
+    """
+    law = release.noise
+    if law is None:
+        return 1.0
+    variance = law.diagonal_variance
+    if isinstance(law, WeightedSum):
+        parts = zip(law.weights, law.terms, strict=True)
+        variance = min(weight**2 * term.diagonal_variance for weight, term in parts)
+    unit = release.lattice.step**2 / release.intercept() ** 2
+    return max(1.0, CLEAR * math.sqrt(variance) * unit)
+
+
+def hidden(release: Release) -> Booleans:
+    """(p,) whether fewer rows have a variable than noise alone could show."""
+    if not has_gaps(release.schema):
+        return np.zeros(len(release.columns), bool)
+    return np.asarray(np.diag(rows_by_pair(release)) < least_rows(release))
+
+
 def fewest_rows(release: Release, at: list[int] | None = None) -> float:
     """The smallest number of rows that any two of these variables have together; default, of all.
 
@@ -135,8 +162,9 @@ def moved(release: Release, errors: Array) -> Array:
     if not has_gaps(release.schema):
         return errors
     schema, t, moment = release.schema, release.intercept(), release.second_moment()
-    about = completed(schema, moment, t, floored=True)
-    return (completed(schema, moment + SMALL * errors, t, floored=True) - about) / SMALL
+    least = least_rows(release)
+    about = completed(schema, moment, t, least=least)
+    return (completed(schema, moment + SMALL * errors, t, least=least) - about) / SMALL
 
 
 def missing_shares(release: Release) -> dict[str, float]:
