@@ -7,7 +7,7 @@ ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
 .PHONY: help demo test test-slow test-papers test-spark test-all lint types data wheel bench ways bench-scaling peers arena frontier goals notebooks persons csv \
 	spark accuracy reproduce engines frames analysis discriminant precision \
-	denoising pictures report-picture plan-calibration ridge-comparison interval-coverage stated-errors mahalanobis trust mutants figures docs locks sbom schemas clean
+	denoising pictures report-picture plan-calibration ridge-comparison interval-coverage missing stated-errors mahalanobis trust mutants figures docs locks sbom schemas clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -131,6 +131,9 @@ plan-calibration: .venv/ready-bench ## Predicted errors beside measured ones
 
 ridge-comparison: .venv/ready-bench ## Ridge from one release against AdaSSP and output perturbation
 	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments $(BIN)/python benchmarks/ridge_comparison.py
+
+missing: .venv/ready-bench ## Errors with missing values beside those of as many complete rows
+	$(ONE_THREAD) $(BIN)/python benchmarks/missing.py
 
 interval-coverage: .venv/ready-bench ## Coverage of the intervals
 	$(ONE_THREAD) $(BIN)/python benchmarks/interval_coverage.py

@@ -10,6 +10,7 @@ from dpcov.analysis.correlation import facts_of, pairs
 from dpcov.analysis.declared import command
 from dpcov.analysis.drowned import drowned
 from dpcov.analysis.moments import require_matrix
+from dpcov.releases.pairwise import assumed
 from dpcov.rows.schema import Date, Time
 from dpcov.show.result import Found
 from dpcov.show.table import Row, Table, rows_of, square, triangle
@@ -41,7 +42,7 @@ def covariances(release: Release) -> Found:
         _told(release, np.sqrt(np.diag(covariance))),
         "Means and standard deviations",
         ("{:.5g}", "{:.4g}"),
-        notes=drowned(release),
+        notes=(*drowned(release), *assumed(release)),
     )
     kinds = {
         "covariance": (covariance, "{:.4g}"),

@@ -8,6 +8,7 @@ import numpy as np
 
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.core.entropy import simulation_generator
+from dpcov.releases.pairwise import hidden, moved
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Vector
@@ -44,10 +45,9 @@ def drowned(release: Release) -> tuple[str, ...]:
             f"The noise drowns the number of rows: it is stated as {count:.0f}, with a standard "
             f"deviation of {of_count:.0f}. Covariances are per row; correlations don't need it."
         )
-    width = np.array([1.0 if one.is_indicator else 2.0 for one in release.schema.features])
-    names = [
-        name for name, high in zip(release.columns, of_means > MOST * width, strict=True) if high
-    ]
+    width = np.array([1.0 if one.is_indicator else 2.0 for one in release.schema.variables])
+    high = (of_means > MOST * width) | hidden(release)
+    names = [name for name, drowns in zip(release.columns, high, strict=True) if drowns]
     if names:
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         found.append(
@@ -69,9 +69,10 @@ def deviations(release: Release) -> tuple[float, Vector]:
         release, sampling=False, generator=simulation_generator(0), draws=DRAWS, law=law
     )
     t = release.intercept()
-    moved = release.second_moment()[:, -1] - plausible.center[:, -1]
-    moved[-1] = release.count() * t**2 - plausible.center[-1, -1]
-    errors = np.concatenate([batch[:, :, -1] + moved for batch in plausible.errors()]) / t
+    away = release.second_moment() - plausible.center
+    away[-1, -1] = release.count() * t**2 - plausible.center[-1, -1]
+    batches = [moved(release, errors + away)[:, :, -1] for errors in plausible.errors()]
+    errors = np.concatenate(batches) / t
     counts = errors[:, -1] / t
     encoded = (release.mean() - release.centers) / release.scales
     means = (errors[:, :-1] - np.outer(counts, encoded)) / max(release.count(), 1.0)

@@ -38,7 +38,7 @@ def position(release: Release, name: str) -> int:
     names = release.columns
     if name in names:
         return names.index(name)
-    levels = [feature.name for feature in release.schema.features if feature.column == name]
+    levels = [feature.name for feature in release.schema.variables if feature.column == name]
     if levels:
         raise ReleaseError(
             f"{name!r} is a column of categories. Choose one of its levels: {_listed(levels)}."
@@ -82,7 +82,7 @@ def chosen(
         features = [features]
     places: dict[str, list[int]] = {}
     parts: dict[str, list[int]] = {name: [] for name in columns}
-    for j, feature in enumerate(release.schema.features):
+    for j, feature in enumerate(release.schema.variables):
         places[feature.name] = [j]
         parts[feature.column].append(j)
     own = [] if without is None else parts[without]
@@ -107,7 +107,7 @@ def target_and_features(
 ) -> tuple[int, list[int]]:
     """Positions of a target, and of the features that it is regressed on; see `chosen`."""
     to = position(release, target)
-    column = release.schema.features[to].column
+    column = release.schema.variables[to].column
     return to, chosen(release, features, without=column, reference=reference)
 
 

@@ -14,6 +14,7 @@ from dpcov.analysis.moments import Moments, positive, require_matrix, solve
 from dpcov.core.parameters import Count, check
 from dpcov.errors import ReleaseError
 from dpcov.releases.carried import stamped
+from dpcov.releases.pairwise import moved
 from dpcov.rows.dates import SECOND
 from dpcov.rows.schema import Categorical, Derived, Numeric
 from dpcov.show.frames import csv_body
@@ -50,8 +51,8 @@ def sample(release: Release, n: int, seed: int | None = None) -> pa.Table:
     Table with the schema's columns: numbers as float64, flags as truth values, dates as dates,
     categories in the type of their levels.
     Nulls stand for missing values where they are a declared level (`missing` = ``level``), and for
-    other levels where the levels are not texts. Its metadata tell the guarantee, and Parquet files
-    keep them.
+    other levels where the levels are not texts; a column with `missing` = ``pairwise`` has none.
+    Its metadata tell the guarantee, and Parquet files keep them.
 
     Raises
     ------
@@ -115,7 +116,7 @@ class Sampler:
     def table(self) -> pa.Table:
         """All rows drawn."""
         columns = self._schema.encoded_columns
-        names = [feature.name for feature in self._schema.features]
+        names = [feature.name for feature in self._schema.variables]
         arrays: dict[str, pa.Array] = {}
         absent: dict[str, Booleans] = {}
         for name, column in columns.items():
@@ -213,6 +214,7 @@ def _damping(release: Release, count: float, generator: np.random.Generator) -> 
     if release.noise is None:
         return LEAST_DAMPING
     noise = release.unmapped(release.noise.simulate(generator) * release.lattice.step**2)
+    noise = moved(release, noise)
     return max(LEAST_DAMPING, float(np.linalg.eigvalsh(noise)[-1]) / count)
 
 

@@ -69,6 +69,9 @@ def _roles(names: Iterable[str]) -> tuple[str, ...]:
         "# [weight]            # survey weights, and the largest that can occur",
         f"# column = {_toml(roles.get('weight', 'weight'))}",
         "# maximum = 1",
+        "",
+        '# A missing number counts as the midpoint of its bounds; missing = "pairwise" in its column',
+        "# leaves it out of means and covariances.",
     )
 
 

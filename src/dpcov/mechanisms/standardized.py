@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
@@ -25,6 +25,8 @@ from dpcov.rows.moment import UNITS_PER_RADIUS
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dpcov.core.arrays import Integers, Vector
     from dpcov.core.entropy import Entropy
     from dpcov.core.privacy import Budget
@@ -41,6 +43,7 @@ LEAST_SPREAD = 2.0**-20  # in units of a feature's half-range
 # deviation is for errors in which small directions count as much as large ones.
 SLACK = 1.0
 POWER = 0.5
+GAP = 1.0  # deviations of a feature that the mark of its gaps is long (measured)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,16 +301,27 @@ def candidates(images: Images) -> Vector:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What the look tells: a center and variances about it, (p,), of features in [-1, 1]."""
+    """What the look tells: a center and variances about it, (p,), of features in [-1, 1].
+
+    Of each feature in `gaps`, which has the positions of their marks, they are those of the rows
+    that have it.
+    """
 
     center: Vector
     variances: Vector
+    gaps: Mapping[int, int] = field(default_factory=dict)
 
     def images(self, power: float, schema: Schema) -> Images:
         """Rows about the center, in units of this power of the standard deviations."""
         units: Vector = self.variances ** (power / 2)
+        for at, mark in self.gaps.items():
+            units[mark] = units[at] / (GAP * math.sqrt(self.variances[at]))
         units /= units.max()
-        reached = Images.reached(np.diag(1 / units), self.center, schema)
+        matrix, center = np.eye(len(units)), self.center.copy()
+        for at, mark in self.gaps.items():  # where it is missing, the image is 0: c u in place
+            matrix[at, mark] = self.center[at]
+            center[at] *= 1 - self.center[mark]
+        reached = Images.reached(matrix / units[:, None], center, schema)
         root_mean_square = math.sqrt(np.sum(self.variances / units**2))
         return Images(*reached, min(reached[1], root_mean_square))
 
@@ -321,16 +335,19 @@ def look(rows: Rows, law: ScalarLaw, entropy: Entropy) -> Spread:
     constant = moment.lattice.intercept_units * step
     squares, products, corner = _sums(moment, noise)
     deviation = law.standard_deviation * step**2
-    count = max(1.0, corner / constant**2)
+    counts = np.full(p, corner / constant**2)
+    for at, mark in rows.gaps.items():
+        counts[at] -= products[mark] / constant
+    count = np.maximum(1.0, counts)
     # As uncertain as with the fewest rows that the noise in their number lets one think of.
-    fewest = max(1.0, count - 2 * deviation / constant**2)
+    fewest = np.maximum(1.0, count - 2 * deviation / constant**2)
     of_mean, of_square = deviation / (constant * fewest), deviation / fewest
     means = products / (constant * count)
     # The expected mean where, before the look, any value in [-1, 1] is as likely.
     center = np.clip(means / (1 + 3 * of_mean**2), -1, 1)
     slack = 0.5 * np.hypot(of_square, 2 * center * of_mean) + of_mean**2
     variances = np.clip(np.maximum(squares / count - center**2, slack) + slack, LEAST_SPREAD**2, 1)
-    return Spread(center, variances)
+    return Spread(center, variances, rows.gaps)
 
 
 def second_look(

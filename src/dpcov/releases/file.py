@@ -202,7 +202,7 @@ def to_document(release: Release) -> dict[str, Any]:
             "radius": lattice.radius,
             "units_per_radius": UNITS_PER_RADIUS,
             "intercept_units": lattice.intercept_units,
-            "features": release.columns,
+            "features": tuple(feature.name for feature in release.schema.features),
         },
         "shift": release.shift,
         "published": _lower(release.published),

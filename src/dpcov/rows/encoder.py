@@ -93,7 +93,7 @@ class Columns:
                 self._stored[name] = slice(len(self._indicated), len(self._indicated) + 1)
                 self._indicated.append(here)
             else:
-                here = slice(at, at + 1 + (column.missing == "level"))
+                here = slice(at, at + 1 + column.has_indicator)
             if isinstance(column, Numeric) and name not in self._derived:
                 self._stored[name] = slice(len(of_numbers), len(of_numbers) + here.stop - at)
                 of_numbers += range(at, here.stop)
@@ -174,7 +174,7 @@ class Columns:
             # The quickest test for NaN; nothing else is taken from the sum.
             some = math.isnan(np.dot(row, row))
         missing = np.isnan(row) if some else None
-        if column.missing == "level":
+        if column.has_indicator:
             rows[1] = 0.0 if missing is None else missing * self._caps[features.start + 1]
         if missing is not None:
             row[missing] = 0.0

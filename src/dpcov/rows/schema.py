@@ -72,9 +72,10 @@ class Numeric(_Model):
     kind: str = "numeric"
     lower: FiniteFloat
     upper: FiniteFloat
-    missing: Literal["midpoint", "level"] = Field(
+    missing: Literal["midpoint", "level", "pairwise"] = Field(
         "midpoint",
-        description="Missing values become the midpoint of the bounds; `level` adds an indicator.",
+        description="Missing values become the midpoint of the bounds; `level` adds an indicator; "
+        "`pairwise` leaves them out: means and covariances are those of the rows that have them.",
     )
 
     @model_validator(mode="after")
@@ -99,6 +100,11 @@ class Numeric(_Model):
     @property
     def half_range(self) -> float:
         return self.upper / 2 - self.lower / 2
+
+    @property
+    def has_indicator(self) -> bool:
+        """Whether a row tells whether its cell is missing."""
+        return self.missing != "midpoint"
 
     @classmethod
     def shown(cls, value: float) -> str:
@@ -241,7 +247,9 @@ class Formula(_Model):
             ends = [x * y for x in (one.lower, one.upper) for y in (other.lower, other.upper)]
         if not math.isfinite(sum(ends)):
             raise ValueError("its bounds are beyond the numbers of float64")
-        return Derived(lower=min(ends), upper=max(ends), formula=self)
+        pairwise = any(parent.missing == "pairwise" for parent in parents)
+        missing: Literal["pairwise", "midpoint"] = "pairwise" if pairwise else "midpoint"
+        return Derived(lower=min(ends), upper=max(ends), missing=missing, formula=self)
 
 
 class Derived(Numeric):
@@ -442,6 +450,7 @@ class Feature:
     column: str
     center: float = 0.0
     scale: float = 1.0
+    variable: bool = True  # or it only tells in which rows a variable is missing
 
     @property
     def is_indicator(self) -> bool:
@@ -540,6 +549,10 @@ class Schema(_Model):
             raise ValueError(f"more than {MAX_FEATURES} encoded features")
         if len({feature.name for feature in self.features}) < len(self.features):
             raise ValueError("two encoded features have the same name; rename a column or a level")
+        if self.gaps and not self.intercept:
+            raise ValueError(
+                'missing = "pairwise" needs an intercept above 0, which tells the number of rows'
+            )
         for part, role in ((self.unit, "person id"), (self.weight, "weight")):
             if part is not None and part.column in self.encoded_columns:
                 raise ValueError(
@@ -621,9 +634,15 @@ class Schema(_Model):
                 found += [Feature(f"{name}={label}", name) for label in column.labels]
                 continue
             found.append(Feature(name, name, column.midpoint, column.half_range))
-            if column.missing == "level":
-                found.append(Feature(f"{name}=(missing)", name))
+            if column.has_indicator:
+                variable = column.missing == "level"
+                found.append(Feature(f"{name}=(missing)", name, variable=variable))
         return tuple(found)
+
+    @cached_property
+    def variables(self) -> tuple[Feature, ...]:
+        """The features that statistics are about: without those of `missing` = ``pairwise``."""
+        return tuple(feature for feature in self.features if feature.variable)
 
     @cached_property
     def indicators(self) -> dict[str, list[int]]:
@@ -633,6 +652,12 @@ class Schema(_Model):
             if feature.is_indicator:
                 found.setdefault(feature.column, []).append(position)
         return found
+
+    @cached_property
+    def gaps(self) -> dict[int, int]:
+        """Of each feature with `missing` = ``pairwise``, where the one is that marks its gaps."""
+        marks = [j for j, feature in enumerate(self.features) if not feature.variable]
+        return {j - 1: j for j in marks}
 
     @property
     def largest_norm(self) -> float:

@@ -127,6 +127,11 @@ class Rows:
         """A source that finds a person's rows together."""
         return Kept(source, self.schema)
 
+    @property
+    def gaps(self) -> dict[int, int]:
+        """`Schema.gaps` of the features of these rows."""
+        return self.schema.gaps
+
     def lattice(self, *, radius: float | None = None, features: int | None = None) -> Lattice:
         """Public shape of a query: what sensitivities depend on."""
         return Lattice.of(self.schema, radius=radius, features=features)
