@@ -70,8 +70,8 @@ def _roles(names: Iterable[str]) -> tuple[str, ...]:
         f"# column = {_toml(roles.get('weight', 'weight'))}",
         "# maximum = 1",
         "",
-        '# A missing number counts as the midpoint of its bounds; missing = "pairwise" in its column',
-        "# leaves it out of means and covariances.",
+        '# A missing number counts as the midpoint of its bounds; missing = "pairwise" in its',
+        "# column leaves it out of means and covariances.",
     )
 
 
