@@ -243,14 +243,14 @@ def test_a_draft_has_names_and_types_and_no_value(run, name: str) -> None:
     assert drafted.code == 0
     assert PLANTED not in drafted.out
     kinds = [
-        ("age", "numeric"), ("sex", "categorical"), ("income", "numeric"), ("note", "categorical"),
+        ("age", "integer"), ("sex", "categorical"), ("income", "integer"), ("note", "categorical"),
     ]  # fmt: skip
     text = drafted.out
     for column, kind in kinds if name != "t.parquet" else ():  # as a person would
         text = text.replace(
-            f'[columns.{column}]\n# kind = "numeric"\n# lower =\n# upper =\n# levels = []',
+            f'[columns.{column}]\n# kind = "number"\n# lower =\n# upper =\n# levels = []',
             f'[columns.{column}]\nkind = "{kind}"\n'
-            + ("# lower =\n# upper =" if kind == "numeric" else "# levels = []"),
+            + ("# levels = []" if kind == "categorical" else "# lower =\n# upper ="),
         )
     assert re.findall(r'columns\.(\w+)\]\nkind = "(\w+)"', text) == kinds
     done = text.replace("# lower =", "lower = 0").replace("# upper =", "upper = 9e9")

@@ -82,6 +82,8 @@ def offered(line: str, folder: Path) -> list[str]:
     [
         ("dpcov rep", ["report"]),
         ("dpcov ledger ", ["add-budget", "create", "migrate", "show", "verify"]),
+        ("dpcov sch", ["schema"]),
+        ("dpcov schema migrate --f", ["--force"]),
         ("dpcov release p.csv --mechanism nuc", ["nuclear-laplace"]),
         ("dpcov release p.csv --mechanism au", ["auto"]),
         ("dpcov audit adaptive-", ["adaptive-gaussian", "adaptive-laplace"]),

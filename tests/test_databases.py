@@ -180,7 +180,9 @@ def test_trusted_views_need_a_table(sqlite_file):
 
 def test_kinds_come_from_declared_types(database):
     kinds = open_source(DatabaseTable(database, "people"), FileOptions(), ()).kinds()
-    assert [name for name, kind in kinds.items() if kind == "numeric"] == ["id", "weight", "visits"]
+    numbers = [name for name, kind in kinds.items() if kind in ("integer", "number")]
+    assert numbers == ["id", "weight", "visits"]
+    assert (kinds["weight"], kinds["smokes"]) == ("number", "flag")
     assert list(kinds) == TABLE.column_names
 
 
@@ -207,8 +209,9 @@ def test_types_of_postgres_are_read_as_their_texts(postgres):
         connection.commit()
     table = DatabaseTable(postgres, "kinds")
     source = open_source(table, FileOptions(), ())
-    assert source.kinds() == dict.fromkeys("dbma", "ignored") | {
-        "n": "numeric",
+    assert source.kinds() == dict.fromkeys("bma", "ignored") | {
+        "d": "date",
+        "n": "number",
         "e": "categorical",
         "u": "categorical",
     }
@@ -221,6 +224,41 @@ def test_types_of_postgres_are_read_as_their_texts(postgres):
         unit = {"column": name, "type": "text", "max_rows": 1}
         with pytest.raises(SourceError, match=f"{name!r} can't tell persons apart"):
             open_rows(table, Schema.parse({"columns": {"n": numeric(0, 10)}, "unit": unit}))
+
+
+MOMENTS = {
+    "born": ["2001-02-03", "1901-02-03", "infinity", "-infinity", "10000-01-01", "0044-03-15 BC"],
+    "seen": ["2001-02-03 04:05:06.789", "9999-12-31 23:59:59", *4 * ["infinity"]],
+    "kept": ["2001-02-03 04:05:06+05:30", "0001-01-01", "294000-01-01", *3 * ["-infinity"]],
+}
+
+
+def test_dates_of_postgres_are_those_of_their_texts_and_none_makes_a_reading_fail(postgres):
+    with postgres_connection(postgres) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE towns (code text PRIMARY KEY)")
+        cursor.execute(
+            "CREATE TABLE moments (born date UNIQUE, seen timestamp, kept timestamptz, "
+            "town text REFERENCES towns(code), UNIQUE (born, seen))"
+        )
+        for row in zip(*MOMENTS.values(), strict=True):
+            cells = ", ".join(f"'{cell}'" for cell in row)
+            cursor.execute(f"INSERT INTO moments VALUES ({cells}, NULL)")  # noqa: S608
+        connection.commit()
+    bounds = {"lower": "1950-01-01", "upper": "2020-01-01"}
+    kinds = {"born": "date", "seen": "time", "kept": "time"}
+    columns = {name: {"kind": kind, **bounds} for name, kind in kinds.items()}
+    schema = Schema.parse({"version": 2, "columns": columns})
+    table = DatabaseTable(postgres, "moments")
+    source = open_source(table, FileOptions(), ())
+    assert source.kinds() == kinds | {"town": "categorical"}
+    assert source.keys() == {
+        "born": "unique of the database",
+        "town": "a foreign key of the database",
+    }
+    expected = open_rows(pa.table(MOMENTS), schema).hashed_moment()
+    found = open_rows(table, schema).hashed_moment()
+    assert same(found[0], expected[0])
+    assert not same(moment(pa.table(MOMENTS).slice(1), schema), expected[0])  # control
 
 
 def test_all_readings_of_postgres_see_one_snapshot(postgres):

@@ -98,7 +98,7 @@ def test_the_metadata_are_read_by_dpcov_too(run) -> None:
     run("sample r.json -n 5 --out t.csv")
     stated = metadata.read(Path("t.csv-metadata.json"), "t.csv", ["age", "sex", "income"])
     assert {name: found["kind"] for name, found in stated.columns.items()} == {
-        "age": "numeric", "sex": "categorical", "income": "numeric",
+        "age": "number", "sex": "categorical", "income": "number",
     }  # fmt: skip
 
 

@@ -113,15 +113,13 @@ def test_a_copy_is_encoded_as_its_source(case):
 def test_control_a_copy_of_less_would_differ(monkeypatch, wrong):
     schema = Schema.parse({"columns": {"a": numeric(-1, 1), "b": categorical("x", "y")}})
     table = pa.table({"a": [0.123456789, None], "b": ["x", "y"]})
-    numbers, codes = kept.numbers_of, kept.codes_of
+    numbers, codes = kept.values_of, kept.codes_of
     if wrong == "level as its neighbour":
         monkeypatch.setattr(kept, "codes_of", lambda *given: 1 - codes(*given))
     elif wrong == "shorter":
-        monkeypatch.setattr(kept, "numbers_of", lambda *given: numbers(*given).astype(np.float16))
+        monkeypatch.setattr(kept, "values_of", lambda *given: numbers(*given).astype(np.float16))
     else:
-        monkeypatch.setattr(
-            kept, "numbers_of", lambda *given: np.nan_to_num(numbers(*given), nan=1)
-        )
+        monkeypatch.setattr(kept, "values_of", lambda *given: np.nan_to_num(numbers(*given), nan=1))
     assert not np.array_equal(
         encoded(Kept(ArrowSource(table), schema), schema), encode(table, schema)
     )

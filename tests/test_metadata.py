@@ -61,11 +61,11 @@ def read(tmp_path: Path, document: object, table: str = "people.csv", names=NAME
 def test_csvw_gives_bounds_levels_and_missing_texts(tmp_path) -> None:
     stated = read(tmp_path, CSVW)
     assert stated.columns == {
-        "age": {"kind": "numeric", "lower": 0.0, "upper": 120.0},
+        "age": {"kind": "integer", "lower": 0.0, "upper": 120.0},
         "sex": {"kind": "categorical", "levels": ["F", "M", "other."]},
-        "income": {"kind": "numeric", "lower": 0.0, "upper": 2e5},
+        "income": {"kind": "number", "lower": 0.0, "upper": 2e5},
         "smoker": {"kind": "categorical", "levels": ["Y", "N"]},
-        "visits": {"kind": "numeric", "lower": 0.0},
+        "visits": {"kind": "integer", "lower": 0.0},
         "note": {"kind": "categorical"},
     }
     assert stated.missing == ("", "NA", "-9")
@@ -81,7 +81,7 @@ def test_csvw_inherits_from_the_table_and_the_group(tmp_path) -> None:
         ],
     }
     stated = read(tmp_path, group)
-    assert stated.columns == {"income": {"kind": "numeric", "lower": -1.0, "upper": 1.0}}
+    assert stated.columns == {"income": {"kind": "number", "lower": -1.0, "upper": 1.0}}
     assert stated.missing == ("?",)
     with pytest.raises(SchemaError, match="2 tables, and not one of them is called 'staff'"):
         read(tmp_path, group, "staff.csv")
@@ -109,9 +109,9 @@ def test_smartnoise_gives_bounds_and_the_person(tmp_path) -> None:
     stated = read(tmp_path, SMARTNOISE)
     assert stated.columns == {
         "patient": {"kind": "ignored"},
-        "age": {"kind": "numeric", "lower": 0.0, "upper": 120.0},
-        "income": {"kind": "numeric", "lower": 0.5},
-        "smoker": {"kind": "categorical", "levels": [True, False]},
+        "age": {"kind": "integer", "lower": 0.0, "upper": 120.0},
+        "income": {"kind": "number", "lower": 0.5},
+        "smoker": {"kind": "flag"},
         "sex": {"kind": "categorical"},
     }
     assert stated.unit == PersonUnit(column="patient", max_rows=3)
@@ -124,7 +124,7 @@ def test_smartnoise_rows_are_protected_where_it_says_so(tmp_path) -> None:
 
 
 def test_the_number_of_rows_never_reaches_a_draft(tmp_path) -> None:
-    kinds = dict.fromkeys(NAMES, "numeric")
+    kinds = dict.fromkeys(NAMES, "number")
     assert "12345" not in draft(kinds, FileOptions(), read(tmp_path, SMARTNOISE))
 
 
@@ -215,7 +215,7 @@ def test_a_file_that_is_absent_or_huge_or_no_text_is_refused(tmp_path, monkeypat
 
 
 def test_a_draft_from_metadata_is_the_schema_that_it_states(tmp_path) -> None:
-    kinds = dict.fromkeys(("age", "sex", "income", "smoker"), "numeric")
+    kinds = dict.fromkeys(("age", "sex", "income", "smoker"), "number")
     stated = read(tmp_path, CSVW, names=kinds)
     made = Schema.parse(tomllib.loads(draft(kinds, FileOptions(separator=";"), stated)))
     assert made == Schema.parse(stated.document(FileOptions(separator=";")))
@@ -226,20 +226,20 @@ def test_a_draft_from_metadata_is_the_schema_that_it_states(tmp_path) -> None:
 
 
 def test_gaps_stay_gaps_with_what_is_known_beside_them(tmp_path) -> None:
-    kinds = {"age": "numeric", "sex": "categorical", "income": "numeric", "size": "numeric"}
+    kinds = {"age": "number", "sex": "categorical", "income": "number", "size": "number"}
     text = draft(kinds, FileOptions(), read(tmp_path, SMARTNOISE | {}, names=(*kinds, "patient")))
     assert "[columns.sex]  # 2 levels, says the metadata\n" in text
     assert 'kind = "categorical"\n# levels = []\n' in text
-    assert 'kind = "numeric"\nlower = 0.5\n# upper =\n' in text
-    assert 'kind = "numeric"\n# lower =\n# upper =\n' in text
+    assert 'kind = "number"\nlower = 0.5\n# upper =\n' in text
+    assert 'kind = "number"\n# lower =\n# upper =\n' in text
     assert '[unit]\ncolumn = "patient"\n# type = "integer"\nmax_rows = 3\n' in text
 
 
 @pytest.mark.parametrize("value", [0.1, 1e300, -5.0, 1e15 + 1, 5e-324])
 def test_bounds_survive_the_file_to_the_last_bit(value: float) -> None:
-    stated = Stated({"a": {"kind": "numeric", "lower": value, "upper": abs(value) * 1.5}})
-    made = tomllib.loads(draft({"a": "numeric"}, FileOptions(), stated))
-    assert made["columns"]["a"] == {"kind": "numeric", "lower": value, "upper": abs(value) * 1.5}
+    stated = Stated({"a": {"kind": "number", "lower": value, "upper": abs(value) * 1.5}})
+    made = tomllib.loads(draft({"a": "number"}, FileOptions(), stated))
+    assert made["columns"]["a"] == {"kind": "number", "lower": value, "upper": abs(value) * 1.5}
 
 
 @pytest.mark.parametrize("name", ["a b", 'quote"d', "back\\slash", "new\nline", "é", "", "a.b"])

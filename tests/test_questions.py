@@ -12,13 +12,13 @@ import pytest
 from typer.testing import CliRunner
 
 from dpcov import cli
-from dpcov.cli.drafts import Stated
+from dpcov.cli.drafts import Stated, proposed
 from dpcov.cli.questions import CHOICES, MOVES, WHY, Interview, Quit
 from dpcov.rows.schema import FileOptions, PersonUnit, Schema
 from tables_for_tests import PLANTED, write_people
 from terminals import DPCOV, Terminal, terminal, without_escapes
 
-KINDS = {"age": "numeric", "sex": "categorical", "income": "numeric", "note": "categorical"}
+KINDS = {"age": "number", "sex": "categorical", "income": "number", "note": "categorical"}
 ASKING = ["schema", "people.csv", "--interactive", "--out", "t.toml"]
 ANSWERS = ["a", "c", "F, M", "n", "0", "2e5", "o", "y"]
 
@@ -50,7 +50,7 @@ def test_answers_become_the_schema() -> None:
     assert done.exit_code == 0
     made = Schema.load("t.toml")
     assert made.columns["age"].model_dump() == {
-        "kind": "numeric", "lower": 0.0, "upper": 120.0, "missing": "midpoint",
+        "kind": "number", "lower": 0.0, "upper": 120.0, "missing": "midpoint",
     }  # fmt: skip
     assert made.columns["sex"].levels == ("F", "M")
     assert (made.columns["income"].lower, made.columns["income"].upper) == (0.0, 2e5)
@@ -83,36 +83,52 @@ def test_no_value_of_the_data_is_shown_or_suggested(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "bounds"), [("percentage", (0, 100)), ("age", (0, 120)), ("flag", (0, 1))]
+    ("word", "bounds"), [("percentage", (0, 100)), ("age", (0, 120)), ("flag", None)]
 )
 def test_public_defaults_are_offered_by_a_word_or_its_first_letter(word, bounds) -> None:
     for answer in (word, word[0], word.upper(), f" {word} "):
-        found = interview(answer, "yes", kinds={"x": "numeric"})
-        assert found.columns["x"] == {"kind": "numeric", "lower": bounds[0], "upper": bounds[1]}
+        found = interview(answer, "yes", kinds={"x": "number"})
+        expected = bounds and {"kind": "number", "lower": bounds[0], "upper": bounds[1]}
+        assert found.columns["x"] == (expected or {"kind": "flag"})
+
+
+def test_dates_and_whole_numbers_are_of_the_kind_that_their_type_and_bounds_tell() -> None:
+    kinds = {"a": "integer", "b": "unknown", "c": "time", "d": "date", "e": "unknown"}
+    days = ["1990-01-31", "2000-12-31"]
+    answers = ["n", "0", "9", "t", "soon", *days, "time", *days, "t", *days[::-1], *days]
+    found = interview(*answers, "t", "1990-01-31 12:30", "2000-12-31", "y", kinds=kinds).columns
+    assert [found[name]["kind"] for name in kinds] == ["integer", "date", "time", "date", "time"]
+    assert found["b"] == {"kind": "date", "lower": days[0], "upper": days[1]}
+    assert found["e"]["lower"] == "1990-01-31T12:30:00"
+
+
+def test_a_key_is_offered_to_be_left_out() -> None:
+    kinds = {"row_id": "integer", "age": "integer"}
+    found = interview("", "a", "y", kinds=kinds, stated=proposed(kinds, Stated(), {}))
+    assert found.columns["row_id"] == {"kind": "ignored"}
 
 
 def test_going_back_keeps_answers_and_changes_them() -> None:
     found = interview("p", "back", "", "flag", "back", "back", "f", "", "o", "b", "o", "o", "y")
-    bounds = {name: (d.get("lower"), d.get("upper")) for name, d in found.columns.items()}
-    flag, out = (0.0, 1.0), (None, None)
-    assert bounds == {"age": flag, "sex": flag, "income": out, "note": out}
+    kinds = {name: declared["kind"] for name, declared in found.columns.items()}
+    assert kinds == {"age": "flag", "sex": "flag", "income": "ignored", "note": "ignored"}
 
 
 def test_back_from_the_first_column_stays_there() -> None:
-    assert interview("b", "b", "f", "d", "y").columns["age"]["upper"] == 1.0
+    assert interview("b", "b", "f", "d", "y").columns["age"] == {"kind": "flag"}
 
 
 def test_back_from_bounds_levels_and_persons_asks_for_the_column_again() -> None:
     found = interview(
         "n", "back", "n", "1", "back", "c", "back", "i", "back", "f", "d", "y"
     )  # fmt: skip
-    assert found.columns["age"] == {"kind": "numeric", "lower": 0.0, "upper": 1.0}
+    assert found.columns["age"] == {"kind": "flag"}
     assert found.unit is None
 
 
 def test_wrong_bounds_are_asked_for_again() -> None:
     found = interview("n", "low", "nan", "inf", "", "5", "2", "5", "8", "d", "y")
-    assert found.columns["age"] == {"kind": "numeric", "lower": 5.0, "upper": 8.0}
+    assert found.columns["age"] == {"kind": "number", "lower": 5.0, "upper": 8.0}
 
 
 def test_wrong_levels_are_asked_for_again() -> None:

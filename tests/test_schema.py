@@ -244,7 +244,11 @@ def completed(text: str) -> Schema:
     return Schema.parse(tomllib.loads(text))
 
 
-@given(st.dictionaries(NAMES, st.sampled_from(["numeric", "categorical"]), min_size=1, max_size=5))
+@given(
+    st.dictionaries(
+        NAMES, st.sampled_from(["number", "integer", "flag", "categorical"]), min_size=1, max_size=5
+    )
+)
 def test_a_draft_keeps_odd_names_and_can_be_completed(kinds):
     schema = completed(draft(kinds, FileOptions()))
     assert {name: column.kind for name, column in schema.columns.items()} == kinds
@@ -260,7 +264,7 @@ def test_a_draft_keeps_odd_names_and_can_be_completed(kinds):
 )
 def test_a_draft_keeps_the_file_options(options):
     checked = FileOptions.checked(**options)
-    assert completed(draft({"a": "numeric"}, checked)).file == checked
+    assert completed(draft({"a": "number"}, checked)).file == checked
 
 
 @pytest.mark.parametrize(
@@ -286,22 +290,22 @@ def test_a_draft_of_a_text_file_leaves_kinds_to_a_person():
     assert "first record" in text
     assert "--no-header --columns N" in text
     assert "first record" not in draft({"a": "unknown"}, FileOptions(header=False))
-    assert "first record" not in draft({"a": "numeric"}, FileOptions())
+    assert "first record" not in draft({"a": "number"}, FileOptions())
     with pytest.raises(
         SchemaError, match=r"Not filled in yet: columns\.a\.kind, columns\.b\.kind\."
     ):
         Schema.parse(tomllib.loads(text))
-    stated = text.replace('# kind = "numeric"\n# lower =\n# upper =\n', 'kind = "ignored"\n', 1)
+    stated = text.replace('# kind = "number"\n# lower =\n# upper =\n', 'kind = "ignored"\n', 1)
     stated = stated.replace("\n# kind =", "\nkind =").replace("# lower =", "lower = 0")
     made = Schema.parse(tomllib.loads(stated.replace("# upper =", "upper = 1")))
-    assert [column.kind for column in made.columns.values()] == ["ignored", "numeric"]
+    assert [column.kind for column in made.columns.values()] == ["ignored", "number"]
 
 
 def test_a_draft_is_no_schema_until_bounds_are_declared():
     with pytest.raises(
         SchemaError, match=r"a\.lower, columns\.a\.upper\. Declare them from public"
     ):
-        Schema.parse(tomllib.loads(draft({"a": "numeric"}, FileOptions())))
+        Schema.parse(tomllib.loads(draft({"a": "number"}, FileOptions())))
 
 
 def test_indicators_are_told_from_numbers():

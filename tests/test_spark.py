@@ -102,6 +102,20 @@ def test_a_release_is_that_of_the_same_rows_in_one_table(cluster, case, partitio
     assert_same_elsewhere(found, dpcov.release(table, schema=schema, seed=5, **asked))
 
 
+def test_dates_are_those_of_the_same_rows_in_one_table(cluster):
+    rng = np.random.default_rng(3)
+    days = (np.datetime64("1890-01-01") + rng.integers(0, 55_000, ROWS)).astype("datetime64[D]")
+    times = np.datetime64("1999-06-01T00:00:00.000000") + rng.integers(0, 10**15, ROWS)
+    zoned = pa.array(np.roll(times, 3)).cast(pa.timestamp("us", "America/New_York"))
+    table = pa.table({"born": pa.array(days, mask=days > days[5]), "seen": times, "kept": zoned})
+    bounds = {"lower": "1900-01-01", "upper": "2020-12-31"}
+    columns = {name: {"kind": "time", **bounds} for name in table.column_names}
+    columns["born"]["kind"] = "date"
+    schema = Schema.parse({"version": 2, "columns": columns, "derived": {}})
+    found = dpcov.release(frame(cluster, table), schema=schema, seed=5, epsilon=1.0)
+    assert_same_elsewhere(found, dpcov.release(table, schema=schema, seed=5, epsilon=1.0))
+
+
 def test_the_worked_example_runs(cluster, tmp_path, monkeypatch):
     notes = Path(__file__).parents[1] / "docs" / "notes" / "spark.md"
     (example,) = re.findall(r"```python\n(.*?)```", notes.read_text(), re.DOTALL)

@@ -54,8 +54,9 @@ TEXTS = Cells(
         "decimals": ["1.5", "0.25", "-2.5"],
         "truths": ["true", "false"],
         "words": ["x", "y"],
+        "dates": ["2024-03-08", "1970-01-02T23:30:00-05:00"],
     },
-    [None, "x", "1.5", *_ODD_NUMBERS, *_ODD_WORDS],
+    [None, "x", "1.5", "2024-02-30", *_ODD_NUMBERS, *_ODD_WORDS],
 )
 RAW_TEXTS = Cells(TEXTS.clean, [*TEXTS.odd, b"\xff", b"x\xff\xfe"])
 FILE = Cells(

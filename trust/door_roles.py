@@ -34,6 +34,8 @@ LEVELS = {
     "missing": "level",
 }
 TRUTHS = {"kind": "categorical", "levels": [True, False], "missing": "level"}
+DATE = {"kind": "date", "lower": "1950-01-01", "upper": "2030-01-01", "missing": "level"}
+FLAG = {"kind": "flag", "missing": "level"}
 MISSING = ["", "NA", "-999"]
 ROWS_OF_ONE = 3  # of a person, of which MOST_ROWS count
 MOST_ROWS = 2
@@ -79,6 +81,8 @@ def _unit(column: str, kind: str) -> dict[str, Any]:
 
 
 _OTHERS = {"x1": PLAIN, "x2": IGNORED}
+_KINDS = {"x1": PLAIN | {"kind": "number"}, "x2": IGNORED}
+_PRODUCT = {"derived": {"both": {"product": ["x0", "x1"]}}}
 _X1 = {"x0": IGNORED, **_OTHERS}
 ROLES = [
     Role("number", {"x0": NUMBER, **_OTHERS}),
@@ -97,6 +101,9 @@ ROLES = [
     Role("condition on levels", {"x0": LEVELS, **_OTHERS}, {}, ("x0 not in ('y', 2.5)",)),
     Role("condition on nulls", _X1, {"where": {"x0": "number"}}, ("x0 is null",)),
     Role("level of by", {"x0": LEVELS, **_OTHERS}, by="x0"),
+    Role("date", {"x0": DATE, **_KINDS}, {"version": 2}),
+    Role("flag and a product", {"x0": FLAG, **_KINDS}, {"version": 2, **_PRODUCT}),
+    Role("condition on dates", {"x0": DATE, **_KINDS}, {"version": 2}, ("x0 < '1970-06-01'",)),
 ]
 
 

@@ -56,6 +56,7 @@ ENCODER = (
     "tests/test_weights.py::test_the_clip_comes_after_the_weight",
     "tests/test_weights.py::test_rows_kept_in_memory_are_weighted",
     "tests/test_encoded.py",
+    "tests/test_kinds.py",
 )
 
 BINGHAM = (
@@ -102,6 +103,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "src/dpcov/rows/schema.py": (
         "tests/test_schema.py",
+        "tests/test_kinds.py",
         "tests/test_persons.py",
         "tests/test_weights.py",
         "tests/test_grouped.py::test_a_wrong_column_is_refused_in_one_sentence",

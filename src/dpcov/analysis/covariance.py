@@ -10,11 +10,24 @@ from dpcov.analysis.correlation import facts_of, pairs
 from dpcov.analysis.declared import command
 from dpcov.analysis.drowned import drowned
 from dpcov.analysis.moments import require_matrix
+from dpcov.releases.pairwise import assumed
+from dpcov.rows.schema import Date, Time
 from dpcov.show.result import Found
-from dpcov.show.table import Table, rows_of, square, triangle
+from dpcov.show.table import Row, Table, rows_of, square, triangle
 
 if TYPE_CHECKING:
+    from dpcov.core.arrays import Vector
     from dpcov.releases import Release
+
+
+def _told(release: Release, deviations: Vector) -> list[Row]:
+    """Means and standard deviations; a mean date as a date."""
+    rows = rows_of(release.columns, release.mean(), deviations)
+    columns = release.schema.encoded_columns
+    for at, (name, mean) in enumerate(zip(release.columns, release.mean(), strict=True)):
+        if isinstance(column := columns.get(name), Date | Time):
+            rows[at] = name, [column.shown(mean), float(deviations[at])]
+    return rows
 
 
 @command(
@@ -26,10 +39,10 @@ def covariances(release: Release) -> Found:
     names, covariance = release.columns, release.covariance()
     means = Table(
         ("", "mean", "standard deviation"),
-        rows_of(names, release.mean(), np.sqrt(np.diag(covariance))),
+        _told(release, np.sqrt(np.diag(covariance))),
         "Means and standard deviations",
         ("{:.5g}", "{:.4g}"),
-        notes=drowned(release),
+        notes=(*drowned(release), *assumed(release)),
     )
     kinds = {
         "covariance": (covariance, "{:.4g}"),

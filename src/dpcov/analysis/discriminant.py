@@ -187,7 +187,7 @@ def _shifts(
     release: Release, moments: Moments, levels: list[int], features: list[int], shares: Vector
 ) -> Matrix:
     """(c, k) encoded class means less the overall mean, kept within the features' bounds."""
-    columns, declared = release.schema.encoded_columns, release.schema.features
+    columns, declared = release.schema.encoded_columns, release.schema.variables
     lowest = [-1.0 if declared[j].name in columns else 0.0 for j in features]
     overall = moments.encoded[features]
     means = overall + moments.covariance[np.ix_(levels, features)] / shares[:, None]

@@ -8,6 +8,7 @@ import numpy as np
 
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.core.entropy import simulation_generator
+from dpcov.releases.pairwise import completed, hidden, least_rows, moved
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Vector
@@ -44,10 +45,9 @@ def drowned(release: Release) -> tuple[str, ...]:
             f"The noise drowns the number of rows: it is stated as {count:.0f}, with a standard "
             f"deviation of {of_count:.0f}. Covariances are per row; correlations don't need it."
         )
-    width = np.array([1.0 if one.is_indicator else 2.0 for one in release.schema.features])
-    names = [
-        name for name, high in zip(release.columns, of_means > MOST * width, strict=True) if high
-    ]
+    width = np.array([1.0 if one.is_indicator else 2.0 for one in release.schema.variables])
+    high = (of_means > MOST * width) | hidden(release)
+    names = [name for name, drowns in zip(release.columns, high, strict=True) if drowns]
     if names:
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         found.append(
@@ -70,8 +70,10 @@ def deviations(release: Release) -> tuple[float, Vector]:
     )
     t, count = release.intercept(), release.count()
     encoded = (release.mean() - release.centers) / release.scales
-    moved = count * t * np.append(encoded, t) - plausible.center[:, -1]
-    errors = np.concatenate([batch[:, :, -1] + moved for batch in plausible.errors()]) / t
+    center = completed(release.schema, plausible.center, t, least=least_rows(release))
+    away = count * t * np.append(encoded, t) - center[:, -1]
+    batches = [moved(release, errors)[:, :, -1] + away for errors in plausible.errors()]
+    errors = np.concatenate(batches) / t
     counts = errors[:, -1] / t
     means = (errors[:, :-1] - np.outer(counts, encoded)) / max(count, 1.0)
     return float(np.sqrt(np.mean(counts**2))), np.sqrt(np.mean(means**2, axis=0))

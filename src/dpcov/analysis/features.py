@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from dpcov.errors import ReleaseError
-from dpcov.rows.cells import codes_of, numbers_of
-from dpcov.rows.schema import Categorical, Numeric
+from dpcov.rows.cells import codes_of, values_of
+from dpcov.rows.schema import Categorical, Derived, Numeric
 from dpcov.sources import open_source
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def position(release: Release, name: str) -> int:
     names = release.columns
     if name in names:
         return names.index(name)
-    levels = [feature.name for feature in release.schema.features if feature.column == name]
+    levels = [feature.name for feature in release.schema.variables if feature.column == name]
     if levels:
         raise ReleaseError(
             f"{name!r} is a column of categories. Choose one of its levels: {_listed(levels)}."
@@ -82,7 +82,7 @@ def chosen(
         features = [features]
     places: dict[str, list[int]] = {}
     parts: dict[str, list[int]] = {name: [] for name in columns}
-    for j, feature in enumerate(release.schema.features):
+    for j, feature in enumerate(release.schema.variables):
         places[feature.name] = [j]
         parts[feature.column].append(j)
     own = [] if without is None else parts[without]
@@ -107,7 +107,7 @@ def target_and_features(
 ) -> tuple[int, list[int]]:
     """Positions of a target, and of the features that it is regressed on; see `chosen`."""
     to = position(release, target)
-    column = release.schema.features[to].column
+    column = release.schema.variables[to].column
     return to, chosen(release, features, without=column, reference=reference)
 
 
@@ -161,29 +161,49 @@ def _is_table(data: Any) -> bool:
 
 def _from_table(schema: Schema, names: Sequence[str], data: Any) -> Matrix:
     by_name = {feature.name: feature for feature in schema.features}
-    needed = list(dict.fromkeys(by_name[name].column for name in names))
+    wanted = list(dict.fromkeys(by_name[name].column for name in names))
+    needed = list(dict.fromkeys(own for name in wanted for own in _read_for(schema, name)))
     source = open_source(pa.table(data) if isinstance(data, dict) else data, schema.file, ())
     if lacking := [name for name in needed if name not in source.names]:
         raise ReleaseError(f"The new rows lack the column {lacking[0]!r}.")
     parts = []
     for batch in source.batches(needed):
-        values = {name: _features_of(schema, name, batch.column(name)) for name in needed}
+        values = {name: _features_of(schema, name, batch) for name in wanted}
         parts.append(np.column_stack([values[by_name[name].column][name] for name in names]))
     return np.vstack([np.zeros((0, len(names))), *parts])
 
 
-def _features_of(schema: Schema, name: str, values: pa.Array) -> dict[str, Matrix]:
+def _read_for(schema: Schema, name: str) -> tuple[str, ...]:
+    """The columns of a table that a column is made from: itself, or its parents."""
+    column = schema.encoded_columns[name]
+    return column.formula.parents if isinstance(column, Derived) else (name,)
+
+
+def _features_of(schema: Schema, name: str, batch: pa.RecordBatch) -> dict[str, Matrix]:
     """Values of each feature of a column."""
     column = schema.encoded_columns[name]
     if isinstance(column, Numeric):
-        numbers = numbers_of(values, schema.missing)
+        numbers = _numbers_of(schema, name, column, batch)
         absent = np.isnan(numbers).astype(np.float64)
         return {name: _bounded(numbers, column), f"{name}=(missing)": absent}
-    codes = codes_of(values, column, schema.missing)
+    codes = codes_of(batch.column(name), column, schema.missing)
     return {
         f"{name}={label}": (codes == at).astype(np.float64)
         for at, label in enumerate(column.labels)
     }
+
+
+def _numbers_of(schema: Schema, name: str, column: Numeric, batch: pa.RecordBatch) -> Matrix:
+    """Values of a column of numbers, NaN where missing."""
+    if not isinstance(column, Derived):
+        return values_of(batch.column(name), column, schema.missing)
+    parents = []
+    for parent in column.formula.parents:
+        own = schema.encoded_columns[parent]
+        if isinstance(own, Numeric):
+            numbers = _numbers_of(schema, parent, own, batch)
+            parents.append(np.clip(numbers, own.lower, own.upper))
+    return column.formula.of(*parents)
 
 
 def _listed(names: Sequence[str]) -> str:

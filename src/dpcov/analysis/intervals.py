@@ -14,6 +14,7 @@ from dpcov.analysis.statistics import statistic_named
 from dpcov.core.entropy import simulation_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.errors import ReleaseError
+from dpcov.releases.pairwise import assumed
 from dpcov.show.result import Result
 from dpcov.show.table import LONGEST, Row, Table
 
@@ -50,6 +51,7 @@ class Intervals(Result):
         interval is then a wide one that covers too often rather than too seldom.
     clipped : whether rows may have been clipped at a private radius (`Release.clipped`). Intervals
         don't know what that took: those for covariances and eigenvalues cover too seldom.
+    assumed : a sentence on missing cells, where there can be some.
     warning : what there is to beware of, else None.
 
     """
@@ -60,6 +62,7 @@ class Intervals(Result):
     covers: Covers
     trusted: Booleans
     clipped: bool = False
+    assumed: tuple[str, ...] = ()
 
     @property
     def warning(self) -> str | None:
@@ -86,7 +89,7 @@ class Intervals(Result):
             name = ", ".join(map(str, place))
             rows.append((name, [float(low[place]), float(high[place]), drowned]))
         title = f"{self.level:.0%} intervals for {self.covers}"
-        notes = (CLIPPED,) if self.clipped else ()
+        notes = (*([CLIPPED] if self.clipped else []), *self.assumed)
         beyond = len(places) - len(shown)
         return [Table(("entry", "low", "high", ""), rows, title, beyond=beyond, notes=notes)]
 
@@ -118,6 +121,8 @@ def intervals(
     does not hold: they are those of beta laws within the declared bounds, with the denoised means
     and variances, joined by a Gaussian copula (`pseudo_rows`). Outliers that are common to several
     columns, or longer tails than the bounds suggest, make it too small; `SAFETY` allows for some.
+    Where cells may be missing (`missing` = ``pairwise``), they are taken to be so completely at
+    random, as often, and together as often, as the release says.
 
     Parameters
     ----------
@@ -207,7 +212,9 @@ class _Simulation:
         low = np.where(defined, np.clip(low, least, largest), least)
         high = np.where(defined, np.clip(high, least, largest), largest)
         shaped = [self._statistic.shaped(self._release, one) for one in (low, high, trusted)]
-        return Intervals(shaped[0], shaped[1], level, covers, shaped[2], self._release.clipped)
+        low, high, trusted = shaped
+        told = assumed(self._release)
+        return Intervals(low, high, level, covers, trusted, self._release.clipped, told)
 
     def _bending(self, level: float) -> Array:
         """(k,) |log2| of how much wider than twice as wide intervals get by twice the error."""

@@ -14,18 +14,23 @@ from dpcov.analysis.features import names_of, target_and_features
 from dpcov.analysis.intervals import intervals
 from dpcov.analysis.moments import require_matrix, solve, spreads
 from dpcov.analysis.normal_equations import Problem
-from dpcov.analysis.plausible import starting_point
+from dpcov.analysis.plausible import sampling_errors, starting_point
 from dpcov.analysis.ridge import INTERCEPT, Ridge, ridge
 from dpcov.analysis.statistics import Stack
 from dpcov.analysis.statistics import coefficients as coefficients_of
+from dpcov.core.entropy import simulation_generator
 from dpcov.errors import ReleaseError
+from dpcov.releases.pairwise import assumed, fewest_rows, has_gaps
 from dpcov.show.result import OMITTED, Picture, Result
 from dpcov.show.table import ALWAYS, Table, rows_of
 
 if TYPE_CHECKING:
+    from dpcov.analysis.statistics import Statistic
     from dpcov.core.arrays import Booleans, Matrix, Vector
     from dpcov.releases import Release
 
+DRAWS = 519  # of sampling errors, where cells may be missing
+SMALL = 1e-3  # of them, for what they do to first order
 COVERS = (
     "Std. errors combine two sources: sampling (classical formula: independent rows, equal "
     "residual variance) and privacy noise (its law, simulated)."
@@ -45,6 +50,8 @@ class OLS(Result):
     names : ``(intercept)``, then the features.
     coefficients : in the data's units.
     sampling_errors : classical standard errors: rows independent, residuals of equal variance.
+        Where cells may be missing, at least what simulated gaps give (`sampling_errors` of
+        `dpcov.analysis.plausible`): each product is then about rows of its own.
     privacy_errors : half the width of the `intervals` for the privacy noise, in normal quantiles;
         None where the release has no noise law.
     standard_errors : root of the sum of both squares.
@@ -55,9 +62,11 @@ class OLS(Result):
         latter; `level` is the coverage meant.
     trusted : (k + 1,) `Intervals.trusted`, False where noise drowns a coefficient.
     residual_deviation, degrees, count, r_squared, adjusted_r_squared : as usual, estimated from
-        the release; `count` may be an estimate.
+        the release; `count` may be an estimate. Where cells may be missing it is the smallest
+        number of rows that any two of the columns have together.
     digits : about how many of a coefficient the lattice tells, were there no noise: half a step,
         over the least deviation, times the condition of the features' correlations.
+    assumed : a sentence on missing cells, where there can be some.
 
     """
 
@@ -79,6 +88,7 @@ class OLS(Result):
     r_squared: float
     adjusted_r_squared: float
     digits: float
+    assumed: tuple[str, ...] = ()
 
     def tables(self) -> list[Table]:
         tail = (1 - self.level) / 2
@@ -102,11 +112,15 @@ class OLS(Result):
             f"lattice tells {max(0.0, self.digits):.0f} digits."
         )
         covers = SAMPLING_ONLY if self.privacy_errors is None else COVERS
+        if self.assumed:
+            covers = covers.replace(
+                "classical formula", "simulated, at least the classical formula"
+            )
         drowned = [name for name, sure in zip(self.names, self.trusted, strict=True) if not sure]
         if not drowned:
-            return facts, covers
+            return facts, covers, *self.assumed
         warning = f"Noise drowns, so that their figures can't be trusted: {', '.join(drowned)}."
-        return facts, covers, warning
+        return facts, covers, *self.assumed, warning
 
     def data(self) -> Table:
         unknown = np.full(len(self.names), np.nan)
@@ -180,6 +194,8 @@ def ols(
             "coefficients are not determined. Choose fewer features, or use ridge."
         )
     count = max(float(matrix[-1, -1]) / release.intercept() ** 2, 1.0)
+    if has_gaps(release.schema):
+        count = max(fewest_rows(release, [to, *at]), 1.0)
     degrees = count - len(at) - 1
     if degrees < 1:
         raise ReleaseError(
@@ -197,6 +213,9 @@ def ols(
     spread = np.concatenate([[1 + means @ inverse @ means], np.diag(inverse)])
     units = unit / np.concatenate([[1.0], scales])
     sampling = np.sqrt(residual / count * spread) * units
+    if has_gaps(release.schema):
+        draws = simulation_generator() if generator is None else generator
+        sampling = np.maximum(sampling, _simulated(release, statistic, matrix, draws))
     below = above = scipy.stats.t.ppf((1 + level) / 2, degrees) * sampling
     privacy, trusted = None, np.ones(len(sampling), bool)
     if release.noise is not None:
@@ -233,6 +252,7 @@ def ols(
         r_squared=float(explained),
         adjusted_r_squared=float(1 - (1 - explained) * (count - 1) / degrees),
         digits=_digits(release, stack.covariances[0][np.ix_([*at, to], [*at, to])]),
+        assumed=assumed(release),
     )
 
 
@@ -244,6 +264,17 @@ def _digits(release: Release, covariance: Matrix) -> float:
     related = (covariance / np.outer(deviations, deviations))[:-1, :-1]
     off = release.lattice.step / 2 / deviations.min() * np.linalg.cond(related)
     return float(-np.log10(max(off, 1e-16)))
+
+
+def _simulated(
+    release: Release, statistic: Statistic, matrix: Matrix, generator: np.random.Generator
+) -> Vector:
+    """(k + 1,) standard deviations of coefficients by simulated sampling errors, to first order."""
+    errors = sampling_errors(release, DRAWS, generator)
+    moves = statistic.values(release, matrix + SMALL * errors) - statistic.values(
+        release, matrix[None]
+    )
+    return np.asarray(np.sqrt(np.mean(moves**2, axis=0)) / SMALL)
 
 
 @section(

@@ -14,6 +14,7 @@ from dpcov.core.entropy import simulation_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.errors import ReleaseError
 from dpcov.releases import SMALLEST_VARIANCE
+from dpcov.releases.pairwise import completed, has_gaps, least_rows, moved
 from dpcov.show.result import OMITTED, Result
 from dpcov.show.table import ALWAYS, WIDEST, Table
 
@@ -192,6 +193,9 @@ def significant_components(
     dimensions is distributed as a leading block of Z; else the largest one on all p bounds it.
     (L and m are taken at the released mean.)
 
+    Where cells may be missing, the noise is what it does, to first order, to the second moment that
+    is put together from the rows of each pair; the largest one on all p bounds it.
+
     Returns
     -------
     Number of dimensions; None where the release has no noise law.
@@ -205,7 +209,12 @@ def significant_components(
     if release.noise is None:
         return None
     release.mean()  # refuses a release without an intercept
-    noisy = release.noisy_mapped() / release.lattice.step**2  # a map does not change the rank
+    gaps = has_gaps(release.schema)
+    if gaps:
+        least = least_rows(release)
+        noisy = completed(release.schema, release.noisy(), release.intercept(), least=least)
+    else:
+        noisy = release.noisy_mapped() / release.lattice.step**2  # a map does not change the rank
     corner, sums = noisy[-1, -1], noisy[:-1, -1]
     if corner <= 0:
         return 0
@@ -216,7 +225,10 @@ def significant_components(
     whitening = np.linalg.solve(np.linalg.cholesky(centring @ centring.T), centring)
     values: Vector = np.linalg.eigvalsh(whitening @ noisy @ whitening.T)[::-1].astype(np.float64)
     noises = (release.noise.simulate(draws) for _ in range(count))
-    if release.noise.rotation_invariant:
+    if gaps:
+        law = release.noise.rescaled(release.lattice.step**2)
+        noises = (moved(release, release.unmapped(law.simulate(draws))) for _ in range(count))
+    elif release.noise.rotation_invariant:
         return _sequential(values, [noise[:p, :p] for noise in noises], error_rate)
     whitened = [whitening @ noise @ whitening.T for noise in noises]
     return _sequential(values, whitened, error_rate, same=True)

@@ -17,6 +17,7 @@ from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.core.entropy import simulation_generator
 from dpcov.denoise import law_of_estimate
 from dpcov.errors import ReleaseError
+from dpcov.releases.pairwise import fewest_rows, moved
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
@@ -95,7 +96,7 @@ def least_risk(
         grid *= len(features) / max(float(truth.weights.sum()), TINY)
     else:
         grid = np.asarray(alphas, np.float64)
-    risk = _sampling_risk(truth, grid, max(1.0, release.count()))
+    risk = _sampling_risk(truth, grid, max(1.0, fewest_rows(release, [*targets, *features])))
     for made in islice(repeated(release, draws), SIMULATIONS):
         again = Problem.of(made, targets, features, penalty, intercept=intercept)
         lengths = np.sum(again.solutions(grid) ** 2, axis=(1, 2))
@@ -120,7 +121,7 @@ def _noise(
     """
     plausible = _of_estimate(release, generator)
     at = np.asarray(features)
-    rows = np.concatenate([errors[:, at] for errors in plausible.errors()])
+    rows = np.concatenate([moved(release, errors)[:, at] for errors in plausible.errors()])
     rows /= max(1.0, release.count())
     entries = rows[:, :, at]
     apart = entries[:, ~np.eye(len(at), dtype=bool)] if len(at) > 1 else entries.ravel()
@@ -150,7 +151,8 @@ def pull_of_mean(release: Release, target: int, generator: np.random.Generator) 
     """
     moments, t = Moments.of(release), release.intercept()
     away = float(moments.encoded[target])
-    errors = np.concatenate(list(_of_estimate(release, generator).errors()))
+    plausible = _of_estimate(release, generator)
+    errors = np.concatenate([moved(release, errors) for errors in plausible.errors()])
     ratios = (errors[:, target, -1] - away * errors[:, -1, -1] / t) / (t * moments.count)
     variance = float(np.mean(ratios**2))
     share = min(1.0, variance / max(away**2, TINY))

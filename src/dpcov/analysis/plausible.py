@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.analysis.moments import Moments
+from dpcov.analysis.moments import Moments, positive
 from dpcov.analysis.pseudo_rows import pseudo_rows
 from dpcov.analysis.rounding import RoundingErrors
 from dpcov.analysis.weighed import Weighed
 from dpcov.errors import ReleaseError
 from dpcov.releases import NoisyCount
+from dpcov.releases.pairwise import has_gaps, rows_by_pair
 from dpcov.rows.moment import units_per_row
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class PlausibleMoments:
         self.draws = min(max(DRAWN_NUMBERS // self.center.size, FEW_DRAWS), draws)
         self._sampling = np.zeros((self.draws, 1, 1))
         if sampling:
-            self._sampling = _sampling_errors(release, self.draws, generator)
+            self._sampling = sampling_errors(release, self.draws, generator)
 
     def errors(self) -> Iterator[Matrix]:
         """All errors, in batches of shape (b, d, d); a plausible truth is `center` minus one."""
@@ -118,8 +119,8 @@ def _starting_point(release: Release, weighed: Weighed | None) -> Matrix:
     return release.with_count(release.noisy() if weighed is None else weighed.moment())
 
 
-def _sampling_errors(release: Release, draws: int, generator: np.random.Generator) -> Matrix:
-    """(draws, d, d) errors sum g w w' over pseudo-rows w, with weights g of mean 0."""
+def sampling_errors(release: Release, draws: int, generator: np.random.Generator) -> Matrix:
+    """(draws, d, d) sampling errors: sum g w w' over pseudo-rows w, with weights g of mean 0."""
     rows = _weighted_rows(release, generator)
     weights = generator.standard_normal((draws, len(rows)))
     weights -= weights.mean(axis=1, keepdims=True)
@@ -138,11 +139,32 @@ def _weighted_rows(release: Release, generator: np.random.Generator) -> Matrix:
     Its covariance is that of the sum over n independent rows: n Cov(w w').
     """
     moments = Moments.of(release)
-    features, numeric = release.schema.features, release.schema.encoded_columns
+    features, numeric = release.schema.variables, release.schema.encoded_columns
     low = np.array([-1.0 if feature.name in numeric else 0.0 for feature in features])
     means = np.clip(moments.encoded, low, 1.0)
-    size = (len(means) + 1) ** 2
-    count = max(int(np.clip(PSEUDO_NUMBERS // size, FEWEST_ROWS, MOST_ROWS)), 4 * len(means))
+    d = release.lattice.dimension
+    count = max(int(np.clip(PSEUDO_NUMBERS // d**2, FEWEST_ROWS, MOST_ROWS)), 4 * (d - 1))
     rows = means + pseudo_rows(means, moments.covariance, low, count, generator)
+    if has_gaps(release.schema):
+        rows = _with_gaps(release, rows, generator)
     whole = np.column_stack([rows, np.full(count, release.intercept())])
     return whole * (moments.count / count) ** 0.25
+
+
+def _with_gaps(release: Release, rows: Matrix, generator: np.random.Generator) -> Matrix:
+    """(m, d - 1) encoded features of (m, p) rows, cells missing at random as often as released."""
+    pairs = rows_by_pair(release) / max(release.count(), 1.0)
+    shares = np.diag(pairs)
+    together = positive(pairs - np.outer(shares, shares))
+    zeros = np.zeros(len(shares))
+    present = shares + pseudo_rows(shares, together, zeros, len(rows), generator)
+    features = release.schema.features
+    variables = {feature.column: j for j, feature in enumerate(release.schema.variables)}
+    found, at = np.empty((len(rows), len(features))), iter(range(len(shares)))
+    for j, feature in enumerate(features):
+        if feature.variable:
+            k = next(at)
+            found[:, j] = rows[:, k] * present[:, k]
+        else:
+            found[:, j] = 1 - present[:, variables[feature.column]]
+    return found

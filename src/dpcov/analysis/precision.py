@@ -20,6 +20,7 @@ from dpcov.core.installing import installing
 from dpcov.denoise import law_of_estimate
 from dpcov.errors import ReleaseError
 from dpcov.releases import SMALLEST_VARIANCE
+from dpcov.releases.pairwise import fewest_rows, rows_by_pair
 from dpcov.show.frames import frame
 from dpcov.show.result import Picture, Result
 from dpcov.show.table import LONGEST, Row, Table, square
@@ -356,7 +357,7 @@ class _Problem:
 
     def effective_count(self, release: Release) -> float:
         """Rows whose sampling error in a correlation is what sampling and privacy add together."""
-        count = max(release.count(), 2.0)
+        count = max(fewest_rows(release, self.at), 2.0)
         p = len(self.at)
         if p < 2:
             return count
@@ -377,10 +378,13 @@ def noise_of_entries(release: Release) -> Vector:
     variance = law.diagonal_variance
     if d > 1:
         variance = (law.frobenius_squared - d * variance) / (d * (d - 1))
-    deviation = np.sqrt(variance) * release.lattice.step**2 / max(release.count(), 2.0)
-    if release.linear_map is None:
-        return np.full(p, deviation)
-    return deviation * np.sum(np.linalg.inv(release.linear_map) ** 2, axis=1)
+    count = max(release.count(), 2.0)
+    deviations = np.full(p, np.sqrt(variance) * release.lattice.step**2 / count)
+    if release.linear_map is not None:
+        back = np.sum(np.linalg.inv(release.linear_map) ** 2, axis=1)
+        deviations *= back[[feature.variable for feature in release.schema.features]]
+    rows = np.maximum(np.diag(rows_by_pair(release)), 2.0)
+    return np.asarray(deviations * (count / rows) ** 2)
 
 
 def _along_path(problem: _Problem, release: Release) -> _Fit:

@@ -11,6 +11,7 @@ from dpcov.analysis.declared import section
 from dpcov.analysis.expected import NO_LAW
 from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.core.entropy import simulation_generator
+from dpcov.releases.pairwise import completed, least_rows, moved
 from dpcov.show.result import Picture, Result
 from dpcov.show.table import Table, rows_of
 
@@ -105,6 +106,7 @@ def noisy_spectrum(
     require_matrix(release)
     moments = Moments.of(release)
     noisy = release.with_count(release.noisy())
+    noisy = completed(release.schema, noisy, release.intercept(), least=least_rows(release))
     corner, sums = noisy[-1, -1], noisy[:-1, -1]
     centred = noisy[:-1, :-1]
     if corner > 0:
@@ -132,8 +134,6 @@ def _floor(
     away = moments.encoded / release.intercept()
     centring = np.column_stack([np.eye(p), -away])
     count = FEW_DRAWS if p > MANY_FEATURES else DRAWS
-    tops = [
-        float(np.linalg.eigvalsh(centring @ release.unmapped(law.simulate(draws)) @ centring.T)[-1])
-        for _ in range(count)
-    ]
+    noises = (moved(release, release.unmapped(law.simulate(draws))) for _ in range(count))
+    tops = [float(np.linalg.eigvalsh(centring @ noise @ centring.T)[-1]) for noise in noises]
     return float(np.quantile(tops, LEVEL, method="higher")) / moments.count

@@ -10,6 +10,7 @@ import numpy as np
 
 from dpcov.analysis.features import target_and_features
 from dpcov.errors import ReleaseError
+from dpcov.releases.pairwise import completed
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import AnyArray, Array, Booleans
@@ -46,7 +47,8 @@ class Stack:
 
     Attributes
     ----------
-    means, covariances : (b, p), (b, p, p); NaN where the count is not positive.
+    means, covariances : (b, p), (b, p, p); NaN where the count is not positive, of all rows or of
+        those that have what an entry needs.
 
     """
 
@@ -61,6 +63,7 @@ class Stack:
                 "functions of second_moment() can be had from it."
             )
         t = release.intercept()
+        matrices = completed(release.schema, matrices, t)
         counts = matrices[:, -1, -1] / t**2
         counts = np.where(counts > 0, counts, np.nan)
         means = matrices[:, :-1, -1] / (t * counts[:, None])
@@ -117,7 +120,7 @@ class Means(_Plain):
         return release.centers + Stack.of(release, matrices).means * release.scales
 
     def limits(self, release: Release) -> tuple[Array | float, Array | float]:
-        numeric, features = release.schema.encoded_columns, release.schema.features
+        numeric, features = release.schema.encoded_columns, release.schema.variables
         low = [f.center - f.scale if f.name in numeric else f.center for f in features]
         return np.array(low), release.centers + release.scales
 

@@ -35,7 +35,7 @@ COVERS = (
 )
 def strongest_pairs(release: Release, *, generator: np.random.Generator | None = None) -> Found:
     """Pairs of features of different columns: two levels of one exclude each other, no news."""
-    matrix, features = release.correlation(), release.schema.features
+    matrix, features = release.correlation(), release.schema.variables
     i, j = np.tril_indices(len(matrix), -1)
     columns = np.array([feature.column for feature in features])
     apart = columns[i] != columns[j]

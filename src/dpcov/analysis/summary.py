@@ -11,6 +11,7 @@ from dpcov.analysis.expected import NO_LAW, NOTHING_SHOWS, expected_correlation_
 from dpcov.analysis.rounding import keeps_declared
 from dpcov.releases import NoisyCount
 from dpcov.releases.carried import carried
+from dpcov.releases.pairwise import missing_shares
 from dpcov.show.result import Found
 from dpcov.show.table import Table, sentences
 
@@ -35,6 +36,7 @@ def summary(release: Release) -> Found:
         **carried(release),
         "columns": release.columns,
         "public_count": release.unit_count,
+        "missing": missing_shares(release),
         "count": release.count() if release.tells_count else None,
         "correlation_error": error,
     }
@@ -49,6 +51,7 @@ def facts(release: Release) -> Table:
     found = {
         "columns": f"{len(release.schema.encoded_columns)} ({features} features)",
         **_size(release),
+        **_gaps(release),
         "guarantee": f"{stated.budget}, {stated.neighbors.value}, unit: {stated.unit}",
         "in words": release.guarantee_in_words(),
         "not protected": release.not_protected(),
@@ -82,6 +85,15 @@ def _size(release: Release) -> dict[str, str]:
         weighed = f"about {total:.6g}, {times:.0f} times the largest (private)"
         return public | {"sum of weights": weighed}
     return public or {"rows": _private_count(release)}
+
+
+def _gaps(release: Release) -> dict[str, str]:
+    """How many rows each column has, where cells may be missing."""
+    told = [
+        f"{name} {(1 - share) * release.count():.0f} ({share:.1%} missing)"
+        for name, share in missing_shares(release).items()
+    ]
+    return {"rows by column": ", ".join(told)} if told else {}
 
 
 def _private_count(release: Release) -> str:

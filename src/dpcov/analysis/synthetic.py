@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,9 @@ from dpcov.analysis.moments import Moments, positive, require_matrix, solve
 from dpcov.core.parameters import Count, check
 from dpcov.errors import ReleaseError
 from dpcov.releases.carried import stamped
-from dpcov.rows.schema import Categorical, Numeric
+from dpcov.releases.pairwise import moved
+from dpcov.rows.dates import SECOND
+from dpcov.rows.schema import Categorical, Derived, Numeric
 from dpcov.show.frames import csv_body
 from dpcov.show.result import Result
 
@@ -33,7 +36,8 @@ def sample(release: Release, n: int, seed: int | None = None) -> pa.Table:
     linear regression of its indicators on those drawn before, cut to [0, 1] and then scaled,
     level by level, until their averages are the released shares. Then the numbers are drawn from
     a normal law, its mean linear in the levels, its covariance the residual one, and moved into
-    their bounds. Relations beyond second moments are not kept, and numbers are not rounded.
+    their bounds. Relations beyond second moments are not kept. Whole numbers and flags are rounded
+    up or down at random, so that their means stay; derived columns are computed.
 
     Parameters
     ----------
@@ -44,10 +48,11 @@ def sample(release: Release, n: int, seed: int | None = None) -> pa.Table:
 
     Returns
     -------
-    Table with the schema's columns: numbers as float64, categories in the type of their levels.
+    Table with the schema's columns: numbers as float64, flags as truth values, dates as dates,
+    categories in the type of their levels.
     Nulls stand for missing values where they are a declared level (`missing` = ``level``), and for
-    other levels where the levels are not texts. Its metadata tell the guarantee, and Parquet files
-    keep them.
+    other levels where the levels are not texts; a column with `missing` = ``pairwise`` has none.
+    Its metadata tell the guarantee, and Parquet files keep them.
 
     Raises
     ------
@@ -74,7 +79,8 @@ class Rows(Result):
         return csv_body(self.rows)
 
     def document(self) -> dict[str, Any]:
-        return {"rows": self.rows.to_pylist()}
+        rows = self.rows.to_pylist()
+        return {"rows": [{name: _plain(cell) for name, cell in row.items()} for row in rows]}
 
 
 @command(
@@ -110,7 +116,7 @@ class Sampler:
     def table(self) -> pa.Table:
         """All rows drawn."""
         columns = self._schema.encoded_columns
-        names = [feature.name for feature in self._schema.features]
+        names = [feature.name for feature in self._schema.variables]
         arrays: dict[str, pa.Array] = {}
         absent: dict[str, Booleans] = {}
         for name, column in columns.items():
@@ -120,10 +126,14 @@ class Sampler:
             elif column.missing == "level":
                 chances = self.draw_levels([names.index(f"{name}=(missing)")], rest=True)
                 absent[name] = chances == 0
-        numeric = {name: c for name, c in columns.items() if isinstance(c, Numeric)}
-        if numeric:
-            values = self._draw_numbers([names.index(name) for name in numeric], absent, numeric)
-            arrays |= values
+        numbers = {name: c for name, c in columns.items() if isinstance(c, Numeric)}
+        numeric = {name: c for name, c in numbers.items() if not isinstance(c, Derived)}
+        at = [names.index(name) for name in numeric]
+        values = self._draw_numbers(at, absent, numeric) if numeric else {}
+        for name, column in numbers.items():
+            if isinstance(column, Derived):
+                values[name] = column.formula.of(*(values[own] for own in column.formula.parents))
+            arrays[name] = _cells(column, values[name])
         return pa.table({name: arrays[name] for name in columns})
 
     def regression(self, at: list[int]) -> tuple[Matrix, Matrix]:
@@ -160,20 +170,43 @@ class Sampler:
 
     def _draw_numbers(
         self, at: list[int], absent: dict[str, Booleans], columns: dict[str, Numeric]
-    ) -> dict[str, pa.Array]:
+    ) -> dict[str, Matrix]:
+        """(rows,) values of columns of numbers; NaN where they are missing."""
         means, covariance = self.regression(at)
         values, vectors = np.linalg.eigh(covariance)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         noise = self._generator.standard_normal(means.shape) @ root.T
-        arrays = {}
+        found = {}
         for j, (name, column) in enumerate(columns.items()):
             gone = absent.get(name, np.zeros(len(means), bool))
             # in the release a missing value is the midpoint, which has no variance
             present = max(1 - float(gone.mean()), 1 / len(gone))
             encoded = means[:, j] + noise[:, j] / np.sqrt(present)
             numbers = column.midpoint + column.half_range * encoded
-            arrays[name] = pa.array(np.clip(numbers, column.lower, column.upper), mask=gone)
-        return arrays
+            if column.reading in ("whole", "flag"):
+                numbers = np.floor(numbers + self._generator.random(len(numbers)))
+            numbers = np.clip(numbers, column.lower, column.upper)
+            found[name] = np.where(gone, np.nan, numbers)
+        return found
+
+
+def _cells(column: Numeric, values: Matrix) -> pa.Array:
+    """Numbers as the cells of a column of its kind."""
+    gone = np.isnan(values)
+    values = np.where(gone, column.midpoint, values)
+    match column.reading:
+        case "flag":
+            return pa.array(values > 0, mask=gone)
+        case "day":
+            return pa.array(np.rint(values).astype("datetime64[D]"), mask=gone)
+        case "second":
+            return pa.array(np.rint(values * SECOND).astype("datetime64[us]"), mask=gone)
+    return pa.array(values, mask=gone)
+
+
+def _plain(cell: Any) -> Any:
+    """A cell as JSON has it."""
+    return cell.isoformat() if isinstance(cell, date) else cell
 
 
 def _damping(release: Release, count: float, generator: np.random.Generator) -> float:
@@ -181,6 +214,7 @@ def _damping(release: Release, count: float, generator: np.random.Generator) -> 
     if release.noise is None:
         return LEAST_DAMPING
     noise = release.unmapped(release.noise.simulate(generator) * release.lattice.step**2)
+    noise = moved(release, noise)
     return max(LEAST_DAMPING, float(np.linalg.eigvalsh(noise)[-1]) / count)
 
 

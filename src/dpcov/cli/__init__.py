@@ -43,7 +43,7 @@ from dpcov.cli.options import (
 )
 from dpcov.cli.plan import app as plan_app
 from dpcov.cli.report import app as report_app
-from dpcov.cli.schema import schema
+from dpcov.cli.schema import migrate, schema
 from dpcov.core.printable import hidden, shown
 from dpcov.core.spelling import shell_spelling
 from dpcov.errors import DpcovError, MechanismError, OutputError
@@ -100,6 +100,7 @@ def demo(
 
 
 app.command(epilog=example("schema people.csv --out people.toml"))(schema)
+app.command("schema migrate", epilog=example("schema migrate people.toml --out new.toml"))(migrate)
 
 
 @app.command(

@@ -53,6 +53,18 @@ class Commands(TyperGroup):
             self._load()
         return self.commands.get(cmd_name)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the first word names, or the first two."""
+        two = " ".join(args[:2])
+        if len(args) > 1 and two in self.commands:
+            return two, self.commands[two], args[2:]
+        return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Names of one word: a shell would take a blank for a part of the name."""
+        found = super().shell_complete(ctx, incomplete)
+        return [one for one in found if " " not in one.value]
+
     def _load(self) -> None:
         from dpcov.analysis.declared import commands
 

@@ -78,7 +78,7 @@ def datasets(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def _columns(ctx: typer.Context) -> tuple[str, ...]:
     schema = _schema(ctx)
-    return () if schema is None else tuple(feature.name for feature in schema.features)
+    return () if schema is None else tuple(feature.name for feature in schema.variables)
 
 
 def _schema(ctx: typer.Context) -> Schema | None:

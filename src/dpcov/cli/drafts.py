@@ -1,33 +1,39 @@
-"""A schema as a TOML file for a person to complete: what is known is stated, gaps are comments."""
+"""A schema as a TOML file for a person to complete: what is known is stated, gaps are comments.
+
+What is proposed rests on names, declared types and a database's constraints, never on cells.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, get_args
 
 from dpcov.core.printable import printable
-from dpcov.rows.schema import Categorical, Ignored, Numeric, PersonUnit
+from dpcov.errors import SchemaError
+from dpcov.rows.schema import Column, PersonUnit, Schema
 
 if TYPE_CHECKING:
     from dpcov.rows.schema import FileOptions, Kind
 
 Declaration = dict[str, Any]  # of one column, with the keys of the TOML file; some may lack
 
-MODELS: dict[str, type[Numeric | Categorical | Ignored]] = {
-    "numeric": Numeric,
-    "categorical": Categorical,
-    "ignored": Ignored,
-}
+MODELS = {model.model_fields["kind"].default: model for model in get_args(get_args(Column)[0])}
+_VERSION = re.compile(r"^version[ \t]*=[ \t]*1[ \t]*(#.*)?\n", re.MULTILINE)
+_NUMERIC = re.compile(r"(kind[\"']?[ \t]*=[ \t]*)([\"'])numeric\2")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _GAPS = {
-    "numeric": ("lower", "upper"),
-    "categorical": ("levels",),
-    "ignored": (),
-    "unknown": ("kind", "lower", "upper", "levels"),
-}
-_EMPTY = {"kind": ' "numeric"', "lower": "", "upper": "", "levels": " []"}
+    kind: tuple(name for name, part in model.model_fields.items() if part.is_required())
+    for kind, model in MODELS.items()
+} | {"unknown": ("kind", "lower", "upper", "levels")}
+_EMPTY = {"kind": ' "number"', "lower": "", "upper": "", "levels": " []"}
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
+_KEYS = {"id", "ids", "uuid", "guid", "key", "pk", "identifier", "ssn", "mrn"}
+_PERSONS = {"person", "patient", "participant", "subject", "respondent", "user", "customer"}
+_PERSONS |= {"client", "member", "employee", "student", "pupil", "resident", "household"}
+_WEIGHTS = {"weight", "weights", "wt", "wgt", "pweight", "fweight"}
 _INCOMPLETE = (
     "# A draft from column names and types only. Fill in the bounds and the levels from public",
     "# knowledge (what the column can hold), never from the data: they are not protected.",
@@ -36,7 +42,8 @@ _INCOMPLETE = (
 )
 _KINDS = (
     "# A text file does not tell what a column holds, and its cells are not looked at. State each",
-    '# kind: "numeric" with lower and upper, "categorical" with levels, or "ignored".',
+    '# kind: "number", "integer", "date" or "time" with lower and upper, "count" with upper,',
+    '# "flag", "categorical" with levels, or "ignored".',
 )
 _NAMES = (
     "# The names are the file's first record, which this draft makes public. If the file has no",
@@ -46,24 +53,59 @@ _COMPLETE = (
     "# Bounds and levels as stated, from public knowledge: releases show them to everybody.",
     "# Next: dpcov plan THIS_FILE --rows GUESS --epsilon 1",
 )
-_ROLES = (
-    "",
-    "# [unit]              # protect persons instead of rows",
-    '# column = "person_id"',
-    '# type = "integer"    # or decimal, uuid, text: what makes two ids the same',
-    "# max_rows = 1",
-    "",
-    "# [weight]            # survey weights, and the largest that can occur",
-    '# column = "weight"',
-    "# maximum = 1",
-)
+
+
+def _roles(names: Iterable[str]) -> tuple[str, ...]:
+    """The unit and the weight to choose, with columns whose names look like them."""
+    roles = {role_of(name): name for name in reversed([*names])}
+    person = roles.get("person", roles.get("key", "person_id"))
+    return (
+        "",
+        "# [unit]              # protect persons instead of rows",
+        f"# column = {_toml(person)}",
+        '# type = "integer"    # or decimal, uuid, text: what makes two ids the same',
+        "# max_rows = 1",
+        "",
+        "# [weight]            # survey weights, and the largest that can occur",
+        f"# column = {_toml(roles.get('weight', 'weight'))}",
+        "# maximum = 1",
+        "",
+        '# A missing number counts as the midpoint of its bounds; missing = "pairwise" in its',
+        "# column leaves it out of means and covariances.",
+    )
+
+
+def role_of(name: str) -> str:
+    """What a column is by its name: of a person, a key, a weight, or nothing of that."""
+    words = [word.lower() for word in _WORD.findall(name)] or [""]
+    is_key = words[-1] in _KEYS
+    if words[-1] in _PERSONS or (is_key and not _PERSONS.isdisjoint(words)):
+        return "person"
+    return "key" if is_key else "weight" if not _WEIGHTS.isdisjoint(words) else ""
+
+
+def proposed(names: Iterable[str], stated: Stated, keys: Mapping[str, str]) -> Stated:
+    """What is stated, and keys left out: by their name, or by what a database says of them."""
+    columns, hints = dict(stated.columns), dict(stated.hints)
+    for name in names:
+        role = role_of(name)
+        if name in columns or (name not in keys and not role):
+            continue
+        if role == "weight" and name not in keys:
+            hints[name] = "by its name perhaps a survey weight: then [weight] above, and ignored"
+            continue
+        columns[name] = {"kind": "ignored"}
+        hints[name] = f"{keys.get(name, 'a key by its name')}: left out"
+        if role == "person":
+            hints[name] = "a person's id by its name: left out; [unit] above protects persons"
+    return replace(stated, columns=columns, hints=hints)
 
 
 @dataclass(frozen=True, slots=True)
 class Stated:
     """What a person or a metadata file says about a table: public, never from its rows.
 
-    `hints` are comments on columns whose declaration has gaps.
+    `hints` are comments on columns.
     """
 
     columns: Mapping[str, Declaration] = field(default_factory=dict)
@@ -73,7 +115,8 @@ class Stated:
 
     def document(self, options: FileOptions) -> dict[str, Any]:
         """As `dpcov.Schema.parse` takes it."""
-        found: dict[str, Any] = {"missing": self.missing, "columns": dict(self.columns)}
+        found: dict[str, Any] = {"version": 2, "missing": self.missing}
+        found["columns"] = dict(self.columns)
         found["file"] = options.model_dump(exclude_defaults=True)
         return found if self.unit is None else found | {"unit": self.unit.model_dump()}
 
@@ -92,14 +135,14 @@ def draft(types: Mapping[str, Kind], options: FileOptions, stated: Stated | None
     lines = [*(_COMPLETE if complete else _INCOMPLETE)]
     lines += _KINDS if any("kind" in gaps(given) for given in columns.values()) else ()
     lines += _NAMES if "unknown" in types.values() and options.header else ()
-    lines.append(f"missing = {_toml(list(known.missing))}")
+    lines += ["version = 2", f"missing = {_toml(list(known.missing))}"]
     if known.unit is not None:
         lines += ["", "[unit]", f"column = {_toml(known.unit.column)}"]
         kind = known.unit.type
         lines += ['# type = "integer"' if kind is None else f"type = {_toml(kind)}"]
         lines += [f"max_rows = {known.unit.max_rows}"]
     elif not complete:
-        lines += _ROLES
+        lines += _roles(types)
     changed = options.model_dump(exclude_defaults=True)
     if changed:
         lines += ["", "[file]", *(f"{key} = {_toml(value)}" for key, value in changed.items())]
@@ -110,6 +153,25 @@ def draft(types: Mapping[str, Kind], options: FileOptions, stated: Stated | None
         lines += [f"{part} = {_toml(value)}" for part, value in declaration.items()]
         lines += [f"# {part} ={_EMPTY[part]}" for part in gaps(declaration)]
     return "\n".join(lines) + "\n"
+
+
+def migrated(text: str, declared: Schema) -> str:
+    """The text of a schema of version 1 as one of version 2, comments and all."""
+    wanted = declared.model_dump(mode="json") | {"version": 2}
+    for column in wanted["columns"].values():
+        column["kind"] = {"numeric": "number"}.get(column["kind"], column["kind"])
+    schema = Schema.parse(wanted)
+    edited = _VERSION.sub("", text)
+    edited = "version = 2\n" + _NUMERIC.sub(r"\1\2number\2", edited)
+    try:
+        if Schema.parse(tomllib.loads(edited)) == schema:
+            return edited
+    except (tomllib.TOMLDecodeError, SchemaError):
+        pass
+    raise SchemaError(
+        "This schema can't be rewritten by its text: put version = 2 at its top, and write kind = "
+        '"number" for "numeric".'
+    )
 
 
 def _of(kind: Kind) -> Declaration:

@@ -154,10 +154,11 @@ def _datatype(name: str, datatype: Any) -> Declaration | None:
         }
         if base in _LOWEST:
             bounds = {"lower": _LOWEST[base]} | bounds
-        return {"kind": "numeric"} | bounds
+        return {"kind": "number" if base in _FRACTIONS else "integer"} | bounds
+    if base == "boolean" and isinstance(form, str):
+        return {"kind": "categorical", "levels": form.split("|")}
     if base == "boolean":
-        levels = form.split("|") if isinstance(form, str) else [True, False]
-        return {"kind": "categorical", "levels": levels}
+        return {"kind": "flag"}
     if base not in ("string", "normalizedString", "token", "anyAtomicType"):
         return None
     found = _ALTERNATIVES.fullmatch(form) if isinstance(form, str) else None
@@ -186,9 +187,9 @@ def _smartnoise(document: dict[str, Any], table: str, names: Collection[str]) ->
             columns[name] = {"kind": "ignored"}
         elif facts["type"] in ("int", "float"):
             bounds = {part: _number(name, facts[part]) for part in _BOUNDS if part in facts}
-            columns[name] = {"kind": "numeric"} | bounds
+            columns[name] = {"kind": "integer" if facts["type"] == "int" else "number"} | bounds
         elif facts["type"] == "boolean":
-            columns[name] = {"kind": "categorical", "levels": [True, False]}
+            columns[name] = {"kind": "flag"}
         elif facts["type"] == "string":
             columns[name] = {"kind": "categorical"}
             if isinstance(facts.get("cardinality"), int):

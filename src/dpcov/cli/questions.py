@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, TypeVar
 from dpcov.cli.drafts import Declaration, Stated, gaps
 from dpcov.core.printable import printable
 from dpcov.errors import SchemaError
+from dpcov.rows.dates import DAY, SECOND, moment_of, shown_date, shown_time
 from dpcov.rows.schema import PersonUnit, Schema
 
 if TYPE_CHECKING:
     from dpcov.rows.schema import FileOptions, Kind
 
 T = TypeVar("T")
+Number = TypeVar("Number", int, float)
 WHY = (
     "A schema says what each column can hold. It decides how much noise a release needs, and "
     "everybody sees it. Nothing protects it. The largest value of a column is some person's value, "
@@ -32,8 +34,9 @@ WHY = (
 CHOICES = {
     "percentage": "0 to 100",
     "age": "in years, 0 to 120",
-    "flag": "0 or 1",
+    "flag": "0 or 1, true or false",
     "numbers": "whose bounds you state",
+    "time": "dates, perhaps with the time of day, whose bounds you state",
     "categories": "whose levels you state",
     "id": "of a person: then persons are protected, not rows",
     "omit": "leave the column out",
@@ -44,9 +47,15 @@ MOVES = {
     "why": "these questions",
     "quit": "write nothing",
 }
-PRESETS = {"percentage": (0.0, 100.0), "age": (0.0, 120.0), "flag": (0.0, 1.0)}
+PRESETS = {"percentage": (0.0, 100.0), "age": (0.0, 120.0)}
 TYPES = {
     "numeric": "numbers",
+    "number": "numbers",
+    "integer": "whole numbers",
+    "count": "whole numbers",
+    "flag": "truth values",
+    "date": "dates",
+    "time": "dates with times",
     "categorical": "text or the like",
     "ignored": "another type",
     "unknown": "not told by a text file",
@@ -94,6 +103,7 @@ class Interview:
         self.say = say
         self.missing = stated.missing
         self.unit = stated.unit
+        self.hints = stated.hints
         self.answers = {name: given for name, given in stated.columns.items() if not gaps(given)}
         if self.unit is not None and self.unit.type is None:
             self.answers.pop(self.unit.column, None)  # metadata don't tell what an id is
@@ -147,16 +157,21 @@ class Interview:
                 self.say(f"One of: {', '.join(CHOICES | MOVES)}.")
 
     def _type(self, name: str) -> str:
-        return f"type: {TYPES[self.kinds[name]]}"
+        hint = f"; {self.hints[name]}" if name in self.hints else ""
+        return f"type: {TYPES[self.kinds[name]]}{printable(hint)}"
 
     def _declared(self, name: str, word: str) -> bool:
         """Take an answer and what it needs; False if the person went back instead."""
         found: Declaration | None
         if word in PRESETS:
             lower, upper = PRESETS[word]
-            found = {"kind": "numeric", "lower": lower, "upper": upper}
+            found = {"kind": "number", "lower": lower, "upper": upper}
+        elif word == "flag":
+            found = {"kind": "flag"}
         elif word == "numbers":
-            found = self._bounds()
+            found = self._bounds(name)
+        elif word == "time":
+            found = self._dates(name)
         elif word == "categories":
             found = self._levels()
         elif word == "id":
@@ -168,18 +183,35 @@ class Interview:
             self.answers[name] = found
         return found is not None
 
-    def _bounds(self) -> Declaration | None:
-        """Bounds that a person states."""
+    def _bounds(self, name: str) -> Declaration | None:
+        """Bounds of numbers that a person states."""
+        bounds = self._pair(_finite, "a number, such as 0 or 2.5.")
+        kind = "integer" if self.kinds[name] == "integer" else "number"
+        return bounds and {"kind": kind, "lower": bounds[0], "upper": bounds[1]}
+
+    def _dates(self, name: str) -> Declaration | None:
+        """Bounds of dates that a person states; days alone, unless the time of day is told."""
+        bounds = self._pair(_moment, "a date, such as 1990-12-31, or 1990-12-31 23:59.")
+        if bounds is None:
+            return None
+        days = self.kinds[name] != "time" and all(moment % DAY == 0 for moment in bounds)
+        found = [
+            shown_date(moment // DAY) if days else shown_time(moment / SECOND) for moment in bounds
+        ]
+        return {"kind": "date" if days else "time", "lower": found[0], "upper": found[1]}
+
+    def _pair(
+        self, read: Callable[[str], Number | None], wanted: str
+    ) -> tuple[Number, Number] | None:
+        """Two bounds, the lower below the upper."""
         self.say(f"The least and the largest value that count ({LATER}).")
         while True:
-            bounds = []
-            for which in ("Lower", "Upper"):
-                number = self._read(f"{which} bound", _finite, "a number, such as 0 or 2.5.")
-                if number is None:
-                    return None
-                bounds.append(number)
-            if bounds[0] < bounds[1]:
-                return {"kind": "numeric", "lower": bounds[0], "upper": bounds[1]}
+            lower = self._read("Lower bound", read, wanted)
+            upper = None if lower is None else self._read("Upper bound", read, wanted)
+            if lower is None or upper is None:
+                return None
+            if lower < upper:
+                return lower, upper
             self.say("The lower bound must be below the upper one.")
 
     def _levels(self) -> Declaration | None:
@@ -260,8 +292,12 @@ class Interview:
                 return True
 
     def _in_words(self, name: str, declaration: Declaration) -> str:
-        if declaration["kind"] == "numeric":
-            return f"numbers from {declaration['lower']:g} to {declaration['upper']:g}"
+        if declaration["kind"] == "flag":
+            return "truth values"
+        if "upper" in declaration:
+            lower, upper = declaration.get("lower", 0), declaration["upper"]
+            told = [end if isinstance(end, str) else f"{end:g}" for end in (lower, upper)]
+            return f"{'dates' if isinstance(upper, str) else 'numbers'} from {' to '.join(told)}"
         if declaration["kind"] == "categorical":
             levels = ", ".join(printable(str(level)) for level in declaration["levels"])
             return f"categories {levels}"
@@ -275,6 +311,10 @@ def _completed(answer: str) -> str:
     typed = answer.strip().lower()
     found = [word for word in CHOICES | MOVES if typed and word.startswith(typed)]
     return found[0] if found else typed
+
+
+def _moment(text: str) -> int | None:
+    return moment_of(text.strip())
 
 
 def _finite(text: str) -> float | None:

@@ -53,7 +53,7 @@ def schema(
 ) -> None:
     """Draft a schema from column names and types; bounds and levels are left for a person."""
     from dpcov.cli import metadata as others
-    from dpcov.cli.drafts import Stated, draft
+    from dpcov.cli.drafts import Stated, draft, proposed
     from dpcov.core.files import check_writable, write
     from dpcov.errors import OutputError
     from dpcov.rows.schema import FileOptions
@@ -78,9 +78,11 @@ def schema(
     names = () if header else tuple(f"x{j}" for j in range(columns or 0))
     source = open_source(table_of(data, table, trust_views), options, names)
     kinds = source.kinds()
+    keys = source.keys() if hasattr(source, "keys") else {}
     if hasattr(source, "close"):
         source.close()
     stated = Stated() if metadata is None else others.read(metadata, table or file, kinds)
+    stated = proposed(kinds, stated, keys)
     if interactive:
         stated = _interview(kinds, options, stated)
     text = draft(kinds, options, stated)
@@ -89,6 +91,31 @@ def schema(
         return
     write(out, text, force=force)
     say(f"written to {shown(out)}; {_next(out, text)}", quiet)
+
+
+def migrate(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A schema of version 1.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Where to write; default, print it.")
+    ] = None,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a schema of version 1 as one of version 2, which encodes every row the same."""
+    from dpcov.cli.drafts import migrated
+    from dpcov.core.files import read_text, write
+    from dpcov.errors import SchemaError
+    from dpcov.rows.schema import LARGEST_FILE, Schema
+
+    declared = Schema.load(file)
+    if declared.version != 1:
+        raise SchemaError(f"The schema {shown(file)!r} is of version {declared.version} already.")
+    text = migrated(read_text(file, "schema", SchemaError, most=LARGEST_FILE), declared)
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    write(out, text, force=force)
+    say(f"written to {shown(out)}: version 2, and every row is encoded as before", quiet)
 
 
 def _interview(kinds: Mapping[str, Kind], options: FileOptions, stated: Stated) -> Stated:

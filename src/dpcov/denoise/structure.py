@@ -215,10 +215,13 @@ def _scales(release: Release) -> tuple[Vector, Vector, float] | None:
         one = math.floor(1 / lattice.step)  # of an indicator, in lattice units
         whole = d > p and one > 0 and lattice.radius >= release.schema.largest_norm
         return np.ones(d), np.zeros(d), lattice.intercept_units / one if whole else 0.0
-    units = np.diag(release.linear_map)
-    if np.any(release.linear_map != np.diag(units)) or not np.all(units > 0) or d == p:
+    units, mixed = np.diag(release.linear_map), release.linear_map.copy()
+    center = np.zeros(p) if release.center is None else release.center.copy()
+    for at, mark in release.schema.gaps.items():  # less its center where it is there, else 0
+        if mixed[at, mark] != 0:
+            mixed[at, mark] = center[at] = 0.0
+    if np.any(mixed != np.diag(units)) or not np.all(units > 0) or d == p:
         return None
-    center = np.zeros(p) if release.center is None else release.center
     return np.append(units, 0.0), np.append(units * center, 0.0), release.intercept()
 
 

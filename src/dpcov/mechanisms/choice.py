@@ -87,7 +87,8 @@ def choose(
 
     For the Frobenius error of the second moment, `ShapedLadder`, whose noise is as small as rows
     are short about their mean; `StandardizedLadder` where half of the features or more are
-    indicators of levels, of which denoising knows nothing once directions are mixed. `Ladder` where
+    indicators of levels, of which denoising knows nothing once directions are mixed, and where
+    numbers may be missing, whose gaps it keeps apart from their values. `Ladder` where
     the data is read only once, and without an intercept where noise is not Gaussian, features are
     few or some are indicators; `least_noise` where rows can't be told apart (`rungs`), or all are
     about as long: where all columns have levels (half of them or more, if rows are not centred),
@@ -110,7 +111,7 @@ def choose(
         wanted.append(for_deviations(goal, lattice.features, indicators, rungs=rungs))
     if rungs and rereadable and of_levels < len(columns):
         if lattice.intercept_units:
-            mixes = 2 * indicators < lattice.features
+            mixes = 2 * indicators < lattice.features and not schema.gaps
             reason = "rows about private means get noise that is as small as they"
             wanted.append(Choice(ShapedLadder() if mixes else StandardizedLadder(), reason))
         elif not indicators and lattice.features >= MANY_FEATURES:

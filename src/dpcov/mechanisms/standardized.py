@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
@@ -26,6 +26,8 @@ from dpcov.rows.moment import UNITS, power_above
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dpcov.core.arrays import Integers, Vector
     from dpcov.core.entropy import Entropy
     from dpcov.core.privacy import Budget
@@ -43,6 +45,7 @@ FINER = 16  # than the standard deviation: where a center may be
 # deviation is for errors in which small directions count as much as large ones.
 SLACK = 1.0
 POWER = 0.5
+GAP = 1.0  # deviations of a feature that the mark of its gaps is long (measured)
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,10 +311,15 @@ def candidates(images: Images) -> Vector:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What the look tells: a center and variances about it, (p,), of features in [-1, 1]."""
+    """What the look tells: a center and variances about it, (p,), of features in [-1, 1].
+
+    Of each feature in `gaps`, which has the positions of their marks, they are those of the rows
+    that have it.
+    """
 
     center: Vector
     variances: Vector
+    gaps: Mapping[int, int] = field(default_factory=dict)
 
     def images(self, power: float, schema: Schema, *, on_grid: bool = False) -> Images:
         """Rows about the center, in units of this power of the standard deviations.
@@ -321,8 +329,10 @@ class Spread:
         deviation. Then bounds, midpoints and levels are on the grid of images too.
         """
         units: Vector = self.variances ** (power / 2)
+        for at, mark in self.gaps.items():
+            units[mark] = units[at] / (GAP * math.sqrt(self.variances[at]))
         units /= units.max()
-        center = self.center
+        matrix, center = np.eye(len(units)), self.center.copy()
         if on_grid:
             units = np.exp2(np.rint(np.log2(units)))
             longest = longest_image(np.diag(1 / units), center, schema.effective_radius)
@@ -330,7 +340,10 @@ class Spread:
             fine = np.exp2(np.floor(np.log2(self.variances) / 2)) / FINER
             steps = np.minimum(np.minimum(steps, fine), 1.0)
             center = np.clip(np.rint(center / steps) * steps, -1.0, 1.0)
-        reached = Images.reached(np.diag(1 / units), center, schema)
+        for at, mark in self.gaps.items():  # where it is missing, the image is 0: c u in place
+            matrix[at, mark] = center[at]
+            center[at] *= 1 - center[mark]
+        reached = Images.reached(matrix / units[:, None], center, schema)
         root_mean_square = math.sqrt(np.sum(self.variances / units**2))
         return Images(*reached, min(reached[1], root_mean_square))
 
@@ -344,16 +357,19 @@ def look(rows: Rows, law: ScalarLaw, entropy: Entropy) -> Spread:
     constant = moment.lattice.intercept_units * step
     squares, products, corner = _sums(moment, noise)
     deviation = law.standard_deviation * step**2
-    count = max(1.0, corner / constant**2)
+    counts = np.full(p, corner / constant**2)
+    for at, mark in rows.gaps.items():
+        counts[at] -= products[mark] / constant
+    count = np.maximum(1.0, counts)
     # As uncertain as with the fewest rows that the noise in their number lets one think of.
-    fewest = max(1.0, count - 2 * deviation / constant**2)
+    fewest = np.maximum(1.0, count - 2 * deviation / constant**2)
     of_mean, of_square = deviation / (constant * fewest), deviation / fewest
     means = products / (constant * count)
     # The expected mean where, before the look, any value in [-1, 1] is as likely.
     center = np.clip(means / (1 + 3 * of_mean**2), -1, 1)
     slack = 0.5 * np.hypot(of_square, 2 * center * of_mean) + of_mean**2
     variances = np.clip(np.maximum(squares / count - center**2, slack) + slack, LEAST_SPREAD**2, 1)
-    return Spread(center, variances)
+    return Spread(center, variances, rows.gaps)
 
 
 def second_look(

@@ -20,6 +20,7 @@ from dpcov.errors import ReleaseError, SchemaError
 from dpcov.plans.rehearsal import ImaginedRows
 from dpcov.plans.rows_like import moments_like, rows_like
 from dpcov.plans.typical_correlation import JITTER, typical_correlation
+from dpcov.releases.pairwise import has_gaps, missing_shares
 from dpcov.rows.moment import Lattice, SecondMoment
 from dpcov.rows.schema import Categorical, Numeric, Schema
 
@@ -106,7 +107,7 @@ class Guess:
                     "The release that a table is supposed to be like has no intercept, so its "
                     "means are not known."
                 )
-            missing = {f.name for f in schema.features} - set(self.like.columns)
+            missing = {f.name for f in schema.variables} - set(self.like.columns)
             if missing:
                 raise SchemaError(
                     f"The release that a table is supposed to be like has no feature "
@@ -146,7 +147,11 @@ class ImaginedTable:
             encoded = imagined_rows(schema, guess)
             return cls(schema, lattice, _mean_of_rows(encoded, lattice), encoded)
         count = max(FEWEST, len(schema.features))
-        encoded = rows_like(guess.like, schema, count, np.random.default_rng(SEED))
+        generator = np.random.default_rng(SEED)
+        encoded = rows_like(guess.like, schema, count, generator)
+        if has_gaps(schema):
+            encoded = _with_gaps(schema, encoded, missing_shares(guess.like), generator)
+            return cls(schema, lattice, _mean_of_rows(encoded, lattice), encoded)
         mean = _mean_of_moments(*moments_like(guess.like, schema), lattice)
         return cls(schema, lattice, mean, encoded)
 
@@ -159,6 +164,19 @@ class ImaginedTable:
     def door(self, rows: int) -> ImaginedRows:
         """A door onto so many rows, for mechanisms that ask more than one question."""
         return ImaginedRows(self.schema, self.encoded[:FEWEST], rows)
+
+
+def _with_gaps(
+    schema: Schema, rows: Matrix, shares: Mapping[str, float], generator: np.random.Generator
+) -> Matrix:
+    """(m, p) encoded rows of (m, q) values of the variables, with gaps as often as in `shares`."""
+    found = np.zeros((len(rows), len(schema.features)))
+    found[:, [feature.variable for feature in schema.features]] = rows
+    for at, mark in schema.gaps.items():
+        share = shares.get(schema.features[at].name, ABSENT)
+        found[:, mark] = generator.random(len(rows)) < share
+        found[:, at] *= 1 - found[:, mark]
+    return found
 
 
 def _mean_of_rows(features: Matrix, lattice: Lattice) -> Matrix:
@@ -239,7 +257,7 @@ def _rows(
             parts.append(_indicators((ranks + 0.5) / count, len(column.labels)))
             continue
         numbers = laws[name][ranks * FEWEST // count][:, None]
-        if column.missing == "level":
+        if column.has_indicator:
             absent = generator.random((count, 1)) < ABSENT
             parts.append(np.where(absent, 0.0, numbers))
             parts.append(absent.astype(np.float64))

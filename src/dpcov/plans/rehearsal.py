@@ -59,6 +59,10 @@ class ImaginedRows(Rows):
         self.count = count
         self._factor = Fraction(count, len(encoded))
 
+    @property
+    def gaps(self) -> dict[int, int]:
+        return self.declared.gaps
+
     def lattice(self, *, radius: float | None = None, features: int | None = None) -> Lattice:
         unit = self.declared.privacy_unit
         return replace(super().lattice(radius=radius, features=features), unit=unit)

@@ -19,7 +19,7 @@ DETERMINED = 1e-6  # share of a number's variance, up to which levels are taken 
 
 
 def moments_like(release: Release, schema: Schema) -> tuple[Vector, Matrix]:
-    """Mean and covariance of encoded rows of `schema` as those of the release."""
+    """Mean and covariance of the variables of encoded rows of `schema`, as of the release."""
     moments = Moments.of(release)
     at, centers, ratios = _places(release, schema)
     means = centers + moments.encoded[at] * ratios
@@ -29,16 +29,19 @@ def moments_like(release: Release, schema: Schema) -> tuple[Vector, Matrix]:
 def rows_like(
     release: Release, schema: Schema, count: int, generator: np.random.Generator
 ) -> Matrix:
-    """(count, p) encoded rows of `schema` with about the moments of the release.
+    """(count, p) variables of encoded rows of `schema` with about the moments of the release.
 
     Indicators are 0 or 1, a row has one level of a column, and a missing number is 0, as denoising
     takes for granted: levels are drawn as `sample` draws them, numbers are their regression on the
     levels and `pseudo_rows` of what is left.
     """
-    features = schema.features
+    features = schema.variables
     positions, centers, ratios = _places(release, schema)
     numbers = [j for j, feature in enumerate(features) if not feature.is_indicator]
-    levels = schema.indicators
+    levels: dict[str, list[int]] = {}
+    for j, feature in enumerate(features):
+        if feature.is_indicator:
+            levels.setdefault(feature.column, []).append(j)
     rows = np.empty((count, len(features)))
     sampler = Sampler(release, count, generator)
     for here in levels.values():
@@ -69,9 +72,9 @@ def _places(release: Release, schema: Schema) -> tuple[list[int], Vector, Vector
     That is (p,) positions, and (p,) c and r: x encoded there is c + r x here.
     """
     positions, centers, ratios = [], [], []
-    for feature in schema.features:
+    for feature in schema.variables:
         position = release.columns.index(feature.name)
-        there = release.schema.features[position]
+        there = release.schema.variables[position]
         positions.append(position)
         centers.append((there.center - feature.center) / feature.scale)
         ratios.append(there.scale / feature.scale)

@@ -207,12 +207,12 @@ def _as_published(release: Release) -> Matrix:
 
 def targets_of(schema: Schema, target: str | None) -> tuple[int, ...]:
     """Positions of the regression targets: the one asked for, or some numeric columns."""
-    names = [feature.name for feature in schema.features]
+    names = [feature.name for feature in schema.variables]
     if target is not None:
         if target not in names:
             raise SchemaError(f"There is no feature {target!r} in the schema to predict.")
         return (names.index(target),)
-    numeric = [at for at, feature in enumerate(schema.features) if not feature.is_indicator]
+    numeric = [at for at, feature in enumerate(schema.variables) if not feature.is_indicator]
     places = np.linspace(0, len(numeric) - 1, min(TARGETS, len(numeric))).astype(int)
     return tuple(numeric[at] for at in dict.fromkeys(places.tolist()))
 
@@ -245,7 +245,7 @@ def _prediction_error(
     """
     excess = total = 0.0
     for to in targets:
-        at = chosen(truth, None, without=truth.schema.features[to].column)
+        at = chosen(truth, None, without=truth.schema.variables[to].column)
         exact = Problem.of(truth, [to], at, "encoded")
         least = float(exact.losses(exact.solutions(np.zeros(1)))[0, 0])
         grid = GRID * float(np.trace(exact.gram)) / len(at)

@@ -21,6 +21,7 @@ import numpy as np
 from dpcov.core.files import read_text, write
 from dpcov.core.printable import printable, shown
 from dpcov.errors import ReleaseError
+from dpcov.releases.pairwise import completed, has_gaps, least_rows, proper
 from dpcov.rows.linear_map import longest_image
 from dpcov.rows.moment import Lattice, units_per_row
 from dpcov.rows.rungs import rungs_of
@@ -163,8 +164,8 @@ class Release:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the encoded features, without the intercept."""
-        return tuple(feature.name for feature in self.schema.features)
+        """Names of the p variables: the encoded features, without marks of missing cells."""
+        return tuple(feature.name for feature in self.schema.variables)
 
     @property
     def whole_guarantee(self) -> Guarantee:
@@ -328,12 +329,12 @@ class Release:
     @property
     def centers(self) -> Vector:
         """(p,) data values of the features that are encoded as 0."""
-        return np.array([feature.center for feature in self.schema.features])
+        return np.array([feature.center for feature in self.schema.variables])
 
     @property
     def scales(self) -> Vector:
         """(p,) data units in one unit of the encoded features."""
-        return np.array([feature.scale for feature in self.schema.features])
+        return np.array([feature.scale for feature in self.schema.variables])
 
     def _need_intercept(self) -> None:
         if not self.has_intercept:
@@ -345,7 +346,8 @@ class Release:
     def _encoded(self) -> tuple[Matrix, Matrix]:
         """Mean and covariance of the encoded features, by the Schur complement of the intercept."""
         self._need_intercept()
-        moment = self.second_moment()
+        least = least_rows(self) if has_gaps(self.schema) else None
+        moment = completed(self.schema, self.second_moment(), self.intercept(), least=least)
         sums, corner = moment[:-1, -1], moment[-1, -1]
         if corner <= 0:
             return np.zeros(len(sums)), np.zeros((len(sums), len(sums)))
@@ -362,6 +364,8 @@ class Release:
         # Values lie in [-1, 1], so no variance is above 1, however small a count noise has left.
         count = max(self.count(), 1.0)
         if self.denoised is not None:
+            if has_gaps(self.schema):
+                return mean, proper(centred / count)
             count = max(count, float(np.diag(centred).max(initial=0.0)))
         return mean, (centred + centred.T) / (2 * count)
 
@@ -417,7 +421,8 @@ class Release:
             )
         intercept = ["(intercept)"] if which == "second_moment" and self.has_intercept else []
         matrix: Matrix = getattr(self, which)()
-        return frame([*self.columns, *intercept], matrix, library)
+        of = self.schema.features if which == "second_moment" else self.schema.variables
+        return frame([*(feature.name for feature in of), *intercept], matrix, library)
 
     def with_denoised(self, method: str, matrix: Matrix | None) -> Release:
         """The same release with another denoised matrix."""

@@ -236,7 +236,7 @@ def to_document(release: Release) -> dict[str, Any]:
             "step": lattice.step,
             "side": lattice.side,
             "intercept_units": lattice.intercept_units,
-            "features": release.columns,
+            "features": tuple(feature.name for feature in release.schema.features),
         },
         "shift": release.shift,
         "published": _lower(release.published),

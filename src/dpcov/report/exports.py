@@ -83,7 +83,10 @@ def csv_metadata(release: Release, table: pa.Table, name: str) -> str:
 def _datatype(kind: pa.DataType) -> str:
     if pa.types.is_boolean(kind):
         return "boolean"
-    return "string" if pa.types.is_string(kind) or pa.types.is_null(kind) else "number"
+    if pa.types.is_date(kind):
+        return "date"
+    texts = pa.types.is_string(kind) or pa.types.is_null(kind) or pa.types.is_timestamp(kind)
+    return "string" if texts else "number"
 
 
 def write_table(

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpcov.rows.schema import Categorical, level_text
+from dpcov.rows.dates import DAY, FIRST, LAST, MOST_EAST, PATTERN, SECOND, moment_of
+from dpcov.rows.schema import Categorical, Numeric, level_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -130,6 +131,80 @@ def numbers_of(values: pa.Array | Matrix, missing: tuple[str, ...]) -> Matrix:
     return result
 
 
+def values_of(values: pa.Array | Matrix, column: Numeric, missing: tuple[str, ...]) -> Matrix:
+    """The cells of a column as the numbers that its kind makes of them; NaN for any other cell."""
+    if isinstance(values, np.ndarray):
+        return values
+    if column.reading in ("day", "second"):
+        moments = _moments(values, missing)
+        told = [moment for text in missing if (moment := moment_of(text.strip())) is not None]
+        whole, rest = np.divmod(moments, SECOND)
+        found = moments // DAY if column.reading == "day" else whole + rest / SECOND
+        return np.where(np.isin(moments, np.array([_NEVER, *told])), np.nan, found)
+    numbers = numbers_of(values, missing)
+    if column.reading == "number":
+        return numbers
+    is_whole = column.reading == "whole"
+    held = numbers == np.rint(numbers) if is_whole else (numbers == 0) | (numbers == 1)
+    return numbers if held.all() else np.where(held, numbers, np.nan)
+
+
+def _moments(values: pa.Array, missing: tuple[str, ...]) -> Integers:
+    """Microseconds since 1970 of dates and times, and of the texts of such; else `_NEVER`."""
+    if (parts := distinct(values)) is not None:
+        return np.append(_moments(parts[0], missing), _NEVER).take(parts[1])
+    values = cells(values, missing)
+    if is_text(values.type):
+        words = values.dictionary_encode()  # days are few, and words are dear
+        places = words.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        return np.append(_spelt_moments(words.dictionary), _NEVER).take(places)
+    kind = values.type
+    if not is_moment(kind):
+        return np.full(len(values), _NEVER)
+    ticks = _TICKS[getattr(kind, "unit", "ms" if pa.types.is_date64(kind) else "D")]
+    valid = values.is_valid().to_numpy(zero_copy_only=False)
+    counts = values.cast(pa.int32() if ticks == 1 else pa.int64()).fill_null(0)
+    counts = counts.to_numpy(zero_copy_only=False).astype(np.int64)
+    least, most = FIRST * ticks // DAY, (LAST + 1) * ticks // DAY - 1
+    valid &= (counts >= max(least, -(2**63))) & (counts <= min(most, 2**63 - 1))
+    counts = np.where(valid, counts, 0)
+    moments = counts * (DAY // ticks) if ticks <= DAY else counts // (ticks // DAY)
+    return np.where(valid, moments, _NEVER)
+
+
+_NEVER = np.int64(-(2**63))
+_TICKS = {"D": 1, "s": 86_400, "ms": 86_400_000, "us": DAY, "ns": DAY * 1000}  # of a day
+
+
+def _spelt_moments(texts: pa.Array) -> Integers:
+    """The same of texts, by the grammar of dates."""
+    found = pc.extract_regex(texts, PATTERN)
+
+    def part(name: str) -> Integers:
+        digits = pc.struct_field(found, name)
+        digits = pc.if_else(pc.equal(digits, ""), "0", digits).cast(pa.int64()).fill_null(0)
+        return np.asarray(digits.to_numpy(zero_copy_only=False))
+
+    fits = found.is_valid().to_numpy(zero_copy_only=False)
+    first = ((part("year") - 1970) * 12 + part("month") - 1).astype("datetime64[M]")
+    days = first.astype("datetime64[D]") + (part("day") - 1)
+    fits &= (part("year") >= 1) & (part("month") >= 1) & (part("month") <= 12)
+    fits &= days.astype("datetime64[M]") == first
+    for name, most in (("hour", 23), ("minute", 59), ("second", 59), ("after", 59)):
+        fits &= part(name) <= most
+    fits &= part("east") < MOST_EAST
+    digits = pc.utf8_slice_codeunits(pc.struct_field(found, "fraction"), 0, 6)
+    fraction = pc.utf8_rpad(digits, 6, "0").cast(pa.int64()).fill_null(0)
+    east = (part("east") * 60 + part("after")) * 60
+    minus = pc.equal(pc.struct_field(found, "sign"), "-").fill_null(False)
+    east = np.where(minus.to_numpy(zero_copy_only=False), -east, east)
+    seconds = (part("hour") * 60 + part("minute")) * 60 + part("second") - east
+    moments = days.astype(np.int64) * DAY + seconds * SECOND
+    moments += fraction.to_numpy(zero_copy_only=False)
+    fits &= (moments >= FIRST) & (moments <= LAST)
+    return np.where(fits, moments, _NEVER)
+
+
 def codes_of(
     values: pa.Array | Integers, column: Categorical, missing: tuple[str, ...]
 ) -> Integers:
@@ -240,6 +315,11 @@ def is_number(kind: pa.DataType) -> bool:
     return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     )
+
+
+def is_moment(kind: pa.DataType) -> bool:
+    """Whether a plain type holds dates, or dates with times."""
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
 @lru_cache

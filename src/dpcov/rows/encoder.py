@@ -6,7 +6,8 @@ and sums in a fixed order; never a BLAS call on inexact values). See docs/proofs
 
 A column is encoded right after it was read, while the processor still has it in its cache, into few
 bytes: numbers in float32, where that holds every integer of the grid, and levels by the place of
-their 1. Then columns are written out as blocks of rows.
+their 1. Then columns are written out as blocks of rows, derived ones from the values of those that
+they are made from, which are kept as they are till then.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from dpcov.rows.cells import codes_of, numbers_of
+from dpcov.rows.cells import codes_of, numbers_of, values_of
 from dpcov.rows.linear_map import FINE_UNITS, LinearMap
 from dpcov.rows.moment import BLOCK_ROWS, UNITS, Lattice, squared_lengths
-from dpcov.rows.schema import Categorical, Numeric, Schema
+from dpcov.rows.schema import Categorical, Derived, Numeric, Schema
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,17 +44,19 @@ class Encoded:
     numbers : (k, n) capped features that are numbers, or mark missing ones; not yet rounded.
     ones : (c, n) of each categorical column, the feature that is 1; or the one after the last.
     roots : (n,) square roots of the weights, as shares of the largest; None without weights.
+    parents : (k, n) values, within their bounds, of the columns that others are derived from.
 
     """
 
     numbers: NDArray[np.float32] | Matrix
     ones: NDArray[np.int32]
     roots: Matrix | None
+    parents: Matrix
 
     def part(self, rows: slice) -> Encoded:
         """These rows, in the same memory."""
         roots = None if self.roots is None else self.roots[rows]
-        return Encoded(self.numbers[:, rows], self.ones[:, rows], roots)
+        return Encoded(self.numbers[:, rows], self.ones[:, rows], roots, self.parents[:, rows])
 
 
 class Columns:
@@ -74,7 +77,10 @@ class Columns:
         self._scales = scales
         self._caps = np.floor(scales)
         weight = [self._weight.column] if self._weight is not None else []
-        self.names = list(dict.fromkeys([*self._declared, *weight]))
+        self.names = list(dict.fromkeys([*schema.read_columns, *weight]))
+        self._derived = {n: c for n, c in self._declared.items() if isinstance(c, Derived)}
+        used = (parent for column in self._derived.values() for parent in column.formula.parents)
+        self._parents = {name: at for at, name in enumerate(dict.fromkeys(used))}
         self.largest_squared_norm = 0
         self._features: dict[str, slice] = {}
         self._stored: dict[str, slice] = {}
@@ -87,7 +93,8 @@ class Columns:
                 self._stored[name] = slice(len(self._indicated), len(self._indicated) + 1)
                 self._indicated.append(here)
             else:
-                here = slice(at, at + 1 + (column.missing == "level"))
+                here = slice(at, at + 1 + column.has_indicator)
+            if isinstance(column, Numeric) and name not in self._derived:
                 self._stored[name] = slice(len(of_numbers), len(of_numbers) + here.stop - at)
                 of_numbers += range(at, here.stop)
             self._features[name] = here
@@ -108,6 +115,7 @@ class Columns:
             np.empty((numbers, rows), self._kind),
             np.empty((ones, rows), np.int32),
             None if self._weight is None else np.empty(rows),
+            np.empty((len(self._parents), rows)),
         )
 
     def encode(self, batch: pa.RecordBatch) -> Encoded:
@@ -131,7 +139,10 @@ class Columns:
             into.roots[:] = self._roots(values, self._weight.maximum)
         column = self._declared.get(name)
         if isinstance(column, Numeric):
-            numbers = numbers_of(values, self._missing)
+            numbers = values_of(values, column, self._missing)
+            if name in self._parents:
+                kept = into.parents[self._parents[name]]
+                np.clip(numbers, column.lower, column.upper, out=kept)
             self._put_numbers(
                 numbers, column, self._features[name], into.numbers[self._stored[name]]
             )
@@ -163,7 +174,7 @@ class Columns:
             # The quickest test for NaN; nothing else is taken from the sum.
             some = math.isnan(np.dot(row, row))
         missing = np.isnan(row) if some else None
-        if column.missing == "level":
+        if column.has_indicator:
             rows[1] = 0.0 if missing is None else missing * self._caps[features.start + 1]
         if missing is not None:
             row[missing] = 0.0
@@ -189,6 +200,11 @@ class Columns:
             count = rows.shape[1]
             places = encoded.ones * np.int64(count) + np.arange(count)
             rows.reshape(-1)[places] = np.append(self._caps, 0.0).take(encoded.ones)
+        for name, column in self._derived.items():
+            parents = (encoded.parents[self._parents[one]] for one in column.formula.parents)
+            here = rows[self._features[name]]
+            self._put_numbers(column.formula.of(*parents), column, self._features[name], here)
+            np.rint(here, out=here)
 
 
 def _runs(features: list[int]) -> list[tuple[slice, slice]]:

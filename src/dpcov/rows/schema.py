@@ -1,8 +1,9 @@
 """The schema: what a person declares, from public knowledge, about each column of a table.
 
-It fixes the encoding of a row (`dpcov.rows.encoder`): a numeric column becomes
+It fixes the encoding of a row (`dpcov.rows.encoder`): a column of numbers becomes
 ``(x - midpoint) / half-range`` in [-1, 1], a categorical one a 0/1 indicator per
-level. Nothing here ever looks at data.
+level. Whatever its kind, a column of numbers is its bounds, how a cell is read as a number, and how
+a number is shown. Nothing here ever looks at data.
 """
 
 from __future__ import annotations
@@ -15,17 +16,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     FiniteFloat,
+    PlainSerializer,
+    SerializerFunctionWrapHandler,
     ValidationError,
+    WithJsonSchema,
     field_validator,
+    model_serializer,
     model_validator,
 )
 
@@ -34,8 +40,13 @@ from dpcov.core.encodings import encoding_named
 from dpcov.core.files import read_text
 from dpcov.core.printable import shown
 from dpcov.errors import SchemaError
+from dpcov.rows.dates import DAY, SECOND, moment_of, shown_date, shown_time
+from dpcov.rows.derived import logarithm, product
 from dpcov.show import html
 from dpcov.show.table import declared
+
+if TYPE_CHECKING:
+    from dpcov.core.arrays import Matrix
 
 LARGEST_FILE = 2**24  # bytes of a schema
 RESOLUTION = 2.0**-21  # of a half-range: what a number may be off by before it is encoded
@@ -47,21 +58,32 @@ class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
-class Numeric(_Model):
-    """A column of numbers with public bounds; values outside are moved to the nearer bound."""
+Reading = Literal["number", "whole", "flag", "day", "second"]  # how a cell becomes a number
 
-    kind: Literal["numeric"] = "numeric"
+
+class Numeric(_Model):
+    """A column of numbers with public bounds; values outside are moved to the nearer bound.
+
+    Each kind of such columns is a subclass, which says how a cell is read and a number is shown.
+    """
+
+    reading: ClassVar[Reading] = "number"
+
+    kind: str = "numeric"
     lower: FiniteFloat
     upper: FiniteFloat
-    missing: Literal["midpoint", "level"] = Field(
+    missing: Literal["midpoint", "level", "pairwise"] = Field(
         "midpoint",
-        description="Missing values become the midpoint of the bounds; `level` adds an indicator.",
+        description="Missing values become the midpoint of the bounds; `level` adds an indicator; "
+        "`pairwise` leaves them out: means and covariances are those of the rows that have them.",
     )
 
     @model_validator(mode="after")
     def _ordered(self) -> Numeric:
         if not self.lower < self.upper:
-            raise ValueError(f"lower = {self.lower:g} must be below upper = {self.upper:g}")
+            raise ValueError(
+                f"lower = {self.shown(self.lower)} must be below upper = {self.shown(self.upper)}"
+            )
         if self.half_range == 0:
             raise ValueError("lower and upper are too close to tell apart in floating point")
         if math.ulp(max(abs(self.lower), abs(self.upper))) > self.half_range * RESOLUTION:
@@ -78,6 +100,163 @@ class Numeric(_Model):
     @cached_property
     def half_range(self) -> float:
         return self.upper / 2 - self.lower / 2
+
+    @property
+    def has_indicator(self) -> bool:
+        """Whether a row tells whether its cell is missing."""
+        return self.missing != "midpoint"
+
+    @classmethod
+    def shown(cls, value: float) -> str:
+        """A number of this column, as its cells are written."""
+        return f"{value:g}"
+
+
+class Plain(Numeric):
+    """A column of numbers, in a schema of version 1."""
+
+    kind: Literal["numeric"] = "numeric"
+
+
+class Number(Numeric):
+    """A column of numbers."""
+
+    kind: Literal["number"] = "number"
+
+
+class Integer(Numeric):
+    """A column of whole numbers; others are missing."""
+
+    reading = "whole"
+
+    kind: Literal["integer"] = "integer"
+
+
+class Count(Numeric):
+    """A column of whole numbers from 0 on; others are missing."""
+
+    reading = "whole"
+
+    kind: Literal["count"] = "count"
+    lower: Annotated[float, Field(ge=0, le=0)] = 0.0
+
+
+class Flag(Numeric):
+    """A column of truth values: 0 or 1, true or false; anything else is missing."""
+
+    reading = "flag"
+
+    kind: Literal["flag"] = "flag"
+    lower: Annotated[float, Field(ge=0, le=0)] = 0.0
+    upper: Annotated[float, Field(ge=1, le=1)] = 1.0
+
+
+def _days(stated: object) -> float:
+    moment = moment_of(stated)
+    if moment is None:
+        raise ValueError("must be a date, such as 1990-12-31")
+    return float(moment // DAY)
+
+
+def _seconds(stated: object) -> float:
+    moment = moment_of(stated)
+    if moment is None:
+        raise ValueError("must be a date and time, such as 1990-12-31T23:59:00")
+    return moment / SECOND
+
+
+_Days = Annotated[
+    float,
+    BeforeValidator(_days),
+    PlainSerializer(shown_date, return_type=str),
+    WithJsonSchema({"type": "string", "format": "date"}),
+]
+_Seconds = Annotated[
+    float,
+    BeforeValidator(_seconds),
+    PlainSerializer(shown_time, return_type=str),
+    WithJsonSchema({"type": "string", "description": "A date and time of ISO 8601."}),
+]
+
+
+class Date(Numeric):
+    """A column of dates, encoded as days; of a time, its day in UTC. Anything else is missing."""
+
+    reading = "day"
+
+    kind: Literal["date"] = "date"
+    lower: _Days
+    upper: _Days
+
+    @classmethod
+    def shown(cls, value: float) -> str:
+        return shown_date(value)
+
+
+class Time(Numeric):
+    """A column of dates with times, encoded as seconds, in UTC. Anything else is missing."""
+
+    reading = "second"
+
+    kind: Literal["time"] = "time"
+    lower: _Seconds
+    upper: _Seconds
+
+    @classmethod
+    def shown(cls, value: float) -> str:
+        return shown_time(value)
+
+
+class Formula(_Model):
+    """What a derived column is: the product of two columns of numbers, or of one a square or log.
+
+    Missing where a column that it is made from is.
+    """
+
+    product: tuple[str, str] | None = None
+    square: str | None = None
+    log: str | None = Field(None, description="Natural; of a column with a lower bound above 0.")
+
+    @model_validator(mode="after")
+    def _one(self) -> Formula:
+        if sum(part is not None for part in (self.product, self.square, self.log)) != 1:
+            raise ValueError("must be one of square, product and log")
+        return self
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The columns that it is made from: one of a logarithm, else two."""
+        if self.log is not None:
+            return (self.log,)
+        return self.product or (str(self.square),) * 2
+
+    def of(self, *values: Any) -> Matrix:
+        """Its values, from those of its parents within their bounds."""
+        return logarithm(*values) if self.log is not None else product(*values)
+
+    def column(self, *parents: Numeric) -> Derived:
+        """The column with the bounds that follow."""
+        one, other = parents[0], parents[-1]
+        if self.log is not None and one.lower <= 0:
+            raise ValueError("a log needs a column whose lower bound is above 0")
+        if self.log is not None:
+            ends = [float(self.of(end)) for end in (one.lower, one.upper)]
+        elif self.parents[0] == self.parents[1]:
+            ends = [x * x for x in (one.lower, one.upper, min(max(one.lower, 0.0), one.upper))]
+        else:
+            ends = [x * y for x in (one.lower, one.upper) for y in (other.lower, other.upper)]
+        if not math.isfinite(sum(ends)):
+            raise ValueError("its bounds are beyond the numbers of float64")
+        pairwise = any(parent.missing == "pairwise" for parent in parents)
+        missing: Literal["pairwise", "midpoint"] = "pairwise" if pairwise else "midpoint"
+        return Derived(lower=min(ends), upper=max(ends), missing=missing, formula=self)
+
+
+class Derived(Numeric):
+    """A column that no table has: it is computed of each row."""
+
+    kind: Literal["derived"] = "derived"
+    formula: Formula
 
 
 class Categorical(_Model):
@@ -141,11 +320,24 @@ class Ignored(_Model):
 
 
 _Declared = TypeVar("_Declared", bound=_Model)
-DeclaredKind = Literal["numeric", "categorical", "ignored"]
+DeclaredKind = Literal[
+    "numeric",
+    "number",
+    "integer",
+    "count",
+    "flag",
+    "date",
+    "time",
+    "categorical",
+    "ignored",
+]
 Kind = Literal[DeclaredKind, "unknown"]
 Bounds = float | Sequence[float] | NDArray[np.float64]  # of all columns, or of each
 Cells = Literal["number", "text", "boolean"]
-Column = Annotated[Numeric | Categorical | Ignored, Field(discriminator="kind")]
+Column = Annotated[
+    Plain | Number | Integer | Count | Flag | Date | Time | Categorical | Ignored,
+    Field(discriminator="kind"),
+]
 
 
 class PersonUnit(_Model):
@@ -258,6 +450,7 @@ class Feature:
     column: str
     center: float = 0.0
     scale: float = 1.0
+    variable: bool = True  # or it only tells in which rows a variable is missing
 
     @property
     def is_indicator(self) -> bool:
@@ -275,7 +468,13 @@ class Schema(_Model):
     columns that are no features.
     """
 
+    version: Literal[1, 2] = Field(
+        1, description="1 knows the kinds numeric, categorical and ignored; 2 all but numeric."
+    )
     columns: dict[str, Column] = Field(min_length=1)
+    derived: dict[str, Formula] = Field(
+        {}, description="Features that are computed of each row, from columns of numbers."
+    )
     radius: float | None = Field(None, gt=1e-100, lt=1e100)
     intercept: float = Field(0.3, ge=0, le=1)
     missing: tuple[str, ...] = Field(("",), description="Cell texts that mean a missing value.")
@@ -287,11 +486,51 @@ class Schema(_Model):
     )
     file: FileOptions = FileOptions()
 
+    @model_serializer(mode="wrap")
+    def _as_before(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A schema of version 1 is written as before there was another one."""
+        found: dict[str, Any] = write(self)
+        later = ("version", "derived") if self.version == 1 else ()
+        return {name: part for name, part in found.items() if name not in later}
+
+    @model_validator(mode="after")
+    def _of_its_version(self) -> Schema:
+        """Refuse kinds of the other version, and what can't be derived."""
+        for name, column in self.columns.items():
+            if self.version == 1 and not isinstance(column, Plain | Categorical | Ignored):
+                raise ValueError(f"columns.{name}: kind = {column.kind!r} needs version = 2")
+            if self.version == 2 and isinstance(column, Plain):
+                raise ValueError(
+                    f"columns.{name}: version 2 calls kind = 'numeric' number (or integer, count, "
+                    "flag, ...)"
+                )
+        if self.derived and self.version == 1:
+            raise ValueError("derived columns need version = 2")
+        for name, formula in self.derived.items():
+            if name in self.columns:
+                raise ValueError(f"derived.{name}: a column has this name already")
+            parents: list[Numeric] = []
+            for parent in formula.parents:
+                found = self.columns.get(parent)
+                if not isinstance(found, Numeric) or isinstance(found, Date | Time):
+                    raise ValueError(
+                        f"derived.{name}: {parent!r} is no column of numbers, counts or flags"
+                    )
+                parents.append(found)
+            try:
+                formula.column(*parents)
+            except ValidationError as error:
+                raise ValueError(f"derived.{name}: {_sentences(error)}") from None
+            except ValueError as error:
+                raise ValueError(f"derived.{name}: {error}") from None
+        return self
+
     @model_validator(mode="after")
     def _legible(self) -> Schema:
         """Refuse names that are not what they look like, or act on a terminal."""
         parts = [self.unit, self.weight]
-        names = [*self.columns, *self.where, *(part.column for part in parts if part is not None)]
+        names = [*self.columns, *self.derived, *self.where]
+        names += [part.column for part in parts if part is not None]
         for column in self.encoded_columns.values():
             names += map(level_text, column.levels if isinstance(column, Categorical) else ())
         for name in names:
@@ -310,6 +549,10 @@ class Schema(_Model):
             raise ValueError(f"more than {MAX_FEATURES} encoded features")
         if len({feature.name for feature in self.features}) < len(self.features):
             raise ValueError("two encoded features have the same name; rename a column or a level")
+        if self.gaps and not self.intercept:
+            raise ValueError(
+                'missing = "pairwise" needs an intercept above 0, which tells the number of rows'
+            )
         for part, role in ((self.unit, "person id"), (self.weight, "weight")):
             if part is not None and part.column in self.encoded_columns:
                 raise ValueError(
@@ -333,22 +576,35 @@ class Schema(_Model):
         return self
 
     @property
-    def encoded_columns(self) -> dict[str, Numeric | Categorical]:
-        """The columns that are encoded, in order."""
+    def read_columns(self) -> dict[str, Numeric | Categorical]:
+        """The columns of the table that are encoded, in order."""
         return {
             name: column for name, column in self.columns.items() if not isinstance(column, Ignored)
         }
+
+    @cached_property
+    def encoded_columns(self) -> dict[str, Numeric | Categorical]:
+        """The columns that are encoded, in order; those that are derived are the last."""
+        found = self.read_columns
+        for name, formula in self.derived.items():
+            parents = [found[parent] for parent in formula.parents]
+            found[name] = formula.column(*(one for one in parents if isinstance(one, Numeric)))
+        return found
 
     @property
     def needed(self) -> tuple[str, ...]:
         """Names of the columns that must be read."""
         others = [part.column for part in (self.unit, self.weight) if part is not None]
-        return tuple(dict.fromkeys([*self.encoded_columns, *others]))
+        return tuple(dict.fromkeys([*self.read_columns, *others]))
 
     @property
     def numbers(self) -> frozenset[str]:
-        """Names of the columns whose cells are read as numbers."""
-        features = (name for name, c in self.encoded_columns.items() if isinstance(c, Numeric))
+        """Names of the columns whose cells are read as numbers, as a file writes them."""
+        features = [
+            name
+            for name, column in self.read_columns.items()
+            if isinstance(column, Numeric) and column.reading in ("number", "whole")
+        ]
         tested = (name for name, cells in self.where.items() if cells == "number")
         return frozenset([*features, *tested, *([self.weight.column] if self.weight else [])])
 
@@ -378,9 +634,15 @@ class Schema(_Model):
                 found += [Feature(f"{name}={label}", name) for label in column.labels]
                 continue
             found.append(Feature(name, name, column.midpoint, column.half_range))
-            if column.missing == "level":
-                found.append(Feature(f"{name}=(missing)", name))
+            if column.has_indicator:
+                variable = column.missing == "level"
+                found.append(Feature(f"{name}=(missing)", name, variable=variable))
         return tuple(found)
+
+    @cached_property
+    def variables(self) -> tuple[Feature, ...]:
+        """The features that statistics are about: without those of `missing` = ``pairwise``."""
+        return tuple(feature for feature in self.features if feature.variable)
 
     @cached_property
     def indicators(self) -> dict[str, list[int]]:
@@ -390,6 +652,12 @@ class Schema(_Model):
             if feature.is_indicator:
                 found.setdefault(feature.column, []).append(position)
         return found
+
+    @cached_property
+    def gaps(self) -> dict[int, int]:
+        """Of each feature with `missing` = ``pairwise``, where the one is that marks its gaps."""
+        marks = [j for j, feature in enumerate(self.features) if not feature.variable]
+        return {j - 1: j for j in marks}
 
     @property
     def largest_norm(self) -> float:
@@ -449,7 +717,7 @@ class Schema(_Model):
             f"Schema: {len(self.features)} features, radius {self.effective_radius:.4g}, "
             f"protects {self.privacy_unit}"
         )
-        return html.tables([declared(self.columns, title)])
+        return html.tables([declared(self.columns | self.encoded_columns, title)])
 
 
 def _validated(model: type[_Declared], document: dict[str, Any]) -> _Declared:

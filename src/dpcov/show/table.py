@@ -156,11 +156,11 @@ def declared(columns: Mapping[str, Any], title: str) -> Table:
     rows: list[Row] = []
     for name, column in columns.items():
         holds = ""
-        if column.kind == "numeric":
-            holds = f"{column.lower:g} to {column.upper:g}"
-        elif column.kind == "categorical":
+        if column.kind == "categorical":
             labels, more = column.labels[:LISTED], len(column.labels) - LISTED
             holds = ", ".join(labels) + f" and {more} more" * (more > 0)
+        elif column.kind != "ignored":
+            holds = f"{column.shown(column.lower)} to {column.shown(column.upper)}"
         rows.append((name, [column.kind, holds]))
     beyond = max(len(rows) - LONGEST, 0)
     heads = ("column", "kind", "holds")

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dpcov.errors import SourceError
 from dpcov.rows.schema import Kind
-from dpcov.sources.base import batch_rows
+from dpcov.sources.base import batch_rows, kind_of
 from dpcov.sources.ids import IdColumn
 from dpcov.sources.objects import texts_of
 
@@ -46,7 +46,7 @@ class ArraySource:
         self._missing = np.ma.getmask(data)
 
     def kinds(self) -> dict[str, Kind]:
-        return dict.fromkeys(self.names, "numeric")
+        return {name: kind_of(kind) for name, kind in self.types.items()}
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         at = [self.names.index(name) for name in columns]
@@ -90,7 +90,7 @@ class ObjectSource:
         self._data: Sequence[Any] = data
 
     def kinds(self) -> dict[str, Kind]:
-        return dict.fromkeys(self.names, "numeric")
+        return dict.fromkeys(self.names, "number")
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         at, width = [self.names.index(name) for name in columns], len(self.names)

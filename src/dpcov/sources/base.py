@@ -9,8 +9,8 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 
 from dpcov.rows.cells import LONGEST_CELL as LONGEST_CELL
-from dpcov.rows.cells import is_number, is_text
-from dpcov.rows.schema import Kind
+from dpcov.rows.cells import is_moment, is_number, is_text
+from dpcov.rows.schema import Categorical, Cells, Date, Kind, Numeric, Time
 
 BATCH_CELLS = 2**22  # cells of a batch: 32 MiB of float64, whatever the number of columns
 
@@ -24,7 +24,7 @@ class Source(Protocol):
     door : what kind of table it is, in a word; a release tells it.
     names : its columns.
     types : the Arrow type in which each column's cells come, in every batch.
-    unfit : columns whose type, told beside, no declaration fits.
+    unfit : columns whose type, told beside, is none of numbers or categories.
     settled : whether every reading gives the same rows in the same order, whoever reads.
     costly : whether a reading costs much more than that of a copy of numbers.
 
@@ -119,14 +119,25 @@ def kind_of(kind: pa.DataType) -> Kind:
     """How a column of this Arrow type would most likely be declared."""
     kind = unwrapped(kind)
     if is_number(kind):
-        return "numeric"
-    fits = is_text(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)
-    return "categorical" if fits else "ignored"
+        return "integer" if pa.types.is_integer(kind) else "number"
+    if pa.types.is_boolean(kind):
+        return "flag"
+    if is_moment(kind):
+        return "time" if pa.types.is_timestamp(kind) else "date"
+    return "categorical" if is_text(kind) or pa.types.is_null(kind) else "ignored"
+
+
+def fits(kind: pa.DataType, declared: Numeric | Categorical | Cells) -> bool:
+    """Whether a column of this Arrow type may be declared so: from its type alone."""
+    found = kind_of(kind)
+    if isinstance(declared, Date | Time):
+        return found in ("date", "time", "categorical")
+    return found not in ("date", "time", "ignored")
 
 
 def unfit_columns(fields: Iterable[pa.Field]) -> dict[str, str]:
-    """Names and types of the columns that can't be declared numeric or categorical."""
-    return {field.name: str(field.type) for field in fields if kind_of(field.type) == "ignored"}
+    """Names and types of the columns that can't be declared numbers or categories."""
+    return {field.name: str(field.type) for field in fields if not fits(field.type, "text")}
 
 
 def unwrapped(kind: pa.DataType) -> pa.DataType:

@@ -24,14 +24,14 @@ from dpcov.core.printable import hidden, printable
 from dpcov.core.privacy import Neighbors
 from dpcov.core.spelling import named
 from dpcov.errors import SchemaError, SourceError
-from dpcov.rows.cells import cells, codes_of, distinct, is_text, numbers_of
-from dpcov.rows.schema import UNSEEN, Categorical, Numeric, level_text
-from dpcov.sources.base import kind_of, unwrapped
+from dpcov.rows.cells import cells, codes_of, distinct, is_text, numbers_of, values_of
+from dpcov.rows.schema import UNSEEN, Categorical, Cells, Date, Flag, Numeric, Time, level_text
+from dpcov.sources.base import fits, unwrapped
 from dpcov.sources.level import FilteredSource
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Booleans
-    from dpcov.rows.schema import Cells, Schema
+    from dpcov.rows.schema import Schema
     from dpcov.sources.base import Source
 
     Literal = bool | float | str
@@ -56,6 +56,15 @@ _COMPARED: dict[str, Callable[..., pa.Array]] = {
 }
 _ORDERED = ("<", "<=", ">", ">=")
 
+_WANTED: dict[str, tuple[type, str]] = {  # literals, by how cells are read
+    **dict.fromkeys(("number", "whole"), (float, "a number")),
+    **dict.fromkeys(("boolean", "flag"), (bool, "true or false")),
+    **dict.fromkeys(("day", "second"), (str, "a date in quotes, such as '1990-12-31'")),
+    "text": (str, "'text'"),
+}
+
+Reading = Cells | Categorical | Numeric  # how the cells of a column are read
+
 
 @dataclass(frozen=True, slots=True)
 class Condition:
@@ -64,7 +73,7 @@ class Condition:
     Attributes
     ----------
     column : its name.
-    cells : how its cells are read: as numbers, texts, truth values, or declared levels.
+    cells : how its cells are read: as numbers, texts, truth values, dates, or declared levels.
     operator : a sign, or ``in``, ``not in``, ``is null``, ``is not null``.
     literals : what a cell is compared with, as `read` gives it.
     missing : cell texts that mean a missing value.
@@ -73,7 +82,7 @@ class Condition:
     """
 
     column: str
-    cells: Cells | Categorical
+    cells: Reading
     operator: str
     literals: tuple[float | bytes, ...]
     missing: tuple[str, ...]
@@ -180,8 +189,8 @@ def refuse_conditions(conditions: Conditions, neighbors: Neighbors) -> None:
         )
 
 
-def read(values: pa.Array, as_what: Cells | Categorical, missing: tuple[str, ...]) -> pa.Array:
-    """Cells as numbers, as bytes of texts, as 1 and 0, or as positions of declared levels.
+def read(values: pa.Array, as_what: Reading, missing: tuple[str, ...]) -> pa.Array:
+    """Cells as numbers or dates, as bytes of texts, as 1 and 0, or as positions of declared levels.
 
     Null where a cell is missing; an undeclared level is the position after the last.
     """
@@ -194,7 +203,10 @@ def read(values: pa.Array, as_what: Cells | Categorical, missing: tuple[str, ...
         if not is_text(texts.type):
             return pa.nulls(len(texts), pa.large_binary())
         return texts.cast(pa.large_binary())  # they may be no valid UTF-8
-    numbers = numbers_of(values, missing) + 0.0  # -0.0 is 0.0
+    if isinstance(as_what, Numeric):
+        numbers = values_of(values, as_what, missing) + 0.0
+    else:
+        numbers = numbers_of(values, missing) + 0.0  # -0.0 is 0.0
     if as_what == "boolean":
         return pa.array(numbers, mask=~np.isin(numbers, (0.0, 1.0)))
     return pa.array(numbers, mask=np.isnan(numbers))
@@ -207,7 +219,7 @@ def _require_fit(
     if name not in types:
         raise SourceError(f"The data has no column {name!r}, which a condition names.")
     kind = unwrapped(types[name])
-    if kind_of(kind) == "ignored":
+    if not fits(kind, test.cells):
         raise SourceError(
             f"The column {name!r} is of the type {unfit.get(name, types[name])}, which a condition "
             "can't test: cast "
@@ -264,7 +276,7 @@ class _Reader:
         as_what = self._read_as(column)
         operator = self._operator()
         ordered = operator in _ORDERED
-        if ordered and (isinstance(as_what, Categorical) or as_what == "boolean"):
+        if ordered and (isinstance(as_what, Categorical | Flag) or as_what == "boolean"):
             raise self._wrong(f"the values of {column!r} have no order: use = != or in")
         found = dict(self._found(s, column, as_what, ordered) for s in self._literals(operator))
         shown = list(found.values())
@@ -284,12 +296,12 @@ class _Reader:
             raise self._wrong('a test begins with a column, in "double quotes" if it is no word')
         return word
 
-    def _read_as(self, column: str) -> Cells | Categorical:
+    def _read_as(self, column: str) -> Reading:
         declared = self._schema.columns.get(column)
-        if isinstance(declared, Categorical):
-            return declared
-        if isinstance(declared, Numeric):
+        if isinstance(declared, Numeric) and declared.reading == "number":
             return "number"
+        if isinstance(declared, Categorical | Numeric):
+            return declared
         if column in self._schema.where:
             return self._schema.where[column]
         near = difflib.get_close_matches(column, [*self._schema.encoded_columns], 1)
@@ -338,15 +350,20 @@ class _Reader:
         return number
 
     def _found(
-        self, stated: Literal, column: str, as_what: Cells | Categorical, ordered: bool
+        self, stated: Literal, column: str, as_what: Reading, ordered: bool
     ) -> tuple[float | bytes, str]:
         """A literal as it is compared, by the grammar of cells, and as it is told."""
-        wanted = {"number": float, "text": str, "boolean": bool}
-        if not isinstance(as_what, Categorical) and not isinstance(stated, wanted[as_what]):
-            value = {"number": "a number", "text": "'text'", "boolean": "true or false"}[as_what]
-            raise self._wrong(f"{column!r} is compared with {value}")
+        how = as_what.reading if isinstance(as_what, Numeric) else as_what
+        if isinstance(how, str):
+            wanted, value = _WANTED[how]
+            if not isinstance(stated, wanted):
+                raise self._wrong(f"{column!r} is compared with {value}")
         cell = pa.array([stated])
         (value,) = read(cell, as_what, () if ordered else self._schema.missing).to_pylist()
+        if isinstance(as_what, Date | Time):
+            if value is None:
+                raise self._wrong(f"{column!r} is compared with {_WANTED['day'][1]}")
+            return value, _spelled(as_what.shown(value))
         if value is None:
             raise self._wrong(f"such a cell is missing: write {_name(column)} is null")
         if isinstance(as_what, Categorical):

@@ -15,7 +15,7 @@ import pyarrow as pa
 from dpcov.core.installing import installing
 from dpcov.errors import SourceError
 from dpcov.rows.cells import LONGEST_CELL
-from dpcov.sources.base import batch_rows, kind_of
+from dpcov.sources.base import batch_rows, fits, kind_of
 from dpcov.sources.sql import COLLATED, Connected, quoted, unfit_id
 
 if TYPE_CHECKING:
@@ -42,10 +42,16 @@ _FOUND = (
     "UNION ALL SELECT schema_name, view_name, NULL FROM duckdb_views() WHERE {1}"
 )
 _NAMED = "database_name = 'data' AND lower(schema_name) = lower($1) AND lower({}) = lower($2)"
+_CONSTRAINTS = "SELECT constraint_type, constraint_column_names FROM duckdb_constraints() WHERE "
 _COMPUTED = "GENERATED ALWAYS AS"  # in the text of a table, as DuckDB writes it
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 _AS_THEY_ARE = ("BOOLEAN", "FLOAT", "DOUBLE", *_INTEGERS, *(f"U{name}" for name in _INTEGERS))
+_MOMENTS = (
+    "DATE",
+    "TIMESTAMP WITH TIME ZONE",
+    *(f"TIMESTAMP{u}" for u in ("", "_S", "_MS", "_NS")),
+)
 _CAST = ("HUGEINT", "UHUGEINT", "UUID")  # to short texts, exactly, whatever they hold
 
 
@@ -103,9 +109,11 @@ class DuckdbSource(Connected):
         given = self._connection.sql(self._query(list(self._read)) + " LIMIT 0").to_arrow_table()
         self.types = dict.fromkeys(self.names, pa.large_binary())
         self.types |= {name: given.schema.field(name).type for name in self._read}
-        self.unfit = {n: declared[n] for n, t in self.types.items() if kind_of(t) == "ignored"}
+        self.unfit = {n: declared[n] for n, t in self.types.items() if not fits(t, "text")}
         unreadable = {
-            name: unfit_id(declared[name]) for name in self.names if name not in self._read
+            name: unfit_id(kind)
+            for name, kind in declared.items()
+            if name not in self._read or kind in _MOMENTS
         }
         texts = [name for name, kind in declared.items() if kind == "VARCHAR"]
         collated = [name for name in texts if not self._is_plain(name, self._failure)]
@@ -113,6 +121,12 @@ class DuckdbSource(Connected):
 
     def kinds(self) -> dict[str, Kind]:
         return {name: kind_of(kind) for name, kind in self.types.items()}
+
+    def _constraints(self) -> list[tuple[str, list[str]]]:
+        *schema, table = self._data.parts
+        query = _CONSTRAINTS + _NAMED.format("table_name")
+        found = self._connection.execute(query, [schema[0] if schema else "main", table])
+        return list(found.fetchall())
 
     def _query(self, columns: Sequence[str]) -> str:
         chosen = [f"{self._read[name]} AS {quoted(name)}" for name in columns]
@@ -129,7 +143,7 @@ class DuckdbSource(Connected):
 
 def _expression(declared: str) -> str | None:
     """How a column of this type is read; None where it is not."""
-    if declared in _AS_THEY_ARE or declared.startswith("DECIMAL("):
+    if declared in (*_AS_THEY_ARE, *_MOMENTS) or declared.startswith("DECIMAL("):
         return "{0}"
     if declared in _CAST or declared.startswith("ENUM("):
         return "CAST({0} AS VARCHAR)"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dpcov.rows.cells import codes_of, numbers_of
+from dpcov.rows.cells import codes_of, numbers_of, values_of
 from dpcov.rows.schema import Categorical, Numeric
 from dpcov.sources.base import batch_rows, caveat_of
 from dpcov.sources.ids import WIDTH, IdColumn, canonical, records
@@ -148,8 +148,10 @@ class Kept:
             if isinstance(column, Categorical):
                 rows[name] = codes_of(values, column, schema.missing)
                 continue
-            rows[name] = numbers_of(values, schema.missing)
-            if isinstance(column, Numeric):  # far outside is as outside, and nobody's number
+            if not isinstance(column, Numeric):
+                rows[name] = numbers_of(values, schema.missing)
+            else:  # far outside is as outside, and nobody's number
+                rows[name] = values_of(values, column, schema.missing)
                 most = column.half_range
                 np.clip(rows[name], column.lower - most, column.upper + most, out=rows[name])
         if unit is None:

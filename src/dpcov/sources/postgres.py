@@ -148,6 +148,14 @@ JOIN pg_catalog.pg_attribute a ON a.attrelid = {oid} AND a.attnum = base.attnum
 LEFT JOIN pg_catalog.pg_collation k ON k.oid = a.attcollation ORDER BY a.attnum
 """
 
+# Of one column each.
+_CONSTRAINTS = """
+SELECT c.contype::text, a.attname::text FROM pg_catalog.pg_constraint c
+JOIN pg_catalog.pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = c.conkey[1]
+WHERE c.conrelid = {oid} AND c.contype IN ('p', 'u', 'f') AND pg_catalog.cardinality(c.conkey) = 1
+ORDER BY c.contype <> 'p', c.contype <> 'u', a.attnum
+"""
+
 _TABLES = ("r", "p")
 _STORED = (*_TABLES, "m")  # and materialized views
 _PROGRAMS = ("v", "f")
@@ -159,6 +167,15 @@ def _capped(expression: str) -> str:
     return f"CASE WHEN {size} <= {LONGEST_CELL} THEN {expression} END"
 
 
+def _dated(kind: str) -> str:
+    """A date or time, null where it is infinite or of no year from 1 to 9999: drivers refuse such.
+
+    The literals are read under the settings above, hence in UTC.
+    """
+    within = f"{{0}} >= {kind} '0001-01-01' AND {{0}} < {kind} '10000-01-01'"
+    return f"CASE WHEN {within} THEN {{0}} END"
+
+
 _NUMBERS = ("int2", "int4", "int8", "float4", "float8")
 # How a column of each type is read. No cast is another role's, which would have to own one of its
 # two types. Equal numbers have one text.
@@ -168,6 +185,7 @@ _READ = {
     **dict.fromkeys(("bpchar", "name"), _capped("CAST({0} AS pg_catalog.text)")),
     "numeric": "CAST(pg_catalog.trim_scale({0}) AS pg_catalog.text)",  # some 147,000 bytes at most
     "uuid": "CAST({0} AS pg_catalog.text)",
+    **{kind: _dated(f"pg_catalog.{kind}") for kind in ("date", "timestamp", "timestamptz")},
     # A cast of an enumeration may be its owner's.
     "enum": "CASE WHEN {0} IS NOT NULL THEN pg_catalog.format('%s', {0}) END",
 }
@@ -271,9 +289,14 @@ class PostgresSource(Connected):
         known = {n: kind for n, _, kind, *_, right in columns if right and kind in _READ}
         self._read = {name: _READ[kind].format(quoted(name)) for name, kind in known.items()}
         self._kinds: dict[str, Kind] = dict.fromkeys(self.names, "ignored")
-        self._kinds |= {name: _kind(kind) for name, kind in known.items()}
-        self.unfit = {n: shown[n] for n, kind in self._kinds.items() if kind == "ignored"}
-        self.unfit_ids = {name: unfit_id(shown[name]) for name in self.names if name not in known}
+        self._kinds |= {name: _KINDS.get(kind, "categorical") for name, kind in known.items()}
+        unfit = ("ignored", "date", "time")
+        self.unfit = {n: shown[n] for n, kind in self._kinds.items() if kind in unfit}
+        self.unfit_ids = {
+            name: unfit_id(shown[name])
+            for name in self.names
+            if name not in known or self._kinds[name] in ("date", "time")
+        }
         self.unfit_ids |= {name: COLLATED for name, _, _, plain, *_ in columns if not plain}
         with self._connection.cursor() as cursor:  # runs the very query, for no row
             cursor.execute(self._query(tuple(known)) + " LIMIT 0")
@@ -283,6 +306,11 @@ class PostgresSource(Connected):
 
     def kinds(self) -> dict[str, Kind]:
         return self._kinds
+
+    def _constraints(self) -> list[tuple[str, list[str]]]:
+        kinds = {"p": "PRIMARY KEY", "u": "UNIQUE", "f": "FOREIGN KEY"}
+        found = self._rows(_CONSTRAINTS.format(oid=self._oid))
+        return [(kinds[kind], [name]) for kind, name in found]
 
     def _query(self, columns: Sequence[str]) -> str:
         chosen = [f"{self._read[name]} AS {quoted(name)}" for name in columns]
@@ -318,10 +346,14 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _kind(base: str) -> Kind:
-    if base in (*_NUMBERS, "numeric"):
-        return "numeric"
-    return "ignored" if base == "bytea" else "categorical"
+_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("int2", "int4", "int8"), "integer"),
+    **dict.fromkeys(("float4", "float8", "numeric"), "number"),
+    "bool": "flag",
+    "date": "date",
+    **dict.fromkeys(("timestamp", "timestamptz"), "time"),
+    "bytea": "ignored",
+}
 
 
 def _reason(told: str) -> str:

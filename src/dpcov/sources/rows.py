@@ -15,7 +15,7 @@ from dpcov.rows.encoder import Encoder
 from dpcov.rows.linear_map import LinearMap
 from dpcov.rows.moment import Accumulator, Lattice, SecondMoment
 from dpcov.rows.rungs import RungMoments, RungSum, rungs_of
-from dpcov.sources.base import PartedSource, caveat_of, unwrapped
+from dpcov.sources.base import PartedSource, caveat_of, fits, kind_of, unwrapped
 from dpcov.sources.folding import (
     BLAS,
     Folder,
@@ -35,7 +35,7 @@ from dpcov.sources.quiet import leave_no_core, quiet
 if TYPE_CHECKING:
     from dpcov.core.arrays import Integers, Matrix
     from dpcov.core.entropy import Entropy
-    from dpcov.rows.schema import Schema
+    from dpcov.rows.schema import Cells, Schema
     from dpcov.sources.base import Part, Source
 
 UNREADABLE = (
@@ -103,13 +103,16 @@ class Rows:
         twice = [name for name in schema.needed if source.names.count(name) > 1]
         if twice:
             raise SourceError(f"The data has more than one column {twice[0]!r}.")
-        read = [*schema.encoded_columns, *([schema.weight.column] if schema.weight else [])]
-        unfit = [name for name in read if name in source.unfit]
-        if unfit:
-            raise SourceError(
-                f"The column {unfit[0]!r} can't be a feature: it is of the type "
-                f"{source.unfit[unfit[0]]}. Convert it, or declare it kind = 'ignored'."
-            )
+        weight: dict[str, Cells] = {schema.weight.column: "number"} if schema.weight else {}
+        for name, declared in {**schema.read_columns, **weight}.items():
+            if not fits(source.types[name], declared):
+                kind = source.unfit.get(name, str(source.types[name]))
+                dates = "'date' or 'time' (in version 2 of schemas), or "
+                dates = dates if kind_of(source.types[name]) in ("date", "time") else ""
+                raise SourceError(
+                    f"The column {name!r} can't be a feature: it is of the type {kind}. Convert "
+                    f"it, or declare it kind = {dates}'ignored'."
+                )
         if schema.unit is not None:
             name, no_ids = schema.unit.column, getattr(source, "unfit_ids", {})
             refuse_unfit(name, unwrapped(source.types[name]), schema.unit.type, no_ids)
@@ -125,6 +128,11 @@ class Rows:
     def _by_person(self, source: Source) -> Source:
         """A source that finds a person's rows together."""
         return Kept(source, self.schema)
+
+    @property
+    def gaps(self) -> dict[int, int]:
+        """`Schema.gaps` of the features of these rows."""
+        return self.schema.gaps
 
     def lattice(self, *, radius: float | None = None, features: int | None = None) -> Lattice:
         """Public shape of a query: what sensitivities depend on."""

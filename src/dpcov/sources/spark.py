@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dpcov.errors import MechanismError, SourceError
-from dpcov.sources.base import kind_of
+from dpcov.sources.base import fits, kind_of
 from dpcov.sources.folding import Sum, Total
 from dpcov.sources.level import FilteredSource, with_tested
 from dpcov.sources.packed import (
@@ -49,6 +49,9 @@ TYPES = {
     "boolean": pa.bool_(),
     "void": pa.null(),
     "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
 }
 SUMS = "part bigint, units bigint, integers binary"
 IMAGES = "id binary, rank bigint, image binary"
@@ -101,7 +104,7 @@ class SparkSource:
         self.unfit = {
             name: str(kind.simpleString())
             for name, kind in self._types
-            if kind_of(_arrow_type(kind)) == "ignored"
+            if not fits(_arrow_type(kind), "text")
         }
 
     def kinds(self) -> dict[str, Kind]:

@@ -36,6 +36,7 @@ PROGRAM = (
     "materialized view; or, if you know what it does, say {}."
 )
 NO_TABLE = "A database needs the name of a table: {}."
+KEYS = {"PRIMARY KEY": "the primary key", "UNIQUE": "unique", "FOREIGN KEY": "a foreign key"}
 COLLATED = "its collation calls different texts equal; copy it into a column with a plain one"
 
 _TOLD_APART = ("A", "a", "a ", "á")
@@ -116,6 +117,18 @@ class Connected:
         except failure:
             return False
         return bool(count.fetchall() == [(len(_TOLD_APART),)])
+
+    def keys(self) -> dict[str, str]:
+        """What the database's constraints on single columns say of them; for a draft."""
+        found: dict[str, str] = {}
+        for kind, columns in self._constraints():
+            if len(columns) == 1 and kind in KEYS:
+                found.setdefault(columns[0], f"{KEYS[kind]} of the database")
+        return found
+
+    def _constraints(self) -> list[tuple[str, list[str]]]:
+        """Kinds of constraints, and their columns."""
+        return []
 
     @contextlib.contextmanager
     def _reading(self, cursor: Any) -> Iterator[Any]:

@@ -107,6 +107,21 @@ class SqliteSource(Connected):
     def kinds(self) -> dict[str, Kind]:
         return {name: _kind(declared) for name, declared in self._declared.items()}
 
+    def _constraints(self) -> list[tuple[str, list[str]]]:
+        def told(pragma: str, name: str) -> list[Any]:
+            return self._connection.execute(f"PRAGMA main.{pragma}({quoted(name)})").fetchall()
+
+        table = self._data.parts[-1]
+        found = [("PRIMARY KEY", [c[1] for c in told("table_xinfo", table) if c[5]])]
+        for _, name, unique, _, partial in told("index_list", table):
+            columns = [column[2] for column in told("index_info", name.decode())]
+            found += [("UNIQUE", columns)] if unique and not partial and None not in columns else []
+        foreign: dict[int, list[bytes]] = {}
+        for number, _, _, column, *_ in told("foreign_key_list", table):
+            foreign.setdefault(number, []).append(column)
+        found += [("FOREIGN KEY", columns) for columns in foreign.values()]
+        return [(kind, [column.decode() for column in columns]) for kind, columns in found]
+
     def _query(self, columns: Sequence[str]) -> str:
         chosen = [self._role(name).sql.format(quoted(name)) for name in columns]
         return f"SELECT {', '.join(chosen)} FROM {self._from}"  # noqa: S608 (quoted)
@@ -124,10 +139,19 @@ class SqliteSource(Connected):
                 yield pa.RecordBatch.from_arrays([read(c) for read, c in parts], list(columns))
 
 
+_KINDS: dict[str, Kind] = {
+    "INT": "integer",
+    "REAL|FLOA|DOUB|NUMERIC|DECIMAL": "number",
+    "BOOL": "flag",
+    "DATETIME|TIMESTAMP": "time",
+    "DATE": "date",
+}
+
+
 def _kind(declared: str) -> Kind:
-    if re.search("INT|REAL|FLOA|DOUB|NUMERIC|DECIMAL", declared):
-        return "numeric"
-    return "ignored" if declared == "BLOB" else "categorical"
+    if declared == "BLOB":
+        return "ignored"
+    return next((kind for word, kind in _KINDS.items() if re.search(word, declared)), "categorical")
 
 
 def _numbers(cells: Cells) -> pa.Array:
