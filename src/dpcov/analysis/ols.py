@@ -88,7 +88,7 @@ class OLS(Result):
     r_squared: float
     adjusted_r_squared: float
     digits: float
-    assumed: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = field(default=(), metadata=OMITTED)
 
     def tables(self) -> list[Table]:
         tail = (1 - self.level) / 2
@@ -140,7 +140,8 @@ class OLS(Result):
         return Picture("coefficients", {"found": self, "effects": True})
 
     def document(self) -> dict[str, Any]:
-        return {"target": self.model.target, **Result.document(self)}
+        told = {"assumed": self.assumed} if self.assumed else {}
+        return {"target": self.model.target, **Result.document(self), **told}
 
 
 @command(

@@ -36,9 +36,9 @@ def summary(release: Release) -> Found:
         **carried(release),
         "columns": release.columns,
         "public_count": release.unit_count,
-        "missing": missing_shares(release),
         "count": release.count() if release.tells_count else None,
         "correlation_error": error,
+        **({"missing": shares} if (shares := missing_shares(release)) else {}),
     }
     notes = sentences(*drowned(release), *accuracy)
     return Found([facts(release), notes], document)

@@ -346,13 +346,17 @@ class Release:
     def _encoded(self) -> tuple[Matrix, Matrix]:
         """Mean and covariance of the encoded features, by the Schur complement of the intercept."""
         self._need_intercept()
-        least = least_rows(self) if has_gaps(self.schema) else None
-        moment = completed(self.schema, self.second_moment(), self.intercept(), least=least)
+        moment, gaps = self.second_moment(), has_gaps(self.schema)
+        if gaps:
+            moment = completed(
+                self.schema, self.with_count(moment), self.intercept(), least=least_rows(self)
+            )
         sums, corner = moment[:-1, -1], moment[-1, -1]
         if corner <= 0:
             return np.zeros(len(sums)), np.zeros((len(sums), len(sums)))
         with np.errstate(all="ignore"):
-            mean = np.clip(self._means(moment), -1.0, 1.0)
+            means = sums / corner * self.intercept() if gaps else self._means(moment)
+            mean = np.clip(means, -1.0, 1.0)
             centred = moment[:-1, :-1] - np.outer(sums, sums) / corner
         if not np.isfinite(centred).all():  # never of a positive semidefinite matrix
             raise ReleaseError(
@@ -364,7 +368,7 @@ class Release:
         # Values lie in [-1, 1], so no variance is above 1, however small a count noise has left.
         count = max(self.count(), 1.0)
         if self.denoised is not None:
-            if has_gaps(self.schema):
+            if gaps:
                 return mean, proper(centred / count)
             count = max(count, float(np.diag(centred).max(initial=0.0)))
         return mean, (centred + centred.T) / (2 * count)
