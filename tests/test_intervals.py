@@ -159,7 +159,7 @@ def test_intervals_that_can_not_be_trusted_say_so_in_a_sentence() -> None:
         ({"mechanism": "gaussian", "rho": 2.0, "epsilon": None}, False),
         ({"mechanism": "gaussian", "radius": "private", "rho": 2.0, "epsilon": None}, True),
         ({"mechanism": "standardized"}, True),
-        ({"mechanism": "standardized", "shows": 0.0, "epsilon": 1e5}, False),
+        ({"mechanism": "standardized", "epsilon": 1e5}, False),
     ],
 )
 def test_a_private_radius_is_said_to_be_unknown_to_intervals(

@@ -70,7 +70,6 @@ class MechanismOptions(TypedDict, total=False):
     look_share: float
     power: float
     radius_share: float
-    shows: float
     trace_share: float
     # of those of the papers alone
     agreement: float

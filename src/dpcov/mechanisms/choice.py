@@ -38,7 +38,7 @@ CANDIDATES: tuple[type[Additive], ...] = (NuclearLaplace, MatrixLaplace, Gaussia
 
 MANY_FEATURES = 20  # from which on to look whether rows without an intercept should be mapped
 # For correlations, relative errors and regressions:
-BY_COLUMN = Standardized(shows=8.0)
+BY_COLUMN = Standardized()
 BY_DIRECTION = Standardized(look_share=0.05, directions_share=0.11)
 
 
