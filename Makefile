@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Tests and benchmarks run side by side on all cores, each with one BLAS thread.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: help demo test test-slow test-papers test-spark test-all lint types data wheel bench ways bench-scaling peers arena frontier goals notebooks persons csv \
+.PHONY: help demo test test-slow test-papers test-spark test-all lint types data wheel bench ways bench-scaling peers arena frontier entrants notebooks persons csv \
 	spark accuracy reproduce engines frames analysis discriminant precision \
 	denoising pictures report-picture plan-calibration ridge-comparison interval-coverage stated-errors mahalanobis trust mutants figures docs locks sbom schemas clean
 
@@ -83,9 +83,9 @@ frontier: .venv/ready-bench ## The default over one matrix, and adult with its l
 	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments:benchmarks/arena $(BIN)/python \
 		benchmarks/arena/frontier.py
 
-goals: .venv/ready-bench ## What --goal takes beside the default, by the goal's own error
+entrants: .venv/ready-bench ## What users read, now and at an earlier commit (PART=tune BEFORE=folder)
 	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments:benchmarks/arena $(BIN)/python \
-		benchmarks/arena/goals.py
+		benchmarks/before_and_now.py $(PART) $(if $(BEFORE),--before $(BEFORE))
 
 notebooks: .venv/ready-bench ## The stories of examples/ as notebooks
 	$(BIN)/python examples/notebooks.py

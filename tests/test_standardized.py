@@ -24,12 +24,10 @@ from dpcov.core.privacy import (
 )
 from dpcov.denoise import denoise
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import Gaussian, Standardized, standardized
-from dpcov.mechanisms import NuclearLaplace as NuclearLaplaceMechanism
+from dpcov.mechanisms import Gaussian, MatrixLaplace, Standardized, standardized
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
-from dpcov.samplers.nuclear import NuclearLaplace
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.samplers.wishart import WishartDifference
 from dpcov.sources import open_rows
@@ -136,7 +134,7 @@ def test_look_radius_and_release_spend_exactly_epsilon(lattice, neighbors):
     _, absolute = standardized.look_sensitivities(lattice, neighbors)
     spent = absolute / laws.look.scale
     spent += sides * lattice.unit.max_rows / laws.counts.scale
-    spent += lattice.nuclear(neighbors) / Fraction(laws.final.matrix.scale)
+    spent += lattice.nuclear(neighbors) / Fraction(2 * laws.final.matrix.scale)
     assert epsilon * (1 - Fraction(1, 10**12)) <= spent <= epsilon
 
 
@@ -153,15 +151,14 @@ def test_look_radius_and_release_spend_exactly_rho(lattice, neighbors):
 
 
 @each_relation
-@pytest.mark.parametrize("features", [19, 20, 40])
-def test_wide_tables_get_noise_of_matrix_laplace_that_spends_as_much(features, neighbors):
+@pytest.mark.parametrize("features", [2, 40])
+def test_pure_noise_is_that_of_matrix_laplace_at_every_order(features, neighbors):
     lattice = Lattice(features, 2.0, 0.3)
     laws = Standardized(trace_share=0.0).calibrate(lattice, PureDP(0.875), neighbors)
     noise = laws.final.matrix
-    assert isinstance(noise, NuclearLaplace if features < 20 else WishartDifference)
-    of_norm = noise.scale if features < 20 else 2 * noise.scale  # ||D||_* / this is its loss
+    assert isinstance(noise, WishartDifference)
     left = Fraction(7, 8) * (1 - 2 * exact(0.07))
-    spent = lattice.nuclear(neighbors) / Fraction(of_norm)
+    spent = lattice.nuclear(neighbors) / Fraction(2 * noise.scale)
     assert left * (1 - Fraction(1, 10**12)) <= spent <= left
 
 
@@ -237,7 +234,7 @@ def correlation_error(mechanism, budget, neighbors, values, seed):
     [
         (Gaussian(), ApproxDP(1.0, 1e-6)),
         (Gaussian(), ZCDP(0.1)),
-        (NuclearLaplaceMechanism(), PureDP(1.0)),
+        (MatrixLaplace(), PureDP(1.0)),
     ],
 )
 @each_relation

@@ -17,7 +17,7 @@ from dpcov.mechanisms import additive, gaussian, ladder, mapped_ladder
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.mapped import private_radius, release_at
 from dpcov.mechanisms.mapped_ladder import Images
-from dpcov.mechanisms.nuclear_laplace import pure_noise
+from dpcov.mechanisms.matrix_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon
 from dpcov.mechanisms.radius import count_law
 from dpcov.mechanisms.shaped_ladder import Shape

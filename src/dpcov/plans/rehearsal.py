@@ -7,16 +7,15 @@ is run as it is, on few imagined rows that stand for many: their sums and counts
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.denoise import Method, denoise
 from dpcov.errors import MechanismError
-from dpcov.plans.simulated_laws import simulated
 from dpcov.rows.moment import Lattice, SecondMoment
 from dpcov.rows.schema import Schema
 from dpcov.sources.array import ArraySource
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
     from dpcov.core.arrays import Integers, Matrix
     from dpcov.core.privacy import Budget, Neighbors
-    from dpcov.mechanisms import Calibrated, Mechanism
+    from dpcov.mechanisms import Mechanism
     from dpcov.releases import Release
     from dpcov.rows.linear_map import LinearMap
     from dpcov.rows.rungs import RungMoments
@@ -121,19 +120,7 @@ def rehearse(
     MechanismError : the mechanism refuses the budget, or asks what no imagined table tells.
 
     """
-    quick = _quick(mechanism)
     for seed in range(repeats):
-        made = quick(door, budget=budget, neighbors=neighbors, entropy=Entropy.seeded(seed))
+        made = mechanism(door, budget=budget, neighbors=neighbors, entropy=Entropy.seeded(seed))
         named = replace(made, schema=door.declared)
         yield denoise(named, method, generator=simulation_generator(seed))
-
-
-def _quick(mechanism: Mechanism) -> Mechanism:
-    """The mechanism, calibrated to noise in a form for trials."""
-    kind = type(mechanism)
-
-    def calibrate(self: Any, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibrated:
-        return simulated(kind.calibrate(self, lattice, budget, neighbors))
-
-    quick = type(kind.__name__, (kind,), {"__slots__": (), "calibrate": calibrate})
-    return quick(**{f.name: getattr(mechanism, f.name) for f in fields(kind)})  # type: ignore[arg-type]

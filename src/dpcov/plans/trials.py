@@ -19,7 +19,6 @@ from dpcov.errors import SchemaError
 from dpcov.mechanisms import additive
 from dpcov.mechanisms.additive import Calibration
 from dpcov.plans.rehearsal import rehearse
-from dpcov.plans.simulated_laws import simulated
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
@@ -105,7 +104,7 @@ class Trials:
         Where the mechanism adds noise of a public law to the second moment, that is simulated;
         else the mechanism is run, through the door.
         """
-        calibration = simulated(mechanism.calibrate(self.moment.lattice, budget, neighbors))
+        calibration = mechanism.calibrate(self.moment.lattice, budget, neighbors)
         if adds_noise(calibration):
             generator = simulation_generator(SEED)
             made = [self._release(mechanism, calibration, generator) for _ in range(repeats)]
