@@ -274,8 +274,8 @@ def test_auto_looks_at_directions_where_few_features_are_indicators(budget: Budg
         return choose(schema, budget, ADD, **known).mechanism
 
     numbers, few, many = columns(4, 0), columns(4, 3), columns(3, 3)
-    assert chosen(numbers) == chosen(columns(1, 0)) == chosen(few) == BY_DIRECTION
-    assert chosen(many) == BY_COLUMN
+    assert chosen(numbers) == chosen(few) == BY_DIRECTION
+    assert chosen(many) == chosen(columns(1, 0)) == BY_COLUMN
     assert not isinstance(chosen(columns(0, 5)), Standardized)
     assert not isinstance(chosen(numbers, rungs=False), Standardized)
     assert not isinstance(chosen(numbers, rereadable=False), Standardized)

@@ -95,7 +95,7 @@ def choose(
     wanted = []
     if rungs and rereadable and lattice.intercept_units and of_levels < len(columns):
         reason = "rows are taken about private means"
-        if 2 * indicators < lattice.features:
+        if max(1, 2 * indicators) < lattice.features:  # one column has one direction
             reason += ", and each direction gets noise in proportion to its deviation"
             wanted.append(Choice(BY_DIRECTION, reason))
         else:
