@@ -7,7 +7,7 @@ ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 # A worker has whole files for the most part, and what their tests share is made once.
 WORKERS := -n auto --dist worksteal
 
-.PHONY: help demo test test-slow test-papers test-spark test-all lint types data wheel bench ways bench-scaling peers arena frontier goals notebooks persons csv \
+.PHONY: help demo test test-slow test-papers test-spark test-all lint types data wheel bench ways bench-scaling peers arena frontier entrants notebooks persons csv \
 	spark accuracy reproduce engines frames analysis discriminant precision \
 	denoising pictures report-picture plan-calibration ridge-comparison interval-coverage missing stated-errors counts mahalanobis trust mutants figures docs locks sbom schemas clean
 
@@ -85,9 +85,9 @@ frontier: .venv/ready-bench ## The default over one matrix, and adult with its l
 	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments:benchmarks/arena $(BIN)/python \
 		benchmarks/arena/frontier.py
 
-goals: .venv/ready-bench ## What --goal takes beside the default, by the goal's own error
+entrants: .venv/ready-bench ## What users read, now and at an earlier commit (PART=tune BEFORE=folder)
 	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments:benchmarks/arena $(BIN)/python \
-		benchmarks/arena/goals.py
+		benchmarks/before_and_now.py $(PART) $(if $(BEFORE),--before $(BEFORE))
 
 notebooks: .venv/ready-bench ## The stories of examples/ as notebooks
 	$(BIN)/python examples/notebooks.py

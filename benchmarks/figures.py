@@ -222,25 +222,6 @@ def frontier(cells: Cells) -> str:
     return f"{_table(lines)}\n\nCells above 1.1 by two standard errors: {above}.\n\n{_table(adult)}"
 
 
-def goals(cells: Cells) -> str:
-    """For each goal its own error over the default's: of what it takes, and of one look alone."""
-    kinds = {"pure": "pure", "zcdp": "zCDP", "approximate": "(epsilon, 1e-6)"}
-    lines = [["goal", "columns", "cells", *(f"{k}: goal, one look" for k in kinds.values())]]
-    for goal in dict.fromkeys(cell["goal"] for cell in cells):
-        for numbers in (True, False):
-            own = [c for c in cells if (c["goal"], c["looks at directions"]) == (goal, numbers)]
-            texts = []
-            for kind in kinds:
-                among = [cell for cell in own if cell["definition"] == kind]
-                of = ("over the default", "one look over the default")
-                texts.append(
-                    ", ".join(f"{geometric_mean([c[name] for c in among]):.2f}" for name in of)
-                )
-            columns = "numbers" if numbers else "numbers and levels"
-            lines.append([goal, columns, str(len(own)), *texts])
-    return _table(lines)
-
-
 GUESSES = {
     "a release": "a release of half of the table",
     "all numbers": "all numbers above, to a digit or two",
@@ -315,7 +296,6 @@ FIGURES: dict[str, tuple[str, Callable[[Cells], str]]] = {
     "accuracy": ("docs/comparison.md", accuracy),
     "arena": ("docs/arena.md", arena),
     "frontier": ("docs/arena.md", frontier),
-    "goals": ("docs/arena.md", goals),
     "bench": ("docs/explanation/speed.md", bench),
     "bench-parts": ("docs/explanation/speed.md", parts),
     "bench-scaling": ("docs/explanation/speed.md", scaling),

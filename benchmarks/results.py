@@ -37,6 +37,14 @@ class Kept:
     def _partial(self) -> Path:
         return self.folder / "partial" / self.name
 
+    def go_on(self) -> list[dict[str, Any]]:
+        """Begin with the rows that an earlier run left, ended or not; the rows."""
+        for path in (self._partial, self.folder / self.name):
+            if path.exists():
+                self.rows = json.loads(path.read_text())["rows"]
+                break
+        return self.rows
+
     def part(self, label: str, work: Callable[[], Iterable[dict[str, Any]]]) -> None:
         """Add the rows of a part one by one; if it fails, say so and go on."""
         try:

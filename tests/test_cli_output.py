@@ -79,7 +79,7 @@ def test_quiet_does_not_hush_errors_or_that_a_release_protects_nobody(run) -> No
 def test_json_of_a_release_says_what_was_made(run) -> None:
     made = json.loads(run(RELEASE.replace("people.release.json", "new.json") + " --json").out)
     assert made["status"] == "private"
-    assert made["mechanism"] == "standardized-ladder"
+    assert made["mechanism"] == "standardized"
     assert made["files"] == {"": "new.json"}
     assert made["left"] == {"epsilon": 1.5}
     shown = json.loads(run("show new.json --json").out)

@@ -191,7 +191,7 @@ def test_the_ledger_counts_all_levels_once(tmp_path: Path, neighbors: Neighbors)
     grouped(**request)
     account = ledger.account()
     assert account.spent == {"epsilon": 1.0}
-    assert [entry.note for entry in account.entries] == ["shaped-ladder by group"]
+    assert [entry.note for entry in account.entries] == ["standardized by group"]
     with pytest.raises(BudgetExceededError):
         grouped(**request)
     with pytest.raises(LedgerError, match="seeded"):

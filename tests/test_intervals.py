@@ -145,8 +145,12 @@ def test_drowned_correlations_are_wide_and_not_trusted() -> None:
 
 
 def test_intervals_that_can_not_be_trusted_say_so_in_a_sentence() -> None:
-    assert intervals(made(epsilon=20.0), "correlation", sampling=False).warning is None
-    warning = intervals(made(DATA[:300], epsilon=0.1), "correlation", sampling=False).warning
+    assert (
+        intervals(made(mechanism="ladder", epsilon=20.0), "correlation", sampling=False).warning
+        is None
+    )
+    few = made(DATA[:300], mechanism="ladder", epsilon=0.1)
+    warning = intervals(few, "correlation", sampling=False).warning
     assert warning is not None
     assert warning.startswith("Noise drowns 12 of 16 of these figures")
 
@@ -154,12 +158,13 @@ def test_intervals_that_can_not_be_trusted_say_so_in_a_sentence() -> None:
 @pytest.mark.parametrize(
     ("request_", "clipped"),
     [
-        ({}, False),
-        ({"radius": 0.5}, False),
+        ({}, True),
+        ({"mechanism": "ladder"}, False),
+        ({"mechanism": "ladder", "radius": 0.5}, False),
         ({"mechanism": "gaussian", "rho": 2.0, "epsilon": None}, False),
         ({"mechanism": "gaussian", "radius": "private", "rho": 2.0, "epsilon": None}, True),
         ({"mechanism": "standardized"}, True),
-        ({"mechanism": "standardized", "shows": 0.0, "epsilon": 1e5}, False),
+        ({"mechanism": "standardized", "epsilon": 1e5}, False),
     ],
 )
 def test_a_private_radius_is_said_to_be_unknown_to_intervals(

@@ -182,7 +182,7 @@ def loss(laws: Calibration, budget: Budget, one: int, other: int, lattice: Latti
     total = Fraction(0)
     if isinstance(budget, PureDP):
         for law, a, b in zip(laws.rungs, first, second, strict=True):
-            total += (a + b) * SIDE**2 / Fraction(law.scale)  # type: ignore[attr-defined]
+            total += (a + b) * SIDE**2 / Fraction(2 * law.scale)  # type: ignore[attr-defined]
         total += moved / laws.trace.scale  # type: ignore[attr-defined]
         return total / Fraction(budget.epsilon)
     assert isinstance(budget, ZCDP)

@@ -15,7 +15,7 @@ from dpcov.core.privacy import Neighbors, PureDP
 from dpcov.denoise.leading import DROWNED, MOST, _hold_back, given_back, noise_within
 from dpcov.denoise.rungs import SURE, Combined
 from dpcov.mechanisms import Ladder
-from dpcov.mechanisms.nuclear_laplace import pure_noise
+from dpcov.mechanisms.matrix_laplace import pure_noise
 from dpcov.rows.schema import Schema
 from dpcov.samplers import MatrixLaw
 from dpcov.samplers.orthogonal import GaussianOrthogonal

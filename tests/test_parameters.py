@@ -62,7 +62,7 @@ def untouched(tmp_path, monkeypatch):
         ({"mechanism": None}, "mechanism must be text, not None."),
         ({"mechanism": "gausian"}, "There is no mechanism 'gausian'; did you mean 'gaussian'?"),
         ({"mechanism": "ladder", "trace_share": 2}, "trace_share must be above 0 and below 1"),
-        ({"mechanism": "ladder", "shows": 2}, "The mechanism 'ladder' has no option 'shows'."),
+        ({"mechanism": "ladder", "power": 2}, "The mechanism 'ladder' has no option 'power'."),
         ({"trace_share": "x"}, "trace_share must be a number, not 'x'."),
         ({"epsilon": "1"}, "epsilon must be a number above 0, not of type str."),
     ],

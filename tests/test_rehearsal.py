@@ -17,7 +17,6 @@ from dpcov.mechanisms.choice import Choice
 from dpcov.plans import _Planner, plan
 from dpcov.plans.imagined import Guess
 from dpcov.plans.rehearsal import ImaginedRows, rehearse
-from dpcov.plans.simulated_laws import simulated
 from dpcov.plans.trials import Errors, Trials, targets_of
 from dpcov.rows.linear_map import LinearMap
 from dpcov.rows.schema import Schema
@@ -99,27 +98,6 @@ def test_what_few_rows_cannot_stand_for_is_refused():
         imagined.integer_rows()
     with pytest.raises(MechanismError, match="random groups"):
         imagined.second_moments(groups=2, labels=Entropy.seeded(0))
-
-
-def test_the_noise_of_a_trial_has_the_law_of_the_release():
-    calibration = mechanism_named("standardized").calibrate(
-        door_of(skewed(0, 9)).lattice(), PureDP(1.0), Neighbors.ADD_REMOVE
-    )
-    law, quick = calibration.final.matrix, simulated(calibration).final.matrix
-    assert quick.scale == law.scale
-    entropy = Entropy.seeded(0)
-    draws = np.array([quick.sample(entropy) for _ in range(1000)], float)
-    found = np.mean(np.sum(draws**2, axis=(1, 2)))
-    assert found == pytest.approx(law.frobenius_squared, rel=0.05)
-    assert found != pytest.approx(1.2 * law.frobenius_squared, rel=0.05)
-    for entry in ((0, 0), (0, 1), (5, 3)):
-        here = draws[(slice(None), *entry)]
-        assert abs(here.mean()) < 4 * here.std() / np.sqrt(1000)
-        assert len(set(here)) == 1000
-    assert np.mean(draws[:, 4, 4] ** 2) == pytest.approx(law.diagonal_variance, rel=0.15)
-    assert np.mean(draws[:, 4, 2] ** 2) != pytest.approx(law.diagonal_variance, rel=0.15)
-    small = quick.rescaled(1e-9).simulate(np.random.default_rng(0))
-    assert small == pytest.approx(1e-9 * quick.simulate(np.random.default_rng(0)))
 
 
 def test_rehearsed_releases_are_of_the_declared_columns_and_the_same_every_time():

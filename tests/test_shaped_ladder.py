@@ -23,7 +23,6 @@ from dpcov.core.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, Uni
 from dpcov.denoise import denoise, law_of_estimate
 from dpcov.errors import MechanismError, ReleaseError
 from dpcov.mechanisms import Ladder, ShapedLadder
-from dpcov.mechanisms.choice import choose
 from dpcov.mechanisms.shaped_ladder import Shape
 from dpcov.releases import Release
 from dpcov.rows.encoder import Encoder
@@ -348,6 +347,7 @@ def test_a_constant_column_does_not_stop_it() -> None:
 
 def test_a_seed_repeats_map_and_matrix_and_a_file_brings_them_back(tmp_path: Any) -> None:
     asked: dict[str, Any] = {"lower": -1, "upper": 1, "seed": 4, "rho": 0.5}
+    asked |= {"mechanism": "shaped-ladder"}
     made, again = (dpcov.release(narrow(), **asked, threads=k) for k in (1, 2))
     assert made.mechanism == "shaped-ladder"
     assert np.array_equal(made.linear_map, again.linear_map)
@@ -362,7 +362,8 @@ def test_a_seed_repeats_map_and_matrix_and_a_file_brings_them_back(tmp_path: Any
 @pytest.mark.parametrize("damage", ["larger", "none", "no map"])
 def test_an_intercept_that_no_map_explains_is_refused(tmp_path: Any, damage: str) -> None:
     path = tmp_path / "a.json"
-    dpcov.release(narrow(), lower=-1, upper=1, rho=0.5, seed=4).save(path)
+    asked: dict[str, Any] = {"mechanism": "shaped-ladder", "rho": 0.5, "seed": 4}
+    dpcov.release(narrow(), lower=-1, upper=1, **asked).save(path)
     document = json.loads(path.read_text())
     if damage == "larger":
         document["lattice"]["intercept_units"] = 2**19
@@ -380,14 +381,6 @@ def test_what_it_can_not_do_is_refused_before_anything_is_read() -> None:
         made_of(door(narrow(), intercept=0.0), budget=PureDP(1.0))
     with pytest.raises(MechanismError, match="look_share"):
         ShapedLadder(look_share=1.0)
-
-
-def test_auto_takes_it_for_numbers_that_can_be_read_twice() -> None:
-    numbers = Schema.from_bounds(0.0, 1.0, ("a", "b"))
-    assert choose(numbers, PureDP(1.0), ADD).mechanism == ShapedLadder()
-    assert choose(numbers, PureDP(1.0), ADD, rereadable=False).mechanism == Ladder()
-    bare = Schema.from_bounds(0.0, 1.0, ("a", "b"), intercept=0.0)
-    assert choose(bare, PureDP(1.0), ADD).mechanism == Ladder()
 
 
 def test_the_guarantee_is_that_of_both_parts_together() -> None:

@@ -22,12 +22,9 @@ from dpcov.mechanisms import (
     Gaussian,
     Ladder,
     MatrixLaplace,
-    NuclearLaplace,
     ShapedLadder,
-    Standardized,
     StandardizedLadder,
 )
-from dpcov.mechanisms.choice import choose
 from dpcov.mechanisms.mapped_ladder import Images
 from dpcov.mechanisms.standardized import look_sensitivities
 from dpcov.releases import Release
@@ -274,20 +271,3 @@ def test_what_it_can_not_do_is_refused_before_anything_is_read() -> None:
     for budget in (PureDP(1.0), ZCDP(1.0)):
         with pytest.raises(MechanismError, match="too small"):
             StandardizedLadder(look_share=1e-40).calibrate(LATTICES[0], budget, ADD)
-
-
-def test_auto_takes_it_where_most_features_are_indicators_and_some_are_not() -> None:
-    def chosen(schema: Schema, **changed: Any) -> Any:
-        return choose(schema, PureDP(1.0), ADD, **changed).mechanism
-
-    few, many = {"a": 2}, {"a": 40}
-    assert chosen(schema()) == StandardizedLadder()
-    assert chosen(schema(1, many)) == chosen(schema(30, many)) == StandardizedLadder()
-    assert chosen(schema(2, few)) == StandardizedLadder()
-    assert chosen(schema(3, few)) == chosen(schema(50, many)) == ShapedLadder()
-    assert isinstance(chosen(schema(0)), NuclearLaplace)
-    assert chosen(schema(5, many), rereadable=False) == Ladder()
-    assert isinstance(chosen(schema(1, many), rereadable=False), MatrixLaplace)
-    assert isinstance(chosen(schema(), rungs=False), NuclearLaplace | MatrixLaplace)
-    assert chosen(schema(5, few, intercept=0)) == Ladder()
-    assert isinstance(chosen(schema(), goal="correlation"), Standardized)

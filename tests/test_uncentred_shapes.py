@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +20,6 @@ from dpcov.denoise import denoise
 from dpcov.denoise.rungs import noise_left
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import Ladder, ShapedLadder
-from dpcov.mechanisms.choice import choose
 from dpcov.mechanisms.ladder import pooled
 from dpcov.mechanisms.shaped_ladder import Shape
 from dpcov.releases import Release
@@ -321,14 +319,3 @@ def test_hardly_any_rows_are_released_too(rows: int, neighbors: Neighbors) -> No
     for budget in (ZCDP(1e-3), ZCDP(1.0), ZCDP(1e5)):
         made = made_of(door(falling(3)[:rows]), budget=budget, neighbors=neighbors)
         assert np.isfinite(denoise(made).second_moment()).all()
-
-
-def test_auto_takes_it_for_many_columns_and_gaussian_noise() -> None:
-    assert choose(bare(COLUMNS), ZCDP(1.0), ADD).mechanism == ShapedLadder()
-    assert choose(bare(COLUMNS), ZCDP(1.0), ADD, rereadable=False).mechanism == Ladder()
-    assert choose(bare(19), ZCDP(1.0), ADD).mechanism == Ladder()
-    assert choose(bare(COLUMNS), PureDP(1.0), ADD).mechanism == Ladder()
-    assert choose(bare(COLUMNS), ApproxDP(0.5, 1e-6), ADD).mechanism == ShapedLadder()
-    stream = pa.table(dict(zip(bare(COLUMNS).columns, falling(9).T, strict=True))).to_reader()
-    made = dpcov.release(stream, lower=-1, upper=1, intercept=0.0, rho=1.0)
-    assert made.mechanism == "shaped-ladder"

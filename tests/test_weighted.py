@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dpcov.core.entropy import Entropy
+from dpcov.papers.samplers.nuclear import NuclearLaplace
 from dpcov.samplers import matrix_law
-from dpcov.samplers.nuclear import NuclearLaplace
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.samplers.weighted import WeightedSum
 from dpcov.samplers.wishart import WishartDifference

@@ -23,11 +23,11 @@ from dpcov.errors import DpcovError
 from dpcov.mechanisms import MECHANISMS
 from dpcov.mechanisms.additive import Calibration, coarse, shift_for
 from dpcov.papers.samplers.bingham import Bingham, envelope_parameter
+from dpcov.papers.samplers.nuclear import NuclearLaplace
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.schema import Schema
 from dpcov.samplers.discrete import discrete_gaussian, discrete_laplace
 from dpcov.samplers.normal import standard_exponentials, standard_normals
-from dpcov.samplers.nuclear import NuclearLaplace
 from dpcov.samplers.wishart import WishartDifference
 from dpcov.sources import open_rows
 from figure import Figure

@@ -148,14 +148,12 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_release_units.py",
         *BATTERY,
     ),
-    "src/dpcov/mechanisms/nuclear_laplace.py": (
+    "src/dpcov/papers/nuclear_laplace.py": (
         "tests/conformance/test_accounting.py::"
         "test_a_share_for_the_trace_outside_of_0_to_1_is_refused",
         "tests/test_private_radius.py",
         "tests/test_release_units.py",
-        "tests/test_nuclear.py::test_an_unknown_form_is_refused",
-        "tests/test_planning.py::"
-        "test_the_least_pure_noise_is_drawn_up_to_some_order_and_keeps_the_scale_beyond",
+        "tests/papers/test_nuclear.py::test_an_unknown_form_is_refused",
         *BATTERY,
     ),
     "src/dpcov/papers/adaptive.py": ("tests/papers/test_adaptive.py", *BATTERY),
@@ -360,16 +358,16 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/papers/test_additive_wishart_noise.py",
     ),
     "src/dpcov/papers/samplers/frame.py": FRAME,
-    "src/dpcov/samplers/nuclear.py": (
-        "tests/test_nuclear_draws.py",
-        "tests/test_nuclear.py::test_the_expected_squared_norm_is_that_of_the_pfaffians",
+    "src/dpcov/papers/samplers/nuclear.py": (
+        "tests/papers/test_nuclear_draws.py",
+        "tests/papers/test_nuclear.py::test_the_expected_squared_norm_is_that_of_the_pfaffians",
         "tests/test_planning.py::test_expected_noise_is_that_of_simulations",
     ),
     "src/dpcov/papers/samplers/complement.py": ("tests/papers/test_complement.py", *FRAME),
-    "src/dpcov/samplers/log_gas.py": ("tests/test_log_gas.py",),
-    "src/dpcov/samplers/pfaffian.py": (
-        "tests/test_pfaffian.py",
-        "tests/test_nuclear.py::test_a_number_out_of_reach_gives_the_limit",
+    "src/dpcov/papers/samplers/log_gas.py": ("tests/papers/test_log_gas.py",),
+    "src/dpcov/papers/samplers/pfaffian.py": (
+        "tests/papers/test_pfaffian.py",
+        "tests/papers/test_nuclear.py::test_a_number_out_of_reach_gives_the_limit",
     ),
     "src/dpcov/papers/samplers/precise.py": ("tests/papers/test_precise.py",),
     "src/dpcov/samplers/normal.py": ("tests/test_normal.py",),

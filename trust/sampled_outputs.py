@@ -13,7 +13,7 @@ from dpcov.core.privacy import Neighbors
 from dpcov.errors import MechanismRefused
 from dpcov.mechanisms import ladder
 from dpcov.mechanisms.additive import Calibration, coarse, shift_for
-from dpcov.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace
+from dpcov.papers.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.samplers.scalars import ScalarLaplace
 from dpcov.samplers.wishart import WishartDifference

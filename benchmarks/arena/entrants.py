@@ -19,7 +19,6 @@ from dpcov.core.privacy import Neighbors
 from dpcov.denoise import denoise
 from dpcov.mechanisms import MECHANISMS, NuclearLaplace, options_of
 from dpcov.mechanisms.choice import choose, least_noise
-from dpcov.mechanisms.nuclear_laplace import PATIENCE
 
 if TYPE_CHECKING:
     from arena_tables import Contest
@@ -46,6 +45,7 @@ MANY_ROUNDS = (*MANY_READINGS, "kapralov-talwar", "eigenvector-sampling")
 REMEMBERED = 64  # releases of a cell, for entrants that share one
 COSTLY = (*SLOW, *MANY_READINGS, "additive-wishart")
 FEW = 3
+PATIENCE = 20  # order up to which a draw of nuclear-Laplace noise takes less than a second
 OWN_INTERCEPT = ("standardized",)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
-from dpcov.mechanisms.choice import GOALS, choose
+from dpcov.mechanisms.choice import choose
 from dpcov.rows.schema import Schema
 
 PAGE = Path(__file__).parents[1] / "mechanisms.md"
@@ -48,23 +48,17 @@ SITUATIONS: dict[str, tuple[Schema, dict[str, bool]]] = {
 
 
 def text() -> str:
-    """The table: a line for each kind of data, a column for goals that have all cells in common."""
-    columns: dict[tuple[str, ...], list[str]] = {}
-    for goal in GOALS:
-        cells = tuple(_cell(schema, goal, asked) for schema, asked in SITUATIONS.values())
-        columns.setdefault(cells, []).append(f"`{goal}`")
-    lines = [["the columns are", *(f"goal {' or '.join(goals)}" for goals in columns.values())]]
-    for situation, *cells in zip(SITUATIONS, *columns, strict=True):
-        first, *others = cells
-        lines.append([situation, first, *("the same" if c == first else c for c in others)])
-    lines.insert(1, ["---"] * len(lines[0]))
+    """The table: a line for each kind of data."""
+    lines = [["the columns are", "taken"], ["---"] * 2]
+    for situation, (schema, asked) in SITUATIONS.items():
+        lines.append([situation, _cell(schema, asked)])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _cell(schema: Schema, goal: Any, asked: dict[str, bool]) -> str:
+def _cell(schema: Schema, asked: dict[str, bool]) -> str:
     """What is taken: once if it is the same for all kinds of budgets."""
     taken = {
-        budget: _named(choose(schema, stated, Neighbors.ADD_REMOVE, goal, **asked).mechanism)
+        budget: _named(choose(schema, stated, Neighbors.ADD_REMOVE, **asked).mechanism)
         for budget, stated in BUDGETS.items()
     }
     if len(set(taken.values())) == 1:

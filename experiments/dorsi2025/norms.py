@@ -2,7 +2,7 @@
 
 Errors are those of the noise, in units where rows have norm 1 and the matrix is X X' (not / n), at
 epsilon = 1, replace-one. Spectra of nuclear-Laplace noise come from the Metropolis simulation of
-`dpcov.samplers.log_gas`, which is not exact; `sampling` holds it against exact draws.
+`dpcov.papers.samplers.log_gas`, which is not exact; `sampling` holds it against exact draws.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from csv_table import write_means
 from dpcov.core.privacy import Neighbors, PureDP
 from dpcov.mechanisms.matrix_laplace import MatrixLaplace
 from dpcov.papers.laplace import Laplace
+from dpcov.papers.samplers.log_gas import simulated_singular_values
+from dpcov.papers.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace
 from dpcov.rows.moment import Lattice
-from dpcov.samplers.log_gas import simulated_singular_values
-from dpcov.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace
 from plots import lines
 from reproduce import Finding
 from slopes import Mean, Slope, log_slope

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from dpcov.denoise.projection import onto_simplex, project
 from dpcov.denoise.shrinkage import nothing_shows, shrink
-from dpcov.samplers.log_gas import simulated_singular_values
-from dpcov.samplers.nuclear import NuclearLaplace
+from dpcov.papers.samplers.log_gas import simulated_singular_values
+from dpcov.papers.samplers.nuclear import NuclearLaplace
 from dpcov.samplers.wishart import WishartDifference
 
 Matrix = NDArray[np.float64]

@@ -8,8 +8,8 @@ import numpy as np
 from scipy import stats
 
 from dpcov.core.entropy import Entropy
-from dpcov.samplers.log_gas import simulated_singular_values
-from dpcov.samplers.pfaffian import HalfLineEnsemble, largest_first
+from dpcov.papers.samplers.log_gas import simulated_singular_values
+from dpcov.papers.samplers.pfaffian import HalfLineEnsemble, largest_first
 from reproduce import Finding
 from slopes import Mean, log_slope
 

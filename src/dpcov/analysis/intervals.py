@@ -33,7 +33,7 @@ RANK_ROUNDING = 1e-9
 CLIPPED = (
     "Long rows may have been clipped at a private radius, and intervals don't know what that took: "
     "covariances and eigenvalues may be larger than they say. Correlations and regressions hardly "
-    "miss it; for covariances, take the default mechanism."
+    "miss it; for covariances, take the mechanism ladder, which clips none."
 )
 
 

@@ -139,7 +139,6 @@ def prepare(
             rows.schema,
             budget,
             relation,
-            "frobenius" if plain else goal,
             rereadable=rows.rereadable,
             rungs=rows.tells_rungs and not plain,
         )
@@ -201,13 +200,11 @@ def release(
     where : which rows count: ``["age >= 18"]``, all to be met (docs/how-to/conditions.md). The
         conditions are public, are told with the release, and need ``add-remove``.
     epsilon, delta, rho : the budget: epsilon alone (pure DP), epsilon and delta, or rho (zCDP).
-    mechanism : ``auto``, which follows `goal`, or a name of `MECHANISMS` (``dpcov mechanisms``
+    mechanism : ``auto`` (``standardized`` where the data can be asked more than once and there is
+        an intercept, else the least noise), or a name of `MECHANISMS` (``dpcov mechanisms``
         lists them); further keywords are its options.
-    goal : what ``auto`` makes accurate: ``frobenius``, the second moment as a whole
-        (``shaped-ladder`` for columns of numbers, ``standardized-ladder`` for mostly levels,
-        ``ladder`` where rows come once, else the least noise); ``correlation``, ``relative`` or
-        ``regression``, what is about deviations from the mean (``standardized``, where the data can
-        be asked more than once and no radius is asked for, as it chooses its own).
+    goal : ``frobenius``, ``correlation``, ``relative`` or ``regression``: what is to be accurate.
+        One release answers all, so ``auto`` takes the same for each.
     neighbors : ``add-remove`` (the number of rows is private) or ``replace-one`` (it is public; the
         same epsilon protects more of what a row holds, and costs up to twice the noise).
     radius : public bound on the norm of an encoded row; default, the largest that the bounds allow.

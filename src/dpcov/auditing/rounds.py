@@ -42,7 +42,6 @@ from dpcov.mechanisms import (
 from dpcov.mechanisms.count import is_gaussian
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.rows.moment import units_per_row
-from dpcov.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.samplers.weighted import WeightedSum
@@ -111,10 +110,10 @@ def loss(law: Law, difference: Any, extra: int = 0) -> Fraction:
             return Fraction(_total(abs(difference))) / law.scale
         case ScalarGaussian() | GaussianOrthogonal():
             return Fraction(_total(difference**2)) / (2 * (law.variance - extra))
-        case NuclearLaplace() | SquareNuclearLaplace():
-            return _nuclear(difference) / Fraction(law.scale)
         case WishartDifference():
             return _nuclear(difference) / (2 * Fraction(law.scale))
+    if law.law.startswith("nuclear-laplace"):
+        return _nuclear(difference) / Fraction(law.scale)
     raise MechanismError(UNKNOWN)
 
 

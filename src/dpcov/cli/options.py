@@ -34,7 +34,7 @@ NeighborsOption = Annotated[
 MechanismOption = Annotated[
     str,
     typer.Option(
-        help="auto (by the goal), or one of `dpcov mechanisms`.",
+        help="auto, or one of `dpcov mechanisms`.",
         autocompletion=completions.mechanisms_or_auto,
     ),
 ]

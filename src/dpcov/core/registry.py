@@ -12,6 +12,7 @@ ROOM = "dpcov.papers"
 
 # Mechanism -> its module and class.
 MECHANISMS = {
+    "nuclear-laplace": "nuclear_laplace:NuclearLaplace",
     "laplace": "laplace:Laplace",
     "separate-laplace": "separate_laplace:SeparateLaplace",
     "adaptive-laplace": "adaptive_laplace:AdaptiveLaplace",
@@ -34,6 +35,8 @@ CLASSES = {place.partition(":")[2]: name for name, place in MECHANISMS.items()}
 
 # Noise law, as release files call it -> its module and class.
 LAWS = {
+    "nuclear-laplace": "samplers.nuclear:NuclearLaplace",
+    "nuclear-laplace-square": "samplers.nuclear:SquareNuclearLaplace",
     "discrete-laplace-entrywise": "samplers.entrywise:EntrywiseLaplace",
     "centered-wishart": "samplers.additive_wishart:CenteredWishart",
 }

@@ -18,7 +18,6 @@ from dpcov.mechanisms.base import Calibrated, Mechanism
 from dpcov.mechanisms.gaussian import Gaussian
 from dpcov.mechanisms.ladder import Ladder
 from dpcov.mechanisms.matrix_laplace import MatrixLaplace
-from dpcov.mechanisms.nuclear_laplace import NuclearLaplace
 from dpcov.mechanisms.shaped_ladder import ShapedLadder
 from dpcov.mechanisms.standardized import Standardized
 from dpcov.mechanisms.standardized_ladder import StandardizedLadder
@@ -51,7 +50,6 @@ MECHANISMS: Mapping[str, type[Mechanism]] = _Registry(
     StandardizedLadder,
     Ladder,
     MatrixLaplace,
-    NuclearLaplace,
     Gaussian,
     Standardized,
 )
@@ -66,11 +64,9 @@ class MechanismOptions(TypedDict, total=False):
 
     # of the product's mechanisms
     directions_share: float
-    form: Literal["symmetric", "square"]
     look_share: float
     power: float
     radius_share: float
-    shows: float
     trace_share: float
     # of those of the papers alone
     agreement: float
@@ -85,6 +81,7 @@ class MechanismOptions(TypedDict, total=False):
     degrees: int | None
     eigenvalue_bound: float | None
     fine_share: float
+    form: Literal["symmetric", "square"]
     group_size: int
     leverage: float | None
     looks: int | None
@@ -153,7 +150,6 @@ __all__ = [
     "MatrixLaplace",
     "Mechanism",
     "MechanismOptions",
-    "NuclearLaplace",
     "ShapedLadder",
     "Standardized",
     "StandardizedLadder",

@@ -13,15 +13,11 @@ from dpcov.mechanisms import (
     Ladder,
     MatrixLaplace,
     Mechanism,
-    NuclearLaplace,
-    ShapedLadder,
     Standardized,
-    StandardizedLadder,
     count,
 )
 from dpcov.mechanisms.additive import Additive, Calibration
 from dpcov.mechanisms.count import WithCount
-from dpcov.mechanisms.nuclear_laplace import PATIENCE
 from dpcov.rows.moment import Lattice, units_per_row
 from dpcov.rows.schema import Categorical
 from dpcov.sources.rows import IN_MEMORY
@@ -33,13 +29,10 @@ if TYPE_CHECKING:
     from dpcov.sources.rows import Rows
 
 
+CANDIDATES: tuple[type[Additive], ...] = (MatrixLaplace, Gaussian)
 # At the schema's radius they ask for one sum over the rows and no more.
-CANDIDATES: tuple[type[Additive], ...] = (NuclearLaplace, MatrixLaplace, Gaussian)
-
-
-MANY_FEATURES = 20  # from which on to look whether rows without an intercept should be mapped
-# For correlations, relative errors and regressions:
-BY_COLUMN = Standardized(shows=8.0)
+OF_SUMS = (*(kind.name for kind in CANDIDATES), "nuclear-laplace")
+BY_COLUMN = Standardized()
 BY_DIRECTION = Standardized(look_share=0.05, directions_share=0.11)
 
 
@@ -78,24 +71,19 @@ def choose(
     schema: Schema,
     budget: Budget,
     neighbors: Neighbors,
-    goal: Goal = "frobenius",
     *,
     rereadable: bool = True,
     rungs: bool = True,
 ) -> Choice:
     """The mechanism to take, from public things alone.
 
-    For the Frobenius error of the second moment, `ShapedLadder`, whose noise is as small as rows
-    are short about their mean; `StandardizedLadder` where half of the features or more are
-    indicators of levels, of which denoising knows nothing once directions are mixed, and where
-    numbers may be missing, whose gaps it keeps apart from their values. `Ladder` where
-    the data is read only once, and without an intercept where noise is not Gaussian, features are
-    few or some are indicators; `least_noise` where rows can't be told apart (`rungs`), or all are
-    about as long: where all columns have levels (half of them or more, if rows are not centred),
-    and for a single number. Entries relative to the deviations of their columns, correlations and
-    regressions are about rows less their means, which are much shorter: for those goals it is
-    `Standardized`, unless there is no intercept or the data is read only once. Not for the
-    covariance as a whole: clipping at a private radius takes from it what intervals do not know of.
+    `Standardized`, as means, correlations and regressions are about rows less their means, which
+    are much shorter. With a second look where more features are numbers than indicators of levels,
+    so that noise is in proportion to the deviation of each direction; a row with a rare level is
+    long then. Without an intercept, or where the data is read only once, `Ladder`; `least_noise`
+    where rows can't be told apart (`rungs`), or all are about as long: where all columns have
+    levels (half of them or more, if rows are not centred), and for a single number that is not
+    centred. A goal changes nothing of it.
 
     Raises
     ------
@@ -107,16 +95,15 @@ def choose(
     of_levels = sum(isinstance(column, Categorical) for column in columns)
     indicators = sum(feature.is_indicator for feature in schema.features)
     wanted = []
-    if goal != "frobenius" and rereadable:
-        wanted.append(for_deviations(goal, lattice.features, indicators, rungs=rungs))
-    if rungs and rereadable and of_levels < len(columns):
-        if lattice.intercept_units:
-            mixes = 2 * indicators < lattice.features and not schema.gaps
-            reason = "rows about private means get noise that is as small as they"
-            wanted.append(Choice(ShapedLadder() if mixes else StandardizedLadder(), reason))
-        elif not indicators and lattice.features >= MANY_FEATURES:
-            reason = "directions get noise as small as their spread, where a look says so"
-            wanted.append(Choice(ShapedLadder(), reason))
+    if rungs and rereadable and lattice.intercept_units and of_levels < len(columns):
+        reason = "rows are taken about private means"
+        if (
+            max(1, 2 * indicators) < lattice.features and not schema.gaps
+        ):  # one column has one direction
+            reason += ", and each direction gets noise in proportion to its deviation"
+            wanted.append(Choice(BY_DIRECTION, reason))
+        else:
+            wanted.append(Choice(BY_COLUMN, reason))
     if rungs and lattice.dimension > 1 and 2 * of_levels < len(columns):
         reason = "rows of different lengths get noise that is as small as they"
         wanted.append(Choice(Ladder(), reason))
@@ -124,21 +111,6 @@ def choose(
         with suppress(MechanismError):
             return replace(choice, laws=calibrated(choice.mechanism, *asked))
     return least_noise(*asked)
-
-
-def for_deviations(goal: Goal, features: int, indicators: int, *, rungs: bool) -> Choice:
-    """`Standardized`, of which these errors are small; covariances miss the long rows it clips.
-
-    For numbers with a second look, so that noise is in proportion to the deviation of each
-    direction. A row with a rare level is long then: regressions of tables with few levels gain all
-    the same, other errors and tables with many levels do not.
-    """
-    about = f"for {goal}, rows are taken about private means"
-    mixes = not indicators or (goal == "regression" and 2 * indicators < features)
-    if not (mixes and rungs):
-        return Choice(BY_COLUMN, about)
-    reason = f"{about}, and each direction gets noise in proportion to its deviation"
-    return Choice(BY_DIRECTION, reason)
 
 
 def least_noise(lattice: Lattice, budget: Budget, neighbors: Neighbors, per_row: int = 1) -> Choice:
@@ -153,8 +125,6 @@ def least_noise(lattice: Lattice, budget: Budget, neighbors: Neighbors, per_row:
     """
     laws, noise = {}, {}
     for kind in CANDIDATES:
-        if kind is NuclearLaplace and lattice.dimension > PATIENCE:
-            continue
         with suppress(MechanismError):
             made = count.calibrated(kind(), lattice, budget, neighbors, per_row)
             if isinstance(made.laws, Calibration):
@@ -172,10 +142,10 @@ def least_noise(lattice: Lattice, budget: Budget, neighbors: Neighbors, per_row:
 def require_answerable(mechanism: Mechanism, rows: Rows) -> None:
     """Refuse, before anything is spent, a mechanism that asks for what the rows can't tell."""
     private = getattr(mechanism, "radius", "public") == "private"
-    if not rows.rereadable and (type(mechanism) not in CANDIDATES or private):
-        names = ", ".join(kind.name for kind in CANDIDATES)
+    if not rows.rereadable and (mechanism.name not in OF_SUMS or private):
         raise MechanismError(
-            f"This mechanism asks for more than the sums that the file holds. Choose: {names}, "
+            f"This mechanism asks for more than the sums that the file holds. Choose: "
+            f"{', '.join(OF_SUMS)}, "
             "with the schema's radius; or release from the rows."
         )
     if not rows.tells_rows and getattr(mechanism, "holds_rows", False):

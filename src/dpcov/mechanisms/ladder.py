@@ -13,7 +13,7 @@ from dpcov.core.privacy import Guarantee, Neighbors, exact
 from dpcov.mechanisms import additive, gaussian
 from dpcov.mechanisms.additive import Draws
 from dpcov.mechanisms.base import Mechanism
-from dpcov.mechanisms.nuclear_laplace import pure_noise
+from dpcov.mechanisms.matrix_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, float_scale, pure_epsilon
 from dpcov.releases import Release
 from dpcov.rows.moment import UNITS
@@ -23,8 +23,6 @@ from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.samplers.weighted import WeightedSum
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from dpcov.core.arrays import Integers
     from dpcov.core.entropy import Entropy
     from dpcov.core.privacy import Budget
@@ -52,7 +50,6 @@ class Spending:
     extra : by how much variances are larger (`gaussian.concentration`); None for Laplace noise.
     short : under replace-one, whether long rungs give the trace its share, as nearly all rows are
         short.
-    noise : the least noise whose log-density changes by ||D||_* / scale; see `pure_noise`.
 
     """
 
@@ -61,7 +58,6 @@ class Spending:
     spends: Fraction
     extra: int | None = None
     short: bool = False
-    noise: Callable[[int, float], MatrixLaw] = pure_noise
 
     def laws(self, lattice: Lattice, like: Calibration | None = None) -> Calibration:
         """Laws for the rungs of a lattice; those that another calibration has are taken from it."""
@@ -83,7 +79,7 @@ class Spending:
         given = 1 - part if swapped and not self.short else part
         if self.extra is None:
             scale = self.guarantee.neighbors.sides * side / (self.spends * (1 - share * given))
-            return self.noise(d, float_scale(scale))
+            return pure_noise(d, float_scale(scale))
         return GaussianOrthogonal(d, side**2 / (self._halved * (1 - share * given**2)) + self.extra)
 
     def _trace(self, lattice: Lattice) -> ScalarLaw:

@@ -104,12 +104,17 @@ class MatrixLaplace(additive.Additive):
     ) -> additive.Calibration:
         epsilon = pure_epsilon(self.name, budget)
 
-        def law(dimension: int, scale: float) -> WishartDifference:
-            return WishartDifference(dimension, scale / 2)
-
         lattice = radius.grid(self.radius, lattice)
         for_radius = radius.spent(self.radius, self.radius_share, epsilon)
         guarantee = pure_guarantee(lattice, epsilon, neighbors)
         return nuclear_calibration(
-            lattice, guarantee, epsilon - for_radius, self.trace_share, law, for_radius
+            lattice, guarantee, epsilon - for_radius, self.trace_share, pure_noise, for_radius
         )
+
+
+def pure_noise(dimension: int, scale: float) -> WishartDifference:
+    """Noise whose log-density changes by at most ||D||_* / scale where the matrix changes by D.
+
+    `NuclearLaplace` has .96 to .91 of its norm at orders 2 to 20, and takes 900 lines.
+    """
+    return WishartDifference(dimension, scale / 2)

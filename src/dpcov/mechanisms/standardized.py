@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dpcov.core.entropy import simulation_generator
-from dpcov.core.parameters import AtLeast0, Power, Share, ShareOrNone, check_fields, check_shares
+from dpcov.core.parameters import Power, Share, ShareOrNone, check_fields, check_shares
 from dpcov.core.privacy import Guarantee, Neighbors, exact
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, gaussian, ladder, mapped_ladder
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.mapped import private_radius, release_at
 from dpcov.mechanisms.mapped_ladder import Images
-from dpcov.mechanisms.nuclear_laplace import pure_noise
+from dpcov.mechanisms.matrix_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon
 from dpcov.mechanisms.radius import count_law
 from dpcov.mechanisms.shaped_ladder import Shape
@@ -38,7 +38,11 @@ if TYPE_CHECKING:
     from dpcov.sources.rows import Rows
 
 
-QUARTERS = np.arange(-8, 25)  # candidates for the squared radius, over its mean, are 2^(k/4)
+STEPS = 8  # candidates for the radius from one to its double
+# Standard deviations of its noise that a count of long rows must be above for the radius to reach
+# them: less than 1 chance in 10,000 for each count, exp(-6.5 sqrt 2) / 2 and the normal tail at 4.
+# With less, noise chooses a radius far out, the more often the farther the longest image is.
+SHOWS: dict[type[ScalarLaw], float] = {ScalarLaplace: 6.5, ScalarGaussian: 4.0}
 LEAST_SPREAD = 2.0**-20  # in units of a feature's half-range
 FINER = 16  # than the standard deviation: where a center may be
 # Of the second look: what `shaped_ladder` has for its own. Noise in proportion to a direction's
@@ -124,10 +128,6 @@ class Standardized(Mechanism):
     power : float in [0, 1], public
         Features are divided by this power of their standard deviation: 0 leaves their scale, 1
         gives all the same; between them, errors are smallest where they are largest.
-    shows : float, at least 0, public
-        Standard deviations of its noise that a count of long rows must be above for the radius to
-        reach them. Clipping takes more from covariances than from correlations and regressions,
-        which a larger value serves.
     directions_share : float in [0, 1), public
         Share of the budget for a second look, at all directions of the rows that the first has
         mapped; then each direction is divided by its standard deviation. For correlations and
@@ -150,8 +150,10 @@ class Standardized(Mechanism):
 
     Cost
     ----
-    Three passes over the data (six with persons); the noise of one release, and 2 p + 35 numbers.
-    With a second look four (eight), its noise, and of each row three products with a (p, p) matrix.
+    Three passes over the data (six with persons); the noise of one release, of 2 p + 1 numbers,
+    and of a count for each quarter of an octave of the squared length of mapped rows, from a
+    quarter of its mean up. With a second look four (eight), its noise, and of each row three
+    products with a (p, p) matrix.
 
     Source
     ------
@@ -174,7 +176,6 @@ class Standardized(Mechanism):
     radius_share: Share = 0.07
     trace_share: ShareOrNone = 0.05
     power: Power = 0.5
-    shows: AtLeast0 = 5.0
     directions_share: ShareOrNone = 0.0
 
     name: ClassVar[str] = "standardized"
@@ -244,7 +245,8 @@ class Standardized(Mechanism):
         # So many rows, all alike, weigh as much as the noise that not clipping them would add.
         clipped = math.sqrt(noise.frobenius_squared) / plain.relative().bound
         radii = candidates(images)
-        radius = private_radius(rows, images.map, radii, laws.counts, clipped, entropy, self.shows)
+        shows = SHOWS[type(laws.counts)]
+        radius = private_radius(rows, images.map, radii, laws.counts, clipped, entropy, shows)
         lattice = plain.of_images(radius)
         final = laws.final.at(lattice)
         return release_at(self, rows, images.map, radius, final, entropy, lattice)
@@ -305,7 +307,9 @@ def _noise(laws: Calibration) -> float:
 
 def candidates(images: Images) -> Vector:
     """Radii, ascending, at which images may be clipped; the last clips none."""
-    radii = images.typical * 2.0 ** (QUARTERS / 8)
+    least = images.typical / 2
+    steps = math.ceil(STEPS * math.log2(images.longest / least))
+    radii = least * 2.0 ** (np.arange(steps) / STEPS)
     return np.append(radii[radii < images.longest], images.longest)
 
 

@@ -301,7 +301,7 @@ class _Planner:
 
     def chosen(self, budget: Budget) -> Mechanism:
         """The mechanism that ``auto`` takes."""
-        return choose(self.schema, budget, self.neighbors, self.goal).mechanism
+        return choose(self.schema, budget, self.neighbors).mechanism
 
     def predicted(
         self, name: str, budget: Budget, trials: Trials, *, careful: bool = False

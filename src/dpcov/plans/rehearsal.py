@@ -7,9 +7,9 @@ is run as it is, on few imagined rows that stand for many: their sums and counts
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.denoise import Method, denoise
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import count
-from dpcov.plans.simulated_laws import simulated
 from dpcov.rows.moment import Lattice, SecondMoment, units_per_row
 from dpcov.rows.schema import Schema
 from dpcov.sources.array import ArraySource
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from dpcov.core.arrays import Integers, Matrix
     from dpcov.core.privacy import Budget, Neighbors
-    from dpcov.mechanisms import Calibrated, Mechanism
+    from dpcov.mechanisms import Mechanism
     from dpcov.releases import Release
     from dpcov.rows.linear_map import LinearMap
     from dpcov.rows.rungs import RungMoments
@@ -130,20 +129,9 @@ def rehearse(
     MechanismError : the mechanism refuses the budget, or asks what no imagined table tells.
 
     """
-    quick, per_row = _quick(mechanism), units_per_row(door.declared)
-    laws = count.calibrated(quick, door.lattice(), budget, neighbors, per_row)
+    per_row = units_per_row(door.declared)
+    laws = count.calibrated(mechanism, door.lattice(), budget, neighbors, per_row)
     for seed in range(repeats):
-        made = count.run(quick, door, laws, Entropy.seeded(seed))
+        made = count.run(mechanism, door, laws, Entropy.seeded(seed))
         named = replace(made, schema=door.declared)
         yield denoise(named, method, generator=simulation_generator(seed))
-
-
-def _quick(mechanism: Mechanism) -> Mechanism:
-    """The mechanism, calibrated to noise in a form for trials."""
-    kind = type(mechanism)
-
-    def calibrate(self: Any, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibrated:
-        return simulated(kind.calibrate(self, lattice, budget, neighbors))
-
-    quick = type(kind.__name__, (kind,), {"__slots__": (), "calibrate": calibrate})
-    return quick(**{f.name: getattr(mechanism, f.name) for f in fields(kind)})  # type: ignore[arg-type]

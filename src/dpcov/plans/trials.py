@@ -19,7 +19,6 @@ from dpcov.errors import SchemaError
 from dpcov.mechanisms import additive, count
 from dpcov.mechanisms.additive import Calibration
 from dpcov.plans.rehearsal import rehearse
-from dpcov.plans.simulated_laws import simulated
 from dpcov.rows.moment import units_per_row
 from dpcov.samplers import whole
 
@@ -110,7 +109,7 @@ class Trials:
         """
         per_row = units_per_row(self.schema)
         laws = count.calibrated(mechanism, self.moment.lattice, budget, neighbors, per_row)
-        calibration = simulated(laws.laws)
+        calibration = laws.laws
         if adds_noise(calibration):
             generator = simulation_generator(SEED)
             made = [self._release(mechanism, calibration, laws, generator) for _ in range(repeats)]

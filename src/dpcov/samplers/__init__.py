@@ -130,7 +130,6 @@ def repeated(law: MatrixLaw, count: int, entropy: Entropy) -> Integers:
 
 def matrix_law(document: dict[str, Any]) -> MatrixLaw:
     """The law that `MatrixLaw.to_json` described."""
-    from dpcov.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace
     from dpcov.samplers.orthogonal import GaussianOrthogonal
     from dpcov.samplers.weighted import WeightedSum
     from dpcov.samplers.wishart import WishartDifference
@@ -145,13 +144,7 @@ def matrix_law(document: dict[str, Any]) -> MatrixLaw:
         "weights": tuple,
         "terms": lambda terms: tuple(map(matrix_law, terms)),
     }
-    laws = (
-        WishartDifference,
-        NuclearLaplace,
-        SquareNuclearLaplace,
-        GaussianOrthogonal,
-        WeightedSum,
-    )
+    laws = (WishartDifference, GaussianOrthogonal, WeightedSum)
     paper = registry.LAWS.get(document["law"])
     found = laws if paper is None else (registry.loaded(paper),)
     return _described(found, document, read)

@@ -10,8 +10,8 @@ from flint import arb, ctx
 from scipy import special
 
 from dpcov.core.entropy import Entropy
-from dpcov.samplers import pfaffian
-from dpcov.samplers.pfaffian import HalfLineEnsemble, LineEnsemble, Uniform, largest_first
+from dpcov.papers.samplers import pfaffian
+from dpcov.papers.samplers.pfaffian import HalfLineEnsemble, LineEnsemble, Uniform, largest_first
 
 # Moments.
 

@@ -9,20 +9,17 @@ from dpcov.core.parameters import Share, ShareOrNone
 from dpcov.mechanisms import additive, radius
 from dpcov.mechanisms.pure import nuclear_calibration, pure_epsilon, pure_guarantee
 from dpcov.mechanisms.radius import Radius
-from dpcov.samplers.nuclear import NuclearLaplace as SymmetricLaw
-from dpcov.samplers.nuclear import SquareNuclearLaplace as SquareLaw
-from dpcov.samplers.wishart import WishartDifference
+from dpcov.papers.samplers.nuclear import NuclearLaplace as SymmetricLaw
+from dpcov.papers.samplers.nuclear import SquareNuclearLaplace as SquareLaw
 
 if TYPE_CHECKING:
     from dpcov.core.privacy import Budget, Neighbors
     from dpcov.rows.moment import Lattice
-    from dpcov.samplers import MatrixLaw
 
 FORMS: dict[str, type[SymmetricLaw] | type[SquareLaw]] = {
     "symmetric": SymmetricLaw,
     "square": SquareLaw,
 }
-PATIENCE = 20  # order up to which a draw takes less than a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +121,3 @@ class NuclearLaplace(additive.Additive):
         return nuclear_calibration(
             lattice, guarantee, epsilon - for_radius, self.trace_share, law, for_radius
         )
-
-
-def pure_noise(dimension: int, scale: float) -> MatrixLaw:
-    """The least noise, drawn in less than a second, whose log-density changes by ||D||_* / scale.
-
-    That is at most, where the matrix changes by D (`NuclearLaplace`, `MatrixLaplace`).
-    """
-    if dimension <= PATIENCE:
-        return SymmetricLaw(dimension, scale)
-    return WishartDifference(dimension, scale / 2)

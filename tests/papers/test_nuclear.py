@@ -11,9 +11,9 @@ from scipy import integrate
 from dpcov.core.entropy import Entropy
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import NuclearLaplace as NuclearMechanism
-from dpcov.samplers import nuclear, pfaffian
-from dpcov.samplers.nuclear import LARGEST_EXACT, NuclearLaplace, SquareNuclearLaplace
-from dpcov.samplers.pfaffian import HalfLineEnsemble, LineEnsemble, largest_first
+from dpcov.papers.samplers import nuclear, pfaffian
+from dpcov.papers.samplers.nuclear import LARGEST_EXACT, NuclearLaplace, SquareNuclearLaplace
+from dpcov.papers.samplers.pfaffian import HalfLineEnsemble, LineEnsemble, largest_first
 
 LAWS = (NuclearLaplace, SquareNuclearLaplace)
 ENSEMBLES = (LineEnsemble, HalfLineEnsemble)

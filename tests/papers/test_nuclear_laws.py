@@ -6,10 +6,10 @@ from checks import PASSES, REJECTED, mean_p_value
 from scipy import stats
 
 from dpcov.core.entropy import Entropy
-from dpcov.samplers import nuclear
-from dpcov.samplers.log_gas import simulated_eigenvalues, simulated_singular_values
-from dpcov.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace
-from dpcov.samplers.pfaffian import HalfLineEnsemble, LineEnsemble, largest_first
+from dpcov.papers.samplers import nuclear
+from dpcov.papers.samplers.log_gas import simulated_eigenvalues, simulated_singular_values
+from dpcov.papers.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace
+from dpcov.papers.samplers.pfaffian import HalfLineEnsemble, LineEnsemble, largest_first
 
 C = 2.0**36
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from dpcov.samplers import log_gas
-from dpcov.samplers.log_gas import simulated_eigenvalues, simulated_singular_values
+from dpcov.papers.samplers import log_gas
+from dpcov.papers.samplers.log_gas import simulated_eigenvalues, simulated_singular_values
 
 # Limit laws.
 

@@ -9,11 +9,12 @@ from scipy import linalg
 
 from dpcov.core.entropy import Entropy
 from dpcov.errors import MechanismError
-from dpcov.samplers import matrix_law, nuclear
-from dpcov.samplers.log_gas import simulated_eigenvalues, simulated_singular_values
+from dpcov.papers.samplers import nuclear
+from dpcov.papers.samplers.log_gas import simulated_eigenvalues, simulated_singular_values
+from dpcov.papers.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace
+from dpcov.papers.samplers.pfaffian import HalfLineEnsemble, LineEnsemble, largest_first
+from dpcov.samplers import matrix_law
 from dpcov.samplers.normal import standard_normals
-from dpcov.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace
-from dpcov.samplers.pfaffian import HalfLineEnsemble, LineEnsemble, largest_first
 
 LAWS = (NuclearLaplace, SquareNuclearLaplace)
 each_law = pytest.mark.parametrize("law", LAWS)

@@ -1,0 +1,186 @@
+"""The tables of `tables.toml`: real ones, and made-up ones in the shapes of well-known ones.
+
+All have bounds that a person would write without looking: round, and often far from the data.
+"""
+
+from __future__ import annotations
+
+import tomllib
+import zlib
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+import datasets
+from ridge_comparison import TASKS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Matrix = NDArray[np.float64]
+
+PARTS: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("tables.toml").read_text())
+
+
+class Table(NamedTuple):
+    """Cells, and the columns of their schema."""
+
+    frame: pd.DataFrame
+    columns: dict[str, Any]
+
+    def features(self) -> Matrix:
+        """(n, p) features in half-ranges of their bounds; of each level one, in the same units."""
+        found = []
+        for name, column in self.columns.items():
+            cells = self.frame[name].to_numpy()
+            if "levels" in column:
+                found += [2.0 * (cells == level) for level in column["levels"]]
+            else:
+                low, high = column["lower"], column["upper"]
+                found.append(np.clip(cells.astype(float), low, high) * (2 / (high - low)))
+        return np.column_stack(found)
+
+
+def numbers(values: Matrix, bounds: Any) -> Table:
+    """A table of numbers; one pair of bounds is that of all columns."""
+    pairs = np.broadcast_to(np.asarray(bounds, float), (values.shape[1], 2)).tolist()
+    named = {f"x{j}": pair for j, pair in enumerate(pairs)}
+    columns = {n: {"kind": "numeric", "lower": a, "upper": b} for n, (a, b) in named.items()}
+    return Table(pd.DataFrame(values, columns=list(named)), columns)
+
+
+def related(rng: np.random.Generator, n: int, p: int, share: float = 0.5) -> Matrix:
+    """(n, p) normal columns; two common factors have this share of their variance."""
+    common = rng.normal(size=(n, 2)) @ rng.normal(size=(2, p)) / np.sqrt(2)
+    return np.sqrt(share) * common + np.sqrt(1 - share) * rng.normal(size=(n, p))
+
+
+def scales(rng: np.random.Generator) -> Table:
+    """Deviations from .01 to .3 of the half-range."""
+    return numbers(related(rng, 10_000, 8) * np.geomspace(0.01, 0.3, 8), (-1, 1))
+
+
+def flags(rng: np.random.Generator) -> Table:
+    """Rates of 1 to 50 percent, declared as numbers."""
+    from scipy.stats import norm
+
+    rates = np.geomspace(0.01, 0.5, 8)
+    return numbers((related(rng, 10_000, 8) < norm.ppf(rates)).astype(float), (0, 1))
+
+
+def casp(rng: np.random.Generator) -> Table:
+    """Nine properties with tails like t with 2 degrees of freedom."""
+    tails = related(rng, 20_000, 9, 0.8) / np.sqrt(rng.chisquare(2, (20_000, 1)) / 2)
+    return numbers(np.clip(np.abs(tails), 0, 100), (0, 100))
+
+
+def diamonds(rng: np.random.Generator) -> Table:
+    """Carats and prices, widths, and a few widths that somebody wrote down wrongly."""
+    n = 20_000
+    carat = np.clip(np.exp(-0.4 + 0.6 * rng.normal(size=n)), 0.2, 6)
+    price = np.clip(4000 * carat**1.7 * np.exp(0.25 * rng.normal(size=n)), 300, 20_000)
+    side = 6.4 * np.cbrt(carat)
+    widths = side[:, None] * [1, 1, 0.62] * (1 + 0.01 * rng.normal(size=(n, 3)))
+    widths[:6, 1:] *= [[8, 1], [0, 0], [5, 1], [1, 6], [0, 0], [1, 9]]
+    rest = [61.7 + 1.4 * rng.normal(size=n), 57.5 + 2.2 * rng.normal(size=n)]
+    bounds = [(0, 6), (40, 80), (40, 100), (0, 20_000), (0, 60), (0, 60), (0, 60)]
+    return numbers(np.column_stack([carat, *rest, price, np.clip(widths, 0, 60)]), bounds)
+
+
+def census(rng: np.random.Generator) -> Table:
+    """Ages, hours, years, a weight, and gains that few people have."""
+    n = 20_000
+    base = related(rng, n, 4)
+    gain = np.where(rng.random(n) < 0.08, np.exp(8.5 + 0.9 * rng.normal(size=n)), 0)
+    weight = 190_000 * np.exp(0.5 * base[:, 3])
+    columns = [38 + 13 * base[:, 0], 40 + 12 * base[:, 1], 10 + 2.6 * base[:, 2], weight, gain]
+    return numbers(
+        np.column_stack(columns), [(0, 100), (0, 100), (0, 20), (0, 1_500_000), (0, 100_000)]
+    )
+
+
+def lognormal(rng: np.random.Generator) -> Table:
+    return numbers(np.exp(related(rng, 10_000, 5, 0.6)), (0, 100))
+
+
+def flights(rng: np.random.Generator) -> Table:
+    """Delays, most around nothing and some of many hours, distances and times in the air."""
+    n = 30_000
+    far = np.exp(6.7 + 0.7 * rng.normal(size=n))
+    late = np.where(rng.random(n) < 0.2, rng.exponential(60, n), 5 * rng.normal(size=n))
+    columns = [late, late - 5 + 15 * rng.normal(size=n), far, 20 + far / 8 + 8 * rng.normal(size=n)]
+    bounds = [(-100, 1500), (-100, 1500), (0, 5000), (0, 700)]
+    return numbers(np.column_stack([*columns, 24 * rng.random(n)]), [*bounds, (0, 24)])
+
+
+def crime(rng: np.random.Generator) -> Table:
+    """Seventeen shares of 2,000 communities, skewed, some nearly multiples of others."""
+    base = related(rng, 2000, 17, 0.9)
+    return numbers(1 / (1 + np.exp(2 - base)), (0, 1))
+
+
+def prices(rng: np.random.Generator) -> Table:
+    return numbers(np.exp(1.5 * related(rng, 20_000, 3)), (0, 10_000))
+
+
+def heavy(rng: np.random.Generator, freedom: int, p: int) -> Table:
+    tails = related(rng, 10_000, p) / np.sqrt(rng.chisquare(freedom, (10_000, 1)) / freedom)
+    return numbers(tails, (-50, 50))
+
+
+def clusters(rng: np.random.Generator) -> Table:
+    """Three groups, of which one holds one row of fifty and lies far out."""
+    group = rng.choice(3, 8000, p=[0.6, 0.38, 0.02])
+    centers = np.array([[0, 0, 0, 0], [2, 1, 0, -1], [12, -9, 8, 4]])
+    return numbers(centers[group] + related(rng, 8000, 4), (-20, 20))
+
+
+def bimodal(rng: np.random.Generator) -> Table:
+    sides = rng.choice([-0.8, 0.8], (5000, 3))
+    return numbers(sides + 0.1 * rng.normal(size=(5000, 3)), (-1, 1))
+
+
+def of_levels(rng: np.random.Generator, counts: tuple[int, ...], p: int = 2) -> Table:
+    """Columns of levels as rare as 1/j, half of the rows as the column before; `p` numbers."""
+    n = 10_000
+    frame, columns = {}, {}
+    before = np.zeros(n, np.int64)
+    for j, count in enumerate(counts):
+        weights = 1 / np.arange(1.0, count + 1)
+        drawn = rng.choice(count, n, p=weights / weights.sum())
+        before = np.where(rng.random(n) < 0.5, before % count, drawn)
+        frame[f"c{j}"] = before.astype(str)
+        columns[f"c{j}"] = {"kind": "categorical", "levels": [str(k) for k in range(count)]}
+    both = numbers(related(rng, n, p) + before[:, None] / 10, (-10, 10))
+    return Table(pd.DataFrame(frame).join(both.frame), columns | both.columns)
+
+
+MADE: dict[str, Callable[[np.random.Generator], Table]] = {
+    **{f.__name__: f for f in (scales, flags, casp, diamonds, census, lognormal, flights, crime)},
+    **{f.__name__: f for f in (prices, clusters, bimodal)},
+    "few rows": lambda rng: numbers(related(rng, 60, 4), (-5, 5)),
+    "one column": lambda rng: numbers(np.exp(rng.normal(size=(3000, 1))), (0, 50)),
+    "t with 3": partial(heavy, freedom=3, p=6),
+    "levels": partial(of_levels, counts=(2, 3, 5, 9, 15, 31, 41)),
+    "mixed": partial(of_levels, counts=(2, 3), p=8),
+    "levels alone": partial(of_levels, counts=(3, 4, 6), p=0),
+    "few levels": partial(of_levels, counts=(2, 3, 5)),
+    "narrow": lambda rng: numbers(7 + 0.05 * related(rng, 5000, 6), (0, 100)),
+}
+
+
+@cache
+def table_named(name: str) -> Table:
+    if name in TASKS:
+        task = TASKS[name]()
+        declared = task.schema.model_dump()["columns"].items()
+        told = ("kind", "lower", "upper", "levels")
+        return Table(task.frame, {n: {k: c[k] for k in told if k in c} for n, c in declared})
+    if name == "breast cancer":
+        bounds = [(0, 50), (0, 50), (0, 300), (0, 5000), *6 * [(0, 1)]]
+        return numbers(datasets.breast_cancer()[:, :10], bounds)
+    return MADE[name](np.random.default_rng(zlib.crc32(name.encode())))
