@@ -34,6 +34,10 @@ CLIPPED = (
     "covariances and eigenvalues may be larger than they say. Correlations and regressions hardly "
     "miss it; for covariances, take the default mechanism."
 )
+COUNTED = (
+    "Rows beyond the release's radius were shortened. How much that took is told by its noisy "
+    "counts of rows by length; beyond where they show, tails are taken to go on as they are seen."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +52,10 @@ class Intervals(Result):
         sampling``: for that of the population that the rows were drawn from.
     trusted : bool, in the same shape. Where it is False the noise drowns the statistic: the
         interval is then a wide one that covers too often rather than too seldom.
-    clipped : whether rows may have been clipped at a private radius (`Release.clipped`). Intervals
-        don't know what that took: those for covariances and eigenvalues cover too seldom.
+    clipped : whether rows may have been clipped at a private radius (`Release.clipped`) and no
+        counts tell what that took: intervals for covariances and eigenvalues cover too seldom.
+    counted : whether rows may have been clipped, and counts tell of it (`Release.lengths`): tails
+        that do not show are taken to go on as they are seen.
     warning : what there is to beware of, else None.
 
     """
@@ -60,6 +66,7 @@ class Intervals(Result):
     covers: Covers
     trusted: Booleans
     clipped: bool = False
+    counted: bool = False
 
     @property
     def warning(self) -> str | None:
@@ -86,7 +93,7 @@ class Intervals(Result):
             name = ", ".join(map(str, place))
             rows.append((name, [float(low[place]), float(high[place]), drowned]))
         title = f"{self.level:.0%} intervals for {self.covers}"
-        notes = (CLIPPED,) if self.clipped else ()
+        notes = (CLIPPED,) * self.clipped + (COUNTED,) * self.counted
         beyond = len(places) - len(shown)
         return [Table(("entry", "low", "high", ""), rows, title, beyond=beyond, notes=notes)]
 
@@ -207,7 +214,9 @@ class _Simulation:
         low = np.where(defined, np.clip(low, least, largest), least)
         high = np.where(defined, np.clip(high, least, largest), largest)
         shaped = [self._statistic.shaped(self._release, one) for one in (low, high, trusted)]
-        return Intervals(shaped[0], shaped[1], level, covers, shaped[2], self._release.clipped)
+        clipped, told = self._release.clipped, self._release.lengths is not None
+        unknown, counted = clipped and not told, clipped and told
+        return Intervals(shaped[0], shaped[1], level, covers, shaped[2], unknown, counted)
 
     def _bending(self, level: float) -> Array:
         """(k,) |log2| of how much wider than twice as wide intervals get by twice the error."""

@@ -10,6 +10,7 @@ import numpy as np
 from dpcov.analysis.moments import Moments
 from dpcov.analysis.pseudo_rows import pseudo_rows
 from dpcov.analysis.weighed import Weighed
+from dpcov.denoise import clipped, denoise
 from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
@@ -78,7 +79,9 @@ class PlausibleMoments:
         if self._weighed is not None:
             noise = self._weighed.error(self._generator)
         else:
-            noise = self._release.unmapped(self._law.simulate(self._generator))
+            noise = self._law.simulate(self._generator)
+            noise -= clipped.drawn(self._release, self._generator)
+            noise = self._release.unmapped(noise)
         if self._count_known:
             noise[-1, -1] = 0.0
         return noise
@@ -95,7 +98,16 @@ def starting_point(release: Release) -> Matrix:
 
 
 def _starting_point(release: Release, weighed: Weighed | None) -> Matrix:
-    return with_public_count(release, release.noisy() if weighed is None else weighed.moment())
+    return with_public_count(release, _plain(release) if weighed is None else weighed.moment())
+
+
+def _plain(release: Release) -> Matrix:
+    """The noisy second moment, with what a clip is expected to have taken."""
+    if release.lengths is None:
+        return release.noisy()
+    whole = release if release.denoised is not None else denoise(release, "project")
+    taken = clipped.expected(release, release.mapped(whole.second_moment()))
+    return release.unmapped(release.noisy_mapped() + taken)
 
 
 def with_public_count(release: Release, matrix: Matrix) -> Matrix:

@@ -29,6 +29,7 @@ from dpcov.show.table import LONGEST, Row, Table, rows_of
 if TYPE_CHECKING:
     from dpcov.core.arrays import Integers, Matrix, Vector
     from dpcov.core.privacy import Guarantee
+    from dpcov.releases.lengths import Lengths
     from dpcov.rows.schema import Schema
     from dpcov.samplers import MatrixLaw, ScalarLaw
     from dpcov.show.frames import Library
@@ -98,6 +99,8 @@ class Release:
     denoised : (d, d) estimate of S in squared units of an encoded row.
     group : the level of the rows, where those of each level were released apart, else None. Then
         `guarantee` is what this release alone would guarantee under add/remove.
+    lengths : noisy counts of mapped rows by length, from which a private radius was chosen; they
+        tell what the clip took. None: there are none.
 
     """
 
@@ -120,6 +123,7 @@ class Release:
     provenance: Mapping[str, str] = field(default_factory=_provenance)
     group: Group | None = None
     rungs: Integers | None = None
+    lengths: Lengths | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
