@@ -10,7 +10,7 @@ import numpy as np
 
 from dpcov.analysis.weighed import traces_of
 from dpcov.core.entropy import simulation_generator
-from dpcov.denoise import Method, denoise, noisy_trace
+from dpcov.denoise import Method, clipped, denoise, noisy_trace
 from dpcov.denoise.rungs import parts_of, split
 from dpcov.mechanisms.ladder import squared_of, summed
 from dpcov.rows.moment import units_per_row
@@ -79,7 +79,8 @@ def _parts(release: Release, units: Matrix, generator: np.random.Generator) -> M
 
 def repeated(release: Release, generator: np.random.Generator) -> Iterator[Release]:
     """Releases of the denoised matrix, with fresh simulated noise of the same law, without end."""
-    units = release.mapped(release.second_moment()) / release.lattice.step**2
+    whole = release.mapped(release.second_moment())
+    units = (whole - clipped.expected(release, whole)) / release.lattice.step**2
     parts = _parts(release, units, generator)
     while True:
         yield _again(release, units, parts, generator)
@@ -107,8 +108,9 @@ def _again(
         rungs = np.rint(np.array(noisy) * step).astype(np.int64)
         again = replace(again, rungs=rungs, published=summed(rungs, squared_of(release.noise)))
     else:
-        drawn = (units + release.noise.simulate(generator)) * step
-        again = replace(again, published=np.rint(drawn).astype(np.int64))
+        missing = clipped.drawn(release, generator) / release.lattice.step**2
+        drawn = units - missing + release.noise.simulate(generator)
+        again = replace(again, published=np.rint(drawn * step).astype(np.int64))
     method: Method = release.denoise  # type: ignore[assignment]
     return denoise(again, method, generator=generator)
 

@@ -35,6 +35,10 @@ CLIPPED = (
     "covariances and eigenvalues may be larger than they say. Correlations and regressions hardly "
     "miss it; for covariances, take the mechanism ladder, which clips none."
 )
+COUNTED = (
+    "Rows beyond the release's radius were shortened. How much that took is told by its noisy "
+    "counts of rows by length; beyond where they show, tails are taken to go on as they are seen."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +53,10 @@ class Intervals(Result):
         sampling``: for that of the population that the rows were drawn from.
     trusted : bool, in the same shape. Where it is False the noise drowns the statistic: the
         interval is then a wide one that covers too often rather than too seldom.
-    clipped : whether rows may have been clipped at a private radius (`Release.clipped`). Intervals
-        don't know what that took: those for covariances and eigenvalues cover too seldom.
-    assumed : a sentence on missing cells, where there can be some.
+    clipped : whether rows may have been clipped at a private radius (`Release.clipped`) and no
+        counts tell what that took: intervals for covariances and eigenvalues cover too seldom.
+    assumed : sentences on missing cells, where there can be some, and on what a clip took, where
+        counts tell of it (`Release.lengths`).
     warning : what there is to beware of, else None.
 
     """
@@ -213,8 +218,10 @@ class _Simulation:
         high = np.where(defined, np.clip(high, least, largest), largest)
         shaped = [self._statistic.shaped(self._release, one) for one in (low, high, trusted)]
         low, high, trusted = shaped
-        told = assumed(self._release)
-        return Intervals(low, high, level, covers, trusted, self._release.clipped, told)
+        release, told = self._release, assumed(self._release)
+        unknown = release.clipped and release.lengths is None
+        told += (COUNTED,) * (release.clipped and not unknown)
+        return Intervals(low, high, level, covers, trusted, unknown, told)
 
     def _bending(self, level: float) -> Array:
         """(k,) |log2| of how much wider than twice as wide intervals get by twice the error."""

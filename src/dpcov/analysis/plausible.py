@@ -11,6 +11,7 @@ from dpcov.analysis.moments import Moments, positive
 from dpcov.analysis.pseudo_rows import pseudo_rows
 from dpcov.analysis.rounding import RoundingErrors
 from dpcov.analysis.weighed import Weighed
+from dpcov.denoise import clipped, denoise
 from dpcov.errors import ReleaseError
 from dpcov.releases import NoisyCount
 from dpcov.releases.pairwise import has_gaps, rows_by_pair
@@ -86,7 +87,9 @@ class PlausibleMoments:
         if self._weighed is not None:
             noise = self._weighed.error(self._generator)
         else:
-            noise = self._release.unmapped(self._law.simulate(self._generator))
+            noise = self._law.simulate(self._generator)
+            noise -= clipped.drawn(self._release, self._generator)
+            noise = self._release.unmapped(noise)
         noise += self._rounding.draw(self._off)
         return self._with_count(noise)
 
@@ -116,7 +119,16 @@ def starting_point(release: Release) -> Matrix:
 
 
 def _starting_point(release: Release, weighed: Weighed | None) -> Matrix:
-    return release.with_count(release.noisy() if weighed is None else weighed.moment())
+    return release.with_count(_plain(release) if weighed is None else weighed.moment())
+
+
+def _plain(release: Release) -> Matrix:
+    """The noisy second moment, with what a clip is expected to have taken."""
+    if release.lengths is None:
+        return release.noisy()
+    whole = release if release.denoised is not None else denoise(release, "project")
+    taken = clipped.expected(release, release.mapped(whole.second_moment()))
+    return release.unmapped(release.noisy_mapped() + taken)
 
 
 def sampling_errors(release: Release, draws: int, generator: np.random.Generator) -> Matrix:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from dpcov.core.entropy import simulation_generator
+from dpcov.denoise import clipped
 from dpcov.denoise.leading import given_back
 from dpcov.denoise.projection import project
 from dpcov.denoise.rungs import Combined, combiner, parts_of
@@ -60,8 +61,8 @@ def denoise(
             chosen = simulation_generator() if generator is None else generator
             law = release.noise.rescaled(1 / bound)
             made, matrix = "shrink", _shrunken(release, matrix, law, told, chosen)
-    scale = release.lattice.bound * release.lattice.step**2
-    return release.with_denoised(made, release.unmapped(matrix * scale))
+    matrix = matrix * (release.lattice.bound * release.lattice.step**2)
+    return release.with_denoised(made, release.unmapped(matrix + clipped.expected(release, matrix)))
 
 
 def shown(release: Release, generator: np.random.Generator) -> tuple[Matrix, MatrixLaw] | None:

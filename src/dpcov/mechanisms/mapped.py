@@ -108,20 +108,19 @@ def private_radius(
     law: ScalarLaw,
     clipped: float,
     entropy: Entropy,
-    shows: float = SHOWS,
 ) -> float:
     """The least of `radii`, ascending, beyond which no more than `clipped` mapped rows show.
 
     Where clipping one row less costs as much as the noise it takes is the best radius; for Gaussian
     noise and round rows that is at p^1.5 / sqrt(2 rho) rows. Rows show in 1, 2, 4, ... bins that
-    together hold more than `shows` standard deviations of noise of `law`.
+    together hold more than `SHOWS` standard deviations of noise of `law`.
     """
     noise = law.samples(len(radii), entropy)
     counts = rows.norm_counts(radii[:-1], radius=float(radii[-1]), transform=shape)
     sums = np.append(0, np.cumsum(counts + noise))
     widths, least = 2 ** np.arange(len(radii).bit_length()), 0
     for width in widths:
-        noise_alone = shows * law.standard_deviation * math.sqrt(width)
+        noise_alone = SHOWS * law.standard_deviation * math.sqrt(width)
         seen = sums[width:] - sums[:-width] > max(clipped, noise_alone)
         least = max(least, int(np.max(np.flatnonzero(seen), initial=0)))
     return float(radii[least])

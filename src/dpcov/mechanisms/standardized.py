@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,12 +15,13 @@ from dpcov.core.privacy import Guarantee, Neighbors, exact
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, gaussian, ladder, mapped_ladder
 from dpcov.mechanisms.base import Mechanism
-from dpcov.mechanisms.mapped import private_radius, release_at
+from dpcov.mechanisms.mapped import release_at
 from dpcov.mechanisms.mapped_ladder import Images
 from dpcov.mechanisms.matrix_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon
 from dpcov.mechanisms.radius import count_law
 from dpcov.mechanisms.shaped_ladder import Shape
+from dpcov.releases.lengths import BINS, Lengths, bin_ends
 from dpcov.rows.linear_map import longest_image
 from dpcov.rows.moment import UNITS, power_above
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
@@ -34,15 +35,15 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
     from dpcov.rows.moment import Lattice, SecondMoment
     from dpcov.rows.schema import Schema
-    from dpcov.samplers import ScalarLaw
+    from dpcov.samplers import MatrixLaw, ScalarLaw
     from dpcov.sources.rows import Rows
 
 
-STEPS = 8  # candidates for the radius from one to its double
-# Standard deviations of its noise that a count of long rows must be above for the radius to reach
-# them: less than 1 chance in 10,000 for each count, exp(-6.5 sqrt 2) / 2 and the normal tail at 4.
-# With less, noise chooses a radius far out, the more often the farther the longest image is.
-SHOWS: dict[type[ScalarLaw], float] = {ScalarLaplace: 6.5, ScalarGaussian: 4.0}
+STEPS = 4  # candidates for the squared radius from one to its double
+# Of what a clip takes, the share that an entry may miss beside what is expected, times p: by the
+# law of `denoise.clipped` it is .45, but correlations and regressions miss less, as all of their
+# entries lose alike (measured on the tables to tune: `benchmarks/tables.toml`).
+CLIPPED = 0.2
 LEAST_SPREAD = 2.0**-20  # in units of a feature's half-range
 FINER = 16  # than the standard deviation: where a center may be
 # Of the second look: what `shaped_ladder` has for its own. Noise in proportion to a direction's
@@ -105,8 +106,8 @@ class Standardized(Mechanism):
     (`look_sensitivities`; docs/proofs/release.md 9). Every number gets its own discrete Gaussian of
     variance l2^2 / (2 rho), or discrete Laplace of scale l1 / epsilon. A second look, if there is
     one, is a release by `Ladder` of mapped rows (`second_look`). Then counts of rows by the norm of
-    their map, for the radius (`mechanisms.radius` has the proof), and the mapped rows' second
-    moment, whose sensitivity is that of any clipped rows (`Gaussian`, `NuclearLaplace`,
+    their map (`mechanisms.radius` has the proof), which are published whole and tell the radius,
+    and the mapped rows' second moment, whose sensitivity is that of any clipped rows (`Gaussian`,
     `MatrixLaplace`): a map and its lattice depend on the data through looks before it alone, and
     the laws of the release are calibrated to that lattice. Costs add up
     adaptively, in exact rationals: epsilon by basic composition, rho, and for (epsilon, delta)
@@ -122,7 +123,8 @@ class Standardized(Mechanism):
     look_share : float in (0, 1), public
         Share of the budget for means and spreads.
     radius_share : float in (0, 1), public
-        Share of the budget for the radius at which mapped rows are clipped.
+        Share of the budget for counts of mapped rows by length: for the radius at which they are
+        clipped, and for what that takes.
     trace_share : float in [0, 1), public
         Share of the release for the trace under add/remove.
     power : float in [0, 1], public
@@ -151,8 +153,8 @@ class Standardized(Mechanism):
     Cost
     ----
     Three passes over the data (six with persons); the noise of one release, of 2 p + 1 numbers,
-    and of a count for each quarter of an octave of the squared length of mapped rows, from a
-    quarter of its mean up. With a second look four (eight), its noise, and of each row three
+    and of a count for each half octave of the squared length of mapped rows, from 1/64 of its
+    mean up. With a second look four (eight), its noise, and of each row three
     products with a (p, p) matrix.
 
     Source
@@ -173,7 +175,7 @@ class Standardized(Mechanism):
     """
 
     look_share: Share = 0.07
-    radius_share: Share = 0.07
+    radius_share: Share = 0.1
     trace_share: ShareOrNone = 0.05
     power: Power = 0.5
     directions_share: ShareOrNone = 0.0
@@ -241,15 +243,12 @@ class Standardized(Mechanism):
         images = seen.images(self.power, rows.schema, on_grid=True)
         if laws.directions is not None:
             images = second_look(self, rows, images, laws.directions, entropy) or images
-        plain, noise = rows.lattice(), laws.final.matrix
-        # So many rows, all alike, weigh as much as the noise that not clipping them would add.
-        clipped = math.sqrt(noise.frobenius_squared) / plain.relative().bound
-        radii = candidates(images)
-        shows = SHOWS[type(laws.counts)]
-        radius = private_radius(rows, images.map, radii, laws.counts, clipped, entropy, shows)
+        lengths = counted(rows, images, laws.counts, entropy)
+        plain = rows.lattice()
+        radius = best_radius(lengths, laws.final.matrix, plain.relative())
         lattice = plain.of_images(radius)
-        final = laws.final.at(lattice)
-        return release_at(self, rows, images.map, radius, final, entropy, lattice)
+        made = release_at(self, rows, images.map, radius, laws.final.at(lattice), entropy, lattice)
+        return replace(made, lengths=lengths)
 
     def _spent(self, budget: Fraction) -> tuple[Fraction, Fraction, Fraction, Fraction]:
         """By the look, by the second one, by the radius, and by the release."""
@@ -305,12 +304,25 @@ def _noise(laws: Calibration) -> float:
     return laws.final.matrix.frobenius_squared
 
 
-def candidates(images: Images) -> Vector:
-    """Radii, ascending, at which images may be clipped; the last clips none."""
-    least = images.typical / 2
-    steps = math.ceil(STEPS * math.log2(images.longest / least))
-    radii = least * 2.0 ** (np.arange(steps) / STEPS)
-    return np.append(radii[radii < images.longest], images.longest)
+def counted(rows: Rows, images: Images, law: ScalarLaw, entropy: Entropy) -> Lengths:
+    """Noisy counts of mapped rows by length."""
+    ends = bin_ends(images.typical, images.longest)
+    noise = law.samples(len(ends), entropy)
+    found = rows.norm_counts(np.sqrt(ends[:-1]), radius=images.longest, transform=images.map)
+    return Lengths(ends, found + noise, law)
+
+
+def best_radius(lengths: Lengths, law: MatrixLaw, lattice: Lattice) -> float:
+    """The radius of least predicted error: the noise in an entry, and what a clip may take from it.
+
+    Of the latter, T2 in all, `CLIPPED` is told apart from what is expected.
+    """
+    p = lattice.features
+    noise = math.sqrt(law.diagonal_variance) / UNITS**2  # where the radius is 1
+    squares = lengths.ends[-1] * 2.0 ** (-np.arange(STEPS * len(lengths.ends) / BINS) / STEPS)
+    taken = np.array([lengths.plausible(math.sqrt(square))[1] for square in squares])
+    errors = np.hypot(noise * squares, CLIPPED * taken / p)
+    return math.sqrt(squares[np.argmin(errors)])
 
 
 @dataclass(frozen=True, slots=True)

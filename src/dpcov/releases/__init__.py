@@ -31,6 +31,7 @@ from dpcov.show.table import LONGEST, Row, Table, rows_of
 if TYPE_CHECKING:
     from dpcov.core.arrays import Integers, Matrix, Vector
     from dpcov.core.privacy import Guarantee
+    from dpcov.releases.lengths import Lengths
     from dpcov.rows.schema import Schema
     from dpcov.samplers import MatrixLaw, ScalarLaw
     from dpcov.show.frames import Library
@@ -137,6 +138,8 @@ class Release:
         under replace-one, of mechanisms of papers, and of weighted rows without an intercept.
     group : the level of the rows, where those of each level were released apart, else None. Then
         `guarantee` is what this release alone would guarantee under add/remove.
+    lengths : noisy counts of mapped rows by length, from which a private radius was chosen; they
+        tell what the clip took. None: there are none.
 
     """
 
@@ -161,6 +164,7 @@ class Release:
     rungs: Integers | None = None
     published_count: int | None = None
     count_noise: ScalarLaw | None = None
+    lengths: Lengths | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from dpcov.releases.laws import (
     ScalarLawDocument,
     WeightedSumDocument,
 )
+from dpcov.releases.lengths import Lengths
 from dpcov.rows.moment import UNITS, Lattice, units_per_row
 from dpcov.rows.schema import Schema
 from dpcov.samplers import matrix_law, scalar_law
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 FORMAT = "dpcov.release/2"
 DEFINITIONS: dict[type[Budget], str] = {PureDP: "pure", ZCDP: "zcdp", ApproxDP: "approx"}
 LONGEST_KEY = 200
+MOST_BINS = 2**12  # of lengths of rows
 SMALLEST_RATIO = 1e-15  # of the singular values of a linear map
 SMALLEST_SPREAD = 1e-100  # of a noise law; its inverse is the largest
 
@@ -102,6 +104,22 @@ class LatticeDocument(DocumentModel):
         return self.side, self.step
 
 
+class LengthsDocument(DocumentModel):
+    """Noisy counts of (mapped) rows by squared length, in squared units of an encoded row."""
+
+    ends: list[PositiveFloat] = Field(min_length=1, max_length=MOST_BINS)
+    counts: list[Integer64]
+    noise: ScalarLawDocument
+
+    @model_validator(mode="after")
+    def _consistent(self) -> LengthsDocument:
+        if len(self.counts) != len(self.ends):
+            raise ValueError("there is not one count for each bin of lengths")
+        if sorted(set(self.ends)) != self.ends:
+            raise ValueError("the ends of bins of lengths do not ascend")
+        return self
+
+
 class ReleaseDocument(DocumentModel):
     """A dpcov release. Matrices are symmetric; lower triangles are listed row by row.
 
@@ -145,6 +163,7 @@ class ReleaseDocument(DocumentModel):
         "largest, times the squared `intercept_units` of the schema. Null where not published.",
     )
     count_noise: ScalarLawDocument | None = None
+    lengths: LengthsDocument | None = None
     table: Schema = Field(alias="schema")
 
     @model_validator(mode="after")
@@ -251,6 +270,7 @@ def to_document(release: Release) -> dict[str, Any]:
         "rungs": None if release.rungs is None else [_lower(rung) for rung in release.rungs],
         "published_count": release.published_count,
         "count_noise": None if release.count_noise is None else release.count_noise.to_json(),
+        "lengths": None if release.lengths is None else _lengths_document(release.lengths),
         "schema": release.schema.model_dump(mode="json"),
     }
     ReleaseDocument.model_validate(document, strict=False)
@@ -326,7 +346,21 @@ def _release(document: ReleaseDocument) -> Release:
         rungs=_stacked(document.rungs, d),
         published_count=document.published_count,
         count_noise=count_noise,
+        lengths=None if document.lengths is None else _lengths(document.lengths),
     )
+
+
+def _lengths_document(lengths: Lengths) -> dict[str, Any]:
+    return {
+        "ends": lengths.ends.tolist(),
+        "counts": lengths.counts.tolist(),
+        "noise": lengths.law.to_json(),
+    }
+
+
+def _lengths(document: LengthsDocument) -> Lengths:
+    law = scalar_law(document.noise.model_dump())
+    return Lengths(np.array(document.ends), np.array(document.counts, np.int64), law)
 
 
 def _group_document(group: Group) -> dict[str, Any]:

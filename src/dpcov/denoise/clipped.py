@@ -1,0 +1,54 @@
+"""What a clip at a radius took from a second moment, as counts of rows by length tell.
+
+Their counts tell how much squared length was taken in all (`Lengths`), not along which directions.
+It is expected where all rows are: as a share of the moment about the mean. It may as well lie along
+single columns: shares of the columns are taken to be those of a Dirichlet law, of which `ALIKE` is
+the size. The same law says what a wider radius is worth to the mechanism that chooses it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from dpcov.core.arrays import Matrix
+    from dpcov.releases import Release
+
+ALIKE = 4.0
+
+
+def expected(release: Release, moment: Matrix) -> Matrix:
+    """(d, d) what the clip is expected to have taken, in the shape of the mapped rows' `moment`."""
+    taken = np.zeros_like(moment)
+    if release.lengths is None:
+        return taken
+    p = release.lattice.features
+    centred = moment[:p, :p]
+    if len(moment) > p and moment[-1, -1] > 0:
+        centred = centred - np.outer(moment[:p, -1], moment[:p, -1]) / moment[-1, -1]
+    size = float(np.trace(centred))
+    if size > 0:
+        taken[:p, :p] = release.lengths.expected(release.lattice.radius) / size * centred
+    return taken
+
+
+def drawn(release: Release, generator: np.random.Generator) -> Matrix:
+    """(d, d) a draw of what separates it from what is expected.
+
+    Along the direction u = A e_j of column j it is a share of T2 u u' in the moment, and of T1 t u
+    in the sums, to either side (`Lengths.plausible`). Gaussian, with the variance of the law.
+    """
+    p, d = release.lattice.features, release.lattice.dimension
+    missing = np.zeros((d, d))
+    if release.lengths is None:
+        return missing
+    length, squared = release.lengths.plausible(release.lattice.radius)
+    along = np.eye(p) if release.linear_map is None else release.linear_map
+    along = along / np.linalg.norm(along, axis=0)
+    own, side = generator.standard_normal((2, p)) / np.sqrt(p * (ALIKE + 1))
+    missing[:p, :p] = squared * (along * own) @ along.T
+    if d > p:
+        missing[:p, -1] = missing[-1, :p] = length * release.intercept() * along @ side
+    return missing

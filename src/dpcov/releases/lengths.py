@@ -1,0 +1,101 @@
+"""Noisy counts of rows by length, and what they tell of what a clip took.
+
+A release of one matrix clips its rows at a radius. What that takes from the few longer ones the
+noise law does not know; the counts from which the radius was chosen do. They are published whole:
+rows that show are rows, and beyond the last that show a tail is taken to go on as it is seen. Of a
+few rows far beyond all others, too few to show, they know nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from dpcov.core.arrays import Integers, Vector
+    from dpcov.samplers import ScalarLaw
+
+BINS = 2  # for an octave of squared length; a window is an octave
+SHORTEST = 6  # octaves below the typical squared length, at which the first bin ends
+SHOWS = 5.0  # deviations of its noise that the count of a window is above where rows show
+# Of the rows of one octave, the share that the next has. The last two that show tell it, within
+# limits: from what a light tail has where it ends to what squared lengths without a second moment
+# have (1 / sqrt 2 of the one before) less a third. Where only one shows, nearly the latter.
+LEAST_LEFT, MOST_LEFT, USUAL_LEFT = 0.1, 0.45, 0.4
+
+
+def bin_ends(typical: float, longest: float) -> Vector:
+    """(m,) squared lengths at which bins end, ascending to that of the longest row.
+
+    `typical` and `longest` are lengths, known before the rows are counted.
+    """
+    octaves = int(np.ceil(2 * np.log2(longest / typical))) + SHORTEST
+    ends: Vector = longest**2 * 2.0 ** (-np.arange(BINS * octaves, -1.0, -1.0) / BINS)
+    return ends
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Noisy counts of (mapped) rows by squared length.
+
+    Attributes
+    ----------
+    ends : (m,) squared lengths at which bins end, ascending; no row is beyond the last.
+    counts : (m,) integers, rows up to each end and above the one before, plus noise.
+    law : of the noise in each count.
+
+    """
+
+    ends: Vector
+    counts: Integers
+    law: ScalarLaw
+
+    def expected(self, radius: float) -> float:
+        """Sum over the rows that show of what a clip at `radius` takes from the squared length.
+
+        Rows of a tail that does not show may as well be none: they are in `plausible` alone.
+        """
+        squared, seen, _ = self._tail
+        return float(np.maximum(squared - radius**2, 0.0) @ seen)
+
+    def plausible(self, radius: float) -> tuple[float, float]:
+        """Sums over rows of what a clip takes from the length, and from the squared length.
+
+        Of what is plausible the root mean squares.
+        """
+        squared, _, reaches = self._tail
+        lost = np.maximum(np.sqrt(squared) - radius, 0.0) @ reaches
+        return float(lost), float(np.maximum(squared - radius**2, 0.0) @ reaches)
+
+    @cached_property
+    def _tail(self) -> tuple[Vector, Vector, Vector]:
+        """(m,) squared lengths of bins, rows that show in them, and root mean squares of rows.
+
+        From the fullest window up to the last in a row that shows, counts are what they are. Beyond
+        each window has an exponential number of rows about a share of those in the one before: its
+        deviation is its mean, and the count is combined with it by inverse variance.
+        """
+        first = len(self.counts) % BINS
+        counts = np.add.reduceat(self.counts, range(first, len(self.counts), BINS)).astype(float)
+        deviation = self.law.standard_deviation * np.sqrt(BINS)
+        shows = counts > SHOWS * deviation
+        last = peak = int(np.argmax(counts))
+        while last + 1 < len(counts) and shows[last + 1]:
+            last += 1
+        left = USUAL_LEFT
+        if last > peak and shows[last - 1]:
+            left = float(np.clip(counts[last] / counts[last - 1], LEAST_LEFT, MOST_LEFT))
+        seen = np.maximum(self.counts, 0).astype(float)
+        beyond = first + BINS * (last + 1)
+        seen[beyond:] = 0.0
+        reaches, before = seen.copy(), max(0.0, counts[last])
+        for at in range(last + 1, len(counts)):
+            prior = left * before
+            weight = prior**2 / (prior**2 + deviation**2)
+            mean = max(0.0, prior + weight * (counts[at] - prior))
+            before = float(np.hypot(mean, prior * np.sqrt(1 - weight)))
+            reaches[first + BINS * at :][:BINS] = before / BINS
+        return self.ends * (1 + 2 ** (-1 / BINS)) / 2, seen, reaches  # the middles of bins

@@ -1,0 +1,112 @@
+"""Counts of rows by length: what they tell of a clip, and that intervals know of it."""
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import dpcov
+from dpcov.errors import ReleaseError
+from dpcov.mechanisms.standardized import best_radius
+from dpcov.releases.file import from_text
+from dpcov.releases.lengths import Lengths, bin_ends
+from dpcov.rows.moment import Lattice
+from dpcov.samplers.orthogonal import GaussianOrthogonal
+from dpcov.samplers.scalars import ScalarGaussian
+
+LONGEST = 64.0
+QUIET, LOUD = ScalarGaussian(Fraction(1)), ScalarGaussian(Fraction(400))
+
+
+def counted(lengths, law=QUIET, seed=0):
+    ends = bin_ends(1.0, LONGEST)
+    found = np.diff([0, *(np.count_nonzero(lengths**2 <= end) for end in ends)])
+    noise = np.random.default_rng(seed).normal(scale=law.standard_deviation, size=len(ends))
+    return Lengths(ends, found + np.rint(noise).astype(np.int64), law)
+
+
+def drawn(tail, n=20_000):
+    rng = np.random.default_rng(3)
+    if tail == "light":
+        return np.linalg.norm(rng.normal(size=(n, 4)), axis=1) / 2
+    return np.minimum((1 - rng.random(n)) ** (-1 / 3), LONGEST)  # of |z|^2 to the power -1.5
+
+
+@pytest.mark.parametrize("tail", ["light", "heavy"])
+@pytest.mark.parametrize("radius", [1.5, 3.0, 6.0])
+def test_counts_tell_how_much_squared_length_a_clip_takes(tail, radius):
+    lengths = drawn(tail)
+    taken = np.sum(np.maximum(lengths**2 - radius**2, 0))
+    found = counted(lengths)
+    assert 0.4 * taken - 100 < found.expected(radius) < 1.35 * taken + 100  # of those that show
+    assert found.plausible(radius)[1] >= 0.8 * taken
+    first = np.sum(np.maximum(lengths - radius, 0))
+    assert found.plausible(radius)[0] == pytest.approx(first, rel=0.5, abs=100)
+
+
+def test_a_tail_that_noise_hides_is_plausible_but_not_expected():
+    lengths = drawn("heavy", 2000)
+    found = counted(lengths, LOUD)
+    taken = np.sum(np.maximum(lengths**2 - 4.0**2, 0))
+    assert found.expected(4.0) == 0
+    assert 0.5 * taken < found.plausible(4.0)[1] < 20 * taken
+
+
+def test_no_row_is_longer_than_the_last_end_and_nothing_is_taken_there():
+    found = counted(drawn("heavy"))
+    assert found.expected(LONGEST) == 0 == found.plausible(LONGEST)[1]
+    assert np.all(np.diff(found.ends) > 0)
+    assert found.ends[-1] == LONGEST**2
+
+
+def test_the_radius_grows_with_the_tail_and_as_noise_falls():
+    lattice = Lattice(4, 1.0, 0.3)
+
+    def radius(tail, noise):
+        law = GaussianOrthogonal(5, Fraction(int(noise * 2**40)) ** 2)
+        return best_radius(counted(drawn(tail)), law, lattice)
+
+    assert radius("light", 30) < radius("heavy", 30)
+    assert radius("heavy", 300) <= radius("heavy", 30) < radius("heavy", 1)
+
+
+def heavy_table():
+    rng = np.random.default_rng(5)
+    return rng.standard_t(3, size=(20_000, 4)) + rng.standard_t(3, size=(20_000, 1))
+
+
+def released(seed, table):
+    return dpcov.release(
+        table, lower=-50, upper=50, rho=0.2, mechanism="standardized", directions_share=0.1,
+        seed=seed,
+    )  # fmt: skip
+
+
+def test_intervals_know_of_the_clip_and_without_the_counts_they_do_not():
+    table = heavy_table()
+    truth = np.var(np.clip(table, -50, 50), axis=0)
+    covered, alone = [], []
+    for seed in range(6):
+        made = released(seed, table)
+        for found, kept in ((made, covered), (replace(made, lengths=None), alone)):
+            about = dpcov.intervals(
+                found, "covariance", sampling=False, generator=np.random.default_rng(seed)
+            )
+            kept += ((np.diag(about.low) <= truth) & (truth <= np.diag(about.high))).tolist()
+    assert np.mean(covered) > 0.85
+    assert np.mean(alone) < 0.5
+
+
+def test_a_file_brings_the_counts_back_and_refuses_damaged_ones():
+    made = released(0, heavy_table())
+    again = from_text(made.to_text(), "file")
+    assert again.lengths is not None
+    np.testing.assert_array_equal(again.lengths.counts, made.lengths.counts)
+    np.testing.assert_array_equal(again.lengths.ends, made.lengths.ends)
+    document = json.loads(made.to_text())
+    for damage in ({"counts": [1]}, {"ends": document["lengths"]["ends"][::-1]}):
+        damaged = document | {"lengths": document["lengths"] | damage}
+        with pytest.raises(ReleaseError, match="lengths"):
+            from_text(json.dumps(damaged), "file")
