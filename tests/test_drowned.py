@@ -92,7 +92,7 @@ def test_control_the_sentences_follow_the_noise():
 
 def test_the_command_line_says_it_in_text_and_in_json(tmp_path):
     path = tmp_path / "few.release.json"
-    made = release(60, epsilon=0.2)
+    made = release(60, epsilon=0.2, mechanism="shaped-ladder")
     made.save(path)
     for command in ("show", "covariance"):
         text, found = (

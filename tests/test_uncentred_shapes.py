@@ -301,6 +301,7 @@ def test_what_is_left_of_parts_is_the_worse_of_all_alike_and_none(seed: int, the
 
 def test_a_file_brings_back_what_a_seed_repeats(tmp_path: Any) -> None:
     asked: dict[str, Any] = {"lower": -1, "upper": 1, "intercept": 0.0, "radius": 1.0}
+    asked |= {"mechanism": "shaped-ladder"}
     for name, rows in (("mapped.json", falling()), ("together.json", flat())):
         made, again = (
             dpcov.release(rows, **asked, rho=50.0, seed=4, threads=threads) for threads in (1, 2)
