@@ -25,7 +25,7 @@ def repeats(count: int = 20, **request: Any) -> list[Release]:
     return [dpcov.release(DATA, seed=seed, **settings) for seed in range(count)]
 
 
-CLAIMED = 3  # releases whose expected error is asked for: it hardly depends on which
+CLAIMED = 12  # releases whose expected error is asked for: counts of long rows move it
 
 
 def ratio(releases: list[Release], claimed: list[Release]) -> float:
@@ -63,8 +63,7 @@ def test_a_law_with_twice_the_noise_is_found_out() -> None:
     releases = repeats()
     doubled = []
     for made in releases[:CLAIMED]:
-        terms = tuple(term.rescaled(2.0) for term in made.noise.terms)
-        doubled.append(replace(made, noise=replace(made.noise, terms=terms)))
+        doubled.append(replace(made, noise=made.noise.rescaled(2.0)))
     assert ratio(releases, doubled) > SHARE[1]
 
 
@@ -115,7 +114,7 @@ def of_tails(releases: list[Release]) -> float:
 @pytest.mark.slow
 def test_what_noise_hides_in_long_rows_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Control: with directions and traces of the whole, errors are stated far too small."""
-    settings = {"lower": -1, "upper": 1, "epsilon": 1.0}
+    settings = {"lower": -1, "upper": 1, "epsilon": 1.0, "mechanism": "shaped-ladder"}
     releases = [dpcov.release(tails(), seed=seed, **settings) for seed in range(8)]
     real_over_stated = of_tails(releases)
     assert real_over_stated <= 1.5

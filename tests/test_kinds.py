@@ -30,7 +30,7 @@ from dpcov.releases import Release
 from dpcov.rows.cells import values_of
 from dpcov.rows.dates import moment_of
 from dpcov.rows.derived import logarithm
-from dpcov.rows.moment import UNITS_PER_RADIUS
+from dpcov.rows.moment import UNITS
 from dpcov.rows.schema import FileOptions, Integer, Numeric, Schema
 from dpcov.sources import open_rows, open_source
 from dpcov.sources.conditions import Conditions
@@ -271,11 +271,11 @@ def test_a_flag_is_0_or_1_or_missing(read, cell):
     if not isinstance(cell, date):
         doors.append(pa.table({"f": pa.array([cell])}))
     for data in doors:
-        expected = 0 if read is None else UNITS_PER_RADIUS**2
+        expected = 0 if read is None else UNITS**2
         assert moment(data, schema).units.item() == expected
     if read is not None:
         (row,) = encode(pa.table({"f": pa.array([cell])}), schema)
-        assert row.tolist() == [UNITS_PER_RADIUS * (2 * read - 1)]
+        assert row.tolist() == [UNITS * (2 * read - 1)]
 
 
 def test_whole_numbers_are_whole_or_missing():
@@ -459,11 +459,11 @@ def test_derived_columns_are_encoded_as_computed_ones_would_be():
         "both": age * table["smokes"].to_numpy(),
         "log_income": income,
     }
-    found, scale = encode(table, DERIVED), UNITS_PER_RADIUS / DERIVED.effective_radius
+    found = encode(table, DERIVED)
     names = [feature.name for feature in DERIVED.features]
     for name, values in computed.items():
         column = DERIVED.encoded_columns[name]
-        expected = np.rint((values - column.midpoint) * (scale / column.half_range))
+        expected = np.rint((values - column.midpoint) * (UNITS / column.half_range))
         off = abs(found[:, names.index(name)] - np.nan_to_num(expected))
         assert off.max() <= (name == "log_income")  # NumPy's logarithm may be another by an ulp
         assert (off == 0).mean() > 0.99

@@ -24,7 +24,8 @@ def counted(lengths, law=QUIET, seed=0):
     ends = bin_ends(1.0, LONGEST)
     found = np.diff([0, *(np.count_nonzero(lengths**2 <= end) for end in ends)])
     noise = np.random.default_rng(seed).normal(scale=law.standard_deviation, size=len(ends))
-    return Lengths(ends, found + np.rint(noise).astype(np.int64), law)
+    counts = found + np.rint(noise).astype(int)
+    return Lengths(tuple(ends.tolist()), tuple(counts.tolist()), law)
 
 
 def drawn(tail, n=20_000):
@@ -102,9 +103,7 @@ def test_intervals_know_of_the_clip_and_without_the_counts_they_do_not():
 def test_a_file_brings_the_counts_back_and_refuses_damaged_ones():
     made = released(0, heavy_table())
     again = from_text(made.to_text(), "file")
-    assert again.lengths is not None
-    np.testing.assert_array_equal(again.lengths.counts, made.lengths.counts)
-    np.testing.assert_array_equal(again.lengths.ends, made.lengths.ends)
+    assert again.lengths == made.lengths
     document = json.loads(made.to_text())
     for damage in ({"counts": [1]}, {"ends": document["lengths"]["ends"][::-1]}):
         damaged = document | {"lengths": document["lengths"] | damage}

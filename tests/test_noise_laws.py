@@ -8,6 +8,7 @@ from scipy import optimize, stats
 
 from dpcov.core.entropy import Entropy
 from dpcov.errors import MechanismError
+from dpcov.papers.samplers.nuclear import NuclearLaplace
 from dpcov.samplers import matrix_law, repeated, require_within, scalar_law, symmetric
 from dpcov.samplers.discrete import (
     LARGEST_SCALE,
@@ -16,7 +17,6 @@ from dpcov.samplers.discrete import (
     SMALLEST_VARIANCE,
 )
 from dpcov.samplers.normal import LARGEST
-from dpcov.samplers.nuclear import NuclearLaplace
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.samplers.wishart import WishartDifference

@@ -39,7 +39,7 @@ PERSONS = schema_of("a", "b", unit={"column": "id", "type": "integer", "max_rows
 
 def query_of(schema: Schema, **fields) -> Query:
     lattice = lattice_of(schema)
-    sums = partial(Accumulator, lattice.dimension)
+    sums = partial(Accumulator, lattice.dimension, lattice.intercept_parts[0])
     return Query(schema, schema.needed, Encoder(schema, lattice), sums, **fields)
 
 

@@ -42,6 +42,7 @@ QUOTING = {
     ("report/content.py", "_part"): "own error about a release",
     ("analysis/ols.py", "regression"): "own error about a release",
     ("sources/postgres.py", "__init__"): "the driver's word before any cell is read: a connection",
+    ("rows/schema.py", "_of_its_version"): "own error about a derived column of the schema",
     ("rows/schema.py", "_validated"): "where a schema is wrong",
     ("rows/schema.py", "load"): "where a schema is wrong",
 }

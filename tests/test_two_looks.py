@@ -183,8 +183,8 @@ def test_the_noise_of_the_mapped_moment_has_the_stated_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Control: as if the second look cost nothing. No row is to be clipped."""
-    every = "dpcov.mechanisms.standardized.candidates"
-    monkeypatch.setattr(every, lambda images: np.array([images.longest]))
+    radius = "dpcov.mechanisms.standardized.best_radius"
+    monkeypatch.setattr(radius, lambda lengths, *_: lengths.ends[-1] ** 0.5)
     rows, half = door(related()), replace(TWO, directions_share=0.5)
     ratios = noise_ratios(lambda seed: made_of(rows, seed, half), rows, range(60))
     error = np.std(ratios) / np.sqrt(len(ratios))

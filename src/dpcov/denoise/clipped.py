@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
     from dpcov.releases import Release
 
-ALIKE = 4.0
+# With it stated errors of correlations are, in geometric mean over the tables to tune, the real ones
+# with zCDP, and 1.6 times as large with pure noise, whose counts tell less (`make tails`).
+ALIKE = 9.0
 
 
 def expected(release: Release, moment: Matrix) -> Matrix:

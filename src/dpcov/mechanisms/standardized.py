@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 STEPS = 4  # candidates for the squared radius from one to its double
 # Of what a clip takes, the share that an entry may miss beside what is expected, times p: by the
-# law of `denoise.clipped` it is .45, but correlations and regressions miss less, as all of their
+# law of `denoise.clipped` it is .32, but correlations and regressions miss less, as all of their
 # entries lose alike (measured on the tables to tune: `benchmarks/tables.toml`).
 CLIPPED = 0.2
 LEAST_SPREAD = 2.0**-20  # in units of a feature's half-range
@@ -309,7 +309,7 @@ def counted(rows: Rows, images: Images, law: ScalarLaw, entropy: Entropy) -> Len
     ends = bin_ends(images.typical, images.longest)
     noise = law.samples(len(ends), entropy)
     found = rows.norm_counts(np.sqrt(ends[:-1]), radius=images.longest, transform=images.map)
-    return Lengths(ends, found + noise, law)
+    return Lengths(tuple(ends.tolist()), tuple((found + noise).tolist()), law)
 
 
 def best_radius(lengths: Lengths, law: MatrixLaw, lattice: Lattice) -> float:

@@ -352,15 +352,15 @@ def _release(document: ReleaseDocument) -> Release:
 
 def _lengths_document(lengths: Lengths) -> dict[str, Any]:
     return {
-        "ends": lengths.ends.tolist(),
-        "counts": lengths.counts.tolist(),
+        "ends": list(lengths.ends),
+        "counts": list(lengths.counts),
         "noise": lengths.law.to_json(),
     }
 
 
 def _lengths(document: LengthsDocument) -> Lengths:
     law = scalar_law(document.noise.model_dump())
-    return Lengths(np.array(document.ends), np.array(document.counts, np.int64), law)
+    return Lengths(tuple(document.ends), tuple(document.counts), law)
 
 
 def _group_document(group: Group) -> dict[str, Any]:

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from dpcov.core.arrays import Integers, Vector
+    from dpcov.core.arrays import Vector
     from dpcov.samplers import ScalarLaw
 
 BINS = 2  # for an octave of squared length; a window is an octave
 SHORTEST = 6  # octaves below the typical squared length, at which the first bin ends
 SHOWS = 5.0  # deviations of its noise that the count of a window is above where rows show
-# Of the rows of one octave, the share that the next has. The last two that show tell it, within
-# limits: from what a light tail has where it ends to what squared lengths without a second moment
-# have (1 / sqrt 2 of the one before) less a third. Where only one shows, nearly the latter.
-LEAST_LEFT, MOST_LEFT, USUAL_LEFT = 0.1, 0.45, 0.4
+# Of the rows of one octave, the share that the next has. The last two that show tell it, from what
+# a light tail has where it ends to nearly 1/2, at which rows have no mean square. Where only one
+# shows it is 1/4, at which rows have no fourth moments, and covariances no sampling error.
+LEAST_LEFT, MOST_LEFT, USUAL_LEFT = 0.1, 0.45, 0.25
 
 
 def bin_ends(typical: float, longest: float) -> Vector:
@@ -43,14 +43,14 @@ class Lengths:
 
     Attributes
     ----------
-    ends : (m,) squared lengths at which bins end, ascending; no row is beyond the last.
-    counts : (m,) integers, rows up to each end and above the one before, plus noise.
+    ends : m squared lengths at which bins end, ascending; no row is beyond the last.
+    counts : m integers, rows up to each end and above the one before, plus noise.
     law : of the noise in each count.
 
     """
 
-    ends: Vector
-    counts: Integers
+    ends: tuple[float, ...]
+    counts: tuple[int, ...]
     law: ScalarLaw
 
     def expected(self, radius: float) -> float:
@@ -78,8 +78,8 @@ class Lengths:
         each window has an exponential number of rows about a share of those in the one before: its
         deviation is its mean, and the count is combined with it by inverse variance.
         """
-        first = len(self.counts) % BINS
-        counts = np.add.reduceat(self.counts, range(first, len(self.counts), BINS)).astype(float)
+        first, bins = len(self.counts) % BINS, np.array(self.counts, float)
+        counts = np.add.reduceat(bins, range(first, len(bins), BINS))
         deviation = self.law.standard_deviation * np.sqrt(BINS)
         shows = counts > SHOWS * deviation
         last = peak = int(np.argmax(counts))
@@ -88,7 +88,7 @@ class Lengths:
         left = USUAL_LEFT
         if last > peak and shows[last - 1]:
             left = float(np.clip(counts[last] / counts[last - 1], LEAST_LEFT, MOST_LEFT))
-        seen = np.maximum(self.counts, 0).astype(float)
+        seen = np.maximum(bins, 0.0)
         beyond = first + BINS * (last + 1)
         seen[beyond:] = 0.0
         reaches, before = seen.copy(), max(0.0, counts[last])
@@ -98,4 +98,8 @@ class Lengths:
             mean = max(0.0, prior + weight * (counts[at] - prior))
             before = float(np.hypot(mean, prior * np.sqrt(1 - weight)))
             reaches[first + BINS * at :][:BINS] = before / BINS
-        return self.ends * (1 + 2 ** (-1 / BINS)) / 2, seen, reaches  # the middles of bins
+        return (
+            np.array(self.ends) * (1 + 2 ** (-1 / BINS)) / 2,
+            seen,
+            reaches,
+        )  # the middles of bins
