@@ -14,7 +14,9 @@ import pytest
 from dpcov.cli.drafts import draft
 from dpcov.core.entropy import Entropy
 from dpcov.errors import MechanismError, SourceError
+from dpcov.rows.encoder import Encoder
 from dpcov.rows.linear_map import LinearMap
+from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import FileOptions, Schema
 from dpcov.sources import base, open_rows, open_source
 from dpcov.sources.base import kind_of
@@ -206,8 +208,10 @@ def test_a_map_and_a_radius_may_be_given_with_the_query():
     linear_map = LinearMap.rounded(np.array([[1.0, -1.0, 0.5]]))
     rows = open_rows(ARRAY, ARRAY_SCHEMA)
     found = rows.second_moments(transform=linear_map, radius=2.0)[0]
-    wide = ARRAY_SCHEMA.model_copy(update={"radius": 2.0})
-    expected = gram(encode(pa.table(list(ARRAY.T), NAMES), wide, linear_map))
+    lattice = Lattice.of(ARRAY_SCHEMA, features=1, radius=2.0)
+    encoder = Encoder(ARRAY_SCHEMA, lattice, linear_map)
+    (batch,) = pa.table(list(ARRAY.T), NAMES).to_batches()
+    expected = sum(gram(block.T) for block in encoder.blocks(batch))
     assert (found.units == expected).all()
     assert (found.lattice.features, found.lattice.radius, found.columns) == (1, 2.0, ("y0",))
 

@@ -39,8 +39,8 @@ def shape(document: Any) -> Any:
     """What a document holds but for what is noisy: names, texts and lengths.
 
     The number of units is told exactly, or as None. Of laws only the names, of maps and rungs
-    nothing: a mechanism chooses them by what it published before. Of private sums, which nobody
-    else sees, not the hash.
+    nothing, and of counts by length not how many: a mechanism chooses them by what it published
+    before. Of private sums, which nobody else sees, not the hash.
     """
     if isinstance(document, dict):
         return {name: _SHAPES.get(name, shape)(value) for name, value in document.items()}
@@ -54,6 +54,14 @@ def _law(law: Any) -> Any:
     return law and law["law"]
 
 
+def _lengths(lengths: Any) -> Any:
+    """Whether each count has an end; how many there are follows from the noisy look before them."""
+    if lengths is None:
+        return None
+    alike = len(lengths["ends"]) == len(lengths["counts"])
+    return {**shape(lengths), "ends": "noisy", "counts": "as many" if alike else "others"}
+
+
 _SHAPES: dict[str, Callable[[Any], Any]] = {
     "unit_count": repr,
     "noise": _law,
@@ -61,6 +69,7 @@ _SHAPES: dict[str, Callable[[Any], Any]] = {
     "linear_map": lambda _: "noisy",
     "rungs": lambda _: "noisy",
     "center": lambda _: "noisy",
+    "lengths": _lengths,
     "parts": len,
 }
 
