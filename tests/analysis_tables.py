@@ -73,11 +73,12 @@ def rescaled(**units: float) -> Release:
 
 
 @lru_cache
-def reordered() -> Release:
+def reordered(**settings: object) -> Release:
     """The release of the same columns in reverse order."""
     document = schema().model_dump()
     columns = dict(reversed(document["columns"].items()))
-    return dpcov.release(table(), schema=Schema.parse({"columns": columns}), epsilon=1e6, seed=0)
+    turned = Schema.parse({"columns": columns})
+    return dpcov.release(table(), schema=turned, **({"epsilon": 1e6, "seed": 0} | settings))
 
 
 def one_hot(names: tuple[str, ...]) -> np.ndarray:

@@ -46,18 +46,20 @@ def test_no_row_left_is_said():
 
 
 def test_a_public_count_is_never_drowned_but_means_may_be():
-    made = release(60, neighbors="replace-one", epsilon=1.0)
+    asked = {"neighbors": "replace-one", "mechanism": "matrix-laplace"}
+    made = release(60, **asked, epsilon=1.0)
     assert made.count() == 60
     (sentence,) = drowned(made)
     assert sentence.startswith("The noise drowns the means of x0, x1, x2:")
-    alone = release(60, neighbors="replace-one", epsilon=0.1)
+    alone = release(60, **asked, epsilon=0.1)
     assert alone.published is None
     assert "trace only" in drowned(alone)[0]
 
 
 def test_many_columns_are_counted_not_named():
     table = correlated(60, 8, seed=2)
-    made = dpcov.release(table, lower=-1, upper=1, epsilon=1.0, neighbors="replace-one", seed=1)
+    asked = {"neighbors": "replace-one", "mechanism": "matrix-laplace", "epsilon": 1.0}
+    made = dpcov.release(table, lower=-1, upper=1, seed=1, **asked)
     assert "x0, x1, x2 and 5 more" in drowned(made)[0]
 
 

@@ -27,12 +27,11 @@ EXEMPT = {
     "refusing it would tell of that row (a table without columns is refused: "
     "test_a_table_without_columns_is_refused)",
 }
-EXEMPT_SPECTRUM = {
+EXEMPT_GRAPH = {
     "check_fit2d_1sample": "nothing varies in a single row, which is said without their number",
 }
 # Who fits lists as well, and their columns: no row may tell how many there are, so bounds must.
 COLUMNS_OF_LISTS = {"check_transformer_data_not_an_array": 3, "check_regressors_train": 10}
-SPECTRAL = PrivateGraphicalLasso, PrivatePCA
 EXEMPT_REGRESSOR = {
     "check_supervised_y_no_nan": "a target that is infinite or missing is a value like others, "
     "moved into the bounds: one person's cell must not decide whether a fit fails",
@@ -42,7 +41,7 @@ EXEMPT_REGRESSOR = {
 def exempt(estimator: Any) -> dict[str, str]:
     if isinstance(estimator, PrivateRidge):
         return EXEMPT | EXEMPT_REGRESSOR
-    return EXEMPT | (EXEMPT_SPECTRUM if isinstance(estimator, SPECTRAL) else {})
+    return EXEMPT | (EXEMPT_GRAPH if isinstance(estimator, PrivateGraphicalLasso) else {})
 
 
 def name_of(check: Any) -> str:

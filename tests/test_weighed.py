@@ -111,9 +111,12 @@ def test_weights_are_between_0_and_1_and_fall_with_the_length_of_empty_rungs(mad
 
 
 def test_a_release_of_one_matrix_keeps_its_noisy_center():
+    """But for its corner, of which the count that is published apart tells more."""
     (one, *_) = releases(mechanism="matrix-laplace")
     assert Weighed.of(one) is None
-    assert np.array_equal(plausible.starting_point(one), one.noisy())
+    kept, noisy = plausible.starting_point(one), one.noisy()
+    assert np.array_equal(kept, one.with_count(noisy))
+    assert np.flatnonzero(kept != noisy).tolist() == [noisy.size - 1]
 
 
 def test_errors_are_those_of_the_center(made):

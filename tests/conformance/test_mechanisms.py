@@ -6,6 +6,7 @@ import inspect
 import itertools
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -146,7 +147,9 @@ def test_files_of_n_and_of_n_plus_one_rows_look_alike(case, n):
         return
     few, more = map(to_document, made)
     assert keys(few) == keys(more)
-    lengths = [len(json.dumps(document)) for document in (few, more)]
+    # A variance is an exact fraction of what was published before: of any number of digits.
+    texts = [re.sub(r'"\d+/\d+"', '""', json.dumps(document)) for document in (few, more)]
+    lengths = [len(text) for text in texts]
     assert abs(lengths[0] - lengths[1]) < 0.01 * lengths[0]
 
 
