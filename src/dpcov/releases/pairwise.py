@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dpcov.rows.schema import Schema
 
 LEAST = 0.1  # of the rows that a pair has if its gaps are independent, that it is taken to have
-CLEAR = 3.0  # deviations of its noise that a number of rows is above
+CLEAR = 5.0  # deviations of its noise that a number of rows is above; tails are those of Laplace
 SMALL = 1e-3  # of an error, for what it does to first order
 NAMED = 5  # columns, before the rest is counted
 
@@ -137,8 +137,11 @@ def least_rows(release: Release) -> float:
     if isinstance(law, WeightedSum):
         parts = zip(law.weights, law.terms, strict=True)
         variance = min(weight**2 * term.diagonal_variance for weight, term in parts)
-    unit = release.lattice.step**2 / release.intercept() ** 2
-    return max(1.0, CLEAR * math.sqrt(variance) * unit)
+    spreads = [1 / release.intercept() ** 2]
+    if release.linear_map is not None:  # a gap's mark is that of mapped rows, back in its own unit
+        marks = np.linalg.inv(release.linear_map)[list(release.schema.gaps.values())]
+        spreads += np.sum(marks**2, axis=1).tolist()
+    return max(1.0, CLEAR * math.sqrt(variance) * release.lattice.step**2 * max(spreads))
 
 
 def hidden(release: Release) -> Booleans:
