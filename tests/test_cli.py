@@ -194,7 +194,7 @@ def test_a_release_without_an_intercept_says_what_it_lacks(run) -> None:
     Path("people.toml").write_text("intercept = 0\n" + SCHEMA_TEXT)
     assert run(RELEASE).code == 0
     shown = run("show r.json")
-    assert (shown.code, "private, not released" in shown.out) == (0, True)
+    assert (shown.code, "(private: with noise)" in shown.out) == (0, True)  # the count, alone
     for command in ("correlation r.json", "correlation r.json --csv"):
         shown = run(command)
         assert (shown.code, shown.out) == (2, "")

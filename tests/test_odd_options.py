@@ -123,7 +123,7 @@ def test_control_laws_that_are_built_late_fail_when_the_budget_is_booked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As it was: the last step's laws were built when it was reached."""
-    asked = {"schema": SCHEMA, "mechanism": "preconditioned", "rho": 0.5, "radius_share": 1e-40}
+    asked = {"schema": SCHEMA, "mechanism": "preconditioned", "rho": 0.5, "radius_share": 1e-60}
     with pytest.raises(MechanismError):
         prepare(TABLE, **asked)
     monkeypatch.setattr(preconditioned, "last_laws", lambda *_: None)
