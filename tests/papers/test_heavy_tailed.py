@@ -82,7 +82,7 @@ def test_looks_counts_and_release_add_up_to_rho(
         schema = Schema.parse(schema.model_dump() | {"unit": unit})
     table = pa.table(dict(zip(NAMES, rows.T, strict=True)) | {"id": np.arange(2000) // 2})
     source = open_rows(table, schema)
-    costs = metered(monkeypatch, source.lattice(), neighbors)
+    costs = metered(monkeypatch, source.lattice().relative(), neighbors)
     mechanism(source, budget=ZCDP(0.3), neighbors=neighbors, entropy=Entropy.seeded(2))
     assert sum(costs) <= Fraction(3, 10)
     assert sum(costs) > Fraction(3, 10) * (1 - Fraction(1, 10**9))
@@ -94,7 +94,7 @@ def test_for_epsilon_and_delta_every_variance_is_8_larger_to_cover_the_rounding(
     budget = ApproxDP(1.0, 1e-6)
     mu = Fraction(gaussian_mu(1 - 1e-12, 1e-6))
     found = HeavyTailed().calibrate(lattice, budget, neighbors)
-    look = lattice.frobenius_squared(neighbors) / (2 * found.rho_of_look)
+    look = lattice.relative().frobenius_squared(neighbors) / (2 * found.rho_of_look)
     assert (found.rho, found.step.variance) == (mu**2 / 2, look + 8)
     assert found.count.variance == 1 / (2 * found.rho_of_count) + 8
 

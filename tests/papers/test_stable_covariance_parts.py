@@ -202,7 +202,14 @@ def test_integers_are_published_to_62_bits_rounded_half_up(size, fine, shift):
     half = 1 << (shift + fine) >> 1
     moment = np.array([[3 * half, half - 1], [half, -largest]], dtype=object)
     made = stable_covariance.released(
-        StableCovariance(), rows, guarantee(SWAP), moment, fine, 17, Entropy.seeded(1)
+        StableCovariance(),
+        rows,
+        guarantee(SWAP),
+        moment,
+        rows.lattice().relative(),
+        fine,
+        17,
+        Entropy.seeded(1),
     )
     assert made.shift == shift
     unit = Fraction(1 << (shift + fine))
