@@ -95,12 +95,12 @@ def _as_python_reads(cell: Any) -> float:
         return float("nan")
 
 
-def _without_blank_lines(lines: Any, grammar: Any) -> Iterator[Any]:
-    for block in _BLOCKS(lines, grammar):
-        yield replace(block, is_record=block.is_record[block.is_record])
+def _without_blank_lines(reader: Any) -> Any:
+    block = _NEXT(reader)
+    return block and replace(block, is_record=block.is_record[block.is_record])
 
 
-_BLOCKS = text.blocks
+_NEXT = text.Reader.next
 _ROWS_MEETING = conditions.rows_meeting
 
 
@@ -233,7 +233,7 @@ _GRAMMAR = text._grammar
 WHOLE_BATCHES = _one(sqlite, "_TEXT", replace(sqlite._TEXT, read=_truncated))
 TYPE_OF_ALL = _one(array.ObjectSource, "batches", _numbers_of_array)
 FIRST_ROW = _one(array.ObjectSource, "__init__", _looking)
-NO_BLANK_LINES = _one(text, "blocks", _without_blank_lines)
+NO_BLANK_LINES = _one(text.Reader, "next", _without_blank_lines)
 PUSHED_DOWN = _one(conditions, "rows_meeting", _pushed_down)
 LISTED_IDS = _all(
     patch.object(rows, "refuse_unfit", lambda *_: None),
