@@ -4,6 +4,8 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Tests and benchmarks run side by side on all cores, each with one BLAS thread.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
+# A worker has whole files for the most part, and what their tests share is made once.
+WORKERS := -n auto --dist worksteal
 
 .PHONY: help demo test test-slow test-papers test-spark test-all lint types data wheel bench ways bench-scaling peers arena frontier goals notebooks persons csv \
 	spark accuracy reproduce engines frames analysis discriminant precision \
@@ -33,19 +35,19 @@ demo: .venv/ready-demo ## A real health table through the whole journey
 	@$(BIN)/dpcov demo
 
 test: .venv/ready-test ## All tests but the slow statistical ones and those of the papers' mechanisms
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "not slow and not papers"
+	$(ONE_THREAD) $(BIN)/python -m pytest $(WORKERS) -m "not slow and not papers"
 
 test-slow: .venv/ready-test ## The slow statistical tests, and small experiments
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "slow and not pages and not spark and not papers"
+	$(ONE_THREAD) $(BIN)/python -m pytest $(WORKERS) -m "slow and not pages and not spark and not papers"
 
 test-papers: .venv/ready-test ## The tests of the papers' mechanisms, slow ones too
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m papers
+	$(ONE_THREAD) $(BIN)/python -m pytest $(WORKERS) -m papers
 
 test-spark: .venv/ready-spark ## The tests of Spark (needs Java; fetches 450 MB once)
 	$(ONE_THREAD) $(BIN)/python -m pytest tests/test_spark.py
 
 test-all: .venv/ready-test ## All tests
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto
+	$(ONE_THREAD) $(BIN)/python -m pytest $(WORKERS)
 
 wheel: .venv/ready-test ## Build sdist and wheel; the wheel runs its demo in an empty environment
 	.ci/wheel $(PYTHON)

@@ -89,6 +89,7 @@ def one_hot(names: tuple[str, ...]) -> np.ndarray:
     return np.column_stack(columns).astype(float)
 
 
+@lru_cache
 def trace_only() -> Release:
     """A release whose public gate spent the whole budget on the trace."""
     made = dpcov.release(
@@ -98,6 +99,7 @@ def trace_only() -> Release:
     return made
 
 
+@lru_cache
 def without_intercept(**request: Any) -> Release:
     plain = Schema.parse(schema().model_dump() | {"intercept": 0})
     return dpcov.release(table(), schema=plain, epsilon=1e6, seed=0, **request)
@@ -108,6 +110,7 @@ def without_law(made: Release) -> Release:
     return replace(made, noise=None)
 
 
+@lru_cache
 def null_matrix() -> Release:
     made = released(1.0)
     return made.with_denoised("shrink", np.zeros_like(made.second_moment()))

@@ -1,7 +1,12 @@
-"""One Hypothesis profile for all tests, which are about the papers, and the command line."""
+"""What all tests share.
+
+One Hypothesis profile, which tests are about the papers, the CPU time of files, the command line.
+"""
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -52,3 +57,43 @@ def is_paper(parameter):
     if not (asked in ("name", "mechanism") and isinstance(value, str)):
         value = getattr(value, "name", None)
     return isinstance(value, str) and value in registry.MECHANISMS
+
+
+# A file is to take at most so many seconds of CPU, its processes included and its slow tests not.
+# CI fails above half as much again: machines differ, and each worker makes fixtures of its own.
+CPU_SECONDS, AT_MOST = 30, 45
+STARTED = pytest.StashKey[float]()
+SPENT: Counter[str] = Counter()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item):
+    item.stash[STARTED] = sum(os.times()[:4])
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item):
+    done = yield
+    if not item.get_closest_marker("slow"):
+        item.user_properties.append(("cpu", sum(os.times()[:4]) - item.stash[STARTED]))
+    return done
+
+
+def pytest_runtest_logreport(report):
+    if report.when == "teardown":
+        told = sum(value for name, value in report.user_properties if name == "cpu")
+        SPENT[report.nodeid.partition("::")[0]] += told
+
+
+def pytest_sessionfinish(session):
+    """Fail where CI asks for it; workers don't, each of which sees some of the tests."""
+    if "LIMIT_CPU" in os.environ and not hasattr(session.config, "workerinput"):
+        session.exitstatus = session.exitstatus or int(any(s > AT_MOST for s in SPENT.values()))
+
+
+def pytest_terminal_summary(terminalreporter):
+    for file, seconds in SPENT.most_common():
+        if seconds > CPU_SECONDS:
+            told = f"{file} took {seconds:.0f} s of CPU: {CPU_SECONDS} s are its share"
+            terminalreporter.write_line(told, yellow=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from dpcov import cli
 from dpcov.analysis import declared
@@ -26,6 +28,19 @@ ANALYSES = {name: found.example for name, found in declared.commands().items()}
 
 def write_all(folder: Path, seed: int | None = None) -> None:
     """Every file that an example reads."""
+    for name, content in written(seed).items():
+        (folder / name).write_bytes(content)
+
+
+@cache
+def written(seed: int | None) -> dict[str, bytes]:
+    """Made once for all tests of a process."""
+    with TemporaryDirectory() as folder:
+        make_all(Path(folder), seed)
+        return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+def make_all(folder: Path, seed: int | None) -> None:
     table, schema = write_people(folder)
     made = release(table, schema=schema, epsilon=20.0, mechanism="matrix-laplace", seed=seed)
     made.save(folder / "people.release.json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import re
 from pathlib import Path
@@ -124,7 +125,7 @@ def matrix_from_csv(text: str) -> tuple[list[str], np.ndarray]:
     return head[1:], np.array([[float(cell) for cell in row[1:]] for row in rows])
 
 
-@pytest.mark.parametrize("columns", [1, 2, 15, 40])
+@pytest.mark.parametrize("columns", [1, 2, 15, 16])
 def test_correlations_of_any_number_of_columns(run, columns: int) -> None:
     made = dpcov.release(correlated(5000, columns), lower=-1, upper=1, epsilon=20.0)
     made.save("r.json")
@@ -132,19 +133,20 @@ def test_correlations_of_any_number_of_columns(run, columns: int) -> None:
     names, matrix = matrix_from_csv(printed.out)
     assert names == [f"x{j}" for j in range(columns)]
     assert np.array_equal(matrix, made.correlation())
-    table = run("correlation r.json").out
+    shown = run("correlation r.json")
+    assert (shown.code, shown.err) == (0, "")
+    table = shown.out
     assert table.count(" - x") == (columns * (columns - 1) // 2 if columns <= 15 else 20)
-    assert ("760 pairs more; --csv" in table) == (columns == 40)
+    assert ("100 pairs more; --csv" in table) == (columns == 16)
 
 
-@pytest.mark.parametrize("width", ["20", "60", "200"])
-def test_no_number_is_cut_off(run, monkeypatch: pytest.MonkeyPatch, width: str) -> None:
+def test_no_number_is_cut_off(run, monkeypatch: pytest.MonkeyPatch) -> None:
     dpcov.release(correlated(5000, 12), lower=-1, upper=1, epsilon=20.0).save("r.json")
-    monkeypatch.setenv("COLUMNS", width)
-    for terminal in (False, True):
-        if terminal:
+    for width, terminal in itertools.product(["20", "60", "200"], ["0", "1"]):
+        monkeypatch.setenv("COLUMNS", width)
+        if terminal == "1":
             monkeypatch.setenv("FORCE_COLOR", "1")
-            monkeypatch.setenv("TTY_COMPATIBLE", "1")
+        monkeypatch.setenv("TTY_COMPATIBLE", terminal)
         text = re.sub(r"\x1b\[[0-9;]*m", "", run("correlation r.json").out)
         assert "…" not in text
         assert len(re.findall(r"\d\.\d{3}", text)) == 2 * 66

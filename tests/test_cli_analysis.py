@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -30,11 +31,12 @@ def run(run):
     return run
 
 
-def private(epsilon: float = 1e6) -> Release:
+@cache
+def private() -> Release:
     """The release of the table without the stamp of a seed."""
     from analysis_tables import schema, table
 
-    return dpcov.release(table(), schema=schema(), epsilon=epsilon)
+    return dpcov.release(table(), schema=schema(), epsilon=1e6)
 
 
 def figures(text: str) -> tuple[list[str], dict[str, list[float]]]:

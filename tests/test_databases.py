@@ -367,6 +367,7 @@ def test_a_database_without_a_table_asks_for_one(request, name):
     [
         ("no postgresql://u:p@h/d here", "no (link) here"),
         ("postgresql:/u:p@h/d", "(link)"),
+        (f"{'x' * 2**17}://u:p@h/d", f"{'x' * (2**17 - 31)}(link)"),
         ("host=h password = 'a b' port=1", "host=h password = (hidden) port=1"),
         ("PASSWORD=ab", "PASSWORD=(hidden)"),
         ("folder/people:1.csv", "folder/people:1.csv"),

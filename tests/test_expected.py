@@ -20,9 +20,12 @@ BELOW = np.tril_indices(5, -1)
 SHARE = (0.7, 1.4)  # of the realised error that the expected one may be
 
 
-def repeats(count: int = 30, **request: Any) -> list[Release]:
+def repeats(count: int = 20, **request: Any) -> list[Release]:
     settings = {"lower": -1, "upper": 1, "epsilon": 1.0, **request}
     return [dpcov.release(DATA, seed=seed, **settings) for seed in range(count)]
+
+
+CLAIMED = 3  # releases whose expected error is asked for: it hardly depends on which
 
 
 def ratio(releases: list[Release], claimed: list[Release]) -> float:
@@ -46,20 +49,20 @@ def ratio(releases: list[Release], claimed: list[Release]) -> float:
 )
 def test_the_expected_error_is_about_the_realised_one(request_: dict[str, Any]) -> None:
     releases = repeats(**request_)
-    assert SHARE[0] <= ratio(releases, releases[:6]) <= SHARE[1]
+    assert SHARE[0] <= ratio(releases, releases[:CLAIMED]) <= SHARE[1]
 
 
 def test_a_law_with_half_the_noise_is_found_out() -> None:
     """Of one matrix: of moments by length, what the law leaves over passes for rows."""
     releases = repeats(mechanism="matrix-laplace")
-    halved = [replace(made, noise=made.noise.rescaled(0.5)) for made in releases[:6]]
+    halved = [replace(made, noise=made.noise.rescaled(0.5)) for made in releases[:CLAIMED]]
     assert ratio(releases, halved) < SHARE[0]
 
 
 def test_a_law_with_twice_the_noise_is_found_out() -> None:
     releases = repeats()
     doubled = []
-    for made in releases[:6]:
+    for made in releases[:CLAIMED]:
         terms = tuple(term.rescaled(2.0) for term in made.noise.terms)
         doubled.append(replace(made, noise=replace(made.noise, terms=terms)))
     assert ratio(releases, doubled) > SHARE[1]

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from threadpoolctl import threadpool_limits
 
 import dpcov.sources.rows
 from dpcov.core.entropy import Entropy
@@ -53,6 +54,26 @@ def test_threads_that_share_row_groups_give_the_integers_of_one(tmp_path, monkey
     assert same(moment(parquet(tmp_path), SCHEMA, threads=threads), whole)
     odd = parquet(tmp_path, row_group_size=8195)  # the last group is smaller, blocks are uneven
     assert same(moment(odd, SCHEMA, threads=threads), whole)
+
+
+def test_rows_are_multiplied_by_one_thread_and_blas_has_its_own_again_afterwards(monkeypatch):
+    threads, add = [], Accumulator.add
+
+    def counted(self, block):
+        threads.append(blas_threads())
+        add(self, block)
+
+    monkeypatch.setattr(Accumulator, "add", counted)
+    with threadpool_limits(2, user_api="blas"):
+        moment(TABLE, SCHEMA, threads=1)
+        assert blas_threads() == {2}
+    assert threads
+    assert set().union(*threads) == {1}
+
+
+def blas_threads():
+    """Of NumPy alone: SciPy has a BLAS of its own, which may be loaded later and adds no rows."""
+    return {pool["num_threads"] for pool in folding.BLAS.info()}
 
 
 @pytest.mark.usefixtures("streamed")

@@ -22,8 +22,11 @@ QUICK = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
-def test_every_attack_gives_the_figure_that_it_must(name):
-    figures = importlib.import_module(name).measure(True)
+def test_every_attack_gives_the_figure_that_it_must(name, monkeypatch):
+    module = importlib.import_module(name)
+    if name == "exact_losses":  # tests/test_auditing.py asks for the others' exact losses
+        monkeypatch.setattr(module, "ASKED", module.ASKED[:1])
+    figures = module.measure(True)
     assert figures
     assert [figure for figure in figures if not figure.ok] == []
     assert all(isinstance(figure.ok, bool) for figure in figures)

@@ -47,6 +47,7 @@ HEADINGS = [
     "Source",
     "Examples",
 ]
+FIRST = {case.name: case for case in reversed(CASES)}.values()
 each_case = pytest.mark.parametrize("case", CASES, ids=str)
 each_mechanism = pytest.mark.parametrize("kind", MECHANISMS.values(), ids=MECHANISMS)
 each_additive = pytest.mark.parametrize("case", ADDITIVE, ids=str)
@@ -310,8 +311,6 @@ def test_a_seeded_release_says_not_private_wherever_it_shows(case, tmp_path):
     for entropy, stamped in ((Entropy.seeded(1), True), (Entropy.system(), False)):
         made = denoise(case.release(rows_of(table(case.enough)), entropy))
         made.save(path, force=True)
-        shown = CliRunner().invoke(app, ["show", str(path)])
-        assert shown.exit_code == 0
         document = json.loads(path.read_text())
         loaded = Release.load(path)
         says = [
@@ -319,8 +318,11 @@ def test_a_seeded_release_says_not_private_wherever_it_shows(case, tmp_path):
             NOT_PRIVATE in document["guarantee"]["in_words"],
             NOT_PRIVATE in loaded.guarantee_in_words(),
             loaded.reproducible,
-            "NOT PRIVATE" in shown.output,
         ]
+        if case in FIRST:  # of the others' files the command reads the same words
+            shown = CliRunner().invoke(app, ["show", str(path)])
+            assert shown.exit_code == 0
+            says.append("NOT PRIVATE" in shown.output)
         assert says == [stamped] * len(says)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 
-LINK = re.compile(r"(?i)[a-z][a-z0-9+.-]+:/\S*")  # a path keeps one slash of a link's two
+# A path keeps one slash of a link's two. Schemes have a bound, or long texts would take hours.
+LINK = re.compile(r"(?i)[a-z][a-z0-9+.-]{1,30}:/\S*")
 PASSWORD = re.compile(r"(?i)(password\s*=\s*)('[^']*'|\S+)")
 
 LONGEST_NAME = 26  # letters of a name in a picture

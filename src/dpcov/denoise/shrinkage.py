@@ -142,8 +142,8 @@ class _Simulations:
         large = law.dimension >= SMALL
         self.iterations = ITERATIONS * 2 // 3 if large else ITERATIONS
         count = SIMULATIONS // 2 if large else SIMULATIONS
-        noises = [law.simulate(generator) for _ in range(count)]
-        self._noises = np.stack([noise if through is None else through(noise) for noise in noises])
+        noises = np.stack([law.simulate(generator) for _ in range(count)])
+        self._noises = noises if through is None else through(noises)
         if through is not None or not law.rotation_invariant:
             self._noises = vectors.T @ self._noises @ vectors
 

@@ -125,31 +125,35 @@ class Structure:
         return simulates(law, trace) or (not self.centers.any() and law.dimension <= LARGE)
 
     def equated(self, matrix: Matrix) -> Matrix:
-        """(q, q) what the equations leave of a (d, d) matrix, in the basis `within`: linear."""
+        """(..., q, q) what the equations leave of (..., d, d) matrices, in `within`: linear."""
         for _ in range(SWEEPS):
             matrix = self._lifted(self._inner(self.entries(matrix, bounded=False)))
         return self._inner(matrix)
 
     def entries(self, matrix: Matrix, *, bounded: bool = True) -> Matrix:
-        """Nearest symmetric matrix whose entries are as they must be; `bounded`, none too small."""
+        """Nearest symmetric matrices whose entries are as they must be; `bounded`, none too small.
+
+        Of (..., d, d) `matrix`: simulations ask for many at once.
+        """
         least = 0.0 if bounded else -np.inf
         near, base = matrix.copy(), np.zeros_like(matrix)
         if self.intercept:
-            rows = max(float(np.sum(matrix * self.of_rows)), least)
-            sums = matrix[:, -1] / self.intercept
+            rows = np.maximum(np.sum(matrix * self.of_rows, axis=(-2, -1)), least)[..., None]
+            sums = matrix[..., -1] / self.intercept
             for block in self.blocks:
-                sums[block] = self._sums(matrix, block, rows)
+                sums[..., block] = self._sums(matrix, block, rows)
                 if bounded:
-                    sums[block] = np.maximum(sums[block], -rows * self.centers[block])
-            sums[-1] = 0.0
-            base = np.outer(self.centers, sums + rows * self.centers / 2)
-            base += base.T
+                    sums[..., block] = np.maximum(sums[..., block], -rows * self.centers[block])
+            sums[..., -1] = 0.0
+            base = self.centers[:, None] * (sums + rows * self.centers / 2)[..., None, :]
+            base += base.swapaxes(-2, -1).copy()
             at = np.concatenate(self.blocks)
-            near[at, at] = self.units[at] * (rows * self.centers + sums)[at] - base[at, at]
-            near[at, -1] = near[-1, at] = self.intercept * sums[at]
-            near[-1, -1] = self.intercept**2 * rows
-            base[-1] = base[:, -1] = self.intercept * rows * self.centers
-            base[-1, -1] = 0.0
+            counts = self.units * (rows * self.centers + sums)
+            near[..., at, at] = counts[..., at] - base[..., at, at]
+            near[..., at, -1] = near[..., -1, at] = self.intercept * sums[..., at]
+            near[..., -1, -1] = self.intercept**2 * rows[..., 0]
+            base[..., -1, :] = base[..., :, -1] = self.intercept * rows * self.centers
+            base[..., -1, -1] = 0.0
         if bounded:
             near = np.where(self.positive, np.maximum(near, -base), near)
         return np.where(self.zero, -base, near)
@@ -167,23 +171,24 @@ class Structure:
             k, u = centers[block], units[block]
             within = np.ix_(block, block)
             of_one[within] = np.diag(u * k) - np.outer(k, k)
-            g = self._sums(of_one, block, 0.0)
+            g = self._sums(of_one, block, np.zeros(1))
             of_one[within] -= np.diag(u * g) - np.outer(k, g) - np.outer(g, k)
             of_one[block, -1] = of_one[-1, block] = -self.intercept * g
         return np.asarray(of_one / np.sum(of_one**2))
 
-    def _sums(self, matrix: Matrix, block: NDArray[np.intp], rows: float) -> Vector:
-        """(k,) sums g of a column's indicators, by least squares over all that they imply.
+    def _sums(self, matrix: Matrix, block: NDArray[np.intp], rows: Vector) -> Vector:
+        """(..., k) sums g of a column's indicators, by least squares over all that they imply.
 
         These are the block F(g) = diag(u (N k + g)) - B and the products t g with the intercept.
         """
         units, centers = self.units[block], self.centers[block]
-        given = matrix[np.ix_(block, block)] + rows * np.outer(centers, centers)
-        given -= rows * np.diag(units * centers)
-        right = units * np.diag(given) - 2 * given @ centers
-        right += 2 * self.intercept * matrix[block, -1]
+        known = np.outer(centers, centers) - np.diag(units * centers)
+        given = matrix[..., block[:, None], block] + rows[..., None] * known
+        right = units * np.diagonal(given, axis1=-2, axis2=-1) - 2 * given @ centers
+        right += 2 * self.intercept * matrix[..., block, -1]
         weights = units**2 - 4 * units * centers + 2 * centers @ centers + 2 * self.intercept**2
-        return np.asarray(np.linalg.solve(np.diag(weights) + 2 * np.outer(centers, centers), right))
+        normal = np.diag(weights) + 2 * np.outer(centers, centers)
+        return np.asarray(np.linalg.solve(normal, right[..., None])[..., 0])
 
     def _spectrum(self, matrix: Matrix, trace: float) -> Matrix:
         return self._lifted(project(self._inner(matrix), trace))
@@ -197,7 +202,7 @@ class Structure:
         if self.within is None:
             return inner
         whole = self.within @ inner @ self.within.T
-        return np.asarray((whole + whole.T) / 2)
+        return np.asarray((whole + whole.swapaxes(-2, -1)) / 2)
 
 
 def _scales(release: Release) -> tuple[Vector, Vector, float] | None:

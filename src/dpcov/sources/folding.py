@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from threadpoolctl import ThreadpoolController
 
 from dpcov.errors import MechanismError
 from dpcov.rows.encoder import Scratch
@@ -83,6 +84,8 @@ def squared_limits(edges: Sequence[float | Fraction] | Matrix, lattice: Lattice)
     return np.array(limits, np.float64)
 
 
+# Of NumPy, by which sums multiply. To look for it takes as long as the sums of a thousand rows.
+BLAS = ThreadpoolController().select(user_api="blas")
 Total = TypeVar("Total", covariant=True)
 MOST_DECODED = 2**31  # bytes of the parts that are decoded at the same time
 SHARES = 8  # of a part for each thread, since some columns take longer

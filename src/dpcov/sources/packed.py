@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 import numpy as np
 import pyarrow as pa
-from threadpoolctl import threadpool_limits
 
 from dpcov.core.entropy import Entropy
 from dpcov.errors import DpcovError, SourceError
 from dpcov.rows.moment import BLOCK_ROWS
-from dpcov.sources.folding import Folder, add_grouped
+from dpcov.sources.folding import BLAS, Folder, add_grouped
 from dpcov.sources.hashes import content_hash
 from dpcov.sources.ids import canonical
 from dpcov.sources.level import filtered
@@ -115,7 +114,7 @@ def sums_of_rows(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     """The sums over the rows of a task; each group's rows are drawn here, with fresh randomness."""
     folder = Folder(query.encoder, query.empty, query.groups, 1)
     assigned = Assignment(query.groups, Entropy.system())
-    with threadpool_limits(1, user_api="blas"), folder.adding() as add:
+    with BLAS.limit(limits=1), folder.adding() as add:
         for batch in query.named(batches):
             add(batch, assigned.next(np.arange(batch.num_rows), batch.num_rows))
     return _packed(folder.totals(), assigned.unit_counts())
@@ -146,7 +145,7 @@ def sums_of_images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     """The sums over `images` that count, each with its `place` among its person's, from 1 on."""
     sums = [query.empty() for _ in range(query.groups)]
     counts = np.zeros(query.groups, np.int64)
-    with threadpool_limits(1, user_api="blas"):
+    with BLAS.limit(limits=1):
         for batch in batches:
             if batch["image"].null_count:
                 raise SourceError(UNREADABLE)

@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from dpcov.errors import MechanismError, SourceError
 from dpcov.rows.encoder import Encoder
@@ -18,6 +17,7 @@ from dpcov.rows.moment import Accumulator, Lattice, SecondMoment
 from dpcov.rows.rungs import RungMoments, RungSum, rungs_of
 from dpcov.sources.base import PartedSource, caveat_of, unwrapped
 from dpcov.sources.folding import (
+    BLAS,
     Folder,
     NormCounter,
     Sum,
@@ -269,7 +269,7 @@ class Rows:
         encoder = Encoder(self.schema, lattice)
         blocks, owners = [np.empty((lattice.features, 0))], [np.empty(0, np.int64)]
         roots, count = [np.empty(0)], 0
-        with threadpool_limits(1, user_api="blas"):
+        with BLAS.limit(limits=1):
             for batch, units, new in self._owned(encoder):
                 blocks.append(encoder.fine_rows(batch))
                 owners.append(units + count)
@@ -302,7 +302,7 @@ class Rows:
         labels: Entropy | None = None,
     ) -> list[tuple[Total, int]]:
         """Sum over each group's rows, with its number of units."""
-        with threadpool_limits(1, user_api="blas"):
+        with BLAS.limit(limits=1):
             folder = Folder(encoder, empty, groups, self._threads)
             parts = self._parts() if groups == 1 else ()
             if parts:
