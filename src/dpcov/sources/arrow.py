@@ -22,9 +22,6 @@ from dpcov.sources.base import batch_rows, kind_of, unfit_columns
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
 
-# An interrupt is Python's alone: while Arrow reads, a handler of its own would lose some.
-pa.enable_signal_handlers(False)
-
 READ_BUFFER = 2**16
 SMALL_GROUP = 2**18  # rows: 2 MiB of float64 in each column
 SMALL_COLUMN = 2**22  # bytes, uncompressed
