@@ -84,6 +84,8 @@ def test_forks_draw_distinct_words_and_none_of_the_parents() -> None:
 
 
 FORKS = """
+import sys
+sys.path.append(sys.argv[1])
 from test_entropy import Entropy, first_word_of_child
 entropy = Entropy.system()
 entropy.words(5)
@@ -94,8 +96,8 @@ print(len({*children, *entropy.words(1000).tolist()}))
 
 def test_a_thousand_forks_draw_distinct_words_and_none_of_the_parents() -> None:
     """Of a small process: to fork this one takes twenty times as long."""
-    command, here = [sys.executable, "-c", FORKS], Path(__file__).parent
-    assert subprocess.run(command, cwd=here, check=True, capture_output=True).stdout == b"2000\n"
+    command = [sys.executable, "-c", FORKS, str(Path(__file__).parent)]
+    assert subprocess.run(command, check=True, capture_output=True).stdout == b"2000\n"
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")

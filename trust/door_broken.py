@@ -95,8 +95,8 @@ def _as_python_reads(cell: Any) -> float:
         return float("nan")
 
 
-def _without_blank_lines(self: Any) -> Any:
-    block = _NEXT(self)
+def _without_blank_lines(reader: Any) -> Any:
+    block = _NEXT(reader)
     return block and replace(block, is_record=block.is_record[block.is_record])
 
 

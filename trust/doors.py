@@ -509,7 +509,7 @@ class Doors:
 def doors(folder: Path, *, servers: bool = True, spark: bool = False) -> Iterator[Doors]:
     """Open all doors; a PostgreSQL server runs meanwhile, and perhaps a Spark session."""
     with ExitStack() as stack:
-        all_doors = Doors({door.name: door for door in _local(folder)}, [])
+        all_doors = Doors({door.name: door for door in local(folder)}, [])
         if not servers:
             all_doors.absent.append("PostgreSQL (not asked for)")
         elif postgres_server.binaries() is None or not _installed("adbc_driver_postgresql"):
@@ -572,7 +572,7 @@ def _some(types: dict[str, Cells], names: Sequence[str]) -> dict[str, Cells]:
     return {name: types[name] for name in names}
 
 
-def _local(folder: Path) -> list[Door]:
+def local(folder: Path) -> list[Door]:
     """Doors that need no server."""
     arrow = {name: cells for name, (_, cells) in ARROW.items()}
     stored = {name: cells for name, cells in arrow.items() if name not in NOT_IN_PARQUET}

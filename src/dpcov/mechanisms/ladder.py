@@ -289,6 +289,7 @@ def published(
     count = found.unit_count if replaced else None
     shift = additive.shift_for(min(law.spread for law in laws.rungs))
     gated = additive.nothing_can_show(found.lattice, count, laws.matrix, margin)
+    trace = draws.trace_alone if gated else draws.trace
     noisy = None
     if not gated:
         pairs = zip(found.units, draws.matrix, strict=True)
@@ -303,7 +304,7 @@ def published(
         trace_noise=laws.trace_alone if gated else laws.trace,
         shift=shift,
         published=None if noisy is None else summed(noisy, laws.squared),
-        published_trace=found.trace + (draws.trace_alone if gated else draws.trace or 0),
+        published_trace=None if trace is None else found.trace + trace,
         unit_count=count,
         reproducible=draws.reproducible,
         rungs=noisy,

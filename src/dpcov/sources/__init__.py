@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +52,10 @@ def open_rows(
     from dpcov.sources.rows import Rows
     from dpcov.sources.spark import SparkRows, is_spark
 
+    # Arrow would import it with the first array that it hands to NumPy, after the budget is booked,
+    # and ignore whatever happens meanwhile, an interrupt too.
+    with suppress(ImportError):
+        import_module("pandas")
     source = open_source(data, schema.file, tuple(schema.columns), schema.numbers)
     if conditions:
         source = rows_meeting(source, conditions)

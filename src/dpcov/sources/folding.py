@@ -289,6 +289,9 @@ def stoppable(threads: int, stopped: threading.Event | None = None) -> Iterator[
 
 def add_grouped(sums: Sequence[Sum[Total]], block: Matrix, labels: Integers) -> None:
     """Add each row of a block to the sum of its group."""
+    if len(sums) == 1:
+        sums[0].add(block)
+        return
     order = np.argsort(labels, kind="stable")
     starts = np.searchsorted(labels[order], np.arange(len(sums) + 1))
     for group in np.flatnonzero(np.diff(starts)).tolist():
