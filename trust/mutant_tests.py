@@ -175,7 +175,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/papers/test_preconditioned.py::test_singular_values_are_kept_within_a_ratio_of_the_least",
         "tests/papers/test_preconditioned.py::test_the_tail_is_a_bound_on_the_norm_of_round_rows",
         "tests/papers/test_preconditioned.py::"
-        "test_a_share_too_small_for_64_bits_is_refused_before_anything_is_read",
+        "test_a_share_too_small_for_the_noise_is_refused_before_anything_is_read",
+        "tests/papers/test_preconditioned.py::"
+        "test_noise_wider_than_64_bits_alone_decides_the_scale_and_the_number_of_rows",
         "tests/papers/test_preconditioned.py::"
         "test_there_are_no_more_looks_than_asked_for_and_passes_are_counted",
         "tests/papers/test_preconditioned.py::"
