@@ -1,15 +1,17 @@
 """The number of rows has a law and a share of its own, and whatever divides by it uses the best."""
 
+import itertools
 import json
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
 from unittest import mock
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import dpcov
 from dpcov.analysis.drowned import deviations
@@ -18,8 +20,8 @@ from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.auditing import audit
 from dpcov.auditing.adversaries import settings
 from dpcov.core.entropy import Entropy, simulation_generator
-from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, exact, gaussian_delta
-from dpcov.errors import ReleaseError, SourceError
+from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, exact, gaussian_delta, gaussian_mu
+from dpcov.errors import MechanismError, ReleaseError, SourceError
 from dpcov.mechanisms import MECHANISMS, count, gaussian, mechanism_named
 from dpcov.mechanisms.count import OF_EPSILON, OF_RHO
 from dpcov.releases import NoisyCount, Release
@@ -161,7 +163,7 @@ def test_sums_from_files_have_the_count_that_the_rows_have(tmp_path):
 def test_the_count_and_the_rest_spend_the_budget_and_no_more(mechanism, budget):
     try:
         laws = planned(mechanism, budget)
-    except dpcov.errors.MechanismError:
+    except MechanismError:
         return  # not for this kind of budget
     if isinstance(laws.count, ScalarLaplace):
         assert OF_EPSILON <= laws.spends <= OF_EPSILON * (1 + Fraction(1, 10**12))
@@ -175,6 +177,92 @@ def test_the_count_and_the_rest_spend_the_budget_and_no_more(mechanism, budget):
     assert OF_RHO <= laws.spends / whole < OF_RHO * Fraction(1001, 1000)
     assert laws.count.variance == 1 / (2 * laws.spends) + extra
     assert laws.guarantee.budget == budget
+
+
+def spent(laws, lattice=LATTICE, per_row=1):
+    """Epsilon or rho that the mechanism spends and that the count does, of their laws alone."""
+    most, of_trace = lattice.unit.max_rows * per_row, laws.laws.trace_alone
+    if isinstance(laws.count, ScalarLaplace):
+        return lattice.unit_bound / of_trace.scale, most / laws.count.scale
+    extra = 8 if isinstance(laws.laws.guarantee.budget, ApproxDP) else 0
+    both = (lattice.unit_bound, of_trace), (most, laws.count)
+    return tuple(Fraction(moves) ** 2 / (2 * (law.variance - extra)) for moves, law in both)
+
+
+def stated(laws):
+    """The same of the budget that both together state."""
+    budget = laws.guarantee.budget
+    if isinstance(budget, ApproxDP) and isinstance(laws.count, ScalarGaussian):
+        return Fraction(gaussian_mu(budget.epsilon * (1 - 1e-12), budget.delta)) ** 2 / 2
+    return exact(budget.rho if isinstance(budget, ZCDP) else budget.epsilon)
+
+
+def powers(least, most):
+    return st.floats(least, most).map(lambda power: 10.0**power)
+
+
+BUDGETS = st.one_of(
+    powers(-7, 9).map(PureDP),
+    powers(-7, 9).map(ZCDP),
+    st.builds(ApproxDP, powers(-7, 10), powers(-299, -0.1)),
+)
+UNITS = [schema(), schema(unit={"column": "id", "max_rows": 7, "type": "integer"}), OF_WEIGHTS]
+
+
+@example("gaussian", ApproxDP(1e10, 1e-6), UNITS[1])
+@example("gaussian", ApproxDP(1e4, 1e-299), UNITS[2])
+@example("matrix-laplace", ApproxDP(1.0, 1e-6), UNITS[1])
+@example("ladder", ApproxDP(1.0, 1e-6), UNITS[2])
+@given(st.sampled_from(["gaussian", "matrix-laplace", "ladder"]), BUDGETS, st.sampled_from(UNITS))
+def test_all_that_is_stated_is_spent_and_the_count_has_no_budget_refused(mechanism, budget, unit):
+    lattice, per_row = Lattice.of(unit), units_per_row(unit)
+    try:
+        plain = mechanism_named(mechanism).calibrate(lattice, budget, ADD)
+    except MechanismError:
+        return  # not for this kind of budget
+    laws = planned(mechanism, budget, ADD, lattice, per_row)
+    kept, counting = spent(laws, lattice, per_row)
+    assert kept + counting == stated(laws)
+    assert counting == laws.spends
+    assert 1 / 65 < counting / stated(laws) < 1 / 24
+    assert laws.guarantee == plain.guarantee
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "matrix-laplace"])
+def test_control_with_a_quieter_count_or_of_the_rest_s_budget_more_is_spent_than_stated(mechanism):
+    laws = planned(mechanism, APPROX)
+    of_rest = replace(laws, guarantee=laws.laws.guarantee)
+    quieter = {
+        "gaussian": lambda: ScalarGaussian(laws.count.variance - 1),
+        "matrix-laplace": lambda: ScalarLaplace(laws.count.scale - 1),
+    }[mechanism]()
+    for wrong in (of_rest, replace(laws, count=quieter)):
+        assert sum(spent(wrong)) > stated(wrong)
+
+
+@pytest.mark.parametrize("budget", [PURE, PureDP(1e6), PureDP(1e-6)], ids=str)
+@pytest.mark.parametrize("mechanism", PRODUCT)
+def test_a_budget_without_a_delta_gets_no_gaussian_noise(mechanism, budget):
+    """So that of a delta, where the mechanism is calibrated twice, both are of one kind."""
+    if mechanism != "gaussian":  # which refuses it
+        laws = mechanism_named(mechanism).calibrate(LATTICE, budget, ADD)
+        assert count.is_gaussian(laws) is False
+
+
+def test_what_float64_can_not_split_is_refused_whatever_noise_a_mechanism_can_draw():
+    """Those of the product refuse it first: noise of so many digits can't be drawn."""
+    bare, refused = mechanism_named("gaussian"), 0
+    draws_any = mock.Mock(calibrate=lambda *_: bare.calibrate(LATTICE, APPROX, ADD))
+    draws_any.name = bare.name
+    for epsilon, delta in itertools.product((1e-18, 1e-17, 1e-16), np.linspace(2e-15, 9e-15, 40)):
+        budget = ApproxDP(epsilon, delta)
+        with pytest.raises(MechanismError, match="too small for the noise"):
+            count.calibrated(bare, LATTICE, budget, ADD, 1)
+        try:
+            assert count.calibrated(draws_any, LATTICE, budget, ADD, 1).spends > 0
+        except MechanismError:
+            refused += 1
+    assert refused
 
 
 def test_of_a_delta_the_exact_curve_holds_for_count_and_rest_together():
@@ -228,9 +316,11 @@ def test_without_an_intercept_weighted_rows_have_no_count():
         made.count()
 
 
-def test_huge_budgets_are_not_refused_on_account_of_the_count():
-    made = released(epsilon=1e15, mechanism="matrix-laplace")
-    assert made.count() == pytest.approx(2000, abs=1e-3)
+@pytest.mark.parametrize("mechanism", ["matrix-laplace", "gaussian", "auto"])
+@pytest.mark.parametrize("epsilon", [1e9, 1e15])
+def test_huge_budgets_are_not_refused_on_account_of_the_count(mechanism, epsilon):
+    made = released(epsilon=epsilon, mechanism=mechanism, delta=1e-6)
+    assert made.count() == pytest.approx(2000, abs=3)
 
 
 @pytest.mark.parametrize("mechanism", PRODUCT)
@@ -475,7 +565,7 @@ def test_a_plan_knows_what_the_count_takes():
 def test_seeds_repeat_the_count_and_others_do_not():
     found = [released(seed=seed).published_count for seed in (1, 1, 2, 3)]
     assert found[0] == found[1]
-    assert any(one != other for one, other in pairwise(found[1:]))
+    assert any(one != other for one, other in itertools.pairwise(found[1:]))
 
 
 def test_the_count_is_drawn_from_the_release_s_own_entropy():

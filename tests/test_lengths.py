@@ -10,19 +10,20 @@ import pytest
 import dpcov
 from dpcov.errors import ReleaseError
 from dpcov.mechanisms.standardized import best_radius
+from dpcov.releases import lengths
 from dpcov.releases.file import from_text
 from dpcov.releases.lengths import Lengths, bin_ends
 from dpcov.rows.moment import Lattice
 from dpcov.samplers.orthogonal import GaussianOrthogonal
-from dpcov.samplers.scalars import ScalarGaussian
+from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 
 LONGEST = 64.0
 QUIET, LOUD = ScalarGaussian(Fraction(1)), ScalarGaussian(Fraction(400))
 
 
-def counted(lengths, law=QUIET, seed=0):
+def counted(norms, law=QUIET, seed=0):
     ends = bin_ends(1.0, LONGEST)
-    found = np.diff([0, *(np.count_nonzero(lengths**2 <= end) for end in ends)])
+    found = np.diff([0, *(np.count_nonzero(norms**2 <= end) for end in ends)])
     noise = np.random.default_rng(seed).normal(scale=law.standard_deviation, size=len(ends))
     counts = found + np.rint(noise).astype(int)
     return Lengths(tuple(ends.tolist()), tuple(counts.tolist()), law)
@@ -38,19 +39,19 @@ def drawn(tail, n=20_000):
 @pytest.mark.parametrize("tail", ["light", "heavy"])
 @pytest.mark.parametrize("radius", [1.5, 3.0, 6.0])
 def test_counts_tell_how_much_squared_length_a_clip_takes(tail, radius):
-    lengths = drawn(tail)
-    taken = np.sum(np.maximum(lengths**2 - radius**2, 0))
-    found = counted(lengths)
+    norms = drawn(tail)
+    taken = np.sum(np.maximum(norms**2 - radius**2, 0))
+    found = counted(norms)
     assert 0.4 * taken - 100 < found.expected(radius) < 1.35 * taken + 100  # of those that show
     assert found.plausible(radius)[1] >= 0.8 * taken
-    first = np.sum(np.maximum(lengths - radius, 0))
+    first = np.sum(np.maximum(norms - radius, 0))
     assert found.plausible(radius)[0] == pytest.approx(first, rel=0.5, abs=100)
 
 
 def test_a_tail_that_noise_hides_is_plausible_but_not_expected():
-    lengths = drawn("heavy", 2000)
-    found = counted(lengths, LOUD)
-    taken = np.sum(np.maximum(lengths**2 - 4.0**2, 0))
+    norms = drawn("heavy", 2000)
+    found = counted(norms, LOUD)
+    taken = np.sum(np.maximum(norms**2 - 4.0**2, 0))
     assert found.expected(4.0) == 0
     assert 0.5 * taken < found.plausible(4.0)[1] < 20 * taken
 
@@ -71,6 +72,41 @@ def test_the_radius_grows_with_the_tail_and_as_noise_falls():
 
     assert radius("light", 30) < radius("heavy", 30)
     assert radius("heavy", 300) <= radius("heavy", 30) < radius("heavy", 1)
+
+
+@pytest.mark.parametrize(("far", "known"), [(lengths.FAR, True), (np.inf, False)])
+def test_rows_beyond_a_gap_are_expected_where_they_show_clearly(monkeypatch, far, known):
+    """A control: where rows count in a row with the fullest window alone."""
+    monkeypatch.setattr(lengths, "FAR", far)
+    norms = np.repeat([1.05, 3.9, 7.8], [4400, 480, 120])
+    taken = np.sum(np.maximum(norms**2 - 1.8**2, 0))
+    found = counted(norms)
+    assert (found.expected(1.8) == pytest.approx(taken, rel=0.2)) == known
+    assert (found.plausible(1.8)[1] == pytest.approx(taken, rel=0.2)) == known
+
+
+@pytest.mark.parametrize(("far", "alarms"), [(lengths.FAR, False), (lengths.SHOWS - 1, True)])
+def test_noise_alone_does_not_pass_for_rows_beyond_a_gap(monkeypatch, far, alarms):
+    monkeypatch.setattr(lengths, "FAR", far)
+    law, ends, rng = ScalarLaplace(Fraction(10)), bin_ends(1.0, LONGEST), np.random.default_rng(1)
+    rows = np.diff([0, *(np.count_nonzero(drawn("light") ** 2 <= end) for end in ends)])
+    noise = np.rint(rng.laplace(scale=10, size=(1000, len(ends))))
+    reached = [Lengths(tuple(ends), tuple(rows + one), law).expected(8.0) for one in noise]
+    assert (max(reached) > 0) == alarms
+
+
+@pytest.mark.parametrize(("far", "kept"), [(lengths.FAR, True), (np.inf, False)])
+def test_rare_values_keep_their_variance_and_intervals_cover_their_means(monkeypatch, far, kept):
+    monkeypatch.setattr(lengths, "FAR", far)
+    table = (np.random.default_rng(5).random((5000, 3)) < [0.02, 0.5, 0.9]).astype(float)
+    ratios, covered = [], []
+    for seed in range(5):
+        made = dpcov.release(table, lower=0, upper=1, epsilon=3.0, seed=seed)
+        ratios.append(np.diag(made.covariance()) / np.var(table, axis=0))
+        about = dpcov.intervals(made, "mean", sampling=False, generator=np.random.default_rng(seed))
+        covered += ((about.low <= table.mean(axis=0)) & (table.mean(axis=0) <= about.high)).tolist()
+    assert (np.median(ratios, axis=0).min() > 0.8) == kept
+    assert (np.mean(covered) > 0.8) == kept
 
 
 def heavy_table():

@@ -79,14 +79,17 @@ def test_the_choice_is_the_least_expected_noise_and_says_all_numbers(d, budget):
     assert len(noise) == (budget != ZCDP(0.1)) + (budget != PureDP(1.0))
 
 
-def test_a_mechanism_whose_noise_does_not_fit_64_bits_is_not_chosen():
-    grid = Lattice(2000, 1.0)
-    budget = ApproxDP(2e-3, 0.1)
-    with pytest.raises(MechanismError):
-        MatrixLaplace().calibrate(grid, budget, Neighbors.ADD_REMOVE)
-    assert isinstance(least_noise(grid, budget, Neighbors.ADD_REMOVE).mechanism, Gaussian)
+def test_a_mechanism_whose_noise_can_not_be_drawn_is_passed_over():
+    grid, asked = Lattice(2000, 1.0), Neighbors.ADD_REMOVE
+    budget = ApproxDP(1e-11, 1e-3)
+    with pytest.raises(MechanismError, match="too small for the noise"):
+        MatrixLaplace().calibrate(grid, budget, asked)
+    choice = least_noise(grid, budget, asked)
+    assert isinstance(choice.mechanism, Gaussian)
+    assert "matrix-laplace" not in choice.reason
+    assert "matrix-laplace" in least_noise(grid, ApproxDP(1e-8, 1e-3), asked).reason  # a control
     with pytest.raises(MechanismError, match="larger"):
-        least_noise(grid, ApproxDP(1e-12, 1e-9), Neighbors.ADD_REMOVE)
+        least_noise(grid, ApproxDP(1e-13, 1e-13), asked)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ mechanism keeps the rest: no mechanism knows of it (docs/proofs/count.md).
 - Pure noise: epsilon is split, a twenty-fifth for the count, whose mean absolute error is then
   25 k / epsilon rows; a unit has at most k of them.
 - Gaussian noise: rho is split, a sixty-fourth for the count: 4.6 k / sqrt(rho) rows. For (epsilon,
-  delta) it is rho = mu^2 / 2 of the exact curve; the mechanism gets a smaller delta, which says the
-  rest of mu^2.
+  delta) it is rho = mu^2 / 2 of the exact curve; the mechanism gets an epsilon and a delta that say
+  the rest of mu^2.
 
 Rows are counted, not persons: a person's at most k rows are what means are over. With weights it is
 the sum of their shares of the largest, of which a row adds at most 1; only an intercept tells them,
@@ -16,6 +16,7 @@ so without one weighted rows have no count.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -29,10 +30,9 @@ from dpcov.core.privacy import (
     PureDP,
     exact,
     gaussian_delta,
-    gaussian_mu,
     round_down,
 )
-from dpcov.errors import BudgetError
+from dpcov.errors import BudgetError, MechanismError
 from dpcov.mechanisms import additive, gaussian, ladder, standardized
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.samplers.discrete import SMALLEST_SCALE, SMALLEST_VARIANCE
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from dpcov.sources.rows import Rows
 
 OF_EPSILON, OF_RHO = Fraction(1, 25), Fraction(1, 64)
+FAR = 2.0**38  # of epsilon: mu is below 2^20, the largest that `gaussian_mu` finds
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,49 +85,57 @@ def calibrated(
     if neighbors != Neighbors.ADD_REMOVE or mechanism.name in registry.MECHANISMS or not per_row:
         laws = mechanism.calibrate(lattice, budget, neighbors)
         return WithCount(laws.guarantee, laws)
-    rest, laws, stated = _rest(mechanism, lattice, budget, neighbors)
-    guarantee = Guarantee(stated, neighbors, lattice.unit)
+    kept, laws, stated = _kept(mechanism, lattice, budget, neighbors)
     most = lattice.unit.max_rows * per_row
+    law: ScalarLaw
     if is_gaussian(laws):
         whole, extra = gaussian.concentration(mechanism.name, budget)
-        spends = whole - gaussian.concentration(mechanism.name, rest)[0]
-        variance = Fraction(most) ** 2 / (2 * spends) + extra
-        return WithCount(guarantee, laws, ScalarGaussian(max(variance, SMALLEST_VARIANCE)), spends)
-    spends = pure_epsilon(mechanism.name, budget) - pure_epsilon(mechanism.name, rest)
-    scale = max(most / spends, SMALLEST_SCALE)
-    return WithCount(guarantee, laws, ScalarLaplace(scale), spends)
+        spends = whole - gaussian.concentration(mechanism.name, kept)[0]
+        if spends <= 0:  # float64 may not tell a mu below 1e-13 from another
+            raise MechanismError("The privacy budget is too small to count rows. Use a larger one.")
+        law = ScalarGaussian(max(Fraction(most) ** 2 / (2 * spends) + extra, SMALLEST_VARIANCE))
+    else:
+        spends = pure_epsilon(mechanism.name, budget) - pure_epsilon(mechanism.name, kept)
+        law = ScalarLaplace(max(most / spends, SMALLEST_SCALE))
+    return WithCount(Guarantee(stated, neighbors, lattice.unit), laws, law, spends)
 
 
-def _rest(
+def _kept(
     mechanism: Mechanism, lattice: Lattice, budget: Budget, neighbors: Neighbors
 ) -> tuple[Budget, Calibrated, Budget]:
     """What the mechanism keeps, its laws, and what both together state.
 
-    Of a delta by the kind of noise that the mechanism takes; one that spends none states none.
+    Of a delta by the kind of noise that the mechanism takes; one that spends none states none. The
+    second laws are of no other kind: there is no Gaussian noise for a pure budget.
     """
     stated = budget
     if isinstance(budget, ApproxDP):
-        rest: Budget = _less_delta(budget)
-        laws = mechanism.calibrate(lattice, rest, neighbors)
+        kept: Budget = _less_mu(mechanism.name, budget)
+        laws = mechanism.calibrate(lattice, kept, neighbors)
         if is_gaussian(laws):
-            return rest, laws, stated
+            return kept, laws, stated
         if isinstance(laws.guarantee.budget, PureDP):
-            stated = laws.guarantee.budget
+            stated = PureDP(budget.epsilon)
     if isinstance(budget, ZCDP):
-        rest = ZCDP(round_down(exact(budget.rho) * (1 - OF_RHO)))
+        kept = ZCDP(round_down(exact(budget.rho) * (1 - OF_RHO)))
     else:
-        rest = PureDP(round_down(exact(budget.epsilon) * (1 - OF_EPSILON)))
-    return rest, mechanism.calibrate(lattice, rest, neighbors), stated
+        kept = PureDP(round_down(exact(budget.epsilon) * (1 - OF_EPSILON)))
+    return kept, mechanism.calibrate(lattice, kept, neighbors), stated
 
 
-def _less_delta(budget: ApproxDP) -> ApproxDP:
-    """The budget whose mu^2 is less by the count's share; the same where it allows no mu."""
+def _less_mu(name: str, budget: ApproxDP) -> ApproxDP:
+    """A budget whose mu^2 is less by the count's share; the same one where it allows no mu.
+
+    Its epsilon is less by that share as well: were it the same, its delta would be next to 0 where
+    mu is large. So mu / 2 - epsilon / mu, of which delta is a tail, is hardly nearer to 0.
+    """
+    near = replace(budget, epsilon=min(budget.epsilon, FAR))
     try:
-        mu = gaussian_mu(budget.epsilon, budget.delta)
-        left = mu * float(1 - OF_RHO) ** 0.5
-        return ApproxDP(budget.epsilon, min(gaussian_delta(left, budget.epsilon), budget.delta))
+        rho, _ = gaussian.concentration(name, near)
     except BudgetError:
         return budget
+    epsilon = near.epsilon * float(1 - OF_RHO)
+    return ApproxDP(epsilon, gaussian_delta(math.sqrt(2 * rho * (1 - OF_RHO)), epsilon))
 
 
 def run(mechanism: Mechanism, rows: Rows, laws: WithCount, entropy: Entropy) -> Release:

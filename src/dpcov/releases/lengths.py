@@ -3,7 +3,8 @@
 A release of one matrix clips its rows at a radius. What that takes from the few longer ones the
 noise law does not know; the counts from which the radius was chosen do. They are published whole:
 rows that show are rows, and beyond the last that show a tail is taken to go on as it is seen. Of a
-few rows far beyond all others, too few to show, they know nothing.
+few rows far beyond all others, too few to show, they know nothing. Rows with a rare level, or a
+rare one of two values, are far beyond all others, and many.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 BINS = 2  # for an octave of squared length; a window is an octave
 SHORTEST = 6  # octaves below the typical squared length, at which the first bin ends
 SHOWS = 5.0  # deviations of its noise that the count of a window is above where rows show
+FAR = 7.0  # the same beyond a window in which none show: any of them may, and is costly if wrong
 # Of the rows of one octave, the share that the next has. The last two that show tell it, from what
 # a light tail has where it ends to nearly 1/2, at which rows have no mean square. Where only one
 # shows it is 1/4, at which rows have no fourth moments, and covariances no sampling error.
@@ -74,7 +76,8 @@ class Lengths:
     def _tail(self) -> tuple[Vector, Vector, Vector]:
         """(m,) squared lengths of bins, rows that show in them, and root mean squares of rows.
 
-        From the fullest window up to the last in a row that shows, counts are what they are. Beyond
+        From the fullest window up to the last in a row that shows, or the last that shows clearly,
+        counts are what they are. Beyond
         each window has an exponential number of rows about a share of those in the one before: its
         deviation is its mean, and the count is combined with it by inverse variance.
         """
@@ -85,6 +88,7 @@ class Lengths:
         last = peak = int(np.argmax(counts))
         while last + 1 < len(counts) and shows[last + 1]:
             last += 1
+        last = max([last, *np.flatnonzero(counts > FAR * deviation)])
         left = USUAL_LEFT
         if last > peak and shows[last - 1]:
             left = float(np.clip(counts[last] / counts[last - 1], LEAST_LEFT, MOST_LEFT))
