@@ -17,7 +17,7 @@ import pytest
 import dpcov
 from dpcov.rows import moment
 
-DATA = Path(__file__).parent / "data" / "nist"
+DATA = Path(__file__).parent / "nist"
 RHO = 1e9
 ROUND = {  # bounds that somebody would declare, of the target and of the features
     "norris": ([0, 0], [1000, 1000]),

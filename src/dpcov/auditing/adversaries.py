@@ -3,7 +3,7 @@
 Rows at the bounds, at the midpoints and at the centre of each map; rows whose image is as long as
 each rung or the clip, and one part in a million shorter or longer; orthogonal and collinear images;
 persons with as many rows as count, and with more; rows of the largest weight, a part of it and
-none; levels.
+none; levels; flags; cells that are missing.
 """
 
 from __future__ import annotations
@@ -49,15 +49,22 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a schema declares beside `columns` numbers between -1 and 1."""
+    """What a schema declares beside `columns` numbers between -1 and 1, or flags."""
 
     name: str
     columns: int
     declared: Mapping[str, Any] = field(default_factory=dict)
     has_levels: bool = False
+    has_gaps: bool = False
+    has_flags: bool = False
 
     def schema(self) -> Schema:
+        if self.has_flags:
+            flags = {f"x{i}": {"kind": "flag"} for i in range(self.columns)}
+            return Schema.parse({"version": 2, "columns": flags, **self.declared})
         numeric = {"kind": "numeric", "lower": -1.0, "upper": 1.0}
+        if self.has_gaps:
+            numeric |= {"missing": "pairwise"}
         columns: dict[str, Any] = {f"x{i}": numeric for i in range(self.columns)}
         if self.has_levels:
             columns[LEVEL] = {"kind": "categorical", "levels": LEVELS}
@@ -68,6 +75,8 @@ class Setting:
         import pyarrow as pa
 
         numbers = np.concatenate([np.empty((0, self.columns)), *(unit.numbers for unit in units)])
+        if self.has_flags:
+            numbers = (numbers > 0).astype(np.float64)
         table: dict[str, Any] = {f"x{i}": column for i, column in enumerate(numbers.T)}
         sizes = [len(unit.numbers) for unit in units]
         table[PERSON] = np.repeat(np.arange(len(units)), sizes)
@@ -78,7 +87,7 @@ class Setting:
 
 
 def settings(columns: int) -> tuple[Setting, ...]:
-    """Without an intercept, with one, with a clip, persons, weights, and levels."""
+    """Without an intercept, with one, with a clip, persons, weights, levels, gaps, and flags."""
     person = {"column": PERSON, "max_rows": MOST_ROWS, "type": "integer"}
     return (
         Setting("rows", columns),
@@ -87,6 +96,8 @@ def settings(columns: int) -> tuple[Setting, ...]:
         Setting("persons", columns, {"unit": person}),
         Setting("weights", columns, {"weight": {"column": WEIGHT, "maximum": 2.0}}),
         Setting("levels", columns - 1, has_levels=True),
+        Setting("gaps", columns, has_gaps=True),
+        Setting("flags", columns, has_flags=True),
     )
 
 
@@ -128,6 +139,9 @@ def _of_row(setting: Setting, name: str, row: Vector) -> Iterator[Unit]:
             yield Unit(f"{name}, level {level}", one, level=level)
     else:
         yield Unit(name, one)
+        if setting.has_gaps:
+            yield Unit(f"{name}, last missing", np.append(row[:-1], np.nan)[None])
+            yield Unit(f"{name}, first there alone", np.append(row[0], 0 * row[1:] + np.nan)[None])
 
 
 def _at_bounds(columns: int) -> Iterator[tuple[str, Vector]]:
@@ -156,13 +170,14 @@ def _images(setting: Setting, question: Question) -> Iterator[tuple[str, Vector]
     schema, columns = setting.schema(), setting.columns
     transform, lattice = question.keywords.get("transform"), question.keywords.get("lattice")
     p = len(schema.features)
+    at = [j for j, feature in enumerate(schema.features) if feature.variable][:columns]
     back = np.eye(p) if transform is None else np.linalg.pinv(transform.matrix())
-    center = np.zeros(columns) if transform is None else transform.center[:columns]
+    center = np.zeros(columns) if transform is None else transform.center[at]
     if lattice is None:
         lattice = Lattice.of(schema, radius=question.keywords.get("radius"))
     yield "centre", center
-    for name, image in _directions(p, columns, lattice):
-        way = (back @ image)[:columns]  # its levels a row can't choose
+    for name, image in _directions(p, at, lattice):
+        way = (back @ image)[at]  # its levels a row can't choose
         sizes = np.maximum(np.abs(way), np.finfo(float).tiny)
         most = float(np.min((1 - np.sign(way) * center) / sizes))
         lengths = [*_lengths(lattice)] if name == "first axis" else [lattice.radius * (1 + NEAR)]
@@ -170,11 +185,11 @@ def _images(setting: Setting, question: Question) -> Iterator[tuple[str, Vector]
             yield f"{name}, {length:.8g} long,", np.clip(center + length * way, -1, 1)
 
 
-def _directions(p: int, columns: int, lattice: Lattice) -> Iterator[tuple[str, Vector]]:
+def _directions(p: int, at: list[int], lattice: Lattice) -> Iterator[tuple[str, Vector]]:
     """Unit vectors; the last two are those of images that are orthogonal with their intercept."""
-    axes = np.eye(p)
+    axes = np.eye(p)[at]
     yield "first axis", axes[0]
-    yield "last axis", axes[columns - 1]
+    yield "last axis", axes[-1]
     angle = math.acos(-min(1.0, (lattice.intercept_units / lattice.side) ** 2)) / 2
     for sign, name in ((1, "one"), (-1, "other")):
         turned = math.cos(angle) * axes[0] + sign * math.sin(angle) * axes[1]
