@@ -9,8 +9,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from dpcov.rows.encoder import Encoder
-from dpcov.rows.linear_map import LinearMap
-from dpcov.rows.moment import Lattice, SecondMoment
+from dpcov.rows.moment import Lattice, LinearMap, SecondMoment
 from dpcov.rows.schema import RESOLUTION, Schema, level_text
 from dpcov.sources import open_rows
 from dpcov.sources.array import ArraySource

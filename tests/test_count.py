@@ -29,8 +29,8 @@ from dpcov.rows.moment import Lattice, units_per_row
 from dpcov.rows.schema import Schema
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.sources import open_rows
-from dpcov.sources.folding import NormCounter, WithCount
 from dpcov.sources.partial import PartialMoment
+from dpcov.sources.rows import NormCounter, WithCount
 from strategies import numeric
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE

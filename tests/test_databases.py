@@ -19,7 +19,7 @@ from dpcov.cli import main
 from dpcov.core.printable import hidden
 from dpcov.errors import DpcovError, SourceError
 from dpcov.rows.schema import FileOptions, Schema
-from dpcov.sources import base, open_rows, open_source, sqlite
+from dpcov.sources import open_rows, open_source, sqlite
 from dpcov.sources.conditions import Conditions
 from dpcov.sources.duckdb import DuckdbSource
 from dpcov.sources.postgres import PostgresSource
@@ -131,7 +131,7 @@ def database(request) -> str | Path:
 def test_every_database_gives_the_integers_of_the_table(database, monkeypatch):
     whole = moment(TABLE, SCHEMA)
     assert same(moment(DatabaseTable(database, "people"), SCHEMA), whole)
-    monkeypatch.setattr(base, "BATCH_CELLS", 400)
+    monkeypatch.setattr("dpcov.rows.cells.BATCH_CELLS", 400)
     assert same(moment(DatabaseTable(database, "people"), SCHEMA, threads=3), whole)
 
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from dpcov.errors import SchemaError
 from dpcov.rows.cells import codes_of
 from dpcov.rows.encoder import Encoder
-from dpcov.rows.linear_map import FINE_UNITS, LinearMap
-from dpcov.rows.moment import UNITS
+from dpcov.rows.moment import FINE_UNITS, UNITS, LinearMap
 from dpcov.rows.schema import Categorical, Schema
 from strategies import (
     FLOATS,

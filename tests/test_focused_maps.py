@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcov.rows.linear_map import FINE_UNITS, LinearMap
+from dpcov.rows.moment import FINE_UNITS, LinearMap
 from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 

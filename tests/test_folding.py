@@ -14,9 +14,10 @@ import dpcov.sources.rows
 from dpcov.core.entropy import Entropy
 from dpcov.errors import SourceError
 from dpcov.rows.moment import Accumulator
-from dpcov.sources import arrow, base, folding, open_rows
+from dpcov.sources import arrow, open_rows
+from dpcov.sources import rows as folding
 from dpcov.sources.arrow import ParquetSource, RowGroup, _copied
-from dpcov.sources.folding import available_cores
+from dpcov.sources.rows import available_cores
 from strategies import moment, same, schema_of
 
 ROWS = 20_000
@@ -50,7 +51,7 @@ def test_threads_that_share_row_groups_give_the_integers_of_one(tmp_path, monkey
     monkeypatch.setattr(dpcov.sources.rows, "available_cores", lambda: 4)
     whole = moment(TABLE, SCHEMA)
     assert same(moment(parquet(tmp_path), SCHEMA, threads=threads), whole)
-    monkeypatch.setattr(base, "BATCH_CELLS", 300)
+    monkeypatch.setattr("dpcov.rows.cells.BATCH_CELLS", 300)
     assert same(moment(parquet(tmp_path), SCHEMA, threads=threads), whole)
     odd = parquet(tmp_path, row_group_size=8195)  # the last group is smaller, blocks are uneven
     assert same(moment(odd, SCHEMA, threads=threads), whole)
@@ -248,7 +249,7 @@ def test_a_column_that_is_shorter_than_its_group_is_refused(tmp_path, monkeypatc
 
 @pytest.mark.parametrize("large", [False, True])
 def test_an_interrupt_ends_the_reading_within_a_batch(tmp_path, monkeypatch, large):
-    monkeypatch.setattr(base, "BATCH_CELLS", 300)
+    monkeypatch.setattr("dpcov.rows.cells.BATCH_CELLS", 300)
     monkeypatch.setattr(arrow, "SMALL_COLUMN", 0 if large else 2**22)
     added = []
     add = Accumulator.add

@@ -25,7 +25,7 @@ from dpcov.mechanisms.choice import BY_COLUMN, BY_DIRECTION
 from dpcov.mechanisms.images import Images
 from dpcov.releases import Release
 from dpcov.rows.encoder import Encoder
-from dpcov.rows.linear_map import longest_image
+from dpcov.rows.moment import longest_image
 from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.rows import Rows

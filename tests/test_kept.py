@@ -13,7 +13,8 @@ import dpcov
 from dpcov.errors import SourceError
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.schema import Schema
-from dpcov.sources import base, kept, open_rows, private_copy
+from dpcov.sources import kept, open_rows
+from dpcov.sources import kept as private_copy
 from dpcov.sources.arrow import ArrowSource
 from dpcov.sources.kept import Kept
 from dpcov.sources.rows import Rows
@@ -160,7 +161,7 @@ def test_rows_of_a_person_in_other_batches_are_found():
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("schema", [SCHEMA, PERSONS], ids=["weights", "persons"])
 def test_a_text_file_is_parsed_once(path, readings, monkeypatch, schema, threads):
-    monkeypatch.setattr(base, "BATCH_CELLS", 400)
+    monkeypatch.setattr("dpcov.rows.cells.BATCH_CELLS", 400)
     expected = moment(path, schema, threads=threads)
     assert len(readings) == 1
     rows = open_rows(path, schema, threads=threads)

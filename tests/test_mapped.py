@@ -8,7 +8,7 @@ import pytest
 from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import ZCDP, Guarantee, Neighbors, Unit
 from dpcov.mechanisms import Gaussian, mapped, radius
-from dpcov.rows.linear_map import LinearMap
+from dpcov.rows.moment import LinearMap
 from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 

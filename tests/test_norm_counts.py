@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcov.errors import MechanismError, SourceError
-from dpcov.rows.linear_map import LinearMap
+from dpcov.rows.moment import LinearMap
 from dpcov.sources import base, open_rows
-from dpcov.sources.folding import squared_limits
+from dpcov.sources.rows import squared_limits
 from strategies import FLOATS, encode, lattice_of, schema_of, squared_norms
 
 SCHEMA = schema_of("a", "b", "c", lower=-1.0, upper=1.0, radius=1.5)

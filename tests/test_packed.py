@@ -19,9 +19,9 @@ from dpcov.rows.encoder import Encoder
 from dpcov.rows.moment import Accumulator
 from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows, packed, spark
-from dpcov.sources.folding import NormCounter
 from dpcov.sources.level import Level
 from dpcov.sources.packed import FAILED, Query
+from dpcov.sources.rows import NormCounter
 from strategies import categorical, lattice_of, numeric, schema_of
 from tables_for_tests import PLANTED, mixed_table
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcov.core.entropy import Entropy
-from dpcov.sources import base, open_rows
+from dpcov.sources import open_rows
 from strategies import encode, file_moment, gram, invalid_utf8, moment, row_between, same, schema_of
 
 CAP = 2
@@ -94,7 +94,7 @@ def test_the_choice_holds_across_batches_and_threads(monkeypatch):
     rows = [(str(i), *rng.uniform(0, 10, 2)) for i in rng.integers(0, 300, 3000)]
     whole = moment(table(rows), SCHEMA)
     assert whole.units[-1, -1] == 300 * CAP * whole.lattice.intercept_units**2
-    monkeypatch.setattr(base, "BATCH_CELLS", 60)
+    monkeypatch.setattr("dpcov.rows.cells.BATCH_CELLS", 60)
     assert same(moment(table(rows), SCHEMA, threads=4), whole)
 
 

@@ -17,7 +17,7 @@ BROAD = {"Exception", "BaseException", "MemoryError", "Warning"}
 WHOLESALE = {
     ("cli/__init__.py", "main"): "the last place: tells the type alone",
     ("sources/array.py", "_cells"): "one row, whose cells become missing",
-    ("sources/folding.py", "stoppable"): "stops the parts that wait and raises on",
+    ("sources/rows.py", "stoppable"): "stops the parts that wait and raises on",
     ("sources/objects.py", "_text"): "one cell, which becomes missing",
 }
 # Who may look into an error: it is the library's own, or about a public file or argument.

@@ -17,7 +17,7 @@ from dpcov.plans import _Planner, plan
 from dpcov.plans.imagined import Guess
 from dpcov.plans.rehearsal import ImaginedRows, rehearse
 from dpcov.plans.trials import Errors, Trials, targets_of
-from dpcov.rows.linear_map import LinearMap
+from dpcov.rows.moment import LinearMap
 from dpcov.rows.schema import Schema
 from dpcov.sources.array import ArraySource
 from dpcov.sources.rows import Rows

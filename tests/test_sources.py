@@ -15,10 +15,9 @@ from dpcov.cli.drafts import draft
 from dpcov.core.entropy import Entropy
 from dpcov.errors import MechanismError, SourceError
 from dpcov.rows.encoder import Encoder
-from dpcov.rows.linear_map import LinearMap
-from dpcov.rows.moment import Lattice
+from dpcov.rows.moment import Lattice, LinearMap
 from dpcov.rows.schema import FileOptions, Schema
-from dpcov.sources import base, open_rows, open_source
+from dpcov.sources import open_rows, open_source
 from dpcov.sources.base import kind_of
 from dpcov.sources.rows import Assignment
 from strategies import categorical, encode, gram, invalid_utf8, moment, numeric, same, schema_of
@@ -118,7 +117,7 @@ def test_a_tsv_gives_the_same_integers(tmp_path):
 @pytest.mark.parametrize("threads", [1, 2, 4, 16])
 @pytest.mark.parametrize("cells", [1, 200, 4000, 2**22])
 def test_batches_and_threads_change_nothing(tmp_path, monkeypatch, cells, threads):
-    monkeypatch.setattr(base, "BATCH_CELLS", cells)
+    monkeypatch.setattr("dpcov.rows.cells.BATCH_CELLS", cells)
     few = PEOPLE[:1000] if cells == 1 else PEOPLE
     for data in (few, csv_file(tmp_path), parquet_file(tmp_path)) if cells > 1 else (few,):
         expected = gram(encode(TABLE[: len(few)], SCHEMA))

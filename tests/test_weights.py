@@ -18,8 +18,7 @@ from dpcov.errors import MechanismError, MechanismRefused, SchemaError, SourceEr
 from dpcov.mechanisms import MECHANISMS
 from dpcov.releases import Release
 from dpcov.rows.encoder import Encoder
-from dpcov.rows.linear_map import FINE_UNITS, LinearMap
-from dpcov.rows.moment import UNITS
+from dpcov.rows.moment import FINE_UNITS, UNITS, LinearMap
 from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from strategies import (

@@ -31,12 +31,14 @@ from dpcov.sources import (
     objects,
     partial,
     postgres,
-    private_copy,
     rows,
     spark,
     sqlite,
     text,
     training,
+)
+from dpcov.sources import (
+    kept as private_copy,
 )
 from dpcov.sources.duckdb import DuckdbSource
 from dpcov.sources.partial import PartialMoment

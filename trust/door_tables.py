@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from door_roles import IGNORED, Image, Role, image
 from doors import Columns, Door, Doors, Summed, arrow_table
-from dpcov.sources import base
+from dpcov.rows.cells import BATCH_CELLS
 from dpcov.sources.sql import DatabaseTable
 from figure import Figure
 
@@ -126,11 +126,11 @@ def through(door: Door) -> Same:
     found = Same(doors=[door.name])
     table = cells()
     plain = arrow_table(ARROW(table))
-    for role, batch in itertools.product(ROLES, (base.BATCH_CELLS, SMALL_BATCH)):
+    for role, batch in itertools.product(ROLES, (BATCH_CELLS, SMALL_BATCH)):
         (data,) = door.tables([FORMS[door.name](table)])
         found.tables += 1
         expected = image(plain, role, replace(door, options={}))
-        with patch.object(base, "BATCH_CELLS", batch):
+        with patch("dpcov.rows.cells.BATCH_CELLS", batch):
             here = image(data, role, door)
         if here != expected and not (isinstance(data, Summed) and role.persons):
             found.differences.append(f"{door.name} | {role.name}: {_differs(here, expected)}")

@@ -100,6 +100,11 @@ TESTS: dict[str, tuple[str, ...]] = {
     "src/dpcov/rows/moment.py": (
         "tests/test_moment.py",
         "tests/conformance/test_radius_accounting.py",
+        "tests/test_focused_maps.py",
+        "tests/test_encoder.py",
+        "tests/test_standardized.py::test_features_are_divided_by_the_stated_power_of_their_spread",
+        "tests/test_images.py::test_no_row_is_mapped_beyond_the_radius_and_some_come_near",
+        "tests/test_images.py::test_no_row_of_levels_is_mapped_beyond_the_radius_and_some_reach_it",
     ),
     "src/dpcov/rows/schema.py": (
         "tests/test_schema.py",
@@ -344,11 +349,4 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "src/dpcov/rows/encoder.py": ENCODER,
     "src/dpcov/rows/cells.py": ENCODER,
-    "src/dpcov/rows/linear_map.py": (
-        "tests/test_focused_maps.py",
-        "tests/test_encoder.py",
-        "tests/test_standardized.py::test_features_are_divided_by_the_stated_power_of_their_spread",
-        "tests/test_images.py::test_no_row_is_mapped_beyond_the_radius_and_some_come_near",
-        "tests/test_images.py::test_no_row_of_levels_is_mapped_beyond_the_radius_and_some_reach_it",
-    ),
 }

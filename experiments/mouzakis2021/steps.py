@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpcov.core.privacy import gaussian_mu
 from dpcov.papers.preconditioned import Look
-from dpcov.rows.linear_map import LinearMap
+from dpcov.rows.moment import LinearMap
 from reproduce import Finding
 
 Matrix = NDArray[np.float64]

@@ -17,7 +17,7 @@ from dpcov.papers import heavy_tailed, preconditioned
 from dpcov.papers.preconditioned import Look
 from dpcov.papers.primitives import bounded_moments
 from dpcov.papers.primitives.bounded_moments import STEP_ERROR, Moments, after_step, steps
-from dpcov.rows.linear_map import LinearMap
+from dpcov.rows.moment import LinearMap
 from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.array import ArraySource

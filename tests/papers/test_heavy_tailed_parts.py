@@ -15,8 +15,7 @@ from dpcov.papers import heavy_tailed
 from dpcov.papers.preconditioned import Look
 from dpcov.papers.primitives import bounded_moments
 from dpcov.papers.primitives.bounded_moments import Moments
-from dpcov.rows.linear_map import LinearMap
-from dpcov.rows.moment import Lattice
+from dpcov.rows.moment import Lattice, LinearMap
 from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 

@@ -15,7 +15,7 @@ from dpcov.errors import MechanismError, SourceError
 from dpcov.mechanisms import Gaussian, Preconditioned, additive, mapped, radius
 from dpcov.papers import preconditioned
 from dpcov.releases import Release
-from dpcov.rows.linear_map import LinearMap
+from dpcov.rows.moment import LinearMap
 from dpcov.rows.schema import Schema
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.samplers.scalars import ScalarGaussian

@@ -16,8 +16,7 @@ from dpcov.papers.accounting import gdp_beside_bad_events, gdp_of_pure
 from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
 from dpcov.papers.primitives.random_groups import MOST_ENTRIES
 from dpcov.papers.unbounded_gaussian import Calibration, _covariance, fine, first_gap
-from dpcov.rows.linear_map import LinearMap
-from dpcov.rows.moment import Lattice, SecondMoment
+from dpcov.rows.moment import Lattice, LinearMap, SecondMoment
 from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.array import ArraySource

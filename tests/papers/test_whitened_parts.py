@@ -16,8 +16,7 @@ from dpcov.papers.primitives import stable_rows
 from dpcov.papers.primitives.sampled_covariance import SampledCovariance
 from dpcov.papers.primitives.stable_rows import StableRows
 from dpcov.papers.whitened import _largest_rho, _rounding_map
-from dpcov.rows.linear_map import FINE_UNITS
-from dpcov.rows.moment import Lattice
+from dpcov.rows.moment import FINE_UNITS, Lattice
 from dpcov.rows.schema import Schema
 from dpcov.sources import open_rows
 from dpcov.sources.array import ArraySource

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpcov.denoise import shown
 from dpcov.mechanisms import ladder
-from dpcov.rows.linear_map import LinearMap, longest_image
+from dpcov.rows.moment import LinearMap, longest_image
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from dpcov.core.entropy import Entropy
     from dpcov.mechanisms import Mechanism
     from dpcov.releases import Release
-    from dpcov.rows.linear_map import LinearMap
-    from dpcov.rows.moment import Lattice
+    from dpcov.rows.moment import Lattice, LinearMap
     from dpcov.samplers import ScalarLaw
     from dpcov.samplers.scalars import ScalarGaussian
     from dpcov.sources.rows import Rows

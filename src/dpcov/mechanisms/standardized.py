@@ -21,8 +21,7 @@ from dpcov.mechanisms.matrix_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon
 from dpcov.mechanisms.radius import count_law
 from dpcov.releases.lengths import BINS, Lengths, bin_ends
-from dpcov.rows.linear_map import longest_image
-from dpcov.rows.moment import UNITS, power_above
+from dpcov.rows.moment import UNITS, longest_image, power_above
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 
 if TYPE_CHECKING:

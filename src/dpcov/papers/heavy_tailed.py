@@ -33,7 +33,7 @@ from dpcov.papers.primitives.bounded_moments import (
     sample_size,
     steps,
 )
-from dpcov.rows.linear_map import LinearMap
+from dpcov.rows.moment import LinearMap
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 
 if TYPE_CHECKING:

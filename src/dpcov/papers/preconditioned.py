@@ -14,7 +14,7 @@ from dpcov.mechanisms import gaussian
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.mapped import last_laws, release_mapped
 from dpcov.mechanisms.radius import count_law
-from dpcov.rows.linear_map import LinearMap
+from dpcov.rows.moment import LinearMap
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ from dpcov.papers.preconditioned import Looks
 from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
 from dpcov.papers.primitives.random_groups import require_room
 from dpcov.papers.stable_covariance import UNWEIGHED
-from dpcov.rows.linear_map import LinearMap
-from dpcov.rows.moment import UNITS
+from dpcov.rows.moment import UNITS, LinearMap
 from dpcov.samplers.orthogonal import GaussianOrthogonal
 from dpcov.sources.quiet import quiet
 

@@ -18,7 +18,7 @@ from dpcov.papers.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp
 from dpcov.papers.primitives.sampled_covariance import SampledCovariance
 from dpcov.papers.primitives.stable_rows import StableRows, least_units
 from dpcov.papers.stable_covariance import TOO_SMALL
-from dpcov.rows.linear_map import FINE_UNITS, LinearMap
+from dpcov.rows.moment import FINE_UNITS, LinearMap
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dpcov.core.privacy import Budget, Neighbors
     from dpcov.mechanisms import Mechanism
     from dpcov.releases import Release
-    from dpcov.rows.linear_map import LinearMap
+    from dpcov.rows.moment import LinearMap
     from dpcov.rows.rungs import RungMoments
 
 ASKS_TOO_MUCH = (

@@ -22,8 +22,7 @@ from dpcov.core.files import read_text, write
 from dpcov.core.printable import printable, shown
 from dpcov.errors import ReleaseError
 from dpcov.releases.pairwise import completed, has_gaps, least_rows, proper
-from dpcov.rows.linear_map import longest_image
-from dpcov.rows.moment import Lattice, units_per_row
+from dpcov.rows.moment import Lattice, longest_image, units_per_row
 from dpcov.rows.rungs import rungs_of
 from dpcov.show import html
 from dpcov.show.table import LONGEST, Row, Table, rows_of

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Booleans, Integers, Matrix
 
 LONGEST_CELL = 2**16  # bytes of a text; a longer one is missing, at every door
+BATCH_CELLS = 2**22  # cells of a batch: 32 MiB of float64, whatever the number of columns
 
 _PLAIN_DECIMAL = r"^[+-]?[0-9]{1,300}(\.[0-9]{0,300})?([eE][+-]?[0-9]{1,3})?$"
 _PLAIN_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"  # as a code that is no number is not written
@@ -303,6 +304,11 @@ def _lookup(values: pa.Array, wanted: Mapping[int, bool | float | str | pa.Scala
     found = pc.index_in(values, value_set=pa.array(list(wanted.values()), values.type))
     order = np.array([*wanted, -1], np.int64)
     return order[found.fill_null(-1).to_numpy(zero_copy_only=False)]
+
+
+def batch_rows(columns: int) -> int:
+    """Rows of a batch so that memory does not grow with the number of columns."""
+    return max(1, min(65536, BATCH_CELLS // max(columns, 1)))
 
 
 def is_text(kind: pa.DataType) -> bool:

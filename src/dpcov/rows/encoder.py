@@ -21,8 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpcov.rows.cells import codes_of, numbers_of, values_of
-from dpcov.rows.linear_map import FINE_UNITS, LinearMap
-from dpcov.rows.moment import BLOCK_ROWS, UNITS, Lattice, squared_lengths
+from dpcov.rows.moment import BLOCK_ROWS, FINE_UNITS, UNITS, Lattice, LinearMap, squared_lengths
 from dpcov.rows.schema import Categorical, Derived, Numeric, Schema
 
 if TYPE_CHECKING:

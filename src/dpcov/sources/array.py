@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from dpcov.errors import SourceError
+from dpcov.rows.cells import batch_rows
 from dpcov.rows.schema import Kind
-from dpcov.sources.base import batch_rows, kind_of
+from dpcov.sources.base import kind_of
 from dpcov.sources.ids import IdColumn
 from dpcov.sources.objects import texts_of
 

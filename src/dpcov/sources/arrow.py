@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 
 from dpcov.core.printable import shown
 from dpcov.errors import SourceError
-from dpcov.rows.cells import is_text
+from dpcov.rows.cells import batch_rows, is_text
 from dpcov.rows.schema import Kind
-from dpcov.sources.base import batch_rows, kind_of, unfit_columns
+from dpcov.sources.base import kind_of, unfit_columns
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix

@@ -12,8 +12,6 @@ from dpcov.rows.cells import LONGEST_CELL as LONGEST_CELL
 from dpcov.rows.cells import is_moment, is_number, is_text
 from dpcov.rows.schema import Categorical, Cells, Date, Kind, Numeric, Time
 
-BATCH_CELLS = 2**22  # cells of a batch: 32 MiB of float64, whatever the number of columns
-
 
 @runtime_checkable
 class Source(Protocol):
@@ -108,11 +106,6 @@ def holds_sums(data: object) -> bool:
             return file.read(len(SUMS_START)) == SUMS_START.encode()
     except (OSError, ValueError):
         return False
-
-
-def batch_rows(columns: int) -> int:
-    """Rows of a batch so that memory does not grow with the number of columns."""
-    return max(1, min(65536, BATCH_CELLS // max(columns, 1)))
 
 
 def kind_of(kind: pa.DataType) -> Kind:

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from dpcov.core.installing import installing
 from dpcov.errors import SourceError
-from dpcov.rows.cells import LONGEST_CELL
-from dpcov.sources.base import batch_rows, fits, kind_of
+from dpcov.rows.cells import LONGEST_CELL, batch_rows
+from dpcov.sources.base import fits, kind_of
 from dpcov.sources.sql import COLLATED, Connected, quoted, unfit_id
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dpcov.rows.cells import batch_rows
 from dpcov.rows.schema import Kind
-from dpcov.sources.base import batch_rows, kind_of, unfit_columns
+from dpcov.sources.base import kind_of, unfit_columns
 from dpcov.sources.ids import IdColumn
 from dpcov.sources.objects import texts_of
 

@@ -19,19 +19,18 @@ import pyarrow as pa
 from dpcov.core.entropy import Entropy
 from dpcov.errors import DpcovError, SourceError
 from dpcov.rows.moment import BLOCK_ROWS
-from dpcov.sources.folding import BLAS, Folder, add_grouped
 from dpcov.sources.hashes import content_hash
 from dpcov.sources.ids import canonical
 from dpcov.sources.level import filtered
 from dpcov.sources.quiet import quiet
-from dpcov.sources.rows import UNREADABLE, Assignment
+from dpcov.sources.rows import BLAS, UNREADABLE, Assignment, Folder, add_grouped
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Integers, Matrix
     from dpcov.rows.encoder import Encoder
     from dpcov.rows.schema import Schema
-    from dpcov.sources.folding import Sum
     from dpcov.sources.level import RowTest
+    from dpcov.sources.rows import Sum
 
 FAILED = -1
 PART_INTEGERS = 2**11  # of a sum travel together: 16 KiB, whatever the number of columns

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from dpcov.core.arrays import Integers
     from dpcov.core.entropy import Entropy
-    from dpcov.rows.linear_map import LinearMap
+    from dpcov.rows.moment import LinearMap
     from dpcov.rows.rungs import RungMoments
 
 STATUS = "PRIVATE DATA, NOT A RELEASE: exact sums over rows. Keep it as you keep the rows."

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from dpcov.errors import MechanismError, SourceError
 from dpcov.sources.base import fits, kind_of
-from dpcov.sources.folding import Sum, Total
 from dpcov.sources.level import FilteredSource, with_tested
 from dpcov.sources.packed import (
     Query,
@@ -28,7 +27,7 @@ from dpcov.sources.packed import (
     unpacked,
 )
 from dpcov.sources.quiet import quiet
-from dpcov.sources.rows import IN_MEMORY, IntegerRows, Rows
+from dpcov.sources.rows import IN_MEMORY, IntegerRows, Rows, Sum, Total
 
 if TYPE_CHECKING:
     from dpcov.core.entropy import Entropy

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dpcov.errors import SourceError
-from dpcov.rows.cells import LONGEST_CELL, numbers_of
+from dpcov.rows.cells import LONGEST_CELL, batch_rows, numbers_of
 from dpcov.rows.schema import level_text
-from dpcov.sources.base import batch_rows
 from dpcov.sources.ids import EXACT, IdColumn
 from dpcov.sources.sql import COLLATED, Connected, quoted
 

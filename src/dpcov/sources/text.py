@@ -32,9 +32,8 @@ import pyarrow.csv as pacsv
 from dpcov.core.printable import shown
 from dpcov.core.spelling import spelled
 from dpcov.errors import SourceError
-from dpcov.rows.cells import LONGEST_CELL
+from dpcov.rows.cells import LONGEST_CELL, batch_rows
 from dpcov.rows.schema import FileOptions, Kind
-from dpcov.sources.base import batch_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
