@@ -23,6 +23,7 @@ from dpcov.errors import ReleaseError
 from dpcov.mechanisms import RETIRED, Ladder, mechanism_named
 from dpcov.mechanisms.choice import BY_COLUMN, BY_DIRECTION
 from dpcov.mechanisms.images import Images
+from dpcov.mechanisms.ladder import drawn
 from dpcov.releases import Release
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.moment import longest_image
@@ -124,8 +125,10 @@ def test_images_of_rows_are_whole_and_a_look_at_them_clips_none() -> None:
     rows = door(narrow())
     shape = Images.by_direction(looked(rows), simulation_generator(1))
     assert shape is not None
-    laws = Ladder().calibrate(rows.lattice(), ZCDP(0.5), Neighbors.ADD_REMOVE)
-    made = shape.by_length(Ladder(), rows, laws, Entropy.seeded(1))
+    grid = shape.lattice(rows.lattice())
+    laws = Ladder().calibrate(grid, ZCDP(0.5), Neighbors.ADD_REMOVE)
+    found = rows.rung_moments(lattice=grid, transform=shape.map)
+    made = shape.look(Ladder(), rows.schema, laws, drawn(laws, Entropy.seeded(1)), found)
     assert not made.clipped
     lattice = shape.lattice(rows.lattice())
     extreme = np.array(list(itertools.product([-1.0, 1.0], repeat=4)))

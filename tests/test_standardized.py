@@ -313,14 +313,19 @@ def test_a_feature_that_never_varies_does_no_harm(power):
     assert np.linalg.norm(covariance[np.ix_(rest, rest)] - truth) < 0.1 * np.linalg.norm(truth)
 
 
+def looked(rows, law, seed):
+    noise = law.samples(2 * rows.lattice().features + 1, Entropy.seeded(seed))
+    return standardized.look(rows.second_moments()[0], law, noise, rows.gaps)
+
+
 def test_a_mean_that_noise_drowns_stays_at_the_midpoint_and_features_keep_their_scale():
     rows = open_rows(narrow(50), NARROW)
     laws = Standardized().calibrate(rows.lattice(), PureDP(0.01), ADD)
-    found = [standardized.look(rows, laws.look, Entropy.seeded(seed)) for seed in range(5)]
+    found = [looked(rows, laws.look, seed) for seed in range(5)]
     assert max(np.abs(spread.center).max() for spread in found) < 0.02
     assert min(spread.variances.min() for spread in found) == 1
     clear = replace(laws.look, scale=Fraction(1))
-    spread = standardized.look(rows, clear, Entropy.seeded(0))
+    spread = looked(rows, clear, 0)
     np.testing.assert_allclose(spread.center, 2 * narrow(50).mean(axis=0) - 1, atol=1e-4)
 
 
@@ -328,7 +333,7 @@ def test_a_mean_that_noise_drowns_stays_at_the_midpoint_and_features_keep_their_
 def test_no_center_is_beyond_the_bounds(end):
     rows = open_rows(np.full((200, D), end), NARROW)
     law = Standardized().calibrate(rows.lattice(), ZCDP(2.0), ADD).look
-    centers = [standardized.look(rows, law, Entropy.seeded(seed)).center for seed in range(20)]
+    centers = [looked(rows, law, seed).center for seed in range(20)]
     found = np.concatenate(centers) * (1 if end else -1)
     assert found.max() == 1  # where noise would take it further
     assert found.min() < 1

@@ -14,14 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from denoised_errors import mean_error
-from dpcov.core.entropy import Entropy
+from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, PureDP, Unit, exact
 from dpcov.denoise import denoise
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import Ladder, Standardized
 from dpcov.mechanisms.choice import BY_COLUMN, BY_DIRECTION, choose
-from dpcov.mechanisms.ladder import Spending
-from dpcov.mechanisms.standardized import Spread, look_sensitivities, second_look
+from dpcov.mechanisms.images import Images
+from dpcov.mechanisms.ladder import Spending, drawn
+from dpcov.mechanisms.standardized import Spread, look_sensitivities
 from dpcov.releases import Release
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
@@ -51,6 +52,13 @@ def door(table: Any) -> Rows:
 def made_of(rows: Rows, seed: int = 1, mechanism: Any = TWO, **changed: Any) -> Release:
     asked = {"budget": ZCDP(0.5), "neighbors": ADD, "entropy": Entropy.seeded(seed)} | changed
     return mechanism(rows, **asked)
+
+
+def looked(rows: Rows, images: Images, laws: Any) -> Release:
+    """The second look, at these images."""
+    laws = laws.at(images.lattice(rows.lattice()))
+    found = rows.rung_moments(lattice=images.lattice(rows.lattice()), transform=images.map)
+    return images.look(TWO, rows.schema, laws, drawn(laws, Entropy.seeded(1)), found)
 
 
 @pytest.mark.parametrize("neighbors", Neighbors)
@@ -148,7 +156,7 @@ def test_a_direction_is_taken_no_smaller_than_the_noise(monkeypatch: pytest.Monk
     law = SimpleNamespace(frobenius_squared=25 * deviation**2, dimension=5)
     monkeypatch.setattr("dpcov.mechanisms.images.shown", lambda *_: (shown, law))
     laws = Ladder().spending(guarantee, Fraction(1, 10), 0, short=True).laws(rows.lattice())
-    shape = second_look(TWO, rows, images, laws, Entropy.seeded(1))
+    shape = Images.by_direction(looked(rows, images, laws), simulation_generator(1))
     assert shape is not None
     spread = shown[:4, :4] + deviation * np.sqrt(5) * np.eye(4)
     back = np.linalg.inv(shape.map.matrix() @ np.linalg.inv(images.map.matrix()))

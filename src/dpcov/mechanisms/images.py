@@ -14,12 +14,12 @@ from dpcov.rows.moment import LinearMap, longest_image
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
-    from dpcov.core.entropy import Entropy
     from dpcov.mechanisms import Mechanism
+    from dpcov.mechanisms.additive import Draws
     from dpcov.releases import Release
     from dpcov.rows.moment import Lattice
+    from dpcov.rows.rungs import RungMoments
     from dpcov.rows.schema import Schema
-    from dpcov.sources.rows import Rows
 
 # Of a look at directions: of its noise, what a variance is never taken to be below, and the power
 # of the variance by which a direction is divided. Noise in proportion to a direction's deviation is
@@ -87,13 +87,18 @@ class Images:
         units = max(1, round(mapped.intercept_units * self.typical / self.longest))
         return mapped.with_intercept(units)
 
-    def by_length(
-        self, mechanism: Mechanism, rows: Rows, laws: ladder.Calibration, entropy: Entropy
+    def look(
+        self,
+        mechanism: Mechanism,
+        schema: Schema,
+        laws: ladder.Calibration,
+        draws: Draws,
+        found: RungMoments,
     ) -> Release:
-        """Moments by length of mapped rows, for which the laws are taken `at` their lattice."""
-        lattice = self.lattice(rows.lattice())
-        laws = laws.at(lattice)
-        draws = ladder.drawn(laws, entropy)
-        found = rows.rung_moments(lattice=lattice, transform=self.map)
-        made = ladder.published(mechanism, rows.schema, laws, draws, found)
+        """Moments by length of mapped rows, of which none is clipped, with noise of these laws.
+
+        That costs what the laws spend for any map that depends on the data through earlier
+        outcomes alone (docs/proofs/ladder.md 7).
+        """
+        made = ladder.published(mechanism, schema, laws, draws, found)
         return replace(made, linear_map=self.map.matrix(), center=self.map.center)

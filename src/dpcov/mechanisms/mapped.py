@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from dpcov.core.entropy import Entropy
     from dpcov.mechanisms import Mechanism
     from dpcov.releases import Release
-    from dpcov.rows.moment import Lattice, LinearMap
+    from dpcov.rows.moment import Lattice, LinearMap, SecondMoment
+    from dpcov.rows.schema import Schema
     from dpcov.samplers import ScalarLaw
     from dpcov.samplers.scalars import ScalarGaussian
     from dpcov.sources.rows import Rows
@@ -87,15 +88,23 @@ def release_at(
     radius: float,
     final: additive.Calibration,
     entropy: Entropy,
-    lattice: Lattice | None = None,
 ) -> Release:
-    """Second moment of the mapped rows, clipped at `radius`, with the noise of `final`.
-
-    On this lattice, to which `final` is calibrated; by default that of maps that know no grid.
-    """
+    """Second moment of the mapped rows, clipped at `radius`, with the noise of `final`."""
     draws = additive.Draws.of(final, entropy)
-    moment = rows.second_moments(radius=radius, transform=shape, lattice=lattice)[0]
-    made = additive.published(mechanism, rows.schema, final, draws, moment)
+    moment = rows.second_moments(radius=radius, transform=shape)[0]
+    return published(mechanism, rows.schema, shape, final, draws, moment)
+
+
+def published(
+    mechanism: Mechanism,
+    schema: Schema,
+    shape: LinearMap,
+    final: additive.Calibration,
+    draws: additive.Draws,
+    moment: SecondMoment,
+) -> Release:
+    """Second moment of the mapped rows with these draws of the noise of `final`."""
+    made = additive.published(mechanism, schema, final, draws, moment)
     center = shape.center if shape.center.any() else None
     return replace(made, linear_map=shape.matrix(), center=center)
 

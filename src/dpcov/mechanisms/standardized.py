@@ -16,7 +16,7 @@ from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, gaussian, ladder
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.images import Images
-from dpcov.mechanisms.mapped import release_at
+from dpcov.mechanisms.mapped import published
 from dpcov.mechanisms.matrix_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon
 from dpcov.mechanisms.radius import count_law
@@ -91,7 +91,7 @@ class Standardized(Mechanism):
     what a unit adds is at most k times as long, and two units that are exchanged, twice that
     (`look_sensitivities`; docs/proofs/release.md 9). Every number gets its own discrete Gaussian of
     variance l2^2 / (2 rho), or discrete Laplace of scale l1 / epsilon. A second look, if there is
-    one, is a release by `Ladder` of mapped rows (`second_look`). Then counts of rows by the norm of
+    one, is a release by `Ladder` of mapped rows (`Images`). Then counts of rows by the norm of
     their map (`mechanisms.radius` has the proof), which are published whole and tell the radius,
     and the mapped rows' second moment, whose sensitivity is that of any clipped rows (`Gaussian`,
     `MatrixLaplace`): a map and its lattice depend on the data through looks before it alone, and
@@ -229,15 +229,29 @@ class Standardized(Mechanism):
 
     def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
         rows.require_rereadable()
-        seen = look(rows, laws.look, entropy)
-        images = seen.images(self.power, rows.schema, on_grid=True)
+        plain, schema = rows.lattice(), rows.schema
+        noise = laws.look.samples(2 * plain.features + 1, entropy)
+        seen = look(rows.second_moments()[0], laws.look, noise, rows.gaps)
+        images = seen.images(self.power, schema, on_grid=True)
         if laws.directions is not None:
-            images = second_look(self, rows, images, laws.directions, entropy) or images
-        lengths = counted(rows, images, laws.counts, entropy)
-        plain = rows.lattice()
+            directions = laws.directions.at(images.lattice(plain))
+            by_length = ladder.drawn(directions, entropy)
+            found = rows.rung_moments(lattice=images.lattice(plain), transform=images.map)
+            second = images.look(self, schema, directions, by_length, found)
+            # Of the release's own stream, so that a seed repeats the map as well.
+            generator = simulation_generator(int(entropy.words(1)[0]))
+            images = Images.by_direction(second, generator) or images
+        ends = bin_ends(images.typical, images.longest)
+        noise = laws.counts.samples(len(ends), entropy)
+        limits = np.sqrt(ends[:-1])
+        counts = rows.norm_counts(limits, radius=images.longest, transform=images.map)
+        lengths = Lengths(tuple(ends.tolist()), tuple((counts + noise).tolist()), laws.counts)
         radius = best_radius(lengths, laws.final.matrix, plain.relative())
         lattice = plain.of_images(radius)
-        made = release_at(self, rows, images.map, radius, laws.final.at(lattice), entropy, lattice)
+        final = laws.final.at(lattice)
+        draws = additive.Draws.of(final, entropy)
+        moment = rows.second_moments(radius=radius, transform=images.map, lattice=lattice)[0]
+        made = published(self, schema, images.map, final, draws, moment)
         return replace(made, lengths=lengths)
 
     def _spent(self, budget: Fraction) -> tuple[Fraction, Fraction, Fraction, Fraction]:
@@ -283,14 +297,6 @@ def look_sensitivities(lattice: Lattice, neighbors: Neighbors) -> tuple[Fraction
 
 def _noise(laws: Calibration) -> float:
     return laws.final.matrix.frobenius_squared
-
-
-def counted(rows: Rows, images: Images, law: ScalarLaw, entropy: Entropy) -> Lengths:
-    """Noisy counts of mapped rows by length."""
-    ends = bin_ends(images.typical, images.longest)
-    noise = law.samples(len(ends), entropy)
-    found = rows.norm_counts(np.sqrt(ends[:-1]), radius=images.longest, transform=images.map)
-    return Lengths(tuple(ends.tolist()), tuple((found + noise).tolist()), law)
 
 
 def best_radius(lengths: Lengths, law: MatrixLaw, lattice: Lattice) -> float:
@@ -345,17 +351,14 @@ class Spread:
         return Images(*reached, min(reached[1], root_mean_square))
 
 
-def look(rows: Rows, law: ScalarLaw, entropy: Entropy) -> Spread:
-    """Means and variances from sums with noise of `law`; cautious where the noise drowns them."""
-    p = rows.lattice().features
-    noise = law.samples(2 * p + 1, entropy)
-    moment = rows.second_moments()[0]
-    step = moment.lattice.step
+def look(moment: SecondMoment, law: ScalarLaw, noise: Integers, gaps: Mapping[int, int]) -> Spread:
+    """Means and variances from sums with `noise` of `law`; cautious where it drowns them."""
+    p, step = moment.lattice.features, moment.lattice.step
     constant = moment.lattice.intercept_units * step
     squares, products, corner = _sums(moment, noise)
     deviation = law.standard_deviation * step**2
     counts = np.full(p, corner / constant**2)
-    for at, mark in rows.gaps.items():
+    for at, mark in gaps.items():
         counts[at] -= products[mark] / constant
     count = np.maximum(1.0, counts)
     # As uncertain as with the fewest rows that the noise in their number lets one think of.
@@ -366,21 +369,7 @@ def look(rows: Rows, law: ScalarLaw, entropy: Entropy) -> Spread:
     center = np.clip(means / (1 + 3 * of_mean**2), -1, 1)
     slack = 0.5 * np.hypot(of_square, 2 * center * of_mean) + of_mean**2
     variances = np.clip(np.maximum(squares / count - center**2, slack) + slack, LEAST_SPREAD**2, 1)
-    return Spread(center, variances, rows.gaps)
-
-
-def second_look(
-    mechanism: Mechanism, rows: Rows, images: Images, laws: ladder.Calibration, entropy: Entropy
-) -> Images | None:
-    """Of these images, each direction over its deviation, if a look shows any direction.
-
-    The look is a release by `Ladder` of mapped rows, of which none is clipped. It costs what
-    `laws` spend for any map that depends on the data through earlier outcomes alone
-    (docs/proofs/ladder.md 7).
-    """
-    seen = images.by_length(mechanism, rows, laws, entropy)
-    # Of the release's own stream, so that a seed repeats the map as well.
-    return Images.by_direction(seen, simulation_generator(int(entropy.words(1)[0])))
+    return Spread(center, variances, gaps)
 
 
 def _sums(moment: SecondMoment, noise: Integers) -> tuple[Vector, Vector, float]:

@@ -173,7 +173,7 @@ class Columns:
             # The quickest test for NaN; nothing else is taken from the sum.
             some = math.isnan(np.dot(row, row))
         missing = np.isnan(row) if some else None
-        if column.has_indicator:
+        if len(rows) > 1:  # of the indicator of a missing cell
             rows[1] = 0.0 if missing is None else missing * self._caps[features.start + 1]
         if missing is not None:
             row[missing] = 0.0

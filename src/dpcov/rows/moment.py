@@ -118,7 +118,7 @@ class Lattice:
     @property
     def bound(self) -> int:
         """B^2, the certified bound on the squared norm of a whole row w."""
-        return self.side**2 + self.intercept_units**2
+        return self.side**2 + math.prod(self.intercept_parts) ** 2
 
     @property
     def unit_bound(self) -> int:

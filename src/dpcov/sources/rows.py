@@ -198,7 +198,8 @@ class Rows:
             else tuple(f"y{i}" for i in range(features))
         )
         empty = partial(Accumulator, lattice.dimension, lattice.intercept_parts[0])
-        sums = self._counted(encoder, empty, groups, labels)
+        counting = self._counting(encoder, empty)
+        sums = self._noted(encoder, self._sums(encoder, counting, groups, labels))
         return [SecondMoment(total, lattice, columns, count) for total, count in sums]
 
     @quiet(UNREADABLE)
@@ -231,7 +232,9 @@ class Rows:
         rungs = rungs_of(lattice)
         empty = partial(RungSum, rungs, lattice.dimension, lattice.intercept_parts[0])
         encoder = Encoder(self.schema, lattice, transform)
-        ((units, trace), count) = self._counted(encoder, empty)[0]
+        counting = self._counting(encoder, empty)
+        sums = self._noted(encoder, self._sums(encoder, counting))
+        ((units, trace), count) = sums[0]
         return RungMoments(units, rungs, trace, lattice, count)
 
     @quiet(UNREADABLE)
@@ -264,8 +267,8 @@ class Rows:
         lattice = self.lattice(radius=radius, features=features)
         limits = squared_limits(edges, lattice)
         encoder = Encoder(self.schema, lattice, transform)
-        counts = self._counted(encoder, partial(NormCounter, limits, lattice.features))
-        return counts[0][0]
+        counting = self._counting(encoder, partial(NormCounter, limits, lattice.features))
+        return self._noted(encoder, self._sums(encoder, counting))[0][0]
 
     def total(self) -> int:
         """How many rows count; with weights, the sum of their shares of the largest.
@@ -282,20 +285,23 @@ class Rows:
             self.norm_counts(())
         return self._total or 0
 
-    def _counted(
-        self,
-        encoder: Encoder,
-        empty: Callable[[], Sum[Total]],
-        groups: int = 1,
-        labels: Entropy | None = None,
-    ) -> list[tuple[Total, int]]:
-        """The same as `_sums`; notes how many rows there were.
+    def _weighs(self, encoder: Encoder) -> bool:
+        return self.schema.weight is not None and encoder.intercept > 0
 
-        By weights where rows have the schema's intercept, and not the smaller one of a map.
+    def _counting(
+        self, encoder: Encoder, empty: Callable[[], Sum[Total]]
+    ) -> Callable[[], WithCount[Total]]:
+        """Makes sums that count their rows, by weights where rows have an intercept."""
+        return partial(WithCount, empty, weighted=self._weighs(encoder))
+
+    def _noted(
+        self, encoder: Encoder, sums: Sequence[tuple[tuple[Total, int], int]]
+    ) -> list[tuple[Total, int]]:
+        """The sums without their numbers of rows, which are noted.
+
+        But for those by weights of rows that have the smaller intercept of a map.
         """
-        weighted = self.schema.weight is not None and encoder.intercept > 0
-        sums = self._sums(encoder, partial(WithCount, empty, weighted=weighted), groups, labels)
-        if not weighted or encoder.intercept == self.lattice().intercept_parts[1]:
+        if not self._weighs(encoder) or encoder.intercept == self.lattice().intercept_parts[1]:
             self._total = sum(rows for (_, rows), _ in sums)
         return [(found, count) for (found, _), count in sums]
 
