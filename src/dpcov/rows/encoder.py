@@ -360,21 +360,21 @@ def _certify(rows: Matrix, side: int) -> None:
     A column that passes has every partial sum of squares at most side^2 <= 2^53, so its certificate
     is exact. The others are moved to the radius.
     """
-    others = np.flatnonzero(_outside(rows, side))
+    others = np.flatnonzero(_outside(squared_lengths(rows), side))
     if others.size == 0:
         return
     moved = rows.take(others, axis=1)
     norms = _squared_norms(moved)
     moved = np.trunc(moved * (side / np.sqrt(norms) * (1 - 2.0**-50)))
     moved[:, ~np.isfinite(moved).all(axis=0) | ~np.isfinite(norms)] = 0.0
-    while (over := _outside(moved, side)).any():
+    while (over := _outside(squared_lengths(moved), side)).any():
         moved[:, over] -= np.sign(moved[:, over])
     rows[:, others] = moved
 
 
-def _outside(rows: Matrix, side: int) -> Booleans:
-    """Of which columns the squared norm is above side^2, or no number."""
-    return ~(squared_lengths(rows) <= float(side**2))
+def _outside(squared: Matrix, side: int) -> Booleans:
+    """Which squared norms are above side^2, or no number."""
+    return ~(squared <= float(side**2))
 
 
 def _squared_norms(rows: Matrix) -> Matrix:
