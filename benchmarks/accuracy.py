@@ -20,8 +20,8 @@ from dpcov.mechanisms.choice import choose
 from dpcov.rows.moment import SecondMoment
 from dpcov.rows.rungs import RungMoments
 from dpcov.rows.schema import Schema
-from dpcov.sources.array import ArraySource
-from dpcov.sources.rows import Rows
+from dpcov.rows.sources.array import ArraySource
+from dpcov.rows.sources.rows import Rows
 from results import Kept, show
 
 EPSILONS = (0.01, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)

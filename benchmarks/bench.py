@@ -295,7 +295,7 @@ def core_size() -> Iterator[Any]:
 def demo_accuracy(folder: Path) -> Iterator[Any]:
     """Mean absolute error of the demo's 45 correlations."""
     import dpcov
-    from dpcov.demo import write_table
+    from dpcov.cli.demo import write_table
 
     table, schema = write_table(folder)
     truth = np.corrcoef(np.loadtxt(table, delimiter=",", skiprows=1), rowvar=False)

@@ -28,7 +28,7 @@ from dpcov.mechanisms import (
     Whitened,
 )
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 from mahalanobis import BOUNDS, BUDGET, table
 from results import Kept, show
 from whitened import mahalanobis
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpcov.releases import Release
-    from dpcov.sources.rows import Rows
+    from dpcov.rows.sources.rows import Rows
 
     Matrix = NDArray[np.float64]
     Error = Callable[[Matrix], float]

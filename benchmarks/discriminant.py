@@ -25,7 +25,7 @@ from dpcov.denoise import denoise
 from dpcov.errors import ReleaseError
 from dpcov.mechanisms import MatrixLaplace
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_source
+from dpcov.rows.sources import open_source
 from results import Kept, show
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)

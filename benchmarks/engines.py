@@ -47,7 +47,7 @@ def pyarrow_text_csv(folder: Path) -> float:
     """As dpcov reads: every cell parsed on its own, so that no cell can change another."""
     from dpcov.rows.cells import numbers_of
     from dpcov.rows.schema import FileOptions
-    from dpcov.sources import open_source
+    from dpcov.rows.sources import open_source
 
     names = [f"x{j}" for j in range(COLUMNS)]
     source = open_source(folder / "table.csv", FileOptions(), ())

@@ -32,8 +32,8 @@ from dpcov.mechanisms import (
     Standardized,
 )
 from dpcov.rows.schema import Schema
-from dpcov.sources.array import ArraySource
-from dpcov.sources.rows import Rows
+from dpcov.rows.sources.array import ArraySource
+from dpcov.rows.sources.rows import Rows
 from results import Kept, show, write
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from dpcov.core.privacy import ApproxDP, Neighbors
 from dpcov.denoise import denoise
 from dpcov.mechanisms import HeavyTailed, Mechanism, Preconditioned
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 from results import Kept, show
 from whitened import mahalanobis
 

@@ -36,8 +36,8 @@ from dpcov.core.privacy import Neighbors
 from dpcov.denoise import denoise
 from dpcov.papers.samplers.bingham import Bingham
 from dpcov.rows.schema import Schema
-from dpcov.sources.array import ArraySource
-from dpcov.sources.rows import Rows
+from dpcov.rows.sources.array import ArraySource
+from dpcov.rows.sources.rows import Rows
 from peers_law import largest_loss, mean_square
 from results import Kept, show, write
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from datasets import found
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 from results import Kept, show
 from workloads import peak_mib
 

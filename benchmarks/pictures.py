@@ -20,7 +20,7 @@ from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import ApproxDP, Neighbors
 from dpcov.denoise import denoise
 from dpcov.mechanisms import Standardized
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 from results import Kept, show
 from ridge_comparison import Task, parkinsons, wine
 

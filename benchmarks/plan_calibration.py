@@ -57,18 +57,18 @@ from datasets import (
     here,
     wine,
 )
+from dpcov.api.plans import _Planner
+from dpcov.api.plans.imagined import Guess
+from dpcov.api.plans.trials import Errors, Trials, adds_noise, targets_of
+from dpcov.cli.demo import write_table
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import Budget, Neighbors, PureDP
-from dpcov.demo import write_table
 from dpcov.denoise import denoise
 from dpcov.mechanisms import MatrixLaplace, Mechanism, Standardized
 from dpcov.mechanisms.choice import choose
-from dpcov.plans import _Planner
-from dpcov.plans.imagined import Guess
-from dpcov.plans.trials import Errors, Trials, adds_noise, targets_of
 from dpcov.releases import Release
 from dpcov.rows.schema import FileOptions, Schema
-from dpcov.sources import open_source
+from dpcov.rows.sources import open_source
 from results import Kept, show
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcov.analysis.graphical_lasso import graphical_lasso
+from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.denoise.projection import project
-from dpcov.samplers.wishart import WishartDifference
 from results import Kept, show
 
 if TYPE_CHECKING:

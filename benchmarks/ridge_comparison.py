@@ -29,7 +29,7 @@ from dpcov.denoise import denoise
 from dpcov.errors import ReleaseError
 from dpcov.mechanisms import Standardized
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_source
+from dpcov.rows.sources import open_source
 from private_regression import Moments, adassp, output_perturbation
 from results import Kept, show
 

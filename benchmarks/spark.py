@@ -26,16 +26,16 @@ from dpcov.rows.encoder import Encoder
 from dpcov.rows.moment import Accumulator, Lattice
 from dpcov.rows.rungs import RungSum, rungs_of
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows, open_source
-from dpcov.sources.packed import Query
-from dpcov.sources.spark import MERGERS, SparkRows, SparkSource, merged_sums, packed_sums
+from dpcov.rows.sources import open_rows, open_source
+from dpcov.rows.sources.packed import Query
+from dpcov.rows.sources.spark import MERGERS, SparkRows, SparkSource, merged_sums, packed_sums
 from results import Kept, show
 from workloads import peak_mib
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.sources.rows import Rows
+    from dpcov.rows.sources.rows import Rows
 
 COLUMNS = 200
 NAMES = tuple(f"x{j}" for j in range(COLUMNS))

@@ -56,7 +56,7 @@ def rounded(table: Matrix) -> Table:
 
 
 def demo() -> Table:
-    from dpcov.demo import write_table
+    from dpcov.cli.demo import write_table
 
     with tempfile.TemporaryDirectory() as folder:
         path, schema = write_table(Path(folder))

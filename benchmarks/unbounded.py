@@ -21,7 +21,7 @@ from dpcov.errors import MechanismRefused
 from dpcov.mechanisms import AshtianiLiaw, Mechanism, UnboundedGaussian
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 from results import Kept, show
 from whitened import REACH, mahalanobis, normal_rows
 

@@ -22,7 +22,7 @@ from dpcov.denoise import denoise
 from dpcov.errors import MechanismRefused
 from dpcov.mechanisms import Mechanism, StableCovariance, Whitened
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 from results import Kept, show
 
 Matrix = NDArray[np.float64]

@@ -61,7 +61,7 @@ def by_length(path: Path) -> Any:
 def door(path: Path, threads: int) -> Any:
     """The file's rows; bounds are three times the standard deviation."""
     from dpcov.rows.schema import Schema
-    from dpcov.sources import open_rows
+    from dpcov.rows.sources import open_rows
 
     if "mixed" in path.name:
         columns = {
@@ -87,7 +87,7 @@ def parts_of_exact(path: Path) -> dict[str, float]:
     """CPU seconds of the parts of `exact`, each without what it calls of the others."""
     from dpcov.rows.encoder import Columns, Encoder
     from dpcov.rows.moment import Accumulator
-    from dpcov.sources import arrow
+    from dpcov.rows.sources import arrow
 
     spent: dict[str, float] = {}
     inner = [0.0]
@@ -121,7 +121,7 @@ def parts_of_exact(path: Path) -> dict[str, float]:
 
 def nothing(path: Path) -> None:
     """What a process holds before it reads."""
-    import dpcov.sources.rows  # noqa: F401
+    import dpcov.rows.sources.rows  # noqa: F401
 
 
 def floor(path: Path, threads: int = 1) -> Any:
@@ -239,7 +239,7 @@ def main() -> None:
 
     pyarrow.array([0])  # imports pandas, where there is one
     if not sys.argv[1].startswith("floor"):
-        import dpcov.sources.spark  # noqa: F401 (all that `open_rows` imports)
+        import dpcov.rows.sources.spark  # noqa: F401 (all that `open_rows` imports)
     before, start = time.process_time(), time.perf_counter()
     made = job(path)
     figures = {

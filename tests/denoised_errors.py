@@ -12,7 +12,7 @@ from dpcov.core.privacy import Budget, Neighbors
 from dpcov.denoise import denoise
 from dpcov.mechanisms import Mechanism
 from dpcov.releases import Release
-from dpcov.sources.rows import Rows
+from dpcov.rows.sources.rows import Rows
 
 
 def mean_error(

@@ -9,10 +9,10 @@ from tempfile import TemporaryDirectory
 from dpcov import cli
 from dpcov.analysis import declared
 from dpcov.api import release
+from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import PureDP
-from dpcov.ledger import Ledger
 from dpcov.rows.schema import Schema
-from dpcov.sources.partial import PartialMoment
+from dpcov.rows.sources.partial import PartialMoment
 from tables_for_tests import unchained, write_people
 
 COMMANDS = cli.commands()

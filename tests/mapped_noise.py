@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpcov.releases import Release
-from dpcov.sources.rows import Rows
+from dpcov.rows.sources.rows import Rows
 
 
 def noise_ratios(make: Callable[[int], Release], rows: Rows, seeds: Iterable[int]) -> Any:

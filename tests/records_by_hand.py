@@ -1,4 +1,4 @@
-"""Records of a text, one character at a time: what `dpcov.sources.text` must find."""
+"""Records of a text, one character at a time: what `dpcov.rows.sources.text` must find."""
 
 from __future__ import annotations
 

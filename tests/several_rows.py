@@ -9,7 +9,7 @@ import numpy as np
 
 from dpcov.releases import Release
 from dpcov.rows.rungs import RungMoments
-from dpcov.sources.rows import Rows
+from dpcov.rows.sources.rows import Rows
 
 
 class OneAfterAnother(Rows):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.moment import Lattice, LinearMap, SecondMoment
 from dpcov.rows.schema import RESOLUTION, Schema, level_text
-from dpcov.sources import open_rows
-from dpcov.sources.array import ArraySource
+from dpcov.rows.sources import open_rows
+from dpcov.rows.sources.array import ArraySource
 
 
 def numeric(lower=-1.0, upper=1.0, **fields) -> dict:

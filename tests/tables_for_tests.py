@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dpcov.api.ledger import Account, Ledger
 from dpcov.core.privacy import Budget, Guarantee, Neighbors, Unit
-from dpcov.ledger import Account, Ledger
 from dpcov.releases import Release
 from dpcov.rows.schema import Schema
 

@@ -18,6 +18,7 @@ import pytest
 
 import dpcov
 from dpcov import api
+from dpcov.api.ledger import Ledger
 from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import PureDP
 from dpcov.errors import (
@@ -30,9 +31,8 @@ from dpcov.errors import (
     SchemaError,
     SourceError,
 )
-from dpcov.ledger import Ledger
 from dpcov.mechanisms.choice import GOALS
-from dpcov.sources.rows import Rows
+from dpcov.rows.sources.rows import Rows
 from tables_for_tests import assert_same, assert_same_elsewhere, correlated, write_people
 
 DATA = correlated(300, 3)

@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dpcov.auditing import WHOLE, audit, rounds
-from dpcov.auditing.adversaries import MOST_ROWS, Unit, base, settings, units
+from dpcov.api.auditing import WHOLE, audit, rounds
+from dpcov.api.auditing.adversaries import MOST_ROWS, Unit, base, settings, units
 from dpcov.cli import app
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
+from dpcov.core.samplers.orthogonal import GaussianOrthogonal
+from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
+from dpcov.core.samplers.weighted import WeightedSum
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import (
     Gaussian,
@@ -29,9 +32,6 @@ from dpcov.mechanisms import (
 )
 from dpcov.mechanisms.choice import BY_COLUMN, BY_DIRECTION
 from dpcov.rows.moment import Lattice
-from dpcov.samplers.orthogonal import GaussianOrthogonal
-from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
-from dpcov.samplers.weighted import WeightedSum
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
 PURE, RHO, APPROXIMATE = PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 1e-6)
@@ -147,7 +147,7 @@ def in_one_setting(mechanism: Any, budget: Any, neighbors: Neighbors = ADD, **mo
     """An audit by rows alone: enough to catch a fault, and faster."""
     number = 1 if isinstance(mechanism, Gaussian | Ladder) else 0  # without intercept
     only = settings(4)[number : number + 1]
-    with mock.patch("dpcov.auditing.settings", return_value=only):
+    with mock.patch("dpcov.api.auditing.settings", return_value=only):
         return audit(mechanism, budget=budget, neighbors=neighbors, **more)
 
 

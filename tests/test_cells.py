@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from dpcov.rows.cells import LONGEST_CELL, codes_of, numbers_of
 from dpcov.rows.schema import Categorical, FileOptions
-from dpcov.sources import open_source
-from dpcov.sources.objects import texts_of
-from dpcov.sources.training import training_table
+from dpcov.rows.sources import open_source
+from dpcov.rows.sources.objects import texts_of
+from dpcov.rows.sources.training import training_table
 from strategies import TEXTS
 
 OPTIONS = FileOptions()

@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 
 import dpcov
+from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import PureDP
-from dpcov.ledger import Ledger
 from dpcov.mechanisms import MECHANISMS
 from dpcov.releases import Release
 from dpcov.rows.schema import Schema

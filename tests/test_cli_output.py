@@ -129,7 +129,7 @@ Release.to_text = explode
 """
 REFUTE = """
 from types import SimpleNamespace
-from dpcov import auditing
+from dpcov.api import auditing
 auditing.audit = lambda *_, **__: SimpleNamespace(violated=True, to_json=lambda: {})
 """
 

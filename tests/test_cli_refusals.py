@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 
 from dpcov import cli
+from dpcov.api.ledger import Ledger
 from dpcov.core import files
 from dpcov.core.privacy import PureDP
 from dpcov.errors import OutputError
-from dpcov.ledger import Ledger
 from dpcov.releases import Release
 from tables_for_tests import PLANTED, SCHEMA_TEXT, people, write_people
 

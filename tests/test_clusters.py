@@ -9,7 +9,7 @@ import pytest
 
 import dpcov
 from dpcov.errors import SourceError
-from dpcov.sources.partial import PartialMoment
+from dpcov.rows.sources.partial import PartialMoment
 from strategies import schema_of
 from tables_for_tests import SCHEMA_TEXT, assert_same_elsewhere
 

@@ -15,9 +15,9 @@ import typer
 
 import dpcov
 from dpcov import cli
+from dpcov.api.ledger import Ledger
 from dpcov.cli import completions
 from dpcov.core.privacy import PureDP
-from dpcov.ledger import Ledger
 from dpcov.mechanisms import MECHANISMS
 from tables_for_tests import write_people
 from terminals import terminal

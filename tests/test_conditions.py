@@ -18,10 +18,10 @@ from dpcov.core.privacy import Neighbors
 from dpcov.errors import DpcovError, SchemaError, SourceError
 from dpcov.rows.cells import LONGEST_CELL, numbers_of
 from dpcov.rows.schema import UNSEEN, Schema, level_text
-from dpcov.sources import open_source
-from dpcov.sources.base import PartedSource
-from dpcov.sources.conditions import Conditions, refuse_conditions, rows_meeting
-from dpcov.sources.level import FilteredSource, Level
+from dpcov.rows.sources import open_source
+from dpcov.rows.sources.base import PartedSource
+from dpcov.rows.sources.conditions import Conditions, refuse_conditions, rows_meeting
+from dpcov.rows.sources.level import FilteredSource, Level
 from strategies import TEXTS, arrow_columns, categorical, numeric
 
 DECLARED = {

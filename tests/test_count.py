@@ -17,20 +17,20 @@ import dpcov
 from dpcov.analysis.drowned import deviations
 from dpcov.analysis.intervals import intervals
 from dpcov.analysis.plausible import PlausibleMoments
-from dpcov.auditing import audit
-from dpcov.auditing.adversaries import settings
+from dpcov.api.auditing import audit
+from dpcov.api.auditing.adversaries import settings
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, exact, gaussian_delta, gaussian_mu
+from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import MechanismError, ReleaseError, SourceError
 from dpcov.mechanisms import MECHANISMS, count, gaussian, mechanism_named
 from dpcov.mechanisms.count import OF_EPSILON, OF_RHO
 from dpcov.releases import NoisyCount, Release
 from dpcov.rows.moment import Lattice, units_per_row
 from dpcov.rows.schema import Schema
-from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
-from dpcov.sources import open_rows
-from dpcov.sources.partial import PartialMoment
-from dpcov.sources.rows import NormCounter, WithCount
+from dpcov.rows.sources import open_rows
+from dpcov.rows.sources.partial import PartialMoment
+from dpcov.rows.sources.rows import NormCounter, WithCount
 from strategies import numeric
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
@@ -344,7 +344,7 @@ def test_the_noise_of_the_count_is_drawn_before_any_row_is_read(mechanism, monke
 
 @pytest.mark.parametrize(("mechanism", "budget"), [("gaussian", RHO), ("ladder", PURE)])
 def test_the_audit_finds_the_count_to_spend_its_share_and_no_more(mechanism, budget):
-    only = mock.patch("dpcov.auditing.settings", return_value=settings(4)[1:2])
+    only = mock.patch("dpcov.api.auditing.settings", return_value=settings(4)[1:2])
     with only:
         found = audit(mechanism_named(mechanism), budget=budget, neighbors=ADD)
     shares = {worst.round: worst.share for worst in found.worst}
@@ -364,7 +364,7 @@ def test_control_a_count_with_less_noise_than_its_share_is_caught(monkeypatch):
         return replace(laws, count=ScalarLaplace(laws.count.scale * Fraction(99, 100)))
 
     monkeypatch.setattr(count, "calibrated", quieter)
-    with mock.patch("dpcov.auditing.settings", return_value=settings(4)[:1]):
+    with mock.patch("dpcov.api.auditing.settings", return_value=settings(4)[:1]):
         assert audit(mechanism_named("matrix-laplace"), budget=PURE, neighbors=ADD).violated
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dpcov.errors import SourceError
 from dpcov.rows.schema import Schema
-from dpcov.sources import arrow
+from dpcov.rows.sources import arrow
 from strategies import categorical, moment, numeric, same, schema_of
 
 COUNT = 2000
@@ -123,7 +123,9 @@ def test_a_damaged_table_is_refused_by_an_error_of_ours():
 
 
 def test_control_unchecked_it_would_crash_or_be_read():
-    code, told = outcomes("from dpcov.sources import arrow", "arrow._check = lambda column: None")
+    code, told = outcomes(
+        "from dpcov.rows.sources import arrow", "arrow._check = lambda column: None"
+    )
     assert code < 0 or " read" in told
 
 

@@ -19,11 +19,11 @@ from dpcov.cli import main
 from dpcov.core.printable import hidden
 from dpcov.errors import DpcovError, SourceError
 from dpcov.rows.schema import FileOptions, Schema
-from dpcov.sources import open_rows, open_source, sqlite
-from dpcov.sources.conditions import Conditions
-from dpcov.sources.duckdb import DuckdbSource
-from dpcov.sources.postgres import PostgresSource
-from dpcov.sources.sql import DatabaseTable
+from dpcov.rows.sources import open_rows, open_source, sqlite
+from dpcov.rows.sources.conditions import Conditions
+from dpcov.rows.sources.duckdb import DuckdbSource
+from dpcov.rows.sources.postgres import PostgresSource
+from dpcov.rows.sources.sql import DatabaseTable
 from postgres_server import PASSWORD
 from strategies import categorical, moment, numeric, same, schema_of
 
@@ -375,7 +375,7 @@ def test_ids_beyond_53_bits_are_told_apart(sqlite_file, duckdb_file):
 
 
 def test_a_table_of_duckdb_is_never_a_variable(duckdb_file, monkeypatch):
-    monkeypatch.setattr("dpcov.sources.duckdb.nearby", TABLE, raising=False)
+    monkeypatch.setattr("dpcov.rows.sources.duckdb.nearby", TABLE, raising=False)
     with pytest.raises(SourceError, match="no table 'nearby'"):
         open_rows(DatabaseTable(duckdb_file, "nearby"), SCHEMA)
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from statsmodels.datasets import randhie
 
-from dpcov import demo
+from dpcov.api.ledger import Ledger
+from dpcov.cli import demo
 from dpcov.errors import OutputError
-from dpcov.ledger import Ledger
 from dpcov.releases import Release
 from dpcov.rows.schema import Schema
 

@@ -11,9 +11,9 @@ import pytest
 from scipy import stats
 
 from dpcov.core.entropy import Entropy
+from dpcov.core.samplers import discrete
+from dpcov.core.samplers.discrete import discrete_gaussian, discrete_laplace, uniform_below
 from dpcov.errors import MechanismError
-from dpcov.samplers import discrete
-from dpcov.samplers.discrete import discrete_gaussian, discrete_laplace, uniform_below
 
 SAMPLERS = [
     pytest.param(discrete_laplace, Fraction(1, 50), id="laplace-1/50"),

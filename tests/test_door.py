@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpcov import sources
+from dpcov.rows import sources
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "trust"), str(ROOT / "benchmarks")]

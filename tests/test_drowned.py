@@ -11,7 +11,7 @@ import pytest
 
 import dpcov
 from dpcov.analysis.drowned import MOST, deviations, drowned
-from dpcov.samplers.scalars import ScalarLaplace
+from dpcov.core.samplers.scalars import ScalarLaplace
 from tables_for_tests import correlated
 from terminals import DPCOV
 

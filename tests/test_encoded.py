@@ -246,7 +246,7 @@ def test_scratch_is_used_again_and_grows():
 
 def test_opening_a_table_imports_no_frame_library():
     """pyarrow imports pandas at the first array that it makes of Python objects."""
-    code = "import sys, dpcov.sources.spark; print({'pandas', 'scipy'} & set(sys.modules))"
+    code = "import sys, dpcov.rows.sources.spark; print({'pandas', 'scipy'} & set(sys.modules))"
     command = [sys.executable, "-c", code]
     found = subprocess.run(command, capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "set()"

@@ -21,10 +21,10 @@ from sklearn.pipeline import make_pipeline
 
 import dpcov
 from dpcov.analysis.precision import precision
+from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import Neighbors, PureDP
 from dpcov.errors import BudgetExceededError, DpcovError, EstimatorError, ReleaseError
 from dpcov.estimators import PrivateCovariance, PrivateGraphicalLasso, PrivatePCA, PrivateRidge
-from dpcov.ledger import Ledger
 from tables_for_tests import PLANTED
 
 GENERATOR = np.random.default_rng(0)

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
+from dpcov.api.ledger import Ledger
 from dpcov.cli.metadata import read as read_metadata
 from dpcov.core import files
 from dpcov.core.files import read_text, reserved, write
 from dpcov.core.privacy import PureDP
 from dpcov.errors import DpcovError, LedgerError, OutputError, ReleaseError, SchemaError
-from dpcov.ledger import Ledger
 from dpcov.releases import Release
 from dpcov.rows.schema import Schema
 from tables_for_tests import write_people
@@ -242,7 +242,7 @@ def test_signals_that_end_a_run_leave_nothing_behind(
     write_people(tmp_path)
     before = {path.name for path in tmp_path.iterdir()}
     slow = (
-        "import signal, time; from dpcov.sources.rows import Rows\n"
+        "import signal, time; from dpcov.rows.sources.rows import Rows\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # whoever runs the tests may ignore it
         "Rows.second_moments = lambda *_, **__: time.sleep(60)\n"
@@ -344,7 +344,7 @@ def test_a_text_is_read_up_to_its_limit_and_errors_name_file_and_reason(tmp_path
 
 def test_one_module_alone_writes_files() -> None:
     """Nowhere else is a file created, truncated or renamed; what may is for the makers of dpcov."""
-    own = {"files.py", "demo/__init__.py", "json_schemas.py", "papers/wishart.py"}
+    own = {"files.py", "cli/demo/__init__.py", "json_schemas.py", "papers/wishart.py"}
     root = Path(files.__file__).parent
     acts = ("write_text(", "write_bytes(", ".replace(path", "os.replace", "os.rename", "mkstemp")
     found = {
@@ -352,5 +352,5 @@ def test_one_module_alone_writes_files() -> None:
         for path in root.rglob("*.py")
         if any(act in path.read_text() for act in (*acts, 'open("w', "O_CREAT", "NamedTemporary"))
     }
-    private = {name for name in found if name.startswith("sources/")}  # copies without a name
+    private = {name for name in found if name.startswith("rows/sources/")}  # copies without a name
     assert found - own - private <= {"ledger.py"}

@@ -8,7 +8,7 @@ import pytest
 
 from dpcov.rows.moment import FINE_UNITS, LinearMap
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 
 NAMES = ("a", "b", "c")
 SCHEMA = Schema.from_bounds(-1.0, 1.0, NAMES, intercept=0.0)

@@ -10,14 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 from threadpoolctl import threadpool_limits
 
-import dpcov.sources.rows
+import dpcov.rows.sources.rows
 from dpcov.core.entropy import Entropy
 from dpcov.errors import SourceError
 from dpcov.rows.moment import Accumulator
-from dpcov.sources import arrow, open_rows
-from dpcov.sources import rows as folding
-from dpcov.sources.arrow import ParquetSource, RowGroup, _copied
-from dpcov.sources.rows import available_cores
+from dpcov.rows.sources import arrow, open_rows
+from dpcov.rows.sources import rows as folding
+from dpcov.rows.sources.arrow import ParquetSource, RowGroup, _copied
+from dpcov.rows.sources.rows import available_cores
 from strategies import moment, same, schema_of
 
 ROWS = 20_000
@@ -48,7 +48,7 @@ def streamed(monkeypatch):
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7, None])
 def test_threads_that_share_row_groups_give_the_integers_of_one(tmp_path, monkeypatch, threads):
-    monkeypatch.setattr(dpcov.sources.rows, "available_cores", lambda: 4)
+    monkeypatch.setattr(dpcov.rows.sources.rows, "available_cores", lambda: 4)
     whole = moment(TABLE, SCHEMA)
     assert same(moment(parquet(tmp_path), SCHEMA, threads=threads), whole)
     monkeypatch.setattr("dpcov.rows.cells.BATCH_CELLS", 300)

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 from dpcov import cli
+from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import Guarantee, Neighbors, PureDP
-from dpcov.ledger import Ledger
 from examples_of_commands import ANALYSES, OPTIONS
 from tables_for_tests import unchained, write_people
 from test_golden import CLOSE, same

@@ -15,6 +15,7 @@ import dpcov
 from analysis_tables import bounds, released, schema, table
 from dpcov import cli
 from dpcov.api.grouped import budget_of_level, paths, prepare_by, release_by
+from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, exact
 from dpcov.errors import (
     BudgetExceededError,
@@ -23,11 +24,10 @@ from dpcov.errors import (
     SchemaError,
     SourceError,
 )
-from dpcov.ledger import Ledger
 from dpcov.releases import Release
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_source
-from dpcov.sources.rows import Rows
+from dpcov.rows.sources import open_source
+from dpcov.rows.sources.rows import Rows
 from strategies import row_between
 from tables_for_tests import assert_same, assert_same_elsewhere
 

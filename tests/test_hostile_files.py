@@ -13,9 +13,9 @@ from dpcov.api import release
 from dpcov.errors import SourceError
 from dpcov.rows.cells import LONGEST_CELL
 from dpcov.rows.schema import FileOptions, Schema
-from dpcov.sources import duckdb as duckdb_module
-from dpcov.sources import open_rows, open_source, sqlite
-from dpcov.sources.sql import Connected, DatabaseTable
+from dpcov.rows.sources import duckdb as duckdb_module
+from dpcov.rows.sources import open_rows, open_source, sqlite
+from dpcov.rows.sources.sql import Connected, DatabaseTable
 from strategies import categorical, moment, numeric, same, schema_of
 
 HUGE = 2 * 10**7

@@ -10,12 +10,12 @@ import pytest
 
 import postgres_server
 from dpcov.api import release
+from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import PureDP
 from dpcov.errors import SourceError
-from dpcov.ledger import Ledger
 from dpcov.rows.schema import FileOptions, Schema
-from dpcov.sources import open_rows, open_source, postgres
-from dpcov.sources.sql import DatabaseTable
+from dpcov.rows.sources import open_rows, open_source, postgres
+from dpcov.rows.sources.sql import DatabaseTable
 from postgres_server import PASSWORD, as_role, create_database, run
 from strategies import categorical, moment, numeric, same, schema_of
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from dpcov.errors import SourceError
 from dpcov.rows.cells import LONGEST_CELL
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
-from dpcov.sources.base import unwrapped
-from dpcov.sources.conditions import Conditions
-from dpcov.sources.ids import WIDTH, canonical, records, refuse_unfit
-from dpcov.sources.objects import texts_of
+from dpcov.rows.sources import open_rows
+from dpcov.rows.sources.base import unwrapped
+from dpcov.rows.sources.conditions import Conditions
+from dpcov.rows.sources.ids import WIDTH, canonical, records, refuse_unfit
+from dpcov.rows.sources.objects import texts_of
 from strategies import (
     INTEGERS,
     TEXTS,

@@ -28,8 +28,8 @@ from dpcov.releases import Release
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.moment import longest_image
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
-from dpcov.sources.rows import Rows
+from dpcov.rows.sources import open_rows
+from dpcov.rows.sources.rows import Rows
 
 LEVELS = {"a": 5, "b": 8, "c": 6}
 each_relation = pytest.mark.parametrize("neighbors", Neighbors)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dpcov.api.plans.imagined import CORRELATION, Guess, _laws, _rows, imagined_rows
+from dpcov.api.plans.typical_correlation import typical_correlation
 from dpcov.errors import SchemaError
-from dpcov.plans.imagined import CORRELATION, Guess, _laws, _rows, imagined_rows
-from dpcov.plans.typical_correlation import typical_correlation
 from dpcov.rows.schema import Schema
 
 NAMES = [f"x{j}" for j in range(8)]

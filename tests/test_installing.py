@@ -85,8 +85,8 @@ def test_what_the_pages_say_to_install_is_declared_and_on_an_index():
 
 
 def test_a_missing_library_is_told_with_its_command(monkeypatch):
-    from dpcov.sources.duckdb import DuckdbSource
-    from dpcov.sources.sql import DatabaseTable
+    from dpcov.rows.sources.duckdb import DuckdbSource
+    from dpcov.rows.sources.sql import DatabaseTable
 
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(DpcovError, match=r'library: .* install "duckdb>='):

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import PureDP
-from dpcov.ledger import Ledger
 from tables_for_tests import PLANTED, SCHEMA_TEXT, people
 
 # A shell's background jobs, and so what they start, ignore interrupts unless they say otherwise.

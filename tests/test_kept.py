@@ -13,12 +13,12 @@ import dpcov
 from dpcov.errors import SourceError
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.schema import Schema
-from dpcov.sources import kept, open_rows
-from dpcov.sources import kept as private_copy
-from dpcov.sources.arrow import ArrowSource
-from dpcov.sources.kept import Kept
-from dpcov.sources.rows import Rows
-from dpcov.sources.text import TextSource
+from dpcov.rows.sources import kept, open_rows
+from dpcov.rows.sources import kept as private_copy
+from dpcov.rows.sources.arrow import ArrowSource
+from dpcov.rows.sources.kept import Kept
+from dpcov.rows.sources.rows import Rows
+from dpcov.rows.sources.text import TextSource
 from strategies import (
     ComesOnce,
     arrow_columns,

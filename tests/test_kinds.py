@@ -32,10 +32,10 @@ from dpcov.rows.dates import moment_of
 from dpcov.rows.derived import logarithm
 from dpcov.rows.moment import UNITS
 from dpcov.rows.schema import FileOptions, Integer, Numeric, Schema
-from dpcov.sources import open_rows, open_source
-from dpcov.sources.conditions import Conditions
-from dpcov.sources.kept import Kept
-from dpcov.sources.sql import DatabaseTable
+from dpcov.rows.sources import open_rows, open_source
+from dpcov.rows.sources.conditions import Conditions
+from dpcov.rows.sources.kept import Kept
+from dpcov.rows.sources.sql import DatabaseTable
 from strategies import categorical, encode, invalid_utf8, moment, numeric, same
 
 ROWS = 400

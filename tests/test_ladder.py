@@ -26,6 +26,8 @@ from dpcov.core.privacy import (
     Unit,
     gaussian_mu,
 )
+from dpcov.core.samplers.orthogonal import GaussianOrthogonal
+from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.denoise import denoise, shown
 from dpcov.denoise.rungs import ALONE, _Shared, _traces, combiner
 from dpcov.denoise.shrinkage import james_stein
@@ -37,9 +39,7 @@ from dpcov.releases import Release
 from dpcov.rows.moment import UNITS, Lattice
 from dpcov.rows.rungs import WHOLE, RungSum, _certified, rungs_of, shared
 from dpcov.rows.schema import Schema
-from dpcov.samplers.orthogonal import GaussianOrthogonal
-from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 
 SIDE = UNITS
 LATTICES = [Lattice(3, 1.0), Lattice(3, 1.0, 0.3), Lattice(3, 1.0, 0.6)]

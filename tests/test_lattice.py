@@ -16,7 +16,7 @@ from dpcov.mechanisms import Gaussian, Ladder, MatrixLaplace, NuclearLaplace, St
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.moment import Lattice, SecondMoment
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 
 ADD = Neighbors.ADD_REMOVE
 FLAGS = Schema.from_bounds(0, 1, ["a", "b", "c"])

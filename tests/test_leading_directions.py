@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from denoised_errors import mean_error
 from dpcov.core.privacy import Neighbors, PureDP
+from dpcov.core.samplers import MatrixLaw
+from dpcov.core.samplers.orthogonal import GaussianOrthogonal
+from dpcov.core.samplers.weighted import WeightedSum
 from dpcov.denoise.leading import DROWNED, MOST, _hold_back, given_back, noise_within
 from dpcov.denoise.rungs import SURE, Combined
 from dpcov.mechanisms import Ladder
 from dpcov.mechanisms.matrix_laplace import pure_noise
 from dpcov.rows.schema import Schema
-from dpcov.samplers import MatrixLaw
-from dpcov.samplers.orthogonal import GaussianOrthogonal
-from dpcov.samplers.weighted import WeightedSum
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 
 
 def gaussian(d: int, variance: float) -> GaussianOrthogonal:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpcov.api.ledger import Ledger
 from dpcov.core.accounting import renyi_of_pure, zcdp_of_pure
 from dpcov.core.privacy import (
     ZCDP,
@@ -26,7 +27,6 @@ from dpcov.core.privacy import (
     zcdp_epsilon,
 )
 from dpcov.errors import BudgetError, BudgetExceededError, LedgerError
-from dpcov.ledger import Ledger
 from dpcov.papers.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp
 from tables_for_tests import of, spend
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from dpcov import cli
+from dpcov.api.ledger import Ledger
+from dpcov.api.ledger import file as ledger_file
 from dpcov.core.privacy import ZCDP, PureDP
 from dpcov.errors import DpcovError, LedgerError
-from dpcov.ledger import Ledger
-from dpcov.ledger import file as ledger_file
 from tables_for_tests import of, spend, unchained
 
 TABLES = ("datasets", "budgets", "entries", "chain")

@@ -10,12 +10,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from dpcov import ledger as ledger_module
+from dpcov.api import ledger as ledger_module
+from dpcov.api.ledger import Ledger
+from dpcov.api.ledger import file as ledger_file
+from dpcov.api.ledger.file import file_system
 from dpcov.core.privacy import PureDP
 from dpcov.errors import LedgerError
-from dpcov.ledger import Ledger
-from dpcov.ledger import file as ledger_file
-from dpcov.ledger.file import file_system
 from tables_for_tests import of, spend
 
 NOTHING_SPENT = "Nothing was drawn or spent"

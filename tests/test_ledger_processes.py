@@ -14,14 +14,14 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import PureDP
-from dpcov.ledger import Ledger
 
 PROLOGUE = """
 import os, sys
 from pathlib import Path
 from dpcov.errors import BudgetExceededError
-from dpcov.ledger import Ledger
+from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import Guarantee, Neighbors, PureDP
 path, drawn = Path(sys.argv[1]), os.open(sys.argv[2], os.O_CREAT | os.O_APPEND | os.O_WRONLY)
 guarantee = Guarantee(PureDP(float(sys.argv[3])), Neighbors.ADD_REMOVE)
@@ -56,7 +56,7 @@ while True:
 DRAW_BEFORE_COMMIT = (
     PROLOGUE
     + """
-from dpcov import ledger as module
+from dpcov.api import ledger as module
 insert = module.insert
 
 def insert_and_draw(*row):
@@ -141,7 +141,7 @@ def test_noise_drawn_before_the_commit_is_caught_as_under_counted(tmp_path: Path
 FULL_DISK = """
 import resource, sys
 from dpcov.errors import LedgerError
-from dpcov.ledger import Ledger
+from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import Guarantee, Neighbors, PureDP
 ledger = Ledger.open(sys.argv[1])
 unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -162,7 +162,7 @@ READ_ONLY = """
 import os, sys, tempfile
 from pathlib import Path
 from dpcov.errors import LedgerError
-from dpcov.ledger import Ledger
+from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import Guarantee, Neighbors, PureDP
 folder = Path(sys.argv[1])
 ledger = Ledger.create(folder / "x.ledger", PureDP(1.0))

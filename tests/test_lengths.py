@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import dpcov
+from dpcov.core.samplers.orthogonal import GaussianOrthogonal
+from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import ReleaseError
 from dpcov.mechanisms.standardized import best_radius
 from dpcov.releases import lengths
 from dpcov.releases.file import from_text
 from dpcov.releases.lengths import Lengths, bin_ends
 from dpcov.rows.moment import Lattice
-from dpcov.samplers.orthogonal import GaussianOrthogonal
-from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 
 LONGEST = 64.0
 QUIET, LOUD = ScalarGaussian(Fraction(1)), ScalarGaussian(Fraction(400))

@@ -15,14 +15,14 @@ import pytest
 from sklearn.base import clone
 
 import dpcov
+from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import PureDP
 from dpcov.errors import DpcovError
 from dpcov.estimators import PrivateCovariance, PrivateGraphicalLasso, PrivatePCA, PrivateRidge
-from dpcov.ledger import Ledger
 from dpcov.rows.schema import Schema
-from dpcov.sources import array, training
-from dpcov.sources.array import UNTOLD, ObjectSource
-from dpcov.sources.training import training_table
+from dpcov.rows.sources import array, training
+from dpcov.rows.sources.array import UNTOLD, ObjectSource
+from dpcov.rows.sources.training import training_table
 from tables_for_tests import PLANTED
 
 sys.path.append(str(Path(__file__).parents[1] / "trust"))

@@ -21,7 +21,7 @@ from dpcov.errors import ReleaseError, SchemaError, SourceError
 from dpcov.releases import Release
 from dpcov.rows.cells import codes_of, numbers_of
 from dpcov.rows.schema import Categorical, Schema
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 from strategies import moment
 from tables_for_tests import PLANTED, SCHEMA_TEXT
 
@@ -99,7 +99,7 @@ import resource, sys
 from pathlib import Path
 import pyarrow as pa
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 column = {"kind": sys.argv[2], **({"levels": ["x"]} if sys.argv[2] == "categorical" else
           {"lower": 0, "upper": 1})}
 schema = Schema.parse({"columns": {"a": column}})
@@ -171,7 +171,7 @@ def test_persons_told_by_a_dictionary_are_those_told_by_texts(ids: list[str | No
 def test_parquet_is_read_alike_by_any_way_of_decoding(
     tmp_path: Path, groups: int, dictionary: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dpcov.sources import arrow
+    from dpcov.rows.sources import arrow
 
     rng = np.random.default_rng(0)
     words = rng.choice(np.array(["x", "y", "3", "NA", "other", None], object), 300)

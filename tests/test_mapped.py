@@ -10,7 +10,7 @@ from dpcov.core.privacy import ZCDP, Guarantee, Neighbors, Unit
 from dpcov.mechanisms import Gaussian, mapped, radius
 from dpcov.rows.moment import LinearMap
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 
 P = 3
 SCHEMA = Schema.from_bounds(-1, 1, list("abc"), intercept=0.0)

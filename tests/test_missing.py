@@ -17,12 +17,12 @@ from dpcov.analysis.plausible import sampling_errors
 from dpcov.analysis.spectrum import noisy_spectrum
 from dpcov.analysis.strongest import strongest_pairs
 from dpcov.analysis.summary import summary
+from dpcov.api.plans.imagined import Guess, ImaginedTable
+from dpcov.api.plans.rows_like import rows_like
 from dpcov.cli.drafts import draft
 from dpcov.denoise.structure import Structure
 from dpcov.errors import SchemaError
 from dpcov.mechanisms.standardized import Spread
-from dpcov.plans.imagined import Guess, ImaginedTable
-from dpcov.plans.rows_like import rows_like
 from dpcov.releases.pairwise import completed, fewest_rows, missing_shares, proper, rows_by_pair
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.moment import Lattice

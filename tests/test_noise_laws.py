@@ -7,19 +7,19 @@ import pytest
 from scipy import optimize, stats
 
 from dpcov.core.entropy import Entropy
-from dpcov.errors import MechanismError
-from dpcov.papers.samplers.nuclear import NuclearLaplace
-from dpcov.samplers import matrix_law, repeated, require_within, scalar_law, symmetric
-from dpcov.samplers.discrete import (
+from dpcov.core.samplers import matrix_law, repeated, require_within, scalar_law, symmetric
+from dpcov.core.samplers.discrete import (
     LARGEST_SCALE,
     LARGEST_VARIANCE,
     SMALLEST_SCALE,
     SMALLEST_VARIANCE,
 )
-from dpcov.samplers.normal import LARGEST
-from dpcov.samplers.orthogonal import GaussianOrthogonal
-from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
-from dpcov.samplers.wishart import WishartDifference
+from dpcov.core.samplers.normal import LARGEST
+from dpcov.core.samplers.orthogonal import GaussianOrthogonal
+from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
+from dpcov.core.samplers.wishart import WishartDifference
+from dpcov.errors import MechanismError
+from dpcov.papers.samplers.nuclear import NuclearLaplace
 
 D = 6
 MATRIX_LAWS = [WishartDifference(D, 500.0), GaussianOrthogonal(D, Fraction(10**6))]

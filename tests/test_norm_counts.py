@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from dpcov.errors import MechanismError, SourceError
 from dpcov.rows.moment import LinearMap
-from dpcov.sources import base, open_rows
-from dpcov.sources.rows import squared_limits
+from dpcov.rows.sources import base, open_rows
+from dpcov.rows.sources.rows import squared_limits
 from strategies import FLOATS, encode, lattice_of, schema_of, squared_norms
 
 SCHEMA = schema_of("a", "b", "c", lower=-1.0, upper=1.0, radius=1.5)

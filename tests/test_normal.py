@@ -6,7 +6,7 @@ from scipy import stats
 from scipy.special import ndtr
 
 from dpcov.core.entropy import Entropy
-from dpcov.samplers.normal import LARGEST, standard_exponentials, standard_normals
+from dpcov.core.samplers.normal import LARGEST, standard_exponentials, standard_normals
 
 COUNT = 500_000
 PASSES, REJECTED = 1e-3, 1e-9

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import dpcov
+from dpcov.api.ledger import Ledger
+from dpcov.api.plans import plan
 from dpcov.core.privacy import PureDP
-from dpcov.ledger import Ledger
-from dpcov.plans import plan
 from dpcov.releases import NOT_PRIVATE, Release
 from dpcov.rows.schema import Schema
 from pages_for_tests import HOSTILE, hostile, numeric

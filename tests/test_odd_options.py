@@ -15,15 +15,15 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dpcov.api import Request, prepare
+from dpcov.api.ledger import Ledger
 from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.errors import DpcovError, MechanismError, MechanismRefused
-from dpcov.ledger import Ledger
 from dpcov.mechanisms import MECHANISMS, HeavyTailed, options_of
 from dpcov.mechanisms.choice import calibrated
 from dpcov.papers import preconditioned
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 
 SCHEMA = Schema.from_bounds(-1, 1, ("a", "b"))
 TABLE = np.random.default_rng(0).uniform(-1, 1, (60, 2))

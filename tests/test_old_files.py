@@ -16,7 +16,7 @@ from dpcov import Ledger, PureDP, cli, load, release
 from dpcov.errors import SourceError
 from dpcov.mechanisms import MECHANISMS, RETIRED
 from dpcov.releases import VoidReleaseWarning
-from dpcov.sources.partial import PartialMoment
+from dpcov.rows.sources.partial import PartialMoment
 
 DATA = Path(__file__).with_name("data")
 VERSIONS = sorted(folder.name for folder in DATA.iterdir())

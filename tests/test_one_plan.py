@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from dpcov import api
+from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import PureDP
+from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import MechanismError
-from dpcov.ledger import Ledger
 from dpcov.mechanisms import MECHANISMS, base, count
 from dpcov.mechanisms.choice import GOALS
-from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 

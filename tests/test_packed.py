@@ -18,10 +18,10 @@ from dpcov.mechanisms import MECHANISMS
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.moment import Accumulator
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows, packed, spark
-from dpcov.sources.level import Level
-from dpcov.sources.packed import FAILED, Query
-from dpcov.sources.rows import NormCounter
+from dpcov.rows.sources import open_rows, packed, spark
+from dpcov.rows.sources.level import Level
+from dpcov.rows.sources.packed import FAILED, Query
+from dpcov.rows.sources.rows import NormCounter
 from strategies import categorical, lattice_of, numeric, schema_of
 from tables_for_tests import PLANTED, mixed_table
 

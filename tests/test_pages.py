@@ -69,7 +69,7 @@ def test_only_a_server_excuses_code_from_running():
     assert excused == databases | {f"notes/{page}" for page in clusters}
     assert {page for page, block in found if "once" in block.options} == {"tutorial.md"}
     needed = {block.options["needs"] for _, block in found if "needs" in block.options}
-    assert needed == {"dpcov.sources.sql"}
+    assert needed == {"dpcov.rows.sources.sql"}
 
 
 def run(text, folder):

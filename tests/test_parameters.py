@@ -11,6 +11,7 @@ import pytest
 import dpcov
 from dpcov import api
 from dpcov.api import grouped
+from dpcov.api.ledger import Ledger
 from dpcov.core import parameters
 from dpcov.core.entropy import Entropy
 from dpcov.core.files import write
@@ -18,9 +19,8 @@ from dpcov.core.parameters import Interval, Share, _kinds, check, check_shares, 
 from dpcov.core.privacy import PureDP
 from dpcov.core.spelling import asked, named, shell_spelling
 from dpcov.errors import DpcovError, MechanismError, ReleaseError
-from dpcov.ledger import Ledger
 from dpcov.mechanisms import MECHANISMS, MechanismOptions, mechanism_named
-from dpcov.sources.rows import Rows
+from dpcov.rows.sources.rows import Rows
 
 TABLE = np.random.default_rng(0).uniform(0, 1, (400, 3))
 BOUNDS = {"lower": 0, "upper": 1}

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 import dpcov
 from dpcov.api import prepare
+from dpcov.api.ledger import Ledger
 from dpcov.cli import main
 from dpcov.core.privacy import Neighbors, PureDP
 from dpcov.errors import DpcovError, MechanismError, OutputError, SourceError
-from dpcov.ledger import Ledger
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
-from dpcov.sources.hashes import HashedSum
-from dpcov.sources.partial import PartialMoment
+from dpcov.rows.sources import open_rows
+from dpcov.rows.sources.hashes import HashedSum
+from dpcov.rows.sources.partial import PartialMoment
 from strategies import schema_of
 from tables_for_tests import PLANTED, people, write_people
 

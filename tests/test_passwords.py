@@ -14,18 +14,18 @@ import pytest
 
 from dpcov import cli, load, report
 from dpcov.api import release
+from dpcov.api.ledger import Ledger
+from dpcov.api.ledger.file import named
 from dpcov.cli.metadata import read as read_metadata
 from dpcov.core import files
 from dpcov.core.printable import shown
 from dpcov.core.privacy import PureDP
 from dpcov.errors import DpcovError
-from dpcov.ledger import Ledger
-from dpcov.ledger.file import named
 from dpcov.releases import Release
 from dpcov.report import exports
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
-from dpcov.sources.partial import PartialMoment
+from dpcov.rows.sources import open_rows
+from dpcov.rows.sources.partial import PartialMoment
 from examples_of_commands import COMMANDS, EXAMPLES, write_all
 
 SECRET = "pa55w0rd"  # noqa: S105

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcov.core.entropy import Entropy
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 from strategies import encode, file_moment, gram, invalid_utf8, moment, row_between, same, schema_of
 
 CAP = 2

@@ -13,13 +13,13 @@ import pytest
 
 import dpcov
 from dpcov import cli
+from dpcov.api.plans import LEGEND, Plan, plan, scaled
+from dpcov.api.plans.imagined import Guess, ImaginedTable, imagined_rows
+from dpcov.api.plans.trials import Errors, adds_noise
+from dpcov.api.plans.typical_correlation import typical_correlation
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.errors import BudgetError, DpcovError, MechanismError, ReleaseError, SchemaError
 from dpcov.mechanisms import MECHANISMS
-from dpcov.plans import LEGEND, Plan, plan, scaled
-from dpcov.plans.imagined import Guess, ImaginedTable, imagined_rows
-from dpcov.plans.trials import Errors, adds_noise
-from dpcov.plans.typical_correlation import typical_correlation
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
 from tables_for_tests import SCHEMA_TEXT, correlated, write_people
@@ -302,7 +302,7 @@ def test_the_legend_names_the_mechanisms_whose_noise_is_exact():
 def run(capsys, tmp_path: Path, monkeypatch):
     """Run `dpcov plan` in a folder that holds a schema and no data."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("dpcov.plans.CAREFUL", 10)
+    monkeypatch.setattr("dpcov.api.plans.CAREFUL", 10)
     Path("s.toml").write_text(SCHEMA_TEXT)
 
     def run(line: str) -> tuple[int, str, str]:
@@ -380,7 +380,7 @@ def test_what_is_named_or_taken_is_tried_more_often_than_what_it_is_compared_wit
         tried.append((mechanism.name, budget.epsilon, repeats))
         return Errors(1.0, 1.0, float(repeats), 1.0, 1.0)
 
-    monkeypatch.setattr("dpcov.plans.trials.Trials.errors", errors)
+    monkeypatch.setattr("dpcov.api.plans.trials.Trials.errors", errors)
     found = plan(NUMERIC, 5000, epsilon=1.0, factors=(0.5, 1.0))
     repeats = {name: count for name, epsilon, count in tried if epsilon == 1.0}
     assert repeats.pop(found.recommended) > 2 * max(repeats.values())

@@ -16,8 +16,8 @@ import dpcov  # noqa: E402
 from dpcov import plot  # noqa: E402
 from dpcov.analysis.correlation import clustered_order, clusters  # noqa: E402
 from dpcov.analysis.spectrum import noisy_spectrum  # noqa: E402
+from dpcov.api.plans import plan  # noqa: E402
 from dpcov.errors import ReleaseError  # noqa: E402
-from dpcov.plans import plan  # noqa: E402
 from dpcov.rows.schema import Schema  # noqa: E402
 from pages_for_tests import HOSTILE, hostile, numeric  # noqa: E402
 

@@ -16,13 +16,13 @@ import pyarrow as pa
 import pytest
 
 import dpcov
+from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import PureDP
 from dpcov.errors import SourceError
-from dpcov.ledger import Ledger
-from dpcov.sources import kept
-from dpcov.sources import kept as private_copy
-from dpcov.sources.arrow import ArrowSource
-from dpcov.sources.kept import NO_ROOM, Copy, NoRoomError
+from dpcov.rows.sources import kept
+from dpcov.rows.sources import kept as private_copy
+from dpcov.rows.sources.arrow import ArrowSource
+from dpcov.rows.sources.kept import NO_ROOM, Copy, NoRoomError
 from strategies import moment, same, schema_of
 
 KIND = np.dtype([("number", np.float64), ("code", np.int64), ("id", "V5")])
@@ -243,7 +243,7 @@ def holds_a_file(process: int, folder: Path) -> bool:
 
 
 CRASH = """
-from dpcov.sources import kept as private_copy
+from dpcov.rows.sources import kept as private_copy
 private_copy.IN_MEMORY = 0
 import test_private_copy
 table = test_private_copy.people(200_000)

@@ -10,6 +10,7 @@ from scipy import stats
 
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, exact
+from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.denoise import denoise
 from dpcov.denoise.projection import project
 from dpcov.errors import MechanismError
@@ -18,9 +19,8 @@ from dpcov.papers import separate
 from dpcov.releases import Release
 from dpcov.rows.moment import UNITS
 from dpcov.rows.schema import Schema
-from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
-from dpcov.sources import open_rows
-from dpcov.sources.rows import Rows
+from dpcov.rows.sources import open_rows
+from dpcov.rows.sources.rows import Rows
 
 NAMES = ("a", "b", "c", "d")
 ADDITIVE = ("matrix-laplace", "nuclear-laplace", "laplace", "gaussian")

@@ -11,7 +11,7 @@ import dpcov
 import public_stub
 from dpcov import api
 from dpcov.analysis.penalty import ridge_alpha
-from dpcov.sources.partial import PartialMoment
+from dpcov.rows.sources.partial import PartialMoment
 
 
 def test_public_names_are_what_they_say() -> None:

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpcov.errors import DpcovError, SourceError
-from dpcov.sources import open_rows
-from dpcov.sources.quiet import quiet
+from dpcov.rows.sources import open_rows
+from dpcov.rows.sources.quiet import quiet
 from strategies import moment, schema_of
 
 SECRET = "S3CRET"  # noqa: S105, no password but a cell to look for

@@ -11,18 +11,18 @@ import pytest
 import dpcov
 
 ROOT = Path(dpcov.__file__).parent
-BOUNDARY = "sources/quiet.py"
+BOUNDARY = "rows/sources/quiet.py"
 BROAD = {"Exception", "BaseException", "MemoryError", "Warning"}
 # Who else may catch any error, and why it tells nothing.
 WHOLESALE = {
     ("cli/__init__.py", "main"): "the last place: tells the type alone",
-    ("sources/array.py", "_cells"): "one row, whose cells become missing",
-    ("sources/rows.py", "stoppable"): "stops the parts that wait and raises on",
-    ("sources/objects.py", "_text"): "one cell, which becomes missing",
+    ("rows/sources/array.py", "_cells"): "one row, whose cells become missing",
+    ("rows/sources/rows.py", "stoppable"): "stops the parts that wait and raises on",
+    ("rows/sources/objects.py", "_text"): "one cell, which becomes missing",
 }
 # Who may look into an error: it is the library's own, or about a public file or argument.
 QUOTING = {
-    ("auditing/__init__.py", "_accepted"): "own error about public numbers",
+    ("api/auditing/__init__.py", "_accepted"): "own error about public numbers",
     ("cli/__init__.py", "_save"): "own error about an output",
     ("cli/__init__.py", "release"): "own error about an output",
     ("cli/__init__.py", "main"): "own errors, and usage errors about the command line",
@@ -32,16 +32,16 @@ QUOTING = {
     ("core/files.py", "reserved"): "the system's word on an output",
     ("core/files.py", "write"): "the system's word on an output",
     ("api/grouped.py", "prepare_by"): "own error about the schema",
-    ("ledger/file.py", "transaction"): "the code of SQLite, not its text",
+    ("api/ledger/file.py", "transaction"): "the code of SQLite, not its text",
     ("cli/metadata.py", "_check"): "where a public metadata file is wrong",
     ("cli/metadata.py", "_loaded"): "where a public metadata file is wrong",
     ("cli/metadata.py", "read"): "own error about a public metadata file",
-    ("plans/__init__.py", "plan"): "own error about public numbers",
+    ("api/plans/__init__.py", "plan"): "own error about public numbers",
     ("cli/questions.py", "_checked"): "own error about the answers",
     ("releases/file.py", "from_text"): "where a release file is wrong",
     ("report/content.py", "_part"): "own error about a release",
     ("analysis/ols.py", "regression"): "own error about a release",
-    ("sources/postgres.py", "__init__"): "the driver's word before any cell is read: a connection",
+    ("rows/sources/postgres.py", "__init__"): "the driver's word, before any cell is read",
     ("rows/schema.py", "_of_its_version"): "own error about a derived column of the schema",
     ("rows/schema.py", "_validated"): "where a schema is wrong",
     ("rows/schema.py", "load"): "where a schema is wrong",
@@ -49,7 +49,7 @@ QUOTING = {
 # Who may silence warnings, and of what.
 WARNINGS = {"report/figures.py": "letters that a font lacks, in a figure of a release"}
 # Modules that hold data print and log nothing at all.
-HOLDS_DATA = ("sources/", "rows/", "mechanisms/", "samplers/")
+HOLDS_DATA = ("rows/sources/", "rows/", "mechanisms/", "core/samplers/")
 TELLING = {"print", "logging", "traceback", "warnings", "stderr", "stdout", "echo", "format_exc"}
 
 
@@ -140,7 +140,7 @@ def test_control_the_boundary_itself_would_be_found() -> None:
 )
 def test_control_another_boundary_would_be_found(body: str) -> None:
     lines = "\n".join("    " + line for line in body.splitlines())
-    assert faults(f"def read():\n{lines}\n", "sources/new.py")
+    assert faults(f"def read():\n{lines}\n", "rows/sources/new.py")
 
 
 @pytest.mark.parametrize("table", [WHOLESALE, QUOTING], ids=["wholesale", "quoting"])

@@ -16,8 +16,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpcov.rows.schema import FileOptions, Schema
-from dpcov.sources import text as text_module
-from dpcov.sources.text import TextSource
+from dpcov.rows.sources import text as text_module
+from dpcov.rows.sources.text import TextSource
 from records_by_hand import Rule, lines_of, rows_of
 from strategies import moment, same
 

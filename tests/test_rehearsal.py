@@ -9,18 +9,18 @@ import pandas as pd
 import pytest
 
 import dpcov
+from dpcov.api.plans import _Planner, plan
+from dpcov.api.plans.imagined import Guess
+from dpcov.api.plans.rehearsal import ImaginedRows, rehearse
+from dpcov.api.plans.trials import Errors, Trials, targets_of
 from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import ApproxDP, Budget, Neighbors, PureDP
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import MECHANISMS, mechanism_named
-from dpcov.plans import _Planner, plan
-from dpcov.plans.imagined import Guess
-from dpcov.plans.rehearsal import ImaginedRows, rehearse
-from dpcov.plans.trials import Errors, Trials, targets_of
 from dpcov.rows.moment import LinearMap
 from dpcov.rows.schema import Schema
-from dpcov.sources.array import ArraySource
-from dpcov.sources.rows import Rows
+from dpcov.rows.sources.array import ArraySource
+from dpcov.rows.sources.rows import Rows
 
 FACTOR = 1.3
 NAMES = [f"x{j}" for j in range(6)]
@@ -256,7 +256,7 @@ def test_a_goal_moves_what_auto_takes_as_it_does_for_a_release():
 @pytest.mark.slow
 def test_what_auto_takes_is_compared_with_the_options_with_which_it_does(monkeypatch):
     few = [name for name in MECHANISMS if name in ("standardized", "matrix-laplace")]
-    monkeypatch.setattr("dpcov.plans.MECHANISMS", few)
+    monkeypatch.setattr("dpcov.api.plans.MECHANISMS", few)
     asked = {"schema": SCHEMA, "rows": 5000, "rho": 0.5}
     plain = plan(**asked, mechanism="standardized", factors=()).predictions[0]
     found = plan(**asked, factors=(1.0,))

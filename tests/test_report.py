@@ -17,9 +17,9 @@ import dpcov
 from dpcov import cli
 from dpcov.analysis import declared
 from dpcov.analysis.declared import Section
+from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import PureDP
 from dpcov.errors import OutputError, ReleaseError
-from dpcov.ledger import Ledger
 from dpcov.releases import NOT_PRIVATE, Release
 from dpcov.report import render, write
 from dpcov.report.words import for_everybody, percent

@@ -82,7 +82,7 @@ def test_what_the_registry_names_is_there_and_is_called_so():
 
 ASKING = """
 import sys
-import dpcov, dpcov.cli, dpcov.mechanisms.choice, dpcov.auditing
+import dpcov, dpcov.cli, dpcov.mechanisms.choice, dpcov.api.auditing
 from dpcov.mechanisms import MECHANISMS
 names = list(MECHANISMS)
 assert "laplace" in MECHANISMS and "nothing" not in MECHANISMS and len(MECHANISMS) == len(names)
@@ -121,7 +121,7 @@ def test_reading_a_release_imports_no_mechanism_no_source_and_no_pyarrow():
     )
     loaded = set(ran.stdout.split())
     assert "dpcov.releases" in loaded
-    rooms = ("dpcov.mechanisms", "dpcov.sources", "dpcov.api", "dpcov.papers", "pyarrow")
+    rooms = ("dpcov.mechanisms", "dpcov.rows.sources", "dpcov.api", "dpcov.papers", "pyarrow")
     assert [name for name in sorted(loaded) if name.startswith(rooms)] == []
 
 

@@ -10,17 +10,17 @@ import pytest
 
 import dpcov
 from dpcov.analysis.pseudo_rows import pseudo_rows
+from dpcov.api.plans import _Planner
+from dpcov.api.plans.imagined import Guess, ImaginedTable
+from dpcov.api.plans.rehearsal import ImaginedRows
+from dpcov.api.plans.rows_like import moments_like, rows_like
+from dpcov.api.plans.trials import Trials, targets_of
 from dpcov.core.privacy import ZCDP, Neighbors
 from dpcov.mechanisms import mechanism_named
-from dpcov.plans import _Planner
-from dpcov.plans.imagined import Guess, ImaginedTable
-from dpcov.plans.rehearsal import ImaginedRows
-from dpcov.plans.rows_like import moments_like, rows_like
-from dpcov.plans.trials import Trials, targets_of
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_source
-from dpcov.sources.rows import Rows
+from dpcov.rows.sources import open_source
+from dpcov.rows.sources.rows import Rows
 
 ROWS = 8000
 CITIES = [f"c{j}" for j in range(9)]

@@ -29,7 +29,7 @@ from dpcov.mechanisms import (
 )
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "trust")]
 from sampled_audit import (  # noqa: E402 (no package)

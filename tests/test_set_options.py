@@ -11,9 +11,9 @@ import pytest
 
 from dpcov import cli
 from dpcov.api import Request, prepare, release
+from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import ApproxDP
 from dpcov.errors import DpcovError
-from dpcov.ledger import Ledger
 from dpcov.mechanisms import MECHANISMS, options_of
 from dpcov.mechanisms.radius import Radius
 from dpcov.papers import separate

@@ -17,9 +17,9 @@ from dpcov.errors import MechanismError, SourceError
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.moment import Lattice, LinearMap
 from dpcov.rows.schema import FileOptions, Schema
-from dpcov.sources import open_rows, open_source
-from dpcov.sources.base import kind_of
-from dpcov.sources.rows import Assignment
+from dpcov.rows.sources import open_rows, open_source
+from dpcov.rows.sources.base import kind_of
+from dpcov.rows.sources.rows import Assignment
 from strategies import categorical, encode, gram, invalid_utf8, moment, numeric, same, schema_of
 
 ROWS = 5000  # more than one block

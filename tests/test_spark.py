@@ -23,16 +23,16 @@ import pytest
 
 import dpcov
 from dpcov.api import prepare
+from dpcov.api.ledger import Ledger
 from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import ApproxDP, PureDP
 from dpcov.errors import MechanismError, SchemaError, SourceError
-from dpcov.ledger import Ledger
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.moment import Accumulator
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
-from dpcov.sources import spark as spark_module
-from dpcov.sources.rows import UNREADABLE
+from dpcov.rows.sources import open_rows
+from dpcov.rows.sources import spark as spark_module
+from dpcov.rows.sources.rows import UNREADABLE
 from spark_session import ENVIRONMENT, spark_session
 from strategies import categorical, lattice_of, numeric, same, schema_of
 from tables_for_tests import PLANTED, assert_same_elsewhere, mixed_table, write_people
@@ -323,7 +323,7 @@ CONNECT = """
 import sys
 import dpcov, pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from dpcov.ledger import Ledger
+from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import PureDP
 from test_spark import PERSONS, PLAIN, refuse_changing, table_for
 builder = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false")

@@ -22,6 +22,8 @@ from dpcov.core.privacy import (
     exact,
     gaussian_mu,
 )
+from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
+from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.denoise import denoise
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import Gaussian, MatrixLaplace, Standardized, standardized
@@ -29,9 +31,7 @@ from dpcov.releases.lengths import SHORTEST, bin_ends
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
-from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
-from dpcov.samplers.wishart import WishartDifference
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 
 D = 4
 Q = 2**20

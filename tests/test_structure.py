@@ -16,7 +16,7 @@ from dpcov.denoise import denoise
 from dpcov.denoise.structure import Structure
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 from tables_for_tests import mixed_table
 
 LEVELS = list("abcdef")

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from dpcov.errors import SchemaError, SourceError
 from dpcov.rows.cells import LONGEST_CELL
 from dpcov.rows.schema import FileOptions, Schema
-from dpcov.sources import open_source, text
-from dpcov.sources.text import LONGEST_RECORD, TextSource
+from dpcov.rows.sources import open_source, text
+from dpcov.rows.sources.text import LONGEST_RECORD, TextSource
 from strategies import file_moment, moment, same, schema_of
 
 SCHEMA = schema_of("a", "b")

@@ -26,8 +26,8 @@ from dpcov.mechanisms.standardized import Spread, look_sensitivities
 from dpcov.releases import Release
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
-from dpcov.sources.rows import Rows
+from dpcov.rows.sources import open_rows
+from dpcov.rows.sources.rows import Rows
 from mapped_noise import noise_ratios
 from several_rows import OneAfterAnother, kinds_asked
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from dpcov.core.entropy import Entropy
+from dpcov.core.samplers import matrix_law
+from dpcov.core.samplers.orthogonal import GaussianOrthogonal
+from dpcov.core.samplers.weighted import WeightedSum
+from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.papers.samplers.nuclear import NuclearLaplace
-from dpcov.samplers import matrix_law
-from dpcov.samplers.orthogonal import GaussianOrthogonal
-from dpcov.samplers.weighted import WeightedSum
-from dpcov.samplers.wishart import WishartDifference
 
 D = 4
 SUMS = [

@@ -20,7 +20,7 @@ from dpcov.releases import Release
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.moment import FINE_UNITS, UNITS, LinearMap
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 from strategies import (
     arrow_columns,
     encode,

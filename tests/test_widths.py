@@ -11,8 +11,8 @@ import pytest
 
 import dpcov
 from dpcov import cli
+from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import PureDP
-from dpcov.ledger import Ledger
 from dpcov.rows.schema import Schema
 from tables_for_tests import correlated
 from terminals import DPCOV, terminal, without_escapes

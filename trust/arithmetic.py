@@ -19,6 +19,9 @@ import dpcov
 from dpcov import estimators
 from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import ApproxDP, Neighbors, PureDP
+from dpcov.core.samplers.discrete import discrete_gaussian, discrete_laplace
+from dpcov.core.samplers.normal import standard_exponentials, standard_normals
+from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.errors import DpcovError
 from dpcov.mechanisms import MECHANISMS
 from dpcov.mechanisms.additive import Calibration, coarse, shift_for
@@ -26,10 +29,7 @@ from dpcov.papers.samplers.bingham import Bingham, envelope_parameter
 from dpcov.papers.samplers.nuclear import NuclearLaplace
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.schema import Schema
-from dpcov.samplers.discrete import discrete_gaussian, discrete_laplace
-from dpcov.samplers.normal import standard_exponentials, standard_normals
-from dpcov.samplers.wishart import WishartDifference
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 from figure import Figure
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "conformance"))

@@ -21,7 +21,7 @@ from dpcov.papers import wishart
 from dpcov.papers.samplers import bingham
 from dpcov.papers.samplers.additive_wishart import CenteredWishart
 from dpcov.rows.moment import UNITS, Lattice, SecondMoment
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 from figure import Figure
 from sampled_audit import Audit, audit
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from dpcov.core.privacy import Budget
     from dpcov.rows.schema import Schema
-    from dpcov.sources.rows import Rows
+    from dpcov.rows.sources.rows import Rows
 
 ATTACK = "wrong sensitivity or noise scale"
 CONTROL = "wrong sensitivity or noise scale: control that must be caught"

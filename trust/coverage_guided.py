@@ -50,12 +50,12 @@ def main(target: str, runs: str) -> None:
 
     with atheris.instrument_imports(include=["dpcov"]):
         import dpcov.releases.file
-        import dpcov.sources.text  # noqa: F401
+        import dpcov.rows.sources.text  # noqa: F401
         import hostile_files
         from dpcov.errors import DpcovError
         from dpcov.releases import Release
         from dpcov.rows.schema import Schema
-        from dpcov.sources import open_rows
+        from dpcov.rows.sources import open_rows
 
     schema = Schema.parse(
         {

@@ -22,7 +22,7 @@ from dpcov.mechanisms import Gaussian
 from dpcov.releases import Release
 from dpcov.rows import cells
 from dpcov.rows.moment import SecondMoment
-from dpcov.sources import (
+from dpcov.rows.sources import (
     array,
     arrow,
     conditions,
@@ -37,13 +37,13 @@ from dpcov.sources import (
     text,
     training,
 )
-from dpcov.sources import (
+from dpcov.rows.sources import (
     kept as private_copy,
 )
-from dpcov.sources.duckdb import DuckdbSource
-from dpcov.sources.partial import PartialMoment
-from dpcov.sources.postgres import PostgresSource
-from dpcov.sources.sql import Connected, DatabaseTable
+from dpcov.rows.sources.duckdb import DuckdbSource
+from dpcov.rows.sources.partial import PartialMoment
+from dpcov.rows.sources.postgres import PostgresSource
+from dpcov.rows.sources.sql import Connected, DatabaseTable
 
 Broken = Callable[[], Any]
 

@@ -30,10 +30,10 @@ from dpcov.cli import progress
 from dpcov.core.files import reserved
 from dpcov.errors import DpcovError, SourceError
 from dpcov.rows.schema import Numeric, Schema
-from dpcov.sources import kept as private_copy
-from dpcov.sources import open_rows, open_source
-from dpcov.sources.partial import PartialMoment
-from dpcov.sources.sql import DatabaseTable
+from dpcov.rows.sources import kept as private_copy
+from dpcov.rows.sources import open_rows, open_source
+from dpcov.rows.sources.partial import PartialMoment
+from dpcov.rows.sources.sql import DatabaseTable
 from outcomes import Book, outcome_of
 
 PLACE = Door("table", {}, "", lambda _: [])

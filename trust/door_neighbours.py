@@ -20,7 +20,7 @@ from door_roles import MISSING, ROLES, Role, Unit, columns_of, is_row
 from doors import Door, Doors, Trained
 from dpcov.errors import ReleaseError
 from dpcov.estimators import PrivateCovariance, PrivateRidge
-from dpcov.sources.sql import DatabaseTable
+from dpcov.rows.sources.sql import DatabaseTable
 from figure import Figure
 from outcomes import Book, Outcome, files_in, outcome_of
 from readers_at_work import run

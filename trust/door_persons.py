@@ -16,8 +16,8 @@ from door_roles import IGNORED, MISSING
 from doors import Door, Trained
 from dpcov.errors import DpcovError
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
-from dpcov.sources.kept import Kept
+from dpcov.rows.sources import open_rows
+from dpcov.rows.sources.kept import Kept
 from figure import Figure
 
 ATTACK = "persons"

@@ -20,9 +20,9 @@ from doors import Columns, Door, Summed, Trained
 from dpcov.api.grouped import prepare_by
 from dpcov.errors import DpcovError, SourceError
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
-from dpcov.sources.conditions import Conditions
-from dpcov.sources.partial import PartialMoment
+from dpcov.rows.sources import open_rows
+from dpcov.rows.sources.conditions import Conditions
+from dpcov.rows.sources.partial import PartialMoment
 
 NUMBER = {"kind": "numeric", "lower": -5.0, "upper": 5.0, "missing": "level"}
 PLAIN = {"kind": "numeric", "lower": 0.0, "upper": 9.0}

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from door_roles import IGNORED, Image, Role, image
 from doors import Columns, Door, Doors, Summed, arrow_table
 from dpcov.rows.cells import BATCH_CELLS
-from dpcov.sources.sql import DatabaseTable
+from dpcov.rows.sources.sql import DatabaseTable
 from figure import Figure
 
 ATTACK = "the same table through every door"

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 import dpcov
-from dpcov.sources.sql import DatabaseTable
+from dpcov.rows.sources.sql import DatabaseTable
 from figure import Figure
 
 ATTACK = "time that one text cell takes"

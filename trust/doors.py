@@ -30,8 +30,8 @@ import pyarrow.parquet as pq
 
 import door_cells as held
 from door_cells import Cells, Row
-from dpcov.sources.sql import DatabaseTable
-from dpcov.sources.training import training_table
+from dpcov.rows.sources.sql import DatabaseTable
+from dpcov.rows.sources.training import training_table
 from identity import identity
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from dpcov.auditing import Audit, audit
+from dpcov.api.auditing import Audit, audit
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.mechanisms import (
     Gaussian,

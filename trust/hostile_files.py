@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import dpcov
+from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import Guarantee, Neighbors, PureDP
-from dpcov.ledger import Ledger
 
 SECRET_TEXT = "S3CRET"  # noqa: S105  no password but cells to look for
 SECRET_NUMBER = "271828182845"  # noqa: S105

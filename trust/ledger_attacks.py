@@ -16,10 +16,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
-from dpcov import ledger as ledger_module
+from dpcov.api import ledger as ledger_module
+from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, PureDP
 from dpcov.errors import BudgetExceededError, DpcovError, LedgerError
-from dpcov.ledger import Ledger
 from dpcov.papers.accounting import GDP, numeric_delta
 from figure import Figure
 

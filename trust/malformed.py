@@ -18,7 +18,7 @@ import bombs
 from coverage_guided import coverage_guided
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.schema import Schema
-from dpcov.sources.base import unfit_columns
+from dpcov.rows.sources.base import unfit_columns
 from figure import Figure
 from hostile_files import CELLS, PERSONS, SCHEMA
 

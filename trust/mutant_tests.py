@@ -225,7 +225,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_ladder.py::test_rounding_prefers_no_sign",
         "tests/test_ladder.py::test_a_row_has_the_same_parts_in_any_block",
     ),
-    "src/dpcov/samplers/weighted.py": ("tests/test_weighted.py",),
+    "src/dpcov/core/samplers/weighted.py": ("tests/test_weighted.py",),
     "src/dpcov/mechanisms/matrix_laplace.py": (
         "tests/conformance/test_accounting.py",
         "tests/test_releases.py::"
@@ -304,16 +304,16 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_set_options.py",
         "tests/papers/test_wishart_demonstration.py::test_it_is_no_mechanism_and_asking_for_it_says_why",
     ),
-    "src/dpcov/samplers/discrete.py": ("tests/test_discrete.py",),
-    "src/dpcov/samplers/scalars.py": (
+    "src/dpcov/core/samplers/discrete.py": ("tests/test_discrete.py",),
+    "src/dpcov/core/samplers/scalars.py": (
         "tests/test_noise_laws.py",
         "tests/conformance/test_accounting.py",
     ),
-    "src/dpcov/samplers/orthogonal.py": (
+    "src/dpcov/core/samplers/orthogonal.py": (
         "tests/test_noise_laws.py",
         "tests/conformance/test_accounting.py",
     ),
-    "src/dpcov/samplers/wishart.py": (
+    "src/dpcov/core/samplers/wishart.py": (
         "tests/test_noise_laws.py",
         "tests/statistical/test_matrix_laplace.py::"
         "test_halves_are_rounded_up_so_that_rounding_commutes_with_integer_shifts",
@@ -341,8 +341,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/papers/test_nuclear.py::test_a_number_out_of_reach_gives_the_limit",
     ),
     "src/dpcov/papers/samplers/precise.py": ("tests/papers/test_precise.py",),
-    "src/dpcov/samplers/normal.py": ("tests/test_normal.py",),
-    "src/dpcov/samplers/__init__.py": (
+    "src/dpcov/core/samplers/normal.py": ("tests/test_normal.py",),
+    "src/dpcov/core/samplers/__init__.py": (
         "tests/test_noise_laws.py",
         "tests/conformance/test_accounting.py",
         "tests/test_releases.py",

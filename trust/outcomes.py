@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import ApproxDP
-from dpcov.ledger import Ledger
 from dpcov.releases import Release
 
 WRITTEN = ("r.json", "sums.json", "draft.toml")

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from dpcov.api.ledger import Ledger
 from dpcov.errors import LedgerError
-from dpcov.ledger import Ledger
 from figure import Figure
 
 ATTACK = "ledger: power loss"
@@ -28,8 +28,8 @@ SECTOR = 512
 CALLS = "openat,pwrite64,write,fsync,fdatasync,unlink,unlinkat,ftruncate,rename"
 SCRIPT = """
 import os, sqlite3, sys
-from dpcov.ledger import file as ledger_file
-from dpcov.ledger import Ledger
+from dpcov.api.ledger import file as ledger_file
+from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import Guarantee, Neighbors, PureDP
 
 class Connection(sqlite3.Connection):

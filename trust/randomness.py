@@ -17,11 +17,11 @@ from typing import Any
 from typer.testing import CliRunner
 
 import dpcov
+from dpcov.api.ledger import Ledger
 from dpcov.cli import app
 from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import ApproxDP, Neighbors
 from dpcov.errors import DpcovError, LedgerError
-from dpcov.ledger import Ledger
 from dpcov.releases import NOT_PRIVATE, Release
 from dpcov.releases.file import to_document
 from figure import Figure

@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from dpcov.rows.schema import FileOptions
-from dpcov.sources.text import TextSource
+from dpcov.rows.sources.text import TextSource
 from figure import Figure
 
 CELLS = 4

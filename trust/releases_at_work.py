@@ -27,9 +27,9 @@ import numpy as np
 
 import dpcov
 from dpcov import api
+from dpcov.api.ledger import Ledger
 from dpcov.core.entropy import Entropy
 from dpcov.errors import DpcovError
-from dpcov.ledger import Ledger
 
 TABLE = np.random.default_rng(0).uniform(-1, 1, (200, 3))
 STEP = 1e-6

@@ -34,7 +34,7 @@ from dpcov.core.accounting import gdp_epsilon
 from dpcov.core.privacy import ZCDP, ApproxDP, Guarantee, Neighbors, PureDP, gaussian_mu
 from dpcov.errors import MechanismError
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 from sampled_outputs import Outputs, outputs, statistics
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from dpcov.core.privacy import Budget
     from dpcov.mechanisms import Mechanism
     from dpcov.rows.moment import Lattice
-    from dpcov.sources.rows import Rows
+    from dpcov.rows.sources.rows import Rows
 
     Matrix = NDArray[np.float64]
     Vector = NDArray[np.float64]

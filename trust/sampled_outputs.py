@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from dpcov.core.privacy import Neighbors
+from dpcov.core.samplers.orthogonal import GaussianOrthogonal
+from dpcov.core.samplers.scalars import ScalarLaplace
+from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.errors import MechanismRefused
 from dpcov.mechanisms import ladder
 from dpcov.mechanisms.additive import Calibration, coarse, shift_for
 from dpcov.papers.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace
-from dpcov.samplers.orthogonal import GaussianOrthogonal
-from dpcov.samplers.scalars import ScalarLaplace
-from dpcov.samplers.wishart import WishartDifference
-from dpcov.sources.rows import Rows
+from dpcov.rows.sources.rows import Rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

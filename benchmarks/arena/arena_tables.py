@@ -19,8 +19,8 @@ import datasets
 import ridge_comparison
 from accuracy import RememberedRows
 from dpcov.rows.schema import FileOptions, Schema
-from dpcov.sources import open_source
-from dpcov.sources.array import ArraySource
+from dpcov.rows.sources import open_source
+from dpcov.rows.sources.array import ArraySource
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

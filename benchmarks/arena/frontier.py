@@ -28,7 +28,7 @@ from dpcov.denoise import denoise
 from dpcov.mechanisms.choice import choose, least_noise
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import FileOptions, Schema
-from dpcov.sources import open_source
+from dpcov.rows.sources import open_source
 from results import Kept, show
 
 if TYPE_CHECKING:

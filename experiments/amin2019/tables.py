@@ -13,7 +13,7 @@ from accuracy import RememberedRows, open_table
 from datasets import TABLES, rows_over_largest_norm
 from dpcov.rows.moment import SecondMoment
 from dpcov.rows.schema import Schema
-from dpcov.sources.array import ArraySource
+from dpcov.rows.sources.array import ArraySource
 
 Matrix = NDArray[np.float64]
 NAMES = ("wine", "airfoil", "adult")

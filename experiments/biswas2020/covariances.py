@@ -13,7 +13,7 @@ from dpcov.core.privacy import ZCDP, Neighbors
 from dpcov.denoise import denoise
 from dpcov.mechanisms import Preconditioned
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 from laws import Table, table
 from plots import lines
 from reproduce import Finding

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from accuracy import RememberedRows, open_table
 from dpcov.rows.schema import Schema
-from dpcov.sources.array import ArraySource
+from dpcov.rows.sources.array import ArraySource
 
 Matrix = NDArray[np.float64]
 REAL = ("wine", "breast cancer", "digits")

@@ -12,11 +12,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.denoise.projection import onto_simplex, project
 from dpcov.denoise.shrinkage import nothing_shows, shrink
 from dpcov.papers.samplers.log_gas import simulated_singular_values
 from dpcov.papers.samplers.nuclear import NuclearLaplace
-from dpcov.samplers.wishart import WishartDifference
 
 Matrix = NDArray[np.float64]
 TRACE_SHARE = 0.1

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcov.core.privacy import ApproxDP, Budget, Neighbors, PureDP
+from dpcov.core.samplers import MatrixLaw
 from dpcov.mechanisms.gaussian import Gaussian
 from dpcov.mechanisms.matrix_laplace import MatrixLaplace
 from dpcov.papers.laplace import Laplace
 from dpcov.rows.moment import Lattice
-from dpcov.samplers import MatrixLaw
 
 Matrix = NDArray[np.float64]
 Draw = Callable[[int, np.random.Generator], Matrix]

@@ -17,7 +17,7 @@ from dpcov.core.privacy import ApproxDP, Neighbors
 from dpcov.denoise import denoise
 from dpcov.mechanisms import Gaussian, HeavyTailed, Mechanism, Preconditioned
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 from laws import LAWS, Matrix, Table, table
 from plots import lines
 from reproduce import Finding

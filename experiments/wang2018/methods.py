@@ -13,13 +13,13 @@ from accuracy import RememberedRows
 from dpcov.analysis.graphical_lasso import graphical_lasso
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import ApproxDP, Budget, Neighbors, PureDP, gaussian_mu
+from dpcov.core.samplers.orthogonal import GaussianOrthogonal
+from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.denoise import denoise
 from dpcov.denoise.projection import project
 from dpcov.mechanisms import Gaussian, MatrixLaplace, Mechanism
 from dpcov.rows.schema import Schema
-from dpcov.samplers.orthogonal import GaussianOrthogonal
-from dpcov.samplers.wishart import WishartDifference
-from dpcov.sources.array import ArraySource
+from dpcov.rows.sources.array import ArraySource
 from wang2018.data import Table
 
 if TYPE_CHECKING:

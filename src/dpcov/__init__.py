@@ -24,14 +24,15 @@ _PUBLIC = {
     "dpcov.analysis.synthetic": ("sample",),
     "dpcov.api": ("release",),
     "dpcov.api.grouped": ("release_by",),
-    "dpcov.plans.imagined": ("Guess",),
-    "dpcov.ledger": ("Ledger",),
-    "dpcov.plans": ("plan",),
+    "dpcov.api.plans.imagined": ("Guess",),
+    "dpcov.api.ledger": ("Ledger",),
+    "dpcov.api.plans": ("plan",),
     "dpcov.core.privacy": ("ApproxDP", "Guarantee", "Neighbors", "PureDP", "Unit", "ZCDP"),
     "dpcov.releases": ("Release", "load"),
     "dpcov.rows.schema": ("Schema",),
 }
-_MODULES = ("plot", "report")  # that `import dpcov` makes reachable by itself
+# Modules that `import dpcov` makes reachable by itself.
+_MODULES = {"plot": "dpcov.report.plot", "report": "dpcov.report"}
 _FORMER = {"choose_alpha": "ridge_alpha"}  # names that still work
 
 _HOMES = {name: module for module, names in _PUBLIC.items() for name in names}
@@ -40,7 +41,7 @@ __all__ = sorted(_HOMES)
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return import_module(f"dpcov.{name}")
+        return import_module(_MODULES[name])
     name = _FORMER.get(name, name)
     if name not in _HOMES:
         raise AttributeError(f"module 'dpcov' has no attribute {name!r}")

@@ -21,9 +21,9 @@ from dpcov.analysis.statistics import explained_variance as explained_variance
 from dpcov.analysis.synthetic import sample as sample
 from dpcov.api import release as release
 from dpcov.api.grouped import release_by as release_by
-from dpcov.plans.imagined import Guess as Guess
-from dpcov.ledger import Ledger as Ledger
-from dpcov.plans import plan as plan
+from dpcov.api.plans.imagined import Guess as Guess
+from dpcov.api.ledger import Ledger as Ledger
+from dpcov.api.plans import plan as plan
 from dpcov.core.privacy import ApproxDP as ApproxDP
 from dpcov.core.privacy import Guarantee as Guarantee
 from dpcov.core.privacy import Neighbors as Neighbors
@@ -33,6 +33,6 @@ from dpcov.core.privacy import ZCDP as ZCDP
 from dpcov.releases import Release as Release
 from dpcov.releases import load as load
 from dpcov.rows.schema import Schema as Schema
-from dpcov import plot as plot
+from dpcov.report import plot as plot
 from dpcov import report as report
 choose_alpha = ridge_alpha

@@ -13,9 +13,9 @@ from dpcov.mechanisms import MECHANISMS
 from dpcov.mechanisms.additive import Calibration
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
-from dpcov.sources.array import ArraySource
-from dpcov.sources.rows import Rows
+from dpcov.rows.sources import open_rows
+from dpcov.rows.sources.array import ArraySource
+from dpcov.rows.sources.rows import Rows
 
 NAMES = ("a", "b", "c")
 SCHEMA = Schema.from_bounds(0, 1, NAMES)

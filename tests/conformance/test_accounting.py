@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, Unit, exact, gaussian_mu
+from dpcov.core.samplers.orthogonal import GaussianOrthogonal
+from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
+from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import Gaussian, Laplace, MatrixLaplace, NuclearLaplace, additive
 from dpcov.rows.moment import Lattice
-from dpcov.samplers.orthogonal import GaussianOrthogonal
-from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
-from dpcov.samplers.wishart import WishartDifference
 
 Q = 2**20
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE

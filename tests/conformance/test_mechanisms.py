@@ -27,12 +27,12 @@ from typer.testing import CliRunner
 
 import dpcov
 from dpcov import mechanisms
+from dpcov.api.ledger import Ledger
 from dpcov.cli import app
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import Neighbors, PureDP
 from dpcov.denoise import denoise
 from dpcov.errors import DpcovError, MechanismError, MechanismRefused, SourceError
-from dpcov.ledger import Ledger
 from dpcov.mechanisms import MECHANISMS, additive, mechanism_named
 from dpcov.releases import NOT_PRIVATE, Release
 from dpcov.releases.file import to_document

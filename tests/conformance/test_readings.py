@@ -4,7 +4,7 @@ import pytest
 from cases import CASES, Watched, table
 
 from dpcov.mechanisms import MECHANISMS, Mechanism
-from dpcov.sources.rows import Rows
+from dpcov.rows.sources.rows import Rows
 
 FIXED = [
     case

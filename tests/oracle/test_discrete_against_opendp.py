@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from dpcov.core.entropy import Entropy
-from dpcov.samplers.discrete import discrete_gaussian, discrete_laplace
+from dpcov.core.samplers.discrete import discrete_gaussian, discrete_laplace
 
 dp = pytest.importorskip("opendp.prelude", reason="OpenDP is a test-only oracle")
 

@@ -17,7 +17,7 @@ from dpcov.mechanisms import (
     SeparateLaplace,
 )
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 
 ROWS = open_rows(
     np.random.default_rng(0).normal(size=(500, 4)), Schema.from_bounds(-100, 100, tuple("abcd"))

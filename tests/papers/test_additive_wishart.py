@@ -93,7 +93,7 @@ def test_the_spectrum_is_that_of_the_r_transform(degrees):
 @pytest.mark.parametrize("d", [40, 420])
 def test_denoising_uses_the_skew(d):
     """The noise has heavier large eigenvalues; a symmetric law with the same variance misleads."""
-    from dpcov.samplers.orthogonal import GaussianOrthogonal
+    from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 
     law, rng = CenteredWishart(d, d + 5, 1.0), np.random.default_rng(8)
     symmetric = GaussianOrthogonal(d, 2 * law.degrees)

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from dpcov.core.entropy import Entropy
+from dpcov.core.samplers import matrix_law
+from dpcov.core.samplers.normal import standard_normals
 from dpcov.errors import MechanismError
 from dpcov.papers.samplers import additive_wishart
 from dpcov.papers.samplers.additive_wishart import CenteredWishart
-from dpcov.samplers import matrix_law
-from dpcov.samplers.normal import standard_normals
 
 LAW = CenteredWishart(3, 8, 2.5)
 

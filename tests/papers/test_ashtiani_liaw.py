@@ -19,7 +19,7 @@ from dpcov.papers.primitives.sampled_covariance import SampledCovariance
 from dpcov.papers.primitives.stable_matrices import StableMatrices, close_pairs
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 
 TINY = ReleaseTest(Fraction(4), 0.2, false_alarm=0.2)  # a limit small enough to search
 FIFTH = Fraction(1, 5)

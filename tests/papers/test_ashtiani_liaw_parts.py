@@ -9,10 +9,10 @@ import pytest
 from scipy.stats import chi2
 
 import dpcov
+from dpcov.api.ledger import Ledger
 from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors, exact
 from dpcov.errors import MechanismError, MechanismRefused
-from dpcov.ledger import Ledger
 from dpcov.mechanisms import AshtianiLiaw
 from dpcov.papers import ashtiani_liaw
 from dpcov.papers.accounting import renyi_epsilon
@@ -28,7 +28,7 @@ from dpcov.papers.primitives.sampled_covariance import (
 from dpcov.papers.primitives.stable_matrices import StableMatrices, close_pairs
 from dpcov.rows.moment import Lattice, SecondMoment
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
 BUDGET = ApproxDP(4.0, 1e-5)

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcov.core.entropy import Entropy
+from dpcov.core.samplers.normal import standard_exponentials, standard_normals
 from dpcov.papers.samplers import bingham
 from dpcov.papers.samplers.bingham import Bingham, envelope_parameter, log_acceptance
-from dpcov.samplers.normal import standard_exponentials, standard_normals
 
 SPECTRA = {
     "flat": np.zeros,

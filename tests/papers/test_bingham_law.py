@@ -8,8 +8,8 @@ from checks import PASSES, REJECTED, mean_p_value
 from scipy import integrate, stats
 
 from dpcov.core.entropy import Entropy
+from dpcov.core.samplers.normal import standard_exponentials
 from dpcov.papers.samplers.bingham import Bingham, envelope_parameter
-from dpcov.samplers.normal import standard_exponentials
 
 COUNT = 40_000
 

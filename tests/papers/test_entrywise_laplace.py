@@ -10,15 +10,15 @@ from scipy import stats
 
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import Neighbors, PureDP
+from dpcov.core.samplers import matrix_law
+from dpcov.core.samplers.discrete import discrete_laplace
 from dpcov.denoise import denoise
 from dpcov.errors import MechanismError, ReleaseError
 from dpcov.mechanisms import Laplace
 from dpcov.papers.samplers.entrywise import EntrywiseLaplace
 from dpcov.releases import Release
 from dpcov.rows.schema import Schema
-from dpcov.samplers import matrix_law
-from dpcov.samplers.discrete import discrete_laplace
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 
 LAW = EntrywiseLaplace(4, Fraction(2**40, 3), Fraction(2**40, 5))
 BELOW = np.tril_indices(4, -1)

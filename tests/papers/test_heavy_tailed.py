@@ -19,9 +19,9 @@ from dpcov.papers.primitives import bounded_moments
 from dpcov.papers.primitives.bounded_moments import STEP_ERROR, Moments, after_step, steps
 from dpcov.rows.moment import LinearMap
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
-from dpcov.sources.array import ArraySource
-from dpcov.sources.rows import Rows
+from dpcov.rows.sources import open_rows
+from dpcov.rows.sources.array import ArraySource
+from dpcov.rows.sources.rows import Rows
 from strategies import ComesOnce
 
 D, BOUND = 6, 20.0

@@ -17,7 +17,7 @@ from dpcov.papers.primitives import bounded_moments
 from dpcov.papers.primitives.bounded_moments import Moments
 from dpcov.rows.moment import Lattice, LinearMap
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
 NAMES = ("a", "b", "c", "d")

@@ -8,13 +8,13 @@ import pytest
 from scipy import linalg
 
 from dpcov.core.entropy import Entropy
+from dpcov.core.samplers import matrix_law
+from dpcov.core.samplers.normal import standard_normals
 from dpcov.errors import MechanismError
 from dpcov.papers.samplers import nuclear
 from dpcov.papers.samplers.log_gas import simulated_eigenvalues, simulated_singular_values
 from dpcov.papers.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace
 from dpcov.papers.samplers.pfaffian import HalfLineEnsemble, LineEnsemble, largest_first
-from dpcov.samplers import matrix_law
-from dpcov.samplers.normal import standard_normals
 
 LAWS = (NuclearLaplace, SquareNuclearLaplace)
 each_law = pytest.mark.parametrize("law", LAWS)

@@ -10,6 +10,8 @@ from scipy import stats
 
 from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, exact
+from dpcov.core.samplers.orthogonal import GaussianOrthogonal
+from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.denoise import denoise
 from dpcov.errors import MechanismError, SourceError
 from dpcov.mechanisms import Gaussian, Preconditioned, additive, mapped, radius
@@ -17,11 +19,9 @@ from dpcov.papers import preconditioned
 from dpcov.releases import Release
 from dpcov.rows.moment import LinearMap
 from dpcov.rows.schema import Schema
-from dpcov.samplers.orthogonal import GaussianOrthogonal
-from dpcov.samplers.scalars import ScalarGaussian
-from dpcov.sources import open_rows
-from dpcov.sources.array import ArraySource
-from dpcov.sources.rows import Rows
+from dpcov.rows.sources import open_rows
+from dpcov.rows.sources.array import ArraySource
+from dpcov.rows.sources.rows import Rows
 from strategies import ComesOnce
 
 D, BOUND = 6, 8.0

@@ -17,6 +17,7 @@ from scipy import stats
 
 from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import Neighbors, gaussian_delta
+from dpcov.core.samplers.scalars import ScalarLaplace
 from dpcov.errors import MechanismError, MechanismRefused
 from dpcov.papers.accounting import with_bad_events
 from dpcov.papers.primitives.histogram import (
@@ -27,7 +28,6 @@ from dpcov.papers.primitives.histogram import (
 )
 from dpcov.papers.primitives.release_test import ReleaseTest
 from dpcov.papers.primitives.stable_average import StableAverage, friends, score_and_weights
-from dpcov.samplers.scalars import ScalarLaplace
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
 

@@ -11,7 +11,7 @@ from dpcov.mechanisms.radius import Norms
 from dpcov.papers.separate import errors, separated
 from dpcov.rows.moment import UNITS
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 from tables_for_tests import correlated
 
 SCHEMA = Schema.from_bounds(-1, 1, tuple("abcdef"), intercept=0.0)

@@ -19,7 +19,7 @@ from dpcov.papers import (
 from dpcov.papers.samplers.frame import Frame
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 
 EPSILON = Fraction(7, 10)
 ANGLES = np.linspace(0, np.pi, 20_001)[:-1]

@@ -8,6 +8,7 @@ import pytest
 
 from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors, PureDP, Unit, exact
+from dpcov.core.samplers.scalars import ScalarLaplace
 from dpcov.errors import MechanismError, MechanismRefused
 from dpcov.mechanisms import StableCovariance
 from dpcov.papers import stable_covariance
@@ -17,9 +18,8 @@ from dpcov.papers.primitives.stable_rows import StableRows, usual_leverage
 from dpcov.papers.stable_covariance import Calibration, with_intercept
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
-from dpcov.samplers.scalars import ScalarLaplace
-from dpcov.sources import open_rows
-from dpcov.sources.rows import IntegerRows
+from dpcov.rows.sources import open_rows
+from dpcov.rows.sources.rows import IntegerRows
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
 BUDGET = ApproxDP(2.0, 1e-5)

@@ -21,7 +21,7 @@ from dpcov.papers.primitives.stable_rows import (
     second_moment,
     usual_leverage,
 )
-from dpcov.sources.rows import IntegerRows
+from dpcov.rows.sources.rows import IntegerRows
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
 

@@ -21,7 +21,7 @@ from dpcov.papers.primitives.stable_average import StableAverage
 from dpcov.papers.unbounded_gaussian import coarse, fine, first_gap
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
+from dpcov.rows.sources import open_rows
 
 BOUND = 8.0
 BUDGET = ApproxDP(4.0, 1e-5)

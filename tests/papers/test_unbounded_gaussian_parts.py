@@ -18,9 +18,9 @@ from dpcov.papers.primitives.random_groups import MOST_ENTRIES
 from dpcov.papers.unbounded_gaussian import Calibration, _covariance, fine, first_gap
 from dpcov.rows.moment import Lattice, LinearMap, SecondMoment
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
-from dpcov.sources.array import ArraySource
-from dpcov.sources.rows import Rows
+from dpcov.rows.sources import open_rows
+from dpcov.rows.sources.array import ArraySource
+from dpcov.rows.sources.rows import Rows
 from strategies import ComesOnce
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE

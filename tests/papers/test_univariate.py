@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpcov.api.ledger import Ledger
 from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import ApproxDP, Neighbors, PureDP
 from dpcov.errors import (
@@ -17,7 +18,6 @@ from dpcov.errors import (
     MechanismRefused,
     SourceError,
 )
-from dpcov.ledger import Ledger
 from dpcov.papers import univariate
 from dpcov.papers.accounting import compose_gdp, with_bad_events
 from dpcov.papers.primitives.histogram import VOTE, GaussianHistograms

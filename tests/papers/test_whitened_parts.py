@@ -18,9 +18,9 @@ from dpcov.papers.primitives.stable_rows import StableRows
 from dpcov.papers.whitened import _largest_rho, _rounding_map
 from dpcov.rows.moment import FINE_UNITS, Lattice
 from dpcov.rows.schema import Schema
-from dpcov.sources import open_rows
-from dpcov.sources.array import ArraySource
-from dpcov.sources.rows import Rows
+from dpcov.rows.sources import open_rows
+from dpcov.rows.sources.array import ArraySource
+from dpcov.rows.sources.rows import Rows
 from strategies import ComesOnce
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE

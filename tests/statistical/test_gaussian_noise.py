@@ -8,8 +8,8 @@ from checks import PASSES, REJECTED, correlation_p_value, variance_p_value
 from scipy import stats
 
 from dpcov.core.entropy import Entropy
-from dpcov.samplers.orthogonal import GaussianOrthogonal
-from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
+from dpcov.core.samplers.orthogonal import GaussianOrthogonal
+from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 
 D = 30
 VARIANCE = Fraction(2**60, 3)

@@ -8,9 +8,9 @@ from checks import PASSES, REJECTED, equal_shares_p_value, mean_p_value
 from scipy import integrate, special, stats
 
 from dpcov.core.entropy import Entropy
+from dpcov.core.samplers.normal import standard_normals
+from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.mechanisms import additive
-from dpcov.samplers.normal import standard_normals
-from dpcov.samplers.wishart import WishartDifference
 
 C = 2.0**36
 

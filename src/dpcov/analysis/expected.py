@@ -10,11 +10,11 @@ import numpy as np
 
 from dpcov.analysis.weighed import traces_of
 from dpcov.core.entropy import simulation_generator
+from dpcov.core.samplers.weighted import WeightedSum
 from dpcov.denoise import Method, clipped, denoise, noisy_trace
 from dpcov.denoise.rungs import parts_of, split
 from dpcov.mechanisms.ladder import squared_of, summed
 from dpcov.rows.moment import units_per_row
-from dpcov.samplers.weighted import WeightedSum
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,7 @@ import pyarrow as pa
 from dpcov.errors import ReleaseError
 from dpcov.rows.cells import codes_of, values_of
 from dpcov.rows.schema import Categorical, Derived, Numeric
-from dpcov.sources import open_source
+from dpcov.rows.sources import open_source
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix

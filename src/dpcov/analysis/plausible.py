@@ -19,8 +19,8 @@ from dpcov.rows.moment import units_per_row
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
+    from dpcov.core.samplers import MatrixLaw
     from dpcov.releases import Release
-    from dpcov.samplers import MatrixLaw
 
 DRAWS = 519  # 2.5 % of one more is a whole number
 FEW_DRAWS = 119

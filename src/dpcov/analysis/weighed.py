@@ -29,16 +29,16 @@ import numpy as np
 import scipy
 
 from dpcov.core.entropy import simulation_generator
+from dpcov.core.samplers.weighted import WeightedSum
 from dpcov.denoise import denoise, noisy_trace
 from dpcov.denoise.leading import noise_within
 from dpcov.denoise.rungs import combiner, parts_of, unsure
 from dpcov.mechanisms.ladder import squared_of
-from dpcov.samplers.weighted import WeightedSum
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
+    from dpcov.core.samplers import MatrixLaw
     from dpcov.releases import Release
-    from dpcov.samplers import MatrixLaw
 
 ANYWHERE = 0.5  # of the directions of a rung, that the public bounds alone know
 TWICE = 2.0  # what a shorter rung may have, a longer one may at most, if it is not clear

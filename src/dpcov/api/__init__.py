@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Unpack
 
 from dpcov import denoise as denoising
+from dpcov.api.ledger import Ledger
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.parameters import Count, checked
 from dpcov.core.privacy import (
@@ -21,20 +22,19 @@ from dpcov.core.privacy import (
 )
 from dpcov.denoise import Method
 from dpcov.errors import LedgerError, SchemaError
-from dpcov.ledger import Ledger
 from dpcov.mechanisms import RETIRED, Mechanism, MechanismOptions, count, mechanism_named
 from dpcov.mechanisms.choice import Goal, calibrated, choose, require_answerable
 from dpcov.mechanisms.count import WithCount
 from dpcov.releases import Release
 from dpcov.rows.moment import units_per_row
 from dpcov.rows.schema import Bounds, FileOptions, Schema
-from dpcov.sources import open_rows, open_source
-from dpcov.sources.array import is_list, names_by_bounds
-from dpcov.sources.base import holds_sums
-from dpcov.sources.conditions import Conditions, refuse_conditions
-from dpcov.sources.partial import PartialMoment
-from dpcov.sources.rows import Rows
-from dpcov.sources.sql import table_of
+from dpcov.rows.sources import open_rows, open_source
+from dpcov.rows.sources.array import is_list, names_by_bounds
+from dpcov.rows.sources.base import holds_sums
+from dpcov.rows.sources.conditions import Conditions, refuse_conditions
+from dpcov.rows.sources.partial import PartialMoment
+from dpcov.rows.sources.rows import Rows
+from dpcov.rows.sources.sql import table_of
 
 
 @dataclass(frozen=True, slots=True)

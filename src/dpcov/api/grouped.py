@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from dpcov.api import Request, prepare
+from dpcov.api.ledger import Ledger
 from dpcov.core.parameters import Count, checked
 from dpcov.core.privacy import (
     ZCDP,
@@ -27,18 +28,17 @@ from dpcov.core.privacy import (
 )
 from dpcov.denoise import Method
 from dpcov.errors import BudgetError, SchemaError
-from dpcov.ledger import Ledger
 from dpcov.mechanisms import MechanismOptions
 from dpcov.mechanisms.choice import Goal
 from dpcov.releases import Group, Release
 from dpcov.rows.schema import Ignored, Schema
-from dpcov.sources import open_source
-from dpcov.sources.conditions import Conditions, refuse_conditions, rows_meeting
-from dpcov.sources.kept import Kept
-from dpcov.sources.level import FilteredSource, Level
-from dpcov.sources.rows import Rows
-from dpcov.sources.spark import is_spark
-from dpcov.sources.sql import table_of
+from dpcov.rows.sources import open_source
+from dpcov.rows.sources.conditions import Conditions, refuse_conditions, rows_meeting
+from dpcov.rows.sources.kept import Kept
+from dpcov.rows.sources.level import FilteredSource, Level
+from dpcov.rows.sources.rows import Rows
+from dpcov.rows.sources.spark import is_spark
+from dpcov.rows.sources.sql import table_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

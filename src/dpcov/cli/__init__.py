@@ -94,7 +94,7 @@ def demo(
     ),
 ) -> None:
     """Take a real, public health table through the whole journey."""
-    from dpcov.demo import run
+    from dpcov.cli.demo import run
 
     run(folder)
 
@@ -155,9 +155,9 @@ def release(
     """Release the second moment of a table under differential privacy."""
     from dpcov.api import prepare
     from dpcov.api.grouped import paths, prepare_by
+    from dpcov.api.ledger import Ledger
     from dpcov.cli.progress import reading
     from dpcov.core.files import reserved
-    from dpcov.ledger import Ledger
     from dpcov.releases import largest_file
     from dpcov.report.documents import document
     from dpcov.rows.schema import Schema

@@ -11,7 +11,7 @@ from dpcov.cli import completions
 from dpcov.cli.options import Delta, Epsilon, Json, NeighborsOption, Quiet, Rho, example
 
 if TYPE_CHECKING:
-    from dpcov.auditing import Audit
+    from dpcov.api.auditing import Audit
 
 app = typer.Typer()
 
@@ -41,7 +41,7 @@ def audit(
 
     Exit code 1 says that the claim is refuted: some pair of neighbours loses more.
     """
-    from dpcov.auditing import audit as run
+    from dpcov.api.auditing import audit as run
     from dpcov.core.privacy import Neighbors, budget_from
     from dpcov.mechanisms import mechanism_named
 

@@ -66,8 +66,8 @@ def categories(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def datasets(ctx: typer.Context, incomplete: str) -> list[str]:
     """Data sets of a ledger."""
+    from dpcov.api.ledger import Ledger
     from dpcov.errors import DpcovError
-    from dpcov.ledger import Ledger
 
     path = _path(ctx, "ledger") or _path(ctx, "file")
     try:

@@ -24,8 +24,8 @@ from dpcov.core.printable import shown
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dpcov.ledger import Ledger
-    from dpcov.ledger.file import Chain
+    from dpcov.api.ledger import Ledger
+    from dpcov.api.ledger.file import Chain
 
 app = typer.Typer(help="Keep account of the privacy budget.", no_args_is_help=True)
 
@@ -42,8 +42,8 @@ def create(
     quiet: Quiet = False,
 ) -> None:
     """Create a ledger, or add a data set to one."""
+    from dpcov.api.ledger import Ledger
     from dpcov.core.privacy import Neighbors, budget_from
-    from dpcov.ledger import Ledger
 
     budget = budget_from(epsilon, delta, rho)
     name = dataset or "default"
@@ -58,7 +58,7 @@ def create(
 @app.command(epilog=example("ledger show people.ledger"))
 def show(file: LedgerPath, dataset: Dataset = None, as_json: Json = False) -> None:
     """Show what is spent and what is left."""
-    from dpcov.ledger import Ledger
+    from dpcov.api.ledger import Ledger
     from dpcov.show.text import print_tables
 
     ledger = Ledger.open(file)
@@ -82,8 +82,8 @@ def add_budget(
     quiet: Quiet = False,
 ) -> None:
     """Raise the budget of a data set."""
+    from dpcov.api.ledger import Ledger
     from dpcov.core.privacy import budget_from
-    from dpcov.ledger import Ledger
 
     ledger = Ledger.open(file)
     ledger.add_budget(budget_from(epsilon, delta, rho), dataset=dataset)
@@ -106,9 +106,9 @@ def verify(
     quiet: Quiet = False,
 ) -> None:
     """Check that a ledger was not damaged, edited or put back; exit code 2 if it was."""
+    from dpcov.api.ledger import Ledger
+    from dpcov.api.ledger.file import named
     from dpcov.errors import LedgerError
-    from dpcov.ledger import Ledger
-    from dpcov.ledger.file import named
 
     chain = Ledger.open(file).verify()
     if head is not None and not chain.holds(head):
@@ -125,7 +125,7 @@ def verify(
 @app.command(epilog=example("ledger migrate old.ledger"))
 def migrate(file: LedgerPath, as_json: Json = False, quiet: Quiet = False) -> None:
     """Start a hash chain for a ledger of the first version; what is before it can't be verified."""
-    from dpcov.ledger import Ledger
+    from dpcov.api.ledger import Ledger
 
     chain = Ledger.open(file).migrate()
     if as_json:

@@ -42,8 +42,8 @@ def moments(
     """Sum the rows of one part of a table exactly; the file is PRIVATE, not a release."""
     from dpcov.core.files import check_writable
     from dpcov.rows.schema import Schema
-    from dpcov.sources.partial import PartialMoment
-    from dpcov.sources.sql import table_of
+    from dpcov.rows.sources.partial import PartialMoment
+    from dpcov.rows.sources.sql import table_of
 
     inputs = [Path(data), schema]
     check_writable(out, force=force, inputs=inputs)
@@ -63,7 +63,7 @@ def merge(
     """Add sums of parts that share no row; the file is PRIVATE, not a release."""
     from functools import reduce
 
-    from dpcov.sources.partial import PartialMoment
+    from dpcov.rows.sources.partial import PartialMoment
 
     whole = reduce(PartialMoment.merged, map(PartialMoment.load, files))
     whole.save(out, force=force, inputs=files)

@@ -23,8 +23,8 @@ from dpcov.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from dpcov.api.plans.imagined import Guess
     from dpcov.core.privacy import Budget
-    from dpcov.plans.imagined import Guess
 
 app = typer.Typer()
 
@@ -96,9 +96,9 @@ def plan(
 
     Without a budget, that at epsilon 1.
     """
+    from dpcov.api.plans import plan as predict
     from dpcov.core.parameters import Probability, check
     from dpcov.errors import ReleaseError
-    from dpcov.plans import plan as predict
     from dpcov.show.table import sentences
     from dpcov.show.text import print_tables
 
@@ -140,8 +140,8 @@ def _guess(
     like: Path | None,
 ) -> Guess:
     """The guess that the options state, or ``--like``."""
+    from dpcov.api.plans.imagined import CORRELATION, SPREAD, Guess
     from dpcov.errors import SchemaError
-    from dpcov.plans.imagined import CORRELATION, SPREAD, Guess
 
     if like is not None:
         if stated or means or (correlation, explained) != (None, None):

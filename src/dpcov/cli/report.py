@@ -41,7 +41,7 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Write a release as one offline web page: guarantee, figures, how to use it."""
-    from dpcov.ledger import Ledger
+    from dpcov.api.ledger import Ledger
     from dpcov.releases import Release
     from dpcov.report import write
 

@@ -57,8 +57,8 @@ def schema(
     from dpcov.core.files import check_writable, write
     from dpcov.errors import OutputError
     from dpcov.rows.schema import FileOptions
-    from dpcov.sources import open_source
-    from dpcov.sources.sql import table_of
+    from dpcov.rows.sources import open_source
+    from dpcov.rows.sources.sql import table_of
 
     if interactive and out is None:
         raise OutputError("The answers need a file: dpcov schema ... --interactive --out FILE.toml")

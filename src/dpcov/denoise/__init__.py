@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from dpcov.core.entropy import simulation_generator
+from dpcov.core.samplers.weighted import WeightedSum
 from dpcov.denoise import clipped
 from dpcov.denoise.leading import given_back
 from dpcov.denoise.projection import project
@@ -15,12 +16,11 @@ from dpcov.denoise.rungs import Combined, combiner, parts_of
 from dpcov.denoise.shrinkage import james_stein, nothing_shows, shrink
 from dpcov.denoise.structure import Structure
 from dpcov.errors import ReleaseError
-from dpcov.samplers.weighted import WeightedSum
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
+    from dpcov.core.samplers import MatrixLaw
     from dpcov.releases import Release
-    from dpcov.samplers import MatrixLaw
 
 Method = Literal["none", "project", "shrink"]
 METHODS: tuple[Method, ...] = ("none", "project", "shrink")

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dpcov.core.arrays import Matrix, Vector
+    from dpcov.core.samplers import MatrixLaw
     from dpcov.denoise.rungs import Combined
-    from dpcov.samplers import MatrixLaw
 
 MOST = 3  # directions
 CLEAR = 2.0  # eigenvalue, over the detectable one, from which a direction is taken for a true one

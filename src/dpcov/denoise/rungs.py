@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
+from dpcov.core.samplers.weighted import WeightedSum
 from dpcov.denoise.shrinkage import james_stein, nothing_shows, shrink
-from dpcov.samplers.weighted import WeightedSum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dpcov.core.arrays import Integers, Matrix, Vector
-    from dpcov.samplers import MatrixLaw
+    from dpcov.core.samplers import MatrixLaw
 
 
 # Standard deviation of Q_jk about theta tr S_j tr S_k, as a share of it: APART (1 - theta), as it

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dpcov.core.arrays import Matrix, Vector
-    from dpcov.samplers import MatrixLaw
+    from dpcov.core.samplers import MatrixLaw
 
 SIMULATIONS = 32
 ITERATIONS = 12

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpcov.core.arrays import Booleans, Matrix, Vector
+    from dpcov.core.samplers import MatrixLaw
     from dpcov.releases import Release
-    from dpcov.samplers import MatrixLaw
 
 MOST_ROUNDS = 200  # of the alternating projections, if they don't settle before
 SETTLED = 0.001  # of what all rounds changed, by the last

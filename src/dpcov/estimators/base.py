@@ -14,8 +14,8 @@ from dpcov.api import release
 from dpcov.core.entropy import simulation_generator
 from dpcov.errors import EstimatorError
 from dpcov.rows.schema import Schema
-from dpcov.sources.array import names_by_bounds
-from dpcov.sources.training import is_frame, training_table
+from dpcov.rows.sources.array import names_by_bounds
+from dpcov.rows.sources.training import is_frame, training_table
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix

@@ -15,7 +15,7 @@ from dpcov.analysis.ridge import ridge
 from dpcov.core.parameters import AtLeast0, check
 from dpcov.errors import EstimatorError
 from dpcov.estimators.base import PrivateEstimator
-from dpcov.sources.training import one_column
+from dpcov.rows.sources.training import one_column
 
 if TYPE_CHECKING:
     from typing import Self

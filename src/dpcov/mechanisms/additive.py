@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Integers
     from dpcov.core.entropy import Entropy
     from dpcov.core.privacy import Budget
+    from dpcov.core.samplers import MatrixLaw, ScalarLaw
     from dpcov.rows.moment import Lattice, SecondMoment
     from dpcov.rows.schema import Schema
-    from dpcov.samplers import MatrixLaw, ScalarLaw
-    from dpcov.sources.rows import Rows
+    from dpcov.rows.sources.rows import Rows
 
 # The published lattice is 2^-10 of the noise (docs/proofs/release.md 7): costs under 2^-20 of its
 # variance.

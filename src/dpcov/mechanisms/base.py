@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from dpcov.core.privacy import Budget, Guarantee, Neighbors
     from dpcov.releases import Release
     from dpcov.rows.moment import Lattice
-    from dpcov.sources.rows import Rows
+    from dpcov.rows.sources.rows import Rows
 
 
 class Calibrated(Protocol):

@@ -20,13 +20,13 @@ from dpcov.mechanisms.additive import Additive, Calibration
 from dpcov.mechanisms.count import WithCount
 from dpcov.rows.moment import Lattice, units_per_row
 from dpcov.rows.schema import Categorical
-from dpcov.sources.rows import IN_MEMORY
+from dpcov.rows.sources.rows import IN_MEMORY
 
 if TYPE_CHECKING:
     from dpcov.core.privacy import Budget, Neighbors
+    from dpcov.core.samplers import MatrixLaw
     from dpcov.rows.schema import Schema
-    from dpcov.samplers import MatrixLaw
-    from dpcov.sources.rows import Rows
+    from dpcov.rows.sources.rows import Rows
 
 
 CANDIDATES: tuple[type[Additive], ...] = (MatrixLaplace, Gaussian)

@@ -32,20 +32,20 @@ from dpcov.core.privacy import (
     gaussian_delta,
     round_down,
 )
+from dpcov.core.samplers.discrete import SMALLEST_SCALE, SMALLEST_VARIANCE
+from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import BudgetError, MechanismError
 from dpcov.mechanisms import additive, gaussian, ladder, standardized
 from dpcov.mechanisms.pure import pure_epsilon
-from dpcov.samplers.discrete import SMALLEST_SCALE, SMALLEST_VARIANCE
-from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 
 if TYPE_CHECKING:
     from dpcov.core.entropy import Entropy
     from dpcov.core.privacy import Budget
+    from dpcov.core.samplers import ScalarLaw
     from dpcov.mechanisms.base import Calibrated, Mechanism
     from dpcov.releases import Release
     from dpcov.rows.moment import Lattice
-    from dpcov.samplers import ScalarLaw
-    from dpcov.sources.rows import Rows
+    from dpcov.rows.sources.rows import Rows
 
 OF_EPSILON, OF_RHO = Fraction(1, 25), Fraction(1, 64)
 FAR = 2.0**38  # of epsilon: mu is below 2^20, the largest that `gaussian_mu` finds

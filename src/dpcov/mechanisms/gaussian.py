@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dpcov.core.parameters import Share, ShareOrNone
 from dpcov.core.privacy import ApproxDP, Budget, Guarantee, Neighbors, PureDP, exact, gaussian_mu
+from dpcov.core.samplers.orthogonal import GaussianOrthogonal
+from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, radius
 from dpcov.mechanisms.radius import Radius
-from dpcov.samplers.orthogonal import GaussianOrthogonal
-from dpcov.samplers.scalars import ScalarGaussian
 
 if TYPE_CHECKING:
     from dpcov.rows.moment import Lattice

@@ -10,6 +10,9 @@ import numpy as np
 
 from dpcov.core.parameters import Share
 from dpcov.core.privacy import Guarantee, Neighbors, exact
+from dpcov.core.samplers.orthogonal import GaussianOrthogonal
+from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
+from dpcov.core.samplers.weighted import WeightedSum
 from dpcov.mechanisms import additive, gaussian
 from dpcov.mechanisms.additive import Draws
 from dpcov.mechanisms.base import Mechanism
@@ -18,19 +21,16 @@ from dpcov.mechanisms.pure import by_budget, float_scale, pure_epsilon
 from dpcov.releases import Release
 from dpcov.rows.moment import UNITS
 from dpcov.rows.rungs import WHOLE, rungs_of
-from dpcov.samplers.orthogonal import GaussianOrthogonal
-from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
-from dpcov.samplers.weighted import WeightedSum
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Integers
     from dpcov.core.entropy import Entropy
     from dpcov.core.privacy import Budget
+    from dpcov.core.samplers import MatrixLaw, ScalarLaw
     from dpcov.rows.moment import Lattice
     from dpcov.rows.rungs import RungMoments
     from dpcov.rows.schema import Schema
-    from dpcov.samplers import MatrixLaw, ScalarLaw
-    from dpcov.sources.rows import Rows
+    from dpcov.rows.sources.rows import Rows
 
 SQUARED_SIDE = UNITS**2
 # Where a known number of rows could rise above the noise by no more than this, if all were as long

@@ -17,13 +17,13 @@ from dpcov.mechanisms.radius import count_law
 if TYPE_CHECKING:
     from dpcov.core.arrays import Vector
     from dpcov.core.entropy import Entropy
+    from dpcov.core.samplers import ScalarLaw
+    from dpcov.core.samplers.scalars import ScalarGaussian
     from dpcov.mechanisms import Mechanism
     from dpcov.releases import Release
     from dpcov.rows.moment import Lattice, LinearMap, SecondMoment
     from dpcov.rows.schema import Schema
-    from dpcov.samplers import ScalarLaw
-    from dpcov.samplers.scalars import ScalarGaussian
-    from dpcov.sources.rows import Rows
+    from dpcov.rows.sources.rows import Rows
 
 
 SQUARED_RADII = 2.0 ** (np.arange(-16, 49) / 4)  # candidates for round rows' radius, over p

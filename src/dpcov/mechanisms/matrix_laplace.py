@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from dpcov.core.parameters import Share, ShareOrNone
+from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.mechanisms import additive, radius
 from dpcov.mechanisms.pure import nuclear_calibration, pure_epsilon, pure_guarantee
 from dpcov.mechanisms.radius import Radius
-from dpcov.samplers.wishart import WishartDifference
 
 if TYPE_CHECKING:
     from dpcov.core.privacy import Budget, Neighbors

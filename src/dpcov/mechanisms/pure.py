@@ -7,17 +7,17 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
 from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors, PureDP, exact, upper_float
+from dpcov.core.samplers.scalars import ScalarLaplace
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive
 from dpcov.mechanisms.radius import laplace_counts
-from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dpcov.core.privacy import Budget
+    from dpcov.core.samplers import MatrixLaw
     from dpcov.rows.moment import Lattice
-    from dpcov.samplers import MatrixLaw
 
 
 Laws = TypeVar("Laws")

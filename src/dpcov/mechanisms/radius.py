@@ -28,16 +28,16 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from dpcov.core.privacy import Neighbors, exact
-from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
+from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dpcov.core.arrays import Integers, Vector
     from dpcov.core.entropy import Entropy
+    from dpcov.core.samplers import MatrixLaw, ScalarLaw
     from dpcov.rows.moment import Lattice
-    from dpcov.samplers import MatrixLaw, ScalarLaw
-    from dpcov.sources.rows import Rows
+    from dpcov.rows.sources.rows import Rows
 
 
 Radius = Literal["public", "private"]

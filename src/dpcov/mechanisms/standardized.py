@@ -12,6 +12,7 @@ import numpy as np
 from dpcov.core.entropy import simulation_generator
 from dpcov.core.parameters import Power, Share, ShareOrNone, check_fields, check_shares
 from dpcov.core.privacy import Guarantee, Neighbors, exact
+from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, gaussian, ladder
 from dpcov.mechanisms.base import Mechanism
@@ -22,7 +23,6 @@ from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon
 from dpcov.mechanisms.radius import count_law
 from dpcov.releases.lengths import BINS, Lengths, bin_ends
 from dpcov.rows.moment import UNITS, longest_image, power_above
-from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Integers, Vector
     from dpcov.core.entropy import Entropy
     from dpcov.core.privacy import Budget
+    from dpcov.core.samplers import MatrixLaw, ScalarLaw
     from dpcov.releases import Release
     from dpcov.rows.moment import Lattice, SecondMoment
     from dpcov.rows.schema import Schema
-    from dpcov.samplers import MatrixLaw, ScalarLaw
-    from dpcov.sources.rows import Rows
+    from dpcov.rows.sources.rows import Rows
 
 
 STEPS = 4  # candidates for the squared radius from one to its double

@@ -12,10 +12,10 @@ from scipy.special import chdtr, chdtrc
 
 from dpcov.core.parameters import ShareOrNone
 from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors, exact
+from dpcov.core.samplers.scalars import ScalarLaplace
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive
 from dpcov.papers.samplers.additive_wishart import CenteredWishart
-from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,7 @@ from dpcov.papers.primitives.release_test import ReleaseTest
 from dpcov.papers.primitives.sampled_covariance import SampledCovariance, most_samples
 from dpcov.papers.primitives.stable_matrices import StableMatrices
 from dpcov.papers.stable_covariance import FALSE_ALARM, UNWEIGHED
-from dpcov.sources.quiet import quiet
+from dpcov.rows.sources.quiet import quiet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dpcov.core.privacy import Budget
     from dpcov.releases import Release
     from dpcov.rows.moment import Lattice, SecondMoment
-    from dpcov.sources.rows import Rows
+    from dpcov.rows.sources.rows import Rows
 
     Integers = NDArray[np.object_]
 

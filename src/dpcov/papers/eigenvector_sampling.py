@@ -11,12 +11,12 @@ import numpy as np
 
 from dpcov.core.parameters import Count, Share, check_fields
 from dpcov.core.privacy import Guarantee, Neighbors, PureDP, exact
+from dpcov.core.samplers.scalars import ScalarLaplace
 from dpcov.errors import MechanismError
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.papers import spectral
 from dpcov.papers.samplers.frame import sequential_frame
-from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpcov.core.privacy import Budget
     from dpcov.releases import Release
     from dpcov.rows.moment import Lattice
-    from dpcov.sources.rows import Rows
+    from dpcov.rows.sources.rows import Rows
 
 FAILURE = 0.05  # beta of Corollary 1; moves budget between directions, never the guarantee
 

@@ -10,18 +10,18 @@ import numpy as np
 
 from dpcov.core.parameters import Count, Share
 from dpcov.core.privacy import Guarantee, Neighbors, PureDP, exact
+from dpcov.core.samplers.scalars import ScalarLaplace
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.papers import spectral
 from dpcov.papers.samplers.frame import sequential_frame
-from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:
     from dpcov.core.entropy import Entropy
     from dpcov.core.privacy import Budget
     from dpcov.releases import Release
     from dpcov.rows.moment import Lattice
-    from dpcov.sources.rows import Rows
+    from dpcov.rows.sources.rows import Rows
 
 
 @dataclass(frozen=True, slots=True)

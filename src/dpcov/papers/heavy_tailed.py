@@ -19,6 +19,7 @@ from dpcov.core.parameters import (
     check_shares,
 )
 from dpcov.core.privacy import Guarantee, Neighbors, exact
+from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import gaussian
 from dpcov.mechanisms.base import Mechanism
@@ -34,17 +35,16 @@ from dpcov.papers.primitives.bounded_moments import (
     steps,
 )
 from dpcov.rows.moment import LinearMap
-from dpcov.samplers.orthogonal import GaussianOrthogonal
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Vector
     from dpcov.core.entropy import Entropy
     from dpcov.core.privacy import Budget
+    from dpcov.core.samplers.scalars import ScalarGaussian
     from dpcov.papers.preconditioned import Look
     from dpcov.releases import Release
     from dpcov.rows.moment import Lattice
-    from dpcov.samplers.scalars import ScalarGaussian
-    from dpcov.sources.rows import Rows
+    from dpcov.rows.sources.rows import Rows
 
 
 Variant = Literal["naive", "one-step", "full"]

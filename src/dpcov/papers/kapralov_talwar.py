@@ -9,11 +9,11 @@ import numpy as np
 
 from dpcov.core.parameters import Count
 from dpcov.core.privacy import Guarantee, Neighbors, PureDP
+from dpcov.core.samplers.scalars import ScalarLaplace
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.papers import spectral
 from dpcov.papers.samplers.frame import sequential_frame
-from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dpcov.core.privacy import Budget
     from dpcov.releases import Release
     from dpcov.rows.moment import Lattice
-    from dpcov.sources.rows import Rows
+    from dpcov.rows.sources.rows import Rows
 
 
 @dataclass(frozen=True, slots=True)

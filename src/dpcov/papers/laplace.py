@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dpcov.core.parameters import Share, ShareOrNone
 from dpcov.core.privacy import Guarantee, Neighbors, PureDP, exact
+from dpcov.core.samplers.scalars import ScalarLaplace
 from dpcov.mechanisms import additive, radius
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.mechanisms.radius import Radius
 from dpcov.papers.samplers.entrywise import EntrywiseLaplace
-from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:
     from dpcov.core.privacy import Budget

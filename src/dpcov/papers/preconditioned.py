@@ -10,12 +10,12 @@ import numpy as np
 
 from dpcov.core.parameters import Interval, Share, ShareOrNone, check_fields, check_shares
 from dpcov.core.privacy import Guarantee, Neighbors, exact
+from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.mechanisms import gaussian
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.mapped import last_laws, release_mapped
 from dpcov.mechanisms.radius import count_law
 from dpcov.rows.moment import LinearMap
-from dpcov.samplers.orthogonal import GaussianOrthogonal
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
     from dpcov.core.entropy import Entropy
     from dpcov.core.privacy import Budget
+    from dpcov.core.samplers.scalars import ScalarGaussian
     from dpcov.releases import Release
     from dpcov.rows.moment import Lattice
-    from dpcov.samplers.scalars import ScalarGaussian
-    from dpcov.sources.rows import Rows
+    from dpcov.rows.sources.rows import Rows
 
 
 OUTSIDE = 0.01  # share of round Gaussian rows that a step may clip

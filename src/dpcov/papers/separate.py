@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Integers, Matrix, Vector
     from dpcov.core.entropy import Entropy
     from dpcov.core.privacy import Budget
+    from dpcov.core.samplers import MatrixLaw, ScalarLaw
     from dpcov.mechanisms.radius import Norms, Radius
     from dpcov.releases import Release
     from dpcov.rows.moment import Lattice, SecondMoment
-    from dpcov.samplers import MatrixLaw, ScalarLaw
-    from dpcov.sources.rows import Rows
+    from dpcov.rows.sources.rows import Rows
 
 
 Values = Literal["rayleigh", "eigenvalues"]

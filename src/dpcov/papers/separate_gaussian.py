@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
+from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.mechanisms import radius
 from dpcov.mechanisms.gaussian import concentration, matrix_noise
 from dpcov.papers import separate, spectral
 from dpcov.papers.laplace import root_above
-from dpcov.samplers.scalars import ScalarGaussian
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
     from dpcov.core.privacy import Budget, Neighbors
+    from dpcov.core.samplers.orthogonal import GaussianOrthogonal
     from dpcov.rows.moment import Lattice
-    from dpcov.samplers.orthogonal import GaussianOrthogonal
 
 
 @dataclass(frozen=True, slots=True)

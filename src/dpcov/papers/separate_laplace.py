@@ -7,10 +7,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from dpcov.core.privacy import PureDP
+from dpcov.core.samplers.scalars import ScalarLaplace
 from dpcov.mechanisms import radius
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.papers import laplace, separate, spectral
-from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix

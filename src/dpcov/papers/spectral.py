@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from dpcov.core.privacy import Guarantee, Neighbors
+from dpcov.core.samplers.discrete import discrete_laplace
 from dpcov.mechanisms.additive import coarse, shift_for
 from dpcov.papers.quadratic_forms import quadratic_forms
 from dpcov.releases import Release
-from dpcov.samplers.discrete import discrete_laplace
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
     from dpcov.core.entropy import Entropy
+    from dpcov.core.samplers import ScalarLaw
+    from dpcov.core.samplers.scalars import ScalarLaplace
     from dpcov.mechanisms import Mechanism
     from dpcov.rows.moment import Lattice, SecondMoment
-    from dpcov.samplers import ScalarLaw
-    from dpcov.samplers.scalars import ScalarLaplace
-    from dpcov.sources.rows import Rows
+    from dpcov.rows.sources.rows import Rows
 
 
 # What float64 may add to an eigenvalue's change, in B^2: eigenvalues of a d x d matrix are computed

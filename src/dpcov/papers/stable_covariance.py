@@ -11,6 +11,7 @@ import numpy as np
 
 from dpcov.core.parameters import Above0, Share, Whole, check_fields, check_shares
 from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors, exact
+from dpcov.core.samplers.scalars import ScalarLaplace
 from dpcov.errors import MechanismError, MechanismRefused
 from dpcov.mechanisms.base import Mechanism
 from dpcov.papers.primitives.release_test import ReleaseTest
@@ -26,8 +27,7 @@ from dpcov.papers.primitives.stable_rows import (
     usual_leverage,
 )
 from dpcov.releases import Release
-from dpcov.samplers.scalars import ScalarLaplace
-from dpcov.sources.quiet import quiet
+from dpcov.rows.sources.quiet import quiet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from dpcov.core.entropy import Entropy
     from dpcov.core.privacy import Budget
     from dpcov.rows.moment import Lattice
-    from dpcov.sources.rows import IntegerRows, Rows
+    from dpcov.rows.sources.rows import IntegerRows, Rows
 
     Integers = NDArray[np.object_]
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from dpcov.core.parameters import Count, Share, ShareOrNone, Whole, check_fields, check_shares
 from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors, exact
+from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import gaussian
 from dpcov.mechanisms.base import Mechanism
@@ -23,8 +24,7 @@ from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRec
 from dpcov.papers.primitives.random_groups import require_room
 from dpcov.papers.stable_covariance import UNWEIGHED
 from dpcov.rows.moment import UNITS, LinearMap
-from dpcov.samplers.orthogonal import GaussianOrthogonal
-from dpcov.sources.quiet import quiet
+from dpcov.rows.sources.quiet import quiet
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dpcov.core.privacy import Budget
     from dpcov.releases import Release
     from dpcov.rows.moment import Lattice, SecondMoment
-    from dpcov.sources.rows import Rows
+    from dpcov.rows.sources.rows import Rows
 
 
 GAP = 4.0  # ratio of neighbouring eigenvalues from which they are separated

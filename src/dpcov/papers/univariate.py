@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcov.api.ledger import Ledger
 from dpcov.core.entropy import Entropy
 from dpcov.core.parameters import Probability, check
 from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors
+from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.errors import LedgerError, MechanismError, MechanismRefused, SourceError
-from dpcov.ledger import Ledger
 from dpcov.papers.accounting import gdp_beside_bad_events
 from dpcov.papers.primitives.histogram import ROUNDING_VARIANCE, VOTE, GaussianHistograms
-from dpcov.samplers.scalars import ScalarGaussian
-from dpcov.sources.quiet import quiet
+from dpcov.rows.sources.quiet import quiet
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import AnyArray, Matrix

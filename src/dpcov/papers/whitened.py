@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dpcov.core.privacy import Budget
     from dpcov.releases import Release
     from dpcov.rows.moment import Lattice
-    from dpcov.sources.rows import Rows
+    from dpcov.rows.sources.rows import Rows
 
 FLOOR = 2.0**-44  # of the largest eigenvalue: directions below are not stretched further
 SMALLEST = 2.0**-60  # variance of an encoded row that counts as nothing

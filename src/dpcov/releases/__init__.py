@@ -30,9 +30,9 @@ from dpcov.show.table import LONGEST, Row, Table, rows_of
 if TYPE_CHECKING:
     from dpcov.core.arrays import Integers, Matrix, Vector
     from dpcov.core.privacy import Guarantee
+    from dpcov.core.samplers import MatrixLaw, ScalarLaw
     from dpcov.releases.lengths import Lengths
     from dpcov.rows.schema import Schema
-    from dpcov.samplers import MatrixLaw, ScalarLaw
     from dpcov.show.frames import Library
 
     Which = Literal["covariance", "correlation", "second_moment"]

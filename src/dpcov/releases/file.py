@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field, FiniteFloat, ValidationError, model_validator
 
 from dpcov.core.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, PureDP, budget_from
+from dpcov.core.samplers import matrix_law, scalar_law
 from dpcov.errors import ReleaseError
 from dpcov.releases import NOT_PRIVATE, Group, Release
 from dpcov.releases.laws import (
@@ -22,7 +23,6 @@ from dpcov.releases.laws import (
 from dpcov.releases.lengths import Lengths
 from dpcov.rows.moment import UNITS, Lattice, units_per_row
 from dpcov.rows.schema import Schema
-from dpcov.samplers import matrix_law, scalar_law
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import AnyArray, Integers, Matrix

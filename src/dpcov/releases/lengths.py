@@ -17,7 +17,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Vector
-    from dpcov.samplers import ScalarLaw
+    from dpcov.core.samplers import ScalarLaw
 
 BINS = 2  # for an octave of squared length; a window is an octave
 SHORTEST = 6  # octaves below the typical squared length, at which the first bin ends

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.samplers.weighted import WeightedSum
+from dpcov.core.samplers.weighted import WeightedSum
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Array, Booleans, Integers, Matrix

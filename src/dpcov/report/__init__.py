@@ -19,7 +19,7 @@ from dpcov.releases import Release
 if TYPE_CHECKING:
     import numpy as np
 
-    from dpcov.ledger import Account
+    from dpcov.api.ledger import Account
 
 KEPT = "\n\N{NARROW NO-BREAK SPACE}"
 

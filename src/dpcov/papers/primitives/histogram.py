@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpcov.core.parameters import Count, Probability, check
 from dpcov.core.privacy import Neighbors
+from dpcov.core.samplers.discrete import discrete_gaussian, discrete_laplace
+from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import MechanismError
 from dpcov.papers.primitives.bounded_moments import least
-from dpcov.samplers.discrete import discrete_gaussian, discrete_laplace
-from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import AnyArray

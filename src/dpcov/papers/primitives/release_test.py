@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpcov.core.parameters import Probability, check
+from dpcov.core.samplers.scalars import ScalarLaplace
 from dpcov.errors import MechanismError
-from dpcov.samplers.scalars import ScalarLaplace
 
 if TYPE_CHECKING:
     from dpcov.core.entropy import Entropy

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpcov.core.samplers.discrete import discrete_gaussian
+from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.errors import MechanismError, MechanismRefused
 from dpcov.papers.primitives.histogram import ROUNDING_VARIANCE
-from dpcov.samplers.discrete import discrete_gaussian
-from dpcov.samplers.scalars import ScalarGaussian
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Integers, Matrix

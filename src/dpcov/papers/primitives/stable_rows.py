@@ -19,7 +19,7 @@ from dpcov.rows.moment import BLOCK_ROWS, Accumulator
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpcov.sources.rows import IntegerRows
+    from dpcov.rows.sources.rows import IntegerRows
 
     Integers = NDArray[np.object_]
     Matrix = NDArray[np.float64]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.special import chdtri, gammaincinv
 
-from dpcov.samplers import LARGEST_ENTRY, repeated, require_within, whole
-from dpcov.samplers.normal import LARGEST, standard_normals
+from dpcov.core.samplers import LARGEST_ENTRY, repeated, require_within, whole
+from dpcov.core.samplers.normal import LARGEST, standard_normals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

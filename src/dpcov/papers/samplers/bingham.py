@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.samplers.normal import standard_exponentials, standard_normals
+from dpcov.core.samplers.normal import standard_exponentials, standard_normals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

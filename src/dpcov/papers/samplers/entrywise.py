@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dpcov.samplers import require_within, symmetric
-from dpcov.samplers.discrete import LARGEST_SCALE, SMALLEST_SCALE, discrete_laplace
+from dpcov.core.samplers import require_within, symmetric
+from dpcov.core.samplers.discrete import LARGEST_SCALE, SMALLEST_SCALE, discrete_laplace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

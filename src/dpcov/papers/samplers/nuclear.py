@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from dpcov.core.samplers import LARGEST_ENTRY, repeated, require_within, whole
+from dpcov.core.samplers.normal import standard_normals
 from dpcov.errors import MechanismError
 from dpcov.papers.samplers.log_gas import simulated_eigenvalues, simulated_singular_values
 from dpcov.papers.samplers.pfaffian import HalfLineEnsemble, LineEnsemble, largest_first
-from dpcov.samplers import LARGEST_ENTRY, repeated, require_within, whole
-from dpcov.samplers.normal import standard_normals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

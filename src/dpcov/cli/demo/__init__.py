@@ -1,0 +1,82 @@
+"""The whole journey on a real health table.
+
+The table is that of the RAND Health Insurance Experiment as statsmodels distributes it: public
+domain. It lies beside this file with its schema, so that the demo needs no network and no extra.
+"""
+
+from __future__ import annotations
+
+import gzip
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpcov.core.printable import shown
+from dpcov.errors import OutputError
+
+if TYPE_CHECKING:
+    from dpcov.releases import Release
+
+HERE = files(__name__)
+EPSILON = 1.0
+BUDGET = 3.0
+
+
+def write_table(folder: Path) -> tuple[Path, Path]:
+    """Write the table as CSV and its schema; returns both paths."""
+    declared = (HERE / "health.toml").read_text(encoding="utf-8")
+    table, schema = folder / "health.csv", folder / "health.toml"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        ours = not any(folder.glob("health.*")) or schema.read_text(encoding="utf-8") == declared
+    except (OSError, ValueError):
+        ours = False
+    if not ours:
+        raise OutputError(
+            f"{shown(folder)!r} is no folder that the demo can use: it can't be written, or holds "
+            "files named health.* that the demo did not make. Give another one by --folder."
+        )
+    table.write_bytes(gzip.decompress((HERE / "health.csv.gz").read_bytes()))
+    schema.write_text(declared, encoding="utf-8")
+    return table, schema
+
+
+def run(folder: Path) -> Release:
+    """Write table, schema and ledger to `folder` and make a release; prints each step."""
+    from dpcov.analysis.correlation import correlations
+    from dpcov.analysis.summary import facts
+    from dpcov.api import release
+    from dpcov.api.ledger import Ledger
+    from dpcov.core.privacy import PureDP
+    from dpcov.show.text import print_tables
+
+    print("1. A table and its schema of public bounds")
+    table, schema = write_table(folder)
+    ledger_path, out = folder / "health.ledger", folder / "health.release.json"
+    size = "20,190 rows x 10 columns (RAND Health Insurance Experiment, public domain)"
+    print(f"   {shown(table)}   {size}")
+    print(f"   {shown(schema)}")
+
+    print(f"2. A ledger with a budget of epsilon = {BUDGET:g}")
+    ledger_path.unlink(missing_ok=True)
+    ledger = Ledger.create(ledger_path, PureDP(BUDGET))
+
+    print(f"3. A release at epsilon = {EPSILON:g}; the spend is booked before any noise is drawn")
+    made = release(table, schema=schema, epsilon=EPSILON, ledger=ledger)
+    made.save(out, force=True)
+
+    print("4. What came out\n")
+    truth = np.asarray(np.corrcoef(np.loadtxt(table, delimiter=",", skiprows=1), rowvar=False))
+    print_tables([facts(made), *correlations(made, truth=truth).tables()])
+
+    left = ledger.account().to_json()["left"]["epsilon"]
+    place = shown(out)
+    print(
+        f"\nRelease:  {place}\n          everything else is computed from it, at no further cost:"
+    )
+    print(f"          dpcov show {place}\n          dpcov correlation {place}")
+    print(f"Ledger:   {shown(ledger_path)}, epsilon left: {left:g}")
+    print(f"          dpcov ledger show {shown(ledger_path)}")
+    return made

@@ -1,0 +1,160 @@
+"""Where tables come from. `open_rows` is the only way from data to the rest of the library."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpcov.core.printable import printable, shown
+from dpcov.core.spelling import asked
+from dpcov.errors import SourceError
+from dpcov.rows.sources.quiet import quiet
+
+if TYPE_CHECKING:
+    from dpcov.rows.schema import FileOptions, Schema
+    from dpcov.rows.sources.base import Source
+    from dpcov.rows.sources.conditions import Conditions
+    from dpcov.rows.sources.rows import Rows
+    from dpcov.rows.sources.sql import DatabaseTable
+
+PARQUET_ENDINGS = (".parquet", ".pq")
+UNKNOWN = (
+    "This kind of data can't be read. Give a path to a CSV, TSV or Parquet file, a NumPy array, "
+    "a table that offers the Arrow C stream (pandas, polars, pyarrow, DuckDB), or a database and "
+    "the name of a table."
+)
+
+
+def open_rows(
+    data: Any, schema: Schema, conditions: Conditions | None = None, *, threads: int | None = None
+) -> Rows:
+    """Open a data set behind the one door; looks at names and types, at no value.
+
+    Parameters
+    ----------
+    data : path of a CSV, TSV (also .gz) or Parquet file, ``-`` for a text table on standard input,
+        (n, d) NumPy array, list of rows, an object with ``__arrow_c_stream__`` (pandas, polars,
+        pyarrow, DuckDB), a `DatabaseTable`, or a Spark data frame, whose rows stay in its cluster.
+    schema : what the columns may hold.
+    conditions : which rows count.
+    threads : how many threads read, encode and sum; default, one for each core that may be used.
+        The result does not depend on it, memory does a little: each has sums of its own, and of a
+        Parquet file with large row groups a few batches.
+
+    Raises
+    ------
+    SourceError : the data can't be opened, or a declared column is missing.
+
+    """
+    from dpcov.rows.sources.conditions import rows_meeting
+    from dpcov.rows.sources.rows import Rows
+    from dpcov.rows.sources.spark import SparkRows, is_spark
+
+    # Arrow would import it with the first array that it hands to NumPy, after the budget is booked,
+    # and ignore whatever happens meanwhile, an interrupt too.
+    with suppress(ImportError):
+        import_module("pandas")
+    source = open_source(data, schema.file, tuple(schema.columns), schema.numbers)
+    if conditions:
+        source = rows_meeting(source, conditions)
+    kind = SparkRows if is_spark(source) else Rows
+    rows = kind(schema, source, threads=threads)
+    rows.where = conditions.texts if conditions else ()
+    return rows
+
+
+@quiet("The data can't be opened.")
+def open_source(
+    data: Any,
+    options: FileOptions,
+    declared: tuple[str, ...],
+    numbers: frozenset[str] = frozenset(),
+) -> Source:
+    """Open a data set as a stream of Arrow batches.
+
+    Of columns without a name `declared` has the names; a text file's columns `numbers` are read as
+    its options say that numbers are written.
+    """
+    from dpcov.rows.sources.base import Source
+    from dpcov.rows.sources.spark import SparkSource, is_frame
+    from dpcov.rows.sources.sql import DatabaseTable
+
+    if is_frame(data):  # first: frames have any attribute that a column is named after
+        return SparkSource(data)
+    if hasattr(data, "iloc") and hasattr(data, "columns"):
+        from dpcov.rows.sources.frame import FrameSource
+
+        return FrameSource(data)
+    if isinstance(data, Source):
+        return data
+    if isinstance(data, DatabaseTable):
+        return _open_database(data)
+    if isinstance(data, str | Path):
+        return _open_file(Path(data), options, declared, numbers)
+    if hasattr(data, "__arrow_c_stream__"):
+        from dpcov.rows.sources.arrow import ArrowSource
+
+        return ArrowSource(data)
+    kind = getattr(getattr(data, "dtype", None), "kind", None)
+    if isinstance(data, list | tuple) or kind in ("O", "S", "U", "T"):
+        from dpcov.rows.sources.array import ObjectSource
+
+        return ObjectSource(data, declared)
+    if hasattr(data, "__array__"):
+        from dpcov.rows.sources.array import ArraySource
+
+        return ArraySource(data, declared)
+    raise SourceError(UNKNOWN)
+
+
+def _open_file(
+    path: Path, options: FileOptions, declared: tuple[str, ...], numbers: frozenset[str]
+) -> Source:
+    from dpcov.rows.sources.base import holds_sums
+    from dpcov.rows.sources.sql import NO_TABLE, database_kind
+    from dpcov.rows.sources.text import STANDARD_INPUT, TextSource
+
+    if str(path) == STANDARD_INPUT:
+        return TextSource(path, options, declared, numbers)
+    name = shown(path)
+    is_link = name != printable(str(path))
+    no_table = NO_TABLE.format(asked("table", "NAME"))
+    if not path.exists():
+        raise SourceError(no_table if is_link else f"There is no file {name!r}.")
+    if path.is_dir():
+        raise SourceError(f"{name!r} is a folder; give one file.")
+    if path.name.lower().endswith(PARQUET_ENDINGS) and path.is_file():
+        from dpcov.rows.sources.arrow import ParquetSource
+
+        return ParquetSource(path)
+    if path.is_file() and database_kind(path):
+        raise SourceError(no_table)
+    if holds_sums(path):
+        raise SourceError(f"{name!r} holds sums of rows (dpcov moments), where rows are needed.")
+    return TextSource(path, options, declared, numbers)
+
+
+def _open_database(data: DatabaseTable) -> Source:
+    """Open a table of a database; looks at names and types only."""
+    from dpcov.rows.sources.sql import LINK, NO_LINK, POSTGRES, database_kind
+
+    _ = data.parts  # refuses what is no name
+    link = str(data.database)
+    if link.lower().startswith(POSTGRES):
+        from dpcov.rows.sources.postgres import PostgresSource
+
+        return PostgresSource(data)
+    if LINK.match(link):
+        raise SourceError(NO_LINK)
+    kind = database_kind(Path(link))
+    if kind == "duckdb":
+        from dpcov.rows.sources.duckdb import DuckdbSource
+
+        return DuckdbSource(data)
+    if kind == "sqlite":
+        from dpcov.rows.sources.sqlite import SqliteSource
+
+        return SqliteSource(data)
+    raise SourceError(NO_LINK)

@@ -1,0 +1,144 @@
+"""What a source of rows must offer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from dpcov.rows.cells import LONGEST_CELL as LONGEST_CELL
+from dpcov.rows.cells import is_moment, is_number, is_text
+from dpcov.rows.schema import Categorical, Cells, Date, Kind, Numeric, Time
+
+
+@runtime_checkable
+class Source(Protocol):
+    """A table that can be streamed as Arrow batches.
+
+    Attributes
+    ----------
+    door : what kind of table it is, in a word; a release tells it.
+    names : its columns.
+    types : the Arrow type in which each column's cells come, in every batch.
+    unfit : columns whose type, told beside, is none of numbers or categories.
+    settled : whether every reading gives the same rows in the same order, whoever reads.
+    costly : whether a reading costs much more than that of a copy of numbers.
+
+    `kinds` says how each column would most likely be declared, for the draft of a schema. `batches`
+    may be asked for an `IdColumn`: what a source itself makes texts of it then spells as ids, and
+    may do so where `types` says something else.
+    """
+
+    @property
+    def door(self) -> str: ...
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    @property
+    def types(self) -> Mapping[str, pa.DataType]: ...
+
+    @property
+    def unfit(self) -> Mapping[str, str]: ...
+
+    @property
+    def settled(self) -> bool: ...
+
+    @property
+    def costly(self) -> bool: ...
+
+    def kinds(self) -> dict[str, Kind]: ...
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]: ...
+
+
+class Part(Protocol):
+    """A part of a table that can be read beside others.
+
+    `rows` is their number. If `whole`, all of a column's are read at once, by any thread: `each`
+    calls `use` with the name and the cells of one column after the other. Otherwise `batches` are
+    streamed, taking about `size` bytes.
+    """
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def whole(self) -> bool: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def each(self, names: Sequence[str], use: Callable[[str, pa.ChunkedArray], None]) -> None: ...
+
+    def batches(self) -> Iterator[pa.RecordBatch]: ...
+
+
+@runtime_checkable
+class PartedSource(Protocol):
+    """A source whose parts can be read at the same time."""
+
+    def parts(self, columns: Sequence[str]) -> Sequence[Part]: ...
+
+
+PROGRAM = (
+    "What a view, a query or a stream makes of each row: one that mixes rows of several persons, "
+    "or fails on a row, breaks the guarantee."
+)
+
+
+def caveat_of(source: Source) -> str:
+    """What is not protected on account of where the rows come from; empty for plain tables."""
+    return str(getattr(source, "caveat", "" if source.settled else PROGRAM))
+
+
+SUMS_START = '{"format": "dpcov.moments/1", '  # of a file of sums (dpcov.rows.sources.partial)
+
+
+def holds_sums(data: object) -> bool:
+    """Whether `data` is the path of a file of exact sums: private data, but no rows."""
+    if not isinstance(data, str | Path) or not Path(data).is_file():
+        return False
+    try:
+        with Path(data).open("rb") as file:
+            return file.read(len(SUMS_START)) == SUMS_START.encode()
+    except (OSError, ValueError):
+        return False
+
+
+def kind_of(kind: pa.DataType) -> Kind:
+    """How a column of this Arrow type would most likely be declared."""
+    kind = unwrapped(kind)
+    if is_number(kind):
+        return "integer" if pa.types.is_integer(kind) else "number"
+    if pa.types.is_boolean(kind):
+        return "flag"
+    if is_moment(kind):
+        return "time" if pa.types.is_timestamp(kind) else "date"
+    return "categorical" if is_text(kind) or pa.types.is_null(kind) else "ignored"
+
+
+def fits(kind: pa.DataType, declared: Numeric | Categorical | Cells) -> bool:
+    """Whether a column of this Arrow type may be declared so: from its type alone."""
+    found = kind_of(kind)
+    if isinstance(declared, Date | Time):
+        return found in ("date", "time", "categorical")
+    return found not in ("date", "time", "ignored")
+
+
+def unfit_columns(fields: Iterable[pa.Field]) -> dict[str, str]:
+    """Names and types of the columns that can't be declared numbers or categories."""
+    return {field.name: str(field.type) for field in fields if not fits(field.type, "text")}
+
+
+def unwrapped(kind: pa.DataType) -> pa.DataType:
+    """The plain type in which the encoder reads a column of this type."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return unwrapped(kind.storage_type)
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return unwrapped(kind.value_type)
+    if pa.types.is_string_view(kind):
+        return pa.string()
+    return pa.binary() if pa.types.is_binary_view(kind) else kind

@@ -1,0 +1,66 @@
+"""pandas data frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpcov.rows.cells import batch_rows
+from dpcov.rows.schema import Kind
+from dpcov.rows.sources.base import kind_of, unfit_columns
+from dpcov.rows.sources.ids import IdColumn
+from dpcov.rows.sources.objects import texts_of
+
+
+class FrameSource:
+    """A pandas DataFrame. Cells of a column of objects are texts, each made from that cell alone.
+
+    (Left to itself the conversion takes its type from all cells, and fails on a mixed column with a
+    message that quotes one of them.)
+    """
+
+    door = "pandas"
+    settled = True
+
+    def __init__(self, data: Any) -> None:
+        self._data = data
+        self.names = tuple(map(str, data.columns))
+        empty = data.iloc[:0]
+        fields = [
+            pa.field(name, _array(empty.iloc[:, j]).type) for j, name in enumerate(self.names)
+        ]
+        self.types = {field.name: field.type for field in fields}
+        self.unfit = unfit_columns(fields)
+        self.costly = any(map(_of_objects, data.dtypes))
+
+    def kinds(self) -> dict[str, Kind]:
+        return {name: kind_of(kind) for name, kind in self.types.items()}
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        at = [self.names.index(name) for name in columns]
+        size = batch_rows(len(at))
+        for start in range(0, len(self._data), size):
+            part = self._data.iloc[start : start + size]
+            arrays = [
+                _array(part.iloc[:, j], ids=isinstance(name, IdColumn))
+                for j, name in zip(at, columns, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, list(columns))
+
+
+def _of_objects(kind: Any) -> bool:
+    """Whether cells are objects of Python, also as categories, or texts that may not be Unicode."""
+    kind = getattr(kind, "categories", kind)
+    kind = getattr(kind, "dtype", kind)
+    return bool(kind == np.dtype(object) or getattr(kind, "storage", None) == "python")
+
+
+def _array(column: Any, *, ids: bool = False) -> pa.Array:
+    if _of_objects(column.dtype):
+        cells = zip(column.astype(object), column.isna(), strict=True)
+        return texts_of((None if absent else cell for cell, absent in cells), ids=ids)
+    array = pa.array(column, from_pandas=True)
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array

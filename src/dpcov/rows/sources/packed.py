@@ -1,0 +1,233 @@
+"""What the tasks of a cluster do: exact sums over their rows, packed as integers that add up.
+
+Every function maps batches to batches and runs inside a task. What comes out is PRIVATE DATA: it
+travels inside the cluster alone. Errors of a task would be printed with what they stumbled over, so
+none leaves it: in its place comes a batch whose `part` is `FAILED`.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ParamSpec
+
+import numpy as np
+import pyarrow as pa
+
+from dpcov.core.entropy import Entropy
+from dpcov.errors import DpcovError, SourceError
+from dpcov.rows.moment import BLOCK_ROWS
+from dpcov.rows.sources.hashes import content_hash
+from dpcov.rows.sources.ids import canonical
+from dpcov.rows.sources.level import filtered
+from dpcov.rows.sources.quiet import quiet
+from dpcov.rows.sources.rows import BLAS, UNREADABLE, Assignment, Folder, add_grouped
+
+if TYPE_CHECKING:
+    from dpcov.core.arrays import Integers, Matrix
+    from dpcov.rows.encoder import Encoder
+    from dpcov.rows.schema import Schema
+    from dpcov.rows.sources.level import RowTest
+    from dpcov.rows.sources.rows import Sum
+
+FAILED = -1
+PART_INTEGERS = 2**11  # of a sum travel together: 16 KiB, whatever the number of columns
+SUMS = pa.schema([("part", pa.int64()), ("units", pa.int64()), ("integers", pa.binary())])
+IMAGES = pa.schema([("id", pa.binary()), ("rank", pa.int64()), ("image", pa.binary())])
+
+Batches = Iterator[pa.RecordBatch]
+P = ParamSpec("P")
+
+
+def _failed_sum() -> pa.RecordBatch:
+    return pa.record_batch([[FAILED], [0], [b""]], schema=SUMS)
+
+
+def _failed_image() -> pa.RecordBatch:
+    return pa.record_batch([[None], [0], [None]], schema=IMAGES)
+
+
+def _told(
+    failed: Callable[[], pa.RecordBatch],
+) -> Callable[[Callable[P, Batches]], Callable[P, Batches]]:
+    """Decorate a task: in place of an error, `failed()` is the last of its batches."""
+
+    def decorate(task: Callable[P, Batches]) -> Callable[P, Batches]:
+        @functools.wraps(task)
+        def guarded(*args: P.args, **kwargs: P.kwargs) -> Batches:
+            def started() -> Batches:
+                yield from task(*args, **kwargs)
+
+            batches = started()
+            step = quiet(UNREADABLE)(lambda: next(batches, None))
+            while True:
+                try:
+                    batch = step()
+                except DpcovError:
+                    yield failed()
+                    return
+                if batch is None:
+                    return
+                yield batch
+
+        return guarded
+
+    return decorate
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is asked of each row.
+
+    Attributes
+    ----------
+    schema : what the columns may hold.
+    columns : names of the columns of a batch, in its order.
+    encoder : turns batches into blocks of integer rows.
+    empty : makes a sum of nothing.
+    groups : number of groups; each unit falls in one, uniformly and independently.
+    tests : only rows that meet them count.
+    key : SECRET, decides the groups of persons.
+
+    """
+
+    schema: Schema
+    columns: tuple[str, ...]
+    encoder: Encoder
+    empty: Callable[[], Sum[Any]]
+    groups: int = 1
+    tests: tuple[RowTest, ...] = ()
+    key: bytes = b""
+
+    def named(self, batches: Iterable[pa.RecordBatch]) -> Batches:
+        """The rows that count, with the columns that the schema needs."""
+        for batch in batches:
+            whole = pa.RecordBatch.from_arrays(batch.columns, list(self.columns))
+            yield filtered(whole, self.tests, self.schema.needed) if self.tests else whole
+
+
+@_told(_failed_sum)
+def sums_of_rows(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
+    """The sums over the rows of a task; each group's rows are drawn here, with fresh randomness."""
+    folder = Folder(query.encoder, query.empty, query.groups, 1)
+    assigned = Assignment(query.groups, Entropy.system())
+    with BLAS.limit(limits=1), folder.adding() as add:
+        for batch in query.named(batches):
+            add(batch, assigned.next(np.arange(batch.num_rows), batch.num_rows))
+    return _packed(folder.totals(), assigned.unit_counts())
+
+
+@_told(_failed_image)
+def images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
+    """The integer image of each row that has an id, with the id and the row's rank among the id's.
+
+    Ranks order rows as `Persons` does: by the hash of their image.
+    """
+    unit, missing = query.schema.unit, query.schema.missing
+    if unit is None:
+        raise ValueError("the schema has no person unit")
+    for batch in query.named(batches):
+        ids = canonical(batch.column(unit.column), unit.type, missing).cast(pa.binary())
+        at = 0
+        for block in query.encoder.blocks(batch):
+            here = ids.slice(at, block.shape[1])
+            at += block.shape[1]
+            ranks = pa.array((content_hash(block) ^ np.uint64(2**63)).view(np.int64))
+            columns = [here, ranks, _joined(block)]
+            yield pa.RecordBatch.from_arrays(columns, schema=IMAGES).filter(here.is_valid())
+
+
+@_told(_failed_sum)
+def sums_of_images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
+    """The sums over `images` that count, each with its `place` among its person's, from 1 on."""
+    sums = [query.empty() for _ in range(query.groups)]
+    counts = np.zeros(query.groups, np.int64)
+    with BLAS.limit(limits=1):
+        for batch in batches:
+            if batch["image"].null_count:
+                raise SourceError(UNREADABLE)
+            labels = _labels(query, batch["id"])
+            firsts = batch["place"].to_numpy() == 1
+            counts += np.bincount(labels[firsts], minlength=query.groups)
+            for rows, block in _blocks(batch):
+                add_grouped(sums, block, labels[rows])
+    return _packed(sums, counts.tolist())
+
+
+@_told(_failed_sum)
+def merged(batches: Iterable[pa.RecordBatch]) -> Batches:
+    """The sums of packed sums, part by part."""
+    found: dict[int, tuple[int, Integers]] = {}
+    for batch in batches:
+        for part, units, content in zip(*(column.to_pylist() for column in batch), strict=True):
+            add_part(found, part, units, content)
+    for part, (units, integers) in found.items():
+        yield pa.record_batch([[part], [units], [integers.tobytes()]], schema=SUMS)
+
+
+def add_part(found: dict[int, tuple[int, Integers]], part: int, units: int, content: bytes) -> None:
+    """Add a part of a packed sum to those that were `found`; refuses one of a task that failed."""
+    if part == FAILED:
+        raise SourceError(UNREADABLE)
+    before = found.get(part, (0, np.int64(0)))
+    found[part] = before[0] + units, before[1] + np.frombuffer(content, "<i8")
+
+
+def unpacked(query: Query, found: dict[int, tuple[int, Integers]]) -> list[tuple[Sum[Any], int]]:
+    """Each group's sum, and its number of units."""
+    sums = [query.empty() for _ in range(query.groups)]
+    counts = [0] * query.groups
+    width = len(sums[0].packed())
+    parts = _parts(width)
+    for group, total in enumerate(sums):
+        whole = np.zeros(width, np.int64)
+        for at in range(parts):
+            units, integers = found.get(group * parts + at, (0, np.int64(0)))
+            whole[at * PART_INTEGERS : (at + 1) * PART_INTEGERS] += integers
+            counts[group] += units
+        total.add_packed(whole)
+    return list(zip(sums, counts, strict=True))
+
+
+def _packed(sums: Sequence[Sum[Any]], counts: list[int]) -> Batches:
+    """The sums of the groups, in parts; the first part of each tells its number of units."""
+    for group, (total, count) in enumerate(zip(sums, counts, strict=True)):
+        if count == 0:
+            continue
+        integers = total.packed()
+        parts = _parts(len(integers))
+        for at in range(parts):
+            content = integers[at * PART_INTEGERS : (at + 1) * PART_INTEGERS].astype("<i8")
+            columns = [[group * parts + at], [count if at == 0 else 0], [content.tobytes()]]
+            yield pa.record_batch(columns, schema=SUMS)
+
+
+def _parts(width: int) -> int:
+    return -(-width // PART_INTEGERS)
+
+
+def _labels(query: Query, ids: pa.Array) -> Integers:
+    """The group of each person: a keyed hash of the id, so that it is the same in every task."""
+    if query.groups == 1:
+        return np.zeros(len(ids), np.int64)
+    hashes = (hashlib.blake2b(word, key=query.key, digest_size=8) for word in ids.to_pylist())
+    words = np.frombuffer(b"".join(found.digest() for found in hashes), "<u8")
+    return (words % np.uint64(query.groups)).astype(np.int64)
+
+
+def _blocks(batch: pa.RecordBatch) -> Iterator[tuple[slice, Matrix]]:
+    """Images as blocks of integer rows, with where they are in the batch."""
+    rows = np.frombuffer(b"".join(batch["image"].to_pylist()), "<i4").reshape(batch.num_rows, -1)
+    for start in range(0, batch.num_rows, BLOCK_ROWS):
+        here = slice(start, start + BLOCK_ROWS)
+        yield here, np.ascontiguousarray(rows[here].T, np.float64)
+
+
+def _joined(block: Matrix) -> pa.Array:
+    """Each column of a (d, m) block as bytes: its integers are at most 2^20."""
+    width, count = block.shape
+    offsets = pa.py_buffer(np.arange(count + 1, dtype=np.int32) * np.int32(4 * width))
+    content = pa.py_buffer(np.ascontiguousarray(block.T, "<i4"))
+    return pa.Array.from_buffers(pa.binary(), count, [None, offsets, content])

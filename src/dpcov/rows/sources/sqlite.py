@@ -1,0 +1,213 @@
+"""Tables of SQLite files, through Python's own sqlite3.
+
+SQLite's cells have types of their own, whatever their column declares. Each is read by its
+column's declared type and by itself, in one way for all. (Arrow drivers for SQLite guess a column's
+type from its first rows and fail on a later cell that differs: that would tell about one cell.)
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from dpcov.errors import SourceError
+from dpcov.rows.cells import LONGEST_CELL, batch_rows, numbers_of
+from dpcov.rows.schema import level_text
+from dpcov.rows.sources.ids import EXACT, IdColumn
+from dpcov.rows.sources.sql import COLLATED, Connected, quoted
+
+if TYPE_CHECKING:
+    from dpcov.rows.schema import Kind
+    from dpcov.rows.sources.sql import DatabaseTable
+
+Cells = Sequence[Any]
+BATCH_ROWS = 8192  # Python objects need about five times their number's size
+OLDEST = (3, 37)  # which can tell a table from a view
+UNREADABLE = "The SQLite file can't be read: damaged, locked by another process, or no right to."
+
+# No text of at most LONGEST_CELL bytes in UTF-8 is longer, in UTF-16 either.
+_CAP = 2 * LONGEST_CELL
+# Bytes of a text: from its record's header, where SQLite can tell.
+_NEW = sqlite3.sqlite_version_info >= (3, 43)
+_SIZE = "octet_length({0})" if _NEW else "length(CAST({0} AS BLOB))"
+_SETTINGS = (
+    "PRAGMA query_only = ON",
+    "PRAGMA trusted_schema = {}",  # whether a file's own text may call any function
+    "PRAGMA mmap_size = 0",  # a file that shrinks is an error, no signal
+    "BEGIN",  # one snapshot for all readings
+)
+_STORED = (0, 3)  # columns that are in the file: plain, and generated when a row was written
+_COMPUTED = 2
+
+
+class SqliteSource(Connected):
+    """A table of a SQLite file, opened for reading only.
+
+    A column declared REAL (FLOAT, DOUBLE) holds numbers, BLOB bytes; any other texts, among them
+    whole and decimal numbers, spelt exactly, and truth values as SQLite has them, 1 and 0. Ids are
+    texts in every column but BLOB.
+    """
+
+    door = "SQLite"
+    costly = True
+
+    def __init__(self, data: DatabaseTable) -> None:
+        super().__init__()
+        if sqlite3.sqlite_version_info < OLDEST:
+            raise SourceError("SQLite files need SQLite 3.37 or newer: this Python's is older.")
+        self._data = data
+        link = Path(data.database).absolute().as_uri() + "?mode=ro"
+        try:
+            self._connection = sqlite3.connect(
+                link, uri=True, isolation_level=None, check_same_thread=False
+            )
+            self._connection.text_factory = bytes  # texts may be no valid UTF-8
+            for setting in _SETTINGS:
+                self._connection.execute(setting.format("ON" if data.trust_views else "OFF"))
+            self._declared, is_program = self._described()
+            data.require_trust(is_program)
+            self.names = tuple(self._declared)
+            self.settled = not is_program
+            self._from = f"main.{quoted(data.parts[-1])} NOT INDEXED"  # an index has another order
+            plain = {name: self._is_plain(name, sqlite3.OperationalError) for name in self.names}
+            self.unfit_ids = {name: COLLATED for name in self.names if not plain[name]}
+            self._connection.execute(self._query(self.names) + " LIMIT 0")
+        except sqlite3.Error:
+            self.close()
+            raise SourceError(UNREADABLE) from None
+        except SourceError:
+            self.close()
+            raise
+        self.types = {name: _role(kind).type for name, kind in self._declared.items()}
+        self.unfit = {name: "BLOB" for name, kind in self._declared.items() if kind == "BLOB"}
+
+    def _described(self) -> tuple[dict[str, str], bool]:
+        """Declared type of each column, and whether something runs when they are read."""
+        *schema, table = self._data.parts
+        if [name.lower() for name in schema] not in ([], ["main"]):
+            raise self._data.no_such_table()
+        pragma = "PRAGMA main.{}({})"
+        found = self._connection.execute(pragma.format("table_list", quoted(table))).fetchall()
+        if not found:
+            raise self._data.no_such_table()
+        columns = self._connection.execute(pragma.format("table_xinfo", quoted(table))).fetchall()
+        hidden = {column[6] for column in columns}
+        is_program = found[0][2] in (b"view", b"virtual") or _COMPUTED in hidden
+        read = (*_STORED, _COMPUTED)
+        declared = {c[1].decode(): c[2].decode().upper() for c in columns if c[6] in read}
+        return declared, is_program
+
+    def kinds(self) -> dict[str, Kind]:
+        return {name: _kind(declared) for name, declared in self._declared.items()}
+
+    def _constraints(self) -> list[tuple[str, list[str]]]:
+        def told(pragma: str, name: str) -> list[Any]:
+            return self._connection.execute(f"PRAGMA main.{pragma}({quoted(name)})").fetchall()
+
+        table = self._data.parts[-1]
+        found = [("PRIMARY KEY", [c[1] for c in told("table_xinfo", table) if c[5]])]
+        for _, name, unique, _, partial in told("index_list", table):
+            columns = [column[2] for column in told("index_info", name.decode())]
+            found += [("UNIQUE", columns)] if unique and not partial and None not in columns else []
+        foreign: dict[int, list[bytes]] = {}
+        for number, _, _, column, *_ in told("foreign_key_list", table):
+            foreign.setdefault(number, []).append(column)
+        found += [("FOREIGN KEY", columns) for columns in foreign.values()]
+        return [(kind, [column.decode() for column in columns]) for kind, columns in found]
+
+    def _query(self, columns: Sequence[str]) -> str:
+        chosen = [self._role(name).sql.format(quoted(name)) for name in columns]
+        return f"SELECT {', '.join(chosen)} FROM {self._from}"  # noqa: S608 (quoted)
+
+    def _role(self, name: str) -> _Role:
+        role = _role(self._declared[name])
+        return _ID if isinstance(name, IdColumn) and role is not _BLOB else role
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        size = min(BATCH_ROWS, batch_rows(len(columns)))
+        readers = [self._role(name).read for name in columns]
+        with self._reading(self._connection.execute(self._query(columns))) as cursor:
+            while rows := cursor.fetchmany(size):
+                parts = zip(readers, zip(*rows, strict=True), strict=True)
+                yield pa.RecordBatch.from_arrays([read(c) for read, c in parts], list(columns))
+
+
+_KINDS: dict[str, Kind] = {
+    "INT": "integer",
+    "REAL|FLOA|DOUB|NUMERIC|DECIMAL": "number",
+    "BOOL": "flag",
+    "DATETIME|TIMESTAMP": "time",
+    "DATE": "date",
+}
+
+
+def _kind(declared: str) -> Kind:
+    if declared == "BLOB":
+        return "ignored"
+    return next((kind for word, kind in _KINDS.items() if re.search(word, declared)), "categorical")
+
+
+def _numbers(cells: Cells) -> pa.Array:
+    """Floats as they are, texts by the grammar of all doors."""
+    words = [cell for cell in cells if type(cell) is bytes]
+    if words:  # else the next line would change nothing
+        parsed = iter(numbers_of(_texts(words), ()).tolist())
+        cells = [next(parsed) if type(cell) is bytes else cell for cell in cells]
+    return pa.array(cells, pa.float64())
+
+
+def _texts(cells: Cells) -> pa.Array:
+    """Texts as they are, floats spelt so that they are read back."""
+    held = _bytes([level_text(c).encode() if type(c) is float else c for c in cells])
+    return pa.Array.from_buffers(pa.large_string(), len(held), held.buffers())
+
+
+def _bytes(cells: Cells) -> pa.Array:
+    return pa.array(cells, pa.large_binary())
+
+
+@dataclass(frozen=True, slots=True)
+class _Role:
+    """How the cells of a column are read: what SQLite gives of one, and what becomes of it."""
+
+    sql: str
+    read: Callable[[Cells], pa.Array]
+    type: pa.DataType
+
+
+_CAPPED = f"CASE WHEN {_SIZE} <= {_CAP} THEN {{0}} END"
+_NUMBER = _Role(
+    f"CASE typeof({{0}}) WHEN 'real' THEN {{0}} WHEN 'integer' THEN CAST({{0}} AS REAL) "
+    f"WHEN 'text' THEN {_CAPPED} END",
+    _numbers,
+    pa.float64(),
+)
+_EXACTLY = (  # an integer's text is exact, a float's would not be
+    f"CASE typeof({{0}}) WHEN 'text' THEN {_CAPPED} WHEN 'integer' THEN CAST({{0}} AS TEXT) "
+    "WHEN 'real' THEN "
+)
+_TEXT = _Role(_EXACTLY + "{0} END", _texts, pa.large_string())
+_ID = _Role(  # a float beyond is what became of several ids when they were stored
+    _EXACTLY + f"CASE WHEN {{0}} BETWEEN -{EXACT} AND {EXACT} THEN {{0}} END END",
+    _texts,
+    pa.large_string(),
+)
+_BLOB = _Role(
+    f"CASE typeof({{0}}) WHEN 'blob' THEN CASE WHEN length({{0}}) <= {LONGEST_CELL} THEN {{0}} END "
+    "END",
+    _bytes,
+    pa.large_binary(),
+)
+
+
+def _role(declared: str) -> _Role:
+    if declared == "BLOB":
+        return _BLOB
+    number = re.search("REAL|FLOA|DOUB", declared) and "INT" not in declared
+    return _NUMBER if number else _TEXT
