@@ -50,7 +50,7 @@ def test_code_counts_and_what_is_said_about_it_does_not():
     ("path", "room"),
     [
         ("src/dpcov/api.py", "src/dpcov"),
-        ("src/dpcov/rows/sources/spark.py", "src/dpcov/sources"),
+        ("src/dpcov/rows/sources/spark.py", "src/dpcov/rows"),
         ("src/dpcov/papers/samplers/frame.py", "src/dpcov/papers"),
         ("tests/papers/test_frames.py", "tests/papers"),
         ("tests/statistical/checks.py", "tests"),
