@@ -1,9 +1,9 @@
 """Exact audits: the loss reaches what is claimed and no more, and less noise by 1 % is caught."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from typing import Any
 from unittest import mock
 
@@ -122,9 +122,10 @@ def with_less(mechanism: Any, law: str, factor: Fraction) -> Any:
         def calibrate(self, lattice: Any, budget: Any, neighbors: Any) -> Any:
             return changed(kind.calibrate(self, lattice, budget, neighbors), law.split("."))
 
-    return Quiet()
+    return Quiet(**asdict(mechanism))
 
 
+TWO_LOOKS = partial(Standardized, directions_share=0.1)
 LAWS = [
     (Gaussian, RHO, "matrix"),
     (Gaussian, RHO, "trace"),
@@ -146,6 +147,8 @@ LAWS = [
     (Standardized, PURE, "counts"),
     (Standardized, RHO, "final.matrix"),
     (Standardized, RHO, "final.trace"),
+    (TWO_LOOKS, PURE, "directions.rungs"),
+    (TWO_LOOKS, RHO, "directions.spending.spends"),  # laws of the mapped rows are made with it
     (StandardizedLadder, PURE, "look"),
     (StandardizedLadder, RHO, "counts"),
 ]
@@ -167,7 +170,7 @@ def honest(kind: Any, budget: Any, neighbors: Neighbors) -> Any:
 @pytest.mark.parametrize(
     ("kind", "budget", "law"),
     LAWS,
-    ids=[f"{k.name}-{type(b).__name__}-{law}" for k, b, law in LAWS],
+    ids=[f"{k().name}-{type(b).__name__}-{law}" for k, b, law in LAWS],
 )
 def test_noise_that_is_one_per_cent_too_small_in_one_law_is_caught(kind, budget, law):
     neighbors = SWAP if law == "trace_alone" else ADD
