@@ -7,7 +7,7 @@ ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 # A worker has whole files for the most part, and what their tests share is made once.
 WORKERS := -n auto --dist worksteal
 
-.PHONY: help demo test test-slow test-papers test-spark test-all lint types data wheel bench ways bench-scaling peers arena frontier entrants notebooks persons csv \
+.PHONY: help demo test test-slow test-papers test-peers test-spark test-all lint types data wheel bench ways bench-scaling peers arena frontier entrants notebooks persons csv \
 	spark accuracy reproduce engines frames analysis discriminant precision \
 	denoising pictures report-picture plan-calibration ridge-comparison interval-coverage missing tails stated-errors counts mahalanobis trust mutants figures docs locks sbom schemas clean
 
@@ -42,6 +42,9 @@ test-slow: .venv/ready-test ## The slow statistical tests, and small experiments
 
 test-papers: .venv/ready-test ## The tests of the papers' mechanisms, slow ones too
 	$(ONE_THREAD) $(BIN)/python -m pytest $(WORKERS) -m papers
+
+test-peers: .venv/ready-bench ## Certified regressions, and laws of the libraries that are compared
+	$(ONE_THREAD) $(BIN)/python -m pytest tests/test_nist.py tests/test_peers.py
 
 test-spark: .venv/ready-spark ## The tests of Spark (needs Java; fetches 450 MB once)
 	$(ONE_THREAD) $(BIN)/python -m pytest tests/test_spark.py

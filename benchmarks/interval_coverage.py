@@ -29,9 +29,7 @@ from dpcov.mechanisms import (
     Ladder,
     MatrixLaplace,
     Mechanism,
-    ShapedLadder,
     Standardized,
-    StandardizedLadder,
 )
 from dpcov.rows.schema import Schema
 from dpcov.sources.array import ArraySource
@@ -126,7 +124,7 @@ def mechanisms(epsilon: float) -> Iterator[tuple[str, Mechanism, Budget, Neighbo
     pure, rho = PureDP(epsilon), ZCDP(epsilon**2 / 2)
     yield "one matrix", MatrixLaplace(), pure, Neighbors.ADD_REMOVE
     yield "one matrix", Gaussian(), rho, Neighbors.REPLACE_ONE
-    for mechanism in (ShapedLadder(), StandardizedLadder(), Ladder(), Standardized()):
+    for mechanism in (Ladder(), Standardized()):
         yield mechanism.name, mechanism, pure, Neighbors.ADD_REMOVE
         yield mechanism.name, mechanism, rho, Neighbors.REPLACE_ONE
 

@@ -4,6 +4,11 @@ Of ten tables values are removed at random. The error of a mean is compared with
 of as many complete rows as the column has left, that of a correlation with that of as many as the
 pair has left; both are about the whole table. So 1 is what nothing could beat without more than the
 pairs there are. `midpoint` is the control: its errors don't fall with any budget.
+
+The bars are for one mechanism on both tables, `standardized` by column: what gaps cost. *auto*
+looks at directions where no cell may be missing, which leaves correlations less noise, so it gains
+more from complete rows than their number. (Directions of rows with gaps were tried: their marks
+make rows longer, and errors are 1.2 times as large again.)
 """
 
 from __future__ import annotations
@@ -27,12 +32,14 @@ if TYPE_CHECKING:
 
 ROWS = 10_000  # at least, by repeating those of small tables
 SHARES = (0.05, 0.3, 0.6)
-REPEATS = 2
+REPEATS = 16
 # Columns that miss values, all if None; and the most that the geometric mean of ratios may be.
-SETTINGS: dict[str, tuple[dict[str, float], int | None, float]] = {
-    "zCDP": ({"rho": 0.5}, None, 1.15),
-    "pure": ({"epsilon": 1.0}, None, 1.5),
-    "pure, two columns": ({"epsilon": 1.0}, 2, 1.1),
+SETTINGS: dict[str, tuple[dict[str, Any], int | None, float | None]] = {
+    "zCDP": ({"rho": 0.5, "mechanism": "standardized"}, None, 1.15),
+    "pure": ({"epsilon": 1.0, "mechanism": "standardized"}, None, 1.5),
+    "pure, two columns": ({"epsilon": 1.0, "mechanism": "standardized"}, 2, 1.1),
+    "zCDP, auto": ({"rho": 0.5}, None, None),
+    "pure, auto": ({"epsilon": 1.0}, None, None),
 }
 
 
@@ -85,7 +92,7 @@ class Setting:
     """A table with gaps and its complete equals, released under a budget."""
 
     def __init__(self, name: str, share: float, setting: str) -> None:
-        self.budget, columns, _ = SETTINGS[setting]
+        self.asked, columns, _ = SETTINGS[setting]
         self.table, self.low, self.high = bounded(TABLES[name]())
         p = self.table.shape[1]
         self.gaps = np.where(np.arange(p) < (p if columns is None else columns), share, 0.0)
@@ -107,7 +114,7 @@ class Setting:
             pa.table(dict(zip(names, table.T, strict=True))),
             schema=Schema.parse({"columns": columns}),
             seed=seed,
-            **self.budget,
+            **self.asked,
         )
         means = np.abs(made.mean() - self.truth[0]) / (self.high - self.low) * 2
         return means, np.abs(made.correlation() - self.truth[1])
@@ -170,7 +177,8 @@ def summary(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         row: dict[str, Any] = {"setting": setting}
         for ratio in ("ratio", "midpoint's ratio"):
             row[ratio] = float(np.exp(np.mean([np.log(one[ratio]) for one in here])))
-        found.append(row | {"bar": most, "ok": row["ratio"] <= most < row["midpoint's ratio"]})
+        kept = most is None or row["ratio"] <= most < row["midpoint's ratio"]
+        found.append(row | {"bar": most or "none", "ok": kept})
     return found
 
 

@@ -63,7 +63,7 @@ from dpcov.demo import write_table
 from dpcov.denoise import denoise
 from dpcov.mechanisms import MatrixLaplace, Mechanism, Standardized
 from dpcov.mechanisms.choice import choose
-from dpcov.plans import plan
+from dpcov.plans import _Planner
 from dpcov.plans.imagined import Guess
 from dpcov.plans.trials import Errors, Trials, adds_noise, targets_of
 from dpcov.releases import Release
@@ -232,8 +232,9 @@ def compared(name: str, halves: Halves, epsilon: float) -> Iterator[dict[str, An
     automatic = choose(rows.schema, budget, Neighbors.ADD_REMOVE).mechanism
     supposed = guesses(halves.known)
     for mechanism in dict.fromkeys([automatic, Standardized(), MatrixLaplace()]):
-        for cell in _ratios(mechanism, rows, epsilon, supposed, name):
-            yield cell | {"automatic": mechanism == automatic}
+        is_automatic = mechanism == automatic
+        for cell in _ratios(mechanism, rows, epsilon, supposed, name, is_automatic):
+            yield cell | {"automatic": is_automatic}
 
 
 def _ratios(
@@ -242,16 +243,16 @@ def _ratios(
     epsilon: float,
     supposed: dict[str, Guess],
     name: str,
+    is_automatic: bool,
 ) -> Iterator[dict[str, Any]]:
     repeats = FEW_REPEATS if len(rows.schema.features) > 40 else REPEATS
     budget, count = PureDP(epsilon), rows.second_moments()[0].unit_count
     facts = measured(mechanism, rows, budget, repeats)
     exact = adds_noise(mechanism.calibrate(rows.lattice(), budget, Neighbors.ADD_REMOVE))
+    asked = "auto" if is_automatic else mechanism.name  # auto has options of its own
     for kind, guess in supposed.items():
-        expected = plan(
-            rows.schema, count, epsilon=epsilon, mechanism=mechanism.name, guess=guess, factors=()
-        )
-        errors = expected.predictions[0].errors
+        planner = _Planner(rows.schema, Neighbors.ADD_REMOVE, guess, None, "frobenius", "shrink")
+        errors = planner.predicted(asked, budget, planner.trials(count), careful=True).errors
         for figure in FIGURES:
             predicted, found = getattr(errors, figure), getattr(facts, figure)
             ratio = predicted / found

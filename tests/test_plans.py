@@ -170,7 +170,7 @@ def test_a_release_of_a_table_like_it_predicts_all_errors():
     error = np.mean(np.abs(np.array(made) - exact))
 
     def predicted(guess):
-        asked = {"mechanism": "shaped-ladder", "guess": guess, "factors": ()}
+        asked = {"mechanism": "standardized", "guess": guess, "factors": ()}
         (found,) = plan(NUMERIC, 4000, epsilon=1.0, **asked).predictions
         return found.errors
 

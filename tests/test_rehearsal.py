@@ -12,8 +12,7 @@ import dpcov
 from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import ApproxDP, Budget, Neighbors, PureDP
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import MECHANISMS, Standardized, mechanism_named
-from dpcov.mechanisms.choice import Choice
+from dpcov.mechanisms import MECHANISMS, mechanism_named
 from dpcov.plans import _Planner, plan
 from dpcov.plans.imagined import Guess
 from dpcov.plans.rehearsal import ImaginedRows, rehearse
@@ -141,7 +140,8 @@ def like() -> Guess:
     [
         ("standardized", PureDP(0.5), 120),
         ("standardized", PureDP(3.0), 120),
-        ("standardized", ApproxDP(1.0, 1e-6), 120),
+        # Where a release in fifty has most of the error, luck alone moves the mean of 120 by .1.
+        ("standardized", ApproxDP(1.0, 1e-6), 480),
         ("heavy-tailed", ApproxDP(1.0, 1e-6), 30),
         ("adaptive-gaussian", ApproxDP(1.0, 1e-6), 60),
     ],
@@ -259,8 +259,6 @@ def test_what_auto_takes_is_compared_with_the_options_with_which_it_does(monkeyp
     monkeypatch.setattr("dpcov.plans.MECHANISMS", few)
     asked = {"schema": SCHEMA, "rows": 5000, "rho": 0.5}
     plain = plan(**asked, mechanism="standardized", factors=()).predictions[0]
-    choice = Choice(Standardized(power=1.0), "")
-    monkeypatch.setattr("dpcov.plans.choose", lambda *_: choice)
     found = plan(**asked, factors=(1.0,))
     rows = {point.mechanism: point.errors for point in found.predictions}
     assert rows["standardized"] == found.curve[0].errors != plain.errors

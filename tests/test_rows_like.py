@@ -78,6 +78,8 @@ def test_rows_like_a_release_have_whole_levels_and_about_its_moments(like):
     means, covariance = moments_like(like, SCHEMA)
     scale = np.sqrt(np.maximum(np.diag(covariance), 1e-2))
     assert np.abs((rows.mean(axis=0) - means) / scale).max() < 0.04
+    luck = (rows.mean(axis=0) - means) ** 2 / np.maximum(means * (1 - means), 1e-9)
+    assert np.mean(luck[flags]) * len(rows) < 0.25  # 1 if each row were drawn by itself
     off = (np.cov(rows, rowvar=False) - covariance) / np.outer(scale, scale)
     assert np.abs(off).max() < 0.15
     assert np.sqrt(np.mean(off**2)) < 0.03

@@ -95,6 +95,8 @@ def test_the_default_radius_is_the_largest_norm_and_the_default_unit_a_row():
         ({"columns": {"c": categorical("a", " a ")}}, "declared twice"),
         ({"columns": {"c": categorical(1, 1.0)}}, "declared twice"),
         ({"columns": {"c": categorical(True, "true")}}, "declared twice"),
+        ({"columns": {"c": categorical("a", float("nan"))}}, "nan or beyond 2"),
+        ({"columns": {"c": categorical("a", 2**53 + 1)}}, "nan or beyond 2"),
         ({"columns": {"c": categorical("a", missing="other")}}, "needs other = true"),
         ({"columns": {"c": categorical("(other)", other=True)}}, "same name"),
         ({"columns": {"a": categorical("b=c"), "a=b": categorical("c")}}, "same name"),

@@ -18,7 +18,7 @@ from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, PureDP, Unit, exact
 from dpcov.denoise import denoise
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import Ladder, ShapedLadder, Standardized
+from dpcov.mechanisms import Ladder, Standardized
 from dpcov.mechanisms.choice import BY_COLUMN, BY_DIRECTION, choose
 from dpcov.mechanisms.ladder import Spending
 from dpcov.mechanisms.standardized import Spread, look_sensitivities, second_look
@@ -146,7 +146,7 @@ def test_a_direction_is_taken_no_smaller_than_the_noise(monkeypatch: pytest.Monk
     shown = np.zeros((5, 5))
     shown[:4, :4] = 50 * np.diag([4.0, 0, 1, 9]) + 20
     law = SimpleNamespace(frobenius_squared=25 * deviation**2, dimension=5)
-    monkeypatch.setattr("dpcov.mechanisms.shaped_ladder.shown", lambda *_: (shown, law))
+    monkeypatch.setattr("dpcov.mechanisms.images.shown", lambda *_: (shown, law))
     laws = Ladder().spending(guarantee, Fraction(1, 10), 0, short=True).laws(rows.lattice())
     shape = second_look(TWO, rows, images, laws, Entropy.seeded(1))
     assert shape is not None
@@ -212,7 +212,7 @@ def test_errors_over_deviations_are_less_than_by_other_mechanisms(
         return mean_error(mechanism, rows, np.eye(4), 6, budget=budget, neighbors=neighbors, of=of)
 
     found = error(TWO)
-    for other in (BY_COLUMN, ShapedLadder()):
+    for other in (BY_COLUMN, Ladder()):
         assert found < 0.7 * error(other)
 
 

@@ -69,8 +69,6 @@ ASKED: dict[str, Asked] = {
 # audit that could see a fault would take days (150 runs of preconditioned, two minutes, show no
 # loss at all). What they are made of is audited above, and proved.
 NOT_AUDITED = (
-    "shaped-ladder",
-    "standardized-ladder",
     "preconditioned",
     "heavy-tailed",
     "stable-covariance",

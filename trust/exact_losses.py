@@ -14,10 +14,9 @@ from dpcov.mechanisms import (
     Gaussian,
     Ladder,
     MatrixLaplace,
-    ShapedLadder,
     Standardized,
-    StandardizedLadder,
 )
+from dpcov.mechanisms.choice import BY_DIRECTION
 from dpcov.rows.moment import Lattice
 from figure import Figure
 
@@ -34,10 +33,8 @@ ASKED: tuple[tuple[Mechanism, tuple[Budget, ...]], ...] = (
     (MatrixLaplace(), (PURE,)),
     (MatrixLaplace(radius="private"), (PURE,)),
     (Ladder(), (PURE, CONCENTRATED, APPROXIMATE)),
-    (ShapedLadder(), (PURE, CONCENTRATED, APPROXIMATE)),
     (Standardized(), (PURE, CONCENTRATED, APPROXIMATE)),
-    (Standardized(directions_share=0.1), (PURE, CONCENTRATED)),
-    (StandardizedLadder(), (PURE, CONCENTRATED, APPROXIMATE)),
+    (BY_DIRECTION, (PURE, CONCENTRATED, APPROXIMATE)),
 )
 ENOUGH = {"candidates": 75}  # more than 1,000 pairs of each
 

@@ -169,7 +169,7 @@ def rows(count: int) -> Figure:
             lattice = Lattice(len(schema.features), schema.effective_radius, schema.intercept, unit)
             for block in Encoder(schema, lattice).blocks(batch):
                 norms = (block[: lattice.features].astype(object) ** 2).sum(axis=0)
-                outside += int((norms > 2**40).sum())
+                outside += int((norms > lattice.side**2).sum())
         except Exception as error:
             errors[type(error).__name__] += 1
         done += size

@@ -175,7 +175,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/papers/test_preconditioned.py::test_singular_values_are_kept_within_a_ratio_of_the_least",
         "tests/papers/test_preconditioned.py::test_the_tail_is_a_bound_on_the_norm_of_round_rows",
         "tests/papers/test_preconditioned.py::"
-        "test_a_share_too_small_for_64_bits_is_refused_before_anything_is_read",
+        "test_a_share_too_small_for_the_noise_is_refused_before_anything_is_read",
+        "tests/papers/test_preconditioned.py::"
+        "test_noise_wider_than_64_bits_alone_decides_the_scale_and_the_number_of_rows",
         "tests/papers/test_preconditioned.py::"
         "test_there_are_no_more_looks_than_asked_for_and_passes_are_counted",
         "tests/papers/test_preconditioned.py::"
@@ -206,37 +208,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_ladder.py::"
         "test_what_is_published_is_the_exact_answer_plus_draws_of_the_stated_laws",
         "tests/test_ladder.py::test_noise_that_64_bits_can_not_hold_is_refused",
-        "tests/test_uncentred_shapes.py::test_means_of_two_releases_are_means_of_what_they_hold",
-        "tests/test_uncentred_shapes.py::test_where_one_of_two_says_nothing_the_other_is_published",
-        *BATTERY,
-    ),
-    "src/dpcov/mechanisms/shaped_ladder.py": (
-        "tests/test_two_looks.py",
-        *(
-            f"tests/test_shaped_ladder.py::test_{name}"
-            for name in (
-                "look_and_release_are_ladders_whose_budgets_add_up",
-                "of_mapped_rows_long_rungs_give_the_trace_its_share",
-                "for_a_delta_the_kind_of_noise_is_that_of_the_look_whatever_the_map",
-                "what_is_calibrated_before_the_look_can_be_drawn_after_it",
-                "both_kinds_of_noise_occur_for_a_delta",
-                "images_of_rows_are_whole_and_no_release_says_that_it_clips",
-                "the_map_depends_on_the_data_through_the_look_alone",
-                "the_noise_of_the_mapped_moment_has_the_stated_size",
-                "where_nothing_shows_rows_are_not_mapped",
-                "what_it_can_not_do_is_refused_before_anything_is_read",
-                "the_guarantee_is_that_of_both_parts_together",
-                "a_clear_look_tells_means_spreads_and_lengths",
-                "directions_and_numbers_of_rows_are_taken_no_smaller_than_the_noise",
-            )
-        ),
-        "tests/test_uncentred_shapes.py",
-        "tests/test_row_lengths.py",
         *BATTERY,
     ),
     "src/dpcov/rows/rungs.py": (
-        "tests/test_row_lengths.py::test_rungs_fall_by_four_from_the_second_on",
-        "tests/test_uncentred_shapes.py::test_lengths_are_shared_out_as_rows_are",
         "tests/test_ladder.py::"
         "test_rungs_descend_by_quarters_from_the_longest_row_to_the_intercept",
         "tests/test_ladder.py::test_what_certifies_a_row_is_never_above_its_share_and_hardly_below",
@@ -267,15 +241,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_standardized.py",
         "tests/test_two_looks.py",
     ),
-    "src/dpcov/mechanisms/standardized_ladder.py": ("tests/test_standardized_ladder.py", *BATTERY),
-    "src/dpcov/mechanisms/mapped_ladder.py": (
-        "tests/test_standardized_ladder.py",
-        "tests/test_shaped_ladder.py::"
-        "test_for_a_delta_the_kind_of_noise_is_that_of_the_look_whatever_the_map",
-        "tests/test_shaped_ladder.py::"
-        "test_what_is_calibrated_before_the_look_can_be_drawn_after_it",
-        "tests/test_uncentred_shapes.py",
-    ),
+    "src/dpcov/mechanisms/images.py": ("tests/test_images.py", "tests/test_two_looks.py"),
     "src/dpcov/papers/additive_wishart.py": (
         "tests/papers/test_wishart_calibration.py",
         "tests/papers/test_additive_wishart.py",
@@ -382,8 +348,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_focused_maps.py",
         "tests/test_encoder.py",
         "tests/test_standardized.py::test_features_are_divided_by_the_stated_power_of_their_spread",
-        "tests/test_shaped_ladder.py::test_no_row_is_mapped_beyond_the_radius_and_some_come_near",
-        "tests/test_standardized_ladder.py::"
-        "test_no_row_of_levels_is_mapped_beyond_the_radius_and_some_reach_it",
+        "tests/test_images.py::test_no_row_is_mapped_beyond_the_radius_and_some_come_near",
+        "tests/test_images.py::test_no_row_of_levels_is_mapped_beyond_the_radius_and_some_reach_it",
     ),
 }

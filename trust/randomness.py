@@ -32,10 +32,6 @@ from cases import CASES, NAMES, rows_of, table
 REUSE = "noise reuse after fork, in threads"
 SEEDED = "seeded release passes for a private one"
 COUNT = "number of rows as a side channel"
-# Keys whose form is an outcome of the mechanism, as private as any other.
-CHOSEN = dict.fromkeys(
-    ("shaped-ladder", "standardized-ladder"), ("linear_map", "center", "rungs", "noise")
-)
 
 
 def measure(quick: bool) -> list[Figure]:
@@ -180,14 +176,12 @@ def lengths(quick: bool) -> list[Figure]:
         if case.neighbors is not Neighbors.ADD_REMOVE:
             continue
         shapes = []
-        chosen = CHOSEN.get(case.name, ())
         for n in sorted({case.enough if case.may_refuse else 0, case.enough}):
             sizes = []
             for rows in (n, n + 1):
                 made = case.release(rows_of(table(rows)), Entropy.seeded(1))
                 document = to_document(made)
-                said = {key: value for key, value in document.items() if key not in chosen}
-                shapes.append(keys(said))
+                shapes.append(keys(document))
                 sizes.append(len(json.dumps(document)))
             spread = max(spread, abs(sizes[0] - sizes[1]) / min(sizes))
         compared += len(shapes)

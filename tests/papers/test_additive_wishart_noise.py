@@ -45,7 +45,7 @@ def test_what_floats_can_carry_ends_where_it_is_stated():
         return CenteredWishart(4, degrees, reach / root**2)
 
     for degrees, reach in (
-        (9, 2.0**62),  # below 2^62, where no entry overflows
+        (9, 2.0**87),  # of any entry
         (2**46, 2.0**22),  # a spread below 1: float64's spacing is at most 2^-30
     ):
         law_of_reach(reach * (1 - 1e-9), degrees).require_drawable()
@@ -54,6 +54,22 @@ def test_what_floats_can_carry_ends_where_it_is_stated():
             with pytest.raises(MechanismError, match="budget is too small"):
                 refused()
     CenteredWishart(4, 9, 1e-300).require_drawable()
+
+
+def test_noise_at_the_largest_scale_is_that_at_a_small_one(monkeypatch):
+    limit = 2.0**87 / (3 + 9.2 + 2) ** 2 * (1 - 1e-9)
+
+    def apart():
+        laws = (CenteredWishart(4, 9, limit / 2**bits) for bits in (0, 40))
+        wide, narrow = (law.sample(Entropy.seeded(1)).astype(object) for law in laws)
+        return np.abs(wide - 2**40 * narrow).max()
+
+    assert apart() <= 2**39 + 1
+    monkeypatch.setattr(
+        additive_wishart, "whole", lambda noise: np.floor(noise + 0.5).astype(np.int64)
+    )
+    with np.errstate(invalid="ignore"):  # 64 bits can't hold it
+        assert apart() > 2**70
 
 
 @pytest.mark.parametrize("scale", [1.0, 64.0])

@@ -178,7 +178,9 @@ def test_the_sampled_integers_are_published_and_the_count_under_replace_one(monk
     entropy = Entropy.seeded(1)
     made = AshtianiLiaw()(rows, budget=BUDGET, neighbors=neighbors, entropy=entropy)
     laws = AshtianiLiaw().calibrate(rows.lattice(), BUDGET, neighbors)
-    assert asked == [{"groups": laws.groups, "labels": entropy}]
+    lattice = rows.lattice().relative()
+    assert asked == [{"groups": laws.groups, "labels": entropy, "lattice": lattice}]
+    assert made.lattice == lattice
     assert made.shift == 71 - 62
     assert made.published.tolist() == [[2**61, 0], [0, 2**52]]
     assert made.unit_count == (17 if neighbors is SWAP else None)

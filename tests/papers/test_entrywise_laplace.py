@@ -17,6 +17,7 @@ from dpcov.papers.samplers.entrywise import EntrywiseLaplace
 from dpcov.releases import Release
 from dpcov.rows.schema import Schema
 from dpcov.samplers import matrix_law
+from dpcov.samplers.discrete import discrete_laplace
 from dpcov.sources import open_rows
 
 LAW = EntrywiseLaplace(4, Fraction(2**40, 3), Fraction(2**40, 5))
@@ -93,10 +94,24 @@ def test_a_law_is_what_its_description_says():
     assert (doubled.edge, doubled.spread) == (2 * LAW.edge, 2 * LAW.spread)
 
 
-@pytest.mark.parametrize("scales", [(2**56, 1), (1, 2**56), (Fraction(1, 2**31), 1)])
-def test_scales_that_64_bits_cannot_hold_are_refused(scales):
+@pytest.mark.parametrize("scales", [(2**80 + 1, 1), (1, 2**80 + 1), (Fraction(1, 2**31), 1)])
+def test_scales_that_can_not_be_drawn_are_refused(scales):
     with pytest.raises(MechanismError, match="budget"):
         EntrywiseLaplace(2, *map(Fraction, scales)).require_drawable()
+
+
+@pytest.mark.parametrize("scales", [(Fraction(2**80), Fraction(3)), (Fraction(3), Fraction(2**80))])
+def test_the_largest_scale_is_drawn_beside_a_small_one(scales):
+    law, entropy = EntrywiseLaplace(4, *scales), Entropy.seeded(1)
+    law.require_drawable()
+    found = law.samples(50, Entropy.seeded(1))
+    assert (found == found.swapaxes(1, 2)).all()
+    for entries, scale in zip(
+        (found[:, range(4), range(4)], found[:, *BELOW]), scales, strict=True
+    ):
+        alone = discrete_laplace(scale, entries.size, entropy)
+        assert entries.ravel().tolist() == alone.tolist()
+        assert scale < max(map(abs, alone.tolist())) < 20 * scale
 
 
 @pytest.mark.parametrize("neighbors", Neighbors)

@@ -91,7 +91,7 @@ def test_what_is_not_used_has_no_law_and_costs_nothing():
 
 
 @pytest.mark.parametrize("rho", [1e-40, 1e-30])
-def test_noise_that_64_bits_cannot_hold_is_refused_from_public_numbers(rho):
+def test_noise_that_can_not_be_drawn_is_refused_from_public_numbers(rho):
     with pytest.raises(MechanismError):
         HeavyTailed().calibrate(SHAPE, ZCDP(rho), ADD)
 

@@ -262,11 +262,11 @@ def test_orders_that_cannot_be_drawn_exactly_are_refused(law):
 
 @each_law
 @pytest.mark.parametrize("d", [1, 2, 10, 50])
-def test_a_scale_is_refused_before_any_entry_can_overflow(law, d):
+def test_a_scale_is_refused_before_any_entry_exceeds_the_largest(law, d):
     ensemble = LineEnsemble(d) if law is NuclearLaplace else HalfLineEnsemble(d)
     by_rejection = (d + 1) * 9.2**2 / 2
-    limit = 2.0**62 / (2 * d * (d + 1) + 400)
-    assert limit * max(ensemble.highest, by_rejection) <= 2**62
+    limit = 2.0**87 / (2 * d * (d + 1) + 400)
+    assert limit * max(ensemble.highest, by_rejection) <= 2**87
     law(d, 0.999 * limit).require_drawable()
     for scale in (1.001 * limit, math.inf):
         with pytest.raises(MechanismError, match="too small"):

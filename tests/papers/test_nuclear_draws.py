@@ -82,7 +82,7 @@ def test_fifty_columns_are_drawn_and_no_more(law):
 @each_law
 @pytest.mark.parametrize("d", [1, 2, 50])
 def test_the_largest_scale_is_that_of_the_bound(law, d):
-    limit = 2.0**62 / (2 * d * (d + 1) + 400)
+    limit = 2.0**87 / (2 * d * (d + 1) + 400)
     law(d, limit * (1 - 1e-12)).require_drawable()
     law(d, 1e-300).require_drawable()
     for scale in (limit * (1 + 1e-12), math.inf):
@@ -95,6 +95,22 @@ def test_the_largest_scale_is_that_of_the_bound(law, d):
     if law is NuclearLaplace and d <= 7:
         with pytest.raises(MechanismError, match="too small"):
             law(d, math.inf).samples(2, None)
+
+
+@each_law
+@pytest.mark.parametrize("d", [1, 2, 8])
+def test_noise_at_the_largest_scale_is_that_at_a_small_one(law, d, monkeypatch):
+    limit = 2.0**87 / (2 * d * (d + 1) + 400) * (1 - 1e-12)
+
+    def apart():
+        draws = (law(d, limit / 2**bits).samples(2, Entropy.seeded(1)) for bits in (0, 40))
+        wide, narrow = (draw.astype(object) for draw in draws)
+        return np.abs(wide - 2**40 * narrow).max()
+
+    assert apart() <= 2**39 + 1
+    monkeypatch.setattr(nuclear, "whole", lambda noise: np.floor(noise + 0.5).astype(np.int64))
+    with np.errstate(invalid="ignore"):  # 64 bits can't hold it
+        assert apart() > 2**70
 
 
 @each_law
@@ -257,6 +273,8 @@ def test_spectra_that_simulations_choose_from_are_simulated_ones_of_size_1():
     assert len(nuclear._simulated_shapes(200)) == 32
 
 
-def test_noise_is_rounded_to_the_nearest_integer_halves_up():
-    drawn = np.array([0.49, 0.5, -0.5, -0.51, 2.0])
-    assert nuclear._rounded(drawn).tolist() == [0, 1, 0, -1, 2]
+@each_law
+def test_noise_is_rounded_to_the_nearest_integer_halves_up(law, monkeypatch):
+    drawn = np.array([[0.49, 0.5], [-0.5, -0.51]])
+    monkeypatch.setattr(nuclear, "by_rejection", lambda *_: drawn)
+    assert law(1, 1.0).sample(None).tolist() == [[0, 1], [0, -1]]

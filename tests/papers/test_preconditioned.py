@@ -18,6 +18,7 @@ from dpcov.releases import Release
 from dpcov.rows.linear_map import LinearMap
 from dpcov.rows.schema import Schema
 from dpcov.samplers.orthogonal import GaussianOrthogonal
+from dpcov.samplers.scalars import ScalarGaussian
 from dpcov.sources import open_rows
 from dpcov.sources.array import ArraySource
 from dpcov.sources.rows import Rows
@@ -325,12 +326,35 @@ def test_options_and_budgets_that_make_no_sense_are_refused(wrong):
         wrong()
 
 
-@pytest.mark.parametrize("share", ["look_share", "count_share", "scale_share"])
-def test_a_share_too_small_for_64_bits_is_refused_before_anything_is_read(share):
-    lattice = open_rows(np.zeros((1, D)), Schema.from_bounds(0, 1, NAMES)).lattice()
-    fields = {share: 1e-40}
-    with pytest.raises(MechanismError, match="budget"):
-        Preconditioned(**fields).calibrate(lattice, ZCDP(1.0), Neighbors.ADD_REMOVE)
+@pytest.mark.parametrize(
+    ("share", "squares"), [("look_share", 2 * 2**80), ("count_share", 1), ("scale_share", 6)]
+)
+def test_a_share_too_small_for_the_noise_is_refused_before_anything_is_read(share, squares):
+    """`squares` are those of the sensitivities that it pays for; no variance exceeds 2^156."""
+    rows, least = gaussian_rows(500, 10.0)[0], squares / 2.0**157
+    enough, little = ({share: least * (1 + sign * 1e-9)} for sign in (1, -1))
+    asked = {"budget": ZCDP(1.0), "neighbors": Neighbors.ADD_REMOVE}
+    made = released(rows, Preconditioned(looks=2, **enough), **asked)
+    assert np.isfinite(made.second_moment()).all()
+    with pytest.raises(MechanismError, match="budget is too small"):
+        Preconditioned(looks=2, **little).calibrate(made.lattice, *asked.values())
+
+
+def test_noise_wider_than_64_bits_alone_decides_the_scale_and_the_number_of_rows():
+    law = ScalarGaussian(Fraction(2**156))
+    source = open_rows(np.ones((9, D)), Schema.from_bounds(-BOUND, BOUND, NAMES))
+    for seed in range(4):
+        noise = law.samples(6, Entropy.seeded(seed)).tolist()
+        assert max(map(abs, noise)) > 2**64
+        low, high = 0, 64
+        for k in noise:
+            middle = (low + high) // 2
+            low, high = (low, middle) if k > 0 else (middle, high)
+        shape = preconditioned.initial(source, law, Entropy.seeded(seed)).matrix()
+        expected = np.eye(D) * 2.0**low * np.sqrt(D) / 2 / source.lattice().radius
+        np.testing.assert_allclose(shape, expected, rtol=1e-8)
+        count = preconditioned.number_of_rows(source, law, Entropy.seeded(seed))
+        assert count == max(1.0, 9.0 + law.sample(Entropy.seeded(seed)))
 
 
 @pytest.mark.parametrize("looks", [1, 2, 5])

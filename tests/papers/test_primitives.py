@@ -19,7 +19,12 @@ from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import Neighbors, gaussian_delta
 from dpcov.errors import MechanismError, MechanismRefused
 from dpcov.papers.accounting import with_bad_events
-from dpcov.papers.primitives.histogram import VOTE, GaussianHistograms, StabilityHistogram
+from dpcov.papers.primitives.histogram import (
+    SAFETY,
+    VOTE,
+    GaussianHistograms,
+    StabilityHistogram,
+)
 from dpcov.papers.primitives.release_test import ReleaseTest
 from dpcov.papers.primitives.stable_average import StableAverage, friends, score_and_weights
 from dpcov.samplers.scalars import ScalarLaplace
@@ -106,6 +111,18 @@ def test_a_histogram_of_several_votes_keeps_its_delta(neighbors, votes, epsilon,
     found = true_delta(neighbors, votes, epsilon, histogram.threshold, decay)
     assert found <= delta
     assert true_delta(neighbors, votes, epsilon, histogram.threshold - 2, decay) > delta
+
+
+@pytest.mark.parametrize(("votes", "share"), [(1, 2.0), (3, 2 / 3)])
+def test_a_threshold_for_noise_wider_than_64_bits_is_found(votes, share):
+    """T / scale is ln(1 / `share` delta): of one bin, or of three, each of which may show."""
+    histogram = StabilityHistogram(Fraction(votes, 2**79), 1e-6, ADD, votes)
+    level, target = histogram.threshold, 1e-6 * (1 - SAFETY)
+    assert level / 2**79 == pytest.approx(-math.log(share * 1e-6), rel=1e-6)
+    assert histogram._delta(level) <= target < histogram._delta(level - 2**60)
+    shown = histogram({"a": 2**85, "b": 1}, Entropy.seeded(1))
+    assert list(shown) == ["a"]
+    assert abs(shown["a"] - 2**85) < 2**84
 
 
 def with_noise_for_add_remove(histogram):

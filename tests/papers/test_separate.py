@@ -143,7 +143,7 @@ def test_fields_without_a_meaning_are_refused(kind, fields):
 
 @each_kind
 @pytest.mark.parametrize("share", [1e-28, 1 - 1e-16])
-def test_a_share_too_small_for_64_bits_is_refused_before_anything_is_read(kind, share):
+def test_a_share_too_small_for_the_noise_is_refused_before_anything_is_read(kind, share):
     with pytest.raises(MechanismError, match="budget"):
         kind(vector_share=share).calibrate(
             rows_of(1).lattice(), budget_of(kind, 1e-3), Neighbors.ADD_REMOVE

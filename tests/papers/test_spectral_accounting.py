@@ -282,10 +282,21 @@ def test_an_estimate_is_symmetric_where_its_float_product_is_not():
 
 
 @pytest.mark.parametrize("mechanism", SPENDERS, ids=str)
-def test_value_noise_that_64_bits_cannot_hold_is_refused(mechanism):
-    mechanism.calibrate(Lattice(4, 1.0), PureDP(1e-3), ADD)
-    with pytest.raises(MechanismError):
-        mechanism.calibrate(Lattice(4, 1.0), PureDP(1e-9), ADD)
+def test_value_noise_is_drawn_up_to_the_largest_scale_and_refused_beyond(mechanism, monkeypatch):
+    rows = open_rows(TABLE, Schema.from_bounds(0, 1, "abcd", intercept=0.0))
+    least = float(mechanism.calibrate(rows.lattice(), PureDP(1.0), ADD).value_noise.scale) / 2**80
+
+    def made():
+        asked = {"budget": PureDP(least * (1 + 1e-9)), "neighbors": ADD}
+        return mechanism(rows, **asked, entropy=Entropy.seeded(2))
+
+    assert made().shift == 70
+    assert 2**8 < np.abs(made().published).max() < 2**15
+    laplace = spectral.discrete_laplace
+    monkeypatch.setattr(spectral, "discrete_laplace", lambda *asked: laplace(*asked) % 2**63)
+    assert np.abs(made().published).max() < 2**8  # as if 64 bits held it
+    with pytest.raises(MechanismError, match="budget is too small"):
+        mechanism.calibrate(rows.lattice(), PureDP(least * (1 - 1e-9)), ADD)
 
 
 @pytest.mark.parametrize(

@@ -299,7 +299,7 @@ def moment_of(rows, lattice, count=None):
 
 
 def test_groups_have_covariances_over_their_size_and_traces(monkeypatch):
-    lattice = Lattice(2, 2.0**22)  # a step of 4
+    lattice = Lattice(2, 2.0**22).relative()  # a step of 4
     moments = [moment_of(rows, lattice) for rows in ([], [(3, 4)], [(1, 0), (0, 2), (1, 1)])]
     given = []
 
@@ -324,14 +324,14 @@ def test_groups_have_covariances_over_their_size_and_traces(monkeypatch):
 
 def test_an_intercept_tells_the_mean_of_a_group_whatever_its_size():
     for intercept in (2.0**-20, 0.3):
-        lattice = Lattice(2, 2.0**22, intercept)
+        lattice = Lattice(2, 2.0**22, intercept).relative()
         assert _covariance(moment_of([], lattice)).tolist() == [[0, 0], [0, 0]]
         np.testing.assert_allclose(_covariance(moment_of([(3, 4)], lattice)), 0, atol=1e-9)
         rows = np.array([(1, 0), (0, 2), (1, 1), (2, 5)])
         for sign in (1, -1):
             found = _covariance(moment_of((sign * rows).tolist(), lattice))
             np.testing.assert_allclose(found, 16 * np.cov(rows.T, bias=True), rtol=1e-9)
-    without = moment_of([(1, 0), (3, 2)], Lattice(2, 2.0**22))
+    without = moment_of([(1, 0), (3, 2)], Lattice(2, 2.0**22).relative())
     assert _covariance(without).tolist() == [[80, 48], [48, 32]]
 
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import ApproxDP, Neighbors, PureDP, Unit, exact
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import AdditiveWishart
@@ -134,10 +135,14 @@ def test_the_scale_that_is_used_is_above_the_least():
     assert 1e-13 < ratio - 1 < 1e-11
 
 
-@pytest.mark.parametrize("epsilon", [1e-12, 1e-60])
-def test_budgets_that_need_more_noise_than_64_bits_hold_are_refused(epsilon):
-    with pytest.raises(MechanismError, match="too small for 64-bit noise"):
-        AdditiveWishart().calibrate(Lattice(3, 1.0), ApproxDP(epsilon, 1e-12), ADD)
+def test_budgets_that_need_more_noise_than_can_be_drawn_are_refused():
+    least = 20 * 2.0**-40  # epsilon, of which the trace has a twentieth: its scale is 2^80
+    laws = AdditiveWishart().calibrate(Lattice(3, 1.0), ApproxDP(1.001 * least, 1e-12), ADD)
+    assert 2**63 < np.abs(laws.matrix.sample(Entropy.seeded(1))).max() < 2**87
+    assert 2**63 < abs(laws.trace.sample(Entropy.seeded(1))) < 2**87
+    for epsilon in (0.999 * least, 1e-60):
+        with pytest.raises(MechanismError, match="budget is too small for the noise"):
+            AdditiveWishart().calibrate(Lattice(3, 1.0), ApproxDP(epsilon, 1e-12), ADD)
 
 
 def test_a_pure_budget_and_options_that_make_no_sense_are_refused():

@@ -149,8 +149,11 @@ class Sampler:
         )  # fmt: skip
         return self._moments.encoded[at] + centred @ slopes, residual
 
-    def draw_levels(self, at: list[int], *, rest: bool = False) -> Integers:
-        """(rows,) position of the level drawn among `at`, `rest` adding one for none of them."""
+    def draw_levels(self, at: list[int], *, rest: bool = False, even: bool = False) -> Integers:
+        """(rows,) position of the level drawn among `at`, `rest` adding one for none of them.
+
+        If `even`, as often as they are likely, hardly by luck, where the chances of rows are alike.
+        """
         shares = np.clip(self._moments.means[at], 0.0, 1.0)
         chances = self.regression(at)[0]
         if rest:
@@ -159,7 +162,9 @@ class Sampler:
         if shares.sum() <= 0:
             shares = np.ones(len(shares))
         chances = _calibrated(chances, shares / shares.sum())
-        uniform = self._generator.random(len(chances))
+        count = len(chances)
+        drawing = self._generator
+        uniform = (drawing.permutation(count) + 0.5) / count if even else drawing.random(count)
         drawn = (chances.cumsum(axis=1) < uniform[:, None]).sum(axis=1)
         drawn = np.minimum(drawn, len(shares) - 1)
         kept = at[:-1] if not rest and len(at) > 1 else at  # the last follows from the others

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
@@ -21,7 +22,7 @@ from dpcov.core.privacy import (
 from dpcov.denoise import Method
 from dpcov.errors import LedgerError, SchemaError
 from dpcov.ledger import Ledger
-from dpcov.mechanisms import Mechanism, MechanismOptions, count, mechanism_named
+from dpcov.mechanisms import RETIRED, Mechanism, MechanismOptions, count, mechanism_named
 from dpcov.mechanisms.choice import Goal, calibrated, choose, require_answerable
 from dpcov.mechanisms.count import WithCount
 from dpcov.releases import Release
@@ -113,6 +114,9 @@ def prepare(
     fields: dict[str, Any] = dict(options)
     if isinstance(radius, str):  # which kind: an option of the mechanism
         fields["radius"], radius = radius, None
+    if mechanism in RETIRED:
+        instead, _ = RETIRED[mechanism]
+        warnings.warn(f"{mechanism} is no more: {instead} takes its place.", stacklevel=4)
     named = None if mechanism == "auto" else mechanism_named(mechanism, **fields)
     data = table_of(data, table, trust_views)
     if schema is None and not holds_sums(data):  # opened once: a stream may come only once

@@ -29,16 +29,7 @@ import numpy as np
 
 from dpcov.core.privacy import exact
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import (
-    additive,
-    count,
-    gaussian,
-    ladder,
-    mapped_ladder,
-    shaped_ladder,
-    standardized,
-    standardized_ladder,
-)
+from dpcov.mechanisms import additive, count, gaussian, ladder, standardized
 from dpcov.mechanisms.count import is_gaussian
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.rows.moment import units_per_row
@@ -197,7 +188,7 @@ def released(
         )
     ]
     left = kept - sum(one.spends for one in rounds)
-    rounds.append(Round("release", last, *_last(laws, asked, made), left, extra))
+    rounds.append(Round("release", last, *_last(made), left, extra))
     for question in counting:
         rounds.append(Round("rows", question, _whole, (made.count_noise,), planned.spends, extra))
     return Published(tuple(rounds), whole, kind)
@@ -213,39 +204,29 @@ def _looks(
     match laws:
         case additive.Calibration() if asked:
             return [("counts", exact(mechanism.radius_share), (_whole, (laws.counts,)))]
-        case shaped_ladder.Calibration():
-            told = _rungs(laws.look, lattice, made, margin=1.0)
-            looks = [("look", exact(mechanism.look_share), told)]
-            counts = ("counts", mapped_ladder.COUNT_SHARE, (_whole, (laws.counts,)))
-            return [*looks, counts] if len(asked) > 1 else looks
-        case standardized_ladder.Calibration():
-            look = ("look", exact(mechanism.look_share), (_sums, (laws.look,)))
-            return [look, ("counts", mapped_ladder.COUNT_SHARE, (_whole, (laws.counts,)))]
         case standardized.Calibration():
+            looks: list[tuple[str, Fraction, Told]]
             looks = [("look", exact(mechanism.look_share), (_sums, (laws.look,)))]
             if laws.directions is not None:
                 images = asked[1].keywords["lattice"]
-                told = _rungs(laws.directions.at(images), images, made, margin=ladder.MARGIN)
+                told = _rungs(laws.directions.at(images), images, made)
                 looks.append(("second look", exact(mechanism.directions_share), told))
             counting = exact(mechanism.radius_share)
             return [*looks, ("counts", counting, (_whole, (laws.counts,)))]
     return []
 
 
-def _rungs(laws: ladder.Calibration, lattice: Lattice, made: Release, margin: float) -> Told:
+def _rungs(laws: ladder.Calibration, lattice: Lattice, made: Release) -> Told:
     """Of a look by `Ladder`, which is at the trace alone where few rows are known to be there."""
-    if additive.nothing_can_show(lattice, made.unit_count, laws.matrix, margin):
+    if additive.nothing_can_show(lattice, made.unit_count, laws.matrix, ladder.MARGIN):
         return _trace, (laws.trace_alone,)
     return _moments, (*laws.rungs, laws.trace)
 
 
-def _last(laws: Any, asked: Sequence[Question], made: Release) -> Told:
-    """Of the release, by the noise that it tells; of one that is a mean with its look, its own."""
+def _last(made: Release) -> Told:
+    """Of the release, by the noise that it tells."""
     if made.published is None:
         return _trace, (made.trace_noise,)
-    if isinstance(laws, shaped_ladder.Calibration) and made.linear_map is None:
-        unmapped = laws.rejected if len(asked) > 1 and laws.rejected else laws.unmapped
-        return _moments, (*unmapped.plain.rungs, unmapped.plain.trace)
     if isinstance(made.noise, WeightedSum):
         return _moments, (*made.noise.terms, made.trace_noise)
     if made.trace_noise is None:

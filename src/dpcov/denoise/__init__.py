@@ -48,21 +48,24 @@ def denoise(
         raise ReleaseError(f"There is no denoising {method!r}. Choose: {', '.join(METHODS)}.")
     told = noisy_trace(release)
     trace = None if told is None else float(james_stein(*told))
+    scale = release.lattice.bound * release.lattice.step**2
     if release.published is None:
         made, matrix = method, _isotropic(release, trace or 0.0, None)
     elif method == "none":
         return release.with_denoised(method, None)
+    elif method == "project" or release.noise is None or told is None:
+        noisy = release.noisy_mapped() / scale
+        made, matrix = "project", project(noisy, trace, _largest_trace(release))
     else:
-        bound = release.lattice.bound
-        matrix = release.noisy_mapped() / (bound * release.lattice.step**2)
-        if method == "project" or release.noise is None or told is None:
-            made, matrix = "project", project(matrix, trace, _largest_trace(release))
-        else:
-            chosen = simulation_generator() if generator is None else generator
-            law = release.noise.rescaled(1 / bound)
-            made, matrix = "shrink", _shrunken(release, matrix, law, told, chosen)
-    matrix = matrix * (release.lattice.bound * release.lattice.step**2)
-    return release.with_denoised(made, release.unmapped(matrix + clipped.expected(release, matrix)))
+        chosen = simulation_generator() if generator is None else generator
+        law = release.noise.rescaled(1 / release.lattice.bound)
+        noisy = release.noisy_mapped() / scale
+        made, matrix = "shrink", _shrunken(release, noisy, law, told, chosen)
+    whole = matrix * scale
+    whole += clipped.expected(release, whole)
+    if made == "shrink" and (structure := Structure.of(release)) is not None:
+        whole = structure.fit(whole, float(np.trace(whole)))
+    return release.with_denoised(made, release.unmapped(whole))
 
 
 def shown(release: Release, generator: np.random.Generator) -> tuple[Matrix, MatrixLaw] | None:
@@ -100,7 +103,7 @@ def _shrunken(
     told: tuple[float, float],
     generator: np.random.Generator,
 ) -> Matrix:
-    """The denoised matrix, where the squared norm of the largest row is 1.
+    """The denoised matrix before levels are looked at; the squared norm of the largest row is 1.
 
     `told` is the trace that was released, and the standard deviation of its noise.
     """
@@ -108,15 +111,11 @@ def _shrunken(
     put_together = _of_rungs(release, structure, generator)
     if put_together is not None:
         shrunk, found = put_together
-        trace = found.trace
-        if shrunk is None:
-            shrunk = _isotropic(release, trace, found.matrix)
-    else:
-        trace = float(james_stein(*told))
-        if nothing_shows(law, trace):
-            return _isotropic(release, trace, noisy)
-        shrunk = _shrunk_within(structure, noisy, law, trace, generator)
-    return shrunk if structure is None else structure.fit(shrunk, trace)
+        return _isotropic(release, found.trace, found.matrix) if shrunk is None else shrunk
+    trace = float(james_stein(*told))
+    if nothing_shows(law, trace):
+        return _isotropic(release, trace, noisy)
+    return _shrunk_within(structure, noisy, law, trace, generator)
 
 
 def _of_rungs(

@@ -94,22 +94,6 @@ def combiner(
     return combined
 
 
-def noise_left(traces: Vector, noises: Vector, theta: float) -> float:
-    """Norm of the error to expect of parts with these traces, put together: the worse of two cases.
-
-    All share directions alike, and <S_j, S_k> is `theta` of both traces; or none, as where each row
-    has a 1 in one column, and rows of rare columns are long. `noises` are the D_k.
-    """
-    weights = np.linalg.solve(theta * np.outer(traces, traces) + np.diag(noises), traces)
-    weights = weights * (traces.sum() / (weights @ traces))
-    return max(noise_left_apart(traces, noises), float(np.sqrt(weights**2 @ noises)))
-
-
-def noise_left_apart(traces: Vector, noises: Vector) -> float:
-    """The same where no two parts share directions: each is shrunk by itself."""
-    return float(np.sqrt(np.sum(traces**2 * noises / (traces**2 + noises))))
-
-
 def parts_of(rungs: Integers, law: WeightedSum, shift: int) -> tuple[Matrix, list[MatrixLaw]]:
     """Noisy moments that add up to the published one, with the laws of their noise.
 

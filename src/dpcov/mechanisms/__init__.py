@@ -18,9 +18,7 @@ from dpcov.mechanisms.base import Calibrated, Mechanism
 from dpcov.mechanisms.gaussian import Gaussian
 from dpcov.mechanisms.ladder import Ladder
 from dpcov.mechanisms.matrix_laplace import MatrixLaplace
-from dpcov.mechanisms.shaped_ladder import ShapedLadder
 from dpcov.mechanisms.standardized import Standardized
-from dpcov.mechanisms.standardized_ladder import StandardizedLadder
 
 
 class _Registry(Mapping[str, type[Mechanism]]):
@@ -46,12 +44,10 @@ class _Registry(Mapping[str, type[Mechanism]]):
 
 
 MECHANISMS: Mapping[str, type[Mechanism]] = _Registry(
-    ShapedLadder,
-    StandardizedLadder,
+    Standardized,
     Ladder,
     MatrixLaplace,
     Gaussian,
-    Standardized,
 )
 
 
@@ -113,6 +109,11 @@ def __dir__() -> list[str]:
     return sorted([*globals(), *registry.CLASSES])
 
 
+# Names of earlier versions, and what took their place.
+RETIRED = {
+    "shaped-ladder": ("standardized", {"look_share": 0.05, "directions_share": 0.11}),
+    "standardized-ladder": ("standardized", {}),
+}
 LARGEST_OPTION = 2**53  # of integers: beyond, float64 and 64-bit integers differ
 
 
@@ -120,6 +121,9 @@ def mechanism_named(name: str, **fields: Any) -> Mechanism:
     """The registered mechanism `name` with these public fields."""
     if name in REFUTED:
         raise MechanismError(REFUTED[name])
+    if name in RETIRED:
+        instead, options = RETIRED[name]
+        return mechanism_named(instead, **options | fields)
     if name not in MECHANISMS:
         raise MechanismError(
             f"There is no mechanism {name!r}{did_you_mean(name, MECHANISMS)} "
@@ -150,9 +154,7 @@ __all__ = [
     "MatrixLaplace",
     "Mechanism",
     "MechanismOptions",
-    "ShapedLadder",
     "Standardized",
-    "StandardizedLadder",
     "mechanism_named",
     "options_of",
 ]

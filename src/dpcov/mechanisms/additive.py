@@ -32,7 +32,7 @@ KEPT_BITS = 10
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Public outcome of calibrating; refused if 64-bit integers can't hold the noise.
+    """Public outcome of calibrating; refused if the noise is too large to draw.
 
     `trace` is the law of a separate release of the trace (None: none is made), and `trace_alone`
     that of the trace if it is all that is released, with the same budget as both. `counts` is the

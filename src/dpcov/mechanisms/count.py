@@ -33,7 +33,7 @@ from dpcov.core.privacy import (
     round_down,
 )
 from dpcov.errors import BudgetError, MechanismError
-from dpcov.mechanisms import additive, gaussian, ladder, shaped_ladder, standardized
+from dpcov.mechanisms import additive, gaussian, ladder, standardized
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.samplers.discrete import SMALLEST_SCALE, SMALLEST_VARIANCE
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
@@ -157,8 +157,6 @@ def is_gaussian(laws: Any) -> bool | None:
     match laws:
         case additive.Calibration() | ladder.Calibration():
             return isinstance(laws.trace_alone, ScalarGaussian)
-        case standardized.BeforeRelease():
+        case standardized.Calibration():
             return isinstance(laws.look, ScalarGaussian)
-        case shaped_ladder.Calibration():
-            return is_gaussian(laws.look)
     return None

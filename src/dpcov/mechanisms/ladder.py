@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
@@ -62,25 +62,28 @@ class Spending:
     def laws(self, lattice: Lattice, like: Calibration | None = None) -> Calibration:
         """Laws for the rungs of a lattice; those that another calibration has are taken from it."""
         squared = rungs_of(lattice)
-        parts = [Fraction(length, lattice.bound) for length in squared]
-        known = {} if like is None else like.by_part()
-        rungs = (known.get(part) or self._rung(lattice, part) for part in parts)
+        sizes = [self._size(lattice, Fraction(length, lattice.bound)) for length in squared]
+        known = {} if like is None else dict(zip(like.sizes, like.rungs, strict=True))
+        rungs = (known.get(size) or self._rung(lattice.dimension, size) for size in sizes)
         if like is None or like.bound != lattice.bound:
             traces = self._trace(lattice), self._alone(lattice)
         else:
             traces = like.trace, like.trace_alone
-        return Calibration(self, tuple(rungs), squared, *traces)
+        return Calibration(self, tuple(rungs), tuple(sizes), squared, *traces)
 
-    def _rung(self, lattice: Lattice, part: Fraction) -> MatrixLaw:
-        """Noise in the moment of the rows whose squared length is this part of the bound."""
-        d, side = lattice.dimension, lattice.unit.max_rows * SQUARED_SIDE
+    def _rung(self, d: int, size: Fraction) -> MatrixLaw:
+        return pure_noise(d, float(size)) if self.extra is None else GaussianOrthogonal(d, size)
+
+    def _size(self, lattice: Lattice, part: Fraction) -> Fraction:
+        """Scale or variance for the rows whose squared length is this part of the bound."""
+        side = lattice.unit.max_rows * SQUARED_SIDE
         share = self._share(lattice)
         swapped = self.guarantee.neighbors == Neighbors.REPLACE_ONE
         given = 1 - part if swapped and not self.short else part
         if self.extra is None:
             scale = self.guarantee.neighbors.sides * side / (self.spends * (1 - share * given))
-            return pure_noise(d, float_scale(scale))
-        return GaussianOrthogonal(d, side**2 / (self._halved * (1 - share * given**2)) + self.extra)
+            return Fraction(float_scale(scale))
+        return side**2 / (self._halved * (1 - share * given**2)) + self.extra
 
     def _trace(self, lattice: Lattice) -> ScalarLaw:
         share = self._share(lattice)
@@ -109,15 +112,17 @@ class Spending:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Public outcome of calibrating `Ladder`; refused if 64-bit integers can't hold the noise.
+    """Public outcome of calibrating `Ladder`; refused if the noise is too large to draw.
 
-    `rungs` are the laws of the noise of each rung, whose squared lengths are `squared`; `trace` is
-    that of the trace, `trace_alone` the same if it is all that is released; `matrix` that of the
-    noise in the moment of all rows, in squared lattice units.
+    `rungs` are the laws of the noise of each rung, of these `sizes` (scales or variances), whose
+    squared lengths are `squared`; `trace` is that of the trace, `trace_alone` the same if it is all
+    that is released; `matrix` that of the noise in the moment of all rows, in squared lattice
+    units.
     """
 
     spending: Spending
     rungs: tuple[MatrixLaw, ...]
+    sizes: tuple[Fraction, ...]
     squared: tuple[int, ...]
     trace: ScalarLaw
     trace_alone: ScalarLaw
@@ -135,18 +140,9 @@ class Calibration:
         return self.spending.guarantee
 
     @property
-    def is_gaussian(self) -> bool:
-        return self.spending.extra is not None
-
-    @property
     def bound(self) -> int:
         """Squared length of the longest row."""
         return self.squared[0]
-
-    def by_part(self) -> dict[Fraction, MatrixLaw]:
-        """Laws of the rungs by their squared length as a part of the longest's."""
-        parts = (Fraction(length, self.bound) for length in self.squared)
-        return dict(zip(parts, self.rungs, strict=True))
 
     def at(self, lattice: Lattice) -> Calibration:
         """The same spending on the rungs of another lattice of as many dimensions."""
@@ -200,7 +196,7 @@ class Ladder(Mechanism):
         How much less noise there would be without the trace: share f of the above. It is taken from
         the longest rungs under add/remove, from the shortest under replace-one; there f is 4 / d,
         at most 1 / 2, where that is more: of few columns the diagonal tells the trace no better.
-        (Rows that `ShapedLadder` maps are nearly all short: there the longest give it, and f is f.)
+        (Mapped rows are nearly all short: there the longest give it, and f is f.)
 
     Returns
     -------
@@ -279,16 +275,15 @@ def published(
     laws: Calibration,
     draws: Draws,
     found: RungMoments,
-    margin: float = MARGIN,
 ) -> Release:
     """Add the draws to the moments by length of rows.
 
-    Or the trace alone, where the number of rows is public and below what `margin` asks for.
+    Or the trace alone, where the number of rows is public and below what `MARGIN` asks for.
     """
     replaced = laws.guarantee.neighbors == Neighbors.REPLACE_ONE
     count = found.unit_count if replaced else None
     shift = additive.shift_for(min(law.spread for law in laws.rungs))
-    gated = additive.nothing_can_show(found.lattice, count, laws.matrix, margin)
+    gated = additive.nothing_can_show(found.lattice, count, laws.matrix, MARGIN)
     trace = draws.trace_alone if gated else draws.trace
     noisy = None
     if not gated:
@@ -296,7 +291,7 @@ def published(
         noisy = np.stack([additive.coarse(units + noise, shift) for units, noise in pairs])
     return Release(
         schema=schema,
-        lattice=replace(found.lattice, second_rung=None),  # the noise has the weights of rungs
+        lattice=found.lattice,
         guarantee=laws.guarantee,
         mechanism=mechanism.name,
         parameters=asdict(mechanism),  # type: ignore[call-overload]
@@ -308,29 +303,6 @@ def published(
         unit_count=count,
         reproducible=draws.reproducible,
         rungs=noisy,
-    )
-
-
-def pooled(first: Release, second: Release, share: Fraction, laws: Calibration) -> Release:
-    """The mean of two releases of the same rows, the first with this share of both their budgets.
-
-    For Gaussian noise: their precisions add up, so `laws` are those of one with both budgets.
-    """
-    if first.rungs is None or second.rungs is None:
-        return second
-    shift = min(first.shift, second.shift)
-    one, other = first.rungs << (first.shift - shift), second.rungs << (second.shift - shift)
-    # Modulo 2^64: the difference, of noise alone, fits where the matrices no longer do.
-    rungs = other + np.rint(float(share) * (one - other)).astype(np.int64)
-    trace, of_second = first.published_trace or 0, second.published_trace or 0
-    return replace(
-        second,
-        noise=laws.matrix,
-        trace_noise=laws.trace,
-        shift=shift,
-        published=summed(rungs, laws.squared),
-        published_trace=of_second + round(share * (trace - of_second)),
-        rungs=rungs,
     )
 
 

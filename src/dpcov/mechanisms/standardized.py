@@ -13,14 +13,13 @@ from dpcov.core.entropy import simulation_generator
 from dpcov.core.parameters import Power, Share, ShareOrNone, check_fields, check_shares
 from dpcov.core.privacy import Guarantee, Neighbors, exact
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import additive, gaussian, ladder, mapped_ladder
+from dpcov.mechanisms import additive, gaussian, ladder
 from dpcov.mechanisms.base import Mechanism
+from dpcov.mechanisms.images import Images
 from dpcov.mechanisms.mapped import release_at
-from dpcov.mechanisms.mapped_ladder import Images
 from dpcov.mechanisms.matrix_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon
 from dpcov.mechanisms.radius import count_law
-from dpcov.mechanisms.shaped_ladder import Shape
 from dpcov.releases.lengths import BINS, Lengths, bin_ends
 from dpcov.rows.linear_map import longest_image
 from dpcov.rows.moment import UNITS, power_above
@@ -46,38 +45,26 @@ STEPS = 4  # candidates for the squared radius from one to its double
 CLIPPED = 0.2
 LEAST_SPREAD = 2.0**-20  # in units of a feature's half-range
 FINER = 16  # than the standard deviation: where a center may be
-# Of the second look: what `shaped_ladder` has for its own. Noise in proportion to a direction's
-# deviation is for errors in which small directions count as much as large ones.
-SLACK = 1.0
-POWER = 0.5
 GAP = 1.0  # deviations of a feature that the mark of its gaps is long (measured)
 
 
 @dataclass(frozen=True, slots=True)
-class BeforeRelease:
-    """Laws of what mechanisms that map rows by `Spread` ask before they release anything.
+class Calibration:
+    """Public outcome of calibrating `Standardized`.
 
-    `look` is that of every number of the look, `counts` that of every count of mapped rows by norm.
+    `look` is the law of every number of the look, `counts` that of every count of mapped rows by
+    norm; `final` are the laws of the release, `directions` those of the second look, if any.
     """
 
     guarantee: Guarantee
     look: ScalarLaw
     counts: ScalarLaw
+    final: additive.Calibration
+    directions: ladder.Calibration | None
 
     def __post_init__(self) -> None:
         for law in (self.look, self.counts):
             law.require_drawable()
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration(BeforeRelease):
-    """Public outcome of calibrating `Standardized`.
-
-    `final` are the laws of the release, `directions` those of the second look, if there is one.
-    """
-
-    final: additive.Calibration
-    directions: ladder.Calibration | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +183,11 @@ class Standardized(Mechanism):
         return 3 if self.directions_share == 0 else 4
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
-        require_intercept(self.name, lattice, "another mechanism")
+        if lattice.intercept_units == 0:
+            raise MechanismError(
+                f"{self.name} takes features about their means, which only an intercept tells. "
+                "Give the schema an intercept (the default is 0.3), or choose another mechanism."
+            )
         guarantee = Guarantee(budget, Neighbors(neighbors), lattice.unit)
         return by_budget(
             budget,
@@ -255,15 +246,6 @@ class Standardized(Mechanism):
         shares = [exact(s) for s in (self.look_share, self.directions_share, self.radius_share)]
         looking, directing, counting = (share * budget for share in shares)
         return looking, directing, counting, budget - looking - directing - counting
-
-
-def require_intercept(name: str, lattice: Lattice, instead: str) -> None:
-    """Refuse a table without means, with what to do `instead`."""
-    if lattice.intercept_units == 0:
-        raise MechanismError(
-            f"{name} takes features about their means, which only an intercept tells. "
-            f"Give the schema an intercept (the default is 0.3), or choose {instead}."
-        )
 
 
 def laplace_laws(
@@ -390,18 +372,16 @@ def look(rows: Rows, law: ScalarLaw, entropy: Entropy) -> Spread:
 
 def second_look(
     mechanism: Mechanism, rows: Rows, images: Images, laws: ladder.Calibration, entropy: Entropy
-) -> Shape | None:
+) -> Images | None:
     """Of these images, each direction over its deviation, if a look shows any direction.
 
     The look is a release by `Ladder` of mapped rows, of which none is clipped. It costs what
     `laws` spend for any map that depends on the data through earlier outcomes alone
     (docs/proofs/ladder.md 7).
     """
-    lattice = images.lattice(rows.lattice())
-    seen = mapped_ladder.released(mechanism, rows, images.map, lattice, laws, entropy)
+    seen = images.by_length(mechanism, rows, laws, entropy)
     # Of the release's own stream, so that a seed repeats the map as well.
-    generator = simulation_generator(int(entropy.words(1)[0]))
-    return Shape.of(seen, generator, slack=SLACK, power=POWER)
+    return Images.by_direction(seen, simulation_generator(int(entropy.words(1)[0])))
 
 
 def _sums(moment: SecondMoment, noise: Integers) -> tuple[Vector, Vector, float]:

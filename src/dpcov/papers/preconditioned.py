@@ -308,7 +308,7 @@ def initial(rows: Rows, law: ScalarGaussian, entropy: Entropy) -> LinearMap:
     for k in noise.tolist():
         middle = (low + high) // 2
         shape = LinearMap.focused(eye * (2.0**middle / lattice.radius), 2.0)
-        inside, beyond = rows.norm_counts([1.0], radius=2.0, transform=shape)
+        inside, beyond = rows.norm_counts([1.0], radius=2.0, transform=shape).tolist()
         low, high = (low, middle) if beyond - inside + k > 0 else (middle, high)
     factor = 2.0**low * math.sqrt(lattice.features) / 2
     return LinearMap.focused(eye * (factor / lattice.radius), REACH)

@@ -423,7 +423,7 @@ def plan(
                 continue
             curve.append(planner.predicted(mechanism, scaled(budget, factor), trials))
         except (MechanismError, BudgetError):
-            continue  # beyond 64-bit noise
+            continue  # the noise is too large to draw
     return Plan(
         schema=declared,
         rows=int(rows),

@@ -32,8 +32,9 @@ def rows_like(
     """(count, p) variables of encoded rows of `schema` with about the moments of the release.
 
     Indicators are 0 or 1, a row has one level of a column, and a missing number is 0, as denoising
-    takes for granted: levels are drawn as `sample` draws them, numbers are their regression on the
-    levels and `pseudo_rows` of what is left.
+    takes for granted: levels are drawn as `sample` draws them, with less luck, since mechanisms map
+    rows by how rare a level is; numbers are their regression on the levels and `pseudo_rows` of
+    what is left.
     """
     features = schema.variables
     positions, centers, ratios = _places(release, schema)
@@ -45,7 +46,7 @@ def rows_like(
     rows = np.empty((count, len(features)))
     sampler = Sampler(release, count, generator)
     for here in levels.values():
-        sampler.draw_levels([positions[j] for j in here], rest=True)
+        sampler.draw_levels([positions[j] for j in here], rest=True, even=True)
         rows[:, here] = sampler.drawn[:, -len(here) :]
     if not numbers:
         return rows

@@ -43,16 +43,12 @@ class Lattice:
     a half-range, whatever the radius, so bounds, midpoints and levels are on the grid; less below
     a radius of 1/2, and more, still a power of two, where B^2 would be 2^53 or more (from 7,516
     columns on). The side is the radius, rounded up to whole steps.
-
-    For moments by length of rows `second_rung` is the squared length of the second rung, in squared
-    lattice units; by default a quarter of B^2 (`dpcov.rows.rungs`).
     """
 
     features: int
     radius: float
     intercept: float = 0.0
     unit: Unit = ROW
-    second_rung: int | None = None
     side: int = 0
     step: float = 0.0  # in units of an encoded row
 

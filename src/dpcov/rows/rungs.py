@@ -39,12 +39,12 @@ TRACE_BITS = 32
 def rungs_of(lattice: Lattice) -> tuple[int, ...]:
     """Squared lengths of the rungs, descending from the longest row's, in squared lattice units.
 
-    Each is a quarter of the one before, the second what the lattice says. The last is that of the
-    intercept alone, which all rows have (but for weights below 1); without one, the fourth.
+    Each is a quarter of the one before. The last is that of the intercept alone, which all rows
+    have (but for weights below 1); without one, the fourth.
     """
     rungs, constant = [lattice.bound], lattice.intercept_units**2
     most = MOST_RUNGS - 1 if constant else WITHOUT_INTERCEPT
-    following = lattice.second_rung or lattice.bound // RATIO
+    following = lattice.bound // RATIO
     while len(rungs) < most and following > APART * constant:
         rungs.append(following)
         following //= RATIO
@@ -101,17 +101,6 @@ def shared(
                 inward[:, ~(squared_lengths(inward) <= limits[long])] = 0.0
                 part[:, long] = inward
             yield to, part
-
-
-def shared_lengths(squared: Matrix, rungs: Matrix) -> Matrix:
-    """(n, K) how rows of these squared lengths are shared out between `rungs`, descending.
-
-    Of a row the entries add up to its squared length; shares in a rung rise and fall linearly.
-    """
-    knots = np.append(rungs, 0.0)[::-1]
-    hats = np.eye(len(knots))[:0:-1]
-    shares: Matrix = np.stack([np.interp(squared, knots, hat) for hat in hats], axis=1)
-    return shares * rungs
 
 
 def _certified(shares: Matrix) -> Matrix:

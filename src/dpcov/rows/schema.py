@@ -279,9 +279,10 @@ class Categorical(_Model):
     def _distinct(cls, levels: tuple[Any, ...]) -> tuple[Any, ...]:
         if len({level_text(level) for level in levels}) < len(levels):
             raise ValueError("a level is declared twice")
-        if any(not isinstance(level, str) and abs(level) > 2**53 for level in levels):
+        if not all(isinstance(level, str) or abs(level) <= 2**53 for level in levels):
             raise ValueError(
-                "a level beyond 2^53 is no exact number in float64: declare it as text"
+                "a level that is nan or beyond 2^53 is no exact number in float64: "
+                "declare it as text"
             )
         return levels
 

@@ -121,11 +121,11 @@ def sample_size(
         sampling += 4 * square * log / (3 * n * lower)
         return alpha / 2 + noise / lower + sampling
 
-    return SampleSize(_least(step_error, STEP_ERROR) if looks else 0, _least(final_error, alpha))
+    return SampleSize(least(step_error, STEP_ERROR) if looks else 0, least(final_error, alpha))
 
 
-def _least(error: Callable[[float], float], goal: float) -> int:
-    """Least n with error(n) <= goal, for an error that falls to less than the goal."""
+def least(error: Callable[[int], float], goal: float) -> int:
+    """Least n >= 1 with error(n) <= goal, for an error that falls to less than the goal."""
     low, high = 0, 1
     while error(high) > goal:
         low, high = high, 2 * high

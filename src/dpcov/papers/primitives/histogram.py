@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dpcov.core.parameters import Count, Probability, check
 from dpcov.core.privacy import Neighbors
 from dpcov.errors import MechanismError
+from dpcov.papers.primitives.bounded_moments import least
 from dpcov.samplers.discrete import discrete_gaussian, discrete_laplace
 from dpcov.samplers.scalars import ScalarGaussian, ScalarLaplace
 
@@ -69,12 +70,10 @@ class StabilityHistogram:
     @property
     def threshold(self) -> int:
         """T: the least noisy count that shows."""
-        scale = float(self.noise.scale)
         target = self.delta * (1 - SAFETY)
-        level = self.votes + max(0, math.floor(-scale * math.log(2 * target)))
-        while self._delta(level) > target:
-            level += 1
-        return level
+        reach = math.floor(-float(self.noise.scale) * math.log(2 * target))
+        below = self.votes - 1 + max(0, reach)
+        return below + least(lambda more: self._delta(below + more), target)
 
     def _delta(self, level: int) -> float:
         hidden = [math.log1p(-self.chance(c, level)) for c in range(1, self.votes + 1)]

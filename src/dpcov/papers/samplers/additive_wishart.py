@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Integers, Matrix
     from dpcov.core.entropy import Entropy
 
-FINEST = (
-    2.0**-30
-)  # of the noise: the largest float64 spacing that rounding hides (docs/proofs/release.md 7)
+# The largest float64 spacing, over the noise, that rounding hides (docs/proofs/release.md 7).
+FINEST = 2.0**-30
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,10 @@ class CenteredWishart:
         return self._width**2 * g / (1 - self.scale * self.dimension * g)
 
     def require_drawable(self) -> None:
-        """Hold every entry below 2^63, and float64's spacing at m c far below the noise."""
+        """Hold W below the largest entry, and float64's spacing there far below the noise.
+
+        The bound on W that both go by is exceeded with a probability below 2^-60.
+        """
         largest = self.scale * (math.sqrt(self.degrees) + LARGEST + math.sqrt(self.dimension)) ** 2
         require_within(largest, 0, LARGEST_ENTRY)
         require_within(largest * 2.0**-52, 0, Fraction(max(1.0, self.spread) * FINEST))

@@ -1,0 +1,99 @@
+"""Maps of rows that earlier looks tell: what bounds the images, and their moments by length."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpcov.denoise import shown
+from dpcov.mechanisms import ladder
+from dpcov.rows.linear_map import LinearMap, longest_image
+
+if TYPE_CHECKING:
+    from dpcov.core.arrays import Matrix, Vector
+    from dpcov.core.entropy import Entropy
+    from dpcov.mechanisms import Mechanism
+    from dpcov.releases import Release
+    from dpcov.rows.moment import Lattice
+    from dpcov.rows.schema import Schema
+    from dpcov.sources.rows import Rows
+
+# Of a look at directions: of its noise, what a variance is never taken to be below, and the power
+# of the variance by which a direction is divided. Noise in proportion to a direction's deviation is
+# for errors in which small directions count as much as large ones.
+SLACK, POWER = 1.0, 0.5
+SURE = 2.0  # standard deviations of its noise that the number of rows is taken to be above
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """A map of rows, what bounds their images, and their size.
+
+    Attributes
+    ----------
+    map : to rows about their mean, or as they are, in other units.
+    longest : what no image of a row is beyond.
+    typical : root mean square of the images' lengths, as far as a look tells.
+
+    """
+
+    map: LinearMap
+    longest: float
+    typical: float
+
+    @staticmethod
+    def reached(matrix: Matrix, center: Vector | None, schema: Schema) -> tuple[LinearMap, float]:
+        """The map that can be applied exactly, and what no image of a schema's row is beyond."""
+        known = center, schema.effective_radius, schema.indicators.values()
+        nearest = LinearMap.focused(matrix, longest_image(matrix, *known), center)
+        return nearest, longest_image(nearest.matrix(), *known)
+
+    @classmethod
+    def by_direction(cls, look: Release, generator: np.random.Generator) -> Images | None:
+        """Rows about the mean in the shape that a look shows; None where it shows nothing.
+
+        The look is at rows as they are or mapped. Noise is spread as evenly as tr(S^1/2)^2 can be
+        when images are A z with A = S^-1/4, `POWER` .25: the noise of a release grows with their
+        mean square tr(A S A), and comes back through A^-1. For errors in proportion to a
+        direction's own deviation it is .5.
+        """
+        seen = shown(look, generator)
+        if seen is None:
+            return None
+        moment, law = seen
+        p, t = look.lattice.features, look.intercept()
+        deviation = math.sqrt(law.frobenius_squared) / law.dimension
+        before = np.eye(p) if look.linear_map is None else look.linear_map
+        about = np.zeros(p) if look.center is None else look.center
+        count = look.row_count or max(float(moment[-1, -1]), SURE * deviation, t**2) / t**2
+        found = about + np.linalg.solve(before, moment[:p, -1] / (t * count))
+        center = np.clip(found, -1.0, 1.0)
+        mean = before @ (center - about)
+        moment = moment[:p, :p] - count * np.outer(mean, mean)
+        values, vectors = np.linalg.eigh(moment)
+        spread = np.maximum(values, 0.0) + SLACK * deviation * math.sqrt(law.dimension)
+        factors = (spread / spread.max()) ** -POWER
+        matrix = (vectors * factors) @ vectors.T @ before
+        shape, longest = Images.reached(matrix, center, look.schema)
+        typical = min(longest, math.sqrt(float(spread @ factors**2) / count))
+        return cls(shape, longest, typical)
+
+    def lattice(self, plain: Lattice) -> Lattice:
+        """That of the images: the intercept is to their size what it is to that of the rows."""
+        mapped = plain.relative(self.longest)  # directions of rows, which rungs hold, have no grid
+        units = max(1, round(mapped.intercept_units * self.typical / self.longest))
+        return mapped.with_intercept(units)
+
+    def by_length(
+        self, mechanism: Mechanism, rows: Rows, laws: ladder.Calibration, entropy: Entropy
+    ) -> Release:
+        """Moments by length of mapped rows, for which the laws are taken `at` their lattice."""
+        lattice = self.lattice(rows.lattice())
+        laws = laws.at(lattice)
+        draws = ladder.drawn(laws, entropy)
+        found = rows.rung_moments(lattice=lattice, transform=self.map)
+        made = ladder.published(mechanism, rows.schema, laws, draws, found)
+        return replace(made, linear_map=self.map.matrix(), center=self.map.center)
