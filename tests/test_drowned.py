@@ -12,6 +12,7 @@ import pytest
 import dpcov
 from dpcov.analysis.drowned import MOST, deviations, drowned
 from dpcov.core.samplers.scalars import ScalarLaplace
+from dpcov.releases import NoisyCount, lengths
 from tables_for_tests import correlated
 from terminals import DPCOV
 
@@ -45,8 +46,9 @@ def test_no_row_left_is_said():
         assert "none is left" in sentence
 
 
-def test_a_public_count_is_never_drowned_but_means_may_be():
-    asked = {"neighbors": "replace-one", "mechanism": "matrix-laplace"}
+@pytest.mark.parametrize("mechanism", ["auto", "matrix-laplace"])
+def test_a_public_count_is_never_drowned_but_means_may_be(mechanism):
+    asked = {"neighbors": "replace-one", "mechanism": mechanism}
     made = release(60, **asked, epsilon=1.0)
     assert made.count() == 60
     (sentence,) = drowned(made)
@@ -56,11 +58,43 @@ def test_a_public_count_is_never_drowned_but_means_may_be():
     assert "trace only" in drowned(alone)[0]
 
 
-def test_many_columns_are_counted_not_named():
+@pytest.mark.parametrize("mechanism", ["auto", "matrix-laplace"])
+def test_many_columns_are_counted_not_named(mechanism):
     table = correlated(60, 8, seed=2)
-    asked = {"neighbors": "replace-one", "mechanism": "matrix-laplace", "epsilon": 1.0}
+    asked = {"neighbors": "replace-one", "mechanism": mechanism, "epsilon": 1.0}
     made = dpcov.release(table, lower=-1, upper=1, seed=1, **asked)
     assert "x0, x1, x2 and 5 more" in drowned(made)[0]
+
+
+@pytest.mark.parametrize(("bar", "silent"), [(lengths.HIDDEN, 0), (-np.inf, 5)])
+def test_means_far_off_are_said_to_be_drowned_where_a_clip_is_why(monkeypatch, bar, silent):
+    """A control: the noise law alone is silent, as it knows of no clip."""
+    monkeypatch.setattr(lengths, "HIDDEN", bar)
+    table = np.random.default_rng(5).normal([0.9, -0.9, 0.7], 0.05, (60, 3)).clip(-1, 1)
+    asked = {"lower": -1, "upper": 1, "epsilon": 1.0, "neighbors": "replace-one"}
+    made = [dpcov.release(table, seed=seed, **asked) for seed in range(30)]
+    wrong = [one for one in made if abs(one.mean() - table.mean(axis=0)).max() > 0.4]
+    assert len(wrong) > 15
+    unsaid = sum(not drowned(one) for one in wrong)
+    assert unsaid == 0 if silent == 0 else unsaid >= silent
+
+
+def test_where_nothing_shows_of_centred_rows_means_are_their_center():
+    """A control: of rows that are not centred they are the midpoints."""
+    table = np.random.default_rng(5).normal([0.9, -0.9, 0.7], 0.05, (1000, 3)).clip(-1, 1)
+    made = dpcov.release(table, lower=-1, upper=1, epsilon=1.0, seed=1)
+    null = replace(made, denoised=np.zeros((4, 4)))
+    assert np.array_equal(null.mean(), made.center)
+    assert null.mean() == pytest.approx(table.mean(axis=0), abs=0.1)
+    assert not null.covariance().any()
+    plain = dpcov.release(table, lower=-1, upper=1, epsilon=1.0, seed=1, mechanism="matrix-laplace")
+    assert not replace(plain, denoised=np.zeros((4, 4))).mean().any()
+
+
+def test_lengths_that_show_drown_no_mean():
+    table = np.random.default_rng(5).normal([0.9, -0.9, 0.7], 0.05, (1000, 3)).clip(-1, 1)
+    for seed in range(10):
+        assert drowned(dpcov.release(table, lower=-1, upper=1, epsilon=1.0, seed=seed)) == ()
 
 
 def test_without_an_intercept_or_a_law_nothing_is_claimed():
@@ -76,6 +110,8 @@ def test_the_stated_deviation_of_the_count_is_about_the_real_one(mechanism):
     real = np.sqrt(np.mean([(one.count() - 2000) ** 2 for one in made]))
     stated = np.sqrt(np.mean([deviations(one)[0] ** 2 for one in made[:10]]))
     assert 0.6 < stated / real < 1.7
+    for one in made:  # of few draws it would be as wrong as those are, in every release
+        assert deviations(one)[0] == NoisyCount.of(one).deviation
 
 
 def test_control_the_sentences_follow_the_noise():
@@ -94,7 +130,7 @@ def test_control_the_sentences_follow_the_noise():
 
 def test_the_command_line_says_it_in_text_and_in_json(tmp_path):
     path = tmp_path / "few.release.json"
-    made = release(60, epsilon=0.5, mechanism="standardized")
+    made = release(100, epsilon=1.0)
     made.save(path)
     for command in ("show", "covariance"):
         text, found = (

@@ -28,7 +28,8 @@ from dpcov.core.privacy import (
 )
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
-from dpcov.denoise import denoise, shown
+from dpcov.core.samplers.weighted import WeightedSum
+from dpcov.denoise import denoise
 from dpcov.denoise.rungs import ALONE, _Shared, _traces, combiner
 from dpcov.denoise.shrinkage import james_stein
 from dpcov.errors import MechanismError, ReleaseError
@@ -507,16 +508,38 @@ def test_james_stein_takes_more_of_what_is_less_sure(x: float, s: float, c: floa
     assert shrunk == pytest.approx(max(0, x - c * s**2 / x) if x > 0 else 0, rel=1e-6, abs=1e-6 * s)
 
 
-def test_where_all_drowns_the_answer_is_a_scaled_identity() -> None:
-    asked = {"lower": -1, "upper": 1, "mechanism": "ladder", "epsilon": 0.01, "intercept": 0.0}
-    drowned = 0
-    for seed in range(20):
-        made = dpcov.release(table(n=50), seed=seed, **asked)
+def told_trace(seed: int, times: float, intercept: float) -> tuple[Release, float]:
+    """A release whose trace is known well, and so many times what the quietest rung can show."""
+    asked = {"lower": -1, "upper": 1, "mechanism": "ladder", "epsilon": 0.01}
+    made = dpcov.release(table(n=50), seed=seed, intercept=intercept, **asked)
+    law = made.noise
+    assert isinstance(law, WeightedSum)
+    shows = min(w * term.detectable for w, term in zip(law.weights, law.terms, strict=True))
+    trace = int(times * shows)
+    told = replace(made, published_trace=trace, trace_noise=ScalarLaplace(Fraction(trace, 1000)))
+    return denoise(told, generator=simulation_generator(seed)), trace * made.lattice.step**2
+
+
+@pytest.mark.parametrize("intercept", [0.0, 0.3])
+def test_where_all_drowns_the_answer_is_a_scaled_identity(intercept: float) -> None:
+    """With the count's corner, if any. A control: not where the trace says that something shows."""
+    for seed in range(10):
+        made, trace = told_trace(seed, 0.2, intercept)
         matrix = made.second_moment()
-        if shown(made, simulation_generator()) is None:
-            drowned += 1
-            assert np.allclose(matrix, matrix[0, 0] * np.eye(4))
-    assert drowned > 10
+        corner = min(made.count() * made.intercept() ** 2, trace)
+        assert np.array_equal(matrix, np.diag([*[matrix[0, 0]] * 4, *np.diag(matrix)[4:]]))
+        assert np.trace(matrix[:4, :4]) == pytest.approx(trace - corner, abs=1e-4 * trace)
+        assert np.trace(matrix) == pytest.approx(trace, rel=1e-4)
+        made, trace = told_trace(seed, 50.0, intercept)
+        matrix = made.second_moment()[:4, :4]
+        assert np.abs(matrix - matrix[0, 0] * np.eye(4)).max() > 0.02 * trace
+
+
+def test_control_without_the_gate_noise_is_taken_for_directions(monkeypatch: Any) -> None:
+    monkeypatch.setattr("dpcov.denoise.nothing_shows", lambda *_: False)
+    for seed in range(10):
+        matrix = told_trace(seed, 0.2, 0.0)[0].second_moment()
+        assert np.count_nonzero(matrix) == 16
 
 
 def test_a_file_brings_the_rungs_back_and_denoising_repeats(tmp_path: Any) -> None:

@@ -153,30 +153,29 @@ def test_more_penalty_gives_fewer_edges_and_enough_none() -> None:
     assert counts[0] > counts[-1] == 0
 
 
-def edges_of_independent_features(mechanism: str = "auto") -> int:
+LOUD = pytest.mark.parametrize(("mechanism", "epsilon"), [("auto", 0.1), ("matrix-laplace", 0.2)])
+
+
+def edges_of_independent_features(mechanism: str, epsilon: float) -> int:
     independent = np.random.default_rng(0).uniform(-1, 1, (20_000, 10))
-    releases = (
-        denoise(
-            dpcov.release(
-                independent, lower=-1, upper=1, epsilon=0.2, seed=seed, mechanism=mechanism
-            ),
-            "project",
-        )
-        for seed in range(10)
-    )
-    return sum(len(precision(made).edges) for made in releases)
+    asked = {"lower": -1, "upper": 1, "epsilon": epsilon, "mechanism": mechanism}
+    releases = (dpcov.release(independent, seed=seed, **asked) for seed in range(10))
+    return sum(len(precision(denoise(made, "project")).edges) for made in releases)
 
 
 @pytest.mark.slow
-def test_noise_does_not_pass_for_edges() -> None:
-    for mechanism in ("auto", "matrix-laplace"):
-        assert edges_of_independent_features(mechanism) <= 5, "of 450"
+@LOUD
+def test_noise_does_not_pass_for_edges(mechanism: str, epsilon: float) -> None:
+    assert edges_of_independent_features(mechanism, epsilon) <= 5, "of 450"
 
 
 @pytest.mark.slow
-def test_counting_rows_alone_would_take_noise_for_edges(monkeypatch: pytest.MonkeyPatch) -> None:
+@LOUD
+def test_counting_rows_alone_would_take_noise_for_edges(
+    monkeypatch: pytest.MonkeyPatch, mechanism: str, epsilon: float
+) -> None:
     monkeypatch.setattr(_Problem, "effective_count", lambda _, release: release.count())
-    assert edges_of_independent_features("matrix-laplace") > 30
+    assert edges_of_independent_features(mechanism, epsilon) > 30
 
 
 @pytest.mark.slow

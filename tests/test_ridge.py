@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from dpcov.analysis.normal_equations import Penalty
     from dpcov.releases import Release
 
+BOTH = pytest.mark.parametrize("mechanism", ["auto", "matrix-laplace"])
 TARGETS = ["y", "c", "sex=f", "group=w"]
 
 
@@ -100,8 +101,9 @@ def test_units_of_columns_scale_their_coefficients() -> None:
         assert other.r_squared == pytest.approx(one.r_squared, abs=1e-5)
 
 
-def test_columns_in_another_order_give_the_same_model() -> None:
-    exact = {"epsilon": 1e9, "mechanism": "matrix-laplace"}
+@BOTH
+def test_columns_in_another_order_give_the_same_model(mechanism: str) -> None:
+    exact = {"epsilon": 1e9, "mechanism": mechanism}
     one, other = (ridge(made(**exact), "y", 0.01) for made in (released, reordered))
     assert set(one.columns) == set(other.columns)
     order = [other.columns.index(name) for name in one.columns]
@@ -282,8 +284,9 @@ def test_the_pull_is_as_large_as_the_noise_says() -> None:
     assert pulled > 0.95 * plain
 
 
-def test_the_pull_is_to_the_midpoint_and_only_with_a_chosen_alpha() -> None:
-    made = released(2.0, mechanism="matrix-laplace")
+@BOTH
+def test_the_pull_is_to_the_midpoint_and_only_with_a_chosen_alpha(mechanism: str) -> None:
+    made = released(2.0, mechanism=mechanism)
     pull = pull_of_mean(made, made.columns.index("y"), simulation_generator(1))
     away = made.mean()[made.columns.index("y")] - CENTERS["y"]
     assert 0 < -pull / away < 1
@@ -305,9 +308,12 @@ def test_directions_without_variance_are_not_free(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.slow
-def test_no_usual_alpha_is_below_what_noise_hides(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("mechanism", "epsilon"), [("auto", 1.0), ("matrix-laplace", 3.0)])
+def test_no_usual_alpha_is_below_what_noise_hides(
+    monkeypatch: pytest.MonkeyPatch, mechanism: str, epsilon: float
+) -> None:
     """Control: where next to nothing counts as hidden, some are. An alpha that is given is kept."""
-    made, usual, free = released(3.0, mechanism="matrix-laplace"), [], []
+    made, usual, free = released(epsilon, mechanism=mechanism), [], []
     for penalty in PENALTIES:
         hidden = hidden_by_noise(made, penalty)
         for found, unseen in ((usual, choice.UNSEEN), (free, 1e-9)):

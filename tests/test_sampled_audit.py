@@ -197,9 +197,7 @@ def quieter(laws: Any, factor: Fraction) -> Any:
     matrix, trace = (
         law and replace(law, variance=law.variance * factor) for law in (laws.matrix, laws.trace)
     )
-    return replace(
-        laws, matrix=matrix, trace=trace, again=lambda images: quieter(laws.at(images), factor)
-    )
+    return replace(laws, matrix=matrix, trace=trace, again=lambda at: quieter(laws.at(at), factor))
 
 
 def test_under_replace_one_a_table_gets_rows_until_more_than_the_trace_is_released():

@@ -8,6 +8,7 @@ import numpy as np
 
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.core.entropy import simulation_generator
+from dpcov.releases import NoisyCount
 from dpcov.releases.pairwise import completed, hidden, least_rows, moved
 
 if TYPE_CHECKING:
@@ -23,8 +24,9 @@ def drowned(release: Release) -> tuple[str, ...]:
     """What noise drowns of `Release.count` and `Release.mean`, a sentence each.
 
     The count, where the noise's standard deviation in it is above a tenth of it, or none is left;
-    means, where that in them is above a tenth of the width of the bounds. Nothing is known of a
-    mechanism without a noise law, but that none is left.
+    means, where that in them is above a tenth of the width of the bounds, or where noise hides how
+    long most rows are, and so what a clip took. Nothing is known of a mechanism without a noise
+    law, but that none is left.
     """
     if not release.has_intercept:
         return ()
@@ -46,23 +48,26 @@ def drowned(release: Release) -> tuple[str, ...]:
             f"deviation of {of_count:.0f}. Covariances are per row; correlations don't need it."
         )
     width = np.array([1.0 if one.is_indicator else 2.0 for one in release.schema.variables])
-    high = (of_means > MOST * width) | hidden(release)
+    blind = release.clipped and release.lengths is not None and release.lengths.hidden
+    high = (of_means > MOST * width) | hidden(release) | blind
     names = [name for name, drowns in zip(release.columns, high, strict=True) if drowns]
     if names:
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        found.append(
-            f"The noise drowns the means of {', '.join(names[:NAMED])}{more}: its standard "
-            "deviation is above a tenth of the width of their bounds."
+        why = (
+            "it hides how long most rows are, and so what clipping took from them."
+            if blind
+            else "its standard deviation is above a tenth of the width of their bounds."
         )
+        found.append(f"The noise drowns the means of {', '.join(names[:NAMED])}{more}: {why}")
     return tuple(found)
 
 
 def deviations(release: Release) -> tuple[float, Vector]:
     """Standard deviations of the noise in the count and in the (p,) encoded means.
 
-    Root mean squares of how far the release is from truths that are plausible. Those of moments by
-    length of mapped rows are about their weighted sum, so what the estimate lost counts in too. The
-    release has a noise law.
+    That in the best count is known. The others are root mean squares of how far the release is from
+    truths that are plausible; those of moments by length of mapped rows are about their weighted
+    sum, so what the estimate lost counts in too. The release has a noise law.
     """
     law = None if release.has_mapped_rungs else release.noise
     plausible = PlausibleMoments(
@@ -76,4 +81,6 @@ def deviations(release: Release) -> tuple[float, Vector]:
     errors = np.concatenate(batches) / t
     counts = errors[:, -1] / t
     means = (errors[:, :-1] - np.outer(counts, encoded)) / max(count, 1.0)
-    return float(np.sqrt(np.mean(counts**2))), np.sqrt(np.mean(means**2, axis=0))
+    best = NoisyCount.of(release)
+    of_count = float(np.sqrt(np.mean(counts**2))) if best is None else best.deviation
+    return of_count, np.sqrt(np.mean(means**2, axis=0))

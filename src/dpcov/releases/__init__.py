@@ -355,8 +355,9 @@ class Release:
                 self.schema, self.with_count(moment), self.intercept(), least=least_rows(self)
             )
         sums, corner = moment[:-1, -1], moment[-1, -1]
-        if corner <= 0:
-            return np.zeros(len(sums)), np.zeros((len(sums), len(sums)))
+        if corner <= 0:  # nothing shows but what rows were centred about
+            about = np.zeros(len(sums)) if self.center is None else self.center
+            return about, np.zeros((len(sums), len(sums)))
         with np.errstate(all="ignore"):
             means = sums / corner * self.intercept() if gaps else self._means(moment)
             mean = np.clip(means, -1.0, 1.0)

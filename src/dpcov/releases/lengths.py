@@ -9,6 +9,7 @@ rare one of two values, are far beyond all others, and many.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 BINS = 2  # for an octave of squared length; a window is an octave
 SHORTEST = 6  # octaves below the typical squared length, at which the first bin ends
 SHOWS = 5.0  # deviations of its noise that the count of a window is above where rows show
+HIDDEN = 3.0  # the same that the fullest window is not above where noise hides all rows
 FAR = 7.0  # the same beyond a window in which none show: any of them may, and is costly if wrong
 # Of the rows of one octave, the share that the next has. The last two that show tell it, from what
 # a light tail has where it ends to nearly 1/2, at which rows have no mean square. Where only one
@@ -55,6 +57,12 @@ class Lengths:
     counts: tuple[int, ...]
     law: ScalarLaw
 
+    @property
+    def hidden(self) -> bool:
+        """Whether noise hides how long most rows are, and so whether they were clipped."""
+        counts, deviation = self._windows
+        return bool(counts.max() <= HIDDEN * deviation)
+
     def expected(self, radius: float) -> float:
         """Sum over the rows that show of what a clip at `radius` takes from the squared length.
 
@@ -72,6 +80,13 @@ class Lengths:
         lost = np.maximum(np.sqrt(squared) - radius, 0.0) @ reaches
         return float(lost), float(np.maximum(squared - radius**2, 0.0) @ reaches)
 
+    @property
+    def _windows(self) -> tuple[Vector, float]:
+        """Counts of windows, and the standard deviation of the noise in each."""
+        first = range(len(self.counts) % BINS, len(self.counts), BINS)
+        deviation = self.law.standard_deviation * math.sqrt(BINS)
+        return np.add.reduceat(np.array(self.counts, float), first), deviation
+
     @cached_property
     def _tail(self) -> tuple[Vector, Vector, Vector]:
         """(m,) squared lengths of bins, rows that show in them, and root mean squares of rows.
@@ -81,9 +96,7 @@ class Lengths:
         each window has an exponential number of rows about a share of those in the one before: its
         deviation is its mean, and the count is combined with it by inverse variance.
         """
-        first, bins = len(self.counts) % BINS, np.array(self.counts, float)
-        counts = np.add.reduceat(bins, range(first, len(bins), BINS))
-        deviation = self.law.standard_deviation * np.sqrt(BINS)
+        first, (counts, deviation) = len(self.counts) % BINS, self._windows
         shows = counts > SHOWS * deviation
         last = peak = int(np.argmax(counts))
         while last + 1 < len(counts) and shows[last + 1]:
@@ -92,7 +105,7 @@ class Lengths:
         left = USUAL_LEFT
         if last > peak and shows[last - 1]:
             left = float(np.clip(counts[last] / counts[last - 1], LEAST_LEFT, MOST_LEFT))
-        seen = np.maximum(bins, 0.0)
+        seen = np.maximum(np.array(self.counts, float), 0.0)
         beyond = first + BINS * (last + 1)
         seen[beyond:] = 0.0
         reaches, before = seen.copy(), max(0.0, counts[last])
