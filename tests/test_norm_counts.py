@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dpcov.errors import MechanismError, SourceError
 from dpcov.rows.moment import LinearMap
-from dpcov.rows.sources import base, open_rows
+from dpcov.rows.sources import open_rows
 from dpcov.rows.sources.rows import squared_limits
 from strategies import FLOATS, encode, lattice_of, schema_of, squared_norms
 
@@ -56,7 +56,7 @@ def test_counts_are_those_of_exact_norms(rows, radius, shares):
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("rows", [313, 4096, 65536])
 def test_batches_and_threads_change_nothing(monkeypatch, threads, rows):
-    monkeypatch.setattr(base, "batch_rows", lambda _: rows)
+    monkeypatch.setattr("dpcov.rows.cells.BATCH_CELLS", 3 * rows)
     table = pa.table(dict(zip("abc", values().T, strict=True)))
     reader = table.to_reader(max_chunksize=rows)
     found = counts(reader, threads=threads)
