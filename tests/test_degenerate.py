@@ -45,7 +45,7 @@ def test_every_table_is_released_with_finite_figures(
 
 
 @pytest.mark.parametrize(
-    "budget", [{"epsilon": 1e-300}, {"epsilon": 1e300}, {"rho": 1e300}], ids=str
+    "budget", [{"epsilon": 5e-324}, {"epsilon": 1e300}, {"rho": 5e-324}, {"rho": 1e300}], ids=str
 )
 def test_what_no_noise_can_keep_is_refused(budget: Any) -> None:
     with pytest.raises(DpcovError, match="too small"):

@@ -117,10 +117,18 @@ def _kept(
         if isinstance(laws.guarantee.budget, PureDP):
             stated = PureDP(budget.epsilon)
     if isinstance(budget, ZCDP):
-        kept = ZCDP(round_down(exact(budget.rho) * (1 - OF_RHO)))
+        kept = ZCDP(_less(budget.rho, OF_RHO))
     else:
-        kept = PureDP(round_down(exact(budget.epsilon) * (1 - OF_EPSILON)))
+        kept = PureDP(_less(budget.epsilon, OF_EPSILON))
     return kept, mechanism.calibrate(lattice, kept, neighbors), stated
+
+
+def _less(spends: float, share: Fraction) -> float:
+    """What this share leaves of an epsilon or rho."""
+    left = round_down(exact(spends) * (1 - share))
+    if left <= 0:
+        raise MechanismError("The privacy budget is too small for the noise. Use a larger one.")
+    return left
 
 
 def _less_mu(name: str, budget: ApproxDP) -> ApproxDP:
