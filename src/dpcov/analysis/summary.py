@@ -72,8 +72,9 @@ def _resolution(release: Release) -> str:
     of_what = "half the width of a column's bounds"
     if release.linear_map is not None:
         of_what = "a unit of the mapped rows"
-    exact = "bounds, midpoints and levels are exact" if keeps_declared(release) else "of each value"
-    return f"{release.lattice.step:.3g} of {of_what}; {exact}"
+    exact = "bounds, midpoints and levels are exact"
+    rounded = exact if keeps_declared(release) else "every value is rounded to it"
+    return f"{release.lattice.step:.3g} of {of_what}; {rounded}"
 
 
 def _size(release: Release) -> dict[str, str]:
