@@ -30,7 +30,7 @@ from dpcov.mechanisms import (
     mechanism_named,
     standardized,
 )
-from dpcov.mechanisms.choice import BY_COLUMN, BY_DIRECTION
+from dpcov.mechanisms.standardized import BY_COLUMN, BY_DIRECTION
 from dpcov.rows.moment import Lattice
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE

@@ -21,9 +21,9 @@ from dpcov.core.privacy import ZCDP, Neighbors
 from dpcov.denoise import denoise
 from dpcov.errors import ReleaseError
 from dpcov.mechanisms import RETIRED, Ladder, mechanism_named
-from dpcov.mechanisms.choice import BY_COLUMN, BY_DIRECTION
 from dpcov.mechanisms.images import Images
 from dpcov.mechanisms.ladder import drawn
+from dpcov.mechanisms.standardized import BY_COLUMN, BY_DIRECTION
 from dpcov.releases import Release
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.moment import longest_image

@@ -19,10 +19,10 @@ from dpcov.core.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, Pur
 from dpcov.denoise import denoise
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import Ladder, Standardized
-from dpcov.mechanisms.choice import BY_COLUMN, BY_DIRECTION, choose
+from dpcov.mechanisms.choice import choose
 from dpcov.mechanisms.images import Images
 from dpcov.mechanisms.ladder import Spending, drawn
-from dpcov.mechanisms.standardized import Spread, look_sensitivities
+from dpcov.mechanisms.standardized import BY_COLUMN, BY_DIRECTION, Spread, look_sensitivities
 from dpcov.releases import Release
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema

@@ -16,7 +16,7 @@ from dpcov.mechanisms import (
     MatrixLaplace,
     Standardized,
 )
-from dpcov.mechanisms.choice import BY_DIRECTION
+from dpcov.mechanisms.standardized import BY_DIRECTION
 from dpcov.rows.moment import Lattice
 from figure import Figure
 

@@ -115,7 +115,7 @@ def prepare(
     if isinstance(radius, str):  # which kind: an option of the mechanism
         fields["radius"], radius = radius, None
     if mechanism in RETIRED:
-        instead, _ = RETIRED[mechanism]
+        instead = RETIRED[mechanism].name
         warnings.warn(f"{mechanism} is no more: {instead} takes its place.", stacklevel=4)
     named = None if mechanism == "auto" else mechanism_named(mechanism, **fields)
     data = table_of(data, table, trust_views)

@@ -49,6 +49,7 @@ def denoise(
     told = noisy_trace(release)
     trace = None if told is None else float(james_stein(*told))
     scale = release.lattice.bound * release.lattice.step**2
+    structure = Structure.of(release) if method == "shrink" else None
     if release.published is None:
         made, matrix = method, _isotropic(release, trace or 0.0, None)
     elif method == "none":
@@ -60,10 +61,10 @@ def denoise(
         chosen = simulation_generator() if generator is None else generator
         law = release.noise.rescaled(1 / release.lattice.bound)
         noisy = release.noisy_mapped() / scale
-        made, matrix = "shrink", _shrunken(release, noisy, law, told, chosen)
+        made, matrix = "shrink", _shrunken(release, structure, noisy, law, told, chosen)
     whole = matrix * scale
     whole += clipped.expected(release, whole)
-    if made == "shrink" and (structure := Structure.of(release)) is not None:
+    if made == "shrink" and structure is not None:
         whole = structure.fit(whole, float(np.trace(whole)))
     return release.with_denoised(made, release.unmapped(whole))
 
@@ -98,6 +99,7 @@ def law_of_estimate(release: Release) -> MatrixLaw | None:
 
 def _shrunken(
     release: Release,
+    structure: Structure | None,
     noisy: Matrix,
     law: MatrixLaw,
     told: tuple[float, float],
@@ -107,7 +109,6 @@ def _shrunken(
 
     `told` is the trace that was released, and the standard deviation of its noise.
     """
-    structure = Structure.of(release)
     put_together = _of_rungs(release, structure, generator)
     if put_together is not None:
         shrunk, found = put_together

@@ -7,6 +7,7 @@ driven by it. Those of the papers are loaded when they are asked for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from dataclasses import fields as fields_of
 from typing import Any, Literal, TypedDict
 
@@ -18,7 +19,7 @@ from dpcov.mechanisms.base import Calibrated, Mechanism
 from dpcov.mechanisms.gaussian import Gaussian
 from dpcov.mechanisms.ladder import Ladder
 from dpcov.mechanisms.matrix_laplace import MatrixLaplace
-from dpcov.mechanisms.standardized import Standardized
+from dpcov.mechanisms.standardized import BY_COLUMN, BY_DIRECTION, Standardized
 
 
 class _Registry(Mapping[str, type[Mechanism]]):
@@ -110,10 +111,7 @@ def __dir__() -> list[str]:
 
 
 # Names of earlier versions, and what took their place.
-RETIRED = {
-    "shaped-ladder": ("standardized", {"look_share": 0.05, "directions_share": 0.11}),
-    "standardized-ladder": ("standardized", {}),
-}
+RETIRED = {"shaped-ladder": BY_DIRECTION, "standardized-ladder": BY_COLUMN}
 LARGEST_OPTION = 2**53  # of integers: beyond, float64 and 64-bit integers differ
 
 
@@ -122,8 +120,8 @@ def mechanism_named(name: str, **fields: Any) -> Mechanism:
     if name in REFUTED:
         raise MechanismError(REFUTED[name])
     if name in RETIRED:
-        instead, options = RETIRED[name]
-        return mechanism_named(instead, **options | fields)
+        instead = RETIRED[name]
+        return mechanism_named(instead.name, **asdict(instead) | fields)
     if name not in MECHANISMS:
         raise MechanismError(
             f"There is no mechanism {name!r}{did_you_mean(name, MECHANISMS)} "

@@ -13,11 +13,11 @@ from dpcov.mechanisms import (
     Ladder,
     MatrixLaplace,
     Mechanism,
-    Standardized,
     count,
 )
 from dpcov.mechanisms.additive import Additive, Calibration
 from dpcov.mechanisms.count import WithCount
+from dpcov.mechanisms.standardized import BY_COLUMN, BY_DIRECTION
 from dpcov.rows.moment import Lattice, units_per_row
 from dpcov.rows.schema import Categorical
 from dpcov.rows.sources.rows import IN_MEMORY
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 CANDIDATES: tuple[type[Additive], ...] = (MatrixLaplace, Gaussian)
 # At the schema's radius they ask for one sum over the rows and no more.
 OF_SUMS = (*(kind.name for kind in CANDIDATES), "nuclear-laplace")
-BY_COLUMN = Standardized()
-BY_DIRECTION = Standardized(look_share=0.05, directions_share=0.11)
 
 
 Goal = Literal["frobenius", "relative", "correlation", "regression"]

@@ -234,9 +234,10 @@ class Standardized(Mechanism):
         seen = look(rows.second_moments()[0], laws.look, noise, rows.gaps)
         images = seen.images(self.power, schema, on_grid=True)
         if laws.directions is not None:
-            directions = laws.directions.at(images.lattice(plain))
+            grid = images.lattice(plain)
+            directions = laws.directions.at(grid)
             by_length = ladder.drawn(directions, entropy)
-            found = rows.rung_moments(lattice=images.lattice(plain), transform=images.map)
+            found = rows.rung_moments(lattice=grid, transform=images.map)
             second = images.look(self, schema, directions, by_length, found)
             # Of the release's own stream, so that a seed repeats the map as well.
             generator = simulation_generator(int(entropy.words(1)[0]))
@@ -259,6 +260,11 @@ class Standardized(Mechanism):
         shares = [exact(s) for s in (self.look_share, self.directions_share, self.radius_share)]
         looking, directing, counting = (share * budget for share in shares)
         return looking, directing, counting, budget - looking - directing - counting
+
+
+# What `auto` takes of it.
+BY_COLUMN = Standardized()
+BY_DIRECTION = Standardized(look_share=0.05, directions_share=0.11)
 
 
 def laplace_laws(
