@@ -15,10 +15,7 @@ def text() -> str:
     lines = ["# Written from the list in __init__.py, by tests/public_stub.py.", ""]
     for module, names in dpcov._PUBLIC.items():
         lines += [f"from {module} import {name} as {name}" for name in names]
-    lines += [
-        f"from {home.rpartition('.')[0]} import {name} as {name}"
-        for name, home in dpcov._MODULES.items()
-    ]
+    lines += [f"from dpcov import {name} as {name}" for name in dpcov._MODULES]
     lines += [f"{old} = {new}" for old, new in dpcov._FORMER.items()]
     return "\n".join(lines) + "\n"
 

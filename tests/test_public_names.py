@@ -55,3 +55,10 @@ def test_a_printed_release_is_short_and_holds_no_exact_sum() -> None:
 def vars_of(sums: PartialMoment) -> list[object]:
     """What the default representation of a dataclass would print."""
     return [getattr(sums, field.name) for field in dataclasses.fields(sums)]
+
+
+@pytest.mark.parametrize("module", ["errors", "estimators", "plot", "report"])
+def test_modules_that_have_a_public_name_are_imported_by_it(module: str) -> None:
+    """As a statement too, for which an attribute of the package is not enough."""
+    assert importlib.util.find_spec(f"dpcov.{module}") is not None
+    assert importlib.util.find_spec(f"dpcov.{module}s") is None  # control

@@ -135,7 +135,7 @@ def estimators() -> str:
 
 def plots() -> str:
     """The functions that draw."""
-    return _module("dpcov.report.plot")
+    return _module("dpcov.plot")
 
 
 GENERATORS: dict[str, Callable[[], str]] = {

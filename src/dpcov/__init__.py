@@ -32,7 +32,7 @@ _PUBLIC = {
     "dpcov.rows.schema": ("Schema",),
 }
 # Modules that `import dpcov` makes reachable by itself.
-_MODULES = {"plot": "dpcov.report.plot", "report": "dpcov.report"}
+_MODULES = ("plot", "report")
 _FORMER = {"choose_alpha": "ridge_alpha"}  # names that still work
 
 _HOMES = {name: module for module, names in _PUBLIC.items() for name in names}
@@ -41,7 +41,7 @@ __all__ = sorted(_HOMES)
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return import_module(_MODULES[name])
+        return import_module(f"dpcov.{name}")
     name = _FORMER.get(name, name)
     if name not in _HOMES:
         raise AttributeError(f"module 'dpcov' has no attribute {name!r}")

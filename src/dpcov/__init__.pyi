@@ -33,6 +33,6 @@ from dpcov.core.privacy import ZCDP as ZCDP
 from dpcov.releases import Release as Release
 from dpcov.releases import load as load
 from dpcov.rows.schema import Schema as Schema
-from dpcov.report import plot as plot
+from dpcov import plot as plot
 from dpcov import report as report
 choose_alpha = ridge_alpha

@@ -8,7 +8,7 @@ import warnings
 import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING, Any
 
-from dpcov.report import plot
+from dpcov import plot
 
 if TYPE_CHECKING:
     from markupsafe import Markup
