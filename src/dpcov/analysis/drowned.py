@@ -66,12 +66,10 @@ def deviations(release: Release) -> tuple[float, Vector]:
     """Standard deviations of the noise in the count and in the (p,) encoded means.
 
     That in the best count is known. The others are root mean squares of how far the release is from
-    truths that are plausible; those of moments by length of mapped rows are about their weighted
-    sum, so what the estimate lost counts in too. The release has a noise law.
+    truths that are plausible. The release has a noise law.
     """
-    law = None if release.has_mapped_rungs else release.noise
     plausible = PlausibleMoments(
-        release, sampling=False, generator=simulation_generator(0), draws=DRAWS, law=law
+        release, sampling=False, generator=simulation_generator(0), draws=DRAWS
     )
     t, count = release.intercept(), release.count()
     encoded = (release.mean() - release.centers) / release.scales

@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.analysis.weighed import traces_of
 from dpcov.core.entropy import simulation_generator
-from dpcov.core.samplers.weighted import WeightedSum
-from dpcov.denoise import Method, clipped, denoise, noisy_trace
-from dpcov.denoise.rungs import parts_of, split
-from dpcov.mechanisms.ladder import squared_of, summed
+from dpcov.denoise import Method, clipped, denoise
 from dpcov.rows.moment import units_per_row
 
 if TYPE_CHECKING:
@@ -62,33 +58,15 @@ def expected_correlation_error(
     return np.mean(errors, axis=0)
 
 
-def _parts(release: Release, units: Matrix, generator: np.random.Generator) -> Matrix | None:
-    """The matrix by length of rows, where noise was added to it by length.
-
-    With traces half way from those of the estimate to the largest that they may well be. With the
-    former errors are too small, as what the estimate lost is missing; with the latter too large,
-    as rungs that hold nothing would be full of what their noise shows (`make stated-errors`).
-    """
-    told, noise, bound = noisy_trace(release), release.noise, release.lattice.bound
-    if told is None or release.rungs is None or not isinstance(noise, WeightedSum):
-        return None
-    noisy, laws = parts_of(release.rungs, noise.rescaled(1 / bound), release.shift)
-    traces = np.mean(traces_of(release, noisy, laws, told), axis=0)
-    return split(noisy, laws, traces, units / bound, generator) * bound
-
-
 def repeated(release: Release, generator: np.random.Generator) -> Iterator[Release]:
     """Releases of the denoised matrix, with fresh simulated noise of the same law, without end."""
     whole = release.mapped(release.second_moment())
     units = (whole - clipped.expected(release, whole)) / release.lattice.step**2
-    parts = _parts(release, units, generator)
     while True:
-        yield _again(release, units, parts, generator)
+        yield _again(release, units, generator)
 
 
-def _again(
-    release: Release, units: Matrix, parts: Matrix | None, generator: np.random.Generator
-) -> Release:
+def _again(release: Release, units: Matrix, generator: np.random.Generator) -> Release:
     """One of them; `units` is the matrix in squared lattice units, of the mapped rows."""
     if release.noise is None:
         raise ValueError("the release has no matrix")
@@ -102,15 +80,9 @@ def _again(
         again = replace(
             again, published_count=round(rows + release.count_noise.simulate(generator))
         )
-    if parts is not None and isinstance(release.noise, WeightedSum):
-        pieces = zip(parts, release.noise.weights, release.noise.terms, strict=True)
-        noisy = [part / weight + law.simulate(generator) for part, weight, law in pieces]
-        rungs = np.rint(np.array(noisy) * step).astype(np.int64)
-        again = replace(again, rungs=rungs, published=summed(rungs, squared_of(release.noise)))
-    else:
-        missing = clipped.drawn(release, generator) / release.lattice.step**2
-        drawn = units - missing + release.noise.simulate(generator)
-        again = replace(again, published=np.rint(drawn * step).astype(np.int64))
+    missing = clipped.drawn(release, generator) / release.lattice.step**2
+    drawn = units - missing + release.noise.simulate(generator)
+    again = replace(again, published=np.rint(drawn * step).astype(np.int64))
     method: Method = release.denoise  # type: ignore[assignment]
     return denoise(again, method, generator=generator)
 

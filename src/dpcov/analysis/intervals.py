@@ -33,7 +33,7 @@ RANK_ROUNDING = 1e-9
 CLIPPED = (
     "Long rows may have been clipped at a private radius, and intervals don't know what that took: "
     "covariances and eigenvalues may be larger than they say. Correlations and regressions hardly "
-    "miss it; for covariances, take the mechanism ladder, which clips none."
+    "miss it; for covariances, keep to the schema's radius."
 )
 COUNTED = (
     "Rows beyond the release's radius were shortened. How much that took is told by its noisy "
@@ -109,17 +109,15 @@ def intervals(
 ) -> Intervals:
     """Intervals for a statistic of a release, at no privacy cost.
 
-    The published matrix is M = S + Z, with Z of a public law, so that M - Z', Z' a fresh draw,
-    are plausible values of S (its fiducial law; for a ratio of two linear functions their
-    quantiles are Fieller's exact interval). The ends are quantiles of the statistic of such
-    matrices, corrected for its median bias: Efron's bias-corrected percentiles (1987, Better
-    bootstrap confidence intervals, section 2, with acceleration 0). They come from the noisy
-    matrix, not from the denoised one, which is nearer to S but biased, so that they need not be
-    centred about denoised figures; of moments by length of rows from their weighted sum, and what
-    weighing rungs down can have taken is one of the errors that are drawn (`Weighed`). Where the
-    statistic is not nearly linear over the range of the errors, or an eigenvalue does not rise
-    above 0 (`Intervals.trusted`), the quantiles are not corrected, eigenvalues get the interval of
-    Weyl's inequality, and functions of a release an infinite one.
+    The published matrix is M = S + Z, with Z of a public law, so that M - Z', Z' a fresh draw, are
+    plausible values of S (its fiducial law; for a ratio of two linear functions their quantiles are
+    Fieller's exact interval). The ends are quantiles of the statistic of such matrices, corrected
+    for its median bias: Efron's bias-corrected percentiles (1987, Better bootstrap confidence
+    intervals, section 2, with acceleration 0). They come from the noisy matrix, not from the
+    denoised one, which is nearer to S but biased, so that they need not be centred about denoised
+    figures. Where the statistic is not nearly linear over the range of the errors, or an eigenvalue
+    does not rise above 0 (`Intervals.trusted`), the quantiles are not corrected, eigenvalues get
+    the interval of Weyl's inequality, and functions of a release an infinite one.
 
     Sampling error assumes that rows were drawn independently from a large population, persons
     with several rows not taken into account. Its size depends on fourth moments, which a release

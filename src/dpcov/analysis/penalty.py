@@ -15,7 +15,6 @@ from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.analysis.normal_equations import Penalty, Problem
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.core.entropy import simulation_generator
-from dpcov.denoise import law_of_estimate
 from dpcov.errors import ReleaseError
 from dpcov.releases.pairwise import fewest_rows, moved
 
@@ -130,10 +129,7 @@ def _noise(
 
 def _of_estimate(release: Release, generator: np.random.Generator) -> PlausibleMoments:
     """Errors of what denoising starts from."""
-    law = law_of_estimate(release)
-    return PlausibleMoments(
-        release, sampling=False, generator=generator, draws=NOISE_DRAWS, law=law
-    )
+    return PlausibleMoments(release, sampling=False, generator=generator, draws=NOISE_DRAWS)
 
 
 def _explained(problem: Problem, cross: Matrix, alpha: float) -> float:

@@ -10,7 +10,6 @@ import numpy as np
 from dpcov.analysis.moments import Moments, positive
 from dpcov.analysis.pseudo_rows import pseudo_rows
 from dpcov.analysis.rounding import RoundingErrors
-from dpcov.analysis.weighed import Weighed
 from dpcov.denoise import clipped, denoise
 from dpcov.errors import ReleaseError
 from dpcov.releases import NoisyCount
@@ -19,7 +18,6 @@ from dpcov.rows.moment import units_per_row
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
-    from dpcov.core.samplers import MatrixLaw
     from dpcov.releases import Release
 
 DRAWS = 519  # 2.5 % of one more is a whole number
@@ -37,12 +35,11 @@ class PlausibleMoments:
 
     For the population's moments an error is a draw of the noise plus one of the sampling error, to
     first order: rows with the released moments (`pseudo_rows`) under random weights of mean 0.
-    Noise is of the release's law, or of `law`; moments by length of rows are `Weighed`. What
-    rounding may have done where declared values are off the lattice is one of the errors.
+    What rounding may have done where declared values are off the lattice is one of the errors.
 
     Attributes
     ----------
-    center : (d, d) `starting_point`, or the noisy second moment where `law` is given.
+    center : (d, d) `starting_point`.
     draws : number of errors.
 
     """
@@ -54,7 +51,6 @@ class PlausibleMoments:
         sampling: bool,
         generator: np.random.Generator,
         draws: int = DRAWS,
-        law: MatrixLaw | None = None,
     ) -> None:
         if release.noise is None:
             release.noisy()  # says so where only the trace was released
@@ -62,12 +58,11 @@ class PlausibleMoments:
                 f"The noise of the mechanism {release.mechanism!r} has no law that can be "
                 "simulated, so nothing is known of the error of this release."
             )
-        self._law = (law or release.noise).rescaled(release.lattice.step**2)
+        self._law = release.noise.rescaled(release.lattice.step**2)
         self._release = release
         self._generator = generator
         self._count = NoisyCount.of(release)
-        self._weighed = Weighed.of(release) if law is None else None
-        self.center = _starting_point(release, self._weighed)
+        self.center = starting_point(release)
         self._rounding = RoundingErrors(release, self.center)
         self._off = np.random.default_rng(ROUNDED)  # so that other draws are as without it
         self.draws = min(max(DRAWN_NUMBERS // self.center.size, FEW_DRAWS), draws)
@@ -84,13 +79,9 @@ class PlausibleMoments:
             yield noise + self._sampling[start:stop]
 
     def _noise(self) -> Matrix:
-        if self._weighed is not None:
-            noise = self._weighed.error(self._generator)
-        else:
-            noise = self._law.simulate(self._generator)
-            noise -= clipped.drawn(self._release, self._generator)
-            noise = self._release.unmapped(noise)
-        noise += self._rounding.draw(self._off)
+        noise = self._law.simulate(self._generator)
+        noise -= clipped.drawn(self._release, self._generator)
+        noise = self._release.unmapped(noise) + self._rounding.draw(self._off)
         return self._with_count(noise)
 
     def _with_count(self, noise: Matrix) -> Matrix:
@@ -101,8 +92,6 @@ class PlausibleMoments:
         if best is None or release.count_noise is None or not release.has_intercept:
             return noise
         of_corner = float(noise[-1, -1]) / t**2
-        if self._weighed is not None and best.of_corner > 0:  # weighed, its corner is another one
-            of_corner = self._generator.normal(scale=best.deviation_of_corner)
         own = release.count_noise.simulate(self._generator) / units_per_row(release.schema)
         error = best.of_corner * of_corner + (1 - best.of_corner) * own
         return release.with_corner(noise, error * t**2)
@@ -111,15 +100,10 @@ class PlausibleMoments:
 def starting_point(release: Release) -> Matrix:
     """(d, d) second moment for inference, in squared units of an encoded row.
 
-    Not denoised, so that what is between it and the truth is noise of a known law: the noisy one,
-    or `Weighed` moments by length of rows. Where the number of rows is public, or published apart,
-    it takes the place of the noisy corner.
+    Not denoised, so that what is between it and the truth is noise of a known law: the noisy one.
+    Where the number of rows is public, or published apart, it takes the place of the noisy corner.
     """
-    return _starting_point(release, Weighed.of(release))
-
-
-def _starting_point(release: Release, weighed: Weighed | None) -> Matrix:
-    return release.with_count(_plain(release) if weighed is None else weighed.moment())
+    return release.with_count(_plain(release))
 
 
 def _plain(release: Release) -> Matrix:

@@ -17,7 +17,6 @@ from dpcov.analysis.graphical_lasso import Solution, graphical_lasso
 from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.core.entropy import simulation_generator
 from dpcov.core.installing import installing
-from dpcov.denoise import law_of_estimate
 from dpcov.errors import ReleaseError
 from dpcov.releases import SMALLEST_VARIANCE
 from dpcov.releases.pairwise import fewest_rows, rows_by_pair
@@ -371,7 +370,7 @@ def noise_of_entries(release: Release) -> Vector:
     Of encoded features, over the number of rows, apart from the diagonal; 0 without a noise law.
     Noise on rows that were mapped by A comes back through A^-1, whose rows make it larger.
     """
-    p, law = len(release.columns), law_of_estimate(release)
+    p, law = len(release.columns), release.noise
     if law is None:
         return np.zeros(p)
     d = law.dimension

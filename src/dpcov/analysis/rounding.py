@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpcov.core.samplers.weighted import WeightedSum
+
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
     from dpcov.releases import Release
@@ -29,7 +31,7 @@ def keeps_declared(release: Release) -> bool:
             steps = release.center * np.diag(release.linear_map) / release.lattice.step
             if np.any(steps != np.rint(steps)):
                 return False
-    plain = release.rungs is None and release.schema.weight is None
+    plain = release.schema.weight is None and not isinstance(release.noise, WeightedSum)
     return plain and all(math.frexp(number)[0] == 0.5 for number in numbers)
 
 
@@ -37,14 +39,15 @@ def rounding(release: Release) -> Vector:
     """(d,) what each entry of a (mapped) row (z, t) may be off by at a declared value.
 
     0 where declared values are on the grid; half a step elsewhere, and as much again of the longest
-    row where rows are divided by their lengths. For n rows, an entry of the second moment with
-    features of mean squares a and b is off by at most n (h_i sqrt(b) + h_j sqrt(a) + h_i h_j).
+    row where rows were divided by their lengths, as those of old files with a `WeightedSum` were.
+    For n rows, an entry of the second moment with features of mean squares a and b is off by at
+    most n (h_i sqrt(b) + h_j sqrt(a) + h_i h_j).
     """
     lattice = release.lattice
     most = np.zeros(lattice.dimension)
     if keeps_declared(release):
         return most
-    by_length = math.sqrt(lattice.bound) / 2**20 if release.rungs is not None else 0.0
+    by_length = math.sqrt(lattice.bound) / 2**20 * isinstance(release.noise, WeightedSum)
     most[: lattice.features] = lattice.step / 2 * (1 + by_length)
     if release.schema.weight is not None:
         most[lattice.features :] = lattice.step / 2 * lattice.intercept_parts[0]

@@ -138,14 +138,9 @@ def prepare(
     if relation == Neighbors.REPLACE_ONE:
         rows.require_countable()
     if named is None:
-        plain = "radius" in fields
-        choice = choose(
-            rows.schema,
-            budget,
-            relation,
-            rereadable=rows.rereadable,
-            rungs=rows.tells_rungs and not plain,
-        )
+        # `radius` is an option of mechanisms that map no rows
+        again = rows.rereadable and "radius" not in fields
+        choice = choose(rows.schema, budget, relation, rereadable=again)
         chosen, reason, laws = choice.mechanism, choice.reason, choice.laws
         if fields:
             laws = None

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from dpcov.core.entropy import simulation_generator
-from dpcov.core.samplers.weighted import WeightedSum
 from dpcov.denoise import clipped
-from dpcov.denoise.leading import given_back
 from dpcov.denoise.projection import project
-from dpcov.denoise.rungs import Combined, combiner, parts_of
 from dpcov.denoise.shrinkage import james_stein, nothing_shows, shrink
 from dpcov.denoise.structure import Structure
 from dpcov.errors import ReleaseError
@@ -24,9 +21,6 @@ if TYPE_CHECKING:
 
 Method = Literal["none", "project", "shrink"]
 METHODS: tuple[Method, ...] = ("none", "project", "shrink")
-ROUNDS = 3  # in which moments by length of rows are put together
-LEAST_LEFT = 0.02  # of the squared noise, after shrinking
-MARGINAL = 0.5  # share of more noise that shrinking leaves, over the share of all
 
 
 def denoise(
@@ -70,31 +64,21 @@ def denoise(
 
 
 def shown(release: Release, generator: np.random.Generator) -> tuple[Matrix, MatrixLaw] | None:
-    """What moments by length of rows show of their sum, and the law of the noise that is in it.
+    """What a noisy second moment shows of the true one, and the law of the noise that is in it.
 
     In squared units of an encoded row, of mapped rows where there is a map; None where nothing
     shows.
     """
-    shrunk, found = _of_rungs(release, Structure.of(release), generator) or (None, None)
-    if shrunk is None or found is None:
+    if release.noise is None:
         return None
     scale = release.lattice.bound * release.lattice.step**2
-    return shrunk * scale, found.law.rescaled(scale)
-
-
-def law_of_estimate(release: Release) -> MatrixLaw | None:
-    """Law of the noise in what the release's denoising starts from, in units of `Release.noise`.
-
-    By length of mapped rows that is far less than the published sum has: most of its noise is that
-    of lengths which hardly a row has. Estimates take it that none has unless it shows; intervals
-    and tests don't, and keep to `Release.noise`.
-    """
-    if not release.has_mapped_rungs or release.denoise != "shrink":
-        return release.noise
-    put_together = _of_rungs(release, None, simulation_generator(0))
-    if put_together is None:
-        return release.noise
-    return put_together[1].law.rescaled(release.lattice.bound)
+    law, noisy = release.noise.rescaled(1 / release.lattice.bound), release.noisy_mapped() / scale
+    of_diagonal = float(np.trace(noisy)), math.sqrt(law.dimension * law.diagonal_variance)
+    trace = float(james_stein(*(noisy_trace(release) or of_diagonal)))
+    if nothing_shows(law, trace):
+        return None
+    shrunk = _shrunk_within(Structure.of(release), noisy, law, trace, generator)
+    return shrunk * scale, law.rescaled(scale)
 
 
 def _shrunken(
@@ -109,41 +93,10 @@ def _shrunken(
 
     `told` is the trace that was released, and the standard deviation of its noise.
     """
-    put_together = _of_rungs(release, structure, generator)
-    if put_together is not None:
-        shrunk, found = put_together
-        return _isotropic(release, found.trace, found.matrix) if shrunk is None else shrunk
     trace = float(james_stein(*told))
     if nothing_shows(law, trace):
         return _isotropic(release, trace, noisy)
     return _shrunk_within(structure, noisy, law, trace, generator)
-
-
-def _of_rungs(
-    release: Release, structure: Structure | None, generator: np.random.Generator
-) -> tuple[Matrix | None, Combined] | None:
-    """The same from moments by length of rows, before levels are looked at, and its noisy start.
-
-    The first is None where nothing shows; all is None where there are no such moments. They are put
-    together for the noise as it is, then for what shrinking would leave of more; what that loses
-    along leading directions is given back.
-    """
-    told, rungs, noise = noisy_trace(release), release.rungs, release.noise
-    if told is None or rungs is None or not isinstance(noise, WeightedSum):
-        return None
-    parts, laws = parts_of(rungs, noise.rescaled(1 / release.lattice.bound), release.shift)
-    combined = combiner(parts, laws, *told, mapped=release.has_mapped_rungs)
-    left = 1.0
-    for _ in range(ROUNDS):
-        found = combined(left)
-        found = replace(found, trace=min(found.trace, _largest_trace(release)))
-        if nothing_shows(found.law, found.trace):
-            return None, found
-        shrunk = _shrunk_within(structure, found.matrix, found.law, found.trace, generator)
-        taken = float(np.sum((found.matrix - shrunk) ** 2))
-        kept = float(np.clip(1 - taken / found.law.frobenius_squared, LEAST_LEFT, 1.0))
-        left = MARGINAL * kept
-    return given_back(shrunk, found, parts, laws, mapped=release.has_mapped_rungs), found
 
 
 def _shrunk_within(

@@ -17,7 +17,6 @@ from dpcov.core.registry import REFUTED
 from dpcov.errors import MechanismError
 from dpcov.mechanisms.base import Calibrated, Mechanism
 from dpcov.mechanisms.gaussian import Gaussian
-from dpcov.mechanisms.ladder import Ladder
 from dpcov.mechanisms.matrix_laplace import MatrixLaplace
 from dpcov.mechanisms.standardized import BY_COLUMN, BY_DIRECTION, Standardized
 
@@ -46,7 +45,6 @@ class _Registry(Mapping[str, type[Mechanism]]):
 
 MECHANISMS: Mapping[str, type[Mechanism]] = _Registry(
     Standardized,
-    Ladder,
     MatrixLaplace,
     Gaussian,
 )
@@ -111,7 +109,11 @@ def __dir__() -> list[str]:
 
 
 # Names of earlier versions, and what took their place.
-RETIRED = {"shaped-ladder": BY_DIRECTION, "standardized-ladder": BY_COLUMN}
+RETIRED = {
+    "ladder": BY_COLUMN,
+    "shaped-ladder": BY_DIRECTION,
+    "standardized-ladder": BY_COLUMN,
+}
 LARGEST_OPTION = 2**53  # of integers: beyond, float64 and 64-bit integers differ
 
 
@@ -148,7 +150,6 @@ __all__ = [
     "REFUTED",
     "Calibrated",
     "Gaussian",
-    "Ladder",
     "MatrixLaplace",
     "Mechanism",
     "MechanismOptions",

@@ -141,24 +141,17 @@ def published(
     )
 
 
-def nothing_can_show(
-    lattice: Lattice, count: int | None, law: MatrixLaw, margin: float = 1.0
-) -> bool:
-    """The public gate: whether `count` units, all along one direction, hardly rise above the noise.
-
-    By `margin` times what can be detected; not at all with 1.
-    """
+def nothing_can_show(lattice: Lattice, count: int | None, law: MatrixLaw) -> bool:
+    """The public gate: whether `count` units, all along one direction, stay below the noise."""
     if count is None or lattice.dimension == 1:
         return False
-    return count * lattice.unit_bound < margin * law.detectable
+    return count * lattice.unit_bound < law.detectable
 
 
 def coarse(noisy: NDArray[np.object_], shift: int) -> Integers:
-    """Round integers to multiples of 2^shift, halves up, and divide; kept within 64 bits."""
+    """Round integers to multiples of 2^shift, halves up, and divide.
+
+    What 64 bits can't hold becomes the nearest that they can.
+    """
     half = 1 << shift >> 1
-    return within_64_bits((noisy + half) >> shift)
-
-
-def within_64_bits(integers: NDArray[np.object_]) -> Integers:
-    """Integers that 64 bits can't hold become the nearest that they can."""
-    return np.clip(integers, -(2**63), 2**63 - 1).astype(np.int64)
+    return np.clip((noisy + half) >> shift, -(2**63), 2**63 - 1).astype(np.int64)

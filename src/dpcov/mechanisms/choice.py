@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import (
-    Gaussian,
-    Ladder,
-    MatrixLaplace,
-    Mechanism,
-    count,
-)
+from dpcov.mechanisms import Gaussian, MatrixLaplace, Mechanism, count
 from dpcov.mechanisms.additive import Additive, Calibration
 from dpcov.mechanisms.count import WithCount
 from dpcov.mechanisms.standardized import BY_COLUMN, BY_DIRECTION
@@ -71,17 +65,15 @@ def choose(
     neighbors: Neighbors,
     *,
     rereadable: bool = True,
-    rungs: bool = True,
 ) -> Choice:
     """The mechanism to take, from public things alone.
 
     `Standardized`, as means, correlations and regressions are about rows less their means, which
     are much shorter. With a second look where more features are numbers than indicators of levels,
     so that noise is in proportion to the deviation of each direction; a row with a rare level is
-    long then. Without an intercept, or where the data is read only once, `Ladder`; `least_noise`
-    where rows can't be told apart (`rungs`), or all are about as long: where all columns have
-    levels (half of them or more, if rows are not centred), and for a single number that is not
-    centred. A goal changes nothing of it.
+    long then. `least_noise` without an intercept, which tells means; where all columns have levels,
+    so that rows are about as long; and where rows can't be asked again (`rereadable`), as sums
+    can't, which know no map and no clip. A goal changes nothing of it.
 
     Raises
     ------
@@ -92,22 +84,15 @@ def choose(
     asked = lattice, budget, neighbors, units_per_row(schema)
     of_levels = sum(isinstance(column, Categorical) for column in columns)
     indicators = sum(feature.is_indicator for feature in schema.features)
-    wanted = []
-    if rungs and rereadable and lattice.intercept_units and of_levels < len(columns):
-        reason = "rows are taken about private means"
-        if (
-            max(1, 2 * indicators) < lattice.features and not schema.gaps
-        ):  # one column has one direction
-            reason += ", and each direction gets noise in proportion to its deviation"
-            wanted.append(Choice(BY_DIRECTION, reason))
-        else:
-            wanted.append(Choice(BY_COLUMN, reason))
-    if rungs and lattice.dimension > 1 and 2 * of_levels < len(columns):
-        reason = "rows of different lengths get noise that is as small as they"
-        wanted.append(Choice(Ladder(), reason))
-    for choice in wanted:
-        with suppress(MechanismError):
-            return replace(choice, laws=calibrated(choice.mechanism, *asked))
+    if not (rereadable and lattice.intercept_units and of_levels < len(columns)):
+        return least_noise(*asked)
+    mechanism, reason = BY_COLUMN, "rows are taken about private means"
+    # one column has one direction
+    if max(1, 2 * indicators) < lattice.features and not schema.gaps:
+        mechanism = BY_DIRECTION
+        reason += ", and each direction gets noise in proportion to its deviation"
+    with suppress(MechanismError):
+        return Choice(mechanism, reason, calibrated(mechanism, *asked))
     return least_noise(*asked)
 
 

@@ -35,7 +35,7 @@ from dpcov.core.privacy import (
 from dpcov.core.samplers.discrete import SMALLEST_SCALE, SMALLEST_VARIANCE
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import BudgetError, MechanismError
-from dpcov.mechanisms import additive, gaussian, ladder, standardized
+from dpcov.mechanisms import additive, gaussian, standardized
 from dpcov.mechanisms.pure import pure_epsilon
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def told(release: Release, laws: WithCount, count: int) -> Release:
 def is_gaussian(laws: Any) -> bool | None:
     """Whether calibrating a mechanism chose Gaussian noise; None where it is not the product's."""
     match laws:
-        case additive.Calibration() | ladder.Calibration():
+        case additive.Calibration():
             return isinstance(laws.trace_alone, ScalarGaussian)
         case standardized.Calibration():
             return isinstance(laws.look, ScalarGaussian)

@@ -1,24 +1,19 @@
-"""Maps of rows that earlier looks tell: what bounds the images, and their moments by length."""
+"""Maps of rows that earlier looks tell, and what bounds the images."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpcov.denoise import shown
-from dpcov.mechanisms import ladder
 from dpcov.rows.moment import LinearMap, longest_image
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
-    from dpcov.mechanisms import Mechanism
-    from dpcov.mechanisms.additive import Draws
     from dpcov.releases import Release
-    from dpcov.rows.moment import Lattice
-    from dpcov.rows.rungs import RungMoments
     from dpcov.rows.schema import Schema
 
 # Of a look at directions: of its noise, what a variance is never taken to be below, and the power
@@ -80,25 +75,3 @@ class Images:
         shape, longest = Images.reached(matrix, center, look.schema)
         typical = min(longest, math.sqrt(float(spread @ factors**2) / count))
         return cls(shape, longest, typical)
-
-    def lattice(self, plain: Lattice) -> Lattice:
-        """That of the images: the intercept is to their size what it is to that of the rows."""
-        mapped = plain.relative(self.longest)  # directions of rows, which rungs hold, have no grid
-        units = max(1, round(mapped.intercept_units * self.typical / self.longest))
-        return mapped.with_intercept(units)
-
-    def look(
-        self,
-        mechanism: Mechanism,
-        schema: Schema,
-        laws: ladder.Calibration,
-        draws: Draws,
-        found: RungMoments,
-    ) -> Release:
-        """Moments by length of mapped rows, of which none is clipped, with noise of these laws.
-
-        That costs what the laws spend for any map that depends on the data through earlier
-        outcomes alone (docs/proofs/ladder.md 7).
-        """
-        made = ladder.published(mechanism, schema, laws, draws, found)
-        return replace(made, linear_map=self.map.matrix(), center=self.map.center)

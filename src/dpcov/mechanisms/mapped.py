@@ -88,10 +88,14 @@ def release_at(
     radius: float,
     final: additive.Calibration,
     entropy: Entropy,
+    lattice: Lattice | None = None,
 ) -> Release:
-    """Second moment of the mapped rows, clipped at `radius`, with the noise of `final`."""
+    """Second moment of the mapped rows, clipped at `radius`, with the noise of `final`.
+
+    On the public `lattice` that `final` is for; default, the one relative to the radius.
+    """
     draws = additive.Draws.of(final, entropy)
-    moment = rows.second_moments(radius=radius, transform=shape)[0]
+    moment = rows.second_moments(radius=radius, transform=shape, lattice=lattice)[0]
     return published(mechanism, rows.schema, shape, final, draws, moment)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -14,10 +15,10 @@ from dpcov.core.parameters import Power, Share, ShareOrNone, check_fields, check
 from dpcov.core.privacy import Guarantee, Neighbors, exact
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import additive, gaussian, ladder
+from dpcov.mechanisms import additive, gaussian
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.images import Images
-from dpcov.mechanisms.mapped import published
+from dpcov.mechanisms.mapped import release_at
 from dpcov.mechanisms.matrix_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon
 from dpcov.mechanisms.radius import count_law
@@ -42,6 +43,7 @@ STEPS = 4  # candidates for the squared radius from one to its double
 # law of `denoise.clipped` it is .32, but correlations and regressions miss less, as all of their
 # entries lose alike (measured on the tables to tune: `benchmarks/tables.toml`).
 CLIPPED = 0.2
+REACH = 2.0  # root mean square lengths at which the second look clips: its noise grows with squares
 LEAST_SPREAD = 2.0**-20  # in units of a feature's half-range
 FINER = 16  # than the standard deviation: where a center may be
 GAP = 1.0  # deviations of a feature that the mark of its gaps is long (measured)
@@ -59,7 +61,7 @@ class Calibration:
     look: ScalarLaw
     counts: ScalarLaw
     final: additive.Calibration
-    directions: ladder.Calibration | None
+    directions: additive.Calibration | None
 
     def __post_init__(self) -> None:
         for law in (self.look, self.counts):
@@ -91,13 +93,13 @@ class Standardized(Mechanism):
     what a unit adds is at most k times as long, and two units that are exchanged, twice that
     (`look_sensitivities`; docs/proofs/release.md 9). Every number gets its own discrete Gaussian of
     variance l2^2 / (2 rho), or discrete Laplace of scale l1 / epsilon. A second look, if there is
-    one, is a release by `Ladder` of mapped rows (`Images`). Then counts of rows by the norm of
-    their map (`mechanisms.radius` has the proof), which are published whole and tell the radius,
-    and the mapped rows' second moment, whose sensitivity is that of any clipped rows (`Gaussian`,
-    `MatrixLaplace`): a map and its lattice depend on the data through looks before it alone, and
-    the laws of the release are calibrated to that lattice. Costs add up
-    adaptively, in exact rationals: epsilon by basic composition, rho, and for (epsilon, delta)
-    mu^2 / 2 = rho with variances 8 larger (`gaussian`).
+    one, is the second moment of mapped rows, clipped at a radius that the first tells. Then counts
+    of rows by the norm of their map (`mechanisms.radius` has the proof), which are published whole
+    and tell the radius of the release: again the second moment of clipped mapped rows. Of both the
+    sensitivity is that of any clipped rows (`Gaussian`, `MatrixLaplace`): a map, a radius and their
+    lattice depend on the data through looks before them alone, and the laws are calibrated to that
+    lattice. Costs add up adaptively, in exact rationals: epsilon by basic composition, rho, and for
+    (epsilon, delta) mu^2 / 2 = rho with variances 8 larger (`gaussian`).
 
     Not protected
     -------------
@@ -118,8 +120,9 @@ class Standardized(Mechanism):
         gives all the same; between them, errors are smallest where they are largest.
     directions_share : float in [0, 1), public
         Share of the budget for a second look, at all directions of the rows that the first has
-        mapped; then each direction is divided by its standard deviation. For correlations and
-        regressions of numbers. Rows with a rare level would be long then. 0: no second look.
+        mapped, clipped at twice their root mean square length; then each direction is divided by
+        its standard deviation. For correlations and regressions of numbers. Rows with a rare level
+        would be long then. 0: no second look.
 
     Returns
     -------
@@ -199,46 +202,41 @@ class Standardized(Mechanism):
         """Pure, and so for any delta."""
         epsilon = pure_epsilon(self.name, guarantee.budget)
         looking, directing, counting, left = self._spent(epsilon)
-        # Of the longest images that a lattice holds: others have less noise, in lattice units.
-        images = lattice.relative()
-        final = nuclear_calibration(images, guarantee, left, self.trace_share, pure_noise)
         laws = laplace_laws(lattice, guarantee.neighbors, looking, counting)
-        directions = self._directions(lattice, guarantee, directing, None)
-        return Calibration(guarantee, *laws, final, directions)
+        # Of the longest images that a lattice holds: others have less noise, in lattice units.
+        of_images = partial(
+            nuclear_calibration,
+            lattice.relative(),
+            guarantee,
+            trace_share=self.trace_share,
+            law=pure_noise,
+        )
+        directions = of_images(directing) if directing else None
+        return Calibration(guarantee, *laws, of_images(left), directions)
 
     def _gaussian(self, lattice: Lattice, guarantee: Guarantee) -> Calibration:
         rho, extra = gaussian.concentration(self.name, guarantee.budget)
         looking, directing, counting, left = self._spent(rho)
         laws = gaussian_laws(lattice, guarantee.neighbors, looking, counting, extra)
-        images = lattice.relative()
-        final = gaussian.calibration(images, guarantee, left, extra, self.trace_share)
-        directions = self._directions(lattice, guarantee, directing, extra)
-        return Calibration(guarantee, *laws, final, directions)
-
-    def _directions(
-        self, lattice: Lattice, guarantee: Guarantee, spends: Fraction, extra: int | None
-    ) -> ladder.Calibration | None:
-        """For any map: the smallest intercept has the largest noise, which is refused here."""
-        if spends == 0:
-            return None
-        lattice = lattice.relative()
-        spending = ladder.Ladder().spending(guarantee, spends, extra, short=True)
-        laws = spending.laws(lattice)
-        laws.at(lattice.with_intercept(1))
-        return laws
+        of_images = partial(
+            gaussian.calibration,
+            lattice.relative(),
+            guarantee,
+            extra=extra,
+            trace_share=self.trace_share,
+        )
+        directions = of_images(directing) if directing else None
+        return Calibration(guarantee, *laws, of_images(left), directions)
 
     def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
         rows.require_rereadable()
-        plain, schema = rows.lattice(), rows.schema
+        plain = rows.lattice()
         noise = laws.look.samples(2 * plain.features + 1, entropy)
         seen = look(rows.second_moments()[0], laws.look, noise, rows.gaps)
-        images = seen.images(self.power, schema, on_grid=True)
+        images = seen.images(self.power, rows.schema, on_grid=True)
         if laws.directions is not None:
-            grid = images.lattice(plain)
-            directions = laws.directions.at(grid)
-            by_length = ladder.drawn(directions, entropy)
-            found = rows.rung_moments(lattice=grid, transform=images.map)
-            second = images.look(self, schema, directions, by_length, found)
+            radius = min(REACH * images.typical, images.longest)
+            second = self._moment(rows, images, radius, laws.directions, entropy)
             # Of the release's own stream, so that a seed repeats the map as well.
             generator = simulation_generator(int(entropy.words(1)[0]))
             images = Images.by_direction(second, generator) or images
@@ -248,12 +246,23 @@ class Standardized(Mechanism):
         counts = rows.norm_counts(limits, radius=images.longest, transform=images.map)
         lengths = Lengths(tuple(ends.tolist()), tuple((counts + noise).tolist()), laws.counts)
         radius = best_radius(lengths, laws.final.matrix, plain.relative())
-        lattice = plain.of_images(radius)
-        final = laws.final.at(lattice)
-        draws = additive.Draws.of(final, entropy)
-        moment = rows.second_moments(radius=radius, transform=images.map, lattice=lattice)[0]
-        made = published(self, schema, images.map, final, draws, moment)
+        made = self._moment(rows, images, radius, laws.final, entropy)
         return replace(made, lengths=lengths)
+
+    def _moment(
+        self,
+        rows: Rows,
+        images: Images,
+        radius: float,
+        laws: additive.Calibration,
+        entropy: Entropy,
+    ) -> Release:
+        """Release the second moment of mapped rows, clipped at `radius`.
+
+        With what `laws` spend: a radius and a map come from looks before alone.
+        """
+        lattice = rows.lattice().of_images(radius)
+        return release_at(self, rows, images.map, radius, laws.at(lattice), entropy, lattice)
 
     def _spent(self, budget: Fraction) -> tuple[Fraction, Fraction, Fraction, Fraction]:
         """By the look, by the second one, by the radius, and by the release."""

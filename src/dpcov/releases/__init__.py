@@ -23,7 +23,6 @@ from dpcov.core.printable import printable, shown
 from dpcov.errors import ReleaseError
 from dpcov.releases.pairwise import completed, has_gaps, least_rows, proper
 from dpcov.rows.moment import Lattice, longest_image, units_per_row
-from dpcov.rows.rungs import rungs_of
 from dpcov.show import html
 from dpcov.show.table import LONGEST, Row, Table, rows_of
 
@@ -122,8 +121,6 @@ class Release:
         just add noise (it samples eigenvectors, say), `trace_noise` where no trace was released.
     published : (d, d) integers; times 2^shift squared lattice steps it is S plus noise, or the
         mechanism's estimate of S. None where the public gate spent the whole budget on the trace.
-    rungs : (K, d, d) integers where there is a second moment for each length of rows, else None:
-        `published` is their sum weighted by `noise.weights`, whose noise is that of `noise.terms`.
     published_trace : integer, the trace of S plus noise, in squared lattice steps.
     unit_count : number of rows or persons where it is public (replace-one), else None.
     reproducible : True if a seed was used: then the release is NOT PRIVATE.
@@ -160,7 +157,6 @@ class Release:
     denoised: Matrix | None = None
     provenance: Mapping[str, str] = field(default_factory=_provenance)
     group: Group | None = None
-    rungs: Integers | None = None
     published_count: int | None = None
     count_noise: ScalarLaw | None = None
     lengths: Lengths | None = None
@@ -199,14 +195,6 @@ class Release:
     @property
     def has_intercept(self) -> bool:
         return self.lattice.dimension > self.lattice.features
-
-    @property
-    def has_mapped_rungs(self) -> bool:
-        """Whether there is a moment for each length of *mapped* rows.
-
-        Most of the noise of `published` is then that of lengths which hardly a row has.
-        """
-        return self.rungs is not None and self.linear_map is not None
 
     @property
     def row_count(self) -> int | None:
@@ -289,8 +277,7 @@ class Release:
         if (best := NoisyCount.of(self)) is not None:
             return max(0.0, best.value)
         self._need_intercept()
-        noisy = self.published is not None and not self.has_mapped_rungs
-        corner = (self.noisy() if noisy else self.second_moment())[-1, -1]
+        corner = (self.second_moment() if self.published is None else self.noisy())[-1, -1]
         return max(0.0, float(corner / self.intercept() ** 2))
 
     def total_weight(self) -> float:
@@ -526,6 +513,5 @@ def _congruent(linear_map: Matrix, shift: Matrix | None, matrix: Matrix) -> Matr
 
 def largest_file(schema: Schema, dimension: int) -> int:
     """Bytes that the file of a release of this order needs at most."""
-    rungs = len(rungs_of(Lattice.of(schema)))
-    entry = 52 + 25 * rungs  # integers of the noisy matrices, a float of the denoised one
+    entry = 52  # an integer of the noisy matrix, a float of the denoised one
     return entry * dimension * (dimension + 1) // 2 + 8 * len(schema.model_dump_json()) + 2**14

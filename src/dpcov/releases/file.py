@@ -11,6 +11,7 @@ from pydantic import Field, FiniteFloat, ValidationError, model_validator
 
 from dpcov.core.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, PureDP, budget_from
 from dpcov.core.samplers import matrix_law, scalar_law
+from dpcov.core.samplers.weighted import WeightedSum
 from dpcov.errors import ReleaseError
 from dpcov.releases import NOT_PRIVATE, Group, Release
 from dpcov.releases.laws import (
@@ -32,6 +33,8 @@ DEFINITIONS: dict[type[Budget], str] = {PureDP: "pure", ZCDP: "zcdp", ApproxDP: 
 LONGEST_KEY = 200
 MOST_BINS = 2**12  # of lengths of rows
 SMALLEST_RATIO = 1e-15  # of the singular values of a linear map
+SURE = 4.0  # deviations of its noise from which on a trace is more than noise
+LARGEST = 2.0**63 - 2**10  # of float64, that 64 bits hold
 SMALLEST_SPREAD = 1e-100  # of a noise law; its inverse is the largest
 
 Integer64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
@@ -154,8 +157,8 @@ class ReleaseDocument(DocumentModel):
     group: GroupDocument | None = None
     rungs: list[list[Integer64]] | None = Field(
         default=None,
-        description="Noisy moments by length of rows, times 2^`shift`; `published` is their sum "
-        "weighted by those of `noise`. Null where there is one for all rows.",
+        description="Of old files: noisy moments by length of rows, times 2^`shift`, whose sum "
+        "weighted by those of `noise` is `published`; put together where they are read.",
     )
     published_count: Annotated[int, Field(ge=-(2**128), le=2**128)] | None = Field(
         default=None,
@@ -196,11 +199,13 @@ class ReleaseDocument(DocumentModel):
             if not units_per_row(self.table):
                 raise ValueError("without an intercept weighted rows have no count")
         weighted = self.noise if isinstance(self.noise, WeightedSumDocument) else None
-        if (weighted is None) != (self.rungs is None):
-            raise ValueError("moments by length of rows come with a weighted sum of noise laws")
-        if weighted is not None and self.rungs is not None:
-            if not len(self.rungs) == len(weighted.weights) == len(weighted.terms):
-                raise ValueError("there is not one weight and one noise law for each rung")
+        if weighted is not None and len(weighted.weights) != len(weighted.terms):
+            raise ValueError("there is not one weight for each noise law")
+        if self.rungs is not None:
+            if weighted is None:
+                raise ValueError("moments by length of rows come with a weighted sum of noise laws")
+            if len(self.rungs) != len(weighted.terms):
+                raise ValueError("there is not one noise law for each rung")
             if self.trace_noise is None:
                 raise ValueError("moments by length of rows come with a trace")
         if self.published is None and self.published_trace is None:
@@ -267,7 +272,7 @@ def to_document(release: Release) -> dict[str, Any]:
         "denoised": _lower(release.denoised),
         "provenance": dict(release.provenance),
         "group": None if release.group is None else _group_document(release.group),
-        "rungs": None if release.rungs is None else [_lower(rung) for rung in release.rungs],
+        "rungs": None,
         "published_count": release.published_count,
         "count_noise": None if release.count_noise is None else release.count_noise.to_json(),
         "lengths": None if release.lengths is None else _lengths_document(release.lengths),
@@ -324,6 +329,10 @@ def _release(document: ReleaseDocument) -> Release:
     if not all(SMALLEST_SPREAD < spread < 1 / SMALLEST_SPREAD for spread in spreads):
         raise OverflowError
     d = lattice.dimension
+    published = _full(document.published, d, np.int64)
+    if document.rungs is not None and isinstance(noise, WeightedSum):
+        rungs = np.array([_full(rung, d, np.int64) for rung in document.rungs])
+        published, noise = put_together(rungs, noise, document.shift, has_intercept=units > 0)
     return Release(
         schema=schema,
         lattice=lattice,
@@ -333,7 +342,7 @@ def _release(document: ReleaseDocument) -> Release:
         noise=noise,
         trace_noise=trace_noise,
         shift=document.shift,
-        published=_full(document.published, d, np.int64),
+        published=published,
         published_trace=document.published_trace,
         unit_count=document.unit_count,
         reproducible=document.status == NOT_PRIVATE,
@@ -343,11 +352,31 @@ def _release(document: ReleaseDocument) -> Release:
         denoised=_full(document.denoised, d, np.float64),
         provenance=document.provenance,
         group=None if document.group is None else _group(document.group),
-        rungs=_stacked(document.rungs, d),
         published_count=document.published_count,
         count_noise=count_noise,
         lengths=None if document.lengths is None else _lengths(document.lengths),
     )
+
+
+def put_together(
+    rungs: Integers, noise: WeightedSum, shift: int, *, has_intercept: bool
+) -> tuple[Integers, WeightedSum]:
+    """One noisy moment, and the law of its noise, from those by length of rows of old files.
+
+    `rungs` are (K, d, d) integers, in units of 2^`shift` times those of the terms of `noise`; the
+    moment of all rows is their weighted sum. Most of its noise is that of lengths which hardly a
+    row has. So those are left out whose trace is not above `SURE` deviations of its noise; but not
+    the last where it is the intercept's, which every row has, and none where all would be.
+    """
+    traces = np.trace(rungs.astype(np.float64), axis1=1, axis2=2) * 2.0**shift
+    deviations = [math.sqrt(term.dimension * term.diagonal_variance) for term in noise.terms]
+    kept = traces > SURE * np.array(deviations)
+    kept[-1] |= has_intercept
+    at = np.flatnonzero(kept) if kept.any() else np.arange(len(rungs))
+    weights = np.array(noise.weights)[at]
+    total = np.rint(np.tensordot(weights, rungs[at], 1))
+    law = WeightedSum(tuple(weights.tolist()), tuple(noise.terms[i] for i in at))
+    return np.clip(total, -LARGEST, LARGEST).astype(np.int64), law
 
 
 def _lengths_document(lengths: Lengths) -> dict[str, Any]:
@@ -389,10 +418,6 @@ def _lower(matrix: AnyArray | None) -> list[Any] | None:
     if matrix is None:
         return None
     return matrix[np.tril_indices(len(matrix))].tolist()
-
-
-def _stacked(parts: list[list[int]] | None, order: int) -> Integers | None:
-    return None if parts is None else np.array([_full(part, order, np.int64) for part in parts])
 
 
 def _square(values: list[float] | None) -> Matrix | None:

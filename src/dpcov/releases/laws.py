@@ -6,9 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraints
 
-from dpcov.rows.rungs import MOST_RUNGS
-
 MAX_DIMENSION = 8192
+MOST_TERMS = 8
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Rational = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,2000}(/[1-9][0-9]{0,2000})?$")]
 Dimension = Annotated[int, Field(ge=1, le=MAX_DIMENSION)]
@@ -63,16 +62,16 @@ class CenteredWishartDocument(DocumentModel):
 
 
 class WeightedSumDocument(DocumentModel):
-    """Sum of independent terms, times weights: noise of the sum of the rungs' moments."""
+    """Sum of independent terms, times weights: noise of moments by length of rows, put together."""
 
     law: Literal["weighted-sum"]
-    weights: list[FiniteFloat] = Field(min_length=1, max_length=MOST_RUNGS)
+    weights: list[FiniteFloat] = Field(min_length=1, max_length=MOST_TERMS)
     terms: list[
         Annotated[
             WishartDifferenceDocument | NuclearLaplaceDocument | GaussianOrthogonalDocument,
             Field(discriminator="law"),
         ]
-    ] = Field(min_length=1, max_length=MOST_RUNGS)
+    ] = Field(min_length=1, max_length=MOST_TERMS)
 
     @property
     def dimension(self) -> int:

@@ -19,7 +19,6 @@ from dpcov.analysis.features import target_and_features
 from dpcov.analysis.summary import facts
 from dpcov.core.entropy import simulation_generator
 from dpcov.core.printable import shortened
-from dpcov.denoise import law_of_estimate
 from dpcov.errors import ReleaseError
 from dpcov.releases import NOT_PRIVATE, VOID, NoisyCount
 from dpcov.report import words
@@ -172,7 +171,7 @@ def _rows(release: Release) -> tuple[str, str, str]:
     if not release.tells_count:
         return "rows", "?", "private, not released"
     about = f"{release.count():,.0f}".replace(",", "\u202f")
-    best, law = NoisyCount.of(release), law_of_estimate(release)
+    best, law = NoisyCount.of(release), release.noise
     if best is not None:
         deviation = best.deviation
     elif law is not None:

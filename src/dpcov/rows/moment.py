@@ -203,16 +203,14 @@ class Accumulator:
         self._pending = 0
         self._carried = False
 
-    def add(self, block: Matrix, gram: Matrix | None = None) -> None:
+    def add(self, block: Matrix) -> None:
         """Add the rows of a (d, m) block of integer-valued floats, m <= `BLOCK_ROWS`.
 
-        In `gram`, (d, d) floats, if given: so accumulators can share the room. A block that is not
-        contiguous takes twice as long.
+        A block that is not contiguous takes twice as long.
         """
         if block.shape[1] > BLOCK_ROWS:
             raise ValueError("a block has too many rows for an exact float64 Gram matrix")
-        if gram is None:
-            gram = self._gram = np.empty(self._low.shape) if self._gram is None else self._gram
+        gram = self._gram = np.empty(self._low.shape) if self._gram is None else self._gram
         np.dot(block, block.T, out=gram)  # matmul lets no other thread run where results are small
         self._reserve(1)
         for here in self._strips():

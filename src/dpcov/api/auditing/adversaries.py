@@ -1,7 +1,7 @@
 """Units that change what a mechanism publishes as much as any can: for `dpcov.api.auditing`.
 
 Rows at the bounds, at the midpoints and at the centre of each map; rows whose image is as long as
-each rung or the clip, and one part in a million shorter or longer; orthogonal and collinear images;
+the clip, and one part in a million shorter or longer; orthogonal and collinear images;
 persons with as many rows as count, and with more; rows of the largest weight, a part of it and
 none; levels; flags; cells that are missing.
 """
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcov.rows.moment import Lattice
-from dpcov.rows.rungs import rungs_of
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 PERSON, WEIGHT, LEVEL = "person", "weight", "level"
 MOST_ROWS = 3  # of a person
 LEVELS = ("a", "b", "c")
-NEAR = 2.0**-20  # shorter or longer than a rung
+NEAR = 2.0**-20  # shorter or longer than the clip
 # By what two rows that differ most in their squares lean away from each other where products with
 # an intercept of a half count too: half of the columns with every other, in l1, and two in l2.
 IN_L1, IN_L2 = 0.1503, 0.0625
@@ -180,7 +179,8 @@ def _images(setting: Setting, question: Question) -> Iterator[tuple[str, Vector]
         way = (back @ image)[at]  # its levels a row can't choose
         sizes = np.maximum(np.abs(way), np.finfo(float).tiny)
         most = float(np.min((1 - np.sign(way) * center) / sizes))
-        lengths = [*_lengths(lattice)] if name == "first axis" else [lattice.radius * (1 + NEAR)]
+        beyond, shorter = 1 + NEAR, (1 - NEAR, 2.0**-12) if name == "first axis" else ()
+        lengths = [lattice.radius * share for share in (*shorter, beyond)]
         for length in [most, *(length for length in lengths if length < most)]:
             yield f"{name}, {length:.8g} long,", np.clip(center + length * way, -1, 1)
 
@@ -194,13 +194,3 @@ def _directions(p: int, at: list[int], lattice: Lattice) -> Iterator[tuple[str, 
     for sign, name in ((1, "one"), (-1, "other")):
         turned = math.cos(angle) * axes[0] + sign * math.sin(angle) * axes[1]
         yield f"{name} of an orthogonal pair", turned
-
-
-def _lengths(lattice: Lattice) -> Iterator[float]:
-    """Of images that end near a rung, on either side, and of a short one."""
-    for rung in rungs_of(lattice):
-        squared = rung - lattice.intercept_units**2
-        if squared > 0:
-            for factor in (1 - NEAR, 1 + NEAR):
-                yield math.sqrt(squared) * lattice.step * factor
-    yield lattice.radius * 2.0**-12

@@ -30,10 +30,9 @@ import numpy as np
 from dpcov.core.privacy import exact
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
-from dpcov.core.samplers.weighted import WeightedSum
 from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import additive, count, gaussian, ladder, standardized
+from dpcov.mechanisms import additive, count, gaussian, standardized
 from dpcov.mechanisms.count import is_gaussian
 from dpcov.mechanisms.pure import pure_epsilon
 from dpcov.rows.moment import units_per_row
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     from dpcov.mechanisms import Mechanism
     from dpcov.releases import Release
     from dpcov.rows.moment import Lattice, SecondMoment
-    from dpcov.rows.rungs import RungMoments
 
 UNKNOWN = (
     "No exact loss is known of this mechanism: those of papers are audited by sampling alone, in "
@@ -133,10 +131,6 @@ class Watched(Rows):
         answer: list[SecondMoment] = self._answer("second_moments", (), asked)
         return answer
 
-    def rung_moments(self, **asked: Any) -> RungMoments:
-        answer: RungMoments = self._answer("rung_moments", (), asked)
-        return answer
-
     def norm_counts(self, edges: Any, **asked: Any) -> NDArray[np.int64]:
         answer: NDArray[np.int64] = self._answer("norm_counts", (edges,), asked)
         return answer
@@ -188,7 +182,8 @@ def released(
         )
     ]
     left = kept - sum(one.spends for one in rounds)
-    rounds.append(Round("release", last, *_last(made), left, extra))
+    told = _of_moment(made.noise, made.trace_noise)
+    rounds.append(Round("release", last, *told, left, extra))
     for question in counting:
         rounds.append(Round("rows", question, _whole, (made.count_noise,), planned.spends, extra))
     return Published(tuple(rounds), whole, kind)
@@ -209,41 +204,31 @@ def _looks(
             looks = [("look", exact(mechanism.look_share), (_sums, (laws.look,)))]
             if laws.directions is not None:
                 images = asked[1].keywords["lattice"]
-                told = _rungs(laws.directions.at(images), images, made)
+                told = _second(laws.directions.at(images), images, made)
                 looks.append(("second look", exact(mechanism.directions_share), told))
             counting = exact(mechanism.radius_share)
             return [*looks, ("counts", counting, (_whole, (laws.counts,)))]
     return []
 
 
-def _rungs(laws: ladder.Calibration, lattice: Lattice, made: Release) -> Told:
-    """Of a look by `Ladder`, which is at the trace alone where few rows are known to be there."""
-    if additive.nothing_can_show(lattice, made.unit_count, laws.matrix, ladder.MARGIN):
-        return _trace, (laws.trace_alone,)
-    return _moments, (*laws.rungs, laws.trace)
+def _second(laws: additive.Calibration, lattice: Lattice, made: Release) -> Told:
+    """Of a look with these laws, which is at the trace alone behind the public gate."""
+    if additive.nothing_can_show(lattice, made.unit_count, laws.matrix):
+        return _of_moment(None, laws.trace_alone)
+    return _of_moment(laws.matrix, laws.trace)
 
 
-def _last(made: Release) -> Told:
-    """Of the release, by the noise that it tells."""
-    if made.published is None:
-        return _trace, (made.trace_noise,)
-    if isinstance(made.noise, WeightedSum):
-        return _moments, (*made.noise.terms, made.trace_noise)
-    if made.trace_noise is None:
-        return lambda answer: (answer[0].units,), (made.noise,)
-    return lambda answer: (answer[0].units, answer[0].trace()), (made.noise, made.trace_noise)
+def _of_moment(matrix: Law | None, trace: Law | None) -> Told:
+    """Of a second moment and its trace: of those that have noise, which the others have not."""
+    if matrix is None:
+        return lambda answer: (answer[0].trace(),), (trace,)
+    if trace is None:
+        return lambda answer: (answer[0].units,), (matrix,)
+    return lambda answer: (answer[0].units, answer[0].trace()), (matrix, trace)
 
 
 def _whole(counts: NDArray[np.int64] | int) -> Integers:
     return (counts,)
-
-
-def _trace(answer: list[SecondMoment] | RungMoments) -> Integers:
-    return (answer[0].trace() if isinstance(answer, list) else answer.trace,)
-
-
-def _moments(answer: RungMoments) -> Integers:
-    return (*answer.units, answer.trace)
 
 
 def _sums(answer: list[SecondMoment]) -> Integers:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from dpcov.mechanisms import Mechanism
     from dpcov.releases import Release
     from dpcov.rows.moment import LinearMap
-    from dpcov.rows.rungs import RungMoments
 
 ASKS_TOO_MUCH = (
     "it asks for single rows or random groups of them, for which few imagined rows can't stand"
@@ -79,14 +78,6 @@ class ImaginedRows(Rows):
             raise MechanismError(ASKS_TOO_MUCH)
         (found,) = super().second_moments(radius=radius, transform=transform, lattice=lattice)
         return [replace(found, units=self._times(found.units), unit_count=self._persons())]
-
-    def rung_moments(
-        self, *, lattice: Lattice | None = None, transform: LinearMap | None = None
-    ) -> RungMoments:
-        found = super().rung_moments(lattice=lattice, transform=transform)
-        units = tuple(self._times(rung) for rung in found.units)
-        trace = round(found.trace * self._factor)
-        return replace(found, units=units, trace=trace, unit_count=self._persons())
 
     def _times(self, units: NDArray[np.object_]) -> NDArray[np.object_]:
         doubled, whole = 2 * self._factor.numerator, self._factor.denominator

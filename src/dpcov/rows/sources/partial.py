@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Integers
     from dpcov.core.entropy import Entropy
     from dpcov.rows.moment import LinearMap
-    from dpcov.rows.rungs import RungMoments
 
 STATUS = "PRIVATE DATA, NOT A RELEASE: exact sums over rows. Keep it as you keep the rows."
 _NO_ROWS = "A file of sums holds no rows, and their sum in one form only."
@@ -215,7 +214,6 @@ class SummedRows(Rows):
     """Stands for rows that were summed, where a mechanism asks for their sum alone."""
 
     rereadable = False  # the sums tell of no other radius or map
-    tells_rungs = False
     tells_rows = False
 
     def __init__(self, sums: PartialMoment) -> None:
@@ -256,10 +254,6 @@ class SummedRows(Rows):
         """Of the rows that were summed; SENSITIVE."""
         weighted = self.schema.weight is not None
         return int(self._partial.units[-1, -1]) if weighted else self._partial.rows
-
-    def rung_moments(self, **_: Any) -> RungMoments:
-        """Can't be told without the rows."""
-        raise MechanismError(_NO_ROWS)
 
     def norm_counts(self, *_: Any, **__: Any) -> Integers:
         """Can't be told without the rows."""

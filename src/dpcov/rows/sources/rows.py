@@ -22,7 +22,6 @@ from threadpoolctl import ThreadpoolController
 from dpcov.errors import MechanismError, SourceError
 from dpcov.rows.encoder import Encoder, Scratch
 from dpcov.rows.moment import Accumulator, Lattice, LinearMap, SecondMoment, squared_lengths
-from dpcov.rows.rungs import RungMoments, RungSum, rungs_of
 from dpcov.rows.sources.base import PartedSource, caveat_of, fits, kind_of, unwrapped
 from dpcov.rows.sources.hashes import HashedSum, counted
 from dpcov.rows.sources.ids import refuse_unfit
@@ -82,13 +81,11 @@ class Rows:
     caveat : what is not protected on account of where the rows come from.
     countable : whether no cell can change the number of rows.
     rereadable : whether mechanisms may ask more than once.
-    tells_rungs : whether `rung_moments` can be asked for.
     tells_rows : whether `integer_rows` can be asked for.
 
     """
 
     rereadable = True
-    tells_rungs = True
     tells_rows = True
     where: tuple[str, ...] = ()
 
@@ -212,32 +209,6 @@ class Rows:
         return SecondMoment(units, lattice, names, count), image
 
     @quiet(UNREADABLE)
-    def rung_moments(
-        self, *, lattice: Lattice | None = None, transform: LinearMap | None = None
-    ) -> RungMoments:
-        """Second moments by length of rows, on the rungs that the lattice has, and the trace.
-
-        Parameters
-        ----------
-        lattice : public; default, that of the schema.
-        transform : public linear map, of as many features, applied before the clip.
-
-        Returns
-        -------
-        RungMoments, SENSITIVE: only a mechanism may hold them. What a row adds is at most one outer
-        product of directions in all, and the square of its length (docs/proofs/ladder.md 2).
-
-        """
-        lattice = self.lattice() if lattice is None else lattice
-        rungs = rungs_of(lattice)
-        empty = partial(RungSum, rungs, lattice.dimension, lattice.intercept_parts[0])
-        encoder = Encoder(self.schema, lattice, transform)
-        counting = self._counting(encoder, empty)
-        sums = self._noted(encoder, self._sums(encoder, counting))
-        ((units, trace), count) = sums[0]
-        return RungMoments(units, rungs, trace, lattice, count)
-
-    @quiet(UNREADABLE)
     def norm_counts(
         self,
         edges: Sequence[float | Fraction] | Matrix,
@@ -299,7 +270,7 @@ class Rows:
     ) -> list[tuple[Total, int]]:
         """The sums without their numbers of rows, which are noted.
 
-        But for those by weights of rows that have the smaller intercept of a map.
+        But for those by weights of rows that have another intercept, as images may.
         """
         if not self._weighs(encoder) or encoder.intercept == self.lattice().intercept_parts[1]:
             self._total = sum(rows for (_, rows), _ in sums)
