@@ -69,7 +69,7 @@ def deviations(release: Release) -> tuple[float, Vector]:
     truths that are plausible. The release has a noise law.
     """
     plausible = PlausibleMoments(
-        release, sampling=False, generator=simulation_generator(0), draws=DRAWS
+        release, sampling=False, generator=simulation_generator(0), draws=DRAWS, alone=True
     )
     t, count = release.intercept(), release.count()
     encoded = (release.mean() - release.centers) / release.scales

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 Covers = Literal["privacy noise", "privacy noise and sampling"]
 
-# When to trust the intervals of a statistic (measured by `make interval-coverage`).
+STEP = 0.05  # of an error, for what it does to first order
+DRAWS = 300  # of errors; the standard deviation of an entry is then right to 4 %
+MOST_PRIOR = 1.5  # what the noise alone would leave plausible, over what is, to trust an interval
+# When to trust the intervals of a statistic by the noise law alone (`make interval-coverage`).
 MOST_UNDEFINED = 0.01  # share of plausible truths for which it is not defined
 MOST_BIAS = 0.1  # median of its error, in standard deviations
 MOST_BENDING = 0.05  # log2 of how far its spread is from proportional to the size of the error
@@ -33,11 +36,15 @@ RANK_ROUNDING = 1e-9
 CLIPPED = (
     "Long rows may have been clipped at a private radius, and intervals don't know what that took: "
     "covariances and eigenvalues may be larger than they say. Correlations and regressions hardly "
-    "miss it; for covariances, keep to the schema's radius."
+    "miss it; for covariances, take a mechanism with the schema's radius, which clips none."
 )
 COUNTED = (
     "Rows beyond the release's radius were shortened. How much that took is told by its noisy "
     "counts of rows by length; beyond where they show, tails are taken to go on as they are seen."
+)
+SHORTENED = (
+    "By the noise law alone, so for the rows as they were shortened at the release's radius: what "
+    "lies beyond it is not in these intervals."
 )
 
 
@@ -52,7 +59,9 @@ class Intervals(Result):
     covers : ``privacy noise``: they are for the statistic of these very rows; ``privacy noise and
         sampling``: for that of the population that the rows were drawn from.
     trusted : bool, in the same shape. Where it is False the noise drowns the statistic: the
-        interval is then a wide one that covers too often rather than too seldom.
+        interval is short only as the truth can hardly be as large as the noise, or, by the noise
+        law alone, a wide one that covers too often rather than too seldom.
+    guaranteed : whether they are from the noise law alone.
     clipped : whether rows may have been clipped at a private radius (`Release.clipped`) and no
         counts tell what that took: intervals for covariances and eigenvalues cover too seldom.
     assumed : sentences on missing cells, where there can be some, and on what a clip took, where
@@ -68,6 +77,7 @@ class Intervals(Result):
     trusted: Booleans
     clipped: bool = False
     assumed: tuple[str, ...] = ()
+    guaranteed: bool = False
 
     @property
     def warning(self) -> str | None:
@@ -76,10 +86,17 @@ class Intervals(Result):
         if drowned:
             found.append(
                 f"Noise drowns {drowned} of {self.trusted.size} of these figures (`trusted` is "
-                "False): their intervals are wide and may cover more than asked. Use a larger "
-                "epsilon, more rows or fewer columns."
+                f"False): {self._drowned()} Use a larger epsilon, more rows or fewer columns."
             )
         return " ".join(found) or None
+
+    def _drowned(self) -> str:
+        if self.guaranteed:
+            return "their intervals are wide and may cover more than asked."
+        return (
+            "their intervals rest on what a variance can be, more than on what was released. "
+            "`guaranteed=True` gives those of the noise law alone."
+        )
 
     def tables(self) -> list[Table]:
         low, high = np.atleast_1d(self.low), np.atleast_1d(self.high)
@@ -105,19 +122,24 @@ def intervals(
     level: float = 0.95,
     sampling: bool = True,
     *,
+    guaranteed: bool = False,
     generator: np.random.Generator | None = None,
 ) -> Intervals:
     """Intervals for a statistic of a release, at no privacy cost.
 
-    The published matrix is M = S + Z, with Z of a public law, so that M - Z', Z' a fresh draw, are
-    plausible values of S (its fiducial law; for a ratio of two linear functions their quantiles are
-    Fieller's exact interval). The ends are quantiles of the statistic of such matrices, corrected
-    for its median bias: Efron's bias-corrected percentiles (1987, Better bootstrap confidence
-    intervals, section 2, with acceleration 0). They come from the noisy matrix, not from the
-    denoised one, which is nearer to S but biased, so that they need not be centred about denoised
-    figures. Where the statistic is not nearly linear over the range of the errors, or an eigenvalue
-    does not rise above 0 (`Intervals.trusted`), the quantiles are not corrected, eigenvalues get
-    the interval of Weyl's inequality, and functions of a release an infinite one.
+    They lie about the statistic of the estimate, as far as its errors reach to first order, in
+    normal quantiles. Errors are draws of the noise's public law, of what a clip may have taken, as
+    noisy counts of rows by length tell, and of rounding; in directions that the noise drowns no
+    larger than variances can be (`dpcov.analysis.plausible`). They assume that tails go on as those
+    counts tell. `guaranteed` ones assume nothing: they are for the rows as they were shortened.
+
+    Those start from the noisy matrix, M = S + Z: the M - Z', Z' a fresh draw, are plausible values
+    of S (its fiducial law; for a ratio of two linear functions their quantiles are Fieller's exact
+    interval). The ends are quantiles of the statistic of such matrices, corrected for its median
+    bias: Efron's bias-corrected percentiles (1987, Better bootstrap confidence intervals, section
+    2, with acceleration 0). Where the statistic is not nearly linear over the range of the errors,
+    or an eigenvalue does not rise above 0 (`Intervals.trusted`), the quantiles are not corrected,
+    eigenvalues get the interval of Weyl's inequality, and functions of a release an infinite one.
 
     Sampling error assumes that rows were drawn independently from a large population, persons
     with several rows not taken into account. Its size depends on fourth moments, which a release
@@ -136,6 +158,7 @@ def intervals(
         called on simulated releases that are not denoised.
     level : coverage meant, above 0 and below 1.
     sampling : whether to cover sampling error too; needs an intercept.
+    guaranteed : whether to take the noise law alone.
     generator : for the simulations.
 
     Raises
@@ -153,7 +176,10 @@ def intervals(
     True
 
     """
-    return several_intervals(release, [statistic], level, sampling, generator=generator)[0]
+    found = several_intervals(
+        release, [statistic], level, sampling, guaranteed=guaranteed, generator=generator
+    )
+    return found[0]
 
 
 def several_intervals(
@@ -162,20 +188,111 @@ def several_intervals(
     level: float = 0.95,
     sampling: bool = True,
     *,
+    guaranteed: bool = False,
     generator: np.random.Generator | None = None,
 ) -> list[Intervals]:
     """Intervals for several statistics from the same simulations; otherwise as `intervals`."""
     check("level", level, Probability, ReleaseError)
     draws = simulation_generator() if generator is None else generator
-    truths = PlausibleMoments(release, sampling=sampling, generator=draws)
-    simulations = [
-        _Simulation(release, statistic_named(statistic), truths.center) for statistic in statistics
-    ]
+    covers: Covers = "privacy noise and sampling" if sampling else "privacy noise"
+    asked = [statistic_named(statistic) for statistic in statistics]
+    told = assumed(release)
+    unknown = release.clipped and (release.lengths is None or guaranteed)
+    if guaranteed and release.lengths is not None:
+        release, told = replace(release, lengths=None), (*told, SHORTENED)
+        unknown = False
+    elif release.clipped and not unknown:
+        told += (COUNTED,)
+    if guaranteed:
+        ends = _alone(release, asked, level, sampling, draws)
+    else:
+        ends = [one.interval(level) for one in spreads(release, asked, sampling, draws)]
+    made = []
+    for statistic, found in zip(asked, ends, strict=True):
+        low, high, trusted = (statistic.shaped(release, values) for values in found)
+        made.append(Intervals(low, high, level, covers, trusted, unknown, told, guaranteed))
+    return made
+
+
+def spreads(
+    release: Release, statistics: Sequence[Statistic], sampling: bool, draws: np.random.Generator
+) -> list[Spread]:
+    """Statistics of the estimate, and how far plausible errors move them to first order."""
+    truths = PlausibleMoments(release, sampling=sampling, generator=draws, draws=DRAWS)
+    found = [_Slopes(release, statistic, truths.center) for statistic in statistics]
+    for kept, whole in truths.both():
+        for one in found:
+            one.add(kept, whole)
+    return [one.spread() for one in found]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A statistic of the estimate with its standard deviation, (k,) each.
+
+    Attributes
+    ----------
+    values, deviations : NaN where the statistic is not defined.
+    trusted : whether the noise alone would leave not much more plausible.
+    limits : least and largest possible values.
+
+    """
+
+    values: Array
+    deviations: Array
+    trusted: Booleans
+    limits: tuple[Array | float, Array | float]
+
+    def interval(self, level: float) -> tuple[Array, Array, Booleans]:
+        """Ends, and whether to trust them; everything possible where nothing is defined."""
+        least, largest = self.limits
+        reach = scipy.special.ndtri((1 + level) / 2) * self.deviations
+        unknown = np.isnan(reach) | np.isnan(self.values)
+        low = np.where(unknown, least, np.clip(self.values - reach, least, largest))
+        high = np.where(unknown, largest, np.clip(self.values + reach, least, largest))
+        return low, high, self.trusted
+
+
+class _Slopes:
+    """Squares of what errors do to a statistic to first order, as kept and at their whole size."""
+
+    def __init__(self, release: Release, statistic: Statistic, center: Array) -> None:
+        self._release, self._statistic, self._matrix = release, statistic, center
+        self._values = statistic.values(release, center[None])[0]
+        self._squares, self._whole, self._count = 0.0, 0.0, 0
+
+    def add(self, kept: Array, whole: Array) -> None:
+        self._squares += np.sum(self._moves(kept) ** 2, axis=0)
+        self._whole += np.sum(self._moves(whole) ** 2, axis=0)
+        self._count += len(kept)
+
+    def _moves(self, errors: Array) -> Array:
+        after, before = (
+            self._statistic.values(self._release, self._matrix + side * STEP * errors)
+            for side in (1, -1)
+        )
+        return (after - before) / (2 * STEP)
+
+    def spread(self) -> Spread:
+        deviations, whole = (np.sqrt(one / self._count) for one in (self._squares, self._whole))
+        trusted = whole <= MOST_PRIOR * deviations
+        return Spread(self._values, deviations, trusted, self._statistic.limits(self._release))
+
+
+def _alone(
+    release: Release,
+    statistics: Sequence[Statistic],
+    level: float,
+    sampling: bool,
+    draws: np.random.Generator,
+) -> list[tuple[Array, Array, Booleans]]:
+    """Ends by the noise law alone, and whether to trust them."""
+    truths = PlausibleMoments(release, sampling=sampling, generator=draws, alone=True)
+    simulations = [_Simulation(release, statistic, truths.center) for statistic in statistics]
     for errors in truths.errors():
         for simulation in simulations:
             simulation.add(errors)
-    covers: Covers = "privacy noise and sampling" if sampling else "privacy noise"
-    return [simulation.intervals(level, covers) for simulation in simulations]
+    return [simulation.interval(level) for simulation in simulations]
 
 
 class _Simulation:
@@ -197,7 +314,7 @@ class _Simulation:
         reaches = self._statistic.reach(self._release, truths, self._matrix)
         self._reaches += [] if reaches is None else [reaches]
 
-    def intervals(self, level: float, covers: Covers) -> Intervals:
+    def interval(self, level: float) -> tuple[Array, Array, Booleans]:
         center, plausible = self._center, np.concatenate(self._plausible)
         bias = _bias(np.concatenate([plausible, *self._mirrored]), center)
         least, largest = self._statistic.limits(self._release)
@@ -214,12 +331,7 @@ class _Simulation:
         low, high = np.where(trusted, low, wide_low), np.where(trusted, high, wide_high)
         low = np.where(defined, np.clip(low, least, largest), least)
         high = np.where(defined, np.clip(high, least, largest), largest)
-        shaped = [self._statistic.shaped(self._release, one) for one in (low, high, trusted)]
-        low, high, trusted = shaped
-        release, told = self._release, assumed(self._release)
-        unknown = release.clipped and release.lengths is None
-        told += (COUNTED,) * (release.clipped and not unknown)
-        return Intervals(low, high, level, covers, trusted, unknown, told)
+        return low, high, trusted
 
     def _bending(self, level: float) -> Array:
         """(k,) |log2| of how much wider than twice as wide intervals get by twice the error."""

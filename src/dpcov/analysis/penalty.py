@@ -129,7 +129,9 @@ def _noise(
 
 def _of_estimate(release: Release, generator: np.random.Generator) -> PlausibleMoments:
     """Errors of what denoising starts from."""
-    return PlausibleMoments(release, sampling=False, generator=generator, draws=NOISE_DRAWS)
+    return PlausibleMoments(
+        release, sampling=False, generator=generator, draws=NOISE_DRAWS, alone=True
+    )
 
 
 def _explained(problem: Problem, cross: Matrix, alpha: float) -> float:

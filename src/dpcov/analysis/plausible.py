@@ -1,4 +1,20 @@
-"""Second moments that a release leaves plausible, by simulation of what separates it from them."""
+"""The true second moments that a release leaves plausible: one estimate, and draws of its error.
+
+The published matrix is S + Z, with Z of a public law. Where S is large beside Z nothing more need
+be said: an error is a draw of Z. Where noise drowns a direction of the rows, Z alone would leave
+variances below 0 plausible, and with them regressions of any size. But S is positive semidefinite,
+and an entry of it is no larger than the variances of its directions allow. So in the directions of
+the denoised estimate, with variances l, an entry of the moment about the mean is given the prior
+variance
+
+    v_ab = l_a l_b (1 + [a = b]) / `ROWS`
+
+about the estimate, which is the law of a Wishart matrix of `ROWS` degrees of freedom. With noise
+and what a clip may have taken (`denoise.clipped`) of variance s^2, an error keeps the share
+sqrt(v / (v + s^2)) of its size, as a normal posterior would have it. A direction's variance is
+taken to be at least the standard deviation of its noise (`LEAST`), as a smaller one is not told
+from none.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +27,7 @@ from dpcov.analysis.moments import Moments, positive
 from dpcov.analysis.pseudo_rows import pseudo_rows
 from dpcov.analysis.rounding import RoundingErrors
 from dpcov.denoise import clipped, denoise
+from dpcov.denoise.structure import Structure
 from dpcov.errors import ReleaseError
 from dpcov.releases import NoisyCount
 from dpcov.releases.pairwise import has_gaps, rows_by_pair
@@ -18,6 +35,7 @@ from dpcov.rows.moment import units_per_row
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
+    from dpcov.core.samplers import MatrixLaw
     from dpcov.releases import Release
 
 DRAWS = 519  # 2.5 % of one more is a whole number
@@ -28,18 +46,24 @@ PSEUDO_NUMBERS = 5 * 10**5
 FEWEST_ROWS, MOST_ROWS = 1000, 5000
 ROUNDED = 20_251_124
 SAFETY = 1.1  # of sampling errors, for tails that columns have in common (measured)
+ROWS = 3.0  # of the prior: 1 gives wider intervals, 9 shorter ones (measured on tables to tune)
+LEAST = 1.0  # standard deviations of its noise, of the variance of a direction
 
 
 class PlausibleMoments:
-    """Plausible true second moments: one that is hardly biased, minus simulated errors.
+    """Plausible true second moments: a center, minus simulated errors.
 
     For the population's moments an error is a draw of the noise plus one of the sampling error, to
     first order: rows with the released moments (`pseudo_rows`) under random weights of mean 0.
     What rounding may have done where declared values are off the lattice is one of the errors.
 
+    Parameters
+    ----------
+    alone : whether by the noise law alone: about `starting_point`, which is not denoised.
+
     Attributes
     ----------
-    center : (d, d) `starting_point`.
+    center : (d, d) the estimate, or `starting_point`.
     draws : number of errors.
 
     """
@@ -51,6 +75,7 @@ class PlausibleMoments:
         sampling: bool,
         generator: np.random.Generator,
         draws: int = DRAWS,
+        alone: bool = False,
     ) -> None:
         if release.noise is None:
             release.noisy()  # says so where only the trace was released
@@ -62,7 +87,11 @@ class PlausibleMoments:
         self._release = release
         self._generator = generator
         self._count = NoisyCount.of(release)
-        self.center = starting_point(release)
+        self._directions = None if alone else _Directions(release, self._law)
+        if self._directions is None:
+            self.center = starting_point(release)
+        else:
+            self.center = release.unmapped(self._directions.center)
         self._rounding = RoundingErrors(release, self.center)
         self._off = np.random.default_rng(ROUNDED)  # so that other draws are as without it
         self.draws = min(max(DRAWN_NUMBERS // self.center.size, FEW_DRAWS), draws)
@@ -72,29 +101,89 @@ class PlausibleMoments:
 
     def errors(self) -> Iterator[Matrix]:
         """All errors, in batches of shape (b, d, d); a plausible truth is `center` minus one."""
+        for noise, _ in self.both():
+            yield noise
+
+    def both(self) -> Iterator[tuple[Matrix, Matrix]]:
+        """The errors, and beside them the same draws at their whole size."""
         size = max(1, BATCH_NUMBERS // self.center.size)
         for start in range(0, self.draws, size):
             stop = min(start + size, self.draws)
-            noise = np.stack([self._noise() for _ in range(start, stop)])
-            yield noise + self._sampling[start:stop]
+            kept, whole = zip(*(self._noise() for _ in range(start, stop)), strict=True)
+            sampling = self._sampling[start:stop]
+            yield np.stack(kept) + sampling, np.stack(whole) + sampling
 
-    def _noise(self) -> Matrix:
+    def _noise(self) -> tuple[Matrix, Matrix]:
         noise = self._law.simulate(self._generator)
         noise -= clipped.drawn(self._release, self._generator)
-        noise = self._release.unmapped(noise) + self._rounding.draw(self._off)
-        return self._with_count(noise)
+        corner = self._of_corner(noise)
+        rounding = self._rounding.draw(self._off)
+        whole = self._unmapped(noise, corner) + rounding
+        if self._directions is None:
+            return whole, whole
+        return self._unmapped(self._directions.kept(noise), corner) + rounding, whole
 
-    def _with_count(self, noise: Matrix) -> Matrix:
-        """The noise with that of the best count in its corner; none where the count is public."""
+    def _unmapped(self, noise: Matrix, corner: float | None) -> Matrix:
+        noise = self._release.unmapped(noise)
+        return noise if corner is None else self._release.with_corner(noise, corner)
+
+    def _of_corner(self, noise: Matrix) -> float | None:
+        """The error of the best count, as the corner has it; 0 where the count is public.
+
+        None where there is no better one than the corner itself.
+        """
         release, best, t = self._release, self._count, self._release.intercept()
         if release.has_intercept and release.row_count is not None:
-            return release.with_corner(noise, 0.0)
+            return 0.0
         if best is None or release.count_noise is None or not release.has_intercept:
-            return noise
+            return None
         of_corner = float(noise[-1, -1]) / t**2
         own = release.count_noise.simulate(self._generator) / units_per_row(release.schema)
-        error = best.of_corner * of_corner + (1 - best.of_corner) * own
-        return release.with_corner(noise, error * t**2)
+        return (best.of_corner * of_corner + (1 - best.of_corner) * own) * t**2
+
+
+class _Directions:
+    """The estimate in its own directions, and what its errors keep there.
+
+    Attributes
+    ----------
+    center : (d, d) second moment of mapped rows; no direction in which rows can lie is without
+        variance.
+
+    """
+
+    def __init__(self, release: Release, law: MatrixLaw) -> None:
+        p = release.lattice.features
+        self._structure = Structure.of(release)
+        moment = release.mapped(release.with_count(release.second_moment()))
+        about = np.zeros_like(moment)
+        if release.has_intercept:  # the corner of no rows at all is that of one
+            moment[-1, -1] = max(moment[-1, -1], release.intercept() ** 2)
+            about = np.outer(moment[-1], moment[-1]) / moment[-1, -1]
+        free = np.eye(p) if self._structure is None else self._structure.free(p)
+        values, vectors = np.linalg.eigh(free.T @ (moment - about)[:p, :p] @ free)
+        diagonal, other = _variances(law)
+        values = np.maximum(values, LEAST * np.sqrt(diagonal))
+        self._vectors = free @ vectors
+        self.center = about
+        self.center[:p, :p] += (self._vectors * values) @ self._vectors.T
+        own = np.eye(len(values))
+        prior = np.outer(values, values) * (1 + own) / ROWS
+        noise = other + (diagonal - other) * own + clipped.variances(release, self._vectors)
+        self._kept = np.sqrt(prior / (prior + noise))
+
+    def kept(self, error: Matrix) -> Matrix:
+        """(d, d) what a draw of the noise, less what a clip may have taken, leaves plausible."""
+        p, vectors = len(self._vectors), self._vectors
+        error = error.copy() if self._structure is None else self._structure.nearest(error)
+        error[:p, :p] = vectors @ (self._kept * (vectors.T @ error[:p, :p] @ vectors)) @ vectors.T
+        return error
+
+
+def _variances(law: MatrixLaw) -> tuple[float, float]:
+    """Of an entry on the diagonal and of another, alike in every basis or on average."""
+    d, diagonal = law.dimension, law.diagonal_variance
+    return diagonal, (law.frobenius_squared - d * diagonal) / (d * (d - 1)) if d > 1 else diagonal
 
 
 def starting_point(release: Release) -> Matrix:

@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy
 
 from dpcov.denoise.projection import project
 from dpcov.denoise.shrinkage import LARGE, shrink, simulates
@@ -128,6 +129,17 @@ class Structure:
         for _ in range(SWEEPS):
             matrix = self._lifted(self._inner(self.entries(matrix, bounded=False)))
         return self._inner(matrix)
+
+    def nearest(self, matrix: Matrix) -> Matrix:
+        """(d, d) what the equations leave of a matrix."""
+        return self._lifted(self.equated(matrix))
+
+    def free(self, features: int) -> Matrix:
+        """(p, q) orthonormal basis of where p features less their means can lie, in any rows."""
+        if self.within is None:
+            return np.eye(features)
+        outside = scipy.linalg.null_space(self.within.T)[:features]
+        return np.asarray(scipy.linalg.null_space(outside.T))
 
     def entries(self, matrix: Matrix, *, bounded: bool = True) -> Matrix:
         """Nearest symmetric matrices whose entries are as they must be; `bounded`, none too small.
