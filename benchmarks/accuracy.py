@@ -18,7 +18,6 @@ from dpcov.denoise import denoise
 from dpcov.mechanisms import Mechanism
 from dpcov.mechanisms.choice import choose
 from dpcov.rows.moment import SecondMoment
-from dpcov.rows.rungs import RungMoments
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources.array import ArraySource
 from dpcov.rows.sources.rows import Rows
@@ -51,14 +50,6 @@ class RememberedRows(Rows):
         super().__init__(*door, **options)
         self.answers: dict[float | None, list[SecondMoment]] = {}
         self.counts: dict[tuple[float, ...], Any] = {}
-        self.rungs: RungMoments | None = None
-
-    def rung_moments(self, **query: Any) -> RungMoments:
-        if query:
-            return super().rung_moments(**query)
-        if self.rungs is None:
-            self.rungs = super().rung_moments()
-        return self.rungs
 
     def second_moments(self, *, radius: float | None = None, **query: Any) -> list[SecondMoment]:
         if query:

@@ -23,7 +23,7 @@ from packaging.utils import canonicalize_name
 
 from datasets import ADULT_COLUMNS, ADULT_NUMERIC, adult_levels, adult_lines
 from results import Kept, show
-from workloads import NUMERIC_LEVELS, door, measure
+from workloads import NUMERIC_LEVELS, measure
 
 ROUNDS = 5
 SHORT_ROUNDS = 15  # of what takes a fraction of a second, where a neighbour's noise weighs most
@@ -34,7 +34,6 @@ FLOOR_SHAPES = {(100_000, 1000): 20_000}  # rows of a group
 WIDE = (100_000, 2000)
 FLOOR_BAR = 1.4
 WORKERS_BAR = 0.65
-LENGTHS_BAR = 3.0
 MATRICES_BAR = 6
 CHUNK = 200_000
 DPCOV = Path(sys.executable).with_name("dpcov")
@@ -53,17 +52,14 @@ def row(case: str, metric: str, ours: float, reference: float, bar: float, ok: b
     }
 
 
-def write_numeric(
-    path: Path, n: int, d: int, group: int = CHUNK, lengths: tuple[float, float] = (1.0, 1.0)
-) -> None:
-    """Standard normals in row groups of this size at most; rows times factors between `lengths`."""
+def write_numeric(path: Path, n: int, d: int, group: int = CHUNK) -> None:
+    """Standard normals in row groups of this size at most."""
     generator = np.random.default_rng(0)
     names = [f"x{j}" for j in range(d)]
     schema = pa.schema([(name, pa.float64()) for name in names])
     with pq.ParquetWriter(path, schema) as writer:
         for start in range(0, n, group):
             block = generator.standard_normal((d, min(group, n - start)))
-            block *= np.exp(generator.uniform(*np.log(lengths), block.shape[1]))
             writer.write_table(pa.table(list(block), schema=schema))
 
 
@@ -144,13 +140,6 @@ def least_between(path: Path, case: str) -> Any:
     return row(case, metric, least, floor, FLOOR_BAR, True)
 
 
-def lengths(path: Path, case: str) -> Any:
-    """What moments by length of rows cost beside one moment of all."""
-    found, one = (run["cpu"] for run in best(path, "by_length", "exact"))
-    metric = "CPU seconds of moments by length of rows against one moment"
-    return row(case, metric, found, one, LENGTHS_BAR, found <= LENGTHS_BAR * one)
-
-
 def parts(path: Path, case: str) -> list[dict[str, Any]]:
     """CPU seconds of the parts of one worker's reading; of the best of a few rounds."""
     spent = min((measure("parts_of_exact", path) for _ in range(3)), key=lambda run: run["cpu"])
@@ -165,7 +154,6 @@ def numeric(path: Path, n: int, d: int, memory_bar: float, spent: list[Any]) -> 
     yield from compare(path, case, "plain", 1.2, memory_bar)
     yield from against_floor(path, case)
     yield least_between(path, case)
-    yield lengths(path, case)
     spent += parts(path, case)
     if d == 20:
         yield from against_pandas(path, case)
@@ -190,24 +178,19 @@ def many_columns(path: Path, n: int, d: int, group: int, spent: list[Any]) -> It
 def wide(path: Path, spent: list[Any]) -> Iterator[Any]:
     """2000 columns: matrices of each worker beyond one row group; noise, gate and denoising."""
     import dpcov
-    from dpcov.rows.rungs import rungs_of
 
-    write_numeric(path, *WIDE, group=10_000, lengths=(0.05, 5.0))  # rows on all rungs
+    write_numeric(path, *WIDE, group=10_000)
     matrix = 8 * WIDE[1] ** 2 / 2**20
     group = 4 * WIDE[1] * 10_000 / 2**20  # encoded, in float32; the workers share it
     case = f"Parquet {WIDE[0]:,} x {WIDE[1]}"
     yield from against_floor(path, case)
     spent += parts(path, case)
     bare = measure("nothing", path)["peak_mib"]
-    for workers, job in ((1, "exact"), (2, "exact_by_two"), (1, "by_length")):
+    for workers, job in ((1, "exact"), (2, "exact_by_two")):
         beyond = measure(job, path)["peak_mib"] - bare - group
         held = beyond / workers / matrix
-        # Of 24 bytes an entry, once.
-        integers = 3 * len(rungs_of(door(path, 1).lattice())) if job == "by_length" else 0
-        of = f" by length of rows, their Python integers {integers} more" if integers else ""
-        metric = f"d x d matrices per worker, {workers} workers{of}"
-        bar = MATRICES_BAR + integers
-        yield row(case, metric, held, bar, bar, held <= bar)
+        metric = f"d x d matrices per worker, {workers} workers"
+        yield row(case, metric, held, MATRICES_BAR, MATRICES_BAR, held <= MATRICES_BAR)
     rows = np.random.default_rng(0).uniform(-1, 1, (1000, WIDE[1]))
     for asked in ({"epsilon": 1.0}, {"rho": 0.1}):
         start = time.perf_counter()

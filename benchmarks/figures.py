@@ -104,7 +104,6 @@ def spark(cells: Cells) -> str:
     """Bytes and CPU of passes at three sizes beside the cost model; then the model of many rows."""
     lines = [
         [
-            "answer",
             "rows",
             "read, MB",
             "tasks",
@@ -121,7 +120,6 @@ def spark(cells: Cells) -> str:
         megabytes = ("sums_mb_expected", "sums_mb", "to_driver_mb_at_most", "to_driver_mb")
         lines.append(
             [
-                cell["answer"],
                 f"{cell['rows']:,}",
                 f"{cell['input_mb']:.0f}",
                 f"{cell['tasks']}",
@@ -131,10 +129,9 @@ def spark(cells: Cells) -> str:
                 _yes(cell["same_as_local"]),
             ]
         )
-    large = [["answer", "rows", "sums of all tasks, GB", "to the driver, MB", "core hours"]]
+    large = [["rows", "sums of all tasks, GB", "to the driver, MB", "core hours"]]
     large += [
         [
-            cell["answer"],
             f"{cell['rows']:.0e}",
             f"{cell['sums_gb']:.1f}",
             f"{cell['to_driver_mb']:.1f}",

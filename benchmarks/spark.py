@@ -1,7 +1,5 @@
 """Spark: bytes, tasks and CPU of one pass at three sizes, beside the cost model of the notes.
 
-For one moment of all rows, and for moments by their length, which the default asks for.
-
 `make spark`. A local session with two cores; docs/notes/spark.md has the model.
 """
 
@@ -11,11 +9,10 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,19 +20,13 @@ import pyarrow.parquet as pq
 
 import dpcov
 from dpcov.rows.encoder import Encoder
-from dpcov.rows.moment import Accumulator, Lattice
-from dpcov.rows.rungs import RungSum, rungs_of
+from dpcov.rows.moment import Accumulator
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows, open_source
 from dpcov.rows.sources.packed import Query
 from dpcov.rows.sources.spark import MERGERS, SparkRows, SparkSource, merged_sums, packed_sums
 from results import Kept, show
 from workloads import peak_mib
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dpcov.rows.sources.rows import Rows
 
 COLUMNS = 200
 NAMES = tuple(f"x{j}" for j in range(COLUMNS))
@@ -44,6 +35,7 @@ GROUP = 5_000  # rows of a row group: 8 MB
 SPLIT = 2**24  # bytes of a task's share of the files
 LARGE = 1e10  # rows for which the model is told
 LARGE_SPLIT = 2**27  # Spark's default
+SUM_BYTES = 8 * (COLUMNS + 1) * (COLUMNS + 2)  # two limbs of 8 for each pair, and the intercept
 
 
 def session() -> Any:
@@ -93,58 +85,21 @@ def table(path: Path, rows: int) -> None:
             writer.write_table(pa.table(generator.random((COLUMNS, GROUP)).tolist(), fields))
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What a pass is asked for: how rows answer it, the sum of a task, and how many moments.
-
-    A packed moment has two limbs of 8 bytes for each pair of the columns and the intercept; moments
-    by length come with two limbs of a trace.
-    """
-
-    name: str
-    of: Callable[[Rows], tuple[NDArray[np.object_], ...]]
-    empty: Callable[[], Accumulator | RungSum]
-    moments: int
-    traces: int
-
-    def sum_bytes(self) -> int:
-        return 8 * self.moments * (COLUMNS + 1) * (COLUMNS + 2) + 16 * self.traces
-
-
-def answers(lattice: Lattice) -> list[Answer]:
-    rungs, d = rungs_of(lattice), lattice.dimension
-    return [
-        Answer(
-            "one moment",
-            lambda rows: (rows.second_moments()[0].units,),
-            partial(Accumulator, d),
-            1,
-            0,
-        ),
-        Answer(
-            "by length",
-            lambda rows: rows.rung_moments().units,
-            partial(RungSum, rungs, d),
-            len(rungs),
-            1,
-        ),
-    ]
-
-
-def measured(spark: Any, path: Path, rows: int, schema: Schema, answer: Answer) -> dict[str, Any]:
+def measured(spark: Any, path: Path, rows: int, schema: Schema) -> dict[str, Any]:
     frame = spark.read.parquet(str(path))
     seen = open_rows(frame, schema)
     assert isinstance(seen, SparkRows)
     started, before = time.perf_counter(), cpu_seconds()
-    moments = answer.of(seen)
+    moment = seen.second_moments()[0].units
     wall, cpu = time.perf_counter() - started, cpu_seconds() - before
     local = open_rows(path, schema, threads=1)
     before_local = time.process_time()
-    same = all(np.array_equal(*pair) for pair in zip(moments, answer.of(local), strict=True))
+    same = bool(np.array_equal(moment, local.second_moments()[0].units))
     local_cpu = time.process_time() - before_local
 
     lattice = seen.lattice()
-    query = Query(schema, schema.needed, Encoder(schema, lattice), answer.empty)
+    empty = partial(Accumulator, lattice.dimension)
+    query = Query(schema, schema.needed, Encoder(schema, lattice), empty)
     source = open_source(frame, schema.file, ())
     assert isinstance(source, SparkSource)
     sent = packed_sums(query, source.columns(schema.needed)).persist()
@@ -154,14 +109,13 @@ def measured(spark: Any, path: Path, rows: int, schema: Schema, answer: Answer) 
     (driven,) = merged_sums(sent).selectExpr("sum(length(integers)) AS bytes").collect()
     sent.unpersist()
     return {
-        "answer": answer.name,
         "rows": rows,
         "input_mb": path.stat().st_size / 1e6,
         "tasks": shuffled.tasks,
         "sums_mb": shuffled.bytes / 1e6,
-        "sums_mb_expected": shuffled.tasks * answer.sum_bytes() / 1e6,
+        "sums_mb_expected": shuffled.tasks * SUM_BYTES / 1e6,
         "to_driver_mb": driven.bytes / 1e6,
-        "to_driver_mb_at_most": min(MERGERS, shuffled.tasks) * answer.sum_bytes() / 1e6,
+        "to_driver_mb_at_most": min(MERGERS, shuffled.tasks) * SUM_BYTES / 1e6,
         "wall_s": wall,
         "cpu_s": cpu,
         "cpu_us_per_row": cpu / rows * 1e6,
@@ -177,21 +131,20 @@ def fits(row: dict[str, Any]) -> bool:
     return row["same_as_local"] and bytes_fit and row["to_driver_mb"] <= row["to_driver_mb_at_most"]
 
 
-def at_large(rows: list[dict[str, Any]], answer: Answer) -> dict[str, Any]:
+def at_large(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """The model's figures for many rows, with the CPU of the two largest sizes' difference."""
-    *_, fewer, more = (row for row in rows if row["answer"] == answer.name)
+    *_, fewer, more = rows
     per_row = (more["cpu_s"] - fewer["cpu_s"]) / (more["rows"] - fewer["rows"])
     size = LARGE * 8 * COLUMNS
     tasks = size / LARGE_SPLIT
     return {
-        "answer": answer.name,
         "rows": LARGE,
         "columns": COLUMNS,
         "input_tb": size / 1e12,
         "tasks": tasks,
-        "sums_gb": tasks * answer.sum_bytes() / 1e9,
-        "sums_share_of_input": answer.sum_bytes() / LARGE_SPLIT,
-        "to_driver_mb": MERGERS * answer.sum_bytes() / 1e6,
+        "sums_gb": tasks * SUM_BYTES / 1e9,
+        "sums_share_of_input": SUM_BYTES / LARGE_SPLIT,
+        "to_driver_mb": MERGERS * SUM_BYTES / 1e6,
         "cpu_us_per_row": per_row * 1e6,
         "core_hours": per_row * LARGE / 3600,
     }
@@ -201,7 +154,6 @@ def main() -> None:
     schema = Schema.from_bounds(0, 1, NAMES)
     spark = session()
     spark.sparkContext.setLogLevel("ERROR")
-    asked = answers(Lattice.of(schema))
     kept = Kept("spark.json", "make spark")
 
     def passes(folder: str) -> Iterator[Any]:
@@ -209,15 +161,16 @@ def main() -> None:
             path = Path(folder) / f"{size}.parquet"
             if not path.exists():
                 table(path, size)
-            found = [measured(spark, path, size, schema, answer) for answer in asked]
-            yield from [] if warm_up else found
+            found = measured(spark, path, size, schema)
+            if not warm_up:
+                yield found
 
     with tempfile.TemporaryDirectory(prefix="dpcov-spark-") as folder:
         kept.part("passes", lambda: passes(folder))
     spark.stop()
     rows = list(kept.rows)
     show(f"One pass over {COLUMNS} columns in local Spark, two cores", rows)
-    kept.part("the cost model", lambda: [at_large(rows, answer) for answer in asked])
+    kept.part("the cost model", lambda: [at_large(rows)])
     show("The cost model", kept.rows[len(rows) :])
     if not (kept.done() and all(fits(row) for row in rows)):
         sys.exit("the sums differ from the local ones, or the bytes from the model")

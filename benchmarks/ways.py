@@ -4,7 +4,7 @@
 functions watched (comprehensions and generated methods are no functions here).
 
 - A cell's way is what runs where the table is read (`Rows.read`) and under every question that a
-  mechanism asks of the rows (`Rows.rung_moments` and the like), where cells become numbers and
+  mechanism asks of the rows (`Rows.second_moments` and the like), where cells become numbers and
   numbers sums. Its depth is the number of dpcov's frames between `cli.release` and the deepest of
   these; its files are theirs.
 - An epsilon's way are the files in which a function takes the stated number as an argument, or
@@ -33,7 +33,7 @@ import dpcov
 
 SOURCE = Path(dpcov.__file__).parent
 EPSILON = 0.7310585786
-QUESTIONS = {"read", "second_moments", "rung_moments", "norm_counts"}
+QUESTIONS = {"read", "second_moments", "norm_counts"}
 BARS = {
     "frames between cli.release and a cell": 10,
     "files on the way of a cell": 8,

@@ -53,11 +53,6 @@ def exact(path: Path, threads: int = 1) -> Any:
     return door(path, threads).second_moments()[0].units
 
 
-def by_length(path: Path) -> Any:
-    """The exact second moments by length of rows, which the default mechanism asks for."""
-    return door(path, 1).rung_moments().units
-
-
 def door(path: Path, threads: int) -> Any:
     """The file's rows; bounds are three times the standard deviation."""
     from dpcov.rows.schema import Schema

@@ -50,7 +50,6 @@ class Asked:
 
 
 ASKED: dict[str, Asked] = {
-    "ladder": Asked((PURE, CONCENTRATED), 200_000, 10_000),
     "gaussian": Asked((CONCENTRATED, ApproxDP(1.0, 1e-6)), 500_000, 20_000),
     "laplace": Asked((PURE,), 500_000, 20_000),
     "nuclear-laplace": Asked((PURE,), 200_000, 20_000),

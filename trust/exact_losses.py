@@ -10,12 +10,7 @@ from unittest import mock
 
 from dpcov.api.auditing import Audit, audit
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
-from dpcov.mechanisms import (
-    Gaussian,
-    Ladder,
-    MatrixLaplace,
-    Standardized,
-)
+from dpcov.mechanisms import Gaussian, MatrixLaplace, Standardized
 from dpcov.mechanisms.standardized import BY_DIRECTION
 from dpcov.rows.moment import Lattice
 from figure import Figure
@@ -32,7 +27,6 @@ ASKED: tuple[tuple[Mechanism, tuple[Budget, ...]], ...] = (
     (Gaussian(radius="private"), (CONCENTRATED,)),
     (MatrixLaplace(), (PURE,)),
     (MatrixLaplace(radius="private"), (PURE,)),
-    (Ladder(), (PURE, CONCENTRATED, APPROXIMATE)),
     (Standardized(), (PURE, CONCENTRATED, APPROXIMATE)),
     (BY_DIRECTION, (PURE, CONCENTRATED, APPROXIMATE)),
 )

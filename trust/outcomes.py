@@ -38,9 +38,9 @@ class Outcome:
 def shape(document: Any) -> Any:
     """What a document holds but for what is noisy: names, texts and lengths.
 
-    The number of units is told exactly, or as None. Of laws only the names, of maps and rungs
-    nothing, and of counts by length not how many: a mechanism chooses them by what it published
-    before. Of private sums, which nobody else sees, not the hash.
+    The number of units is told exactly, or as None. Of laws only the names, of maps nothing, and of
+    counts by length not how many: a mechanism chooses them by what it published before. Of private
+    sums, which nobody else sees, not the hash.
     """
     if isinstance(document, dict):
         return {name: _SHAPES.get(name, shape)(value) for name, value in document.items()}
@@ -67,7 +67,6 @@ _SHAPES: dict[str, Callable[[Any], Any]] = {
     "noise": _law,
     "trace_noise": _law,
     "linear_map": lambda _: "noisy",
-    "rungs": lambda _: "noisy",
     "center": lambda _: "noisy",
     "lengths": _lengths,
     "parts": len,

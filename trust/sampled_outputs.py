@@ -14,7 +14,6 @@ from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.scalars import ScalarLaplace
 from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.errors import MechanismRefused
-from dpcov.mechanisms import ladder
 from dpcov.mechanisms.additive import Calibration, coarse, shift_for
 from dpcov.papers.samplers.nuclear import NuclearLaplace, SquareNuclearLaplace
 from dpcov.rows.sources.rows import Rows
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
     from dpcov.core.entropy import Entropy
     from dpcov.core.privacy import Budget
     from dpcov.mechanisms import Mechanism
-    from dpcov.rows.moment import Lattice, SecondMoment
-    from dpcov.rows.rungs import RungMoments
+    from dpcov.rows.moment import SecondMoment
 
     Matrix = NDArray[np.float64]
     Vector = NDArray[np.float64]
@@ -79,23 +77,17 @@ def outputs(
     """Run a mechanism on a table.
 
     An additive mechanism adds draws of its own laws to the exact moment and publishes on its
-    lattice, all runs at once; of `ladder` the longest rung alone, where rows of full length are.
-    Any other one is called `runs` times. Under replace-one, where so few rows would get a release
-    of the trace alone, both tables get rows at the origin.
+    lattice, all runs at once. Any other one is called `runs` times. Under replace-one, where so few
+    rows would get a release of the trace alone, both tables get rows at the origin.
     """
     rows = open_table(table)
     calibration = mechanism.calibrate(rows.lattice(), budget, neighbors)
-    if neighbors == Neighbors.REPLACE_ONE and isinstance(
-        calibration, Calibration | ladder.Calibration
-    ):
+    if neighbors == Neighbors.REPLACE_ONE and isinstance(calibration, Calibration):
         enough = math.ceil(calibration.matrix.detectable / rows.lattice().unit_bound) + 1
         missing = max(0, enough - len(table))
         rows = open_table(np.concatenate([table, np.zeros((missing, table.shape[1]))]))
-    if isinstance(calibration, ladder.Calibration):
-        return _longest_rung(calibration, rows.rung_moments(), runs, entropy)
     if isinstance(calibration, Calibration) and calibration.counts is None:
-        moment = rows.second_moments()[0]
-        return _additive(calibration, moment.units, moment.trace(), moment.lattice, runs, entropy)
+        return _additive(calibration, rows.second_moments()[0], runs, entropy)
 
     def call(answered: Rows) -> Any:
         try:
@@ -116,24 +108,11 @@ def _is_trace(made: Any) -> bool:
     return made is not None and made.published is None
 
 
-def _longest_rung(
-    laws: ladder.Calibration, found: RungMoments, runs: int, entropy: Entropy
-) -> Outputs:
-    """The moment of the longest rung and the trace: all that rows of full length change."""
-    one = Calibration(laws.guarantee, laws.rungs[0], laws.trace, laws.trace_alone)
-    return _additive(one, found.units[0], found.trace, found.lattice, runs, entropy)
-
-
 def _additive(
-    calibration: Calibration,
-    units: NDArray[np.object_],
-    trace: int,
-    lattice: Lattice,
-    runs: int,
-    entropy: Entropy,
+    calibration: Calibration, moment: SecondMoment, runs: int, entropy: Entropy
 ) -> Outputs:
-    d, shift = lattice.dimension, shift_for(calibration.matrix.spread)
-    unit = lattice.step**2
+    d, shift = moment.lattice.dimension, shift_for(calibration.matrix.spread)
+    units, trace, unit = moment.units, moment.trace(), moment.lattice.step**2
     matrices, traces = np.empty((runs, d, d)), np.zeros(runs)
     for start in range(0, runs, CHUNK):
         part = slice(start, min(start + CHUNK, runs))
@@ -185,11 +164,6 @@ class _Remembered(Rows):
             return self._rows.norm_counts(edges, **asked)
         exact = tuple(np.asarray(edges).tolist())
         return cast("NDArray[np.int64]", self._answer("norm_counts", asked, exact)).copy()
-
-    def rung_moments(self, **asked: Any) -> RungMoments:
-        if asked.get("transform") is not None:
-            return self._rows.rung_moments(**asked)
-        return cast("RungMoments", self._answer("rung_moments", asked))
 
     def integer_rows(self) -> Any:
         return self._answer("integer_rows", {})

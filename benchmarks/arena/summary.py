@@ -34,8 +34,6 @@ ALL = ("default", "peer", *OTHERS)
 SHOWS = 0.5  # of the error of the simple answers, up to which something shows
 USES = {
     "private radius": "tables with few rows as long as the bound",
-    "shaped-ladder": "rows that are short about their mean; clips none",
-    "standardized-ladder": "columns of numbers and levels; clips none",
     "standardized": "rows that are short about their mean, in units of their columns' spread",
     "projected": "spectra that the simulation judges worse than the projection does",
     "zero matrix": "where not even the trace rises above the noise",

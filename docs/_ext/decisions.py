@@ -21,7 +21,7 @@ BUDGETS = {
     "epsilon and delta": ApproxDP(1.0, 1e-9),
     "rho": ZCDP(0.1),
 }
-ONCE, SUMS = {"rereadable": False}, {"rereadable": False, "rungs": False}
+ONCE = {"rereadable": False}
 
 
 def table(numbers: int, flags: int = 0, *, levels: int = 2, intercept: float = 0.3) -> Schema:
@@ -38,10 +38,8 @@ SITUATIONS: dict[str, tuple[Schema, dict[str, bool]]] = {
     "numbers, and levels that are half of the features or more": (table(8, 4, levels=5), {}),
     "levels alone": (table(0, 4), {}),
     "one number": (table(1), {}),
-    "numbers that can be read once": (table(8), ONCE),
-    "half of the columns or more with levels, read once": (table(4, 4), ONCE),
-    "sums in place of rows, or a private radius": (table(8), SUMS),
-    "the same, 30 numbers": (table(30), SUMS),
+    "read once, sums in place of rows, or a private radius": (table(8), ONCE),
+    "the same, 30 numbers": (table(30), ONCE),
     "8 numbers without an intercept": (table(8, intercept=0), {}),
     "30 numbers without an intercept": (table(30, intercept=0), {}),
 }

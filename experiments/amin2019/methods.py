@@ -73,10 +73,7 @@ def released(mechanism: Mechanism, denoising: Denoising) -> Method:
 
 
 def default(table: Table, epsilon: float, seed: int) -> Matrix:
-    """One matrix with the least noise: what the library released by default before `ladder`.
-
-    The figures and claims of this experiment are about it.
-    """
+    """One matrix with the least noise: what `auto` takes for rows without an intercept."""
     chosen = least_noise(table.rows.lattice(), PureDP(epsilon), REPLACE).mechanism
     return released(chosen, "shrink")(table, epsilon, seed)
 

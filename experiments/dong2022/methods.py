@@ -35,10 +35,7 @@ def released(mechanism: Mechanism, denoising: str) -> Method:
 
 
 def default(table: Table, rho: float, seed: int) -> Matrix:
-    """One matrix with the least noise: what the library released by default before `ladder`.
-
-    The figures and claims of this experiment are about it.
-    """
+    """One matrix with the least noise: what `auto` takes for rows without an intercept."""
     chosen = least_noise(table.rows.lattice(), ZCDP(rho), REPLACE).mechanism
     return released(chosen, "shrink")(table, rho, seed)
 
