@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.analysis.intervals import spreads
+from dpcov.analysis.intervals import stated
 from dpcov.analysis.statistics import Correlations
 from dpcov.core.entropy import simulation_generator
 from dpcov.denoise import Method, clipped, denoise
@@ -46,7 +46,7 @@ def expected_correlation_error(
     if release.uninformative or release.noise is None:
         return None
     draws = simulation_generator() if generator is None else generator
-    found = spreads(release, [Correlations()], sampling=False, draws=draws)[0]
+    found = stated(release, [Correlations()], sampling=False, draws=draws)[0]
     deviations = np.where(np.isnan(found.deviations), 0.0, found.deviations)
     return MEAN * Correlations().shaped(release, deviations)
 

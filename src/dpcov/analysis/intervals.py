@@ -206,7 +206,7 @@ def several_intervals(
     if guaranteed:
         ends = _alone(release, asked, level, sampling, draws)
     else:
-        ends = [one.interval(level) for one in spreads(release, asked, sampling, draws)]
+        ends = [one.interval(level) for one in stated(release, asked, sampling, draws)]
     made = []
     for statistic, found in zip(asked, ends, strict=True):
         low, high, trusted = (statistic.shaped(release, values) for values in found)
@@ -214,20 +214,20 @@ def several_intervals(
     return made
 
 
-def spreads(
+def stated(
     release: Release, statistics: Sequence[Statistic], sampling: bool, draws: np.random.Generator
-) -> list[Spread]:
+) -> list[Stated]:
     """Statistics of the estimate, and how far plausible errors move them to first order."""
     truths = PlausibleMoments(release, sampling=sampling, generator=draws, draws=DRAWS)
     found = [_Slopes(release, statistic, truths.center) for statistic in statistics]
     for kept, whole in truths.both():
         for one in found:
             one.add(kept, whole)
-    return [one.spread() for one in found]
+    return [one.stated() for one in found]
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class Stated:
     """A statistic of the estimate with its standard deviation, (k,) each.
 
     Attributes
@@ -273,10 +273,10 @@ class _Slopes:
         )
         return (after - before) / (2 * STEP)
 
-    def spread(self) -> Spread:
+    def stated(self) -> Stated:
         deviations, whole = (np.sqrt(one / self._count) for one in (self._squares, self._whole))
         trusted = whole <= MOST_PRIOR * deviations
-        return Spread(self._values, deviations, trusted, self._statistic.limits(self._release))
+        return Stated(self._values, deviations, trusted, self._statistic.limits(self._release))
 
 
 def _alone(

@@ -11,10 +11,10 @@ import scipy
 
 from dpcov.analysis.declared import FEATURES, TARGET, command, section
 from dpcov.analysis.features import names_of, target_and_features
-from dpcov.analysis.intervals import intervals
+from dpcov.analysis.intervals import stated
 from dpcov.analysis.moments import require_matrix, solve, spreads
 from dpcov.analysis.normal_equations import Problem
-from dpcov.analysis.plausible import sampling_errors, starting_point
+from dpcov.analysis.plausible import estimate, sampling_errors
 from dpcov.analysis.ridge import INTERCEPT, Ridge, ridge
 from dpcov.analysis.statistics import Stack
 from dpcov.analysis.statistics import coefficients as coefficients_of
@@ -52,18 +52,17 @@ class OLS(Result):
     sampling_errors : classical standard errors: rows independent, residuals of equal variance.
         Where cells may be missing, at least what simulated gaps give (`sampling_errors` of
         `dpcov.analysis.plausible`): each product is then about rows of its own.
-    privacy_errors : half the width of the `intervals` for the privacy noise, in normal quantiles;
-        None where the release has no noise law.
+    privacy_errors : those of the privacy noise, as `intervals` have them; None where the release
+        has no noise law.
     standard_errors : root of the sum of both squares.
     t, p_values : of the coefficients by these errors and Student's t.
     lower, upper : each end lies away from the coefficient by the root of the sum of the squares of
-        how far those of Student's interval and of the privacy noise's do (Zou and Donner 2008,
-        Construction of confidence limits about effect measures), which keeps the skew of the
-        latter; `level` is the coverage meant.
+        how far those of Student's interval and of the privacy noise's do; `level` is the coverage
+        meant.
     trusted : (k + 1,) `Intervals.trusted`, False where noise drowns a coefficient.
-    residual_deviation, degrees, count, r_squared, adjusted_r_squared : as usual, estimated from
-        the release; `count` may be an estimate. Where cells may be missing it is the smallest
-        number of rows that any two of the columns have together.
+    residual_deviation, degrees, count, r_squared, adjusted_r_squared, f, f_p_value : as usual,
+        estimated from the release, for sampling alone; `count` may be an estimate. Where cells may
+        be missing it is the smallest number of rows that any two of the columns have together.
     digits : about how many of a coefficient the lattice tells, were there no noise: half a step,
         over the least deviation, times the condition of the features' correlations.
     assumed : a sentence on missing cells, where there can be some.
@@ -87,6 +86,8 @@ class OLS(Result):
     count: float
     r_squared: float
     adjusted_r_squared: float
+    f: float
+    f_p_value: float
     digits: float
     assumed: tuple[str, ...] = field(default=(), metadata=OMITTED)
 
@@ -108,7 +109,8 @@ class OLS(Result):
     def _notes(self) -> tuple[str, ...]:
         facts = (
             f"About {self.count:.0f} rows; R-squared {self.r_squared:.3f} (adjusted "
-            f"{self.adjusted_r_squared:.3f}); residual std {self.residual_deviation:.4g}. The "
+            f"{self.adjusted_r_squared:.3f}); F {self.f:.4g} (p {self.f_p_value:.3g}); "
+            f"residual std {self.residual_deviation:.4g}. The "
             f"lattice tells {max(0.0, self.digits):.0f} digits."
         )
         covers = SAMPLING_ONLY if self.privacy_errors is None else COVERS
@@ -136,6 +138,10 @@ class OLS(Result):
         }
         return Table(("", *columns), rows_of(self.names, *columns.values()))
 
+    def conf_int(self) -> Matrix:
+        """(k + 1, 2) `lower` and `upper`, side by side."""
+        return np.column_stack([self.lower, self.upper])
+
     def picture(self) -> Picture:
         return Picture("coefficients", {"found": self, "effects": True})
 
@@ -161,8 +167,8 @@ def ols(
 ) -> OLS:
     """Ordinary least squares of `target` on `features`, with an intercept.
 
-    Computed from what `intervals` start from wherever the noise law is known: denoising pulls
-    coefficients towards 0, which no standard error would cover.
+    Computed from the estimate that `intervals` lie about: where noise drowns a direction of the
+    features, coefficients are uncertain and errors large, but there is an answer.
 
     Parameters
     ----------
@@ -175,24 +181,22 @@ def ols(
 
     Raises
     ------
-    ReleaseError : unknown names; too few rows; or the noise does not let the matrix determine the
-        coefficients (then use fewer features, or `ridge`).
+    ReleaseError : unknown names; too few rows; or some features determine others (then use fewer
+        features, or `ridge`).
 
     """
     to, at = target_and_features(release, target, features, reference=True)
     require_matrix(release)
     statistic = coefficients_of(target, features)
-    if release.noise is None:
-        matrix = release.with_count(release.second_moment())
-    else:
-        matrix = starting_point(release)
+    draws = simulation_generator() if generator is None else generator
+    matrix = estimate(release)
     stack = Stack.of(release, matrix[None])
     gram = stack.covariances[0][np.ix_(at, at)]
     inverse, rank = solve(np.nan_to_num(gram), np.eye(len(at)))
     if rank < len(at):
         raise ReleaseError(
-            f"The noise leaves room for {rank} of these {len(at)} features only, so their "
-            "coefficients are not determined. Choose fewer features, or use ridge."
+            f"Only {rank} of these {len(at)} features vary on their own, so their coefficients are "
+            "not determined. Choose fewer features, or use ridge."
         )
     count = max(float(matrix[-1, -1]) / release.intercept() ** 2, 1.0)
     if has_gaps(release.schema):
@@ -204,7 +208,6 @@ def ols(
         )
     coefficients = statistic.values(release, matrix[None])[0]
     scales, unit = release.scales[at], release.scales[to]
-    # residuals by the denoised matrix: the noisy one may leave none at all
     judge = Problem.of(release, [to], at, "standardized")
     encoded = coefficients[1:] * scales / unit
     loss, power = float(judge.losses(encoded[None, :, None])[0, 0]), float(judge.power[0])
@@ -215,20 +218,18 @@ def ols(
     units = unit / np.concatenate([[1.0], scales])
     sampling = np.sqrt(residual / count * spread) * units
     if has_gaps(release.schema):
-        draws = simulation_generator() if generator is None else generator
         sampling = np.maximum(sampling, _simulated(release, statistic, matrix, draws))
-    below = above = scipy.stats.t.ppf((1 + level) / 2, degrees) * sampling
+    reach = scipy.stats.t.ppf((1 + level) / 2, degrees) * sampling
     privacy, trusted = None, np.ones(len(sampling), bool)
     if release.noise is not None:
-        noise = intervals(release, statistic, level, False, generator=generator)
-        below = np.hypot(below, np.maximum(coefficients - noise.low, 0.0))
-        above = np.hypot(above, np.maximum(noise.high - coefficients, 0.0))
-        privacy = (noise.high - noise.low) / (2 * scipy.stats.norm.ppf((1 + level) / 2))
-        trusted = noise.trusted
+        noise = stated(release, [statistic], False, draws)[0]
+        privacy, trusted = noise.deviations, noise.trusted
+        reach = np.hypot(reach, scipy.stats.norm.ppf((1 + level) / 2) * privacy)
     errors = sampling if privacy is None else np.hypot(sampling, privacy)
     with np.errstate(divide="ignore", invalid="ignore"):
         t = coefficients / errors
     explained = 1 - loss / power if power > 0 else 0.0
+    f = _ratio(explained, 1 - explained) * degrees / len(at)
     names = names_of(release, at)
     model = Ridge(
         target, names, coefficients[1:], float(coefficients[0]), 0.0, "encoded",
@@ -243,8 +244,8 @@ def ols(
         standard_errors=errors,
         t=t,
         p_values=2 * scipy.stats.t.sf(np.abs(t), degrees),
-        lower=coefficients - below,
-        upper=coefficients + above,
+        lower=coefficients - reach,
+        upper=coefficients + reach,
         level=level,
         trusted=trusted,
         residual_deviation=float(np.sqrt(residual)) * unit,
@@ -252,9 +253,15 @@ def ols(
         count=count,
         r_squared=float(explained),
         adjusted_r_squared=float(1 - (1 - explained) * (count - 1) / degrees),
+        f=f,
+        f_p_value=float(scipy.stats.f.sf(f, len(at), degrees)),
         digits=_digits(release, stack.covariances[0][np.ix_([*at, to], [*at, to])]),
         assumed=assumed(release),
     )
+
+
+def _ratio(above: float, below: float) -> float:
+    return above / below if below > 0 else np.inf
 
 
 def _digits(release: Release, covariance: Matrix) -> float:

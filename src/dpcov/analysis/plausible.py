@@ -186,6 +186,17 @@ def _variances(law: MatrixLaw) -> tuple[float, float]:
     return diagonal, (law.frobenius_squared - d * diagonal) / (d * (d - 1)) if d > 1 else diagonal
 
 
+def estimate(release: Release) -> Matrix:
+    """(d, d) second moment in squared units of an encoded row: what errors are about.
+
+    Without a noise law it is the denoised one.
+    """
+    if release.noise is None:
+        return release.with_count(release.second_moment())
+    law = release.noise.rescaled(release.lattice.step**2)
+    return release.unmapped(_Directions(release, law).center)
+
+
 def starting_point(release: Release) -> Matrix:
     """(d, d) second moment for inference, in squared units of an encoded row.
 
