@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from dpcov.releases import Release
-from dpcov.rows.rungs import RungMoments
 from dpcov.rows.sources.rows import Rows
 
 
@@ -22,10 +21,6 @@ class OneAfterAnother(Rows):
 
     def require_rereadable(self) -> None:
         pass
-
-    def rung_moments(self, **asked: Any) -> RungMoments:
-        self.asked.append(("moments", asked))
-        return self._doors[len(self.asked) - 1].rung_moments(**asked)
 
     def norm_counts(self, edges: Any, **asked: Any) -> Any:
         self.asked.append(("counts", asked))

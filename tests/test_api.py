@@ -172,7 +172,7 @@ def test_the_spend_is_on_disk_before_noise_is_drawn_and_data_read(
         return noted
 
     monkeypatch.setattr(Entropy, "words", note("draw", Entropy.words))
-    for asked in ("second_moments", "rung_moments", "norm_counts"):
+    for asked in ("second_moments", "norm_counts"):
         monkeypatch.setattr(Rows, asked, note("read", getattr(Rows, asked)))
     dpcov.release(DATA, **BOUNDS, epsilon=0.4, ledger=path)
     assert {spent for _, spent in order} == {0.4}
@@ -266,7 +266,7 @@ def test_correlations_are_better_with_their_goal() -> None:
         ]
         return float(np.mean([np.abs(one.correlation() - exact).mean() for one in made]))
 
-    rows_as_they_are = error(mechanism="ladder")
+    rows_as_they_are = error(mechanism="matrix-laplace")
     assert error(goal="correlation") < 0.5 * rows_as_they_are
     assert error() < 0.5 * rows_as_they_are
 

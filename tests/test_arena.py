@@ -216,8 +216,8 @@ def test_the_default_is_a_mechanism_of_the_registry_draw_by_draw():
     contest = table_of(np.random.default_rng(3).standard_normal((300, 3)))
     asked = (contest, PureDP(1.0), Neighbors.REPLACE_ONE, 5)
     default = entrants.default()(*asked)
-    assert np.array_equal(default, entrants.of_registry("ladder")(*asked))
-    assert not np.array_equal(default, entrants.of_registry("matrix-laplace")(*asked))
+    assert np.array_equal(default, entrants.of_registry("matrix-laplace")(*asked))
+    assert not np.array_equal(default, entrants.of_registry("nuclear-laplace")(*asked))
 
 
 @pytest.mark.parametrize("neighbors", Neighbors)

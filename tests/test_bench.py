@@ -52,17 +52,6 @@ def test_the_plain_loop_and_the_threads_sum_what_the_library_sums(numeric):
     assert np.array_equal(workloads.exact_by_two(numeric), exact)
 
 
-def test_moments_by_length_add_up_to_the_moment_of_all(numeric):
-    from dpcov.rows.rungs import WHOLE, rungs_of
-
-    squared = rungs_of(lattice := workloads.door(numeric, 1).lattice())
-    found = workloads.by_length(numeric)
-    total = sum(rung * length for rung, length in zip(found, squared, strict=True)) / WHOLE
-    exact = workloads.exact(numeric)
-    rounding = 8e-7 * lattice.bound  # of directions, to 2^-20, times the squared length
-    np.testing.assert_allclose(total.astype(float), exact.astype(float), rtol=1e-5, atol=rounding)
-
-
 def test_pandas_finds_the_covariance_of_the_same_rows(numeric):
     rows = pq.read_table(numeric).to_pandas().to_numpy()
     np.testing.assert_allclose(workloads.pandas_cov(numeric), np.cov(rows, rowvar=False))

@@ -77,7 +77,7 @@ def test_what_is_a_correlation_matrix_stays_as_it_is() -> None:
 
 
 def test_noisy_correlations_become_valid() -> None:
-    made = released(0.1, denoise="none", mechanism="ladder")
+    made = released(0.1, denoise="none", mechanism="matrix-laplace")
     assert np.linalg.eigvalsh(made.correlation())[0] < -0.01
     found = nearest_correlation(made).matrix
     assert np.linalg.eigvalsh(found)[0] >= -1e-12
@@ -93,7 +93,7 @@ def test_what_is_no_symmetric_matrix_is_refused(given) -> None:
 
 
 def test_partial_correlations_are_those_of_residuals() -> None:
-    found = partial_correlations(released(mechanism="ladder"), FEATURES)
+    found = partial_correlations(released(mechanism="matrix-laplace"), FEATURES)
     assert found.columns == ("a", "b", "c", "y", "group=v", "group=w", "sex=f")
     values = one_hot(found.columns)
     for i, j in [(0, 1), (3, 4), (6, 5), (2, 3)]:

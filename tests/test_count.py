@@ -72,7 +72,7 @@ OF_WEIGHTS = schema(weight={"column": "w", "maximum": 2.0})
 # What is counted.
 
 
-@pytest.mark.parametrize("ask", ["second_moments", "rung_moments", "total"])
+@pytest.mark.parametrize("ask", ["second_moments", "total"])
 @pytest.mark.parametrize("n", [0, 1, 7, 5000])
 def test_rows_are_counted_by_the_way_of_any_question(n, ask):
     rows = open_rows(TABLE.repeat(3, axis=0)[:n], schema())
@@ -104,10 +104,10 @@ def test_weights_are_summed_as_shares_of_the_largest():
     assert rows.total() == int(rows.second_moments()[0].units[-1, -1])
 
 
-def test_the_smaller_intercept_of_a_map_does_not_change_what_weights_add_up_to():
+def test_another_intercept_of_images_does_not_change_what_weights_add_up_to():
     rows = open_rows(weighted(1000), OF_WEIGHTS)
     before = rows.total()
-    rows.rung_moments(lattice=rows.lattice().with_intercept(3))
+    rows.second_moments(lattice=rows.lattice().with_intercept(3))
     assert rows.total() == before
 
 
@@ -212,8 +212,8 @@ UNITS = [schema(), schema(unit={"column": "id", "max_rows": 7, "type": "integer"
 @example("gaussian", ApproxDP(1e10, 1e-6), UNITS[1])
 @example("gaussian", ApproxDP(1e4, 1e-299), UNITS[2])
 @example("matrix-laplace", ApproxDP(1.0, 1e-6), UNITS[1])
-@example("ladder", ApproxDP(1.0, 1e-6), UNITS[2])
-@given(st.sampled_from(["gaussian", "matrix-laplace", "ladder"]), BUDGETS, st.sampled_from(UNITS))
+@example("matrix-laplace", ApproxDP(1.0, 1e-6), UNITS[2])
+@given(st.sampled_from(["gaussian", "matrix-laplace"]), BUDGETS, st.sampled_from(UNITS))
 def test_all_that_is_stated_is_spent_and_the_count_has_no_budget_refused(mechanism, budget, unit):
     lattice, per_row = Lattice.of(unit), units_per_row(unit)
     try:
@@ -342,7 +342,7 @@ def test_the_noise_of_the_count_is_drawn_before_any_row_is_read(mechanism, monke
     assert order.index(request.laws.count) < order.index("read")
 
 
-@pytest.mark.parametrize(("mechanism", "budget"), [("gaussian", RHO), ("ladder", PURE)])
+@pytest.mark.parametrize(("mechanism", "budget"), [("gaussian", RHO), ("matrix-laplace", PURE)])
 def test_the_audit_finds_the_count_to_spend_its_share_and_no_more(mechanism, budget):
     only = mock.patch("dpcov.api.auditing.settings", return_value=settings(4)[1:2])
     with only:
@@ -389,7 +389,7 @@ def test_the_mean_error_of_the_count_is_within_its_bar(case, budget, bar):
     assert np.mean([abs(one.count() - len(table)) for one in made]) < 1.25 * bar  # of 40 releases
 
 
-@pytest.mark.parametrize("mechanism", ["auto", "matrix-laplace", "ladder"])
+@pytest.mark.parametrize("mechanism", ["auto", "matrix-laplace"])
 def test_control_the_corner_alone_is_farther_off(mechanism):
     table, asked = np.full((20_000, 1), 0.4), {"mechanism": mechanism, "intercept": 0.1}
     errors = []
@@ -424,7 +424,7 @@ def test_the_two_figures_are_weighted_by_the_inverse_of_their_variances():
     )
 
 
-@pytest.mark.parametrize("mechanism", ["auto", "gaussian", "ladder", "standardized"])
+@pytest.mark.parametrize("mechanism", ["auto", "gaussian", "standardized"])
 def test_means_are_sums_over_the_best_count(mechanism):
     made = released(TABLE / 10 + 0.85, rho=0.5, epsilon=None, mechanism=mechanism)
     sums = made.mapped(made.second_moment())[:-1, -1] / made.intercept()
@@ -466,7 +466,7 @@ def test_without_an_intercept_the_count_is_told_all_the_same():
     assert not bare.tells_count
 
 
-@pytest.mark.parametrize("mechanism", ["auto", "gaussian", "ladder"])
+@pytest.mark.parametrize("mechanism", ["auto", "gaussian"])
 def test_the_stated_deviation_of_the_count_is_that_of_both_figures(mechanism):
     made = released(rho=0.1, epsilon=None, mechanism=mechanism)
     best = NoisyCount.of(made)

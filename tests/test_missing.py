@@ -88,7 +88,7 @@ def test_means_and_covariances_are_those_of_the_rows_that_are_there():
     np.testing.assert_allclose(rows_by_pair(made), rows, atol=0.1)
 
 
-@pytest.mark.parametrize("mechanism", ["auto", "standardized", "ladder", "gaussian"])
+@pytest.mark.parametrize("mechanism", ["auto", "standardized", "matrix-laplace", "gaussian"])
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.6])
 def test_a_correlation_and_a_mean_stay_what_they_are(mechanism, share):
     budget = {"epsilon": None, "rho": 20.0} if mechanism == "gaussian" else {"epsilon": 10.0}

@@ -7,21 +7,29 @@ each thing that its file can hold, a ledger, a file of sums.
 import json
 import shutil
 import warnings
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dpcov import Ledger, PureDP, cli, load, release
-from dpcov.errors import SourceError
+from dpcov import Ledger, PureDP, cli, intervals, load, release
+from dpcov.core.entropy import simulation_generator
+from dpcov.core.samplers.orthogonal import GaussianOrthogonal
+from dpcov.core.samplers.weighted import WeightedSum
+from dpcov.denoise import denoise
+from dpcov.errors import ReleaseError, SourceError
 from dpcov.mechanisms import MECHANISMS, RETIRED
 from dpcov.releases import VoidReleaseWarning
+from dpcov.releases.file import put_together
 from dpcov.rows.sources.partial import PartialMoment
 
 DATA = Path(__file__).with_name("data")
 VERSIONS = sorted(folder.name for folder in DATA.iterdir())
 BEFORE_VOID = {"0.1.0"}  # of their releases some hold no guarantee: loading says so
 RELEASES = sorted(DATA.glob("*/*.json"))
+OF_RUNGS = [path for path in RELEASES if json.loads(path.read_text())["rungs"] is not None]
 LAWS = {
     "wishart-difference",
     "nuclear-laplace",
@@ -87,22 +95,101 @@ def in_format_2(older):
     return older | {"format": "dpcov.release/2", "lattice": lattice | grid}
 
 
+def but_rungs(older):
+    """What is left of an old file once its moments by length of rows are put together."""
+    if older["rungs"] is None:
+        return older
+    return {name: older[name] for name in older if name not in ("rungs", "published", "noise")}
+
+
 @pytest.mark.parametrize("path", RELEASES, ids=named)
 def test_a_release_loads_and_its_new_file_says_all_that_the_old_one_does(path):
     made, warned = loaded(path)
     older = json.loads(path.read_text())
     assert older["format"] == "dpcov.release/1"
-    assert holds(json.loads(made.to_text()), in_format_2(older))
+    assert holds(json.loads(made.to_text()), but_rungs(in_format_2(older)))
     assert warned == (path.parent.name in BEFORE_VOID)
     if made.published is None:
         assert made.published_trace == older["published_trace"]
         return
     d, below = made.lattice.dimension, np.tril_indices(made.lattice.dimension)
     assert made.second_moment().shape == (d, d)
-    assert made.published[below].tolist() == older["published"]
+    if older["rungs"] is None:
+        assert made.published[below].tolist() == older["published"]
     if made.has_intercept:
         assert np.isfinite(made.covariance()).all()
         assert np.abs(made.correlation()).max() <= 1
+
+
+@pytest.mark.parametrize("path", OF_RUNGS, ids=named)
+def test_moments_by_length_are_one_matrix_whose_estimate_is_near_the_old_one(path, tmp_path):
+    made, _ = loaded(path)
+    older = json.loads(path.read_text())
+    assert 1 <= len(made.noise.terms) <= len(older["rungs"])
+    again = denoise(made, made.denoise, generator=simulation_generator(1))
+    before, after = made.second_moment(), again.second_moment()
+    assert np.linalg.norm(after - before) < 0.4 * np.linalg.norm(before)
+    assert again.count() == pytest.approx(made.count())
+    if made.has_intercept:
+        found = intervals(made, "mean", sampling=False, generator=simulation_generator(1))
+        assert np.isfinite([found.low, found.high]).all()
+        assert np.all(found.low < found.high)
+    made.save(tmp_path / "r.json")
+    assert json.loads((tmp_path / "r.json").read_text())["rungs"] is None
+    read = loaded(tmp_path / "r.json")[0]
+    assert np.array_equal(read.published, made.published)
+    assert read.noise == made.noise
+    repeated = denoise(read, made.denoise, generator=simulation_generator(1))
+    assert np.array_equal(repeated.second_moment(), after)
+
+
+def test_lengths_that_hardly_a_row_has_are_left_out_and_what_shows_and_the_last_are_kept():
+    """Control: without an intercept the last is left out too, if anything shows."""
+    law = GaussianOrthogonal(4, Fraction(100))  # of a trace the deviation is 20
+    noise = WeightedSum((1.0, 0.5, 0.25), (law,) * 3)
+    traces = {"loud": 79, "sure": 90, "empty": 0}
+    rungs = np.stack([np.diag([trace, 0, 0, 0]) for trace in traces.values()])
+    together, kept = put_together(rungs, noise, 0, has_intercept=True)
+    assert kept.weights == (0.5, 0.25)
+    assert together.tolist() == np.diag([45, 0, 0, 0]).tolist()
+    assert put_together(rungs, noise, 0, has_intercept=False)[1].weights == (0.5,)
+    assert put_together(rungs, noise, 1, has_intercept=True)[1] == noise  # twice as clear
+    assert put_together(0 * rungs, noise, 0, has_intercept=False)[1] == noise
+    assert put_together(0 * rungs, noise, 0, has_intercept=True)[1].weights == (0.25,)
+    wide = replace(noise, weights=(64.0, 0.5, 0.25))
+    huge, _ = put_together(rungs * 2**56, wide, 0, has_intercept=True)
+    assert 2**63 - 2**11 < huge[0, 0] < 2**63
+    with pytest.raises(OverflowError):
+        put_together(
+            2**56 * rungs, replace(noise, weights=(1e300, -1e300, 1.0)), 0, has_intercept=True
+        )
+
+
+@pytest.mark.parametrize(
+    "damage", ["lost", "short", "fewer", "other noise", "no trace", "mixed orders"]
+)
+def test_a_file_whose_moments_by_length_do_not_fit_is_refused(tmp_path, damage):
+    """But where they are lost what was their sum is left, and its law."""
+    document = json.loads((DATA / "0.2.0" / "ladder.json").read_text())
+    if damage == "lost":
+        document["rungs"] = None
+    elif damage == "short":
+        document["rungs"][1].pop()
+    elif damage == "fewer":
+        document["rungs"].pop()
+    elif damage == "other noise":
+        document["noise"] = document["noise"]["terms"][0]
+    elif damage == "no trace":
+        document["trace_noise"] = document["published_trace"] = None
+    else:
+        document["noise"]["terms"][1]["dimension"] += 1
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(document))
+    if damage == "lost":
+        assert len(loaded(path)[0].noise.terms) == 3
+        return
+    with pytest.raises(ReleaseError):
+        load(path)
 
 
 def test_a_changed_file_is_noticed():

@@ -143,11 +143,11 @@ def test_components_well_above_the_noise_are_found(request_) -> None:
 
 
 def test_a_law_that_is_not_rotation_invariant_is_simulated() -> None:
-    (made,) = of_rank(3, 0.0, 1, mechanism="ladder")
+    (made,) = of_rank(3, 0.0, 1, mechanism="matrix-laplace")
     scale = Fraction(int(made.noise.spread))
     law = EntrywiseLaplace(7, scale, scale)
     drawn = law.simulate(simulation_generator(0))
-    exact = of_rank(3, 0.0, 1, epsilon=1e6, mechanism="ladder")[0]
+    exact = of_rank(3, 0.0, 1, epsilon=1e6, mechanism="matrix-laplace")[0]
     step = exact.lattice.step**2
     noisy = np.rint((exact.noisy() / step + drawn) / 2.0**made.shift).astype(np.int64)
     replaced = replace(made, noise=law, published=noisy)

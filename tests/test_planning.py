@@ -118,18 +118,12 @@ def test_pure_noise_has_the_stated_share_more_than_the_least_there_is(d, share):
     assert least_noise(grid, budget, Neighbors.ADD_REMOVE).mechanism == MatrixLaplace()
 
 
-@pytest.mark.parametrize(
-    ("numbers", "levels", "name"),
-    [
-        (1, 0, "matrix-laplace"),
-        (2, 0, "ladder"),
-        (2, 1, "ladder"),
-        (2, 2, "matrix-laplace"),
-        (0, 2, "matrix-laplace"),
-    ],
-)
-def test_rows_that_levels_make_about_as_long_get_one_matrix(numbers, levels, name):
+@pytest.mark.parametrize(("numbers", "levels"), [(1, 0), (2, 0), (2, 1), (2, 2), (0, 2)])
+def test_rows_without_an_intercept_are_released_as_they_are(numbers, levels):
+    """Control: with one they are taken about their means, where any is a number."""
     columns = {f"x{j}": numeric(0, 1) for j in range(numbers)}
     columns |= {f"c{j}": categorical("a", "b") for j in range(levels)}
-    schema = Schema.parse({"columns": columns, "intercept": 0})
-    assert choose(schema, PureDP(1.0), Neighbors.ADD_REMOVE).mechanism.name == name
+    for intercept, named in ((0, False), (0.3, numbers > 0)):
+        schema = Schema.parse({"columns": columns, "intercept": intercept})
+        mechanism = choose(schema, PureDP(1.0), Neighbors.ADD_REMOVE).mechanism
+        assert mechanism.name == ("standardized" if named else "matrix-laplace")

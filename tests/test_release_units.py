@@ -62,10 +62,9 @@ def test_moments_are_in_the_units_of_the_data(mixed, neighbors, intercept) -> No
 
 def test_the_second_moment_is_that_of_the_encoded_rows() -> None:
     data = correlated(500, 3)
-    made = dpcov.release(data, lower=-2, upper=2, radius=1.5, intercept=0.25, epsilon=HUGE)
-    plain = dpcov.release(
-        data, lower=-2, upper=2, radius=1.5, intercept=0.25, epsilon=HUGE, mechanism="ladder"
-    )
+    asked = {"lower": -2, "upper": 2, "radius": 1.5, "intercept": 0.25, "epsilon": HUGE}
+    made = dpcov.release(data, **asked)
+    plain = dpcov.release(data, mechanism="matrix-laplace", **asked)
     assert plain.intercept() == 0.375
     assert made.intercept() != 0.375  # that of the mapped rows
     for one in (made, plain):

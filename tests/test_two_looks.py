@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
@@ -18,13 +19,20 @@ from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, PureDP, Unit, exact
 from dpcov.denoise import denoise
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import Ladder, Standardized
+from dpcov.mechanisms import Gaussian, MatrixLaplace, Standardized, gaussian
 from dpcov.mechanisms.choice import choose
 from dpcov.mechanisms.images import Images
-from dpcov.mechanisms.ladder import Spending, drawn
-from dpcov.mechanisms.standardized import BY_COLUMN, BY_DIRECTION, Spread, look_sensitivities
+from dpcov.mechanisms.matrix_laplace import pure_noise
+from dpcov.mechanisms.pure import nuclear_calibration
+from dpcov.mechanisms.standardized import (
+    BY_COLUMN,
+    BY_DIRECTION,
+    REACH,
+    Spread,
+    look_sensitivities,
+)
 from dpcov.releases import Release
-from dpcov.rows.moment import Lattice
+from dpcov.rows.moment import Lattice, longest_image
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
 from dpcov.rows.sources.rows import Rows
@@ -56,9 +64,8 @@ def made_of(rows: Rows, seed: int = 1, mechanism: Any = TWO, **changed: Any) -> 
 
 def looked(rows: Rows, images: Images, laws: Any) -> Release:
     """The second look, at these images."""
-    laws = laws.at(images.lattice(rows.lattice()))
-    found = rows.rung_moments(lattice=images.lattice(rows.lattice()), transform=images.map)
-    return images.look(TWO, rows.schema, laws, drawn(laws, Entropy.seeded(1)), found)
+    radius = min(REACH * images.typical, images.longest)
+    return TWO._moment(rows, images, radius, laws, Entropy.seeded(1))
 
 
 @pytest.mark.parametrize("neighbors", Neighbors)
@@ -73,11 +80,13 @@ def test_both_looks_counts_and_release_spend_the_budget_to_the_last(
     assert absolute / pure.look.scale == 2 * FIRST  # type: ignore[attr-defined]
     assert neighbors.sides * lattice.unit.max_rows / pure.counts.scale == 2 * RADIUS  # type: ignore[attr-defined]
     guarantee = Guarantee(PureDP(2.0), neighbors, lattice.unit)
-    assert pure.directions == Ladder().spending(guarantee, 2 * SECOND, short=True).laws(images)
+    asked = images, guarantee, 2 * SECOND
+    assert pure.directions == nuclear_calibration(*asked, TWO.trace_share, pure_noise)
     rho = TWO.calibrate(lattice, ZCDP(2.0), neighbors)
     assert squared / (2 * rho.look.variance) == 2 * FIRST  # type: ignore[attr-defined]
     guarantee = Guarantee(ZCDP(2.0), neighbors, lattice.unit)
-    assert rho.directions == Ladder().spending(guarantee, 2 * SECOND, 0, short=True).laws(images)
+    asked = images, guarantee, 2 * SECOND
+    assert rho.directions == gaussian.calibration(*asked, 0, TWO.trace_share)
     as_much = replace(TWO, directions_share=0.0, radius_share=TWO.radius_share + 0.11)
     for laws, budget in ((pure, PureDP(2.0)), (rho, ZCDP(2.0))):
         once = as_much.calibrate(lattice, budget, neighbors)
@@ -90,20 +99,20 @@ def test_for_a_delta_variances_of_all_parts_are_8_larger() -> None:
     lattice, guarantee = LATTICES[0], Guarantee(ApproxDP(0.1, 1e-3), ADD)
     laws = TWO.calibrate(lattice, guarantee.budget, ADD)
     rho = look_sensitivities(lattice, ADD)[0] / (2 * (laws.look.variance - 8)) / FIRST  # type: ignore[attr-defined]
-    assert laws.directions == Ladder().spending(guarantee, SECOND * rho, 8, short=True).laws(
-        lattice.relative()
-    )
+    asked = lattice.relative(), guarantee, SECOND * rho
+    assert laws.directions == gaussian.calibration(*asked, 8, TWO.trace_share)
 
 
 @given(
     st.floats(-12, -1),
     st.booleans(),
-    st.integers(1, 314_573),
+    st.floats(2.0**-30, 2.0**30),
     st.sampled_from(list(Neighbors)),
 )
 def test_what_is_calibrated_before_the_first_look_can_be_drawn_after_it(
-    size: float, pure: bool, units: int, each: Neighbors
+    size: float, pure: bool, radius: float, each: Neighbors
 ) -> None:
+    """As no radius has more noise, in lattice units; but for a side that is rounded up."""
     budget: Any = PureDP(10.0**size) if pure else ZCDP(10.0 ** (2 * size))
     plain = Lattice(5, 1.0, 0.3)
     try:
@@ -111,14 +120,16 @@ def test_what_is_calibrated_before_the_first_look_can_be_drawn_after_it(
     except MechanismError:
         return
     assert laws.directions is not None
-    laws.directions.at(plain.with_intercept(units))
+    after = laws.directions.at(plain.of_images(radius))
+    most = float(laws.directions.matrix.frobenius_squared)
+    assert float(after.matrix.frobenius_squared) <= most * (1 + 2e-5)
 
 
 @pytest.mark.parametrize("budget", [ZCDP(0.5), PureDP(2.0)], ids=str)
 def test_the_map_depends_on_the_data_through_the_looks_alone(budget: Any) -> None:
     one, other = door(related()), door(related(seed=5) / 2)
     asked = kinds_asked(lambda rows: made_of(rows, budget=budget), 4, one, other)
-    assert asked == ["look", "moments", "counts", "look"]
+    assert asked == ["look", "look", "counts", "look"]
     assert TWO.passes == 4
     assert BY_COLUMN.passes == 3
     made, second = (
@@ -128,19 +139,26 @@ def test_the_map_depends_on_the_data_through_the_looks_alone(budget: Any) -> Non
 
 
 @pytest.mark.parametrize("neighbors", Neighbors)
-def test_clear_looks_make_all_directions_alike(neighbors: Neighbors) -> None:
-    """Control: after the first, the root of each column's spread is left, and how they go along."""
+@pytest.mark.parametrize(("reach", "off", "unlike"), [(REACH, 1e-3, 0.05), (3.0, 1e-4, 0.02)])
+def test_clear_looks_make_all_directions_alike(
+    monkeypatch: pytest.MonkeyPatch, neighbors: Neighbors, reach: float, off: float, unlike: float
+) -> None:
+    """Nearly where the second clips some rows, and more so where it clips next to none.
+
+    Control: after the first, the root of each column's spread is left, and how they go along.
+    """
+    monkeypatch.setattr("dpcov.mechanisms.standardized.REACH", reach)
     table = related()
     covariance = np.cov(table.T, bias=True)
 
     def images(mechanism: Any) -> Any:
         made = made_of(door(table), mechanism=mechanism, budget=ZCDP(1e9), neighbors=neighbors)
-        assert made.center == pytest.approx(table.mean(axis=0), abs=1e-4)
+        assert made.center == pytest.approx(table.mean(axis=0), abs=off)
         found = made.linear_map @ covariance @ made.linear_map.T
         return np.linalg.eigvalsh(found)
 
     after_two = images(TWO)
-    assert after_two == pytest.approx(np.full(4, after_two.max()), rel=0.02)
+    assert after_two == pytest.approx(np.full(4, after_two.max()), rel=unlike)
     after_one = images(BY_COLUMN)
     assert after_one.min() < 0.1 * after_one.max()
 
@@ -155,7 +173,7 @@ def test_a_direction_is_taken_no_smaller_than_the_noise(monkeypatch: pytest.Monk
     shown[:4, :4] = 50 * np.diag([4.0, 0, 1, 9]) + 20
     law = SimpleNamespace(frobenius_squared=25 * deviation**2, dimension=5)
     monkeypatch.setattr("dpcov.mechanisms.images.shown", lambda *_: (shown, law))
-    laws = Ladder().spending(guarantee, Fraction(1, 10), 0, short=True).laws(rows.lattice())
+    laws = gaussian.calibration(rows.lattice().relative(), guarantee, Fraction(1, 10), 0, 0.05)
     shape = Images.by_direction(looked(rows, images, laws), simulation_generator(1))
     assert shape is not None
     spread = shown[:4, :4] + deviation * np.sqrt(5) * np.eye(4)
@@ -165,19 +183,27 @@ def test_a_direction_is_taken_no_smaller_than_the_noise(monkeypatch: pytest.Monk
     assert shape.typical == pytest.approx(np.sqrt(4 * scale / count), rel=1e-4)
 
 
-def test_the_lattice_with_the_most_noise_is_tried_before_the_first_look(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    tried = []
-    tries = Spending.laws
-    monkeypatch.setattr(
-        Spending, "laws", lambda *a, **like: tried.append(a[1]) or tries(*a, **like)
-    )
-    TWO.calibrate(LATTICES[0], ZCDP(0.5), ADD)
-    assert {lattice.intercept_units for lattice in tried} == {
-        1,
-        LATTICES[0].relative().intercept_units,
-    }
+def test_no_row_adds_more_to_the_second_look_than_a_row_of_its_radius() -> None:
+    """And a far one as much. Control: at the radius of the longest image it adds far more."""
+    table = related()
+    rows = OneAfterAnother(*[door(table)] * 4)
+    made_of(rows)
+    _, second = rows.asked[1]
+    shape, radius = second["transform"], door(table).schema.effective_radius
+    longest = longest_image(shape.matrix(), shape.center, radius)
+    least = second["lattice"]
+    more = {"radius": longest, "lattice": door(table).lattice().of_images(longest)}
+
+    def added(row: Any, asked: Any) -> float:
+        """Trace of what it adds, in squared units of the images."""
+        one, other = (door(t).second_moments(**asked)[0] for t in (table, np.vstack([table, row])))
+        return float(np.trace(other.units - one.units)) * asked["lattice"].step ** 2
+
+    allowed = least.bound * least.step**2
+    corners = np.array(list(itertools.product([-1.0, 1.0], repeat=4)))
+    found = [added(row, second) for row in [*corners, *table[:50]]]
+    assert 0.999 * allowed < max(found) <= allowed
+    assert max(added(row, second | more) for row in corners) > 4 * allowed
 
 
 def test_where_directions_do_not_show_columns_are_left_as_they_are() -> None:
@@ -220,7 +246,8 @@ def test_errors_over_deviations_are_less_than_by_other_mechanisms(
         return mean_error(mechanism, rows, np.eye(4), 6, budget=budget, neighbors=neighbors, of=of)
 
     found = error(TWO)
-    for other in (BY_COLUMN, Ladder()):
+    plain = MatrixLaplace() if isinstance(budget, PureDP) else Gaussian()
+    for other in (BY_COLUMN, plain):
         assert found < 0.7 * error(other)
 
 
@@ -242,7 +269,7 @@ def test_a_seed_repeats_it_and_a_file_brings_it_back(tmp_path: Any) -> None:
     assert read.parameters["directions_share"] == TWO.directions_share
 
 
-@pytest.mark.parametrize("budget", [PureDP(8.0), ZCDP(1.0)], ids=str)
+@pytest.mark.parametrize("budget", [PureDP(16.0), ZCDP(1.0)], ids=str)
 def test_persons_with_several_rows_are_looked_at_too(budget: Budget) -> None:
     table = related(3000)
     people = pa.table(
@@ -289,7 +316,6 @@ def test_auto_looks_at_directions_where_few_features_are_indicators(budget: Budg
     assert chosen(numbers) == chosen(few) == BY_DIRECTION
     assert chosen(many) == chosen(columns(1, 0)) == BY_COLUMN
     assert not isinstance(chosen(columns(0, 5)), Standardized)
-    assert not isinstance(chosen(numbers, rungs=False), Standardized)
     assert not isinstance(chosen(numbers, rereadable=False), Standardized)
     flat = Schema.parse({"columns": numbers.model_dump()["columns"], "intercept": 0})
     assert not isinstance(chosen(flat), Standardized)

@@ -76,7 +76,6 @@ def refusing(enough, too_few, epsilon=10.0):
 
 # A new mechanism needs one entry here.
 BUDGETS = {
-    "ladder": Budgets(kept=pure().kept | concentrated().kept, refused=()),
     "eigenvector-sampling": pure(),
     "kapralov-talwar": pure(),
     "exponential-pca": pure(),
