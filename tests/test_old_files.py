@@ -159,6 +159,10 @@ def test_lengths_that_hardly_a_row_has_are_left_out_and_what_shows_and_the_last_
     wide = replace(noise, weights=(64.0, 0.5, 0.25))
     huge, _ = put_together(rungs * 2**56, wide, 0, has_intercept=True)
     assert 2**63 - 2**11 < huge[0, 0] < 2**63
+    with pytest.raises(OverflowError):
+        put_together(
+            2**56 * rungs, replace(noise, weights=(1e300, -1e300, 1.0)), 0, has_intercept=True
+        )
 
 
 @pytest.mark.parametrize(

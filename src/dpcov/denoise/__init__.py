@@ -73,12 +73,24 @@ def shown(release: Release, generator: np.random.Generator) -> tuple[Matrix, Mat
         return None
     scale = release.lattice.bound * release.lattice.step**2
     law, noisy = release.noise.rescaled(1 / release.lattice.bound), release.noisy_mapped() / scale
-    of_diagonal = float(np.trace(noisy)), math.sqrt(law.dimension * law.diagonal_variance)
-    trace = float(james_stein(*(noisy_trace(release) or of_diagonal)))
+    trace = float(james_stein(*_best_trace(release, noisy, law)))
     if nothing_shows(law, trace):
         return None
     shrunk = _shrunk_within(Structure.of(release), noisy, law, trace, generator)
     return shrunk * scale, law.rescaled(scale)
+
+
+def _best_trace(release: Release, noisy: Matrix, law: MatrixLaw) -> tuple[float, float]:
+    """The released trace and that of the noisy matrix, by the inverse of their variances.
+
+    And the standard deviation of its noise. Of few columns the diagonal tells it better.
+    """
+    told = [(float(np.trace(noisy)), law.dimension * law.diagonal_variance)]
+    if (apart := noisy_trace(release)) is not None:
+        told.append((apart[0], apart[1] ** 2))
+    traces, variances = np.array(told).T
+    variance = 1 / float(np.sum(1 / variances))
+    return float(np.sum(traces / variances)) * variance, math.sqrt(variance)
 
 
 def _shrunken(

@@ -513,5 +513,5 @@ def _congruent(linear_map: Matrix, shift: Matrix | None, matrix: Matrix) -> Matr
 
 def largest_file(schema: Schema, dimension: int) -> int:
     """Bytes that the file of a release of this order needs at most."""
-    entry = 52  # an integer of the noisy matrix, a float of the denoised one
+    entry = 102  # an integer of the noisy matrix, a float of the denoised one, two of a map
     return entry * dimension * (dimension + 1) // 2 + 8 * len(schema.model_dump_json()) + 2**14

@@ -317,7 +317,13 @@ def _release(document: ReleaseDocument) -> Release:
         if document.linear_map is None or not 0 < units <= lattice.intercept_units:
             raise ValueError("lattice: its intercept is not its schema's")
         lattice = lattice.with_intercept(units)  # of mapped rows it may be a smaller one
-    noise = None if document.noise is None else matrix_law(document.noise.model_dump())
+    d, noise = lattice.dimension, None
+    published = _full(document.published, d, np.int64)
+    if document.noise is not None:
+        noise = matrix_law(document.noise.model_dump())
+    if document.rungs is not None and isinstance(noise, WeightedSum):
+        rungs = np.array([_full(rung, d, np.int64) for rung in document.rungs])
+        published, noise = put_together(rungs, noise, document.shift, has_intercept=units > 0)
     trace_noise = (
         None if document.trace_noise is None else scalar_law(document.trace_noise.model_dump())
     )
@@ -328,11 +334,6 @@ def _release(document: ReleaseDocument) -> Release:
     spreads += [law.standard_deviation for law in [trace_noise, count_noise] if law is not None]
     if not all(SMALLEST_SPREAD < spread < 1 / SMALLEST_SPREAD for spread in spreads):
         raise OverflowError
-    d = lattice.dimension
-    published = _full(document.published, d, np.int64)
-    if document.rungs is not None and isinstance(noise, WeightedSum):
-        rungs = np.array([_full(rung, d, np.int64) for rung in document.rungs])
-        published, noise = put_together(rungs, noise, document.shift, has_intercept=units > 0)
     return Release(
         schema=schema,
         lattice=lattice,
@@ -374,8 +375,11 @@ def put_together(
     kept[-1] |= has_intercept
     at = np.flatnonzero(kept) if kept.any() else np.arange(len(rungs))
     weights = np.array(noise.weights)[at]
-    total = np.rint(np.tensordot(weights, rungs[at], 1))
     law = WeightedSum(tuple(weights.tolist()), tuple(noise.terms[i] for i in at))
+    with np.errstate(all="ignore"):
+        total = np.rint(np.tensordot(weights, rungs[at], 1))
+    if np.isnan(total).any():
+        raise OverflowError
     return np.clip(total, -LARGEST, LARGEST).astype(np.int64), law
 
 
