@@ -17,7 +17,8 @@ from tables_for_tests import correlated
 DATA = correlated(20_000, 5, seed=1)
 TRUTH = np.corrcoef(DATA, rowvar=False)
 BELOW = np.tril_indices(5, -1)
-SHARE = (0.7, 1.4)  # of the realised error that the expected one may be
+SHARE = (0.8, 1.25)  # of the realised error that the expected one may be
+UNSEEN = 2.0  # the same where a tail may be there, but does not show
 
 
 def repeats(count: int = 20, **request: Any) -> list[Release]:
@@ -36,24 +37,31 @@ def ratio(releases: list[Release], claimed: list[Release]) -> float:
     return float(np.mean([error[BELOW] for error in expected if error is not None]) / realised)
 
 
-@pytest.mark.parametrize(
-    "request_",
-    [
-        {},
-        {"rho": 0.05, "epsilon": None},
-        {"epsilon": 0.3, "neighbors": "replace-one"},
-        {"denoise": "project"},
-        {"denoise": "none"},
-    ],
-    ids=str,
-)
+REQUESTS: list[dict[str, Any]] = [
+    {},
+    {"rho": 0.05, "epsilon": None},
+    {"epsilon": 0.3, "neighbors": "replace-one"},
+    {"denoise": "project"},
+    {"denoise": "none"},
+]
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=str)
 def test_the_expected_error_is_about_the_realised_one(request_: dict[str, Any]) -> None:
+    """By the noise law alone: hardly a row is clipped here."""
     releases = repeats(**request_)
-    assert SHARE[0] <= ratio(releases, releases[:CLAIMED]) <= SHARE[1]
+    alone = [replace(made, lengths=None) for made in releases[:CLAIMED]]
+    assert SHARE[0] <= ratio(releases, alone) <= SHARE[1]
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=str)
+def test_a_tail_that_does_not_show_adds_to_it(request_: dict[str, Any]) -> None:
+    """There is none here, but the counts of rows by length leave some plausible."""
+    releases = repeats(**request_)
+    assert 1.0 <= ratio(releases, releases[:CLAIMED]) <= UNSEEN
 
 
 def test_a_law_with_half_the_noise_is_found_out() -> None:
-    """Of one matrix: of moments by length, what the law leaves over passes for rows."""
     releases = repeats(mechanism="matrix-laplace")
     halved = [replace(made, noise=made.noise.rescaled(0.5)) for made in releases[:CLAIMED]]
     assert ratio(releases, halved) < SHARE[0]

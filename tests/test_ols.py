@@ -40,11 +40,13 @@ def test_every_figure_is_that_of_statsmodels(target: str) -> None:
     assert np.all(fit.privacy_errors < 1e-2 * fit.sampling_errors)
     assert np.allclose(fit.t, expected.tvalues, rtol=1e-3, atol=1e-2)
     assert np.allclose(fit.p_values, expected.pvalues, atol=1e-3)
-    assert np.allclose(np.column_stack([fit.lower, fit.upper]), expected.conf_int(), atol=1e-3)
+    assert np.allclose(fit.conf_int(), expected.conf_int(), atol=1e-3)
     assert fit.r_squared == pytest.approx(expected.rsquared, abs=1e-5)
     assert fit.adjusted_r_squared == pytest.approx(expected.rsquared_adj, abs=1e-5)
     assert fit.residual_deviation == pytest.approx(np.sqrt(expected.scale), rel=1e-4)
     assert fit.degrees == pytest.approx(expected.df_resid, abs=1e-2)
+    assert fit.f == pytest.approx(expected.fvalue, rel=1e-3)
+    assert fit.f_p_value == pytest.approx(expected.f_pvalue, abs=1e-3)
 
 
 def test_units_scale_coefficients_and_errors() -> None:
@@ -133,9 +135,23 @@ def test_without_a_noise_law_errors_cover_sampling_only_and_say_so() -> None:
     assert "cover sampling only" in fit.summary()
 
 
-def test_coefficients_that_the_noise_leaves_open_are_refused() -> None:
+def test_coefficients_that_the_noise_leaves_open_are_wide_and_not_trusted() -> None:
+    """There is an answer at any budget, and it says what it is worth."""
+    clear, open_ = ols(released(200.0), "y"), ols(released(0.03, mechanism="matrix-laplace"), "y")
+    assert np.isfinite(open_.coefficients).all()
+    assert np.isfinite(open_.standard_errors).all()
+    assert not open_.trusted[1:].any()
+    assert np.all(open_.standard_errors > 3 * clear.standard_errors)
+
+
+def test_features_that_determine_others_are_refused() -> None:
+    twice = np.random.default_rng(0).uniform(-1, 1, (4000, 3))
+    made = dpcov.release(
+        np.column_stack([twice, twice[:, 0]]), lower=-1, upper=1, rho=1e-3, seed=0, denoise="none"
+    )
+    exact = replace(made, noise=None, denoised=None)
     with pytest.raises(ReleaseError, match=r"not determined\. Choose fewer features, or use ridge"):
-        ols(released(0.03, mechanism="nuclear-laplace"), "y")
+        ols(without_law(replace(exact, denoised=_moment(twice, made))), "x2")
 
 
 def test_too_few_rows_are_refused() -> None:

@@ -19,6 +19,7 @@ from dpcov.analysis.ridge import INTERCEPT, Ridge, ridge
 from dpcov.analysis.statistics import Stack
 from dpcov.analysis.statistics import coefficients as coefficients_of
 from dpcov.core.entropy import simulation_generator
+from dpcov.core.parameters import Probability, check
 from dpcov.errors import ReleaseError
 from dpcov.releases.pairwise import assumed, fewest_rows, has_gaps
 from dpcov.show.result import OMITTED, Picture, Result
@@ -185,6 +186,7 @@ def ols(
         features, or `ridge`).
 
     """
+    check("level", level, Probability, ReleaseError)
     to, at = target_and_features(release, target, features, reference=True)
     require_matrix(release)
     statistic = coefficients_of(target, features)

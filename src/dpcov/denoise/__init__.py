@@ -55,7 +55,8 @@ def denoise(
         chosen = simulation_generator() if generator is None else generator
         law = release.noise.rescaled(1 / release.lattice.bound)
         noisy = release.noisy_mapped() / scale
-        made, matrix = "shrink", _shrunken(release, structure, noisy, law, told, chosen)
+        best = _best_trace(release, noisy, law)
+        made, matrix = "shrink", _shrunken(release, structure, noisy, law, best, chosen)
     whole = matrix * scale
     whole += clipped.expected(release, whole)
     if made == "shrink" and structure is not None:
@@ -90,7 +91,8 @@ def _best_trace(release: Release, noisy: Matrix, law: MatrixLaw) -> tuple[float,
         told.append((apart[0], apart[1] ** 2))
     traces, variances = np.array(told).T
     variance = 1 / float(np.sum(1 / variances))
-    return float(np.sum(traces / variances)) * variance, math.sqrt(variance)
+    trace = float(np.sum(traces / variances)) * variance
+    return min(trace, _largest_trace(release)), math.sqrt(variance)
 
 
 def _shrunken(
@@ -103,7 +105,7 @@ def _shrunken(
 ) -> Matrix:
     """The denoised matrix before levels are looked at; the squared norm of the largest row is 1.
 
-    `told` is the trace that was released, and the standard deviation of its noise.
+    `told` is a noisy trace, and the standard deviation of its noise.
     """
     trace = float(james_stein(*told))
     if nothing_shows(law, trace):
