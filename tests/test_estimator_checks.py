@@ -27,7 +27,7 @@ EXEMPT = {
     "refusing it would tell of that row (a table without columns is refused: "
     "test_a_table_without_columns_is_refused)",
 }
-EXEMPT_GRAPH = {
+EXEMPT_SHAPE = {
     "check_fit2d_1sample": "nothing varies in a single row, which is said without their number",
 }
 # Who fits lists as well, and their columns: no row may tell how many there are, so bounds must.
@@ -40,8 +40,8 @@ EXEMPT_REGRESSOR = {
 
 def exempt(estimator: Any) -> dict[str, str]:
     if isinstance(estimator, PrivateRidge):
-        return EXEMPT | EXEMPT_REGRESSOR
-    return EXEMPT | (EXEMPT_GRAPH if isinstance(estimator, PrivateGraphicalLasso) else {})
+        return EXEMPT | EXEMPT_SHAPE | EXEMPT_REGRESSOR
+    return EXEMPT | ({} if type(estimator) is PrivateCovariance else EXEMPT_SHAPE)
 
 
 def name_of(check: Any) -> str:

@@ -134,15 +134,6 @@ def test_what_was_carried_is_handed_on_by_sums_that_have_not_carried():
     assert (second.total() == gram(rows) + carried.total()).all()
 
 
-def test_sums_that_share_the_room_of_a_product_are_those_of_their_own():
-    rows, room = integer_rows(50), np.full((5, 5), np.nan)
-    first, second = Accumulator(5), Accumulator(5)
-    first.add(rows[:20].T, room)
-    second.add(rows[20:].T, room)
-    assert (first.total() == gram(rows[:20])).all()
-    assert (second.total() == gram(rows[20:])).all()
-
-
 def test_no_overflow_up_to_2_to_the_50_rows():
     rows = np.tile([[UNIT, -UNIT], [UNIT, 3 - UNIT]], (BLOCK_ROWS // 2, 1)).astype(float)
     total, exact = Accumulator(2), gram(rows)
