@@ -186,7 +186,7 @@ def test_a_gap_is_mapped_to_no_deviation_and_one_deviation_of_its_mark():
     declared = schema()
     center = np.array([-0.4, 0.3, -0.3, 0.3, 0.1, 0.3])
     variances = np.array([0.01, 0.2, 0.02, 0.2, 0.04, 0.2])
-    found = Spread(center, variances, declared.gaps).images(0.5, declared)
+    found = Spread(center, variances, 1e4, declared.gaps).images(0.5, declared)
     matrix = found.map.matrix()
     missing, typical = np.array([0.0, 1, 0, 1, 0, 1]), center.copy()
     typical[1::2] = 0
@@ -196,7 +196,7 @@ def test_a_gap_is_mapped_to_no_deviation_and_one_deviation_of_its_mark():
     np.testing.assert_allclose(there[::2], 0, atol=1e-6)
     deviations = np.diag(matrix)[::2] * np.sqrt(variances[::2])
     np.testing.assert_allclose((gap - there)[1::2], deviations, rtol=1e-6)
-    plain = Spread(center, variances).images(0.5, declared)
+    plain = Spread(center, variances, 1e4).images(0.5, declared)
     assert abs(plain.map.matrix() @ (missing - center))[0] > 0.8  # control: as far as the mean is
 
 

@@ -179,8 +179,8 @@ def test_pure_noise_is_that_of_matrix_laplace_at_every_order(features, neighbors
 def test_features_are_divided_by_the_stated_power_of_their_spread(power):
     variances, center = np.array([1e-4, 1e-2, 0.04]), np.array([0.5, -0.25, 0.0])
     schema = Schema.from_bounds(-1.0, 1.0, ("a", "b", "c"), radius=0.9)
-    images = standardized.Spread(center, variances).images(power, schema, on_grid=True)
-    plain = standardized.Spread(center, variances).images(power, schema)
+    images = standardized.Spread(center, variances, 1e4).images(power, schema, on_grid=True)
+    plain = standardized.Spread(center, variances, 1e4).images(power, schema)
     wanted = (variances / 0.04) ** (power / 2)
     units = 1 / np.diag(images.map.matrix())
     assert np.array_equal(images.map.matrix(), np.diag(1 / units))
@@ -266,7 +266,7 @@ def test_correlations_of_a_narrow_table_are_twice_as_accurate(plain, budget, nei
 def test_the_gain_comes_from_center_and_scale(monkeypatch):
     """The same release about the midpoints, features as they are, is no better than without."""
     values, budget = narrow(5000), ZCDP(0.1)
-    blind = standardized.Spread(np.zeros(D), np.ones(D))
+    blind = standardized.Spread(np.zeros(D), np.ones(D), 1e4)
     monkeypatch.setattr(standardized, "look", lambda *_: blind)
     ours, theirs = (
         np.mean([correlation_error(m, budget, ADD, values, seed) for seed in range(6)])

@@ -166,7 +166,7 @@ def test_clear_looks_make_all_directions_alike(
 def test_a_direction_is_taken_no_smaller_than_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = door(related())
     guarantee = Guarantee(ZCDP(0.5), SWAP)
-    found = Spread(np.array([0.4, -0.3, 0.5, 0.1]), np.array([0.02, 4e-4, 3e-3, 0.01]))
+    found = Spread(np.array([0.4, -0.3, 0.5, 0.1]), np.array([0.02, 4e-4, 3e-3, 0.01]), 1e4)
     images = found.images(0.5, rows.schema)
     deviation, count = 3.0, rows.second_moments()[0].unit_count
     shown = np.zeros((5, 5))

@@ -31,13 +31,15 @@ class Images:
     ----------
     map : to rows about their mean, or as they are, in other units.
     longest : what no image of a row is beyond.
-    typical : root mean square of the images' lengths, as far as a look tells.
+    typical, count : root mean square of the images' lengths, and number of rows, as far as a look
+        tells.
 
     """
 
     map: LinearMap
     longest: float
     typical: float
+    count: float
 
     @staticmethod
     def reached(matrix: Matrix, center: Vector | None, schema: Schema) -> tuple[LinearMap, float]:
@@ -74,4 +76,4 @@ class Images:
         matrix = (vectors * factors) @ vectors.T @ before
         shape, longest = Images.reached(matrix, center, look.schema)
         typical = min(longest, math.sqrt(float(spread @ factors**2) / count))
-        return cls(shape, longest, typical)
+        return cls(shape, longest, typical, count)

@@ -43,7 +43,9 @@ STEPS = 4  # candidates for the squared radius from one to its double
 # law of `denoise.clipped` it is .32, but correlations and regressions miss less, as all of their
 # entries lose alike (measured on the tables to tune: `benchmarks/tables.toml`).
 CLIPPED = 0.2
-REACH = 2.0  # root mean square lengths at which the second look clips: its noise grows with squares
+REACH = 4.0  # typical lengths, of rows that a second look doesn't clip
+# Noise in a direction, over what one has on average, from which less is better (measured there).
+DROWNS = 0.05
 LEAST_SPREAD = 2.0**-20  # in units of a feature's half-range
 FINER = 16  # than the standard deviation: where a center may be
 GAP = 1.0  # deviations of a feature that the mark of its gaps is long (measured)
@@ -235,7 +237,7 @@ class Standardized(Mechanism):
         seen = look(rows.second_moments()[0], laws.look, noise, rows.gaps)
         images = seen.images(self.power, rows.schema, on_grid=True)
         if laws.directions is not None:
-            radius = min(REACH * images.typical, images.longest)
+            radius = look_radius(images, laws.directions.matrix, plain.features)
             second = self._moment(rows, images, radius, laws.directions, entropy)
             # Of the release's own stream, so that a seed repeats the map as well.
             generator = simulation_generator(int(entropy.words(1)[0]))
@@ -327,16 +329,28 @@ def best_radius(lengths: Lengths, law: MatrixLaw, lattice: Lattice) -> float:
     return math.sqrt(squares[np.argmin(errors)])
 
 
+def look_radius(images: Images, law: MatrixLaw, p: int) -> float:
+    """Where a look at directions clips: up to `REACH` times the typical length, less where few.
+
+    Noise in a direction grows with the squared radius. At the typical length it is q, as a share of
+    what a direction has on average; beyond `DROWNS` it costs more than a clip.
+    """
+    q = math.sqrt(law.diagonal_variance) / UNITS**2 * p**1.5 / images.count
+    reach = math.sqrt(DROWNS / q)
+    return min(images.typical * min(max(reach, 1.0), REACH), images.longest)
+
+
 @dataclass(frozen=True, slots=True)
 class Spread:
     """What the look tells: a center and variances about it, (p,), of features in [-1, 1].
 
-    Of each feature in `gaps`, which has the positions of their marks, they are those of the rows
-    that have it.
+    And about how many rows there are. Of each feature in `gaps`, which has the positions of their
+    marks, mean and variance are those of the rows that have it.
     """
 
     center: Vector
     variances: Vector
+    count: float
     gaps: Mapping[int, int] = field(default_factory=dict)
 
     def images(self, power: float, schema: Schema, *, on_grid: bool = False) -> Images:
@@ -363,7 +377,7 @@ class Spread:
             center[at] *= 1 - center[mark]
         reached = Images.reached(matrix / units[:, None], center, schema)
         root_mean_square = math.sqrt(np.sum(self.variances / units**2))
-        return Images(*reached, min(reached[1], root_mean_square))
+        return Images(*reached, min(reached[1], root_mean_square), self.count)
 
 
 def look(moment: SecondMoment, law: ScalarLaw, noise: Integers, gaps: Mapping[int, int]) -> Spread:
@@ -384,7 +398,7 @@ def look(moment: SecondMoment, law: ScalarLaw, noise: Integers, gaps: Mapping[in
     center = np.clip(means / (1 + 3 * of_mean**2), -1, 1)
     slack = 0.5 * np.hypot(of_square, 2 * center * of_mean) + of_mean**2
     variances = np.clip(np.maximum(squares / count - center**2, slack) + slack, LEAST_SPREAD**2, 1)
-    return Spread(center, variances, gaps)
+    return Spread(center, variances, max(1.0, corner / constant**2), gaps)
 
 
 def _sums(moment: SecondMoment, noise: Integers) -> tuple[Vector, Vector, float]:
