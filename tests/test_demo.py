@@ -11,7 +11,7 @@ import pytest
 from statsmodels.datasets import randhie
 
 from dpcov.api.ledger import Ledger
-from dpcov.cli import demo
+from dpcov.cli.demo import run, write_table
 from dpcov.errors import OutputError
 from dpcov.releases import Release
 from dpcov.rows.schema import Schema
@@ -23,7 +23,7 @@ FILES = {"health.csv", "health.toml", "health.ledger", "health.release.json"}
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The table and its schema, written once."""
     folder = tmp_path_factory.mktemp("demo")
-    demo.write_table(folder)
+    write_table(folder)
     return folder
 
 
@@ -43,7 +43,7 @@ def test_the_journey_prints_what_a_reader_needs(
 ) -> None:
     printed = []
     for _ in range(2):  # a second time in the same folder
-        made = demo.run(folder)
+        made = run(folder)
         printed.append(capsys.readouterr().out)
         assert {path.name for path in folder.iterdir()} == FILES
         saved = Release.load(folder / "health.release.json")
@@ -65,7 +65,7 @@ def test_the_error_is_about_what_is_expected_and_small(
 ) -> None:
     figures = []
     for _ in range(5):
-        demo.run(folder)
+        run(folder)
         found = re.search(
             r"error of the 45 correlations: ([\d.]+); to expect: ([\d.]+)", capsys.readouterr().out
         )
@@ -83,7 +83,7 @@ def test_the_table_is_the_public_one_and_needs_no_package(
     assert np.array_equal(ours, published.to_numpy(float))
     for package in ("statsmodels", "pandas", "matplotlib"):
         monkeypatch.setitem(sys.modules, package, None)
-    demo.write_table(tmp_path)
+    write_table(tmp_path)
     assert (tmp_path / "health.csv").read_bytes() == (folder / "health.csv").read_bytes()
 
 
@@ -91,5 +91,5 @@ def test_the_table_is_the_public_one_and_needs_no_package(
 def test_files_of_the_user_are_left_alone(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("mine")
     with pytest.raises(OutputError, match="--folder"):
-        demo.run(tmp_path)
+        run(tmp_path)
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]

@@ -40,7 +40,7 @@ EXEMPT_REGRESSOR = {
 
 def exempt(estimator: Any) -> dict[str, str]:
     if isinstance(estimator, PrivateRidge):
-        return EXEMPT | EXEMPT_SHAPE | EXEMPT_REGRESSOR
+        return EXEMPT | EXEMPT_REGRESSOR
     return EXEMPT | ({} if type(estimator) is PrivateCovariance else EXEMPT_SHAPE)
 
 

@@ -275,7 +275,9 @@ class _Slopes:
 
     def stated(self) -> Stated:
         deviations, whole = (np.sqrt(one / self._count) for one in (self._squares, self._whole))
-        trusted = whole <= MOST_PRIOR * deviations
+        lengths = self._release.lengths
+        blind = lengths is not None and lengths.hidden  # of how long most rows are
+        trusted = (whole <= MOST_PRIOR * deviations) & (not blind)
         return Stated(self._values, deviations, trusted, self._statistic.limits(self._release))
 
 

@@ -66,8 +66,11 @@ class Lengths:
     def expected(self, radius: float) -> float:
         """Sum over the rows that show of what a clip at `radius` takes from the squared length.
 
-        Rows of a tail that does not show may as well be none: they are in `plausible` alone.
+        Rows of a tail that does not show may as well be none: they are in `plausible` alone. So are
+        all rows where noise hides how long most are.
         """
+        if self.hidden:
+            return 0.0
         squared, seen, _ = self._tail
         return float(np.maximum(squared - radius**2, 0.0) @ seen)
 
