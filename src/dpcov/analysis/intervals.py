@@ -27,7 +27,7 @@ Covers = Literal["privacy noise", "privacy noise and sampling"]
 
 STEP = 0.05  # of an error, for what it does to first order
 DRAWS = 300  # of errors; the standard deviation of an entry is then right to 4 %
-MOST_PRIOR = 1.5  # what the noise alone would leave plausible, over what is, to trust an interval
+MOST_PRIOR = 1.1  # what the noise alone would leave plausible, over what is, to trust an interval
 # When to trust the intervals of a statistic by the noise law alone (`make interval-coverage`).
 MOST_UNDEFINED = 0.01  # share of plausible truths for which it is not defined
 MOST_BIAS = 0.1  # median of its error, in standard deviations
