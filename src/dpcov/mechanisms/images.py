@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from dpcov.rows.schema import Schema
 
 # Of a look at directions: of its noise, what a variance is never taken to be below, and the power
-# of the variance by which a direction is divided: between least noise in all (.25) and noise in
-# proportion to a direction's deviation (.5), for errors in which small ones count as much as large.
-SLACK, POWER = 1.0, 0.375
+# of the variance by which a direction is divided. Noise in proportion to a direction's deviation is
+# for errors in which small directions count as much as large ones.
+SLACK, POWER = 1.0, 0.5
 SURE = 2.0  # standard deviations of its noise that the number of rows is taken to be above
 
 
