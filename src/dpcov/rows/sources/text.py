@@ -18,11 +18,11 @@ from __future__ import annotations
 import codecs
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +46,7 @@ LINE_END = re.compile(rb"\r\n?|\n")  # what ends a line: CRLF, LF or CR
 BYTE_ORDER_MARK = codecs.BOM_UTF8
 LF, CR = 10, 13
 STANDARD_INPUT = "-"
+SEPARATORS = ",;\t|"  # the usual ones
 NOT_REGULAR = (
     "{} is no regular file. To read a table from a pipe, give - as its name and the pipe as "
     "standard input: dpcov release - ... < PIPE"
@@ -93,7 +94,7 @@ class TextSource:
         if self.settled and not path.is_file():
             raise SourceError(NOT_REGULAR.format(repr(shown(path))))
         self._path = path
-        self._options = options
+        self.options = options
         self._notation = Notation(options.decimal, options.thousands)
         self._foreign = frozenset[str]() if self._notation.plain else numbers
         self._grammar = _grammar(options)
@@ -133,15 +134,8 @@ class TextSource:
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         wanted, size = list(columns), batch_rows(len(columns))
-        if self.settled:
-            lines, _ = self._opened()
-        elif self._waiting is None:
-            raise SourceError(ONCE)
-        else:
-            lines, self._waiting = self._waiting, None
-        reader = Reader(lines, self._grammar)
-        with closing(lines):
-            while (block := reader.next()) is not None:
+        with closing(self.blocks()) as blocks:
+            for block in blocks:
                 cells, places = self._parsed(block, wanted), _places(block.is_record)
                 for start in range(0, len(block.is_record), size):
                     here = slice(start, start + size)
@@ -150,6 +144,25 @@ class TextSource:
                         names=wanted,
                     )
 
+    def blocks(self, separator: str | None = None) -> Generator[Block]:
+        """All rows below the header, in order; as another separator would keep their cells apart.
+
+        A separator other than the declared one is for a look at a file that may be declared wrong.
+        """
+        if self.settled:
+            lines, _ = self._opened()
+        elif self._waiting is None:
+            raise SourceError(ONCE)
+        else:
+            lines, self._waiting = self._waiting, None
+        grammar = self._grammar
+        if separator is not None:
+            grammar = replace(grammar, separator=ord(separator))
+        reader = Reader(lines, grammar)
+        with closing(lines):
+            while (block := reader.next()) is not None:
+                yield block
+
     def _parsed(self, block: Block, wanted: list[str]) -> list[pa.Array]:
         """Cells of the wanted columns, of the records only."""
         count = int(block.is_record.sum())
@@ -157,7 +170,7 @@ class TextSource:
             return [pa.array([], pa.string())] * len(wanted)
         marked = block.text.startswith(BYTE_ORDER_MARK)  # the parser would drop it: it is content
         text = (
-            self._options.separator.encode() * (len(self.names) - 1) + b"\n" + block.text
+            self.options.separator.encode() * (len(self.names) - 1) + b"\n" + block.text
             if marked
             else block.text
         )
@@ -167,8 +180,8 @@ class TextSource:
                 column_names=list(self.names), block_size=len(text) + 1, use_threads=False
             ),
             parse_options=pacsv.ParseOptions(
-                delimiter=self._options.separator,
-                quote_char=self._options.quote_sign or False,
+                delimiter=self.options.separator,
+                quote_char=self.options.quote_sign or False,
                 newlines_in_values=True,
                 ignore_empty_lines=False,
             ),
@@ -187,13 +200,7 @@ class TextSource:
 
     def _opened(self) -> tuple[Lines, bytes]:
         """The lines below the header, and the header, if there is one."""
-        options = self._options
-        gzip = options.compression == "gzip" or (
-            options.compression == "auto" and self._path.name.lower().endswith(".gz")
-        )
-        held = self.settled
-        file = pa.OSFile(str(self._path)) if held else pa.PythonFile(sys.stdin.buffer, "r")
-        stream = pa.CompressedInputStream(file, "gzip") if gzip else file
+        options, stream = self.options, self.stream()
         lines = Lines(decoded(stream.read, options.encoding), stream.close)
         for _ in range(options.skip_lines):
             lines.next()
@@ -207,9 +214,18 @@ class TextSource:
             header += lines.next()
         return lines, header
 
+    def stream(self) -> Any:
+        """The bytes of the table, not compressed; with `read` and `close`."""
+        options, held = self.options, self.settled
+        gzip = options.compression == "gzip" or (
+            options.compression == "auto" and self._path.name.lower().endswith(".gz")
+        )
+        file = pa.OSFile(str(self._path)) if held else pa.PythonFile(sys.stdin.buffer, "r")
+        return pa.CompressedInputStream(file, "gzip") if gzip else file
+
     def _names(self, header: bytes) -> tuple[str, ...]:
         name = repr(shown(self._path)) if self.settled else "standard input"
-        where, encoding = f"The first record of {name}", self._options.encoding.upper()
+        where, encoding = f"The first record of {name}", self.options.encoding.upper()
         if len(header) > LONGEST_RECORD:
             raise SourceError(f"{where} is longer than {LONGEST_RECORD >> 20} MiB.")
         try:
@@ -236,7 +252,7 @@ class TextSource:
     def _cells(self, record: str) -> list[str]:
         """Cells of a record; none, if it breaks the format."""
         text = re.sub(r"(\r\n?|\n)\Z", "", record)
-        separator, quote = self._options.separator, self._options.quote_sign
+        separator, quote = self.options.separator, self.options.quote_sign
         if quote is None:
             return text.split(separator)
         s, q = re.escape(separator), re.escape(quote)
