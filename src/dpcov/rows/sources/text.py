@@ -240,13 +240,9 @@ class TextSource:
         if (
             not names
             or len(set(names)) < len(names)
-            or any(not name or _is_number(name) for name in names)
+            or any(not name or is_number(name) for name in names)
         ):
-            draft = spelled("", " (--no-header for a draft)")
-            raise SourceError(
-                f"{where} is no header: its cells are not distinct names. If the file has none, "
-                f"set header = false under [file] in the schema{draft}."
-            )
+            raise SourceError(no_header(where))
         return names
 
     def _cells(self, record: str) -> list[str]:
@@ -261,6 +257,15 @@ class TextSource:
             return []
         found = re.findall(f"(?:^|{s})({cell})", text)
         return [c[1:-1].replace(quote * 2, quote) if c.startswith(quote) else c for c in found]
+
+
+def no_header(where: str) -> str:
+    """What is said of a first record that is no header."""
+    draft = spelled("", " (--no-header for a draft)")
+    return (
+        f"{where} is no header: its cells are not distinct names. If the file has none, set "
+        f"header = false under [file] in the schema{draft}."
+    )
 
 
 def _grammar(options: FileOptions, cells: int = 1) -> Grammar:
@@ -280,7 +285,8 @@ def _places(is_record: Booleans) -> pa.Array | None:
     return pa.array(np.cumsum(is_record) - 1, mask=~is_record)
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether a text is a number, as no name of a column is."""
     try:
         float(text)
     except ValueError:
