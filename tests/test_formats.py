@@ -320,3 +320,59 @@ def test_a_query_says_how_to_make_a_table_of_it(tmp_path):
     whole = moment(parquet(tmp_path), declared())
     assert same(moment(dataset.to_table(), declared()), whole)
     assert same(moment(dataset.scanner().to_reader(), declared()), whole)
+
+
+SEMICOLONS = "weight;visits;town;born\n70,5;1;Aix;1990-12-31\n"
+
+
+@pytest.mark.parametrize(
+    ("header", "advice"),
+    [
+        ("weight;visits;town;born", r'With separator = ";" \(and for decimal commas decimal = ","'),
+        ('"weight";"visits";"town";"born"', 'With separator = ";"'),  # as R's write.csv2
+        ("weight\tvisits\ttown\tborn", r'With separator = "\\t" under \[file\] the first record'),
+        ("weight|visits|town|born", r'With separator = "\|"'),
+    ],
+)
+def test_a_file_with_another_separator_says_which_to_declare(tmp_path, header, advice):
+    told = set()
+    for row in ("70,5;1;Aix;1990-12-31", "SECRET", ""):  # which the message doesn't depend on
+        (tmp_path / "p.csv").write_text(f"{header}\n{row}\n")
+        with pytest.raises(SourceError, match=advice) as refused:
+            open_rows(tmp_path / "p.csv", declared())
+        told.add(str(refused.value))
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("first", ["70;1;Aix;1990-12-31", "weight;visits;town", "x;y;z", "weight"])
+def test_a_first_record_that_lacks_a_declared_name_is_told_nothing_of(tmp_path, first):
+    (tmp_path / "p.csv").write_text(f"{first}\n70;1;Aix;1990-12-31\n")
+    with pytest.raises(SourceError) as refused:
+        open_rows(tmp_path / "p.csv", declared())
+    assert "With separator" not in str(refused.value)
+    assert "no column 'weight'" in str(refused.value) or first == "weight"
+
+
+def test_what_is_advised_is_what_reads_the_file(tmp_path):
+    with pytest.raises(SourceError, match="no column 'weight'"):
+        open_rows(text_file(tmp_path, **EUROPEAN), declared())
+    found = moment(text_file(tmp_path, **EUROPEAN), declared(**EUROPEAN))
+    assert same(found, moment(parquet(tmp_path), declared()))
+
+
+def test_a_draft_asks_for_the_separator_and_states_what_is_said(tmp_path, run):
+    Path("p.csv").write_text(SEMICOLONS)
+    refused = run("schema p.csv")
+    assert (refused.code, refused.out) == (2, "")
+    assert 'With --separator ";" (and for decimal commas --decimal ",")' in refused.err
+    drafted = run("schema p.csv --separator ; --decimal ,")
+    assert 'separator = ";"\ndecimal = ","\n' in drafted.out
+    assert "[columns.born]" in drafted.out
+    single = run("schema p.csv --separator ,")
+    assert '[columns."weight;visits;town;born"]' in single.out
+
+
+def test_a_header_in_another_encoding_says_which_excel_writes(tmp_path):
+    (tmp_path / "p.csv").write_bytes("größe\n1\n".encode("cp1252"))
+    with pytest.raises(SourceError, match=r'encoding under .* is "cp1252"'):
+        open_source(tmp_path / "p.csv", FileOptions(), ())

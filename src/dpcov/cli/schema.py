@@ -6,7 +6,7 @@ import shutil
 import textwrap
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -49,13 +49,16 @@ def schema(
         str | None, typer.Option(help="Lines above the header that start with it are skipped.")
     ] = None,
     encoding: Annotated[str, typer.Option(help="Of a text file.")] = "utf-8",
+    decimal: Annotated[
+        Literal[".", ","], typer.Option(help="Decimal sign of numbers in a text file.")
+    ] = ".",
     quiet: Quiet = False,
 ) -> None:
     """Draft a schema from column names and types; bounds and levels are left for a person."""
     from dpcov.cli import metadata as others
     from dpcov.cli.drafts import Stated, draft, proposed
     from dpcov.core.files import check_writable, write
-    from dpcov.errors import OutputError
+    from dpcov.errors import OutputError, SourceError
     from dpcov.rows.schema import FileOptions
     from dpcov.rows.sources import open_source
     from dpcov.rows.sources.sql import table_of
@@ -74,9 +77,13 @@ def schema(
         skip_lines=skip_lines,
         comment=comment,
         encoding=encoding,
+        decimal=decimal,
     )
     names = () if header else tuple(f"x{j}" for j in range(columns or 0))
     source = open_source(table_of(data, table, trust_views), options, names)
+    advice = getattr(source, "advice", "")
+    if advice and separator is None:
+        raise SourceError(f"The draft would have a single column.{advice}")
     kinds = source.kinds()
     keys = source.keys() if hasattr(source, "keys") else {}
     if hasattr(source, "close"):

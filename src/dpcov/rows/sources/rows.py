@@ -98,6 +98,7 @@ class Rows:
             raise SourceError(
                 f"The data has no column {absent[0]!r}, which the schema declares. The names that "
                 "were found are not shown: in a file without a header they are somebody's row."
+                + getattr(source, "advice", "")
             )
         twice = [name for name in schema.needed if source.names.count(name) > 1]
         if twice:

@@ -16,6 +16,7 @@ quotes stand where they may and how many separators are outside.
 from __future__ import annotations
 
 import codecs
+import json
 import re
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -74,12 +75,18 @@ class TextSource:
     ----------
     path : of the file; "-" is standard input, which is read once.
     options : how the file is written.
-    declared : names of the columns of a file without a header, in order.
+    declared : names of the columns, in order where the file has no header.
     numbers : names of the columns whose cells are numbers, written as `options` say.
+
+    Attributes
+    ----------
+    advice : the separator to declare, where the first record, kept apart by it, has all columns
+        that are declared; otherwise nothing. It rests on names that are public, and on no cell.
 
     """
 
     door = "csv"
+    advice = ""
     costly = True
 
     def __init__(
@@ -94,6 +101,7 @@ class TextSource:
         if self.settled and not path.is_file():
             raise SourceError(NOT_REGULAR.format(repr(shown(path))))
         self._path = path
+        self._declared = declared
         self.options = options
         self._notation = Notation(options.decimal, options.thousands)
         self._foreign = frozenset[str]() if self._notation.plain else numbers
@@ -233,22 +241,39 @@ class TextSource:
         except UnicodeDecodeError:
             text = "\ufffd"
         if "\ufffd" in text:
-            raise SourceError(f"{where} is not {encoding} text: see encoding under [file].")
-        names = tuple(name.strip() for name in self._cells(text))
+            raise SourceError(
+                f"{where} is not {encoding} text: see encoding under [file], which for files of "
+                'Excel in the west of Europe is "cp1252".'
+            )
+        self.advice = self._other_separator(text)
+        names = self._split(text, self.options.separator)
         if names and not any(names):
             raise SourceError(f"{where} is empty: a header with the columns' names is needed.")
-        if (
-            not names
-            or len(set(names)) < len(names)
-            or any(not name or is_number(name) for name in names)
-        ):
-            raise SourceError(no_header(where))
+        if not is_header(names):
+            raise SourceError(no_header(where) + self.advice)
         return names
 
-    def _cells(self, record: str) -> list[str]:
+    def _other_separator(self, header: str) -> str:
+        """Advice to declare a usual separator that makes the declared columns of a header.
+
+        Where none is declared, one that makes several names of what is none or a single one.
+        """
+        found = self._split(header, self.options.separator)
+        if set(self._declared) <= set(found) if self._declared else len(found) > 1:
+            return ""
+        for other in SEPARATORS.replace(self.options.separator, ""):
+            names = self._split(header, other)
+            if is_header(names) and len(names) > 1 and set(self._declared) <= set(names):
+                return _advice(other, in_draft=not self._declared)
+        return ""
+
+    def _split(self, record: str, separator: str) -> tuple[str, ...]:
+        return tuple(name.strip() for name in self._cells(record, separator))
+
+    def _cells(self, record: str, separator: str) -> list[str]:
         """Cells of a record; none, if it breaks the format."""
         text = re.sub(r"(\r\n?|\n)\Z", "", record)
-        separator, quote = self.options.separator, self.options.quote_sign
+        quote = self.options.quote_sign
         if quote is None:
             return text.split(separator)
         s, q = re.escape(separator), re.escape(quote)
@@ -257,6 +282,22 @@ class TextSource:
             return []
         found = re.findall(f"(?:^|{s})({cell})", text)
         return [c[1:-1].replace(quote * 2, quote) if c.startswith(quote) else c for c in found]
+
+
+def _advice(separator: str, *, in_draft: bool) -> str:
+    """A sentence after others; programs that write semicolons mostly write decimal commas too."""
+    form = spelled("{} = {}", "--{} {}") if in_draft else "{} = {}"
+    options = form.format("separator", json.dumps(separator))
+    if separator == ";":
+        options += f" (and for decimal commas {form.format('decimal', json.dumps(','))})"
+    place = " under [file]" if " = " in form else ""
+    return f" With {options}{place} the first record names several columns."
+
+
+def is_header(names: Sequence[str]) -> bool:
+    """Whether these are distinct names of columns, none of which is a number."""
+    distinct = 0 < len(names) == len(set(names))
+    return distinct and not any(not name or is_number(name) for name in names)
 
 
 def no_header(where: str) -> str:

@@ -23,7 +23,7 @@ from dpcov.rows.schema import FileOptions, Kind
 from dpcov.rows.sources.ids import EXACT, IdColumn
 from dpcov.rows.sources.objects import texts_of
 from dpcov.rows.sources.quiet import quiet
-from dpcov.rows.sources.text import NO_COLUMNS, is_number, no_header
+from dpcov.rows.sources.text import NO_COLUMNS, is_header, no_header
 
 Cells = tuple[Any, ...]
 
@@ -134,7 +134,6 @@ def _named(header: Cells, file: str) -> dict[str, int]:
     """Columns by name and place; those without a name are left out."""
     cells = {at: cell for at, cell in enumerate(header) if cell is not None}
     names = [cell.strip() for cell in cells.values() if isinstance(cell, str)]
-    is_header = names and len(names) == len(cells) == len(set(names))
-    if not is_header or any(not name or is_number(name) for name in names):
+    if len(names) < len(cells) or not is_header(names):
         raise SourceError(no_header(f"The first row of {file!r}"))
     return dict(zip(names, cells, strict=True))
