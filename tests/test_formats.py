@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import sqlite3
 import sys
 from datetime import date, datetime
@@ -376,3 +377,77 @@ def test_a_header_in_another_encoding_says_which_excel_writes(tmp_path):
     (tmp_path / "p.csv").write_bytes("größe\n1\n".encode("cp1252"))
     with pytest.raises(SourceError, match=r'encoding under .* is "cp1252"'):
         open_source(tmp_path / "p.csv", FileOptions(), ())
+
+
+# What a file says of its values
+
+
+LABELLED = pd.DataFrame(
+    {
+        "sex": np.array([1.0, 2.0, 1.0, 9.0]),
+        "town": ["N", "S", "N", "?"],
+        "pay": [10.0, 20.0, 998.0, 950.0],
+        "patient_id": [1.0, 2.0, 3.0, 4.0],
+    }
+)
+LABELS = {
+    "sex": {1: "male", 2: "female\n[columns]", 9: "refused"},
+    "town": {"N": "north", "S": "south"},
+    "patient_id": {1: "Ada"},
+}
+CODES = {"sex": [9], "town": ["?"], "pay": [998, {"lo": 900, "hi": 990}]}
+
+
+def labelled(folder: Path) -> Path:
+    options = {"variable_value_labels": LABELS, "missing_ranges": CODES}
+    return statistics(folder, "sav", frame=LABELLED, **options)
+
+
+def test_labels_and_codes_are_proposed_in_a_draft_as_comments(tmp_path, run):
+    drafted = run(f"schema {labelled(tmp_path)}").out
+    bare = run(f"schema {statistics(tmp_path, 'sav', frame=LABELLED)}").out
+    told = [line for line in drafted.splitlines() if line not in bare.splitlines()]
+    assert all(line.startswith("#") for line in told)
+    text = "\n".join(told)
+    assert '# missing = ["", "NA", "9", "998", "?"]' in text
+    assert (
+        '# kind = "categorical"\n# levels = [\n#   1,  # male\n#   2,  # female?[columns]' in text
+    )
+    assert "refused" not in text  # a label of what is missing is no level
+    assert '# levels = [\n#   "N",  # north\n#   "S",  # south\n# ]' in text
+    assert "# The file declares as missing: 900 to 990, 998" in text
+    assert "Ada" not in drafted  # of a column that is left out
+    assert "confirm each from public knowledge" in text
+
+
+def test_what_is_proposed_is_a_schema_once_it_is_confirmed(tmp_path, run):
+    drafted = run(f"schema {labelled(tmp_path)}").out
+    sex = drafted.split("[columns.sex]")[1].split("[columns.town]")[0].splitlines()
+    confirmed = [
+        line.removeprefix("# ") for line in sex if re.match(r"# (kind|levels|  \d|])", line)
+    ]
+    (tmp_path / "s.toml").write_text("\n".join(["version = 2", "[columns.sex]", *confirmed]))
+    schema = Schema.load(tmp_path / "s.toml")
+    assert schema.columns["sex"].levels == (1, 2)
+    found = moment(labelled(tmp_path), schema)
+    assert same(found, moment(pa.table({"sex": ["1", "2", "1", ""]}), schema))
+
+
+def test_stata_s_labels_are_proposed_without_those_of_missing_values(tmp_path, run):
+    frame = pd.DataFrame({"sex": [1.0, 2.0, "a"]})
+    path = statistics(
+        tmp_path,
+        "dta",
+        frame=frame,
+        variable_value_labels={"sex": {1: "male", "a": "refused"}},
+        missing_user_values={"sex": ["a"]},
+    )
+    drafted = run(f"schema {path}").out
+    assert "# levels = [\n#   1,  # male\n# ]" in drafted
+    assert "refused" not in drafted
+
+
+def test_a_draft_of_a_file_without_labels_proposes_nothing(tmp_path, run):
+    drafted = run(f"schema {statistics(tmp_path, 'dta')}").out
+    assert "labels" not in drafted
+    assert "declares" not in drafted

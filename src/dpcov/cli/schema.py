@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import textwrap
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -61,6 +62,7 @@ def schema(
     from dpcov.errors import OutputError, SourceError
     from dpcov.rows.schema import FileOptions
     from dpcov.rows.sources import open_source
+    from dpcov.rows.sources.readstat import ReadstatSource
     from dpcov.rows.sources.sql import table_of
 
     if interactive and out is None:
@@ -90,6 +92,8 @@ def schema(
         source.close()
     stated = Stated() if metadata is None else others.read(metadata, table or file, kinds)
     stated = proposed(kinds, stated, keys)
+    if isinstance(source, ReadstatSource):
+        stated = replace(stated, labels=source.labels(), codes=source.codes())
     if interactive:
         stated = _interview(kinds, options, stated)
     text = draft(kinds, options, stated)

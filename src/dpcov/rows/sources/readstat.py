@@ -115,6 +115,26 @@ class ReadstatSource:
             found[name] = "integer" if is_whole else kind_of(kind)
         return found
 
+    def labels(self) -> dict[str, dict[float | str, str]]:
+        """Value labels of each column that has some, without those of missing values."""
+        found, codes = dict[str, dict[float | str, str]](), self.codes()
+        for name, told in self.about.variable_value_labels.items():
+            # Letters label the missing values of columns of numbers.
+            letters, ranges = pa.types.is_large_string(self.types[name]), codes.get(name, [])
+            found[name] = {
+                value: label
+                for value, label in told.items()
+                if isinstance(value, str) == letters and not _among(value, ranges)
+            }
+        return {name: told for name, told in found.items() if told}
+
+    def codes(self) -> dict[str, list[tuple[float | str, float | str]]]:
+        """What the file declares missing in each column, as ranges."""
+        ranges = self.about.missing_ranges
+        return {
+            name: sorted((one["lo"], one["hi"]) for one in told) for name, told in ranges.items()
+        }
+
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         size, start = batch_rows(len(columns)), 0
         wanted = [self._spelt[name] for name in columns]
@@ -144,6 +164,10 @@ class ReadstatSource:
 
 
 _TIME = pa.timestamp("us")
+
+
+def _among(value: Any, ranges: list[tuple[Any, Any]]) -> bool:
+    return any(least <= value <= most for least, most in ranges)
 
 
 def _known(encoding: str) -> str:
