@@ -8,6 +8,7 @@ import sqlite3
 import sys
 from datetime import date, datetime
 from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 import openpyxl
@@ -86,6 +87,47 @@ def workbook(folder: Path, rows=CELLS, header=tuple(COLUMNS), more=()) -> Path:
     return folder / "p.xlsx"
 
 
+def rewritten(path: Path, change) -> Path:
+    """The workbook with each part as `change` makes it."""
+    new = path.with_name("new.xlsx")
+    with ZipFile(path) as parts, ZipFile(new, "w", ZIP_DEFLATED) as written:
+        for part in parts.namelist():
+            written.writestr(part, change(part, parts.read(part)))
+    return new
+
+
+def with_shared_texts(folder: Path) -> Path:
+    """The workbook with its texts in a table of their own, as Excel writes it."""
+    texts: list[str] = []
+    path = workbook(folder)
+
+    def shared(found: re.Match[str]) -> str:
+        texts.append(found[1])
+        return f't="s"><v>{len(texts) - 1}</v></c>'
+
+    def change(part: str, content: bytes) -> str:
+        kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/sharedStrings"
+        told = "application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
+        text = content.decode()
+        if part.endswith("sheet1.xml"):
+            return re.sub(r't="inlineStr"><is>(.*?)</is></c>', shared, text, flags=re.DOTALL)
+        if part.endswith("workbook.xml.rels"):
+            more = f'<Relationship Type="{kind}" Target="sharedStrings.xml" Id="rId9"/>'
+            return text.replace("</Relationships>", f"{more}</Relationships>")
+        if part == "[Content_Types].xml":
+            more = f'<Override PartName="/xl/sharedStrings.xml" ContentType="{told}"/>'
+            return text.replace("</Types>", f"{more}</Types>")
+        return text
+
+    new = rewritten(path, change)
+    space = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    items = "".join(f"<si>{text}</si>" for text in texts)
+    with ZipFile(new, "a") as written:
+        written.writestr("xl/sharedStrings.xml", f'<sst xmlns="{space}">{items}</sst>')
+    assert len(texts) > ROWS / 2
+    return new
+
+
 def statistics(folder: Path, ending: str, **options) -> Path:
     write = {"dta": pyreadstat.write_dta, "sav": pyreadstat.write_sav}[ending]
     write(options.pop("frame", FRAME), str(folder / f"p.{ending}"), **options)
@@ -111,6 +153,7 @@ FILES = {
     "semicolons and decimal commas": (lambda folder: text_file(folder, **EUROPEAN), EUROPEAN),
     "cp1252 tsv": (lambda folder: text_file(folder, "p.tsv", **LATIN), LATIN),
     "xlsx": (workbook, {}),
+    "xlsx, shared texts": (with_shared_texts, {}),
     "a sheet": (lambda folder: DatabaseTable(workbook(folder, more=["b"]), "Sheet"), {}),
     "dta": (lambda folder: statistics(folder, "dta"), {}),
     "sav": (lambda folder: statistics(folder, "sav"), {}),
@@ -263,6 +306,19 @@ def test_a_sheet_that_does_not_fit_is_refused(tmp_path, header, more, sheet, wor
     path = workbook(tmp_path, CELLS, header, more)
     with pytest.raises(SourceError, match=words):
         open_rows(path if sheet is None else DatabaseTable(path, sheet), declared())
+
+
+def test_a_workbook_that_would_fill_the_memory_is_refused(tmp_path):
+    whole = workbook(tmp_path)
+    expected = moment(whole, declared())
+
+    def padded(size: int) -> Path:
+        blanks = b" " * (size * 2**20)
+        return rewritten(whole, lambda part, content: content + blanks * ("sheet1" in part))
+
+    assert same(moment(padded(60), declared()), expected)  # the control: blanks are none of it
+    with pytest.raises(SourceError, match="packed far more than a table can be"):
+        open_rows(padded(70), declared())
 
 
 # What can't be read

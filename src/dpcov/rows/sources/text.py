@@ -256,15 +256,18 @@ class TextSource:
     def _other_separator(self, header: str) -> str:
         """Advice to declare a usual separator that makes the declared columns of a header.
 
-        Where none is declared, one that makes several names of what is none or a single one.
+        Where none is declared, as for a draft, whose names are made public, one that makes several
+        names of what is none or a single one.
         """
+        if not self._declared and not spelled("", "in a shell"):
+            return ""  # somebody else's first record may be a row
         found = self._split(header, self.options.separator)
         if set(self._declared) <= set(found) if self._declared else len(found) > 1:
             return ""
         for other in SEPARATORS.replace(self.options.separator, ""):
             names = self._split(header, other)
             if is_header(names) and len(names) > 1 and set(self._declared) <= set(names):
-                return _advice(other, in_draft=not self._declared)
+                return _advice(other, "--{} {}" if not self._declared else "{} = {}")
         return ""
 
     def _split(self, record: str, separator: str) -> tuple[str, ...]:
@@ -284,9 +287,8 @@ class TextSource:
         return [c[1:-1].replace(quote * 2, quote) if c.startswith(quote) else c for c in found]
 
 
-def _advice(separator: str, *, in_draft: bool) -> str:
+def _advice(separator: str, form: str) -> str:
     """A sentence after others; programs that write semicolons mostly write decimal commas too."""
-    form = spelled("{} = {}", "--{} {}") if in_draft else "{} = {}"
     options = form.format("separator", json.dumps(separator))
     if separator == ";":
         options += f" (and for decimal commas {form.format('decimal', json.dumps(','))})"

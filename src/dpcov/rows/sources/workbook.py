@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pyarrow as pa
 
@@ -30,6 +31,14 @@ Cells = tuple[Any, ...]
 FORMULAS = (
     "Cells of a workbook are what was last computed: a formula that reads rows of several persons "
     "mixes them, and then the guarantee does not hold."
+)
+
+
+PACKED = 100  # times: what repeats itself as much as sheets can, rows of zeros, is packed 15 times
+LARGE = 2**26  # bytes of a part, unpacked
+BOMB = (
+    "The workbook is packed far more than a table can be, and might fill the memory. If it is one "
+    "all the same, save it as CSV."
 )
 
 
@@ -84,6 +93,10 @@ class WorkbookSource:
         except ImportError:
             needed = installing("openpyxl")
             raise SourceError(f"Excel workbooks need their library: {needed}") from None
+        with ZipFile(self._path) as parts:
+            for part in parts.infolist():
+                if part.file_size > max(LARGE, PACKED * part.compress_size):
+                    raise SourceError(BOMB)
         book = load_workbook(self._path, read_only=True, data_only=True, keep_links=False)
         try:
             sheets = {one.title: one for one in book.worksheets}
