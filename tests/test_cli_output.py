@@ -19,7 +19,7 @@ from terminals import DPCOV
 DOCS = Path(__file__).parents[1] / "docs"
 RELEASE = EXAMPLES["release"]
 PLAN = "plan people.toml --rows 400 --mechanism gaussian"
-FREE = {"demo"}  # tells a story; nothing to be quiet about
+FREE = {"demo", "check"}  # a story, and what is for a terminal alone
 TELLING = [fresh(name) for name, options in OPTIONS.items() if "--json" in options]
 DOING = [
     fresh(name, ".csv" * (name in ANALYSES))

@@ -54,7 +54,9 @@ def test_a_units_image_is_the_same_alone_and_in_company(opened, name):
     assert [line for one in found for line in one.differences] == []
 
 
-@pytest.mark.parametrize("name", ["CSV", "Parquet", "lists", "NumPy", "SQLite"])
+@pytest.mark.parametrize(
+    "name", ["CSV", "Parquet", "lists", "NumPy", "SQLite", "Excel", "Stata", "SPSS"]
+)
 def test_neighbours_that_differ_in_one_cell_or_row_end_in_the_same_way(opened, tmp_path, name):
     pairs, turn = Pairs(), itertools.count(LOCAL.index(name))
     effort = Effort(2, ROLES[LOCAL.index(name) % 3 :: 3], 1)

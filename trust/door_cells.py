@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import uuid
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
@@ -179,3 +179,25 @@ DYNAMIC = Cells(  # a column of SQLite holds what it is given, whatever it decla
         *(b"x", b"", b"\xff" * 9, 0, 1, 1.0, "1.0"),
     ],
 )
+SHEET = Cells(  # as a workbook's programs write them; a text that begins with = is a formula
+    {
+        "whole numbers": [1, 2, 0, 3],
+        "decimals": [1.5, 0.25, -2.5],
+        "truths": [True, False],
+        "words": ["x", "y"],
+        "texts of numbers": ["1", "2.5"],
+        "dates": [date(2024, 3, 8), datetime(1970, 1, 2, 23, 30)],
+    },
+    [
+        *(None, "x", " ", " 1", "1_000", "1e3", "True", "Zürich", "9" * 400, "y" * 32_000, "NA"),
+        *("#N/A", "nan", "\u202e", "a\nb", UUIDS[0], -999, -0.0, 1.7e308, 5e-324, 2.0**53 + 2),
+        *(10**30, time(5, 30), datetime(1899, 12, 31), datetime(9999, 12, 31)),
+    ],
+    2.0**53,
+)
+# Of statistics programs: numbers beyond theirs are their missing values, texts are short.
+STORED = Cells(
+    FLOATS.clean, [None, float("nan"), -0.0, -999.0, 5e-324, 2.0**53, 2.0**53 + 2, 1e6], 2.0**53
+)
+SHORT = Cells(TEXTS.clean, [text for text in TEXTS.odd if text is not None and len(text) < 1000])
+DAYS = Cells({"dates": [22_000.0, 3650.0]}, [None, float("nan"), 1e300, -1e300, 0.5, -1e7])

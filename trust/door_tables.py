@@ -80,6 +80,11 @@ def _comma(table: dict[str, list[Any]]) -> Columns:
     return _typed(*["text"] * 5)(table | {"number": number})
 
 
+def _sheet(table: dict[str, list[Any]]) -> Columns:
+    """Ids as texts: numbers of a sheet have no so many digits."""
+    return _typed(*["cell"] * 5)(table | {"id": [*map(str, table["id"])]})
+
+
 TEXTS = _typed(*["text"] * 5)
 OBJECTS = _typed(*["object"] * 5)
 ARROW = _typed("float64", "bool", "string", "int64", "int64")
@@ -106,6 +111,9 @@ FORMS: dict[str, Callable[[dict[str, list[Any]]], Columns]] = {
     "DuckDB file": _typed("DOUBLE", "BOOLEAN", "VARCHAR", "BIGINT", "BIGINT"),
     "DuckDB relation": _typed("DOUBLE", "BOOLEAN", "VARCHAR", "BIGINT", "BIGINT"),
     "SQLite": _typed("REAL", "BOOLEAN", "TEXT", "INTEGER", "INTEGER"),
+    "Excel": _sheet,
+    "Stata": _typed("double", "long", "string", "long", "string"),
+    "SPSS": _typed("double", "long", "string", "long", "string"),
     "PostgreSQL": _typed("double precision", "boolean", "text", "bigint", "bigint"),
     "PostgreSQL in LATIN1": _typed("numeric", "boolean", "text", "bigint", "bigint"),
     "Spark": _typed("double", "boolean", "string", "long", "long"),

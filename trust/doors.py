@@ -22,11 +22,13 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import openpyxl
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pyreadstat
 
 import door_cells as held
 from door_cells import Cells, Row
@@ -107,6 +109,61 @@ class Texts:
         path = self._folder / f"{next(self._number)}{self._ending}"
         path.write_bytes(gzip.compress(content, 1) if self._ending.endswith(".gz") else content)
         return path
+
+
+class Workbooks:
+    """Excel workbooks of one sheet."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._number = itertools.count()
+
+    def __call__(self, columns: Columns) -> Path:
+        book = openpyxl.Workbook()
+        for row in [tuple(columns), *_rows(columns)]:
+            book.active.append(row)
+        path = self._folder / f"{next(self._number)}.xlsx"
+        book.save(path)
+        return path
+
+
+READSTAT = {"double": held.STORED, "long": held.integers(16, null=False), "date": held.DAYS}
+READSTAT |= {"string": held.SHORT}
+FORMATS = {".dta": "%td", ".sav": "DATE11"}
+
+
+class Statistics:
+    """Files of Stata and SPSS."""
+
+    def __init__(self, folder: Path, ending: str) -> None:
+        self._folder = folder
+        self._ending = ending
+        self._write = pyreadstat.write_dta if ending == ".dta" else pyreadstat.write_sav
+        self._number = itertools.count()
+
+    def __call__(self, columns: Columns) -> Path:
+        frame = pd.DataFrame({name: self._column(*column) for name, column in columns.items()})
+        formats = {
+            name: FORMATS[self._ending] for name, (kind, _) in columns.items() if kind == "date"
+        }
+        path = self._folder / f"{next(self._number)}{self._ending}"
+        self._write(frame, str(path), variable_format=formats)
+        return path
+
+    def _column(self, kind: str, cells: list[Any]) -> pd.Series:
+        if kind == "string":
+            return pd.Series(["" if cell is None else str(cell) for cell in cells], dtype=object)
+        return pd.Series(cells, dtype="int32" if kind == "long" else "float64")
+
+
+def stored_in_sheets(_: str, cell: Any) -> Any:
+    """Numbers are float64."""
+    return float(cell) if isinstance(cell, int) and not isinstance(cell, bool) else cell
+
+
+def stored_in_spss(_: str, cell: Any) -> Any:
+    """Blanks that fill up a text are no part of it."""
+    return cell.rstrip(" ") if isinstance(cell, str) else cell
 
 
 ARROW = {
@@ -656,5 +713,21 @@ def local(folder: Path) -> list[Door]:
             "INTEGER",
             _files(folder, ".sqlite", _fill_sqlite),
             stored=stored_in_sqlite,
+        ),
+        Door(
+            "Excel",
+            {"cell": held.SHEET},
+            "cell",
+            _each(Workbooks(folder)),
+            costly=True,
+            stored=stored_in_sheets,
+        ),
+        Door("Stata", READSTAT, "long", _each(Statistics(folder, ".dta"))),
+        Door(
+            "SPSS",
+            READSTAT,
+            "long",
+            _each(Statistics(folder, ".sav")),
+            stored=stored_in_spss,
         ),
     ]

@@ -17,6 +17,7 @@ from typer.main import get_command
 from dpcov.cli import completions
 from dpcov.cli.analysis import Commands, walk
 from dpcov.cli.audit import app as audit_app
+from dpcov.cli.check import OFFER, check
 from dpcov.cli.ledger import app as ledger_app
 from dpcov.cli.moments import app as moments_app
 from dpcov.cli.options import (
@@ -99,6 +100,7 @@ def demo(
     run(folder)
 
 
+app.command(epilog=example("check people.csv --schema people.toml"))(check)
 app.command(epilog=example("schema people.csv --out people.toml"))(schema)
 app.command("schema migrate", epilog=example("schema migrate people.toml --out new.toml"))(migrate)
 
@@ -195,6 +197,7 @@ def release(
                 outputs[level] = stack.enter_context(held)
         except OutputError as error:
             raise OutputError(f"{error} Nothing was spent.") from None
+        say(f"before: {OFFER}", hushed or not sys.stdout.isatty())
         say(f"mechanism: {request.mechanism.name} ({request.reason})", hushed)
         with reading():
             if grouped is None:

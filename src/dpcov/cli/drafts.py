@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -48,6 +48,14 @@ _KINDS = (
 _NAMES = (
     "# The names are the file's first record, which this draft makes public. If the file has no",
     "# header, they are somebody's values: delete this, and draft with --no-header --columns N.",
+)
+_LABELS = (
+    "# The levels that have labels in the file, if it holds codes. They may be those that occur,",
+    "# and not those that can: confirm each from public knowledge, or delete them.",
+)
+_MISSING = (
+    "# The file declares these missing in some columns, and there they are read so. Where they are",
+    "# in all columns, and in other copies of the table, confirm it:",
 )
 _COMPLETE = (
     "# Bounds and levels as stated, from public knowledge: releases show them to everybody.",
@@ -105,13 +113,16 @@ def proposed(names: Iterable[str], stated: Stated, keys: Mapping[str, str]) -> S
 class Stated:
     """What a person or a metadata file says about a table: public, never from its rows.
 
-    `hints` are comments on columns.
+    `hints` are comments on columns. `labels` of values, and `codes` that mean a missing one, as
+    ranges, stand in a file: they may tell what occurs, so that a draft has them as comments.
     """
 
     columns: Mapping[str, Declaration] = field(default_factory=dict)
     unit: PersonUnit | None = None
     missing: tuple[str, ...] = ("", "NA")
     hints: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, Mapping[float | str, str]] = field(default_factory=dict)
+    codes: Mapping[str, Sequence[tuple[float | str, float | str]]] = field(default_factory=dict)
 
     def document(self, options: FileOptions) -> dict[str, Any]:
         """As `dpcov.Schema.parse` takes it."""
@@ -135,7 +146,7 @@ def draft(types: Mapping[str, Kind], options: FileOptions, stated: Stated | None
     lines = [*(_COMPLETE if complete else _INCOMPLETE)]
     lines += _KINDS if any("kind" in gaps(given) for given in columns.values()) else ()
     lines += _NAMES if "unknown" in types.values() and options.header else ()
-    lines += ["version = 2", f"missing = {_toml(list(known.missing))}"]
+    lines += ["version = 2", f"missing = {_toml(list(known.missing))}", *_proposed_missing(known)]
     if known.unit is not None:
         lines += ["", "[unit]", f"column = {_toml(known.unit.column)}"]
         kind = known.unit.type
@@ -151,8 +162,43 @@ def draft(types: Mapping[str, Kind], options: FileOptions, stated: Stated | None
         hint = f"  # {printable(known.hints[name])}" if name in known.hints else ""
         lines += ["", f"[columns.{key}]{hint}"]
         lines += [f"{part} = {_toml(value)}" for part, value in declaration.items()]
-        lines += [f"# {part} ={_EMPTY[part]}" for part in gaps(declaration)]
+        open_ones = [
+            part for part in gaps(declaration) if part != "levels" or name not in known.labels
+        ]
+        lines += [f"# {part} ={_EMPTY[part]}" for part in open_ones]
+        if (kind := declaration.get("kind", "")) != "ignored":
+            lines += _proposed_levels(known, name, kind)
     return "\n".join(lines) + "\n"
+
+
+def _proposed_missing(known: Stated) -> list[str]:
+    """What the file declares missing, for a person to confirm."""
+    single = {
+        _text(least) for told in known.codes.values() for least, most in told if least == most
+    }
+    if not single:
+        return []
+    proposed = _toml([*known.missing, *sorted(single)])
+    return [*_MISSING, f"# missing = {proposed}"]
+
+
+def _proposed_levels(known: Stated, name: str, kind: str) -> list[str]:
+    """A column's labels as levels, and its codes, for a person to confirm."""
+    lines: list[str] = []
+    if name in known.labels:
+        rows = known.labels[name].items()
+        levels = [f"  {_toml(value)},  # {printable(label)}" for value, label in rows]
+        stated = [] if kind == "categorical" else ['kind = "categorical"']
+        lines += [*_LABELS, *(f"# {one}" for one in [*stated, "levels = [", *levels, "]"])]
+    if told := known.codes.get(name):
+        ends = ([_text(least), _text(most)] for least, most in told)
+        spans = (printable(" to ".join(dict.fromkeys(pair))) for pair in ends)
+        lines += [f"# The file declares as missing: {', '.join(spans)}"]
+    return lines
+
+
+def _text(code: float | str) -> str:
+    return code if isinstance(code, str) else _toml(code)
 
 
 def migrated(text: str, declared: Schema) -> str:

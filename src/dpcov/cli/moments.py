@@ -28,7 +28,7 @@ PRIVATE = "PRIVATE DATA, no release: keep it as you keep the rows. Next: dpcov m
 @app.command(epilog=example("moments people.csv --schema people.toml --out people.sums"))
 def moments(
     data: Annotated[
-        str, typer.Argument(metavar="DATA", help="One part: CSV, TSV (.gz) or Parquet.")
+        str, typer.Argument(metavar="DATA", help="One part: a file or table, as for release.")
     ],
     out: Out,
     schema: Annotated[Path, typer.Option("--schema", help="TOML schema, the same for all parts.")],

@@ -59,14 +59,15 @@ Dataset = Annotated[
 DataPath = Annotated[
     str,
     typer.Argument(
-        metavar="DATA", help="CSV, TSV (.gz) or Parquet file; with --table, a database."
+        metavar="DATA",
+        help="CSV, TSV (.gz), Parquet, Excel, Stata, SPSS or SAS file; with --table, a database.",
     ),
 ]
 TableOption = Annotated[
     str | None,
     typer.Option(
         help="Table of a database: DATA is a postgresql:// address (user@host/database; password "
-        "in PGPASSWORD) or a SQLite or DuckDB file."
+        "in PGPASSWORD) or a SQLite or DuckDB file. Or a sheet of an Excel workbook."
     ),
 ]
 WhereOption = Annotated[

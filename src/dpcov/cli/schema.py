@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 import textwrap
 import tomllib
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -49,15 +50,19 @@ def schema(
         str | None, typer.Option(help="Lines above the header that start with it are skipped.")
     ] = None,
     encoding: Annotated[str, typer.Option(help="Of a text file.")] = "utf-8",
+    decimal: Annotated[
+        Literal[".", ","], typer.Option(help="Decimal sign of numbers in a text file.")
+    ] = ".",
     quiet: Quiet = False,
 ) -> None:
     """Draft a schema from column names and types; bounds and levels are left for a person."""
     from dpcov.cli import metadata as others
     from dpcov.cli.drafts import Stated, draft, proposed
     from dpcov.core.files import check_writable, write
-    from dpcov.errors import OutputError
+    from dpcov.errors import OutputError, SourceError
     from dpcov.rows.schema import FileOptions
     from dpcov.rows.sources import open_source
+    from dpcov.rows.sources.readstat import ReadstatSource
     from dpcov.rows.sources.sql import table_of
 
     if interactive and out is None:
@@ -74,15 +79,21 @@ def schema(
         skip_lines=skip_lines,
         comment=comment,
         encoding=encoding,
+        decimal=decimal,
     )
     names = () if header else tuple(f"x{j}" for j in range(columns or 0))
     source = open_source(table_of(data, table, trust_views), options, names)
+    advice = getattr(source, "advice", "")
+    if advice and separator is None:
+        raise SourceError(f"The draft would have a single column.{advice}")
     kinds = source.kinds()
     keys = source.keys() if hasattr(source, "keys") else {}
     if hasattr(source, "close"):
         source.close()
     stated = Stated() if metadata is None else others.read(metadata, table or file, kinds)
     stated = proposed(kinds, stated, keys)
+    if isinstance(source, ReadstatSource):
+        stated = replace(stated, labels=source.labels(), codes=source.codes())
     if interactive:
         stated = _interview(kinds, options, stated)
     text = draft(kinds, options, stated)

@@ -20,11 +20,28 @@ if TYPE_CHECKING:
     from dpcov.rows.sources.sql import DatabaseTable
 
 PARQUET_ENDINGS = (".parquet", ".pq")
+WORKBOOK_ENDINGS = (".xlsx", ".xlsm")
 UNKNOWN = (
-    "This kind of data can't be read. Give a path to a CSV, TSV or Parquet file, a NumPy array, "
-    "a table that offers the Arrow C stream (pandas, polars, pyarrow, DuckDB), or a database and "
-    "the name of a table."
+    "This kind of data can't be read. Give a path to a file (CSV, TSV, Parquet, Excel, Stata, "
+    "SPSS, SAS), a NumPy array, a table that offers the Arrow C stream (pandas, polars, pyarrow, "
+    "DuckDB), or a database and the name of a table."
 )
+_PARQUET_OR_CSV = "Save the table as Parquet or CSV with the program that wrote it"
+INSTEAD = {  # of files that can't be read, what to do
+    **dict.fromkeys((".xls", ".xlsb", ".ods"), "Save the sheet as .xlsx, or as CSV in UTF-8"),
+    **dict.fromkeys((".rds", ".rda", ".rdata"), "In R, write.csv(table, FILE, row.names = FALSE)"),
+    **dict.fromkeys((".por", ".xpt"), "Save the table as .sav, .sas7bdat, Parquet or CSV"),
+    **dict.fromkeys((".json", ".jsonl", ".ndjson", ".xml", ".html"), _PARQUET_OR_CSV),
+    **dict.fromkeys((".feather", ".arrow", ".orc", ".avro", ".h5", ".mat"), _PARQUET_OR_CSV),
+    **dict.fromkeys((".pkl", ".npy", ".npz"), "Load it in Python and give the table itself"),
+    **dict.fromkeys((".zip", ".7z", ".xz", ".bz2", ".zst"), "Unpack it, or pack it with gzip"),
+}
+QUERIES = {  # by library and class, what makes a table of them
+    ("polars", "LazyFrame"): "frame.collect()",
+    ("pyarrow", "Dataset"): "dataset.to_table(), or dataset.scanner().to_reader()",
+    ("dask", "DataFrame"): "frame.compute()",
+    ("dask_expr", "DataFrame"): "frame.compute()",
+}
 
 
 def open_rows(
@@ -34,9 +51,10 @@ def open_rows(
 
     Parameters
     ----------
-    data : path of a CSV, TSV (also .gz) or Parquet file, ``-`` for a text table on standard input,
-        (n, d) NumPy array, list of rows, an object with ``__arrow_c_stream__`` (pandas, polars,
-        pyarrow, DuckDB), a `DatabaseTable`, or a Spark data frame, whose rows stay in its cluster.
+    data : path of a CSV, TSV (also .gz), Parquet, Excel, Stata, SPSS or SAS file, ``-`` for a text
+        table on standard input, (n, d) NumPy array, list of rows, an object with
+        ``__arrow_c_stream__`` (pandas, polars, pyarrow, DuckDB), a `DatabaseTable`, or a Spark data
+        frame, whose rows stay in its cluster.
     schema : what the columns may hold.
     conditions : which rows count.
     threads : how many threads read, encode and sum; default, one for each core that may be used.
@@ -83,6 +101,7 @@ def open_source(
 
     if is_frame(data):  # first: frames have any attribute that a column is named after
         return SparkSource(data)
+    _refuse_query(data)
     if hasattr(data, "iloc") and hasattr(data, "columns"):
         from dpcov.rows.sources.frame import FrameSource
 
@@ -90,7 +109,7 @@ def open_source(
     if isinstance(data, Source):
         return data
     if isinstance(data, DatabaseTable):
-        return _open_database(data)
+        return _open_database(data, options, declared)
     if isinstance(data, str | Path):
         return _open_file(Path(data), options, declared, numbers)
     if hasattr(data, "__arrow_c_stream__"):
@@ -113,6 +132,7 @@ def _open_file(
     path: Path, options: FileOptions, declared: tuple[str, ...], numbers: frozenset[str]
 ) -> Source:
     from dpcov.rows.sources.base import holds_sums
+    from dpcov.rows.sources.readstat import READERS, ReadstatSource
     from dpcov.rows.sources.sql import NO_TABLE, database_kind
     from dpcov.rows.sources.text import STANDARD_INPUT, TextSource
 
@@ -131,17 +151,38 @@ def _open_file(
         return ParquetSource(path)
     if path.is_file() and database_kind(path):
         raise SourceError(no_table)
+    ending = path.suffix.lower()
+    if ending in WORKBOOK_ENDINGS:
+        from dpcov.rows.sources.workbook import WorkbookSource
+
+        return WorkbookSource(path, None, options, declared)
+    if ending in READERS:
+        return ReadstatSource(path, options)
     if holds_sums(path):
         raise SourceError(f"{name!r} holds sums of rows (dpcov moments), where rows are needed.")
+    if ending in INSTEAD:
+        raise SourceError(f"Files that end with {ending} can't be read. {INSTEAD[ending]}.")
     return TextSource(path, options, declared, numbers)
 
 
-def _open_database(data: DatabaseTable) -> Source:
-    """Open a table of a database; looks at names and types only."""
+def _refuse_query(data: Any) -> None:
+    """Refuse what is no table yet, and may be another one each time: say how to make it one."""
+    for kind in type(data).__mro__:
+        how = QUERIES.get((str(kind.__module__).split(".")[0], kind.__name__))
+        if how is not None:
+            raise SourceError(f"A {kind.__name__} is a query, no table. Give {how}.")
+
+
+def _open_database(data: DatabaseTable, options: FileOptions, declared: tuple[str, ...]) -> Source:
+    """Open a table of a database, or a sheet of a workbook; looks at names and types only."""
     from dpcov.rows.sources.sql import LINK, NO_LINK, POSTGRES, database_kind
 
-    _ = data.parts  # refuses what is no name
     link = str(data.database)
+    if link.lower().endswith(WORKBOOK_ENDINGS) and Path(link).is_file():
+        from dpcov.rows.sources.workbook import WorkbookSource
+
+        return WorkbookSource(Path(link), data.table, options, declared)
+    _ = data.parts  # refuses what is no name
     if link.lower().startswith(POSTGRES):
         from dpcov.rows.sources.postgres import PostgresSource
 

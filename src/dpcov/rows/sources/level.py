@@ -70,7 +70,7 @@ class FilteredSource:
 
     def __getattr__(self, name: str) -> Any:
         """What only some sources have; `parts` is not passed on, which would have all rows."""
-        if name in ("caveat", "close", "unfit_ids"):
+        if name in ("advice", "caveat", "close", "unfit_ids"):
             return getattr(self.source, name)
         raise AttributeError(name)
 

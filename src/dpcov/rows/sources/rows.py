@@ -95,6 +95,7 @@ class Rows:
             raise SourceError(
                 f"The data has no column {absent[0]!r}, which the schema declares. The names that "
                 "were found are not shown: in a file without a header they are somebody's row."
+                + getattr(source, "advice", "")
             )
         twice = [name for name in schema.needed if source.names.count(name) > 1]
         if twice:
@@ -155,8 +156,9 @@ class Rows:
         if not self.countable:
             raise SourceError(
                 "Under replace-one the number of rows is public, and in a text file with quoted "
-                'cells one record can change it: set records = "lines" under [file] in the schema, '
-                "where cells hold no line breaks, or use add-remove."
+                "cells, or in a workbook, one record can change it: use add-remove. Or set records "
+                '= "lines" under [file] in the schema, where cells of a text hold no line breaks; '
+                "or save the workbook as Parquet or CSV."
             )
 
     @quiet(UNREADABLE)

@@ -16,13 +16,14 @@ quotes stand where they may and how many separators are outside.
 from __future__ import annotations
 
 import codecs
+import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +47,7 @@ LINE_END = re.compile(rb"\r\n?|\n")  # what ends a line: CRLF, LF or CR
 BYTE_ORDER_MARK = codecs.BOM_UTF8
 LF, CR = 10, 13
 STANDARD_INPUT = "-"
+SEPARATORS = ",;\t|"  # the usual ones
 NOT_REGULAR = (
     "{} is no regular file. To read a table from a pipe, give - as its name and the pipe as "
     "standard input: dpcov release - ... < PIPE"
@@ -73,12 +75,18 @@ class TextSource:
     ----------
     path : of the file; "-" is standard input, which is read once.
     options : how the file is written.
-    declared : names of the columns of a file without a header, in order.
+    declared : names of the columns, in order where the file has no header.
     numbers : names of the columns whose cells are numbers, written as `options` say.
+
+    Attributes
+    ----------
+    advice : the separator to declare, where the first record, kept apart by it, has all columns
+        that are declared; otherwise nothing. It rests on names that are public, and on no cell.
 
     """
 
     door = "csv"
+    advice = ""
     costly = True
 
     def __init__(
@@ -93,7 +101,8 @@ class TextSource:
         if self.settled and not path.is_file():
             raise SourceError(NOT_REGULAR.format(repr(shown(path))))
         self._path = path
-        self._options = options
+        self._declared = declared
+        self.options = options
         self._notation = Notation(options.decimal, options.thousands)
         self._foreign = frozenset[str]() if self._notation.plain else numbers
         self._grammar = _grammar(options)
@@ -133,15 +142,8 @@ class TextSource:
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         wanted, size = list(columns), batch_rows(len(columns))
-        if self.settled:
-            lines, _ = self._opened()
-        elif self._waiting is None:
-            raise SourceError(ONCE)
-        else:
-            lines, self._waiting = self._waiting, None
-        reader = Reader(lines, self._grammar)
-        with closing(lines):
-            while (block := reader.next()) is not None:
+        with closing(self.blocks()) as blocks:
+            for block in blocks:
                 cells, places = self._parsed(block, wanted), _places(block.is_record)
                 for start in range(0, len(block.is_record), size):
                     here = slice(start, start + size)
@@ -150,6 +152,25 @@ class TextSource:
                         names=wanted,
                     )
 
+    def blocks(self, separator: str | None = None) -> Generator[Block]:
+        """All rows below the header, in order; as another separator would keep their cells apart.
+
+        A separator other than the declared one is for a look at a file that may be declared wrong.
+        """
+        if self.settled:
+            lines, _ = self._opened()
+        elif self._waiting is None:
+            raise SourceError(ONCE)
+        else:
+            lines, self._waiting = self._waiting, None
+        grammar = self._grammar
+        if separator is not None:
+            grammar = replace(grammar, separator=ord(separator))
+        reader = Reader(lines, grammar)
+        with closing(lines):
+            while (block := reader.next()) is not None:
+                yield block
+
     def _parsed(self, block: Block, wanted: list[str]) -> list[pa.Array]:
         """Cells of the wanted columns, of the records only."""
         count = int(block.is_record.sum())
@@ -157,7 +178,7 @@ class TextSource:
             return [pa.array([], pa.string())] * len(wanted)
         marked = block.text.startswith(BYTE_ORDER_MARK)  # the parser would drop it: it is content
         text = (
-            self._options.separator.encode() * (len(self.names) - 1) + b"\n" + block.text
+            self.options.separator.encode() * (len(self.names) - 1) + b"\n" + block.text
             if marked
             else block.text
         )
@@ -167,8 +188,8 @@ class TextSource:
                 column_names=list(self.names), block_size=len(text) + 1, use_threads=False
             ),
             parse_options=pacsv.ParseOptions(
-                delimiter=self._options.separator,
-                quote_char=self._options.quote_sign or False,
+                delimiter=self.options.separator,
+                quote_char=self.options.quote_sign or False,
                 newlines_in_values=True,
                 ignore_empty_lines=False,
             ),
@@ -187,13 +208,7 @@ class TextSource:
 
     def _opened(self) -> tuple[Lines, bytes]:
         """The lines below the header, and the header, if there is one."""
-        options = self._options
-        gzip = options.compression == "gzip" or (
-            options.compression == "auto" and self._path.name.lower().endswith(".gz")
-        )
-        held = self.settled
-        file = pa.OSFile(str(self._path)) if held else pa.PythonFile(sys.stdin.buffer, "r")
-        stream = pa.CompressedInputStream(file, "gzip") if gzip else file
+        options, stream = self.options, self.stream()
         lines = Lines(decoded(stream.read, options.encoding), stream.close)
         for _ in range(options.skip_lines):
             lines.next()
@@ -207,9 +222,18 @@ class TextSource:
             header += lines.next()
         return lines, header
 
+    def stream(self) -> Any:
+        """The bytes of the table, not compressed; with `read` and `close`."""
+        options, held = self.options, self.settled
+        gzip = options.compression == "gzip" or (
+            options.compression == "auto" and self._path.name.lower().endswith(".gz")
+        )
+        file = pa.OSFile(str(self._path)) if held else pa.PythonFile(sys.stdin.buffer, "r")
+        return pa.CompressedInputStream(file, "gzip") if gzip else file
+
     def _names(self, header: bytes) -> tuple[str, ...]:
         name = repr(shown(self._path)) if self.settled else "standard input"
-        where, encoding = f"The first record of {name}", self._options.encoding.upper()
+        where, encoding = f"The first record of {name}", self.options.encoding.upper()
         if len(header) > LONGEST_RECORD:
             raise SourceError(f"{where} is longer than {LONGEST_RECORD >> 20} MiB.")
         try:
@@ -217,26 +241,42 @@ class TextSource:
         except UnicodeDecodeError:
             text = "\ufffd"
         if "\ufffd" in text:
-            raise SourceError(f"{where} is not {encoding} text: see encoding under [file].")
-        names = tuple(name.strip() for name in self._cells(text))
+            raise SourceError(
+                f"{where} is not {encoding} text: see encoding under [file], which for files of "
+                'Excel in the west of Europe is "cp1252".'
+            )
+        self.advice = self._other_separator(text)
+        names = self._split(text, self.options.separator)
         if names and not any(names):
             raise SourceError(f"{where} is empty: a header with the columns' names is needed.")
-        if (
-            not names
-            or len(set(names)) < len(names)
-            or any(not name or _is_number(name) for name in names)
-        ):
-            draft = spelled("", " (--no-header for a draft)")
-            raise SourceError(
-                f"{where} is no header: its cells are not distinct names. If the file has none, "
-                f"set header = false under [file] in the schema{draft}."
-            )
+        if not is_header(names):
+            raise SourceError(no_header(where) + self.advice)
         return names
 
-    def _cells(self, record: str) -> list[str]:
+    def _other_separator(self, header: str) -> str:
+        """Advice to declare a usual separator that makes the declared columns of a header.
+
+        Where none is declared, as for a draft, whose names are made public, one that makes several
+        names of what is none or a single one.
+        """
+        if not self._declared and not spelled("", "in a shell"):
+            return ""  # somebody else's first record may be a row
+        found = self._split(header, self.options.separator)
+        if set(self._declared) <= set(found) if self._declared else len(found) > 1:
+            return ""
+        for other in SEPARATORS.replace(self.options.separator, ""):
+            names = self._split(header, other)
+            if is_header(names) and len(names) > 1 and set(self._declared) <= set(names):
+                return _advice(other, "--{} {}" if not self._declared else "{} = {}")
+        return ""
+
+    def _split(self, record: str, separator: str) -> tuple[str, ...]:
+        return tuple(name.strip() for name in self._cells(record, separator))
+
+    def _cells(self, record: str, separator: str) -> list[str]:
         """Cells of a record; none, if it breaks the format."""
         text = re.sub(r"(\r\n?|\n)\Z", "", record)
-        separator, quote = self._options.separator, self._options.quote_sign
+        quote = self.options.quote_sign
         if quote is None:
             return text.split(separator)
         s, q = re.escape(separator), re.escape(quote)
@@ -245,6 +285,30 @@ class TextSource:
             return []
         found = re.findall(f"(?:^|{s})({cell})", text)
         return [c[1:-1].replace(quote * 2, quote) if c.startswith(quote) else c for c in found]
+
+
+def _advice(separator: str, form: str) -> str:
+    """A sentence after others; programs that write semicolons mostly write decimal commas too."""
+    options = form.format("separator", json.dumps(separator))
+    if separator == ";":
+        options += f" (and for decimal commas {form.format('decimal', json.dumps(','))})"
+    place = " under [file]" if " = " in form else ""
+    return f" With {options}{place} the first record names several columns."
+
+
+def is_header(names: Sequence[str]) -> bool:
+    """Whether these are distinct names of columns, none of which is a number."""
+    distinct = 0 < len(names) == len(set(names))
+    return distinct and not any(not name or is_number(name) for name in names)
+
+
+def no_header(where: str) -> str:
+    """What is said of a first record that is no header."""
+    draft = spelled("", " (--no-header for a draft)")
+    return (
+        f"{where} is no header: its cells are not distinct names. If the file has none, set "
+        f"header = false under [file] in the schema{draft}."
+    )
 
 
 def _grammar(options: FileOptions, cells: int = 1) -> Grammar:
@@ -264,7 +328,8 @@ def _places(is_record: Booleans) -> pa.Array | None:
     return pa.array(np.cumsum(is_record) - 1, mask=~is_record)
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether a text is a number, as no name of a column is."""
     try:
         float(text)
     except ValueError:

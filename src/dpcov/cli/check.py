@@ -1,0 +1,132 @@
+"""The command that tells the holder of a table how its cells are read, before anything is spent."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpcov.cli.options import DataPath, TableOption, TrustViews
+from dpcov.core.printable import printable
+from dpcov.errors import OutputError
+
+if TYPE_CHECKING:
+    from dpcov.rows.schema import Categorical, Numeric, Schema
+    from dpcov.rows.sources.check import Look, Seen
+
+MARK = "CONFIDENTIAL  "
+TERMINAL = (
+    "What dpcov check tells is about rows, without noise: it goes to a terminal only, into no file "
+    "and no pipe."
+)
+WARNING = (
+    "This is about the rows themselves, without noise. No release holds it and no budget covers "
+    "it: pass nothing of it on.",
+    "What is decided after it (another schema, another epsilon, no release at all) depends on the "
+    "data, and that is not protected. Bounds and levels must not be made from it: they come from "
+    "what a column can hold.",
+)
+OFFER = (
+    "cells that can't be read count as missing, and no release tells how many: dpcov check shows "
+    "it to you alone, before you spend"
+)
+CELLS = {
+    "number": "a number",
+    "whole": "a whole number",
+    "flag": "0, 1, true or false",
+    "day": "a date such as 1990-12-31",
+    "second": "a date and time such as 1990-12-31T23:59",
+}
+ENCODINGS = {
+    "utf-8": 'all of the file is utf-8 text: declare encoding = "utf-8"',
+    "utf-16": 'the file holds zero bytes: perhaps it is encoding = "utf-16"',
+    "cp1252": 'not all of the file is utf-8 text: perhaps it is encoding = "cp1252", as Excel '
+    "writes in the west of Europe",
+}
+
+
+def check(
+    data: DataPath,
+    schema: Annotated[Path, typer.Option("--schema", help="TOML schema of the data.")],
+    table: TableOption = None,
+    trust_views: TrustViews = False,
+) -> None:
+    """Tell you alone, on a terminal, which cells can't be read; CONFIDENTIAL, no release."""
+    from dpcov.rows.schema import Schema
+    from dpcov.rows.sources.check import look
+    from dpcov.rows.sources.sql import table_of
+
+    if not sys.stdout.isatty():
+        raise OutputError(TERMINAL)
+    declared = Schema.load(schema)
+    found = look(table_of(data, table, trust_views), declared)
+    width = max(len(MARK) + 20, shutil.get_terminal_size().columns - 1)
+    for sentence in (*WARNING, *_sentences(found, declared)):
+        for line in textwrap.wrap(printable(sentence), width - len(MARK), break_on_hyphens=False):
+            typer.echo(MARK + line)
+
+
+def _sentences(found: Look, declared: Schema) -> Iterator[str]:
+    """What is to be said, the file first."""
+    from dpcov.rows.schema import Number
+
+    said = [*_of_the_file(found, declared)]
+    for name, seen in found.columns.items():
+        column: Numeric | Categorical | None = declared.read_columns.get(name)
+        if declared.weight is not None and name == declared.weight.column:
+            column = Number(lower=0.0, upper=declared.weight.maximum)
+        said += [f"{name}: {text}." for text in _of_column(seen, column)]
+    yield from said or ["Every cell can be read, none is missing or beyond its bounds."]
+
+
+def _of_the_file(found: Look, declared: Schema) -> Iterator[str]:
+    if broken := _share(found.rows - found.records, found.rows):
+        yield f"{broken} of the records have another number of cells, or a stray quote."
+    best = found.separated.most_common(1)
+    if best and best[0][1] > found.records:
+        separator, share = json.dumps(best[0][0]), _share(best[0][1], found.rows)
+        yield f"With separator = {separator} under [file], {share} of them would be records."
+    if found.encoding:
+        yield f"As {declared.file.encoding} is declared: {ENCODINGS[found.encoding]}."
+
+
+def _of_column(seen: Seen, column: Numeric | Categorical | None) -> Iterator[str]:
+    from dpcov.rows.schema import Categorical, Numeric, level_text
+    from dpcov.rows.sources.check import MANY
+
+    wanted = "an id of the declared type"
+    if isinstance(column, Categorical):
+        wanted = "a declared level"
+    elif isinstance(column, Numeric):
+        wanted = CELLS[column.reading]
+    if share := _share(seen.unreadable, seen.cells):
+        many = seen.unreadable > MANY * seen.cells
+        yield f"{share} can't be read as {wanted}{', more than 1 %' if many else ''}"
+    if (best := seen.otherwise.most_common(1)) and best[0][1]:
+        notation, count = best[0]
+        share = _share(count, seen.unreadable)
+        signs = f'decimal = "{notation.decimal}"'
+        signs += f', thousands = "{notation.thousands}"' if notation.thousands else ""
+        yield f"{share} of those would be numbers with {signs} under [file]"
+    if share := _share(seen.missing, seen.cells):
+        yield f"{share} are missing"
+    for count, side in ((seen.below, "below the lower"), (seen.above, "above the upper")):
+        if share := _share(count, seen.cells):
+            yield f"{share} are {side} bound, and count as it"
+    if isinstance(column, Categorical):
+        unmet = [level_text(one) for at, one in enumerate(column.levels) if at not in seen.met]
+        if unmet:
+            yield f"no cell is {', '.join(unmet)}"
+
+
+def _share(part: int, whole: int) -> str:
+    """A share in per cent, one that is not nothing as such; empty for none."""
+    if not part:
+        return ""
+    return f"{part / whole:.1%}".replace("%", " %") if part >= whole / 1000 else "less than 0.1 %"

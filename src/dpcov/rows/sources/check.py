@@ -1,0 +1,180 @@
+"""How a table's cells would be read, for whoever holds the table. CONFIDENTIAL.
+
+What is found is about rows, without noise and outside of any budget. Only `dpcov check` asks for
+it; no release does. Cells are read by the rules of a release (`dpcov.rows.cells`), and counted by
+what becomes of them: none is kept or told.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpcov.errors import SourceError
+from dpcov.rows.cells import cells, codes_of, is_missing, values_of
+from dpcov.rows.schema import Categorical, Number, Numeric
+from dpcov.rows.sources import open_source
+from dpcov.rows.sources.ids import IdColumn, canonical
+from dpcov.rows.sources.quiet import quiet
+from dpcov.rows.sources.rows import UNREADABLE, Rows
+from dpcov.rows.sources.text import CHUNK, ONCE, SEPARATORS, Notation, TextSource
+
+if TYPE_CHECKING:
+    from dpcov.core.arrays import Booleans
+    from dpcov.rows.schema import Schema
+
+MANY = 0.01  # a share of cells or records from which a declaration is more likely wrong than they
+NOTATIONS = [Notation(*signs) for signs in ((",", None), (",", "."), (".", ","), (",", " "))]
+
+
+@dataclass(slots=True, repr=False)  # its repr would tell of the data
+class Seen:
+    """Of how many cells of a column something holds. SENSITIVE.
+
+    Attributes
+    ----------
+    cells : how many there are, in rows that are records.
+    missing : empty, null or declared missing.
+    unreadable : neither that nor anything that the column may hold.
+    below, above : numbers beyond the bounds.
+    met : positions of the declared levels that occur.
+    otherwise : of those that are unreadable, how many another notation of numbers reads.
+
+    """
+
+    cells: int = 0
+    missing: int = 0
+    unreadable: int = 0
+    below: int = 0
+    above: int = 0
+    met: set[int] = field(default_factory=set)
+    otherwise: Counter[Notation] = field(default_factory=Counter)
+
+
+@dataclass(slots=True, repr=False)
+class Look:
+    """What was found. SENSITIVE.
+
+    Attributes
+    ----------
+    columns : features, the weight and the person's id.
+    rows, records : of a text file, how many rows there are, and how many of them are records.
+    separated : how many would be records with another separator; told where many are none.
+    encoding : one that the bytes of a text file fit better than that declared; or nothing.
+
+    """
+
+    columns: dict[str, Seen]
+    rows: int = 0
+    records: int = 0
+    separated: Counter[str] = field(default_factory=Counter)
+    encoding: str = ""
+
+
+@quiet(UNREADABLE)
+def look(data: Any, schema: Schema) -> Look:
+    """Read a table once more than a release would; refuses by names and types, as that would."""
+    source = open_source(data, schema.file, tuple(schema.columns))  # numbers as they are written
+    try:
+        text = source if isinstance(source, TextSource) else None
+        if text is not None and not text.settled:
+            raise SourceError(ONCE)
+        Rows(schema, source)
+        found = Look({name: Seen() for name in schema.needed})
+        unit = schema.unit.column if schema.unit else None
+        names = [IdColumn(name) if name == unit else name for name in schema.needed]
+        for batch in source.batches(names):
+            for name in schema.needed:
+                values = batch.column(name)
+                # A text file's cells are texts: null are those of rows that are no records.
+                values = values if text is None else values.drop_null()
+                _see(name, values, schema, found.columns[name], text is not None)
+        if text is not None:
+            _see_text(text, found)
+        return found
+    finally:
+        if hasattr(source, "close"):
+            source.close()
+
+
+def _see(name: str, values: pa.Array, schema: Schema, seen: Seen, is_written: bool) -> None:
+    """Count the cells of a column; numbers of a text file are still as they are written."""
+    written = Notation(schema.file.decimal, schema.file.thousands)
+    foreign = is_written and not written.plain and name in schema.numbers
+    read = written.plainly(values) if foreign else values
+    column = schema.read_columns.get(name)
+    if schema.weight is not None and name == schema.weight.column:
+        column = Number(lower=0.0, upper=schema.weight.maximum)
+    texts = pc.coalesce(read, values) if foreign else values
+    absent = is_missing(cells(texts, schema.missing), schema.missing)
+    if isinstance(column, Numeric):
+        numbers = values_of(read, column, schema.missing)
+        odd = np.isnan(numbers) & ~absent
+        seen.below += int((numbers < column.lower).sum())
+        seen.above += int((numbers > column.upper).sum())
+        if is_written and name in schema.numbers:
+            for one in NOTATIONS:
+                again = values_of(one.plainly(values.filter(pa.array(odd))), column, schema.missing)
+                seen.otherwise[one] += int(np.isfinite(again).sum())
+    elif isinstance(column, Categorical):
+        codes = codes_of(read, column, schema.missing)
+        declared = (codes >= 0) & (codes < len(column.levels))
+        seen.met.update(np.unique(codes[declared]).tolist())
+        odd = ~declared & ~absent
+    else:
+        odd = _no_id(values, schema) & ~absent
+    seen.cells += len(values)
+    seen.missing += int(absent.sum())
+    seen.unreadable += int(odd.sum())
+
+
+def _no_id(values: pa.Array, schema: Schema) -> Booleans:
+    declared = schema.unit.type if schema.unit else None
+    ids = canonical(values, declared, schema.missing)
+    return np.asarray(ids.is_null().to_numpy(zero_copy_only=False))
+
+
+def _see_text(source: TextSource, found: Look) -> None:
+    """Look at records and bytes, which take readings of their own."""
+    found.rows, found.records = _records(source)
+    if found.rows - found.records > MANY * found.rows:
+        for other in SEPARATORS.replace(source.options.separator, ""):
+            found.separated[other] = _records(source, other)[1]
+    found.encoding = _encoding(source)
+
+
+def _records(source: TextSource, separator: str | None = None) -> tuple[int, int]:
+    rows = records = 0
+    with closing(source.blocks(separator)) as blocks:
+        for block in blocks:
+            rows += len(block.is_record)
+            records += int(block.is_record.sum())
+    return rows, records
+
+
+def _encoding(source: TextSource) -> str:
+    """The encoding that the bytes look like, where that is not the declared one."""
+    declared = source.options.encoding
+    if declared.startswith(("utf-16", "utf-32")):
+        return ""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    is_utf8, plain = True, True
+    with closing(source.stream()) as stream:
+        while chunk := stream.read(CHUNK):
+            if b"\0" in chunk:
+                return "utf-16"
+            plain &= chunk.isascii()
+            try:
+                decoder.decode(chunk)
+            except UnicodeDecodeError:
+                is_utf8 = False
+    if is_utf8:
+        return "" if plain or declared == "utf-8" else "utf-8"
+    return "cp1252" if declared == "utf-8" else ""

@@ -1,0 +1,181 @@
+"""Data files of Stata, SPSS and SAS, as libreadstat reads them.
+
+Types come from the file's own header. What the file declares missing is missing. Dates are made of
+the numbers that they are stored as, and texts of their bytes, each cell by itself: the library
+would give up the whole table at a date too far away, or at a byte that is no letter.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpcov.core.installing import installing
+from dpcov.core.printable import shown
+from dpcov.errors import SourceError
+from dpcov.rows.cells import batch_rows
+from dpcov.rows.dates import DAY, FIRST, LAST, SECOND
+from dpcov.rows.schema import FileOptions, Kind
+from dpcov.rows.sources.base import kind_of
+from dpcov.rows.sources.quiet import quiet
+
+READERS = {  # the program, and the function that reads its files
+    ".dta": ("Stata", "read_dta"),
+    ".sav": ("SPSS", "read_sav"),
+    ".zsav": ("SPSS", "read_sav"),
+    ".sas7bdat": ("SAS", "read_sas7bdat"),
+}
+_ORIGINS = {"Stata": date(1960, 1, 1), "SAS": date(1960, 1, 1), "SPSS": date(1582, 10, 14)}
+_SAS_DATES = "WEEKDAT[EX]|(MMDDYY|DDMMYY|YYMMDD)[BCDNPS]?|DATE|(IS|E|B)8601DA"
+_DATES = {  # formats of dates and of dates with times, and the units of their numbers
+    "Stata": ((r"%-?t?d.*", DAY), (r"%-?tc.*", SECOND // 1000)),
+    "SPSS": ((r"[AEJS]?DATE[0-9.]*", SECOND), (r"(DATETIME|YMDHMS)[0-9.]*", SECOND)),
+    "SAS": (
+        (rf"({_SAS_DATES})[0-9.]*", DAY),
+        (r"(DATETIME|DATEAMPM|MDYAMPM|(IS|E|B)8601D[TN])[0-9.]*", SECOND),
+    ),
+}
+_BYTES = "ISO-8859-1"  # in which any byte is a letter, so that no text is refused
+_UTF8_STATA = re.compile(rb"<stata_dta><header><release>(11[89]|1[2-9]\d)")
+
+
+class ReadstatSource:
+    """A file of a statistics program, read in parts; value labels are not read for values.
+
+    Parameters
+    ----------
+    path : of the file.
+    options : the encoding, where it is another than utf-8; otherwise the file tells it.
+
+    """
+
+    settled = True
+    costly = True
+
+    def __init__(self, path: Path, options: FileOptions) -> None:
+        self.door, reader = READERS[path.suffix.lower()]
+        try:
+            import pyreadstat
+        except ImportError:
+            needed = installing("pyreadstat")
+            raise SourceError(f"{self.door} files need their library: {needed}") from None
+        self._path = path
+        self._reader = getattr(pyreadstat, reader)
+        stated = None if options.encoding == "utf-8" else options.encoding
+        described = quiet(
+            f"{shown(path)!r} is not a complete {self.door} file (cut off, or of another format). "
+            "Nothing was spent."
+        )(self._read)
+        self.about = described(stated, metadataonly=True, user_missing=True)[1]
+        # The same names, byte by byte: as they are to be asked for.
+        spelt = described(_BYTES, metadataonly=True)[1].column_names
+        self.names = tuple(map(str, self.about.column_names))
+        self._encoding = _known(stated or self.about.file_encoding or self._default())
+        self._spelt = dict(zip(self.names, spelt, strict=True))
+        self.types = {name: self._type(name) for name in self.names}
+        self.unfit: dict[str, str] = {}
+
+    def _read(self, encoding: str | None, **what: Any) -> tuple[dict[str, list[Any]], Any]:
+        """Columns as lists of what is stored, and what the file says of them."""
+        what |= {"encoding": encoding, "output_format": "dict", "disable_datetime_conversion": True}
+        found: tuple[dict[str, list[Any]], Any] = self._reader(str(self._path.absolute()), **what)
+        return found
+
+    def _default(self) -> str:
+        """The encoding of a file that tells none."""
+        with self._path.open("rb") as file:
+            return "utf-8" if _UTF8_STATA.match(file.read(64)) else "cp1252"
+
+    def _unit(self, name: str) -> tuple[pa.DataType, int] | None:
+        """The type of a column of dates or times, and the microseconds of one unit of it."""
+        told = str(self.about.original_variable_types[name])
+        for kind, (form, unit) in zip((pa.date32(), _TIME), _DATES[self.door], strict=True):
+            if re.fullmatch(form, told):
+                return kind, unit
+        return None
+
+    def _type(self, name: str) -> pa.DataType:
+        if self.about.readstat_variable_types[name] == "string":
+            return pa.large_string()
+        unit = self._unit(name)
+        return pa.float64() if unit is None else unit[0]
+
+    def kinds(self) -> dict[str, Kind]:
+        stored, found = self.about.readstat_variable_types, dict[str, Kind]()
+        for name, kind in self.types.items():
+            is_whole = pa.types.is_floating(kind) and stored[name].startswith("int")
+            found[name] = "integer" if is_whole else kind_of(kind)
+        return found
+
+    def labels(self) -> dict[str, dict[float | str, str]]:
+        """Value labels of each column that has some, without those of missing values."""
+        found, codes = dict[str, dict[float | str, str]](), self.codes()
+        for name, told in self.about.variable_value_labels.items():
+            # Letters label the missing values of columns of numbers.
+            letters, ranges = pa.types.is_large_string(self.types[name]), codes.get(name, [])
+            found[name] = {
+                value: label
+                for value, label in told.items()
+                if isinstance(value, str) == letters and not _among(value, ranges)
+            }
+        return {name: told for name, told in found.items() if told}
+
+    def codes(self) -> dict[str, list[tuple[float | str, float | str]]]:
+        """What the file declares missing in each column, as ranges."""
+        ranges = self.about.missing_ranges
+        return {
+            name: sorted((one["lo"], one["hi"]) for one in told) for name, told in ranges.items()
+        }
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        size, start = batch_rows(len(columns)), 0
+        wanted = [self._spelt[name] for name in columns]
+        while True:
+            part, _ = self._read(_BYTES, usecols=wanted, row_offset=start, row_limit=size)
+            arrays = [self._array(name, part[self._spelt[name]]) for name in columns]
+            batch = pa.RecordBatch.from_arrays(arrays, names=list(columns))
+            yield batch
+            if batch.num_rows < size:
+                return
+            start += size
+
+    def _array(self, name: str, values: list[Any]) -> pa.Array:
+        kind, unit = self.types[name], self._unit(name)
+        if pa.types.is_large_string(kind):
+            return pa.array([_decoded(text, self._encoding) for text in values], kind)
+        if unit is None:
+            return pa.array(values, kind)
+        origin = (_ORIGINS[self.door] - date(1970, 1, 1)).days * DAY
+        with np.errstate(all="ignore"):
+            moments = np.rint(np.array(values, np.float64) * unit[1]) + origin
+        held = (moments >= FIRST) & (moments <= LAST)
+        moments = np.where(held, moments, 0).astype(np.int64)
+        if kind == _TIME:
+            return pa.array(moments, kind, mask=~held)
+        return pa.array((moments // DAY).astype(np.int32), kind, mask=~held)
+
+
+_TIME = pa.timestamp("us")
+
+
+def _among(value: Any, ranges: list[tuple[Any, Any]]) -> bool:
+    return any(least <= value <= most for least, most in ranges)
+
+
+def _known(encoding: str) -> str:
+    with suppress(LookupError):
+        return codecs.lookup(encoding).name
+    return "utf-8"
+
+
+def _decoded(text: str | None, encoding: str) -> str | None:
+    """A text that was read byte by byte, in its encoding."""
+    return None if text is None else text.encode(_BYTES).decode(encoding, "replace")
