@@ -13,7 +13,7 @@ from dpcov.mechanisms.additive import Additive, Calibration
 from dpcov.mechanisms.count import WithCount
 from dpcov.mechanisms.standardized import BY_COLUMN, BY_DIRECTION
 from dpcov.rows.moment import Lattice, units_per_row
-from dpcov.rows.schema import Categorical
+from dpcov.rows.schema import Categorical, Count, Flag
 from dpcov.rows.sources.rows import IN_MEMORY
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ def choose(
     """The mechanism to take, from public things alone.
 
     `Standardized`, as means, correlations and regressions are about rows less their means, which
-    are much shorter. With a second look where more features are numbers than indicators of levels,
-    so that noise is in proportion to the deviation of each direction; a row with a rare level is
-    long then. `least_noise` without an intercept, which tells means; where all columns have levels,
+    are much shorter. With a second look where more features are numbers than counts, flags or
+    indicators of levels, so that noise is in proportion to the deviation of each direction; a row
+    with a rare level or a large count is long then. `least_noise` without an intercept, which tells means; where all columns have levels,
     so that rows are about as long; and where rows can't be asked again (`rereadable`), as sums
     can't, which know no map and no clip. A goal changes nothing of it.
 
@@ -83,12 +83,13 @@ def choose(
     lattice, columns = Lattice.of(schema), schema.encoded_columns.values()
     asked = lattice, budget, neighbors, units_per_row(schema)
     of_levels = sum(isinstance(column, Categorical) for column in columns)
-    indicators = sum(feature.is_indicator for feature in schema.features)
+    rare = sum(feature.is_indicator for feature in schema.features)
+    rare += sum(isinstance(column, Flag | Count) for column in columns)
     if not (rereadable and lattice.intercept_units and of_levels < len(columns)):
         return least_noise(*asked)
     mechanism, reason = BY_COLUMN, "rows are taken about private means"
     # one column has one direction
-    if max(1, 2 * indicators) < lattice.features and not schema.gaps:
+    if max(1, 2 * rare) < lattice.features and not schema.gaps:
         mechanism = BY_DIRECTION
         reason += ", and each direction gets noise in proportion to its deviation"
     with suppress(MechanismError):

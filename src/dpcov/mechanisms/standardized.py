@@ -45,7 +45,7 @@ STEPS = 4  # candidates for the squared radius from one to its double
 CLIPPED = 0.2
 REACH = 4.0  # typical lengths, of rows that a second look doesn't clip
 # Noise in a direction, over what one has on average, from which less is better (measured there).
-DROWNS = 0.1
+DROWNS = 0.05
 LEAST_SPREAD = 2.0**-20  # in units of a feature's half-range
 FINER = 16  # than the standard deviation: where a center may be
 GAP = 1.0  # deviations of a feature that the mark of its gaps is long (measured)
