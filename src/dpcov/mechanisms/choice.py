@@ -71,9 +71,10 @@ def choose(
     `Standardized`, as means, correlations and regressions are about rows less their means, which
     are much shorter. With a second look where more features are numbers than counts, flags or
     indicators of levels, so that noise is in proportion to the deviation of each direction; a row
-    with a rare level or a large count is long then. `least_noise` without an intercept, which tells means; where all columns have levels,
-    so that rows are about as long; and where rows can't be asked again (`rereadable`), as sums
-    can't, which know no map and no clip. A goal changes nothing of it.
+    with a rare level or a large count is long then. `least_noise` without an intercept, which tells
+    means; where all columns have levels, so that rows are about as long; and where rows can't be
+    asked again (`rereadable`), as sums can't, which know no map and no clip. A goal changes nothing
+    of it.
 
     Raises
     ------

@@ -122,16 +122,15 @@ class Standardized(Mechanism):
         gives all the same; between them, errors are smallest where they are largest.
     directions_share : float in [0, 1), public
         Share of the budget for a second look, at all directions of the rows that the first has
-        mapped, clipped at twice their root mean square length; then each direction is divided by
-        its standard deviation. For correlations and regressions of numbers. Rows with a rare level
-        would be long then. 0: no second look.
+        mapped, clipped at one to four times their root mean square length, the less the more its
+        noise drowns; then each direction is divided by its standard deviation. For correlations and
+        regressions of numbers. Rows with a rare level would be long then. 0: no second look.
 
     Returns
     -------
     Release
         (d, d) integers about mapped rows, the map (`Release.linear_map`) and its center, the trace,
-        the noise law: that of nuclear-laplace (from order 21 on of matrix-laplace) for a pure
-        budget, that of gaussian for zCDP; for (epsilon, delta) whichever is less.
+        the noise law: that of matrix-laplace for a pure budget, that of gaussian for zCDP; for (epsilon, delta) whichever is less.
 
     Raises
     ------
