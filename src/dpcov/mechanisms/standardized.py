@@ -130,7 +130,8 @@ class Standardized(Mechanism):
     -------
     Release
         (d, d) integers about mapped rows, the map (`Release.linear_map`) and its center, the trace,
-        the noise law: that of matrix-laplace for a pure budget, that of gaussian for zCDP; for (epsilon, delta) whichever is less.
+        the noise law: that of matrix-laplace for a pure budget, that of gaussian for zCDP; for
+        (epsilon, delta) whichever is less.
 
     Raises
     ------
