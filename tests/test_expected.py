@@ -10,6 +10,8 @@ import pytest
 
 import dpcov
 from dpcov import expected_correlation_error
+from dpcov.analysis.correlation import correlations
+from dpcov.analysis.expected import drowned_pairs
 from dpcov.core.entropy import simulation_generator
 from dpcov.releases import Release
 from tables_for_tests import correlated
@@ -98,3 +100,14 @@ def test_nothing_is_claimed_where_nothing_rises_above_the_noise() -> None:
 def test_a_single_feature_has_no_error() -> None:
     made = dpcov.release(DATA[:, :1], lower=-1, upper=1, epsilon=1.0)
     assert np.array_equal(expected_correlation_error(made), [[0.0]])
+
+
+def test_correlations_that_noise_drowns_are_counted() -> None:
+    """By the standard error that `intervals` have, which is 1.25 times the mean of a normal one."""
+    clear, few = repeats(1)[0], dpcov.release(DATA[:500], lower=-1, upper=1, epsilon=1.0, seed=1)
+    assert drowned_pairs(expected_correlation_error(clear)) == ()
+    errors = expected_correlation_error(few, generator=simulation_generator(1))
+    high = int(np.sum(errors[BELOW] * np.sqrt(np.pi / 2) > 0.05))
+    assert high > 0
+    assert drowned_pairs(errors)[0].startswith(f"Noise drowns {high} of 10 correlations")
+    assert any("Noise drowns" in line for line in correlations(few).summary().splitlines())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcov.analysis.declared import command, section
-from dpcov.analysis.expected import expected_correlation_error, silent
+from dpcov.analysis.expected import drowned_pairs, expected_correlation_error, silent
 from dpcov.analysis.features import chosen, names_of
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve
 from dpcov.errors import ReleaseError
@@ -131,7 +131,7 @@ def correlations(
         return Found([], facts, square(names, matrix))
     expected = np.full_like(matrix, np.nan) if errors is None else errors
     kinds = {"private": (matrix, "{:.3f}"), "error to expect": (expected, "± {:.3f}")}
-    notes = []
+    notes = [*drowned_pairs(errors)]
     if truth is not None:
         away, below = matrix - truth, np.tril_indices(len(names), -1)
         kinds |= {"non-private": (truth, "{:.3f}"), "difference": (away, "{:+.3f}")}

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
 
 MEAN = float(np.sqrt(2 / np.pi))  # absolute value of a normal error, over its deviation
+DROWNS = 0.05  # standard error from which a correlation is hardly told
 NOTHING_SHOWS = (
     "No correlation rises above the noise: too few rows for this budget. "
     "A larger epsilon, more rows or fewer columns would help."
@@ -49,6 +50,20 @@ def expected_correlation_error(
     found = stated(release, [Correlations()], sampling=False, draws=draws)[0]
     deviations = np.where(np.isnan(found.deviations), 0.0, found.deviations)
     return MEAN * Correlations().shaped(release, deviations)
+
+
+def drowned_pairs(errors: Matrix | None) -> tuple[str, ...]:
+    """A sentence on the correlations that noise drowns, by the errors to expect."""
+    if errors is None:
+        return ()
+    below = errors[np.tril_indices(len(errors), -1)]
+    high = int(np.count_nonzero(below > MEAN * DROWNS))
+    if high == 0:
+        return ()
+    return (
+        f"Noise drowns {high} of {below.size} correlations: their standard error is above "
+        f"{DROWNS}.",
+    )
 
 
 def repeated(release: Release, generator: np.random.Generator) -> Iterator[Release]:

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.analysis.drowned import deviations, drowned
-from dpcov.analysis.expected import NO_LAW, NOTHING_SHOWS, expected_correlation_error
+from dpcov.analysis.expected import (
+    NO_LAW,
+    NOTHING_SHOWS,
+    drowned_pairs,
+    expected_correlation_error,
+)
 from dpcov.analysis.rounding import keeps_declared
 from dpcov.releases import NoisyCount
 from dpcov.releases.carried import carried
@@ -30,7 +35,8 @@ def summary(release: Release) -> Found:
         error = {"mean": float(errors[below].mean()), "worst": float(errors[below].max())}
         accuracy = [
             "Error to expect of a correlation, from the privacy noise: "
-            f"{error['mean']:.3f} on average, {error['worst']:.3f} at worst"
+            f"{error['mean']:.3f} on average, {error['worst']:.3f} at worst",
+            *drowned_pairs(errors),
         ]
     document = {
         **carried(release),
