@@ -21,8 +21,8 @@ from dpcov.core.privacy import ZCDP, Neighbors
 from dpcov.denoise import denoise
 from dpcov.errors import ReleaseError
 from dpcov.mechanisms import RETIRED, Gaussian, mechanism_named
+from dpcov.mechanisms.additive import release_at
 from dpcov.mechanisms.images import Images
-from dpcov.mechanisms.mapped import release_at
 from dpcov.mechanisms.standardized import BY_COLUMN, BY_DIRECTION
 from dpcov.releases import Release
 from dpcov.rows.encoder import Encoder

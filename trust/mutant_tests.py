@@ -208,8 +208,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/conformance/test_accounting.py::test_a_private_radius_takes_a_second_pass",
         "tests/conformance/test_radius_accounting.py",
     ),
-    "src/dpcov/mechanisms/mapped.py": (
-        "tests/test_mapped.py",
+    "src/dpcov/papers/mapped.py": (
+        "tests/papers/test_mapped.py",
         "tests/test_standardized.py",
     ),
     "src/dpcov/mechanisms/standardized.py": (

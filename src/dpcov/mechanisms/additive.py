@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dpcov.core.entropy import Entropy
     from dpcov.core.privacy import Budget
     from dpcov.core.samplers import MatrixLaw, ScalarLaw
-    from dpcov.rows.moment import Lattice, SecondMoment
+    from dpcov.rows.moment import Lattice, LinearMap, SecondMoment
     from dpcov.rows.schema import Schema
     from dpcov.rows.sources.rows import Rows
 
@@ -139,6 +139,26 @@ def published(
         unit_count=count,
         reproducible=draws.reproducible,
     )
+
+
+def release_at(
+    mechanism: Mechanism,
+    rows: Rows,
+    shape: LinearMap,
+    radius: float,
+    final: Calibration,
+    entropy: Entropy,
+    lattice: Lattice | None = None,
+) -> Release:
+    """Second moment of the mapped rows, clipped at `radius`, with the noise of `final`.
+
+    On the public `lattice` that `final` is for; default, the one relative to the radius.
+    """
+    draws = Draws.of(final, entropy)
+    moment = rows.second_moments(radius=radius, transform=shape, lattice=lattice)[0]
+    made = published(mechanism, rows.schema, final, draws, moment)
+    center = shape.center if shape.center.any() else None
+    return replace(made, linear_map=shape.matrix(), center=center)
 
 
 def nothing_can_show(lattice: Lattice, count: int | None, law: MatrixLaw) -> bool:

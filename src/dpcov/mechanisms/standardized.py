@@ -16,9 +16,9 @@ from dpcov.core.privacy import Guarantee, Neighbors, exact
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, gaussian
+from dpcov.mechanisms.additive import release_at
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.images import Images
-from dpcov.mechanisms.mapped import release_at
 from dpcov.mechanisms.matrix_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon
 from dpcov.mechanisms.radius import count_law

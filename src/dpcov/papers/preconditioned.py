@@ -13,8 +13,8 @@ from dpcov.core.privacy import Guarantee, Neighbors, exact
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.mechanisms import gaussian
 from dpcov.mechanisms.base import Mechanism
-from dpcov.mechanisms.mapped import last_laws, release_mapped
 from dpcov.mechanisms.radius import count_law
+from dpcov.papers.mapped import last_laws, release_mapped
 from dpcov.rows.moment import LinearMap
 
 if TYPE_CHECKING:

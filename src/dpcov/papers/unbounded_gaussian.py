@@ -16,9 +16,9 @@ from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import gaussian
 from dpcov.mechanisms.base import Mechanism
-from dpcov.mechanisms.mapped import last_laws, release_mapped
 from dpcov.papers import stable_covariance
 from dpcov.papers.accounting import gdp_beside_bad_events, gdp_of_pure
+from dpcov.papers.mapped import last_laws, release_mapped
 from dpcov.papers.preconditioned import Looks
 from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
 from dpcov.papers.primitives.random_groups import require_room

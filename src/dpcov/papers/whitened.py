@@ -12,9 +12,9 @@ from dpcov.core.parameters import Samples, Share, ShareOrNone, Whole, check_fiel
 from dpcov.core.privacy import Guarantee, Neighbors, exact, zcdp_epsilon
 from dpcov.errors import MechanismError
 from dpcov.mechanisms.base import Mechanism
-from dpcov.mechanisms.mapped import last_laws, release_mapped
 from dpcov.papers import stable_covariance
 from dpcov.papers.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp
+from dpcov.papers.mapped import last_laws, release_mapped
 from dpcov.papers.primitives.sampled_covariance import SampledCovariance
 from dpcov.papers.primitives.stable_rows import StableRows, least_units
 from dpcov.papers.stable_covariance import TOO_SMALL

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ import numpy as np
 from dpcov.core.privacy import Guarantee, exact
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, gaussian
+from dpcov.mechanisms.additive import release_at
 from dpcov.mechanisms.radius import count_law
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from dpcov.core.samplers.scalars import ScalarGaussian
     from dpcov.mechanisms import Mechanism
     from dpcov.releases import Release
-    from dpcov.rows.moment import Lattice, LinearMap, SecondMoment
-    from dpcov.rows.schema import Schema
+    from dpcov.rows.moment import Lattice, LinearMap
     from dpcov.rows.sources.rows import Rows
 
 
@@ -79,38 +78,6 @@ def last_laws(
     counts.require_drawable()
     final = gaussian.calibration(lattice, guarantee, rho - for_radius, extra, trace_share)
     return counts, final
-
-
-def release_at(
-    mechanism: Mechanism,
-    rows: Rows,
-    shape: LinearMap,
-    radius: float,
-    final: additive.Calibration,
-    entropy: Entropy,
-    lattice: Lattice | None = None,
-) -> Release:
-    """Second moment of the mapped rows, clipped at `radius`, with the noise of `final`.
-
-    On the public `lattice` that `final` is for; default, the one relative to the radius.
-    """
-    draws = additive.Draws.of(final, entropy)
-    moment = rows.second_moments(radius=radius, transform=shape, lattice=lattice)[0]
-    return published(mechanism, rows.schema, shape, final, draws, moment)
-
-
-def published(
-    mechanism: Mechanism,
-    schema: Schema,
-    shape: LinearMap,
-    final: additive.Calibration,
-    draws: additive.Draws,
-    moment: SecondMoment,
-) -> Release:
-    """Second moment of the mapped rows with these draws of the noise of `final`."""
-    made = additive.published(mechanism, schema, final, draws, moment)
-    center = shape.center if shape.center.any() else None
-    return replace(made, linear_map=shape.matrix(), center=center)
 
 
 def private_radius(

@@ -7,7 +7,8 @@ import pytest
 
 from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import ZCDP, Guarantee, Neighbors, Unit
-from dpcov.mechanisms import Gaussian, mapped, radius
+from dpcov.mechanisms import Gaussian, radius
+from dpcov.papers import mapped
 from dpcov.rows.moment import LinearMap
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
