@@ -144,8 +144,8 @@ calibration: .venv/ready-bench ## What releases say of their own errors, and whe
 	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments $(BIN)/python \
 		benchmarks/calibration.py $(PART) $(SEEDS)
 
-interval-coverage: .venv/ready-bench ## Coverage of the intervals
-	$(ONE_THREAD) $(BIN)/python benchmarks/interval_coverage.py
+interval-coverage: .venv/ready-bench ## Coverage of the intervals that cover sampling too
+	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments $(BIN)/python benchmarks/interval_coverage.py
 
 counts: .venv/ready-bench ## Errors of the number of rows, on tables of 30 shapes
 	$(ONE_THREAD) $(BIN)/python benchmarks/counts.py

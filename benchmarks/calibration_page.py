@@ -71,24 +71,39 @@ def unnoticed(rows: list[Row]) -> list[Row]:
 
 
 def calibration(rows: list[Row]) -> str:
-    """The summary; then how often OLS answers, the time, and the cells that are beyond."""
+    """The summary; how often OLS answers, and the time; the tables that have cells beyond."""
     totals = summary(rows)
     heads = [key for key in totals[0] if key not in ("cells", "OLS answers", "time")]
-    lines = [heads, ["---"] * len(heads)]
-    lines += [[_text(row[key]) for key in heads] for row in totals]
-    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    answers, time = _of(rows, "OLS answers").mean(), np.median(_of(rows, "time"))
-    named = "; ".join(
-        f"{row['table']}, {row['budget']}, {row['statistic']}: {row['covered']:.2f}, "
-        f"{row['width']:.1f} times as wide"
-        for row in beyond(rows)
-    )
+    answers, time = _mean(_of(rows, "OLS answers")), np.median(_of(rows, "time"))
     return (
-        f"{table}\n\n`ols` answers, with an error of each coefficient, in {answers:.0%} of the "
-        f"fits. The account takes {time:.1f} times the CPU of its release (median over cells).\n\n"
-        f"Cells below {LEAST:g}, or more than {WIDEST:g} times as wide as the oracle's: "
-        f"{named or 'none'}."
+        f"{_table(heads, totals)}\n\n`ols` answers, with an error of each coefficient, in "
+        f"{answers:.0%} of the fits. The account takes {time:.1f} times the CPU of its release "
+        f"(median over cells).\n\nTables with cells below {LEAST:g}, or more than {WIDEST:g} times "
+        f"as wide as the oracle's: how many, and of these the extremes.\n\n{_table_beyond(rows)}"
     )
+
+
+def _table_beyond(rows: list[Row]) -> str:
+    """A line for each table and statistic of which a cell is beyond."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in beyond(rows):
+        groups.setdefault((row["table"], row["statistic"]), []).append(row)
+    lines = [
+        {
+            "table": name,
+            "statistic": of,
+            "cells": len(cells),
+            "least covered": float(_of(cells, "covered").min()),
+            "widest": float(_of(cells, "width").max()),
+        }
+        for (name, of), cells in groups.items()
+    ]
+    return _table(list(lines[0]), lines) if lines else "None."
+
+
+def _table(heads: list[str], rows: list[Row]) -> str:
+    lines = [heads, ["---"] * len(heads), *([_text(row[key]) for key in heads] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def _text(value: Any) -> str:
