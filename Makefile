@@ -9,7 +9,7 @@ WORKERS := -n auto --dist worksteal
 
 .PHONY: help demo test test-slow test-papers test-peers test-spark test-all lint types data wheel bench ways bench-scaling peers arena frontier entrants notebooks persons csv \
 	spark accuracy reproduce engines frames analysis discriminant precision \
-	denoising pictures report-picture plan-calibration ridge-comparison interval-coverage missing tails stated-errors counts mahalanobis trust mutants figures docs locks sbom schemas clean
+	denoising pictures report-picture plan-calibration ridge-comparison calibration interval-coverage missing counts mahalanobis trust mutants figures docs locks sbom schemas clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -140,14 +140,12 @@ ridge-comparison: .venv/ready-bench ## Ridge from one release against AdaSSP and
 missing: .venv/ready-bench ## Errors with missing values beside those of as many complete rows
 	$(ONE_THREAD) $(BIN)/python benchmarks/missing.py
 
-tails: .venv/ready-bench ## What releases say of their own error where long rows are clipped
-	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments $(BIN)/python benchmarks/tails.py
+calibration: .venv/ready-bench ## What releases say of their own errors, and whether it is true (PART=tune SEEDS=10)
+	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments $(BIN)/python \
+		benchmarks/calibration.py $(PART) $(SEEDS)
 
-interval-coverage: .venv/ready-bench ## Coverage of the intervals
-	$(ONE_THREAD) $(BIN)/python benchmarks/interval_coverage.py
-
-stated-errors: .venv/ready-bench ## What releases say of their own errors, beside those they have
-	$(ONE_THREAD) $(BIN)/python benchmarks/stated_errors.py
+interval-coverage: .venv/ready-bench ## Coverage of the intervals that cover sampling too
+	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments $(BIN)/python benchmarks/interval_coverage.py
 
 counts: .venv/ready-bench ## Errors of the number of rows, on tables of 30 shapes
 	$(ONE_THREAD) $(BIN)/python benchmarks/counts.py

@@ -16,6 +16,7 @@ from statistics import geometric_mean
 from typing import Any
 
 from arena_page import arena
+from calibration_page import calibration
 
 ROOT = Path(__file__).parents[1]
 SNAPSHOTS = ROOT / "docs" / "results"
@@ -250,33 +251,14 @@ def plan_calibration(cells: Cells) -> str:
 
 
 def interval_coverage(cells: Cells) -> str:
-    """Coverage of trusted intervals over all numbers of rows; bold where it is outside the bar."""
-    families = list(dict.fromkeys(cell["family"] for cell in cells))
-    heads = [(f"{family}: noise", "and sampling", "trusted") for family in families]
-    lines = [["statistic", *(head for three in heads for head in three)]]
-    pooled = {(c["statistic"], c["family"], c["covers"]): c for c in cells if c["n"] is None}
+    """Coverage with sampling: a line for each statistic, by number of rows and budget."""
+    places = list(dict.fromkeys((cell["n"], cell["budget"]) for cell in cells))
+    lines = [["statistic", *(f"{n:,}, {budget}" for n, budget in places)]]
     for statistic in dict.fromkeys(cell["statistic"] for cell in cells):
-        line = [statistic]
-        for family in families:
-            noise = pooled.get((statistic, family, "privacy noise"))
-            both = pooled[statistic, family, "privacy noise and sampling"]
-            line += [_coverage(noise), _coverage(both), f"{both['trusted']:.2f}"]
-        lines.append(line)
-    judged = [
-        f"{family}: {sum(c['cells judged'] - c['cells outside'] for c in own):,} of "
-        f"{sum(c['cells judged'] for c in own):,}"
-        for family in families
-        if (own := [c for key, c in pooled.items() if key[1] == family])
-    ]
-    said = "Cells (table, rows, budget, statistic) within .93 to .97 or two standard errors of it"
-    return f"{_table(lines)}\n\n{said}: {'; '.join(judged)}."
-
-
-def _coverage(cell: dict[str, Any] | None) -> str:
-    if cell is None:
-        return ""
-    said = f"{cell['coverage']:.3f}"
-    return said if cell["ok"] else f"**{said}**"
+        own = {(c["n"], c["budget"]): c for c in cells if c["statistic"] == statistic}
+        found = [f"{own[at]['covered']:.2f} ({own[at]['least']:.2f})" for at in places]
+        lines.append([statistic, *found])
+    return _table(lines)
 
 
 def _share_ok(cells: Cells) -> float:
@@ -298,6 +280,7 @@ FIGURES: dict[str, tuple[str, Callable[[Cells], str]]] = {
     "bench-scaling": ("docs/explanation/speed.md", scaling),
     "engines": ("docs/dependencies.md", engines),
     "plan_calibration": ("docs/how-to/epsilon.md", plan_calibration),
+    "calibration": ("docs/dev/intervals.md", calibration),
     "interval_coverage": ("docs/dev/intervals.md", interval_coverage),
     "persons": ("docs/how-to/persons.md", persons),
     "persons-memory": ("docs/how-to/persons.md", persons_memory),

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
     from dpcov.releases import Release
 
-# With it stated errors of correlations are, in geometric mean over the tables to tune, those that
-# there are with zCDP; with pure noise, whose counts tell less, 1.6 times as large (`make tails`).
+# With it stated errors of correlations are, in geometric mean over the tables to tune, 1.1 times
+# those that there are with zCDP; with pure noise, whose counts tell less, 1.3 (`make calibration`).
 ALIKE = 9.0
 # Of the square of what the sums would lose if all long rows lay along one direction, to one side:
 # on the tables to tune it is .01 to 1, .5 in the median over tables and three budgets.

@@ -1,0 +1,223 @@
+"""Whether what releases say of their own errors is true.
+
+    make calibration PART=tune SEEDS=10
+
+Each table of a part (`tables.toml`) is released by default at six budgets, the relations in turn.
+95 % intervals for the privacy noise are held against the table's own means, covariances,
+correlations and regressions of up to three numbers on all else; those of the noise law alone
+(`guaranteed=True`) against these of the rows as the release shortened them. The oracle's interval
+is 3.92 root mean square errors of the estimate wide. Controls: the same releases with half of
+their noise, and without their counts of rows by length.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import replace
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import dpcov
+from calibration_page import CONTROLS, beyond, summary, unnoticed
+from dpcov.analysis.features import target_and_features
+from dpcov.analysis.intervals import Stated, several_intervals, stated
+from dpcov.analysis.ols import ols
+from dpcov.analysis.statistics import NAMED, Coefficients, Statistic
+from dpcov.errors import ReleaseError
+from judged_tables import PARTS, Table, table_named
+from results import Kept, show
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.releases import Release
+
+    Matrix = NDArray[np.float64]
+    Outcome = dict[str, Matrix]
+
+FILES = {
+    "tune": "calibration.json",
+    "default": "calibration-default.json",
+    "posterior": "calibration-posterior.json",
+}
+BUDGETS: list[tuple[str, dict[str, float]]] = [
+    *(("pure", {"epsilon": epsilon}) for epsilon in (0.3, 1.0, 3.0)),
+    *(("zCDP", {"rho": rho}) for rho in (0.05, 0.5)),
+    ("delta", {"epsilon": 1.0, "delta": 1e-6}),
+]
+RELATIONS = ("add-remove", "replace-one")
+PLAIN = ("mean", "covariance", "correlation")
+TARGETS, LEVEL, ORACLE = 3, 0.95, 3.92
+ROUNDING = 1e-9  # of a figure that is told without noise, like the correlation of two levels
+Row = dict[str, Any]
+
+
+def measured(job: tuple[str, int, int]) -> list[Row]:
+    """A row for each statistic, of releases of a table at a budget."""
+    name, at, seeds = job
+    table, (kind, budget), relation = table_named(name), BUDGETS[at], RELATIONS[at % 2]
+    schema = dpcov.Schema.parse({"columns": table.columns})
+    numbers = [one for one, column in table.columns.items() if "levels" not in column]
+    targets = numbers[:TARGETS] if len(table.columns) > 1 else []
+    found: list[list[Outcome]] = []
+    times, answers = [], []
+    for seed in range(seeds):
+        begun = time.process_time()
+        made = dpcov.release(table.frame, schema=schema, neighbors=relation, seed=seed, **budget)
+        seconds = time.process_time() - begun
+        if made.published is None:  # of too few rows, nothing to judge
+            continue
+        one, spent = outcomes(made, encoded(table, made), targets, seed)
+        found.append(one)
+        times.append(spent / seconds)
+        answers += [answered(made, target, seed) for target in targets]
+    place = {"table": name, "kind": kind, "budget": said(budget), "relation": relation}
+    rows = []
+    for of, every in zip((*PLAIN, "OLS"), zip(*found, strict=True), strict=False):
+        row: Row = {**place, "seeds": seeds, "releases": len(found), "statistic": of}
+        row |= judged(every) | {"time": float(np.median(times)), "OLS answers": None}
+        rows.append(row | ({"OLS answers": float(np.mean(answers))} if of == "OLS" else {}))
+    return rows
+
+
+def said(budget: dict[str, float]) -> str:
+    return " ".join(f"{key} {value:g}" for key, value in budget.items())
+
+
+def encoded(table: Table, release: Release) -> Matrix:
+    """(n, p) encoded features of the table's rows."""
+    indicators = np.array([feature.is_indicator for feature in release.schema.features])
+    return table.features() * np.where(indicators, 0.5, 1.0) - release.centers / release.scales
+
+
+def moment(release: Release, rows: Matrix) -> Matrix:
+    whole = np.column_stack([rows, np.full(len(rows), release.intercept())])
+    return np.asarray(whole.T @ whole)
+
+
+def shortened(release: Release, rows: Matrix) -> Matrix:
+    """(d, d) second moment of encoded rows, each clipped as the release clipped it."""
+    if release.linear_map is not None:
+        center = 0.0 if release.center is None else release.center
+        rows = (rows - center) @ release.linear_map.T
+    radius, lengths = release.lattice.radius, np.linalg.norm(rows, axis=1, keepdims=True)
+    return release.unmapped(moment(release, rows * (radius / np.maximum(lengths, radius))))
+
+
+def outcomes(
+    release: Release, rows: Matrix, targets: list[str], seed: int
+) -> tuple[list[Outcome], float]:
+    """What is said of each statistic, and whether it is true; CPU seconds of the account."""
+    statistics: list[Statistic] = [NAMED[of] for of in PLAIN]
+    statistics += [Coefficients(target, None) for target in targets]
+    begun = time.process_time()
+    account = told(release, statistics, seed)
+    seconds = time.process_time() - begun
+    controls = [told(other, statistics, seed) for other in controlled(release)]
+    alone = several_intervals(
+        release, statistics, LEVEL, False, guaranteed=True, generator=np.random.default_rng(seed)
+    )
+    whole, short = moment(release, rows), shortened(release, rows)
+    found = []
+    for at, unit in enumerate(units(release, whole, targets)):
+        truth, clipped = (statistics[at].values(release, one[None])[0] for one in (whole, short))
+        low, high, _ = account[at].interval(LEVEL)
+        sure = [flat(end) for end in (alone[at].low, alone[at].high)]
+        held = [within(truth, *control[at].interval(LEVEL)[:2]) for control in controls]
+        found.append(
+            {
+                "truth": truth / unit,
+                "error": (account[at].values - truth) / unit,
+                "deviation": account[at].deviations / unit,
+                "width": (high - low) / unit,
+                "covered": within(truth, low, high),
+                "guaranteed": within(np.clip(clipped, *statistics[at].limits(release)), *sure),
+                **dict(zip(CONTROLS, held, strict=False)),
+            }
+        )
+    return [*found[: len(PLAIN)], *together(found[len(PLAIN) :])], seconds
+
+
+def told(release: Release, statistics: list[Statistic], seed: int) -> list[Stated]:
+    return stated(release, statistics, False, np.random.default_rng(seed))
+
+
+def controlled(release: Release) -> list[Release]:
+    """With half of its noise; where there are counts of rows by length, without them."""
+    assert release.noise is not None
+    halved = replace(release, noise=release.noise.rescaled(0.5))
+    return [halved] if release.lengths is None else [halved, replace(release, lengths=None)]
+
+
+def units(release: Release, whole: Matrix, targets: list[str]) -> list[Matrix]:
+    """What entries of each statistic are counted in: true deviations, so that none is large."""
+    low, high = np.tril_indices(len(release.columns))
+    deviations = np.sqrt(NAMED["covariance"].values(release, whole[None])[0][low == high])
+    found = [deviations, deviations[low] * deviations[high], np.ones(len(low))]
+    for target in targets:
+        to, at = target_and_features(release, target, None, reference=True)
+        found.append(deviations[to] / np.append(1.0, deviations[at]))
+    return found
+
+
+def flat(entries: Matrix) -> Matrix:
+    return entries if entries.ndim == 1 else entries[np.tril_indices(len(entries))]
+
+
+def within(truth: Matrix, low: Matrix, high: Matrix) -> Matrix:
+    return (low <= truth) & (truth <= high)
+
+
+def together(found: list[Outcome]) -> list[Outcome]:
+    """Those of several regressions as one, if there are any."""
+    return [{key: np.concatenate([one[key] for one in found]) for key in found[0]}] if found else []
+
+
+def judged(releases: tuple[Outcome, ...]) -> Row:
+    """Figures of a statistic, from its outcomes in all releases of a cell."""
+    each = {key: np.array([one[key] for one in releases]) for key in releases[0]}
+    real, stated = (np.sqrt(np.mean(each[key] ** 2, axis=0)) for key in ("error", "deviation"))
+    kept = np.isfinite(real) & (real > ROUNDING * np.abs(each["truth"][0]))
+    told = kept & np.isfinite(stated)
+    row: Row = {
+        key: float(each[key][:, kept].mean()) if key in each else None
+        for key in ("covered", "guaranteed", *CONTROLS)
+    }
+    over = each["width"].mean(axis=0)[kept] / (ORACLE * real[kept])
+    ratio = np.linalg.norm(real[told]) / np.linalg.norm(stated[told]) if told.any() else None
+    return row | {"width": float(np.median(over)), "real/stated": ratio and float(ratio)}
+
+
+def answered(release: Release, target: str, seed: int) -> bool:
+    """Whether `ols` answers, with an error of each coefficient."""
+    try:
+        found = ols(release, target, generator=np.random.default_rng(seed))
+    except ReleaseError:
+        return False
+    return bool(np.isfinite(found.standard_errors).all())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("part", choices=FILES)
+    parser.add_argument("seeds", type=int)
+    asked = parser.parse_args()
+    kept = Kept(FILES[asked.part], f"make calibration PART={asked.part} SEEDS={asked.seeds}")
+    kept.rows = [row for row in kept.go_on() if row["seeds"] == asked.seeds]
+    there = {(row["table"], row["budget"]) for row in kept.rows}
+    cells = product(PARTS[asked.part], range(len(BUDGETS)))
+    left = [cell for cell in cells if (cell[0], said(BUDGETS[cell[1]][1])) not in there]
+    kept.pooled(measured, [(*cell, asked.seeds) for cell in left])
+    show("By statistic and kind of budget", summary(kept.rows))
+    show("Cells that cover too seldom, or are too wide", beyond(kept.rows))
+    controls = unnoticed(kept.rows)
+    show("Controls that coverage does not notice", controls)
+    return int(not kept.done() or bool(controls))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

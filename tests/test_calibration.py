@@ -1,0 +1,78 @@
+"""What `make calibration` holds releases against, and what it says of them."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dpcov
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "experiments")]
+import calibration  # noqa: E402 (the benchmarks are no package)
+import calibration_page  # noqa: E402
+import judged_tables  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def heavy():
+    """A table with a level, of which a release clips long rows, and one with hardly any noise."""
+    rng = np.random.default_rng(0)
+    numbers = np.clip(rng.standard_normal((4000, 2)) / rng.random((4000, 1)), -1000, 1000)
+    table = judged_tables.numbers(numbers, (-1000, 1000))
+    table.frame["level"] = np.where(rng.random(4000) < 0.3, "a", "b")
+    table.columns["level"] = {"kind": "categorical", "levels": ["a", "b"]}
+    return table
+
+
+def released(table, **asked):
+    return dpcov.release(
+        table.frame, schema=dpcov.Schema.parse({"columns": table.columns}), seed=1, **asked
+    )
+
+
+def test_the_moment_is_that_of_the_rows_as_the_library_encodes_them(heavy):
+    release = released(heavy, rho=1e12, mechanism="gaussian")
+    whole = calibration.moment(release, calibration.encoded(heavy, release))
+    assert np.abs(release.noisy() - whole).max() < 1e-3 * np.abs(whole).max()
+
+
+def test_intervals_by_the_law_alone_are_for_the_shortened_rows_and_miss_the_others(heavy):
+    release = released(heavy, rho=50.0)
+    rows = calibration.encoded(heavy, release)
+    assert release.clipped
+    found = dpcov.intervals(
+        release, "covariance", sampling=False, guaranteed=True, generator=np.random.default_rng(0)
+    )
+    short, whole = (
+        np.diag(calibration.NAMED["covariance"].shaped(release, values))[:2]
+        for moment in (calibration.shortened(release, rows), calibration.moment(release, rows))
+        for values in calibration.NAMED["covariance"].values(release, moment[None])
+    )
+    low, high = np.diag(found.low)[:2], np.diag(found.high)[:2]
+    slack = 0.5 * (high - low)  # of a seeded draw that is not among the 95 %
+    assert np.all((low - slack <= short) & (short <= high + slack))
+    assert np.all(whole > high + slack)  # control: the clip took more than that
+
+
+ROW = {
+    "table": "t", "kind": "pure", "budget": "epsilon 1", "relation": "add-remove",
+    "statistic": "mean", "covered": 0.95, "guaranteed": 0.95, "noise halved": 0.7,
+    "no lengths": None, "width": 1.0, "real/stated": 1.0, "OLS answers": None, "time": 1.0,
+}  # fmt: skip
+
+
+def test_cells_that_cover_too_seldom_or_are_too_wide_are_named():
+    rows = [ROW, ROW | {"covered": 0.89}, ROW | {"width": 2.1}, ROW | {"width": np.inf}]
+    assert [(row["covered"], row["width"]) for row in calibration_page.beyond(rows)] == [
+        (0.89, 1.0), (0.95, 2.1), (0.95, np.inf),
+    ]  # fmt: skip
+    (total,) = calibration_page.summary(rows)
+    assert (total["cells"], total["least"], total["at most 2"]) == (4, 0.89, 0.5)
+
+
+def test_a_control_that_coverage_does_not_notice_is_named():
+    rows = [ROW, ROW | {"no lengths": 0.95}]
+    assert calibration_page.unnoticed([ROW, ROW | {"no lengths": 0.9}]) == []
+    assert [row["control"] for row in calibration_page.unnoticed(rows)] == ["no lengths"]
