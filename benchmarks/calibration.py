@@ -79,8 +79,9 @@ def measured(job: tuple[str, int, int]) -> list[Row]:
     rows = []
     for of, every in zip((*PLAIN, "OLS"), zip(*found, strict=True), strict=False):
         row: Row = {**place, "seeds": seeds, "releases": len(found), "statistic": of}
-        row |= judged(every) | {"time": float(np.median(times)), "OLS answers": None}
-        rows.append(row | ({"OLS answers": float(np.mean(answers))} if of == "OLS" else {}))
+        if (figures := judged(every)) is not None:  # one column has no correlations
+            row |= figures | {"time": float(np.median(times))}
+            rows.append(row | {"OLS answers": float(np.mean(answers)) if of == "OLS" else None})
     return rows
 
 
@@ -177,12 +178,14 @@ def together(found: list[Outcome]) -> list[Outcome]:
     return [{key: np.concatenate([one[key] for one in found]) for key in found[0]}] if found else []
 
 
-def judged(releases: tuple[Outcome, ...]) -> Row:
-    """Figures of a statistic, from its outcomes in all releases of a cell."""
+def judged(releases: tuple[Outcome, ...]) -> Row | None:
+    """Figures of a statistic, from its outcomes in all releases of a cell; None if it has none."""
     each = {key: np.array([one[key] for one in releases]) for key in releases[0]}
     real, stated = (np.sqrt(np.mean(each[key] ** 2, axis=0)) for key in ("error", "deviation"))
     kept = np.isfinite(real) & (real > ROUNDING * np.abs(each["truth"][0]))
     told = kept & np.isfinite(stated)
+    if not kept.any():
+        return None
     row: Row = {
         key: float(each[key][:, kept].mean()) if key in each else None
         for key in ("covered", "guaranteed", *CONTROLS)

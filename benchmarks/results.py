@@ -71,7 +71,7 @@ class Kept:
             print(f"{self._partial}: {len(self.rows)} rows; failed: {', '.join(self.failed)}")
             return False
         write(self.name, self.command, self.rows, folder=self.folder)
-        self._partial.unlink()
+        self._partial.unlink(missing_ok=True)  # of a run that found nothing left to do
         return True
 
     def _write(self) -> None:

@@ -76,3 +76,16 @@ def test_a_control_that_coverage_does_not_notice_is_named():
     rows = [ROW, ROW | {"no lengths": 0.95}]
     assert calibration_page.unnoticed([ROW, ROW | {"no lengths": 0.9}]) == []
     assert [row["control"] for row in calibration_page.unnoticed(rows)] == ["no lengths"]
+
+
+@pytest.mark.parametrize("shape", [(500, 1), (60, 4)])
+def test_small_tables_have_no_cells_without_figures(monkeypatch, shape):
+    made_up = judged_tables.numbers(np.random.default_rng(0).normal(size=shape), (-5, 5))
+    monkeypatch.setattr(calibration, "table_named", lambda _: made_up)
+    rows = [row for at in (0, 4) for row in calibration.measured(("made up", at, 2))]
+    found = {row["statistic"] for row in rows}
+    assert ({"correlation", "OLS"} <= found) == (shape[1] > 1)
+    assert {"mean", "covariance"} <= found
+    figures = [value for row in rows for value in row.values() if isinstance(value, float)]
+    assert figures
+    assert not np.isnan(figures).any()
