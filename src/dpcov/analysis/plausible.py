@@ -34,7 +34,7 @@ from dpcov.releases.pairwise import has_gaps, rows_by_pair
 from dpcov.rows.moment import units_per_row
 
 if TYPE_CHECKING:
-    from dpcov.core.arrays import Matrix
+    from dpcov.core.arrays import Matrix, Vector
     from dpcov.core.samplers import MatrixLaw
     from dpcov.releases import Release
 
@@ -48,6 +48,7 @@ ROUNDED = 20_251_124
 SAFETY = 1.1  # of sampling errors, for tails that columns have in common (measured)
 ROWS = 3.0  # of the prior: 1 gives wider intervals, 9 shorter ones (measured on tables to tune)
 LEAST = 1.0  # standard deviations of its noise, of the variance of a direction
+FEWER = 10.0  # times less than that, once products that must be 0 are
 
 
 class PlausibleMoments:
@@ -155,18 +156,16 @@ class _Directions:
     def __init__(self, release: Release, law: MatrixLaw) -> None:
         p = release.lattice.features
         self._structure = Structure.of(release)
+        free = np.eye(p) if self._structure is None else self._structure.free(p)
         moment = release.mapped(release.with_count(release.second_moment()))
-        about = np.zeros_like(moment)
         if release.has_intercept:  # the corner of no rows at all is that of one
             moment[-1, -1] = max(moment[-1, -1], release.intercept() ** 2)
-            about = np.outer(moment[-1], moment[-1]) / moment[-1, -1]
-        free = np.eye(p) if self._structure is None else self._structure.free(p)
-        values, vectors = np.linalg.eigh(free.T @ (moment - about)[:p, :p] @ free)
         diagonal, other = _variances(law)
-        values = np.maximum(values, LEAST * np.sqrt(diagonal))
-        self._vectors = free @ vectors
-        self.center = about
-        self.center[:p, :p] += (self._vectors * values) @ self._vectors.T
+        least = LEAST * np.sqrt(diagonal)
+        self.center, values, self._vectors = _varying(moment, free, least)
+        if self._structure is not None:  # products of two levels of a column are none
+            nearest = self._structure.nearest(self.center)
+            self.center = _varying(nearest, free, least / FEWER)[0]
         own = np.eye(len(values))
         prior = np.outer(values, values) * (1 + own) / ROWS
         noise = other + (diagonal - other) * own + clipped.variances(release, self._vectors)
@@ -178,6 +177,23 @@ class _Directions:
         error = error.copy() if self._structure is None else self._structure.nearest(error)
         error[:p, :p] = vectors @ (self._kept * (vectors.T @ error[:p, :p] @ vectors)) @ vectors.T
         return error
+
+
+def _varying(moment: Matrix, free: Matrix, least: float) -> tuple[Matrix, Vector, Matrix]:
+    """(d, d) moment about whose mean no direction has less than this, and those directions.
+
+    Returns
+    -------
+    The moment, the (q,) sums of squares along its directions, and these, (p, q).
+
+    """
+    p, about = len(free), np.zeros_like(moment)
+    if len(moment) > p:
+        about = np.outer(moment[-1], moment[-1]) / moment[-1, -1]
+    values, vectors = np.linalg.eigh(free.T @ (moment - about)[:p, :p] @ free)
+    values, vectors = np.maximum(values, least), free @ vectors
+    about[:p, :p] += (vectors * values) @ vectors.T
+    return about, values, vectors
 
 
 def _variances(law: MatrixLaw) -> tuple[float, float]:
