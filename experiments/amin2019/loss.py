@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from amin2019 import published
-from reproduce import Finding
+from claims import Finding
 
 POINTS = 20_000  # the trapezoid rule is exact to rounding for smooth periodic integrands
 COPIES = (1, 10, 100, 1000, 10_000)

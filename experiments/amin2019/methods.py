@@ -12,8 +12,9 @@ from typing import Literal
 
 import numpy as np
 
+import seeds
 from amin2019.tables import Matrix, Table
-from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.entropy import simulation_generator
 from dpcov.core.privacy import ApproxDP, Budget, Neighbors, PureDP
 from dpcov.denoise import denoise
 from dpcov.mechanisms import (
@@ -65,9 +66,11 @@ def released(mechanism: Mechanism, denoising: Denoising) -> Method:
             table.rows,
             budget=PureDP(epsilon),
             neighbors=REPLACE,
-            entropy=Entropy.seeded(seed),
+            entropy=seeds.entropy(seed),
         )
-        return denoise(made, denoising, generator=simulation_generator(seed)).second_moment()
+        return denoise(
+            made, denoising, generator=simulation_generator(seeds.own(seed))
+        ).second_moment()
 
     return method
 
@@ -92,7 +95,7 @@ def noisy(mechanism: Laplace | Gaussian, delta: float | None = None) -> Method:
         budget: Budget = PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
         lattice = table.rows.lattice()
         law = mechanism.calibrate(lattice, budget, REPLACE).matrix
-        noise = law.sample(Entropy.seeded(seed)).astype(float) * lattice.step**2
+        noise = law.sample(seeds.entropy(seed)).astype(float) * lattice.step**2
         return clipped(table.moment + noise, table.n)
 
     return method
@@ -106,7 +109,7 @@ def classical_gaussian(delta: float) -> Method:
 
     def method(table: Table, epsilon: float, seed: int) -> Matrix:
         sigma = np.sqrt(2 * np.log(1.25 / delta)) / epsilon
-        normals = np.triu(np.random.default_rng(seed).normal(0.0, sigma, table.moment.shape))
+        normals = np.triu(seeds.generator(seed).normal(0.0, sigma, table.moment.shape))
         return clipped(table.moment + normals + np.triu(normals, 1).T, table.n)
 
     return method

@@ -7,7 +7,7 @@ from pathlib import Path
 from threadpoolctl import threadpool_limits
 
 from amin2019 import loss, regression, rejection, scaling, verdicts
-from reproduce import Finding
+from claims import Finding
 
 
 def run(small: bool, folder: Path) -> dict[str, Finding]:

@@ -12,7 +12,7 @@ import plots
 from amin2019.figure1 import ENTRIES
 from amin2019.methods import OURS
 from amin2019.tables import Table, columns_of_adult, seed_of, synthetic, table
-from reproduce import Finding
+from claims import Finding
 from slopes import Mean, Slope, log_slope
 
 APPENDIX_EPSILONS = (0.05, 0.5)

@@ -10,7 +10,7 @@ from amin2019 import figure1
 from amin2019.figure1 import ENTRIES, Cell, Figure
 from amin2019.methods import DELTAS, OURS
 from amin2019.tables import NAMES
-from reproduce import Finding
+from claims import Finding
 
 EXCEPTED = ("wine", 0.01)
 PAPERS = ("AD", "IT-U", "KT", "L")

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+import seeds
 from biswas2020.coinpress import Matrix, covariance
-from dpcov.core.entropy import Entropy
+from claims import Finding
 from dpcov.core.privacy import ZCDP, Neighbors
 from dpcov.denoise import denoise
 from dpcov.mechanisms import Preconditioned
@@ -16,7 +17,6 @@ from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
 from laws import Table, table
 from plots import lines
-from reproduce import Finding
 
 RHO = 0.5
 STEPS = (1, 2, 3, 4, 5)
@@ -30,7 +30,7 @@ def ours(drawn: Table, upper: float, rho: float, seed: int) -> Matrix:
         open_rows(drawn.rows, Schema.from_bounds(-bound, bound, names, intercept=0.0)),
         budget=ZCDP(rho),
         neighbors=Neighbors.REPLACE_ONE,
-        entropy=Entropy.seeded(seed),
+        entropy=seeds.entropy(seed),
     )
     return denoise(made, "project").second_moment() * bound**2 / len(drawn.rows)
 
@@ -56,7 +56,7 @@ def error(
         elif method == OURS:
             estimate = ours(drawn, upper, rho, seed)
         else:
-            generator = np.random.default_rng([20200003, seed])
+            generator = seeds.generator(20200003, seed)
             order, negative = ("code", "size") if code else ("paper", "zero")
             estimate = covariance(
                 drawn.rows,
@@ -73,7 +73,7 @@ def error(
 
 def triangle_cost() -> float:
     """Largest cost of a replaced row, in units of rho, with noise on the upper triangle."""
-    generator = np.random.default_rng(20200004)
+    generator = seeds.generator(20200004)
     pairs = generator.standard_normal((5000, 2, 3))
     pairs /= np.linalg.norm(pairs, axis=2, keepdims=True)
     pairs = np.concatenate([pairs, np.eye(3)[None, :2]])

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+import seeds
 from biswas2020.coinpress import Matrix, mean
+from claims import Finding
 from plots import lines
-from reproduce import Finding
 
 D, RHO = 50, 0.5
 R = 10 * math.sqrt(D)
@@ -42,10 +43,10 @@ def error(
     """Median l2 error of CoinPress with t steps, or of the plain mean (t = None)."""
     found = []
     for seed in range(repeats):
-        generator = np.random.default_rng([20200001, seed])
+        generator = seeds.generator(20200001, seed)
         truth = np.full(D, offset / math.sqrt(D))
         rows = law(generator, n) + truth
-        noise = np.random.default_rng([20200002, seed])
+        noise = seeds.generator(20200002, seed)
         estimate = rows.mean(axis=0) if t is None else mean(rows, radius, rho, t, noise)
         found.append(float(np.linalg.norm(estimate - truth)))
     return float(np.median(found))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from biswas2020 import covariances, means
-from reproduce import Finding
+from claims import Finding
 
 
 def run(small: bool, folder: Path) -> dict[str, Finding]:

@@ -11,9 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+import seeds
 from dong2022.published import adaptive
 from dong2022.tables import Matrix, Table
-from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.entropy import simulation_generator
 from dpcov.core.privacy import ZCDP, Neighbors
 from dpcov.denoise import denoise
 from dpcov.mechanisms import AdaptiveGaussian, Gaussian, Mechanism, SeparateGaussian
@@ -27,9 +28,11 @@ Method = Callable[[Table, float, int], Matrix]
 def released(mechanism: Mechanism, denoising: str) -> Method:
     def method(table: Table, rho: float, seed: int) -> Matrix:
         made = mechanism(
-            table.rows, budget=ZCDP(rho), neighbors=REPLACE, entropy=Entropy.seeded(seed)
+            table.rows, budget=ZCDP(rho), neighbors=REPLACE, entropy=seeds.entropy(seed)
         )
-        return denoise(made, denoising, generator=simulation_generator(seed)).second_moment()
+        return denoise(
+            made, denoising, generator=simulation_generator(seeds.own(seed))
+        ).second_moment()
 
     return method
 
@@ -47,7 +50,7 @@ def unprojected(table: Table, rho: float, seed: int) -> Matrix:
     """GaussCov: C plus the noise, without the library's public gate."""
     lattice = table.rows.lattice()
     law = Gaussian(trace_share=0.0).calibrate(lattice, ZCDP(rho), REPLACE).matrix
-    return table.moment + law.sample(Entropy.seeded(seed)).astype(float) * lattice.step**2
+    return table.moment + law.sample(seeds.entropy(seed)).astype(float) * lattice.step**2
 
 
 METHODS: dict[str, Method] = {

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 import plots
+from claims import Finding
 from csv_table import write_means
 from dong2022.methods import METHODS, PAPERS, error
 from dong2022.tables import REAL, real, synthetic
-from reproduce import Finding
 from slopes import Mean, log_slope
 
 RHO = 0.1  # the paper's default

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dpcov.core.entropy import Entropy
+import seeds
+from claims import Finding
 from dpcov.core.privacy import ApproxDP, Neighbors
 from dpcov.denoise import denoise
 from dpcov.mechanisms import Gaussian, HeavyTailed, Mechanism, Preconditioned
@@ -20,7 +21,6 @@ from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
 from laws import LAWS, Matrix, Table, table
 from plots import lines
-from reproduce import Finding
 
 BUDGET = ApproxDP(1.0, 1e-6)
 BOUND = 100.0
@@ -50,7 +50,7 @@ def released(drawn: Table, mechanism: Mechanism, seed: int) -> Matrix:
         open_rows(drawn.rows, Schema.from_bounds(-BOUND, BOUND, names, intercept=0.0)),
         budget=BUDGET,
         neighbors=Neighbors.REPLACE_ONE,
-        entropy=Entropy.seeded(seed),
+        entropy=seeds.entropy(seed),
     )
     return denoise(made, "project").second_moment() * BOUND**2 / len(drawn.rows)
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 from scipy.special import ndtri
 
+from claims import Finding
 from dpcov.core.privacy import gaussian_mu
-from reproduce import Finding
 
 
 def groups_needed(d: int, epsilon: float, delta: float) -> float:

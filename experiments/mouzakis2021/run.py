@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from claims import Finding
 from mouzakis2021 import accuracy, gaussians, sizes, steps
-from reproduce import Finding
 
 
 def run(small: bool, folder: Path) -> dict[str, Finding]:

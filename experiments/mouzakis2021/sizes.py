@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from claims import Finding
 from dpcov.mechanisms import HeavyTailed
 from dpcov.papers.primitives.bounded_moments import SampleSize
-from reproduce import Finding
 
 PRIVACY, SAMPLING = 1e-16, 1e16
 ORDERS = (2, 3, 4)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+import seeds
 from accuracy import RememberedRows
 from dpcov.analysis.graphical_lasso import graphical_lasso
-from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.entropy import simulation_generator
 from dpcov.core.privacy import ApproxDP, Budget, Neighbors, PureDP, gaussian_mu
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.wishart import WishartDifference
@@ -126,9 +127,12 @@ def released(table: Table, mechanism: Mechanism, budget: Budget, seed: int) -> M
     schema = Schema.from_bounds(-1.0, 1.0, names, radius=1.0, intercept=0.0)
     rows = RememberedRows(schema, ArraySource(table.rows, names))
     made = mechanism(
-        rows, budget=budget, neighbors=Neighbors.REPLACE_ONE, entropy=Entropy.seeded(seed)
+        rows, budget=budget, neighbors=Neighbors.REPLACE_ONE, entropy=seeds.entropy(seed)
     )
-    return denoise(made, "shrink", generator=simulation_generator(seed)).second_moment() / table.n
+    return (
+        denoise(made, "shrink", generator=simulation_generator(seeds.own(seed))).second_moment()
+        / table.n
+    )
 
 
 def output_perturbed(
@@ -181,7 +185,7 @@ OUTPUT = "output, matrix Laplace"
 
 def moments(table: Table, epsilon: float, seed: int) -> dict[str, Matrix]:
     """Semidefinite estimate of S by each method."""
-    generator = np.random.default_rng(seed)
+    generator = seeds.generator(seed)
     found = {
         name: project(method.noisy(table, epsilon, generator), None)
         for name, method in {**PURE, **APPROXIMATE}.items()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
+import seeds
 from dpcov.core.privacy import gaussian_delta
 from wang2018.methods import slides_beta, solve, wishart, wishart_degrees
 
@@ -22,7 +23,7 @@ def wishart_impossible_share(d: int, n: int, epsilon: float, draws: int, seed: i
 
     S and S' differ in one row, e_1 against e_2; S + W - S' must be semidefinite for S' + W.
     """
-    generator = np.random.default_rng(seed)
+    generator = seeds.generator(seed)
     change = np.zeros((d, d))
     change[0, 0], change[1, 1] = 1 / n, -1 / n
     scale = 3 / (2 * n * epsilon)
@@ -46,7 +47,7 @@ def output_changes(rho: float, pairs: int, seed: int) -> tuple[float, float]:
     Returns the largest nuclear norm of the change over sqrt(2) d^(5/2) / (n rho^2), and the
     largest share of Algorithm 1's outputs (eps = 1) that the neighbour can't give.
     """
-    generator = np.random.default_rng(seed)
+    generator = seeds.generator(seed)
     ratios, shares = [], []
     for _ in range(pairs):
         d, n = int(generator.integers(2, 6)), int(generator.integers(2, 20))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import plots
-from reproduce import Finding
+import seeds
+from claims import Finding
 from wang2018 import privacy
 from wang2018.data import NAMES, Table, tables
 from wang2018.methods import (
@@ -84,7 +85,7 @@ class Measured:
                     self._measure(table, epsilon, seed)
 
     def _measure(self, table: Table, epsilon: float, seed: int) -> None:
-        generator = np.random.default_rng(1000 + seed)
+        generator = seeds.generator(1000 + seed)
         estimates = moments(table, epsilon, seed)
         isotropic = np.trace(table.moment) / table.d * np.eye(table.d)
         for rho in (SPARSE, DIAGONAL):
