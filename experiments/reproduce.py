@@ -7,8 +7,8 @@ Its `run.py` has `PARTS`, functions
     part(small: bool, folder: Path) -> dict[str, Finding]
 
 which together measure every claim (keys are the claims' ids) and write figures and tables to
-`folder`. The part is run again under each fault. The run fails where a verdict does not come out
-as stated, or comes out the same under its fault.
+`folder`. A part is run again, with few repeats, under each fault. The run fails where a verdict
+does not come out as stated, or comes out the same under its fault.
 """
 
 from __future__ import annotations
@@ -43,26 +43,41 @@ def judge(paper: str, where: str, *, small: bool, controls: bool) -> Iterator[di
     for part in importlib.import_module(f"{paper}.run").PARTS:
         found = part(small, folder)
         own = {name: claims[name] for name in found}
-        wrong = under_faults(part, own, small=small) if controls else {}
-        yield from (row(paper, claims[name], found[name], wrong.get(name)) for name in found)
+        wrong, few = {}, found
+        if controls and any(claim.fault for claim in own.values()):
+            few = found if small else aside(part)
+            wrong = under_faults(part, own)
+        for name, claim in own.items():
+            yield row(paper, claim, found[name], wrong.get(name), few[name])
         met |= set(found)
     if met != set(claims):
         raise ValueError(f"{paper}: never measured: {', '.join(sorted(set(claims) - met))}")
 
 
-def under_faults(part: Part, claims: dict[str, Claim], *, small: bool) -> dict[str, Finding]:
+def aside(part: Part) -> dict[str, Finding]:
+    """What comes out with few repeats, which do for a fault; figures and tables are dropped."""
+    with TemporaryDirectory() as folder:
+        return part(True, Path(folder))
+
+
+def under_faults(part: Part, claims: dict[str, Claim]) -> dict[str, Finding]:
     """What comes out for each claim under the fault that it names; a fault is run once."""
     found = {}
     for fault in dict.fromkeys(claim.fault for claim in claims.values() if claim.fault):
-        with TemporaryDirectory() as folder, faults.in_force(fault):
-            again = part(small, Path(folder))
+        with faults.in_force(fault):
+            again = aside(part)
         found |= {name: again[name] for name, claim in claims.items() if claim.fault == fault}
     return found
 
 
-def row(paper: str, claim: Claim, finding: Finding, wrong: Finding | None) -> dict[str, Any]:
-    """A claim, what was found, and what under its fault."""
-    noticed = wrong is None or not claim.stands(wrong)
+def row(
+    paper: str, claim: Claim, finding: Finding, wrong: Finding | None, few: Finding
+) -> dict[str, Any]:
+    """A claim, what was found, and what under its fault.
+
+    The fault is noticed if the verdict stands without it, with as `few` repeats, and not with it.
+    """
+    noticed = wrong is None or (claim.stands(few) and not claim.stands(wrong))
     return {
         "paper": paper,
         "id": claim.id,

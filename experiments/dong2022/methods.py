@@ -18,7 +18,8 @@ from dpcov.core.entropy import simulation_generator
 from dpcov.core.privacy import ZCDP, Neighbors
 from dpcov.denoise import denoise
 from dpcov.mechanisms import AdaptiveGaussian, Gaussian, Mechanism, SeparateGaussian
-from dpcov.mechanisms.choice import least_noise
+from dpcov.mechanisms.choice import choose
+from faults import factor
 from slopes import Mean
 
 REPLACE = Neighbors.REPLACE_ONE
@@ -38,12 +39,13 @@ def released(mechanism: Mechanism, denoising: str) -> Method:
 
 
 def default(table: Table, rho: float, seed: int) -> Matrix:
-    """One matrix with the least noise: what the library released by default before `ladder`.
+    """What the library releases where nothing is chosen."""
+    return released(taken(table, rho), "shrink")(table, rho, seed)
 
-    The figures and claims of this experiment are about it.
-    """
-    chosen = least_noise(table.rows.lattice(), ZCDP(rho), REPLACE).mechanism
-    return released(chosen, "shrink")(table, rho, seed)
+
+def taken(table: Table, rho: float) -> Mechanism:
+    """What `auto` takes for a table."""
+    return choose(table.rows.schema, ZCDP(rho), REPLACE).mechanism
 
 
 def unprojected(table: Table, rho: float, seed: int) -> Matrix:
@@ -67,5 +69,6 @@ PAPERS = ("SeparateCov", "AdaptiveCov")
 
 def error(name: str, table: Table, rho: float, repeats: int) -> Mean:
     """Mean error of a method."""
+    rho /= factor(name, len(table.moment), table.n) ** 2
     draws = [table.error(METHODS[name](table, rho, seed)) for seed in range(repeats)]
     return Mean.of(np.array(draws))
