@@ -2,6 +2,7 @@
 
 `make figures` copies `results/*.json` to `docs/results/` and renders them into the pages of
 `FIGURES`, between the markers `<!-- NAME -->` and `<!-- /NAME -->`. With names, only those.
+`papers` copies what `make reproduce` measured, of which `docs/papers` is generated.
 """
 
 from __future__ import annotations
@@ -325,9 +326,21 @@ def _table(lines: list[list[str]]) -> str:
     return "\n".join([rows[0], "|" + "---|" * len(lines[0]), *rows[1:]])
 
 
+def papers() -> None:
+    """Copy the claims of whole runs, and the charts that the pages show."""
+    (SNAPSHOTS / "papers").mkdir(exist_ok=True)
+    for measured in (ROOT / "results" / "reproduce").glob("*/claims.json"):
+        paper = measured.parent.name
+        shutil.copy(measured, SNAPSHOTS / "papers" / f"{paper}.json")
+        for chart in (ROOT / "docs" / "papers" / "figures" / paper).glob("*.svg"):
+            shutil.copy(measured.parent / chart.name, chart)
+
+
 def main(names: list[str]) -> None:
     SNAPSHOTS.mkdir(exist_ok=True)
-    for name in names or FIGURES:
+    if not names or "papers" in names:
+        papers()
+    for name in [name for name in names if name != "papers"] if names else FIGURES:
         page, _ = FIGURES[name]
         for measured in (ROOT / "results").glob(f"{name}.*"):
             shutil.copy(measured, SNAPSHOTS)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import seeds
 from biswas2020.coinpress import Matrix, mean, mean_error
@@ -36,7 +38,7 @@ def student(generator: np.random.Generator, n: int) -> Matrix:
     return generator.standard_t(3, size=(n, D)) / math.sqrt(3)
 
 
-def error(
+def errors(
     repeats: int,
     t: int | None,
     *,
@@ -45,8 +47,8 @@ def error(
     rho: float = RHO,
     offset: float = 0.0,
     law: Callable[[np.random.Generator, int], Matrix] = normal,
-) -> float:
-    """Median l2 error of CoinPress with t steps, or of the plain mean (t = None)."""
+) -> NDArray[np.float64]:
+    """l2 errors, table by table, of CoinPress with t steps, or of the plain mean (t = None)."""
     found = []
     for seed in range(repeats):
         generator = seeds.generator(20200001, seed)
@@ -55,7 +57,12 @@ def error(
         noise = seeds.generator(20200002, seed)
         estimate = rows.mean(axis=0) if t is None else mean(rows, radius, rho, t, noise)
         found.append(float(np.linalg.norm(estimate - truth)))
-    return float(np.median(found))
+    return np.array(found)
+
+
+def error(repeats: int, t: int | None, **at: Any) -> float:
+    """The median of them."""
+    return float(np.median(errors(repeats, t, **at)))
 
 
 def findings(small: bool, folder: Path) -> dict[str, Finding]:
@@ -69,9 +76,11 @@ def findings(small: bool, folder: Path) -> dict[str, Finding]:
     levels = [as_derived(e, 2, 8000, rho=rho) for e, rho in zip(by_rho, budgets, strict=True)]
     edge = [error(repeats, 2, offset=offset) for offset in (0.0, R)]
     plain = by_size[None]
-    many_laws = 101 if small else 301  # the excess is a small part of the error
+    often = 101 if small else 301  # the excess is a small part of the error
     excess = {
-        law.__name__: error(many_laws, 2, n=4000, law=law) - error(many_laws, None, n=4000, law=law)
+        law.__name__: float(
+            np.median(errors(often, 2, n=4000, law=law) - errors(often, None, n=4000, law=law))
+        )
         for law in (normal, laplace, student)
     }
     derived = mean_error(4000, D, R, RHO, 2) - math.sqrt(D / 4000)
@@ -112,7 +121,7 @@ def findings(small: bool, folder: Path) -> dict[str, Finding]:
             "excess over the non-private mean, n = 4,000: "
             + ", ".join(f"{name} {value:.4f}" for name, value in excess.items())
             + f"; derived {derived:.4f}",
-            all(derived / 3 < value < 2 * derived for value in excess.values()),
+            max(excess.values()) < 2 * derived and excess["normal"] > derived / 2,
         ),
         "mean-budget": Finding(
             "n = 8,000, t = 2: "
