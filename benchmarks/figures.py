@@ -327,13 +327,16 @@ def _table(lines: list[list[str]]) -> str:
 
 
 def papers() -> None:
-    """Copy the claims of whole runs, and the charts that the pages show."""
+    """Copy the claims of whole runs, and the errors and charts that the pages show."""
     (SNAPSHOTS / "papers").mkdir(exist_ok=True)
+    kept, pages = SNAPSHOTS / "papers", ROOT / "docs" / "papers"
     for measured in (ROOT / "results" / "reproduce").glob("*/claims.json"):
-        paper = measured.parent.name
-        shutil.copy(measured, SNAPSHOTS / "papers" / f"{paper}.json")
-        for chart in (ROOT / "docs" / "papers" / "figures" / paper).glob("*.svg"):
-            shutil.copy(measured.parent / chart.name, chart)
+        paper, folder = measured.parent.name, measured.parent
+        shutil.copy(measured, kept / f"{paper}.json")
+        if f"generate: errors-{paper}" in (pages / f"{paper}.md").read_text():
+            shutil.copy(folder / "errors.csv", kept / f"{paper}-errors.csv")
+        for chart in (pages / "figures" / paper).glob("*.svg"):
+            shutil.copy(folder / chart.name, chart)
 
 
 def main(names: list[str]) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import csv
 import inspect
 import json
 import re
@@ -50,6 +51,18 @@ def claims(paper: str) -> str:
         told = f"{claim['claim']} ({claim['where']})"
         cells = [told, claim["expected"], verdict, found["measured"], control, claim["why"]]
         lines.append([_plain(cell) for cell in cells])
+    return _table(lines)
+
+
+def errors(paper: str, shown: tuple[str, ...]) -> str:
+    """Mean errors of the methods that a page shows, a column for each epsilon."""
+    with (SNAPSHOTS / "papers" / f"{paper}-errors.csv").open(encoding="utf-8") as file:
+        cells = list(csv.DictReader(file))
+    lines = [["table, method", *dict.fromkeys(f"{float(cell['epsilon']):g}" for cell in cells)]]
+    for table in dict.fromkeys(cell["dataset"] for cell in cells):
+        for method in shown:
+            own = [c for c in cells if (c["dataset"], c["method"]) == (table, method)]
+            lines.append([f"{table}, {method}", *(f"{float(c['error_mean']):.3g}" for c in own)])
     return _table(lines)
 
 
@@ -151,8 +164,13 @@ def plots() -> str:
 
 
 PAPERS = sorted(path.parent.name for path in (ROOT / "experiments").glob("*/claims.toml"))
+SHOWN = {
+    "amin2019": ("ours", "AD", "IT-U", "KT", "L", "G-3", "AD tight", "AD published", "zero matrix"),
+    "dong2022": ("GaussCov", "SeparateCov", "AdaptiveCov", "adaptive-gaussian, denoised", "ours"),
+}
 GENERATORS: dict[str, Callable[[], str]] = {
     **{f"claims-{paper}": partial(claims, paper) for paper in PAPERS},
+    **{f"errors-{paper}": partial(errors, paper, shown) for paper, shown in SHOWN.items()},
     "verdicts": verdicts,
     "commands": commands,
     "public-names": public_names,

@@ -105,9 +105,9 @@ def real_findings(small: bool, folder: Path) -> dict[str, Finding]:
         for name in REAL
         for epsilon in epsilons
     }
-    with (folder / "real.csv").open("w", newline="", encoding="utf-8") as file:
+    with (folder / "errors.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["dataset", "epsilon", "method", "mean", "standard error"])
+        writer.writerow(["dataset", "epsilon", "method", "error_mean", "error_se"])
         for (name, epsilon), found in cells.items():
             for method, mean in found.items():
                 writer.writerow([name, epsilon, method, f"{mean.value:.4g}", f"{mean.error:.2g}"])
