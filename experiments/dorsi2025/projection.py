@@ -64,8 +64,8 @@ def symmetric(matrix: Matrix, n: float, generator: np.random.Generator) -> Matri
     return project(matrix + law.simulate(generator), None, largest=size)
 
 
-def ours(matrix: Matrix, n: float, generator: np.random.Generator) -> Matrix:
-    """What `dpcov` does by default: matrix Laplace noise, a free trace, shrinking."""
+def shrunk(matrix: Matrix, n: float, generator: np.random.Generator) -> Matrix:
+    """Matrix Laplace noise of the library, a free trace, shrinking."""
     law = WishartDifference(len(matrix), 1.0)
     gated = n < law.detectable
     noisy = matrix + law.simulate(generator)
@@ -81,7 +81,7 @@ METHODS: dict[str, Estimate] = {
     "Algorithm 1": algorithm1,
     "Algorithm 2": algorithm2,
     "symmetric, PSD": symmetric,
-    "dpcov default": ours,
+    "matrix Laplace, shrunk": shrunk,
 }
 
 

@@ -205,10 +205,10 @@ def _list(slopes: dict[str, Slope]) -> str:
 
 def _ratios(found: Errors, counts: Sequence[int]) -> str:
     parts = [
-        f"{found['Algorithm 2'][n].value / found['dpcov default'][n].value:.2f} (n = {n})"
+        f"{found['Algorithm 2'][n].value / found['matrix Laplace, shrunk'][n].value:.2f} (n = {n})"
         for n in counts[:: max(1, len(counts) // 4)]
     ]
-    return f"error of Algorithm 2 over that of dpcov's default {', '.join(parts)}"
+    return f"error of Algorithm 2 over that of matrix Laplace, shrunk, {', '.join(parts)}"
 
 
 def figure(d: int, found: Errors, folder: Path) -> None:
