@@ -174,6 +174,7 @@ def scaling(small: bool, folder: Path) -> Finding:
 
 def figures(spectra: Spectra, folder: Path) -> None:
     for norm, power in EXPONENTS.items():
+        lower = norm.lower()
         series = {
             name: (
                 list(found),
@@ -183,13 +184,13 @@ def figures(spectra: Spectra, folder: Path) -> None:
             for name, found in ((name, schatten(spectra, name, norm)) for name in SPECTRA)
         }
         lines(
-            folder / f"{norm.lower()}_norm.svg",
+            folder / f"{lower}_norm.svg",
             f"{norm[0].upper() + norm[1:]} norm of the noise over d^{power:g}/eps (Theorem 1.1)",
             ("d", f"norm / d^{power:g}, matrix X X', eps = 1"),
             series,
         )
         write_means(
-            folder / f"{norm.lower()}_norm.csv",
+            folder / f"{lower}_norm.csv",
             "d",
             {name: schatten(spectra, name, norm) for name in SPECTRA},
         )
