@@ -17,7 +17,7 @@ class Verdict(StrEnum):
     """What we stand by."""
 
     REPRODUCED = "reproduced"
-    """It came out within its tolerance, and doesn't under the fault that it names."""
+    """It came out within its tolerance, and doesn't under a fault that it names."""
     NOT_REPRODUCED = "not reproduced"
     """It did not come out within its tolerance."""
     REFUTED = "refuted"
@@ -62,7 +62,7 @@ ALLOWED = {
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of `claims.toml`: `fault` is what it must notice, named before it is run."""
+    """A claim of `claims.toml`: `faults` are what it must notice, named before it is run."""
 
     id: str
     claim: str
@@ -71,7 +71,7 @@ class Claim:
     tolerance: str
     verdict: Verdict
     why: str = ""
-    fault: Fault | None = None
+    faults: tuple[Fault, ...] = ()
 
     def stands(self, finding: Finding) -> bool:
         """Whether the stated verdict is one that a finding allows."""
@@ -94,9 +94,9 @@ def claims_of(paper: str) -> dict[str, Claim]:
     document = tomllib.loads((HERE / paper / "claims.toml").read_text(encoding="utf-8"))
     claims = {}
     for fields in document["claim"]:
-        fault = Fault.parse(fields["fault"]) if "fault" in fields else None
-        made = Claim(**fields | {"verdict": Verdict(fields["verdict"]), "fault": fault})
-        if made.verdict == Verdict.REPRODUCED and fault is None:
+        faults = tuple(map(Fault.parse, fields.pop("faults", [])))
+        made = Claim(**fields | {"verdict": Verdict(fields["verdict"]), "faults": faults})
+        if made.verdict == Verdict.REPRODUCED and not faults:
             raise ValueError(f"{paper}: {made.id} is reproduced, and names no fault")
         claims[made.id] = made
     return claims

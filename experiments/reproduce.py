@@ -1,14 +1,14 @@
 """Run the papers' experiments and judge their claims: `make reproduce`.
 
 Each folder beside this file is one paper. Its `claims.toml` lists what the paper says, where, the
-tolerance, the verdict that we stand by, and the fault of a mechanism that the claim must notice.
+tolerance, the verdict that we stand by, and faults of mechanisms that the claim must notice.
 Its `run.py` has `PARTS`, functions
 
     part(small: bool, folder: Path) -> dict[str, Finding]
 
 which together measure every claim (keys are the claims' ids) and write figures and tables to
 `folder`. A part is run again, with few repeats, under each fault. The run fails where a verdict
-does not come out as stated, or comes out the same under its fault.
+does not come out as stated, or comes out the same under a fault.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import seeds
 from claims import Claim, Finding, Part, Verdict, claims_of, papers
 from results import RESULTS, Kept, show
 
-COLUMNS = ("claim", "verdict", "measured", "fault", "under the fault", "ok")
+COLUMNS = ("claim", "verdict", "measured", "faults", "under them", "ok")
 
 
 def place(paper: str, *, small: bool, run: int = 0) -> str:
@@ -44,11 +44,11 @@ def judge(paper: str, where: str, *, small: bool, controls: bool) -> Iterator[di
         found = part(small, folder)
         own = {name: claims[name] for name in found}
         wrong, few = {}, found
-        if controls and any(claim.fault for claim in own.values()):
+        if controls and any(claim.faults for claim in own.values()):
             few = found if small else aside(part)
             wrong = under_faults(part, own)
         for name, claim in own.items():
-            yield row(paper, claim, found[name], wrong.get(name), few[name])
+            yield row(paper, claim, found[name], wrong.get(name, []), few[name])
         met |= set(found)
     if met != set(claims):
         raise ValueError(f"{paper}: never measured: {', '.join(sorted(set(claims) - met))}")
@@ -60,24 +60,23 @@ def aside(part: Part) -> dict[str, Finding]:
         return part(True, Path(folder))
 
 
-def under_faults(part: Part, claims: dict[str, Claim]) -> dict[str, Finding]:
-    """What comes out for each claim under the fault that it names; a fault is run once."""
-    found = {}
-    for fault in dict.fromkeys(claim.fault for claim in claims.values() if claim.fault):
+def under_faults(part: Part, claims: dict[str, Claim]) -> dict[str, list[Finding]]:
+    """What comes out for each claim under each fault that it names; a fault is run once."""
+    again = {}
+    for fault in dict.fromkeys(fault for claim in claims.values() for fault in claim.faults):
         with faults.in_force(fault):
-            again = aside(part)
-        found |= {name: again[name] for name, claim in claims.items() if claim.fault == fault}
-    return found
+            again[fault] = aside(part)
+    return {name: [again[fault][name] for fault in claim.faults] for name, claim in claims.items()}
 
 
 def row(
-    paper: str, claim: Claim, finding: Finding, wrong: Finding | None, few: Finding
+    paper: str, claim: Claim, finding: Finding, wrong: list[Finding], few: Finding
 ) -> dict[str, Any]:
-    """A claim, what was found, and what under its fault.
+    """A claim, what was found, and what under its faults.
 
-    The fault is noticed if the verdict stands without it, with as `few` repeats, and not with it.
+    They are noticed if the verdict stands without them, with as `few` repeats, and with none.
     """
-    noticed = wrong is None or (claim.stands(few) and not claim.stands(wrong))
+    noticed = not wrong or (claim.stands(few) and not any(map(claim.stands, wrong)))
     return {
         "paper": paper,
         "id": claim.id,
@@ -88,8 +87,8 @@ def row(
         "verdict": claim.verdict,
         "came": finding.came,
         "measured": finding.measured,
-        "fault": str(claim.fault or ""),
-        "under the fault": wrong and f"{wrong.came}: {wrong.measured}",
+        "faults": [str(fault) for fault in claim.faults],
+        "under them": [f"{found.came}: {found.measured}" for found in wrong],
         "noticed": noticed,
         "ok": noticed and claim.stands(finding),
     }
@@ -120,7 +119,7 @@ def main() -> int:
     counts = {kind: sum(row["verdict"] == kind for row in rows) for kind in Verdict}
     print(", ".join(f"{count} {kind}" for kind, count in counts.items()))
     asleep = [f"{row['paper']}: {row['claim']}" for row in rows if not row["noticed"]]
-    print("claims that did not notice their fault: " + ("; ".join(asleep) or "none"))
+    print("claims that did not notice a fault: " + ("; ".join(asleep) or "none"))
     surprises = [f"{row['paper']}: {row['claim']}" for row in rows if not row["ok"]]
     print("claims that came out otherwise than stated: " + ("; ".join(surprises) or "none"))
     return int(bool(surprises or unfinished))

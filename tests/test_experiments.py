@@ -65,7 +65,7 @@ def reproduce(*arguments):
 def test_every_claim_of_a_paper_comes_out_as_stated_and_notices_its_fault(paper):
     ran = reproduce(paper)
     assert ran.stdout.endswith(
-        "claims that did not notice their fault: none\n"
+        "claims that did not notice a fault: none\n"
         "claims that came out otherwise than stated: none\n"
     ), ran.stdout[-2000:] + ran.stderr
     assert ran.returncode == 0
@@ -75,9 +75,9 @@ def test_every_claim_of_a_paper_comes_out_as_stated_and_notices_its_fault(paper)
 def test_every_claim_states_its_place_tolerance_and_verdict(paper, claims):
     document = tomllib.loads((ROOT / "experiments" / paper / "claims.toml").read_text("utf-8"))
     for claim in document["claim"]:
-        assert FIELDS <= set(claim) <= FIELDS | {"fault"}
+        assert FIELDS <= set(claim) <= FIELDS | {"faults"}
         assert bool(claim["why"]) or claim["verdict"] not in WRONG
-        assert "fault" not in claim or claim["verdict"] not in ("measured", "derived")
+        assert "faults" not in claim or claim["verdict"] not in ("measured", "derived")
     assert list(claims.claims_of(paper)) == [claim["id"] for claim in document["claim"]]
 
 
@@ -89,7 +89,7 @@ def test_what_the_pages_show_was_measured_for_the_claims_as_they_are(paper, clai
     for row in kept["rows"]:
         claim = stated[row["id"]]
         assert row["ok"]
-        assert (row["verdict"], row["fault"]) == (claim.verdict, str(claim.fault or ""))
+        assert (row["verdict"], row["faults"]) == (claim.verdict, [*map(str, claim.faults)])
 
 
 def test_an_unknown_paper_is_refused():
@@ -98,8 +98,8 @@ def test_an_unknown_paper_is_refused():
     assert "no such paper" in ran.stderr
 
 
-def stated(claims, verdict, fault=None):
-    return claims.Claim("x", "c", "w", "e", "t", claims.Verdict(verdict), fault=fault)
+def stated(claims, verdict, *faults):
+    return claims.Claim("x", "c", "w", "e", "t", claims.Verdict(verdict), faults=faults)
 
 
 def test_refuted_and_not_reproduced_are_different(claims):
@@ -117,8 +117,8 @@ def test_a_claim_that_names_no_fault_is_not_reproduced(claims, tmp_path, monkeyp
     text = "[[claim]]\n" + "".join(f'{name} = "{value}"\n' for name, value in fields.items())
     (tmp_path / "nobody").mkdir()
     monkeypatch.setattr(claims, "HERE", tmp_path)
-    (tmp_path / "nobody" / "claims.toml").write_text(text + 'fault = { of = "AD", noise = 2 }\n')
-    assert str(claims.claims_of("nobody")["x"].fault) == "noise of AD times 2"
+    (tmp_path / "nobody" / "claims.toml").write_text(text + 'faults = [{ of = "AD", noise = 2 }]\n')
+    assert [*map(str, claims.claims_of("nobody")["x"].faults)] == ["noise of AD times 2"]
     (tmp_path / "nobody" / "claims.toml").write_text(text)
     with pytest.raises(ValueError, match="names no fault"):
         claims.claims_of("nobody")
@@ -138,7 +138,8 @@ def test_a_claim_fails_that_does_not_notice_its_fault(claims, faults, monkeypatc
         error = faults.factor("noise")
         return {"x": claims.Finding(f"{error:g}", holds=error < bound)}
 
-    claim = stated(claims, "reproduced", faults.Fault(("noise",), noise=2))
+    large, larger = (faults.Fault(("noise",), noise=noise) for noise in (2, 4))
+    claim = stated(claims, "reproduced", large, larger)
     for bound, awake in ((1.5, True), (3.0, False)):
         part = partial(level, bound=bound)
         row = judged(monkeypatch, tmp_path, claims, claim, part)

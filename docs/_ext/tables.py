@@ -40,13 +40,14 @@ def verdicts() -> str:
 
 
 def claims(paper: str) -> str:
-    """Every claim of a paper: its verdict, what was measured, and what under its fault."""
+    """Every claim of a paper: its verdict, what was measured, and what under its faults."""
     kept = json.loads((SNAPSHOTS / "papers" / f"{paper}.json").read_text())["rows"]
     measured = {row["id"]: row for row in kept}
     lines = [["claim", "expected", "verdict", "measured", "control", "why"]]
     for claim in _claims(paper):
         found = measured[claim["id"]]
-        control = f"{found['fault']}: {found['under the fault']}" if found["fault"] else ""
+        pairs = zip(found["faults"], found["under them"], strict=True)
+        control = "; ".join(f"{fault}: {came}" for fault, came in pairs)
         verdict = f"**{claim['verdict']}**" if claim["verdict"] != "reproduced" else "reproduced"
         told = f"{claim['claim']} ({claim['where']})"
         cells = [told, claim["expected"], verdict, found["measured"], control, claim["why"]]

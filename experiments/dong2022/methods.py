@@ -7,6 +7,7 @@ and sparse vector technique.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -53,6 +54,16 @@ def unprojected(table: Table, rho: float, seed: int) -> Matrix:
     lattice = table.rows.lattice()
     law = Gaussian(trace_share=0.0).calibrate(lattice, ZCDP(rho), REPLACE).matrix
     return table.moment + law.sample(seeds.entropy(seed)).astype(float) * lattice.step**2
+
+
+def gaussian_error(table: Table, rho: float) -> float:
+    """GaussCov's error by theory, root mean square.
+
+    Rows of norm 1 have the squared sensitivity 2, so rho-zCDP needs variance 1/rho on the diagonal
+    and half of it off it, where each entry counts twice.
+    """
+    d = len(table.moment)
+    return math.sqrt(d * (d + 1) / 2 / rho) / table.n
 
 
 METHODS: dict[str, Method] = {

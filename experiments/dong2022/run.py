@@ -11,7 +11,7 @@ import numpy as np
 import plots
 from claims import Finding
 from csv_table import write_means
-from dong2022.methods import METHODS, PAPERS, error, taken
+from dong2022.methods import METHODS, PAPERS, error, gaussian_error, taken
 from dong2022.tables import REAL, real, synthetic
 from slopes import Mean, log_slope
 
@@ -20,6 +20,7 @@ EPSILONS = (0.1, 0.5, 1.0, 4.0)  # rho = epsilon^2 / 2
 PLAIN = ("GaussCov", "SeparateCov", "ours")
 SKEW = 0.3  # norms rank^-0.3: the mean squared one is 0.7 % of the largest
 MUCH, FAR = 0.7, 0.3  # parts of an error that are much less, and far less
+LEVEL = 0.2  # part of the derived error within which a measured one counts as that
 RADIUS = "adaptive-gaussian, denoised"
 WIDE = 400  # above n^(2/3) for all n up to 8000
 
@@ -55,6 +56,10 @@ def columns_findings(small: bool, folder: Path) -> dict[str, Finding]:
     }
     _keep(folder, "columns", "d", means)
     slope = log_slope(orders, [means["GaussCov"][d] for d in orders])
+    levels = {
+        d: mean.value / gaussian_error(synthetic(n, d), RHO)
+        for d, mean in means["GaussCov"].items()
+    }
     wins = [d for d in orders if means["SeparateCov"][d].value < means["GaussCov"][d].value]
     wide = [d for d in orders if d >= n ** (2 / 3) - 1]
     grows = means["SeparateCov"][wide[-1]].value / means["SeparateCov"][wide[0]].value
@@ -65,7 +70,11 @@ def columns_findings(small: bool, folder: Path) -> dict[str, Finding]:
         if not any(_better(means[name][d], means["ours"][d]) for name in PLAIN[:2])
     ]
     return {
-        "gaussian-columns": Finding(f"slope {slope}", slope.near(1.0, 0.05)),
+        "gaussian-columns": Finding(
+            f"slope {slope}; errors over the derived "
+            + ", ".join(f"{level:.3f} (d = {d})" for d, level in levels.items()),
+            slope.near(1.0, 0.05) and all(abs(level - 1) < LEVEL for level in levels.values()),
+        ),
         "separate-columns": Finding(
             f"from d = {wide[0]} to {wide[-1]} the error grows {grows:.2f} times, the bound "
             f"{bound:.2f}",

@@ -23,6 +23,7 @@ Matrix = NDArray[np.float64]
 Draw = Callable[[int, np.random.Generator], Matrix]
 WISHART_SCALE = 1.5
 DELTA = 1e-6
+DWORK = math.sqrt(2 * math.log(1.25 / DELTA))
 
 
 @faulty("Wishart")
@@ -41,7 +42,7 @@ def _gaussian(scale: float, d: int, generator: np.random.Generator) -> Matrix:
 @faulty("Dwork et al. 2014")
 def dwork(d: int, generator: np.random.Generator) -> Matrix:
     """Dwork et al. 2014, Algorithm 1: deviation sqrt(2 ln(1.25/delta))/epsilon."""
-    return _gaussian(math.sqrt(2 * math.log(1.25 / DELTA)), d, generator)
+    return _gaussian(DWORK, d, generator)
 
 
 def blum_deviation(d: int) -> float:
