@@ -8,7 +8,7 @@ ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 WORKERS := -n auto --dist worksteal
 
 .PHONY: help demo test test-slow test-papers test-peers test-spark test-all lint types data wheel bench ways bench-scaling peers arena frontier entrants notebooks persons csv \
-	spark accuracy reproduce engines frames analysis discriminant precision \
+	spark accuracy reproduce reproduce-seeds engines frames analysis discriminant precision \
 	denoising pictures report-picture plan-calibration ridge-comparison calibration interval-coverage missing counts mahalanobis trust mutants figures docs locks sbom schemas clean
 
 help: ## List the targets
@@ -107,8 +107,12 @@ spark: .venv/ready-bench .venv/ready-spark ## Spark: bytes, tasks and CPU beside
 accuracy: .venv/ready-bench ## Error of releases against the figures of the design
 	$(ONE_THREAD) $(BIN)/python benchmarks/accuracy.py
 
-reproduce: .venv/ready-bench ## The papers' experiments, claim by claim
-	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments $(BIN)/python experiments/reproduce.py
+reproduce: .venv/ready-bench ## The papers' experiments, claim by claim, and each under its fault (PAPER=name)
+	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments $(BIN)/python experiments/reproduce.py $(PAPER)
+
+reproduce-seeds: .venv/ready-bench ## The same verdicts for five other seeds (PAPER=name)
+	for run in 1 2 3 4 5; do $(ONE_THREAD) PYTHONPATH=benchmarks:experiments $(BIN)/python \
+		experiments/reproduce.py --run $$run --no-controls $(PAPER) || exit 1; done
 
 engines: .venv/ready-bench ## CPU and memory of the table engines that were considered
 	$(BIN)/python benchmarks/engines.py
@@ -161,7 +165,7 @@ trust: .venv/ready-test .venv/ready-fuzz ## Attacks on the library, and the figu
 mutants: .venv/ready-test ## Small faults in the modules that carry the guarantee; tests must notice
 	$(ONE_THREAD) PYTHONPATH=benchmarks:trust $(BIN)/python trust/mutants.py
 
-figures: .venv/ready-bench ## Put measured results into the documents (after accuracy, bench, bench-scaling, persons, engines, arena, trust)
+figures: .venv/ready-bench ## Put measured results into the documents (after accuracy, bench, bench-scaling, persons, engines, arena, trust, reproduce)
 	$(BIN)/python benchmarks/figures.py
 
 docs: .venv/ready-docs ## The documentation site, in docs/_build; runs every page

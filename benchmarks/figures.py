@@ -2,6 +2,7 @@
 
 `make figures` copies `results/*.json` to `docs/results/` and renders them into the pages of
 `FIGURES`, between the markers `<!-- NAME -->` and `<!-- /NAME -->`. With names, only those.
+`papers` copies what `make reproduce` measured, of which `docs/papers` is generated.
 """
 
 from __future__ import annotations
@@ -305,9 +306,24 @@ def _table(lines: list[list[str]]) -> str:
     return "\n".join([rows[0], "|" + "---|" * len(lines[0]), *rows[1:]])
 
 
+def papers() -> None:
+    """Copy the claims of whole runs, and the errors and charts that the pages show."""
+    (SNAPSHOTS / "papers").mkdir(exist_ok=True)
+    kept, pages = SNAPSHOTS / "papers", ROOT / "docs" / "papers"
+    for measured in (ROOT / "results" / "reproduce").glob("*/claims.json"):
+        paper, folder = measured.parent.name, measured.parent
+        shutil.copy(measured, kept / f"{paper}.json")
+        if f"generate: errors-{paper}" in (pages / f"{paper}.md").read_text():
+            shutil.copy(folder / "errors.csv", kept / f"{paper}-errors.csv")
+        for chart in (pages / "figures" / paper).glob("*.svg"):
+            shutil.copy(folder / chart.name, chart)
+
+
 def main(names: list[str]) -> None:
     SNAPSHOTS.mkdir(exist_ok=True)
-    for name in names or FIGURES:
+    if not names or "papers" in names:
+        papers()
+    for name in [name for name in names if name != "papers"] if names else FIGURES:
         page, _ = FIGURES[name]
         for measured in (ROOT / "results").glob(f"{name}.*"):
             shutil.copy(measured, SNAPSHOTS)

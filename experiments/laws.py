@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+import seeds
+
 Matrix = NDArray[np.float64]
 
 SPREAD = 0.99 + 0.01 * 100  # variance of the contaminated law before scaling
@@ -61,7 +63,7 @@ class Table:
 
 def table(law: str, n: int, d: int, condition: float, seed: int) -> Table:
     """Eigenvalues evenly spaced in logarithm over [1/condition, 1], turned at random."""
-    generator = np.random.default_rng(seed)
+    generator = seeds.generator(seed)
     turn = np.linalg.qr(generator.normal(size=(d, d)))[0]
     deviations = np.geomspace(condition**-0.5, 1, d)
     rows = LAWS[law](generator, (n, d)) * deviations @ turn.T

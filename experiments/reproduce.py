@@ -1,12 +1,14 @@
 """Run the papers' experiments and judge their claims: `make reproduce`.
 
 Each folder beside this file is one paper. Its `claims.toml` lists what the paper says, where, the
-tolerance, and the verdict that we stand by; its `run.py` has
+tolerance, the verdict that we stand by, and faults of mechanisms that the claim must notice.
+Its `run.py` has `PARTS`, functions
 
-    run(small: bool, folder: Path) -> dict[str, Finding]
+    part(small: bool, folder: Path) -> dict[str, Finding]
 
-which measures every claim (keys are the claims' ids) and writes figures and tables to `folder`.
-The run fails where a verdict does not come out as stated.
+which together measure every claim (keys are the claims' ids) and write figures and tables to
+`folder`. A part is run again, with few repeats, under each fault. The run fails where a verdict
+does not come out as stated, or comes out the same under a fault.
 """
 
 from __future__ import annotations
@@ -14,80 +16,110 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-import tomllib
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import faults
+import seeds
+from claims import Claim, Finding, Part, Verdict, claims_of, papers
 from results import RESULTS, Kept, show
 
-HERE = Path(__file__).parent
-REPRODUCED, NOT_REPRODUCED, REFUTED = "reproduced", "not reproduced", "refuted"
+COLUMNS = ("claim", "verdict", "measured", "faults", "under them", "ok")
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What was measured for a claim, in words with numbers, and whether the claim holds."""
-
-    measured: str
-    holds: bool
-
-
-def papers() -> list[str]:
-    return sorted(path.parent.name for path in HERE.glob("*/claims.toml"))
-
-
-def place(paper: str, *, small: bool) -> str:
+def place(paper: str, *, small: bool, run: int = 0) -> str:
     """Folder of a run's figures and tables, in `results`."""
-    return f"reproduce{'-small' if small else ''}/{paper}"
+    return f"reproduce{'-small' if small else ''}{f'-run{run}' if run else ''}/{paper}"
 
 
-def claims_of(paper: str) -> list[dict[str, Any]]:
-    document = tomllib.loads((HERE / paper / "claims.toml").read_text(encoding="utf-8"))
-    return document["claim"]
-
-
-def judge(paper: str, *, small: bool) -> list[dict[str, Any]]:
+def judge(paper: str, where: str, *, small: bool, controls: bool) -> Iterator[dict[str, Any]]:
     """One row for each claim; `ok` says whether the stated verdict is what was measured."""
-    folder = RESULTS / place(paper, small=small)
+    folder = RESULTS / where
     folder.mkdir(parents=True, exist_ok=True)
-    found = importlib.import_module(f"{paper}.run").run(small, folder)
-    claims = claims_of(paper)
-    if set(found) != {claim["id"] for claim in claims}:
-        raise ValueError(f"{paper}: the findings are not those of claims.toml")
-    return [
-        {
-            "paper": paper,
-            "claim": claim["claim"],
-            "where": claim["where"],
-            "expected": claim["expected"],
-            "measured": found[claim["id"]].measured,
-            "tolerance": claim["tolerance"],
-            "verdict": claim["verdict"],
-            "ok": found[claim["id"]].holds == (claim["verdict"] == REPRODUCED),
-        }
-        for claim in claims
-    ]
+    claims, met = claims_of(paper), set()
+    for part in importlib.import_module(f"{paper}.run").PARTS:
+        found = part(small, folder)
+        own = {name: claims[name] for name in found}
+        wrong, few = {}, found
+        if controls and any(claim.faults for claim in own.values()):
+            few = found if small else aside(part)
+            wrong = under_faults(part, own)
+        for name, claim in own.items():
+            yield row(paper, claim, found[name], wrong.get(name, []), few[name])
+        met |= set(found)
+    if met != set(claims):
+        raise ValueError(f"{paper}: never measured: {', '.join(sorted(set(claims) - met))}")
+
+
+def aside(part: Part) -> dict[str, Finding]:
+    """What comes out with few repeats, which do for a fault; figures and tables are dropped."""
+    with TemporaryDirectory() as folder:
+        return part(True, Path(folder))
+
+
+def under_faults(part: Part, claims: dict[str, Claim]) -> dict[str, list[Finding]]:
+    """What comes out for each claim under each fault that it names; a fault is run once."""
+    again = {}
+    for fault in dict.fromkeys(fault for claim in claims.values() for fault in claim.faults):
+        with faults.in_force(fault):
+            again[fault] = aside(part)
+    return {name: [again[fault][name] for fault in claim.faults] for name, claim in claims.items()}
+
+
+def row(
+    paper: str, claim: Claim, finding: Finding, wrong: list[Finding], few: Finding
+) -> dict[str, Any]:
+    """A claim, what was found, and what under its faults.
+
+    They are noticed if the verdict stands without them, with as `few` repeats, and with none.
+    """
+    noticed = not wrong or (claim.stands(few) and not any(map(claim.stands, wrong)))
+    return {
+        "paper": paper,
+        "id": claim.id,
+        "claim": claim.claim,
+        "where": claim.where,
+        "expected": claim.expected,
+        "tolerance": claim.tolerance,
+        "verdict": claim.verdict,
+        "came": finding.came,
+        "measured": finding.measured,
+        "faults": [str(fault) for fault in claim.faults],
+        "under them": [f"{found.came}: {found.measured}" for found in wrong],
+        "noticed": noticed,
+        "ok": noticed and claim.stands(finding),
+    }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("papers", nargs="*", help="which papers; default, all")
     parser.add_argument("--small", action="store_true", help="few repeats, for the tests")
+    parser.add_argument("--run", type=int, default=0, help="other seeds, for 1, 2, ..")
+    parser.add_argument("--no-controls", action="store_true", help="not under the faults")
     asked = parser.parse_args()
     unknown = set(asked.papers) - set(papers())
     if unknown:
         parser.error(f"no such paper: {sorted(unknown)}; there are {papers()}")
+    seeds.begin(asked.run)
     rows, unfinished = [], []
     for paper in asked.papers or papers():
-        kept = Kept(f"{place(paper, small=asked.small)}/claims.json", "make reproduce")
-        kept.part(paper, partial(judge, paper, small=asked.small))
-        show(f"Claims of {paper}", kept.rows)
+        where = place(paper, small=asked.small, run=asked.run)
+        kept = Kept(f"{where}/claims.json", f"make reproduce PAPER={paper}")
+        work = partial(judge, paper, where, small=asked.small, controls=not asked.no_controls)
+        kept.part(paper, work)
+        show(f"Claims of {paper}", [{name: row[name] for name in COLUMNS} for row in kept.rows])
         rows += kept.rows
         unfinished += [] if kept.done() else [paper]
     if unfinished:
         print(f"papers whose experiments failed: {', '.join(unfinished)}")
+    counts = {kind: sum(row["verdict"] == kind for row in rows) for kind in Verdict}
+    print(", ".join(f"{count} {kind}" for kind, count in counts.items()))
+    asleep = [f"{row['paper']}: {row['claim']}" for row in rows if not row["noticed"]]
+    print("claims that did not notice a fault: " + ("; ".join(asleep) or "none"))
     surprises = [f"{row['paper']}: {row['claim']}" for row in rows if not row["ok"]]
     print("claims that came out otherwise than stated: " + ("; ".join(surprises) or "none"))
     return int(bool(surprises or unfinished))

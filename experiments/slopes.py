@@ -29,8 +29,11 @@ class Slope:
     error: float
 
     def near(self, exponent: float, tolerance: float) -> bool:
-        """Whether the slope is within `tolerance` of `exponent`, give or take 2 errors."""
-        return abs(self.value - exponent) <= tolerance + 2 * self.error
+        """Whether the slope is within `tolerance` of `exponent`, give or take 2 errors.
+
+        One that is not known to within the tolerance is near nothing.
+        """
+        return self.error <= tolerance and abs(self.value - exponent) <= tolerance + 2 * self.error
 
     def __str__(self) -> str:
         return f"{self.value:.3f} ± {self.error:.3f}"

@@ -45,16 +45,17 @@ def test_every_row_of_every_snapshot_is_on_the_page_of_measurements(snapshot):
 
 
 def test_every_picture_is_on_a_page_with_words_for_it_and_drawn_by_a_benchmark():
-    drawn = {path.name for path in (DOCS / "figures").iterdir()}
-    shown = [found for text in PAGES.values() for found in IMAGE.finditer(text)]
-    assert {Path(found["file"]).name for found in shown} == drawn != set()
-    assert all(len(found["says"]) > 40 for found in shown)
-    source = "".join(path.read_text() for path in (ROOT / "benchmarks").rglob("*.py"))
+    drawn = {path for path in DOCS.rglob("figures/**/*") if path.is_file()}
+    shown = [(page, found) for page, text in PAGES.items() for found in IMAGE.finditer(text)]
+    assert {(page.parent / found["file"]).resolve() for page, found in shown} == drawn != set()
+    assert all(len(found["says"]) > 40 for _, found in shown)
+    folders = ROOT / "benchmarks", ROOT / "experiments"
+    source = "".join(path.read_text() for folder in folders for path in folder.rglob("*.py"))
     written = [
         re.sub(r"\{\w+\}", r"\\w+", name)
         for name in re.findall(r'"([\w{}-]+\.(?:svg|png))"', source)
     ]
-    assert all(any(re.fullmatch(name, one) for name in written) for one in drawn)
+    assert all(any(re.fullmatch(name, one.name) for name in written) for one in drawn)
 
 
 def test_every_target_of_make_that_a_page_names_exists():

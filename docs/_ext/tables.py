@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import csv
 import inspect
 import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import compress, groupby, product
 from operator import not_
 from pathlib import Path
@@ -18,7 +20,8 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 SNAPSHOTS = ROOT / "docs" / "results"
 FOREIGN = "set_fit_request, set_predict_request, set_score_request"  # scikit-learn's own
-MARK = re.compile(r"^<!-- generate: ([a-z-]+) -->$", re.MULTILINE)
+MARK = re.compile(r"^<!-- generate: ([a-z0-9-]+) -->$", re.MULTILINE)
+KINDS = ("reproduced", "not reproduced", "refuted", "misprint", "measured", "derived")
 
 
 def generated(text: str) -> str:
@@ -26,18 +29,41 @@ def generated(text: str) -> str:
     return MARK.sub(lambda found: GENERATORS[found[1]](), text)
 
 
-def papers() -> str:
-    """Every claim of every paper, with its verdict."""
-    return "\n".join(line for folder in _papers() for line in _paper(folder))
-
-
 def verdicts() -> str:
     """How many claims of each paper got which verdict."""
-    kinds = ["reproduced", "not reproduced", "refuted"]
-    lines = [["paper", *kinds]]
-    for folder in _papers():
-        found = [claim["verdict"] for claim in _claims(folder)]
-        lines.append([_title(folder), *(str(found.count(kind)) for kind in kinds)])
+    lines = [["paper", *KINDS]]
+    for paper in PAPERS:
+        found = [claim["verdict"] for claim in _claims(paper)]
+        counts = (str(found.count(kind)) for kind in KINDS)
+        lines.append([f"[{_title(paper)}](papers/{paper}.md)", *counts])
+    return _table(lines)
+
+
+def claims(paper: str) -> str:
+    """Every claim of a paper: its verdict, what was measured, and what under its faults."""
+    kept = json.loads((SNAPSHOTS / "papers" / f"{paper}.json").read_text())["rows"]
+    measured = {row["id"]: row for row in kept}
+    lines = [["claim", "expected", "verdict", "measured", "control", "why"]]
+    for claim in _claims(paper):
+        found = measured[claim["id"]]
+        pairs = zip(found["faults"], found["under them"], strict=True)
+        control = "; ".join(f"{fault}: {came}" for fault, came in pairs)
+        verdict = f"**{claim['verdict']}**" if claim["verdict"] != "reproduced" else "reproduced"
+        told = f"{claim['claim']} ({claim['where']})"
+        cells = [told, claim["expected"], verdict, found["measured"], control, claim["why"]]
+        lines.append([_plain(cell) for cell in cells])
+    return _table(lines)
+
+
+def errors(paper: str, shown: tuple[str, ...]) -> str:
+    """Mean errors of the methods that a page shows, a column for each epsilon."""
+    with (SNAPSHOTS / "papers" / f"{paper}-errors.csv").open(encoding="utf-8") as file:
+        cells = list(csv.DictReader(file))
+    lines = [["table, method", *dict.fromkeys(f"{float(cell['epsilon']):g}" for cell in cells)]]
+    for table in dict.fromkeys(cell["dataset"] for cell in cells):
+        for method in shown:
+            own = [c for c in cells if (c["dataset"], c["method"]) == (table, method)]
+            lines.append([f"{table}, {method}", *(f"{float(c['error_mean']):.3g}" for c in own)])
     return _table(lines)
 
 
@@ -138,8 +164,14 @@ def plots() -> str:
     return _module("dpcov.plot")
 
 
+PAPERS = sorted(path.parent.name for path in (ROOT / "experiments").glob("*/claims.toml"))
+SHOWN = {
+    "amin2019": ("ours", "AD", "IT-U", "KT", "L", "G-3", "AD tight", "AD published", "zero matrix"),
+    "dong2022": ("GaussCov", "SeparateCov", "AdaptiveCov", "adaptive-gaussian, denoised", "ours"),
+}
 GENERATORS: dict[str, Callable[[], str]] = {
-    "papers": papers,
+    **{f"claims-{paper}": partial(claims, paper) for paper in PAPERS},
+    **{f"errors-{paper}": partial(errors, paper, shown) for paper, shown in SHOWN.items()},
     "verdicts": verdicts,
     "commands": commands,
     "public-names": public_names,
@@ -176,28 +208,15 @@ def _accepted(kind: Any) -> Iterator[tuple[str, str, str]]:
         yield budget, neighbors.value, unit
 
 
-def _papers() -> list[Path]:
-    return sorted(path.parent for path in (ROOT / "experiments").glob("*/claims.toml"))
-
-
-def _claims(folder: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = tomllib.loads((folder / "claims.toml").read_text())["claim"]
+def _claims(paper: str) -> list[dict[str, Any]]:
+    path = ROOT / "experiments" / paper / "claims.toml"
+    found: list[dict[str, Any]] = tomllib.loads(path.read_text())["claim"]
     return found
 
 
-def _title(folder: Path) -> str:
-    return (folder / "README.md").read_text().splitlines()[0].lstrip("# ")
-
-
-def _paper(folder: Path) -> Iterator[str]:
-    yield f"\n## {_title(folder)}\n"
-    yield f"`experiments/{folder.name}`\n"
-    lines = [["claim", "where", "expected", "verdict", "why"]]
-    for claim in _claims(folder):
-        verdict = f"**{claim['verdict']}**" if claim["verdict"] != "reproduced" else "reproduced"
-        cells = [claim["claim"], claim["where"], claim["expected"], verdict, claim["why"]]
-        lines.append([_plain(cell) for cell in cells])
-    yield _table(lines)
+def _title(paper: str) -> str:
+    page = ROOT / "docs" / "papers" / f"{paper}.md"
+    return page.read_text().splitlines()[0].lstrip("# ")
 
 
 def _plain(text: str) -> str:

@@ -12,8 +12,9 @@ from typing import Literal
 
 import numpy as np
 
+import seeds
 from amin2019.tables import Matrix, Table
-from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.entropy import simulation_generator
 from dpcov.core.privacy import ApproxDP, Budget, Neighbors, PureDP
 from dpcov.denoise import denoise
 from dpcov.mechanisms import (
@@ -27,7 +28,8 @@ from dpcov.mechanisms import (
     Mechanism,
     SeparateLaplace,
 )
-from dpcov.mechanisms.choice import least_noise
+from dpcov.mechanisms.choice import choose
+from faults import factor
 
 Method = Callable[[Table, float, int], Matrix]
 Denoising = Literal["none", "project", "shrink"]
@@ -50,6 +52,10 @@ class Entry:
     pure: bool
     up_to: int = 1000
 
+    def estimate(self, table: Table, epsilon: float, seed: int) -> Matrix:
+        """The method's estimate, with noise as wrong as the fault in force says."""
+        return self.method(table, epsilon / factor(self.name, table.d, table.n), seed)
+
 
 def clipped(matrix: Matrix, n: int) -> Matrix:
     """Eigenvalues rounded to [0, n], the paper's last step for every method."""
@@ -65,17 +71,23 @@ def released(mechanism: Mechanism, denoising: Denoising) -> Method:
             table.rows,
             budget=PureDP(epsilon),
             neighbors=REPLACE,
-            entropy=Entropy.seeded(seed),
+            entropy=seeds.entropy(seed),
         )
-        return denoise(made, denoising, generator=simulation_generator(seed)).second_moment()
+        return denoise(
+            made, denoising, generator=simulation_generator(seeds.own(seed))
+        ).second_moment()
 
     return method
 
 
 def default(table: Table, epsilon: float, seed: int) -> Matrix:
-    """One matrix with the least noise: what `auto` takes for rows without an intercept."""
-    chosen = least_noise(table.rows.lattice(), PureDP(epsilon), REPLACE).mechanism
-    return released(chosen, "shrink")(table, epsilon, seed)
+    """What the library releases where nothing is chosen."""
+    return released(taken(table, epsilon), "shrink")(table, epsilon, seed)
+
+
+def taken(table: Table, epsilon: float) -> Mechanism:
+    """What `auto` takes for a table."""
+    return choose(table.rows.schema, PureDP(epsilon), REPLACE).mechanism
 
 
 def noisy(mechanism: Laplace | Gaussian, delta: float | None = None) -> Method:
@@ -89,7 +101,7 @@ def noisy(mechanism: Laplace | Gaussian, delta: float | None = None) -> Method:
         budget: Budget = PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
         lattice = table.rows.lattice()
         law = mechanism.calibrate(lattice, budget, REPLACE).matrix
-        noise = law.sample(Entropy.seeded(seed)).astype(float) * lattice.step**2
+        noise = law.sample(seeds.entropy(seed)).astype(float) * lattice.step**2
         return clipped(table.moment + noise, table.n)
 
     return method
@@ -103,7 +115,7 @@ def classical_gaussian(delta: float) -> Method:
 
     def method(table: Table, epsilon: float, seed: int) -> Matrix:
         sigma = np.sqrt(2 * np.log(1.25 / delta)) / epsilon
-        normals = np.triu(np.random.default_rng(seed).normal(0.0, sigma, table.moment.shape))
+        normals = np.triu(seeds.generator(seed).normal(0.0, sigma, table.moment.shape))
         return clipped(table.moment + normals + np.triu(normals, 1).T, table.n)
 
     return method
@@ -114,7 +126,6 @@ def _sampled(allocation: str, **fields: object) -> EigenvectorSampling:
 
 
 OURS = "ours"
-WHERE_NOT_DEFAULT = 20  # beyond, the default is matrix-laplace itself
 ENTRIES = [
     Entry("L", "paper", noisy(Laplace(paper_constants=True, trace_share=0.0)), True),
     Entry("KT", "paper", released(KapralovTalwar(paper_constants=True), "none"), True),
@@ -133,6 +144,6 @@ ENTRIES = [
     Entry("PCA-1", "tight", released(ExponentialPCA(components=1), "project"), True),
     Entry("separate", "tight", released(SeparateLaplace(), "shrink"), True),
     Entry("adaptive", "tight", released(AdaptiveLaplace(), "shrink"), True),
-    Entry("matrix-laplace", "tight", released(MatrixLaplace(), "shrink"), True, WHERE_NOT_DEFAULT),
+    Entry("matrix-laplace", "tight", released(MatrixLaplace(), "shrink"), True, 20),
     Entry(OURS, "ours", default, True),
 ]

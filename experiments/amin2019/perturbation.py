@@ -78,7 +78,8 @@ def objective_perturbation(
     D = 2 alpha n + 2 n extra, at a cost of log(1 + 1/D); D is raised until that is epsilon/2.
     Density exp(-(epsilon - log(1 + 1/D)) ||b|| / 2G).
     """
-    d, curvature = len(moment), max(2 * alpha * n, 1 / np.expm1(epsilon / 2))
+    enough = np.exp(-epsilon / 2) / -np.expm1(-epsilon / 2)  # 1 / (exp(epsilon / 2) - 1)
+    d, curvature = len(moment), max(2 * alpha * n, enough)
     scale = 2 * lipschitz(alpha) / (epsilon - np.log1p(1 / curvature))
     lengths = generator.gamma(d - 1, scale, d)
     solved = np.zeros_like(moment)

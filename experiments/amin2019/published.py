@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+import seeds
 from amin2019.methods import DELTAS, Entry, Method
 from amin2019.tables import Matrix, Table
-from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import gaussian_mu
 from dpcov.papers.samplers.frame import sequential_frame
 
@@ -49,7 +49,7 @@ def eigenvector_sampling(*, adaptive: bool) -> Method:
 
     def method(table: Table, epsilon: float, seed: int) -> Matrix:
         values, drawn = plan(table, epsilon, seed, adaptive=adaptive)
-        vectors = sequential_frame(table.moment, drawn, Entropy.seeded(seed)).vectors
+        vectors = sequential_frame(table.moment, drawn, seeds.entropy(seed)).vectors
         return vectors.T @ (values[: len(vectors), None] * vectors)
 
     return method
@@ -59,7 +59,7 @@ def plan(table: Table, epsilon: float, seed: int, *, adaptive: bool) -> tuple[Ve
     """Noisy eigenvalues, descending, and the concentrations of the directions that are drawn."""
     d = table.d
     of_values = split(table.n, d, epsilon) if adaptive else epsilon / 2
-    noise = np.random.default_rng(seed).laplace(0.0, 1 / of_values, d)
+    noise = seeds.generator(seed).laplace(0.0, 1 / of_values, d)
     values = np.clip(np.sort(np.linalg.eigvalsh(table.moment) + noise)[::-1], 0.0, table.n)
     weights = np.sqrt(values * np.arange(d - 1, -1, -1)) if adaptive else np.ones(d)
     shares = weights / weights.sum() if weights.sum() > 0 else np.full(d, 1 / d)
@@ -68,7 +68,7 @@ def plan(table: Table, epsilon: float, seed: int, *, adaptive: bool) -> tuple[Ve
 
 def kapralov_talwar(table: Table, epsilon: float, seed: int) -> Matrix:
     """KT as published."""
-    generator, entropy = np.random.default_rng(seed), Entropy.seeded(seed)
+    generator, entropy = seeds.generator(seed), seeds.entropy(seed)
     residue, concentration = table.moment.copy(), np.array([4 * epsilon / table.d])
     for _ in range(table.d):
         vector = sequential_frame(residue, concentration, entropy).vectors[0]
@@ -79,7 +79,7 @@ def kapralov_talwar(table: Table, epsilon: float, seed: int) -> Matrix:
 
 def laplace(table: Table, epsilon: float, seed: int) -> Matrix:
     """L as published."""
-    generator = np.random.default_rng(seed)
+    generator = seeds.generator(seed)
     return scaled_down(_symmetric(generator.laplace, 2 * table.d / epsilon, table), table.n)
 
 
@@ -87,7 +87,7 @@ def gaussian(delta: float) -> Method:
     """G as published."""
 
     def method(table: Table, epsilon: float, seed: int) -> Matrix:
-        generator = np.random.default_rng(seed)
+        generator = seeds.generator(seed)
         sigma = 1 / gaussian_mu(epsilon, delta)
         return scaled_down(_symmetric(generator.normal, sigma, table), table.n)
 

@@ -10,11 +10,13 @@ from pathlib import Path
 import numpy as np
 
 import plots
+import seeds
 from amin2019 import perturbation, ridge
 from amin2019.figure1 import ENTRIES, EPSILONS, SMALL_EPSILONS
 from amin2019.methods import OURS
 from amin2019.tables import NAMES, Table, seed_of, table
-from reproduce import Finding
+from claims import Finding
+from faults import factor
 from slopes import Mean
 
 ALPHAS = (0.001, 0.01, 0.1)
@@ -150,7 +152,7 @@ def _from_releases(
     ratios = []
     for i in range(repeats):
         seed = seed_of("ridge", held.name, epsilon, method, i)
-        estimate = ENTRIES[method].method(held, epsilon, seed)
+        estimate = ENTRIES[method].estimate(held, epsilon, seed)
         for alpha in ALPHAS:
             solved = ridge.weights(estimate, 2 * alpha * held.n)
             excess[alpha].append(ridge.relative_excess(held.moment, held.n, solved, alpha))
@@ -161,8 +163,9 @@ def _from_releases(
 def _alone(held: Table, epsilon: float, alpha: float, method: str, repeats: int) -> Cell:
     excess = []
     for i in range(repeats):
-        generator = np.random.default_rng(seed_of("ridge", held.name, epsilon, alpha, method, i))
-        solved = BASELINES[method](held, alpha, epsilon, generator)
+        generator = seeds.generator(seed_of("ridge", held.name, epsilon, alpha, method, i))
+        spent = epsilon / factor(method, held.d, held.n)
+        solved = BASELINES[method](held, alpha, spent, generator)
         excess.append(ridge.relative_excess(held.moment, held.n, solved, alpha))
     return _cell(held, epsilon, alpha, method, excess)
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+import seeds
 from amin2019 import published
 from amin2019.figure1 import EPSILONS
 from amin2019.tables import NAMES, Table, seed_of, table
-from dpcov.core.entropy import Entropy
+from claims import Finding
 from dpcov.papers.samplers.frame import sequential_frame
-from reproduce import Finding
 
 FAILURE = 0.05
 REPEATS = 10
@@ -69,7 +69,7 @@ def measure(epsilons: tuple[float, ...], repeats: int) -> list[Count]:
 def text_plan(held: Table, epsilon: float, seed: int) -> NDArray[np.float64]:
     """Concentrations epsilon_i / 4 of Corollary 1."""
     scale = 4 / epsilon  # 2 / epsilon_0
-    noise = np.random.default_rng(seed).laplace(0.0, scale, held.d)
+    noise = seeds.generator(seed).laplace(0.0, scale, held.d)
     values = np.linalg.eigvalsh(held.moment)[::-1] + noise
     weights = np.sqrt(np.maximum(values + scale * np.log(2 * held.d / FAILURE), 0.0))
     return epsilon / 8 * weights / weights.sum()
@@ -83,7 +83,7 @@ def _count(held: Table, epsilon: float, constants: str, repeats: int) -> Count:
             plan = text_plan(held, epsilon, seed)
         else:
             plan = published.plan(held, epsilon, seed, adaptive=True)[1]
-        drawn.append(sequential_frame(held.moment, plan, Entropy.seeded(seed)).proposals)
+        drawn.append(sequential_frame(held.moment, plan, seeds.entropy(seed)).proposals)
     counts = np.concatenate(drawn)
     return Count(
         *(held.name, held.d, epsilon, constants),

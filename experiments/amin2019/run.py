@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from threadpoolctl import threadpool_limits
-
 from amin2019 import loss, regression, rejection, scaling, verdicts
-from reproduce import Finding
+from claims import alone
 
-
-def run(small: bool, folder: Path) -> dict[str, Finding]:
-    """Findings for each claim of claims.toml; charts and tables go to `folder`."""
-    with threadpool_limits(1):
-        return (
-            verdicts.findings(small, folder)
-            | loss.findings()
-            | rejection.findings(small, folder)
-            | scaling.findings(small, folder)
-            | regression.findings(small, folder)
-        )
+PARTS = (
+    loss.findings,
+    alone("gap-grows-with-d", scaling.gap),
+    scaling.in_rows,
+    alone("d-three-halves", scaling.in_columns),
+    rejection.findings,
+    regression.findings,
+    verdicts.findings,
+)

@@ -56,7 +56,7 @@ def synthetic(name: str, moment: Matrix, n: int) -> Table:
     """A table of n rows whose second moment is `moment`, up to the lattice; no rows are made."""
     rows = _door(len(moment), np.zeros((1, len(moment))))
     lattice = rows.lattice()
-    units = np.rint(moment / lattice.step**2).astype(np.int64).astype(object)
+    units = np.vectorize(int, otypes=[object])(np.rint(moment / lattice.step**2))  # beyond int64
     names = tuple(f"x{j}" for j in range(len(moment)))
     rows.answers[None] = [SecondMoment(units, lattice, names, n)]
     return _held(name, rows)

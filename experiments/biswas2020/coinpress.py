@@ -6,10 +6,13 @@ rho-zCDP, replace-one, floating-point noise: for simulation only.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from faults import factor
 
 Matrix = NDArray[np.float64]
 Order = Literal["paper", "code"]
@@ -34,18 +37,45 @@ def clipped(rows: Matrix, radius: float) -> Matrix:
     return rows * np.minimum(1.0, radius / np.maximum(norms, 1e-300))
 
 
-def mean(rows: Matrix, radius: float, rho: float, t: int, generator: np.random.Generator) -> Matrix:
-    """Mean of rows of covariance at most I whose mean is within `radius` of 0."""
-    n, d = rows.shape
-    centre = np.zeros(d)
+def mean_steps(n: int, d: int, radius: float, rho: float, t: int) -> Iterator[tuple[float, float]]:
+    """Clip, and deviation of the noise, of each step: they don't depend on the rows."""
     reach = tail(d, MEAN_OUTSIDE)
     for share in shares(rho, t):
         clip = min(math.sqrt(radius**2 + 6 * radius + reach**2), radius + reach)
         deviation = 2 * clip / n / math.sqrt(2 * share)
+        yield clip, deviation
+        radius = math.sqrt(1 / n + deviation**2) * reach
+
+
+def mean(rows: Matrix, radius: float, rho: float, t: int, generator: np.random.Generator) -> Matrix:
+    """Mean of rows of covariance at most I whose mean is within `radius` of 0."""
+    n, d = rows.shape
+    centre = np.zeros(d)
+    rho /= factor("mean", d, n) ** 2
+    for clip, deviation in mean_steps(n, d, radius, rho, t):
         noise = deviation * generator.standard_normal(d)
         centre = centre + clipped(rows - centre, clip).mean(axis=0) + noise
-        radius = math.sqrt(1 / n + deviation**2) * reach
     return centre
+
+
+def mean_error(n: int, d: int, radius: float, rho: float, t: int) -> float:
+    """Root of the expected squared error for rows of covariance I, none of which is clipped."""
+    *_, (_, deviation) = mean_steps(n, d, radius, rho, t)
+    return math.sqrt(d * (1 / n + deviation**2))
+
+
+def covariance_error(n: int, d: int, upper: float, rho: float, t: int) -> float:
+    """The same for the covariance I, by what a step maps it to if the noise is left out."""
+    mapped = 1 / upper
+    for _ in range(t - 1):
+        mapped /= mapped + slack_of(n, d)
+    noise = tail(d, COVARIANCE_OUTSIDE) ** 2 / n / math.sqrt(shares(rho, t)[-1])
+    return math.sqrt(d * (d + 1) / n + (d * noise / mapped) ** 2)
+
+
+def slack_of(n: int, d: int) -> float:
+    """By how much a step may see too little of a direction."""
+    return 0.5 * (2 * math.sqrt(d / n) + d / n)
 
 
 def covariance(
@@ -65,7 +95,8 @@ def covariance(
     """
     n, d = rows.shape
     reach = tail(d, COVARIANCE_OUTSIDE)
-    slack = 0.5 * (2 * math.sqrt(d / n) + d / n)
+    slack = slack_of(n, d)
+    rho /= factor("covariance", d, n) ** 2
     shape = np.eye(d) / math.sqrt(upper)
     for step, share in enumerate(shares(rho, t)):
         mapped = clipped(rows @ (shape.T if order == "paper" else shape), reach)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from biswas2020 import covariances, means
-from reproduce import Finding
+from claims import alone
 
-
-def run(small: bool, folder: Path) -> dict[str, Finding]:
-    return means.findings(small, folder) | covariances.findings(small, folder)
+PARTS = (means.findings, alone("covariance-privacy", covariances.privacy), covariances.findings)

@@ -7,17 +7,20 @@ and sparse vector technique.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
+import seeds
 from dong2022.published import adaptive
 from dong2022.tables import Matrix, Table
-from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.entropy import simulation_generator
 from dpcov.core.privacy import ZCDP, Neighbors
 from dpcov.denoise import denoise
 from dpcov.mechanisms import AdaptiveGaussian, Gaussian, Mechanism, SeparateGaussian
-from dpcov.mechanisms.choice import least_noise
+from dpcov.mechanisms.choice import choose
+from faults import factor
 from slopes import Mean
 
 REPLACE = Neighbors.REPLACE_ONE
@@ -27,24 +30,40 @@ Method = Callable[[Table, float, int], Matrix]
 def released(mechanism: Mechanism, denoising: str) -> Method:
     def method(table: Table, rho: float, seed: int) -> Matrix:
         made = mechanism(
-            table.rows, budget=ZCDP(rho), neighbors=REPLACE, entropy=Entropy.seeded(seed)
+            table.rows, budget=ZCDP(rho), neighbors=REPLACE, entropy=seeds.entropy(seed)
         )
-        return denoise(made, denoising, generator=simulation_generator(seed)).second_moment()
+        return denoise(
+            made, denoising, generator=simulation_generator(seeds.own(seed))
+        ).second_moment()
 
     return method
 
 
 def default(table: Table, rho: float, seed: int) -> Matrix:
-    """One matrix with the least noise: what `auto` takes for rows without an intercept."""
-    chosen = least_noise(table.rows.lattice(), ZCDP(rho), REPLACE).mechanism
-    return released(chosen, "shrink")(table, rho, seed)
+    """What the library releases where nothing is chosen."""
+    return released(taken(table, rho), "shrink")(table, rho, seed)
+
+
+def taken(table: Table, rho: float) -> Mechanism:
+    """What `auto` takes for a table."""
+    return choose(table.rows.schema, ZCDP(rho), REPLACE).mechanism
 
 
 def unprojected(table: Table, rho: float, seed: int) -> Matrix:
     """GaussCov: C plus the noise, without the library's public gate."""
     lattice = table.rows.lattice()
     law = Gaussian(trace_share=0.0).calibrate(lattice, ZCDP(rho), REPLACE).matrix
-    return table.moment + law.sample(Entropy.seeded(seed)).astype(float) * lattice.step**2
+    return table.moment + law.sample(seeds.entropy(seed)).astype(float) * lattice.step**2
+
+
+def gaussian_error(table: Table, rho: float) -> float:
+    """GaussCov's error by theory, root mean square.
+
+    Rows of norm 1 have the squared sensitivity 2, so rho-zCDP needs variance 1/rho on the diagonal
+    and half of it off it, where each entry counts twice.
+    """
+    d = len(table.moment)
+    return math.sqrt(d * (d + 1) / 2 / rho) / table.n
 
 
 METHODS: dict[str, Method] = {
@@ -61,5 +80,6 @@ PAPERS = ("SeparateCov", "AdaptiveCov")
 
 def error(name: str, table: Table, rho: float, repeats: int) -> Mean:
     """Mean error of a method."""
+    rho /= factor(name, len(table.moment), table.n) ** 2
     draws = [table.error(METHODS[name](table, rho, seed)) for seed in range(repeats)]
     return Mean.of(np.array(draws))

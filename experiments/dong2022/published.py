@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+import seeds
 from dong2022.tables import Matrix, Table
 
 FAILURE = 0.1  # beta of the paper's bounds
@@ -18,7 +19,7 @@ SMALLEST = -40  # log2 of the smallest radius that is tried
 
 def adaptive(table: Table, rho: float, seed: int) -> Matrix:
     """Estimate of C: rho / 8 for the trace, rho / 8 for the radius, the rest for the release."""
-    generator = np.random.default_rng(seed)
+    generator = seeds.generator(seed)
     n, d = table.n, len(table.moment)
     slack = math.sqrt(8 * math.log(8 / FAILURE) / rho) / n
     noisy = table.trace + generator.normal(0, 2 / (math.sqrt(rho) * n)) + slack

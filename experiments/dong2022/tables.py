@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+import seeds
 from accuracy import RememberedRows, open_table
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources.array import ArraySource
@@ -61,7 +62,7 @@ def real(name: str) -> Table:
 @cache
 def synthetic(n: int, d: int, power: float = 1.0, tail: float = 0.0) -> Table:
     """Normal rows of eigenvalues j^-power; norms 1, or Zipf's: rank^-tail, largest 1."""
-    generator = np.random.default_rng([n, d, int(100 * power), int(100 * tail)])
+    generator = seeds.generator(n, d, int(100 * power), int(100 * tail))
     rows = generator.standard_normal((n, d)) * np.arange(1, d + 1) ** (-power / 2)
     rows /= np.linalg.norm(rows, axis=1)[:, None]
     rows *= np.arange(1, n + 1)[:, None] ** -tail

@@ -17,12 +17,13 @@ from dpcov.denoise.projection import onto_simplex, project
 from dpcov.denoise.shrinkage import nothing_shows, shrink
 from dpcov.papers.samplers.log_gas import simulated_singular_values
 from dpcov.papers.samplers.nuclear import NuclearLaplace
+from faults import factor
 
 Matrix = NDArray[np.float64]
 TRACE_SHARE = 0.1
 MISSES = 0.05  # probability that the radius is below the trace
 SCALE = 2.0  # nuclear sensitivity
-Estimate = Callable[[Matrix, int, np.random.Generator], Matrix]
+Estimate = Callable[[Matrix, float, np.random.Generator], Matrix]
 
 
 def square_noise(d: int, scale: float, generator: np.random.Generator) -> Matrix:
@@ -31,9 +32,9 @@ def square_noise(d: int, scale: float, generator: np.random.Generator) -> Matrix
     return scale * (left * simulated_singular_values(d, generator)) @ right.T
 
 
-def radius(matrix: Matrix, n: int, generator: np.random.Generator) -> float:
+def radius(matrix: Matrix, n: float, generator: np.random.Generator) -> float:
     """Private upper bound on the trace: right but with probability `MISSES`, and at most n."""
-    noisy = float(np.trace(matrix)) + generator.laplace(scale=1 / TRACE_SHARE)
+    noisy = float(np.trace(matrix)) + generator.laplace(scale=factor("radius") / TRACE_SHARE)
     return min(max(noisy + math.log(1 / (2 * MISSES)) / TRACE_SHARE, 0.0), float(n))
 
 
@@ -45,26 +46,26 @@ def onto_ball(matrix: Matrix, size: float) -> Matrix:
     return (left * values) @ right
 
 
-def algorithm1(matrix: Matrix, n: int, generator: np.random.Generator) -> Matrix:
+def algorithm1(matrix: Matrix, n: float, generator: np.random.Generator) -> Matrix:
     """The paper's first algorithm, which spends everything on the matrix."""
     return matrix + square_noise(len(matrix), SCALE, generator)
 
 
-def algorithm2(matrix: Matrix, n: int, generator: np.random.Generator) -> Matrix:
+def algorithm2(matrix: Matrix, n: float, generator: np.random.Generator) -> Matrix:
     """The paper's second algorithm."""
     noise = square_noise(len(matrix), SCALE / (1 - TRACE_SHARE), generator)
     return onto_ball(matrix + noise, radius(matrix, n, generator))
 
 
-def symmetric(matrix: Matrix, n: int, generator: np.random.Generator) -> Matrix:
+def symmetric(matrix: Matrix, n: float, generator: np.random.Generator) -> Matrix:
     """Algorithm 2 with symmetric noise, and the positive semidefinite part of the ball."""
     law = NuclearLaplace(len(matrix), SCALE / (1 - TRACE_SHARE))
     size = radius(matrix, n, generator)
     return project(matrix + law.simulate(generator), None, largest=size)
 
 
-def ours(matrix: Matrix, n: int, generator: np.random.Generator) -> Matrix:
-    """What `dpcov` does by default: matrix Laplace noise, a free trace, shrinking."""
+def shrunk(matrix: Matrix, n: float, generator: np.random.Generator) -> Matrix:
+    """Matrix Laplace noise of the library, a free trace, shrinking."""
     law = WishartDifference(len(matrix), 1.0)
     gated = n < law.detectable
     noisy = matrix + law.simulate(generator)
@@ -80,7 +81,7 @@ METHODS: dict[str, Estimate] = {
     "Algorithm 1": algorithm1,
     "Algorithm 2": algorithm2,
     "symmetric, PSD": symmetric,
-    "dpcov default": ours,
+    "matrix Laplace, shrunk": shrunk,
 }
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from claims import alone
 from dorsi2025 import norms, privacy, sampling, small_samples
-from reproduce import Finding
 
-
-def run(small: bool, folder: Path) -> dict[str, Finding]:
-    """Measure every claim of claims.toml; write the figures to `folder`."""
-    return (
-        privacy.findings(small)
-        | sampling.findings(small)
-        | norms.findings(small, folder)
-        | small_samples.findings(small, folder)
-    )
+PARTS = (
+    privacy.findings,
+    sampling.findings,
+    norms.findings,
+    alone("theorem11-scaling", norms.scaling),
+    small_samples.large_and_small_n,
+    alone("theorem12-d", small_samples.growth_in_d),
+    alone("theorem12-trace", small_samples.growth_in_trace),
+    small_samples.bounded,
+)

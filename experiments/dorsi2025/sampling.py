@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import numpy as np
 from scipy import stats
 
+import seeds
+from claims import Finding
 from dpcov.core.entropy import Entropy
 from dpcov.papers.samplers.log_gas import simulated_singular_values
 from dpcov.papers.samplers.pfaffian import HalfLineEnsemble, largest_first
-from reproduce import Finding
+from faults import factor
 from slopes import Mean, log_slope
 
 REJECTED = 1e-4
 POLYNOMIAL = 6.0
 
 
-def findings(small: bool) -> dict[str, Finding]:
+def findings(small: bool, folder: Path) -> dict[str, Finding]:
     """Lemma 4.2 by exact singular values, and the time of an exact draw against d.
 
     The singular values of the paper's d x d law, at scale 1, are drawn exactly by Pfaffians in ball
     arithmetic (needs python-flint).
     """
-    entropy, generator = Entropy.seeded(2025), np.random.default_rng(20250005)
+    entropy, generator = seeds.entropy(2025), seeds.generator(20250005)
     p_values, distances, dependence = {}, {}, {}
     for d in (2, 4, 8):
         count = (100 if small else 300) if d < 8 else (40 if small else 150)
         exact = np.array([largest_first(HalfLineEnsemble(d), entropy) for _ in range(count)])
+        exact *= factor("exact draws", d)
         approximate = np.array([simulated_singular_values(d, generator) for _ in range(10 * count)])
         radii = exact.sum(axis=1)
         p_values[d] = float(stats.kstest(radii, "gamma", args=(d * d,)).pvalue)

@@ -17,13 +17,16 @@ from dpcov.mechanisms.gaussian import Gaussian
 from dpcov.mechanisms.matrix_laplace import MatrixLaplace
 from dpcov.papers.laplace import Laplace
 from dpcov.rows.moment import Lattice
+from faults import faulty
 
 Matrix = NDArray[np.float64]
 Draw = Callable[[int, np.random.Generator], Matrix]
 WISHART_SCALE = 1.5
 DELTA = 1e-6
+DWORK = math.sqrt(2 * math.log(1.25 / DELTA))
 
 
+@faulty("Wishart")
 def wishart(d: int, generator: np.random.Generator) -> Matrix:
     """Algorithm 2: W_d(d + 1, 3/(2 epsilon) I)."""
     normals = generator.standard_normal((d, d + 1))
@@ -36,9 +39,10 @@ def _gaussian(scale: float, d: int, generator: np.random.Generator) -> Matrix:
     return scale * (upper + np.triu(upper, 1).T)
 
 
+@faulty("Dwork et al. 2014")
 def dwork(d: int, generator: np.random.Generator) -> Matrix:
     """Dwork et al. 2014, Algorithm 1: deviation sqrt(2 ln(1.25/delta))/epsilon."""
-    return _gaussian(math.sqrt(2 * math.log(1.25 / DELTA)), d, generator)
+    return _gaussian(DWORK, d, generator)
 
 
 def blum_deviation(d: int) -> float:
@@ -47,6 +51,7 @@ def blum_deviation(d: int) -> float:
     return (d + 1) * math.sqrt(2 * math.log(entries)) + 1
 
 
+@faulty("Blum et al. 2005")
 def blum(d: int, generator: np.random.Generator) -> Matrix:
     return _gaussian(blum_deviation(d), d, generator)
 
@@ -57,20 +62,24 @@ def _law(mechanism: Laplace | Gaussian | MatrixLaplace, d: int, budget: Budget) 
     return law.rescaled(1 / lattice.bound)
 
 
+@faulty("Laplace (paper)")
 def laplace(d: int, generator: np.random.Generator) -> Matrix:
     """Algorithm 1: 2d/epsilon on every entry of the upper triangle."""
     law = _law(Laplace(trace_share=0.0, paper_constants=True), d, PureDP(1.0))
     return law.simulate(generator)
 
 
+@faulty("Laplace (dpcov)")
 def weighted_laplace(d: int, generator: np.random.Generator) -> Matrix:
     return _law(Laplace(trace_share=0.0), d, PureDP(1.0)).simulate(generator)
 
 
+@faulty("matrix Laplace (dpcov)")
 def matrix_laplace(d: int, generator: np.random.Generator) -> Matrix:
     return _law(MatrixLaplace(), d, PureDP(1.0)).simulate(generator)
 
 
+@faulty("Gaussian (dpcov)")
 def gaussian(d: int, generator: np.random.Generator) -> Matrix:
     return _law(Gaussian(), d, ApproxDP(1.0, DELTA)).simulate(generator)
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from claims import alone
 from jiang2016 import privacy, sensitivity, subspace, table1
-from reproduce import Finding
 
-
-def run(small: bool, folder: Path) -> dict[str, Finding]:
-    return (
-        sensitivity.findings(small)
-        | privacy.findings(small, folder)
-        | table1.findings(small, folder)
-        | subspace.findings(small, folder)
-    )
+PARTS = (
+    sensitivity.findings,
+    privacy.findings,
+    table1.findings,
+    *(alone(name, theorem) for name, theorem in subspace.THEOREMS.items()),
+)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from mouzakis2021 import accuracy, gaussians, sizes, steps
-from reproduce import Finding
 
-
-def run(small: bool, folder: Path) -> dict[str, Finding]:
-    return (
-        sizes.findings()
-        | steps.findings(small)
-        | gaussians.findings()
-        | accuracy.findings(small, folder)
-    )
+PARTS = (
+    sizes.findings,
+    steps.findings,
+    gaussians.findings,
+    accuracy.conditions,
+    accuracy.sample_sizes,
+    accuracy.tails,
+)

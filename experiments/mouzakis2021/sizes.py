@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 
+from claims import Finding
 from dpcov.mechanisms import HeavyTailed
 from dpcov.papers.primitives.bounded_moments import SampleSize
-from reproduce import Finding
 
 PRIVACY, SAMPLING = 1e-16, 1e16
 ORDERS = (2, 3, 4)
@@ -54,7 +55,7 @@ def over_orders(
     )
 
 
-def findings() -> dict[str, Finding]:
+def findings(small: bool, folder: Path) -> dict[str, Finding]:
     dimensions, alphas = (1_000, 10_000, 100_000), (1e-1, 1e-2, 1e-3)
     sampling = (
         slope(lambda d: size(int(d), SAMPLING, alpha=1e-4).final, dimensions),

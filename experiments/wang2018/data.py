@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import datasets
+import seeds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,7 +57,7 @@ def scaled(rows: Matrix) -> Matrix:
 
 def synthetic(r: float) -> Matrix:
     """1000 r draws of a normal law whose precision matrix has 5 % of its entries."""
-    generator = np.random.default_rng(2018)
+    generator = seeds.generator(2018)
     upper = np.triu(generator.random((SYNTHETIC_FEATURES, SYNTHETIC_FEATURES)) < EDGE_SHARE, 1)
     signs = generator.choice([-0.5, 0.5], upper.shape)
     precision = upper * signs + (upper * signs).T

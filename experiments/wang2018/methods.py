@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+import seeds
 from accuracy import RememberedRows
 from dpcov.analysis.graphical_lasso import graphical_lasso
-from dpcov.core.entropy import Entropy, simulation_generator
+from dpcov.core.entropy import simulation_generator
 from dpcov.core.privacy import ApproxDP, Budget, Neighbors, PureDP, gaussian_mu
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.wishart import WishartDifference
@@ -20,6 +21,7 @@ from dpcov.denoise.projection import project
 from dpcov.mechanisms import Gaussian, MatrixLaplace, Mechanism
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources.array import ArraySource
+from faults import factor
 from wang2018.data import Table
 
 if TYPE_CHECKING:
@@ -126,9 +128,12 @@ def released(table: Table, mechanism: Mechanism, budget: Budget, seed: int) -> M
     schema = Schema.from_bounds(-1.0, 1.0, names, radius=1.0, intercept=0.0)
     rows = RememberedRows(schema, ArraySource(table.rows, names))
     made = mechanism(
-        rows, budget=budget, neighbors=Neighbors.REPLACE_ONE, entropy=Entropy.seeded(seed)
+        rows, budget=budget, neighbors=Neighbors.REPLACE_ONE, entropy=seeds.entropy(seed)
     )
-    return denoise(made, "shrink", generator=simulation_generator(seed)).second_moment() / table.n
+    return (
+        denoise(made, "shrink", generator=simulation_generator(seeds.own(seed))).second_moment()
+        / table.n
+    )
 
 
 def output_perturbed(
@@ -149,8 +154,13 @@ def output_perturbed(
     = sqrt(2) d^(5/2) / (n rho^2). Matrix Laplace noise of scale c = ||D||_* / (2 eps)
     = d^(5/2) / (sqrt(2) n eps rho^2) makes that eps-DP (`dpcov.mechanisms.MatrixLaplace`).
     """
-    scale = table.d**2.5 / (np.sqrt(2) * table.n * epsilon * rho**2)
-    return optimum + WishartDifference(table.d, scale).simulate(generator)
+    noise = output_noise(table, epsilon, rho).simulate(generator)
+    return optimum + factor(OUTPUT, table.d, table.n) * noise
+
+
+def output_noise(table: Table, epsilon: float, rho: float) -> WishartDifference:
+    """The noise of `output_perturbed`."""
+    return WishartDifference(table.d, table.d**2.5 / (np.sqrt(2) * table.n * epsilon * rho**2))
 
 
 Noisy = Callable[[Table, float, np.random.Generator], "Matrix"]
@@ -179,12 +189,18 @@ PURE_RELEASE, APPROXIMATE_RELEASE = "dpcov, pure", "dpcov, Gaussian"
 OUTPUT = "output, matrix Laplace"
 
 
+def with_noise(name: str, table: Table, epsilon: float, generator: np.random.Generator) -> Matrix:
+    """S plus a method's noise, which is as wrong as the fault in force says."""
+    noise = {**PURE, **APPROXIMATE}[name].noisy(table, epsilon, generator) - table.moment
+    return table.moment + factor(name, table.d, table.n) * noise
+
+
 def moments(table: Table, epsilon: float, seed: int) -> dict[str, Matrix]:
     """Semidefinite estimate of S by each method."""
-    generator = np.random.default_rng(seed)
+    generator = seeds.generator(seed)
     found = {
-        name: project(method.noisy(table, epsilon, generator), None)
-        for name, method in {**PURE, **APPROXIMATE}.items()
+        name: project(with_noise(name, table, epsilon, generator), None)
+        for name in (*PURE, *APPROXIMATE)
     }
     found[PURE_RELEASE] = released(table, MatrixLaplace(), PureDP(epsilon), seed)
     found[APPROXIMATE_RELEASE] = released(table, Gaussian(), ApproxDP(epsilon, DELTA), seed)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
+import seeds
 from dpcov.core.privacy import gaussian_delta
+from faults import factor
 from wang2018.methods import slides_beta, solve, wishart, wishart_degrees
 
 if TYPE_CHECKING:
@@ -22,10 +24,10 @@ def wishart_impossible_share(d: int, n: int, epsilon: float, draws: int, seed: i
 
     S and S' differ in one row, e_1 against e_2; S + W - S' must be semidefinite for S' + W.
     """
-    generator = np.random.default_rng(seed)
+    generator = seeds.generator(seed)
     change = np.zeros((d, d))
     change[0, 0], change[1, 1] = 1 / n, -1 / n
-    scale = 3 / (2 * n * epsilon)
+    scale = factor("Wishart (slides)") * 3 / (2 * n * epsilon)
     lowest = [
         np.linalg.eigvalsh(change + wishart(d, d + 1, scale, generator))[0] for _ in range(draws)
     ]
@@ -46,7 +48,7 @@ def output_changes(rho: float, pairs: int, seed: int) -> tuple[float, float]:
     Returns the largest nuclear norm of the change over sqrt(2) d^(5/2) / (n rho^2), and the
     largest share of Algorithm 1's outputs (eps = 1) that the neighbour can't give.
     """
-    generator = np.random.default_rng(seed)
+    generator = seeds.generator(seed)
     ratios, shares = [], []
     for _ in range(pairs):
         d, n = int(generator.integers(2, 6)), int(generator.integers(2, 20))
@@ -64,21 +66,24 @@ def gaussian_cost(epsilon: float) -> float:
 
     On the upper triangle e_1 e_1' - e_2 e_2' has norm sqrt(2), over n.
     """
-    return float(gaussian_delta(np.sqrt(2) / slides_beta(1, epsilon), epsilon))
+    deviation = factor("Gaussian (slides)") * slides_beta(1, epsilon)
+    return float(gaussian_delta(np.sqrt(2) / deviation, epsilon))
 
 
 def wishart_cost(d: int, epsilon: float) -> float:
     """Exact delta of S + W_d(m, I/n), m as on the slides, when a row of norm 1 is removed.
 
-    Equivalent to x ~ chi^2 with k = m - d + 1 degrees of freedom against x + 1. One
+    Equivalent to x ~ chi^2 with k = m - d + 1 degrees of freedom against x + 1 (over what the
+    fault in force multiplies the noise with). One
     removal is a lower bound for a replacement: the new row may be 0.
     """
     m = wishart_degrees(d, epsilon)
     k, p = m - d + 1, (m - d - 1) / 2
-    q = -np.expm1(-(epsilon + 0.5) / p)
-    edge = max(1.0, 1 / q)
+    shift = 1 / factor("Wishart m (slides)")
+    q = -np.expm1(-(epsilon + shift / 2) / p)
+    edge = max(shift, shift / q)
     law = stats.chi2(k)
-    return float(law.cdf(edge) - np.exp(epsilon) * law.cdf(edge - 1))
+    return float(law.cdf(edge) - np.exp(epsilon) * law.cdf(edge - shift))
 
 
 def laplace_sensitivity(d: int) -> float:

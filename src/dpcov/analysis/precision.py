@@ -188,9 +188,8 @@ def precision(
     """Sparse inverse covariance by the graphical lasso.
 
     Minimises -log det X + <S, X> + alpha sum_(i != j) |X_ij| over positive definite X. S is the
-    released matrix, made positive semidefinite first where it is not. Paper 004 (covariance
-    perturbation) has the same, but penalises the diagonal as well, which only adds alpha to
-    that of S.
+    released matrix, made positive semidefinite first where it is not. Wang, Huai and Xu (2018)
+    have the same, but penalize the diagonal as well, which only adds alpha to that of S.
 
     Parameters
     ----------
