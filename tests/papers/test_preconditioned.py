@@ -14,8 +14,8 @@ from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.denoise import denoise
 from dpcov.errors import MechanismError, SourceError
-from dpcov.mechanisms import Gaussian, Preconditioned, additive, mapped, radius
-from dpcov.papers import preconditioned
+from dpcov.mechanisms import Gaussian, Preconditioned, additive, radius
+from dpcov.papers import mapped, preconditioned
 from dpcov.releases import Release
 from dpcov.rows.moment import LinearMap
 from dpcov.rows.schema import Schema
