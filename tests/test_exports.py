@@ -28,13 +28,13 @@ from dpcov import cli
 from dpcov.api import release
 from dpcov.cli import metadata
 from dpcov.core.printable import FORMULA, harmless
+from dpcov.core.show.frames import matrix_table
 from dpcov.errors import OutputError, ReleaseError, SchemaError
 from dpcov.releases import SEEDED, VOID, Release, VoidReleaseWarning
 from dpcov.report import exports
 from dpcov.report.exports import csv_text, sidecar_of, write_table
 from dpcov.rows.moment import Lattice, SecondMoment
 from dpcov.rows.schema import Schema
-from dpcov.show.frames import matrix_table
 from examples_of_commands import ANALYSES
 from tables_for_tests import write_people
 

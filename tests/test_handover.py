@@ -13,9 +13,9 @@ import pytest
 import dpcov
 from analysis_tables import released, without_intercept
 from dpcov.analysis.precision import precision
+from dpcov.core.show.frames import matrix_table
 from dpcov.errors import ReleaseError
 from dpcov.report.documents import document
-from dpcov.show.frames import matrix_table
 
 MATRICES = ["covariance", "correlation", "second_moment"]
 
@@ -90,7 +90,7 @@ def test_a_library_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
         return real(name, *rest)
 
     made = released()
-    monkeypatch.setattr("dpcov.show.frames.import_module", absent)
+    monkeypatch.setattr("dpcov.core.show.frames.import_module", absent)
     with pytest.raises(ReleaseError, match='pip install "polars>='):
         made.to_frame("covariance", "polars")
 

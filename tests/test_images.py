@@ -21,7 +21,7 @@ from dpcov.core.privacy import ZCDP, Neighbors
 from dpcov.denoise import denoise
 from dpcov.errors import ReleaseError
 from dpcov.mechanisms import RETIRED, Gaussian, mechanism_named
-from dpcov.mechanisms.additive import release_at
+from dpcov.mechanisms.additive import Draws, published
 from dpcov.mechanisms.images import Images
 from dpcov.mechanisms.standardized import BY_COLUMN, BY_DIRECTION
 from dpcov.releases import Release
@@ -127,8 +127,9 @@ def test_images_of_rows_are_whole_within_the_longest() -> None:
     assert shape is not None
     lattice = rows.lattice().of_images(shape.longest)
     laws = Gaussian().calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)
-    asked = Gaussian(), rows, shape.map, shape.longest, laws, Entropy.seeded(1), lattice
-    made = release_at(*asked)
+    at = {"radius": shape.longest, "transform": shape.map, "lattice": lattice}
+    moment, draws = rows.second_moments(**at)[0], Draws.of(laws, Entropy.seeded(1))
+    made = published(Gaussian(), rows.schema, laws, draws, moment, shape.map)
     assert not made.clipped
     extreme = np.array(list(itertools.product([-1.0, 1.0], repeat=4)))
     encoder = Encoder(rows.schema, lattice, shape.map)

@@ -19,12 +19,12 @@ from dpcov.analysis import declared
 from dpcov.analysis.declared import Section
 from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import PureDP
+from dpcov.core.show.result import Found
+from dpcov.core.show.table import Table
 from dpcov.errors import OutputError, ReleaseError
 from dpcov.releases import NOT_PRIVATE, Release
 from dpcov.report import render, write
 from dpcov.report.words import for_everybody, percent
-from dpcov.show.result import Found
-from dpcov.show.table import Table
 from pages_for_tests import HOSTILE, hostile, numeric
 from tables_for_tests import write_people
 

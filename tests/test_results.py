@@ -15,11 +15,11 @@ import pytest
 from analysis_tables import released
 from dpcov import plot
 from dpcov.analysis import declared
+from dpcov.core.show import html
+from dpcov.core.show.result import Result
+from dpcov.core.show.table import ALWAYS, LONGEST, STRONGEST, Table, square, triangle
+from dpcov.core.show.text import print_tables, summary
 from dpcov.report.documents import document
-from dpcov.show import html
-from dpcov.show.result import Result
-from dpcov.show.table import ALWAYS, LONGEST, STRONGEST, Table, square, triangle
-from dpcov.show.text import print_tables, summary
 
 COMMANDS = declared.commands()
 GIVEN = {"target": "y", "n": 3, "alpha": 0.1}

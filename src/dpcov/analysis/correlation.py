@@ -11,17 +11,17 @@ from dpcov.analysis.declared import command, section
 from dpcov.analysis.expected import drowned_pairs, expected_correlation_error, silent
 from dpcov.analysis.features import chosen, names_of
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve
+from dpcov.core.show.frames import frame
+from dpcov.core.show.result import OMITTED, Found, Picture, Result
+from dpcov.core.show.table import STRONGEST, Row, Table, rows_of, square, triangle
 from dpcov.errors import ReleaseError
-from dpcov.show.frames import frame
-from dpcov.show.result import OMITTED, Found, Picture, Result
-from dpcov.show.table import STRONGEST, Row, Table, rows_of, square, triangle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dpcov.core.arrays import Matrix
+    from dpcov.core.show.frames import Library
     from dpcov.releases import Release
-    from dpcov.show.frames import Library
 
 TOLERANCE = 1e-10
 NEGLIGIBLE = 1e-12  # size of a negative eigenvalue that is a rounding error
@@ -50,7 +50,7 @@ class NamedMatrix(Result):
     errors: Matrix | None = field(default=None, metadata=OMITTED)
 
     def to_frame(self, library: Library = "pandas") -> Any:
-        """The matrix as a frame of pandas, polars or pyarrow; see `dpcov.show.frames.frame`."""
+        """The matrix as a frame of a library; see `dpcov.core.show.frames.frame`."""
         return frame(self.columns, self.matrix, library)
 
     def tables(self) -> list[Table]:

@@ -10,10 +10,10 @@ from dpcov.analysis.correlation import facts_of, pairs
 from dpcov.analysis.declared import command
 from dpcov.analysis.drowned import drowned
 from dpcov.analysis.moments import require_matrix
+from dpcov.core.show.result import Found
+from dpcov.core.show.table import Row, Table, rows_of, square, triangle
 from dpcov.releases.pairwise import assumed
 from dpcov.rows.schema import Date, Time
-from dpcov.show.result import Found
-from dpcov.show.table import Row, Table, rows_of, square, triangle
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Vector

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from dpcov.show.result import Result
+    from dpcov.core.show.result import Result
 
 Run = TypeVar("Run", bound=Callable[..., Any])
 

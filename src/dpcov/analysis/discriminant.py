@@ -19,9 +19,9 @@ from dpcov.analysis.features import chosen, names_of, new_rows, target_column
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve, spreads
 from dpcov.analysis.penalty import least_risk
 from dpcov.core.parameters import AtLeast0, check
+from dpcov.core.show.result import OMITTED, Result
+from dpcov.core.show.table import ALWAYS, WIDEST, Table
 from dpcov.errors import ReleaseError
-from dpcov.show.result import OMITTED, Result
-from dpcov.show.table import ALWAYS, WIDEST, Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,10 +13,10 @@ from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.analysis.statistics import statistic_named
 from dpcov.core.entropy import simulation_generator
 from dpcov.core.parameters import Probability, check
+from dpcov.core.show.result import Result
+from dpcov.core.show.table import LONGEST, Row, Table
 from dpcov.errors import ReleaseError
 from dpcov.releases.pairwise import assumed
-from dpcov.show.result import Result
-from dpcov.show.table import LONGEST, Row, Table
 
 if TYPE_CHECKING:
     from dpcov.analysis.statistics import Function, Name, Statistic

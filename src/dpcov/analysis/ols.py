@@ -20,10 +20,10 @@ from dpcov.analysis.statistics import Stack
 from dpcov.analysis.statistics import coefficients as coefficients_of
 from dpcov.core.entropy import simulation_generator
 from dpcov.core.parameters import Probability, check
+from dpcov.core.show.result import OMITTED, Picture, Result
+from dpcov.core.show.table import ALWAYS, Table, rows_of
 from dpcov.errors import ReleaseError
 from dpcov.releases.pairwise import assumed, fewest_rows, has_gaps
-from dpcov.show.result import OMITTED, Picture, Result
-from dpcov.show.table import ALWAYS, Table, rows_of
 
 if TYPE_CHECKING:
     from dpcov.analysis.statistics import Statistic

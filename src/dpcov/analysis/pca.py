@@ -12,11 +12,11 @@ from dpcov.analysis.features import new_rows
 from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.core.entropy import simulation_generator
 from dpcov.core.parameters import Probability, check
+from dpcov.core.show.result import OMITTED, Result
+from dpcov.core.show.table import ALWAYS, WIDEST, Table
 from dpcov.errors import ReleaseError
 from dpcov.releases import SMALLEST_VARIANCE
 from dpcov.releases.pairwise import completed, has_gaps, least_rows, moved
-from dpcov.show.result import OMITTED, Result
-from dpcov.show.table import ALWAYS, WIDEST, Table
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector

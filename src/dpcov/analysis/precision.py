@@ -17,17 +17,17 @@ from dpcov.analysis.graphical_lasso import Solution, graphical_lasso
 from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.core.entropy import simulation_generator
 from dpcov.core.installing import installing
+from dpcov.core.show.frames import frame
+from dpcov.core.show.result import Picture, Result
+from dpcov.core.show.table import LONGEST, Row, Table, square
 from dpcov.errors import ReleaseError
 from dpcov.releases import SMALLEST_VARIANCE
 from dpcov.releases.pairwise import fewest_rows, rows_by_pair
-from dpcov.show.frames import frame
-from dpcov.show.result import Picture, Result
-from dpcov.show.table import LONGEST, Row, Table, square
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
+    from dpcov.core.show.frames import Library
     from dpcov.releases import Release
-    from dpcov.show.frames import Library
 
 PATH_LENGTH = 25
 PATH_END = 0.5  # smallest alpha of the path, over sqrt(log p / n)

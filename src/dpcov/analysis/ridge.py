@@ -15,9 +15,9 @@ from dpcov.analysis.normal_equations import PENALTIES, Penalty, Problem
 from dpcov.analysis.penalty import pull_of_mean, ridge_alpha
 from dpcov.core.entropy import simulation_generator
 from dpcov.core.parameters import AtLeast0, check
+from dpcov.core.show.result import OMITTED, Picture, Result
+from dpcov.core.show.table import ALWAYS, Row, Table, rows_of
 from dpcov.errors import ReleaseError
-from dpcov.show.result import OMITTED, Picture, Result
-from dpcov.show.table import ALWAYS, Row, Table, rows_of
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector

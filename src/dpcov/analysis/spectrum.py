@@ -11,9 +11,9 @@ from dpcov.analysis.declared import section
 from dpcov.analysis.expected import NO_LAW
 from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.core.entropy import simulation_generator
+from dpcov.core.show.result import Picture, Result
+from dpcov.core.show.table import Table, rows_of
 from dpcov.releases.pairwise import completed, least_rows, moved
-from dpcov.show.result import Picture, Result
-from dpcov.show.table import Table, rows_of
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector

@@ -10,9 +10,9 @@ from dpcov.analysis.declared import section
 from dpcov.analysis.expected import NO_LAW
 from dpcov.analysis.intervals import intervals
 from dpcov.core.printable import shortened
+from dpcov.core.show.result import Found, Picture
+from dpcov.core.show.table import Cell, Table
 from dpcov.errors import ReleaseError
-from dpcov.show.result import Found, Picture
-from dpcov.show.table import Cell, Table
 
 if TYPE_CHECKING:
     from dpcov.releases import Release

@@ -14,11 +14,11 @@ from dpcov.analysis.expected import (
     expected_correlation_error,
 )
 from dpcov.analysis.rounding import keeps_declared
+from dpcov.core.show.result import Found
+from dpcov.core.show.table import Table, sentences
 from dpcov.releases import NoisyCount
 from dpcov.releases.carried import carried
 from dpcov.releases.pairwise import missing_shares
-from dpcov.show.result import Found
-from dpcov.show.table import Table, sentences
 
 if TYPE_CHECKING:
     from dpcov.releases import Release

@@ -12,13 +12,13 @@ import pyarrow as pa
 from dpcov.analysis.declared import Option, command
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve
 from dpcov.core.parameters import Count, check
+from dpcov.core.show.frames import csv_body
+from dpcov.core.show.result import Result
 from dpcov.errors import ReleaseError
 from dpcov.releases.carried import stamped
 from dpcov.releases.pairwise import moved
 from dpcov.rows.dates import SECOND
 from dpcov.rows.schema import Categorical, Derived, Numeric
-from dpcov.show.frames import csv_body
-from dpcov.show.result import Result
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Booleans, Integers, Matrix, Vector

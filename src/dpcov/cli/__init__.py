@@ -257,9 +257,9 @@ def _option(stated: str) -> tuple[str, Any]:
 @app.command(epilog=example("mechanisms"))
 def mechanisms(as_json: Json = False) -> None:
     """List the mechanisms, what they guarantee, and their options (for release --set)."""
+    from dpcov.core.show.table import Row, Table
+    from dpcov.core.show.text import print_tables
     from dpcov.mechanisms import MECHANISMS, options_of
-    from dpcov.show.table import Row, Table
-    from dpcov.show.text import print_tables
 
     listed: list[dict[str, Any]] = [
         {"name": name, "what": str(kind.__doc__).splitlines()[0], "options": options_of(name)}
@@ -279,9 +279,9 @@ def mechanisms(as_json: Json = False) -> None:
 def show(file: ReleasePath, as_json: Json = False) -> None:
     """Say what a release is, what it guarantees and how accurate it is."""
     from dpcov.analysis.summary import summary
+    from dpcov.core.show.text import print_tables, warn
     from dpcov.releases import VOID, Release
     from dpcov.report.documents import document
-    from dpcov.show.text import print_tables, warn
 
     loaded = Release.load(file)
     found = summary(loaded)

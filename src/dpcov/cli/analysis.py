@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from dpcov.analysis.declared import Command, Option
+    from dpcov.core.show.result import Result
     from dpcov.releases import Release
-    from dpcov.show.result import Result
 
 Csv = Annotated[bool, typer.Option("--csv", help="Print CSV, in full.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, in full.")]
@@ -166,7 +166,7 @@ def _print(release: Release, found: Result, as_json: bool, as_csv: bool) -> None
             print(caveat, file=sys.stderr)
         typer.echo(stamp(release) + found.csv(), nl=False)
         return
-    from dpcov.show.text import print_tables, warn
+    from dpcov.core.show.text import print_tables, warn
 
     for caveat in caveats(release):
         warn(caveat)

@@ -62,8 +62,8 @@ def audit(
 
 
 def _print(found: Audit) -> None:
-    from dpcov.show.table import Table
-    from dpcov.show.text import print_tables
+    from dpcov.core.show.table import Table
+    from dpcov.core.show.text import print_tables
 
     heads = ("published in", "largest loss / claim", "two tables")
     rows = [(worst.round, (worst.share, worst.pair)) for worst in found.worst]

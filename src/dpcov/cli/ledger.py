@@ -59,7 +59,7 @@ def create(
 def show(file: LedgerPath, dataset: Dataset = None, as_json: Json = False) -> None:
     """Show what is spent and what is left."""
     from dpcov.api.ledger import Ledger
-    from dpcov.show.text import print_tables
+    from dpcov.core.show.text import print_tables
 
     ledger = Ledger.open(file)
     names = ledger.datasets() if dataset is None else [dataset]

@@ -109,7 +109,7 @@ def say(text: str, quiet: bool) -> None:
 def warn_if_seeded(release: Release, *, error: bool = False) -> None:
     """Say so if a release protects nobody; with `error`, on stderr."""
     if release.reproducible:
+        from dpcov.core.show.text import warn
         from dpcov.releases import SEEDED
-        from dpcov.show.text import warn
 
         warn(SEEDED, error=error)

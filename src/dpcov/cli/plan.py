@@ -98,9 +98,9 @@ def plan(
     """
     from dpcov.api.plans import plan as predict
     from dpcov.core.parameters import Probability, check
+    from dpcov.core.show.table import sentences
+    from dpcov.core.show.text import print_tables
     from dpcov.errors import ReleaseError
-    from dpcov.show.table import sentences
-    from dpcov.show.text import print_tables
 
     if error is not None:
         check("error", error, Probability, ReleaseError)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -118,8 +118,12 @@ def published(
     calibration: Calibration,
     draws: Draws,
     moment: SecondMoment,
+    shape: LinearMap | None = None,
 ) -> Release:
-    """Add the draws to the moment and publish on the coarser lattice, or the trace alone."""
+    """Add the draws to the moment and publish on the coarser lattice, or the trace alone.
+
+    It is the moment of rows mapped by `shape`, if one is given.
+    """
     lattice = moment.lattice
     count = moment.unit_count if calibration.guarantee.neighbors == Neighbors.REPLACE_ONE else None
     shift = shift_for(calibration.matrix.spread)
@@ -138,27 +142,9 @@ def published(
         published_trace=None if trace is None else moment.trace() + trace,
         unit_count=count,
         reproducible=draws.reproducible,
+        linear_map=None if shape is None else shape.matrix(),
+        center=None if shape is None or not shape.center.any() else shape.center,
     )
-
-
-def release_at(
-    mechanism: Mechanism,
-    rows: Rows,
-    shape: LinearMap,
-    radius: float,
-    final: Calibration,
-    entropy: Entropy,
-    lattice: Lattice | None = None,
-) -> Release:
-    """Second moment of the mapped rows, clipped at `radius`, with the noise of `final`.
-
-    On the public `lattice` that `final` is for; default, the one relative to the radius.
-    """
-    draws = Draws.of(final, entropy)
-    moment = rows.second_moments(radius=radius, transform=shape, lattice=lattice)[0]
-    made = published(mechanism, rows.schema, final, draws, moment)
-    center = shape.center if shape.center.any() else None
-    return replace(made, linear_map=shape.matrix(), center=center)
 
 
 def nothing_can_show(lattice: Lattice, count: int | None, law: MatrixLaw) -> bool:

@@ -16,7 +16,6 @@ from dpcov.core.privacy import Guarantee, Neighbors, exact
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, gaussian
-from dpcov.mechanisms.additive import release_at
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.images import Images
 from dpcov.mechanisms.matrix_laplace import pure_noise
@@ -238,7 +237,9 @@ class Standardized(Mechanism):
         images = seen.images(self.power, rows.schema, on_grid=True)
         if laws.directions is not None:
             radius = look_radius(images, laws.directions.matrix, plain.features)
-            second = self._moment(rows, images, radius, laws.directions, entropy)
+            grid, spent, draws = drawn(laws.directions, plain, radius, entropy)
+            moment = rows.second_moments(radius=radius, transform=images.map, lattice=grid)[0]
+            second = additive.published(self, rows.schema, spent, draws, moment, images.map)
             # Of the release's own stream, so that a seed repeats the map as well.
             generator = simulation_generator(int(entropy.words(1)[0]))
             images = Images.by_direction(second, generator) or images
@@ -248,23 +249,10 @@ class Standardized(Mechanism):
         counts = rows.norm_counts(limits, radius=images.longest, transform=images.map)
         lengths = Lengths(tuple(ends.tolist()), tuple((counts + noise).tolist()), laws.counts)
         radius = best_radius(lengths, laws.final.matrix, plain.relative())
-        made = self._moment(rows, images, radius, laws.final, entropy)
+        grid, spent, draws = drawn(laws.final, plain, radius, entropy)
+        moment = rows.second_moments(radius=radius, transform=images.map, lattice=grid)[0]
+        made = additive.published(self, rows.schema, spent, draws, moment, images.map)
         return replace(made, lengths=lengths)
-
-    def _moment(
-        self,
-        rows: Rows,
-        images: Images,
-        radius: float,
-        laws: additive.Calibration,
-        entropy: Entropy,
-    ) -> Release:
-        """Release the second moment of mapped rows, clipped at `radius`.
-
-        With what `laws` spend: a radius and a map come from looks before alone.
-        """
-        lattice = rows.lattice().of_images(radius)
-        return release_at(self, rows, images.map, radius, laws.at(lattice), entropy, lattice)
 
     def _spent(self, budget: Fraction) -> tuple[Fraction, Fraction, Fraction, Fraction]:
         """By the look, by the second one, by the radius, and by the release."""
@@ -327,6 +315,18 @@ def best_radius(lengths: Lengths, law: MatrixLaw, lattice: Lattice) -> float:
     taken = np.array([lengths.plausible(math.sqrt(square))[1] for square in squares])
     errors = np.hypot(noise * squares, CLIPPED * taken / p)
     return math.sqrt(squares[np.argmin(errors)])
+
+
+def drawn(
+    laws: additive.Calibration, plain: Lattice, radius: float, entropy: Entropy
+) -> tuple[Lattice, additive.Calibration, additive.Draws]:
+    """The lattice of images clipped at `radius`, laws that spend as much there, one draw of each.
+
+    A radius and a map come from looks before alone, so what is spent is what `laws` say.
+    """
+    lattice = plain.of_images(radius)
+    there = laws.at(lattice)
+    return lattice, there, additive.Draws.of(there, entropy)
 
 
 def look_radius(images: Images, law: MatrixLaw, p: int) -> float:

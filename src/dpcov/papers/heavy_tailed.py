@@ -22,10 +22,9 @@ from dpcov.core.privacy import Guarantee, Neighbors, exact
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import gaussian
-from dpcov.mechanisms.additive import release_at
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.radius import SMALLEST_RADIUS, count_law
-from dpcov.papers.mapped import last_laws, release_mapped
+from dpcov.papers.mapped import last_laws, release_at, release_mapped
 from dpcov.papers.preconditioned import SLACK, look, number_of_rows
 from dpcov.papers.primitives.bounded_moments import (
     STEP_ALPHA,

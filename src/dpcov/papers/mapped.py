@@ -11,7 +11,6 @@ import numpy as np
 from dpcov.core.privacy import Guarantee, exact
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, gaussian
-from dpcov.mechanisms.additive import release_at
 from dpcov.mechanisms.radius import count_law
 
 if TYPE_CHECKING:
@@ -78,6 +77,20 @@ def last_laws(
     counts.require_drawable()
     final = gaussian.calibration(lattice, guarantee, rho - for_radius, extra, trace_share)
     return counts, final
+
+
+def release_at(
+    mechanism: Mechanism,
+    rows: Rows,
+    shape: LinearMap,
+    radius: float,
+    final: additive.Calibration,
+    entropy: Entropy,
+) -> Release:
+    """Second moment of the mapped rows, clipped at `radius`, with the noise of `final`."""
+    draws = additive.Draws.of(final, entropy)
+    moment = rows.second_moments(radius=radius, transform=shape)[0]
+    return additive.published(mechanism, rows.schema, final, draws, moment, shape)
 
 
 def private_radius(

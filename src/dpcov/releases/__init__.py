@@ -20,19 +20,19 @@ import numpy as np
 
 from dpcov.core.files import read_text, write
 from dpcov.core.printable import printable, shown
+from dpcov.core.show import html
+from dpcov.core.show.table import LONGEST, Row, Table, rows_of
 from dpcov.errors import ReleaseError
 from dpcov.releases.pairwise import completed, has_gaps, least_rows, proper
 from dpcov.rows.moment import Lattice, longest_image, units_per_row
-from dpcov.show import html
-from dpcov.show.table import LONGEST, Row, Table, rows_of
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Integers, Matrix, Vector
     from dpcov.core.privacy import Guarantee
     from dpcov.core.samplers import MatrixLaw, ScalarLaw
+    from dpcov.core.show.frames import Library
     from dpcov.releases.lengths import Lengths
     from dpcov.rows.schema import Schema
-    from dpcov.show.frames import Library
 
     Which = Literal["covariance", "correlation", "second_moment"]
 
@@ -405,10 +405,10 @@ class Release:
         ----------
         which : ``covariance`` or ``correlation``, or ``second_moment``: the denoised one of the
             encoded rows, whose last row is that of the intercept, if there is one.
-        library : ``pandas``, ``polars`` or ``pyarrow``; see `dpcov.show.frames.frame`.
+        library : ``pandas``, ``polars`` or ``pyarrow``; see `dpcov.core.show.frames.frame`.
 
         """
-        from dpcov.show.frames import frame
+        from dpcov.core.show.frames import frame
 
         if which not in ("covariance", "correlation", "second_moment"):
             raise ReleaseError(

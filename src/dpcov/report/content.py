@@ -19,20 +19,20 @@ from dpcov.analysis.features import target_and_features
 from dpcov.analysis.summary import facts
 from dpcov.core.entropy import simulation_generator
 from dpcov.core.printable import shortened
+from dpcov.core.show.html import element
 from dpcov.errors import ReleaseError
 from dpcov.releases import NOT_PRIVATE, VOID, NoisyCount
 from dpcov.report import words
 from dpcov.report.figures import svg
-from dpcov.show.html import element
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
     from dpcov.analysis.declared import Section
     from dpcov.core.arrays import Matrix
+    from dpcov.core.show.result import Result
+    from dpcov.core.show.table import Table
     from dpcov.releases import Release
-    from dpcov.show.result import Result
-    from dpcov.show.table import Table
 
 LONGEST_HEADING = 60
 SEED = 20_250_103  # of simulations: the same release gives the same page

@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 
 from dpcov.core.files import reserved
 from dpcov.core.printable import harmless, shown
+from dpcov.core.show.frames import csv_body
 from dpcov.errors import OutputError
 from dpcov.releases import SEEDED
 from dpcov.releases.carried import carried, stamped
-from dpcov.show.frames import csv_body
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,7 +13,7 @@ from dpcov import plot
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-    from dpcov.show.result import Picture
+    from dpcov.core.show.result import Picture
 
 SVG = "http://www.w3.org/2000/svg"
 LINK = "http://www.w3.org/1999/xlink"

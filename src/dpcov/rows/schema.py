@@ -39,11 +39,11 @@ from dpcov.core import privacy
 from dpcov.core.encodings import encoding_named
 from dpcov.core.files import read_text
 from dpcov.core.printable import shown
+from dpcov.core.show import html
+from dpcov.core.show.table import declared
 from dpcov.errors import SchemaError
 from dpcov.rows.dates import DAY, SECOND, moment_of, shown_date, shown_time
 from dpcov.rows.derived import logarithm, product
-from dpcov.show import html
-from dpcov.show.table import declared
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix

@@ -43,9 +43,9 @@ from dpcov.core.privacy import (
     round_up,
 )
 from dpcov.core.privacy_filter import balance, total
+from dpcov.core.show.result import Result
+from dpcov.core.show.table import Row, Table
 from dpcov.errors import BudgetError, BudgetExceededError, LedgerError
-from dpcov.show.result import Result
-from dpcov.show.table import Row, Table
 
 _KINDS: tuple[type[Budget], ...] = (PureDP, ZCDP, ApproxDP)  # each admits those before it
 

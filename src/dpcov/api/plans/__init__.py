@@ -24,14 +24,14 @@ from dpcov.core.privacy import (
     budget_from,
     neighbors_named,
 )
+from dpcov.core.show.result import Result
+from dpcov.core.show.table import Cell, Row, Table, sentences
 from dpcov.denoise import Method
 from dpcov.errors import BudgetError, MechanismError, ReleaseError
 from dpcov.mechanisms import MECHANISMS, mechanism_named
 from dpcov.mechanisms.choice import Goal, choose
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
-from dpcov.show.result import Result
-from dpcov.show.table import Cell, Row, Table, sentences
 
 if TYPE_CHECKING:
     from dpcov.mechanisms import Mechanism

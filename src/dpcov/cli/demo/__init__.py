@@ -50,7 +50,7 @@ def run(folder: Path) -> Release:
     from dpcov.api import release
     from dpcov.api.ledger import Ledger
     from dpcov.core.privacy import PureDP
-    from dpcov.show.text import print_tables
+    from dpcov.core.show.text import print_tables
 
     print("1. A table and its schema of public bounds")
     table, schema = write_table(folder)

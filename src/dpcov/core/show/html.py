@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dpcov.core.printable import printable
 
 if TYPE_CHECKING:
-    from dpcov.show.table import Table
+    from dpcov.core.show.table import Table
 
 
 def tables(shown: Iterable[Table]) -> str:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dpcov.core.installing import installing
 from dpcov.core.printable import FORMULA, harmless
+from dpcov.core.show.table import square
 from dpcov.errors import ReleaseError
-from dpcov.show.table import square
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dpcov.show import html
+from dpcov.core.show import html
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpcov.show.table import Table
+    from dpcov.core.show.table import Table
 
 OMITTED = {"omitted": True}  # metadata of a field that is no part of the document
 
@@ -43,7 +43,7 @@ class Result:
 
     def csv(self) -> str:
         """They as CSV, in full precision."""
-        from dpcov.show.text import csv_lines
+        from dpcov.core.show.text import csv_lines
 
         return csv_lines(self.data())
 
@@ -63,7 +63,7 @@ class Result:
 
     def summary(self) -> str:
         """All of it as a plain text."""
-        from dpcov.show.text import summary
+        from dpcov.core.show.text import summary
 
         return summary(self.tables())
 

@@ -16,7 +16,7 @@ from rich.table import Table as Grid
 from dpcov.core.printable import harmless, printable
 
 if TYPE_CHECKING:
-    from dpcov.show.table import Table
+    from dpcov.core.show.table import Table
 
 PIPE = 160  # columns of what is no terminal, for what is shown only where it fits
 NARROWEST = 8  # columns that folded names take at least
