@@ -102,6 +102,19 @@ def test_a_single_feature_has_no_error() -> None:
     assert np.array_equal(expected_correlation_error(made), [[0.0]])
 
 
+def test_a_correlation_that_may_be_anything_is_not_stated_as_exact() -> None:
+    """Where plausible errors leave no rows, or no variance, it has no spread to first order."""
+    made = [dpcov.release(DATA[:300], lower=-1, upper=1, epsilon=0.1, seed=s) for s in range(8)]
+    least = []
+    for one in made:
+        errors = expected_correlation_error(one, generator=simulation_generator(1))
+        if errors is not None:
+            assert np.all(np.diag(errors) == 0)
+            least.append(errors[BELOW].min())
+    assert len(least) > 2
+    assert min(least) > 0.04
+
+
 def test_correlations_that_noise_drowns_are_counted() -> None:
     """By the standard error that `intervals` have, which is 1.25 times the mean of a normal one."""
     clear, few = repeats(1)[0], dpcov.release(DATA[:500], lower=-1, upper=1, epsilon=1.0, seed=1)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MEAN = float(np.sqrt(2 / np.pi))  # absolute value of a normal error, over its deviation
 DROWNS = 0.05  # standard error from which a correlation is hardly told
+UNKNOWN = 1 / np.sqrt(3)  # that of one which may be anything from -1 to 1
 NOTHING_SHOWS = (
     "No correlation rises above the noise: too few rows for this budget. "
     "A larger epsilon, more rows or fewer columns would help."
@@ -48,7 +49,7 @@ def expected_correlation_error(
         return None
     draws = simulation_generator() if generator is None else generator
     found = stated(release, [Correlations()], sampling=False, draws=draws)[0]
-    deviations = np.where(np.isnan(found.deviations), 0.0, found.deviations)
+    deviations = np.where(np.isnan(found.deviations), UNKNOWN, found.deviations)
     return MEAN * Correlations().shaped(release, deviations)
 
 

@@ -196,12 +196,11 @@ def several_intervals(
     draws = simulation_generator() if generator is None else generator
     covers: Covers = "privacy noise and sampling" if sampling else "privacy noise"
     asked = [statistic_named(statistic) for statistic in statistics]
-    told = assumed(release)
-    unknown = release.clipped and (release.lengths is None or guaranteed)
-    if guaranteed and release.lengths is not None:
+    told, counted = assumed(release), release.lengths is not None
+    unknown = release.clipped and not counted
+    if guaranteed and counted:
         release, told = replace(release, lengths=None), (*told, SHORTENED)
-        unknown = False
-    elif release.clipped and not unknown:
+    elif release.clipped and counted:
         told += (COUNTED,)
     if guaranteed:
         ends = _alone(release, asked, level, sampling, draws)
