@@ -13,14 +13,21 @@ Row = dict[str, Any]
 
 
 def summary(rows: list[Row]) -> list[Row]:
-    """Over the cells (a table at a budget) of each statistic, by kind of budget."""
+    """Over the cells (a table at a budget) of each statistic, by kind of budget.
+
+    Of those whose tail is seen in most releases: of the others no ordinary interval is answered.
+    """
     groups: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
+    for row in seen(rows):
         groups.setdefault((row["statistic"], row["kind"]), []).append(row)
     return [
         {"statistic": of, "budget": kind, "cells": len(cells)} | _figures(cells)
         for (of, kind), cells in sorted(groups.items(), key=lambda group: group[0][0])
     ]
+
+
+def seen(rows: list[Row]) -> list[Row]:
+    return [row for row in rows if row["unseen"] <= 0.5]
 
 
 def _figures(cells: list[Row]) -> Row:
@@ -54,7 +61,7 @@ def _mean(values: Any) -> float | None:
 def beyond(rows: list[Row]) -> list[Row]:
     """Cells that cover too seldom, or are too wide."""
     keys = ("table", "budget", "relation", "statistic", "covered", "width", "real/stated")
-    found = [row for row in rows if row["covered"] < LEAST or row["width"] > WIDEST]
+    found = [row for row in seen(rows) if row["covered"] < LEAST or row["width"] > WIDEST]
     return [{key: row[key] for key in keys} for row in found]
 
 
@@ -75,11 +82,15 @@ def calibration(rows: list[Row]) -> str:
     totals = summary(rows)
     heads = [key for key in totals[0] if key not in ("cells", "OLS answers", "time")]
     answers, time = _mean(_of(rows, "OLS answers")), np.median(_of(rows, "time"))
+    told = {(row["table"], row["budget"]): row["unseen"] > 0.5 for row in rows}
+    hidden = sorted({table for (table, _), unseen in told.items() if unseen})
     return (
         f"{_table(heads, totals)}\n\n`ols` answers, with an error of each coefficient, in "
         f"{answers:.0%} of the fits. The account takes {time:.1f} times the CPU of its release "
-        f"(median over cells).\n\nTables with cells below {LEAST:g}, or more than {WIDEST:g} times "
-        f"as wide as the oracle's: how many, and of these the extremes.\n\n{_table_beyond(rows)}"
+        f"(median over cells). Left out are {sum(told.values())} of {len(told)} cells whose tail "
+        f"is not seen, of {', '.join(hidden) or 'no table'}.\n\nTables with cells below {LEAST:g}, "
+        f"or more than {WIDEST:g} times as wide as the oracle's: how many, and of these the "
+        f"extremes.\n\n{_table_beyond(rows)}"
     )
 
 

@@ -39,7 +39,7 @@ def test_the_moment_is_that_of_the_rows_as_the_library_encodes_them(heavy):
 
 
 def test_intervals_by_the_law_alone_are_for_the_shortened_rows_and_miss_the_others(heavy):
-    release = released(heavy, rho=50.0)
+    release = released(heavy, rho=5.0)
     rows = calibration.encoded(heavy, release)
     assert release.clipped
     found = dpcov.intervals(
@@ -60,6 +60,7 @@ ROW = {
     "table": "t", "kind": "pure", "budget": "epsilon 1", "relation": "add-remove",
     "statistic": "mean", "covered": 0.95, "guaranteed": 0.95, "noise halved": 0.7,
     "no lengths": None, "width": 1.0, "real/stated": 1.0, "OLS answers": None, "time": 1.0,
+    "unseen": 0.0,
 }  # fmt: skip
 
 
@@ -68,8 +69,12 @@ def test_cells_that_cover_too_seldom_or_are_too_wide_are_named():
     assert [(row["covered"], row["width"]) for row in calibration_page.beyond(rows)] == [
         (0.89, 1.0), (0.95, 2.1), (0.95, np.inf),
     ]  # fmt: skip
-    (total,) = calibration_page.summary(rows)
+    unseen = ROW | {"unseen": 1.0, "covered": 0.1}  # there no ordinary interval is answered
+    assert len(calibration_page.beyond([*rows, unseen])) == 3
+    (total,) = calibration_page.summary([*rows, unseen])
     assert (total["cells"], total["least"], total["at most 2"]) == (4, 0.89, 0.5)
+    text = calibration_page.calibration([*rows, unseen | {"table": "long", "OLS answers": 1.0}])
+    assert "1 of 2 cells" in text and "of long" in text
 
 
 def test_a_control_that_coverage_does_not_notice_is_named():

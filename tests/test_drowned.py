@@ -74,7 +74,7 @@ def test_means_far_off_are_said_to_be_drowned_where_a_clip_is_why(monkeypatch, b
     asked = {"lower": -1, "upper": 1, "epsilon": 1.0, "neighbors": "replace-one"}
     made = [dpcov.release(table, seed=seed, **asked) for seed in range(30)]
     wrong = [one for one in made if abs(one.mean() - table.mean(axis=0)).max() > 0.4]
-    assert len(wrong) > 15
+    assert len(wrong) > 10
     unsaid = sum(not drowned(one) for one in wrong)
     assert unsaid == 0 if silent == 0 else unsaid >= silent
 

@@ -10,7 +10,8 @@ import numpy as np
 from dpcov.analysis.intervals import stated
 from dpcov.analysis.statistics import Correlations
 from dpcov.core.entropy import simulation_generator
-from dpcov.denoise import Method, clipped, denoise
+from dpcov.denoise import Method, denoise
+from dpcov.denoise.clipped import Clip
 from dpcov.rows.moment import units_per_row
 
 if TYPE_CHECKING:
@@ -70,12 +71,13 @@ def drowned_pairs(errors: Matrix | None) -> tuple[str, ...]:
 def repeated(release: Release, generator: np.random.Generator) -> Iterator[Release]:
     """Releases of the denoised matrix, with fresh simulated noise of the same law, without end."""
     whole = release.mapped(release.second_moment())
-    units = (whole - clipped.expected(release, whole)) / release.lattice.step**2
+    clip = Clip(release, whole)
+    units = (whole - clip.expected()) / release.lattice.step**2
     while True:
-        yield _again(release, units, generator)
+        yield _again(release, units, clip, generator)
 
 
-def _again(release: Release, units: Matrix, generator: np.random.Generator) -> Release:
+def _again(release: Release, units: Matrix, clip: Clip, generator: np.random.Generator) -> Release:
     """One of them; `units` is the matrix in squared lattice units, of the mapped rows."""
     if release.noise is None:
         raise ValueError("the release has no matrix")
@@ -89,7 +91,7 @@ def _again(release: Release, units: Matrix, generator: np.random.Generator) -> R
         again = replace(
             again, published_count=round(rows + release.count_noise.simulate(generator))
         )
-    missing = clipped.drawn(release, generator) / release.lattice.step**2
+    missing = (clip.drawn(generator) + clip.more(generator)) / release.lattice.step**2
     drawn = units - missing + release.noise.simulate(generator)
     again = replace(again, published=np.rint(drawn * step).astype(np.int64))
     method: Method = release.denoise  # type: ignore[assignment]

@@ -15,6 +15,7 @@ from dpcov.core.entropy import simulation_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.show.result import Result
 from dpcov.core.show.table import LONGEST, Row, Table
+from dpcov.denoise.clipped import Clip
 from dpcov.errors import ReleaseError
 from dpcov.releases.pairwise import assumed
 
@@ -45,6 +46,10 @@ COUNTED = (
 SHORTENED = (
     "By the noise law alone, so for the rows as they were shortened at the release's radius: what "
     "lies beyond it is not in these intervals."
+)
+UNSEEN = (
+    "Rows too few to show may hold much of what columns vary by, so these are guaranteed "
+    "intervals. guaranteed=False gives ordinary ones, which guess at the rest."
 )
 
 
@@ -122,7 +127,7 @@ def intervals(
     level: float = 0.95,
     sampling: bool = True,
     *,
-    guaranteed: bool = False,
+    guaranteed: bool | None = None,
     generator: np.random.Generator | None = None,
 ) -> Intervals:
     """Intervals for a statistic of a release, at no privacy cost.
@@ -132,6 +137,7 @@ def intervals(
     noisy counts of rows by length tell, and of rounding; in directions that the noise drowns no
     larger than variances can be (`dpcov.analysis.plausible`). They assume that tails go on as those
     counts tell. `guaranteed` ones assume nothing: they are for the rows as they were shortened.
+    Beside them stands a bound on what lies beyond.
 
     Those start from the noisy matrix, M = S + Z: the M - Z', Z' a fresh draw, are plausible values
     of S (its fiducial law; for a ratio of two linear functions their quantiles are Fieller's exact
@@ -158,7 +164,8 @@ def intervals(
         called on simulated releases that are not denoised.
     level : coverage meant, above 0 and below 1.
     sampling : whether to cover sampling error too; needs an intercept.
-    guaranteed : whether to take the noise law alone.
+    guaranteed : whether to take the noise law alone; default, where the tail of the table is not
+        seen.
     generator : for the simulations.
 
     Raises
@@ -188,7 +195,7 @@ def several_intervals(
     level: float = 0.95,
     sampling: bool = True,
     *,
-    guaranteed: bool = False,
+    guaranteed: bool | None = None,
     generator: np.random.Generator | None = None,
 ) -> list[Intervals]:
     """Intervals for several statistics from the same simulations; otherwise as `intervals`."""
@@ -198,8 +205,11 @@ def several_intervals(
     asked = [statistic_named(statistic) for statistic in statistics]
     told, counted = assumed(release), release.lengths is not None
     unknown = release.clipped and not counted
-    if guaranteed and counted:
-        release, told = replace(release, lengths=None), (*told, SHORTENED)
+    clip = Clip(release, release.mapped(release.second_moment())) if counted else None
+    guaranteed = clip is not None and clip.unseen if guaranteed is None else guaranteed
+    if guaranteed and clip is not None:
+        told = (*told, *([UNSEEN] if clip.unseen else []), SHORTENED, clip.beyond(level))
+        release = replace(release, lengths=None)
     elif release.clipped and counted:
         told += (COUNTED,)
     if guaranteed:

@@ -26,7 +26,8 @@ import numpy as np
 from dpcov.analysis.moments import Moments, positive
 from dpcov.analysis.pseudo_rows import pseudo_rows
 from dpcov.analysis.rounding import RoundingErrors
-from dpcov.denoise import clipped, denoise
+from dpcov.denoise import denoise
+from dpcov.denoise.clipped import Clip
 from dpcov.denoise.structure import Structure
 from dpcov.errors import ReleaseError
 from dpcov.releases import NoisyCount
@@ -91,8 +92,10 @@ class PlausibleMoments:
         self._directions = None if alone else _Directions(release, self._law)
         if self._directions is None:
             self.center = starting_point(release)
+            self._clip = Clip(release, release.mapped(self.center))
         else:
             self.center = release.unmapped(self._directions.center)
+            self._clip = self._directions.clip
         self._rounding = RoundingErrors(release, self.center)
         self._off = np.random.default_rng(ROUNDED)  # so that other draws are as without it
         self.draws = min(max(DRAWN_NUMBERS // self.center.size, FEW_DRAWS), draws)
@@ -116,13 +119,14 @@ class PlausibleMoments:
 
     def _noise(self) -> tuple[Matrix, Matrix]:
         noise = self._law.simulate(self._generator)
-        noise -= clipped.drawn(self._release, self._generator)
-        corner = self._of_corner(noise)
+        noise -= self._clip.drawn(self._generator)
+        corner, more = self._of_corner(noise), self._clip.more(self._generator)
         rounding = self._rounding.draw(self._off)
-        whole = self._unmapped(noise, corner) + rounding
+        whole = self._unmapped(noise - more, corner) + rounding
         if self._directions is None:
             return whole, whole
-        return self._unmapped(self._directions.kept(noise), corner) + rounding, whole
+        kept = self._directions.kept(noise) - more
+        return self._unmapped(kept, corner) + rounding, whole
 
     def _unmapped(self, noise: Matrix, corner: float | None) -> Matrix:
         noise = self._release.unmapped(noise)
@@ -160,6 +164,7 @@ class _Directions:
         moment = release.mapped(release.with_count(release.second_moment()))
         if release.has_intercept:  # the corner of no rows at all is that of one
             moment[-1, -1] = max(moment[-1, -1], release.intercept() ** 2)
+        self.clip = Clip(release, moment)
         diagonal, other = _variances(law)
         least = LEAST * np.sqrt(diagonal)
         self.center, values, self._vectors = _varying(moment, free, least)
@@ -168,7 +173,7 @@ class _Directions:
             self.center = _varying(nearest, free, least / FEWER)[0]
         own = np.eye(len(values))
         prior = np.outer(values, values) * (1 + own) / ROWS
-        noise = other + (diagonal - other) * own + clipped.variances(release, self._vectors)
+        noise = other + (diagonal - other) * own + self.clip.variances(self._vectors)
         self._kept = np.sqrt(prior / (prior + noise))
 
     def kept(self, error: Matrix) -> Matrix:
@@ -227,7 +232,7 @@ def _plain(release: Release) -> Matrix:
     if release.lengths is None:
         return release.noisy()
     whole = release if release.denoised is not None else denoise(release, "project")
-    taken = clipped.expected(release, release.mapped(whole.second_moment()))
+    taken = Clip(release, release.mapped(whole.second_moment())).expected()
     return release.unmapped(release.noisy_mapped() + taken)
 
 

@@ -48,7 +48,7 @@ def strongest_pairs(release: Release, *, generator: np.random.Generator | None =
     cells: list[list[Cell]] = [[value] for value in values.tolist()]
     heads = ("pair", "correlation", "95 % interval", "")
     if release.noise is not None:
-        found = intervals(release, "correlation", LEVEL, generator=generator)
+        found = intervals(release, "correlation", LEVEL, guaranteed=False, generator=generator)
         low, high = found.low[i, j], found.high[i, j]
         for row, a, b, sure in zip(cells, low, high, found.trusted[i, j], strict=True):
             row += [f"{a:+.3f} to {b:+.3f}", "" if sure else "drowned by noise"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from dpcov.core.entropy import simulation_generator
-from dpcov.denoise import clipped
+from dpcov.denoise.clipped import Clip
 from dpcov.denoise.projection import project
 from dpcov.denoise.shrinkage import james_stein, nothing_shows, shrink
 from dpcov.denoise.structure import Structure
@@ -58,7 +58,7 @@ def denoise(
         best = _best_trace(release, noisy, law)
         made, matrix = "shrink", _shrunken(release, structure, noisy, law, best, chosen)
     whole = matrix * scale
-    whole += clipped.expected(release, whole)
+    whole += Clip(release, whole).expected()
     if made == "shrink" and structure is not None:
         whole = structure.fit(whole, float(np.trace(whole)))
     return release.with_denoised(made, release.unmapped(whole))

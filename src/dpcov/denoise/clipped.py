@@ -1,10 +1,10 @@
 """What a clip at a radius took from a second moment, as counts of rows by length tell.
 
-Their counts tell how much length, and squared length, was taken in all (`Lengths`), not along which
-directions. It is expected where all rows are: as a share of the moment about the mean. It may as
-well lie along single columns: shares of the columns are taken to be those of a Dirichlet law, of
-which `ALIKE` is the size. From the sums it may take all to one side (`SIDED`), which moves means.
-The same law says what a wider radius is worth to the mechanism that chooses it.
+Their counts tell how much length, T1, and squared length, T2, was taken in all (`Lengths`), not
+along which directions. It is expected where all rows are: as a share of the moment about the mean.
+It may as well lie along single columns: of T2 a column may have more or less than its part, by
+`UNLIKE`. From the sums it may take all of T1 to one side, which moves means. The same law says what
+a wider radius is worth to the mechanism that chooses it.
 """
 
 from __future__ import annotations
@@ -13,25 +13,92 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpcov.releases.lengths import Taken
+
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
     from dpcov.releases import Release
 
-# With it stated errors of correlations are, in geometric mean over the tables to tune, 1.1 times
-# those that there are with zCDP; with pure noise, whose counts tell less, 1.3 (`make calibration`).
-ALIKE = 9.0
-# Of the square of what the sums would lose if all long rows lay along one direction, to one side:
-# on the tables to tune it is .01 to 1, .5 in the median over tables and three budgets.
-SIDED = 0.5
+# Deviation of what one of p columns has of T2, over T2 / sqrt(p): with it stated errors of
+# correlations are in geometric mean the real ones, on tables to tune (`make calibration`).
+UNLIKE = 0.4
+UNSEEN = 0.2  # of all variance, the standard deviation of what rows too few to show have
 NOTHING = 1e-12  # of a moment, about its mean: rounding, which has no direction
 
 
-def expected(release: Release, moment: Matrix) -> Matrix:
-    """(d, d) what the clip is expected to have taken, in the shape of the mapped rows' `moment`."""
-    taken = np.zeros_like(moment)
-    if release.lengths is None:
+class Clip:
+    """What the clip of a release took from the second moment of its mapped rows, (d, d).
+
+    Parameters
+    ----------
+    release : without `Release.lengths` nothing was taken, as far as it knows.
+    moment : (d, d) an estimate, of the shape of which it is taken to have been in all.
+
+    """
+
+    def __init__(self, release: Release, moment: Matrix) -> None:
+        self._release = release
+        self._p, self._d = release.lattice.features, release.lattice.dimension
+        self._shape, self._within = _shape(moment, self._p)
+        self._squared = self._length = Taken(0.0, 0.0)
+        if release.lengths is not None:
+            self._squared = release.lengths.squared(release.lattice.radius)
+            self._length = release.lengths.length(release.lattice.radius)
+
+    @property
+    def unseen(self) -> bool:
+        """Whether rows too few to show may hold much of what columns vary by."""
+        return self._squared.deviation > UNSEEN * self._within
+
+    def beyond(self, level: float) -> str:
+        """How much was taken at most, whatever the lengths of rows are, in words."""
+        if self._release.lengths is None or self._within == 0:
+            return "Nothing is known of how much that is."
+        most = self._release.lengths.most(self._release.lattice.radius, level) / self._within
+        return (
+            f"With {level:.0%} confidence it is at most {most:.2g} times what columns vary by in "
+            "all, within it."
+        )
+
+    def expected(self) -> Matrix:
+        """(d, d) the estimate."""
+        taken = np.zeros((self._d, self._d))
+        taken[: self._p, : self._p] = self._squared.estimate * self._shape
         return taken
-    p = release.lattice.features
+
+    def more(self, generator: np.random.Generator) -> Matrix:
+        """(d, d) a draw of how much more than the estimate it was in all."""
+        taken = np.zeros((self._d, self._d))
+        if self._release.lengths is not None:
+            more = self._squared.deviation * generator.standard_normal()
+            taken[: self._p, : self._p] = more * self._shape
+        return taken
+
+    def drawn(self, generator: np.random.Generator) -> Matrix:
+        """(d, d) a draw of what separates it from one of the shape of the moment.
+
+        Along the direction u = A e_j of column j it is a share of T2 u u' more, and of T1 t u in
+        the sums, to either side. Gaussian, with the variance of these laws.
+        """
+        p, missing = self._p, np.zeros((self._d, self._d))
+        if self._release.lengths is None:
+            return missing
+        along = _along(self._release)
+        own, side = generator.standard_normal((2, p)) / np.sqrt(p)
+        missing[:p, :p] = UNLIKE * self._squared.size * (along * own) @ along.T
+        if self._d > p:
+            lost = self._release.intercept() * self._length.size * along @ side
+            missing[:p, -1] = missing[-1, :p] = lost
+        return missing
+
+    def variances(self, basis: Matrix) -> Matrix:
+        """(q, q) variances of `drawn` between features, in an orthonormal (p, q) basis."""
+        squares = (basis.T @ _along(self._release)) ** 2
+        return np.asarray((UNLIKE * self._squared.size) ** 2 / self._p * squares @ squares.T)
+
+
+def _shape(moment: Matrix, p: int) -> tuple[Matrix, float]:
+    """(p, p) the moment about its mean, of trace 1, and its trace; 0 where it is but rounding."""
     centred = moment[:p, :p]
     if len(moment) > p and moment[-1, -1] > 0:
         centred = centred - np.outer(moment[:p, -1], moment[:p, -1]) / moment[-1, -1]
@@ -39,39 +106,8 @@ def expected(release: Release, moment: Matrix) -> Matrix:
     if values[0] < 0:  # what rounding left must not grow with what is given back
         centred = (vectors * np.maximum(values, 0.0)) @ vectors.T
     size = float(np.trace(centred))
-    if size > NOTHING * float(np.trace(moment)):
-        taken[:p, :p] = release.lengths.expected(release.lattice.radius) / size * centred
-    return taken
-
-
-def drawn(release: Release, generator: np.random.Generator) -> Matrix:
-    """(d, d) a draw of what separates it from what is expected.
-
-    Along the direction u = A e_j of column j it is a share of T2 u u' in the moment, and of T1 t u
-    in the sums, to either side (`Lengths.plausible`). Gaussian, with the variance of the law.
-    """
-    p, d = release.lattice.features, release.lattice.dimension
-    missing = np.zeros((d, d))
-    if release.lengths is None:
-        return missing
-    length, squared = release.lengths.plausible(release.lattice.radius)
-    along = _along(release)
-    own, side = generator.standard_normal((2, p)) / np.sqrt(p)
-    missing[:p, :p] = squared / np.sqrt(ALIKE + 1) * (along * own) @ along.T
-    if d > p:
-        lost = length * np.sqrt(SIDED) * along @ side
-        missing[:p, -1] = missing[-1, :p] = release.intercept() * lost
-    return missing
-
-
-def variances(release: Release, basis: Matrix) -> Matrix:
-    """(q, q) variances of `drawn` between features, in an orthonormal (p, q) basis."""
-    if release.lengths is None:
-        return np.zeros((basis.shape[1],) * 2)
-    p = release.lattice.features
-    _, squared = release.lengths.plausible(release.lattice.radius)
-    squares = (basis.T @ _along(release)) ** 2
-    return np.asarray(squared**2 / (p * (ALIKE + 1)) * squares @ squares.T)
+    nothing = size <= NOTHING * float(np.trace(moment))
+    return (np.zeros((p, p)), 0.0) if nothing else (centred / size, size)
 
 
 def _along(release: Release) -> Matrix:

@@ -14,6 +14,7 @@ from dpcov.core.entropy import simulation_generator
 from dpcov.core.parameters import Power, Share, ShareOrNone, check_fields, check_shares
 from dpcov.core.privacy import Guarantee, Neighbors, exact
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
+from dpcov.denoise.clipped import UNLIKE
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, gaussian
 from dpcov.mechanisms.base import Mechanism
@@ -38,10 +39,6 @@ if TYPE_CHECKING:
 
 
 STEPS = 4  # candidates for the squared radius from one to its double
-# Of what a clip takes, the share that an entry may miss beside what is expected, times p: by the
-# law of `denoise.clipped` it is .32, but correlations and regressions miss less, as all of their
-# entries lose alike (measured on the tables to tune: `benchmarks/tables.toml`).
-CLIPPED = 0.2
 REACH = 4.0  # typical lengths, of rows that a second look doesn't clip
 # Noise in a direction, over what one has on average, from which less is better (measured there).
 DROWNS = 0.05
@@ -307,13 +304,13 @@ def _noise(laws: Calibration) -> float:
 def best_radius(lengths: Lengths, law: MatrixLaw, lattice: Lattice) -> float:
     """The radius of least predicted error: the noise in an entry, and what a clip may take from it.
 
-    Of the latter, T2 in all, `CLIPPED` is told apart from what is expected.
+    Of the latter, T2 in all, p^2 entries miss as much as p columns by the law of `denoise.clipped`.
     """
     p = lattice.features
     noise = math.sqrt(law.diagonal_variance) / UNITS**2  # where the radius is 1
     squares = lengths.ends[-1] * 2.0 ** (-np.arange(STEPS * len(lengths.ends) / BINS) / STEPS)
-    taken = np.array([lengths.plausible(math.sqrt(square))[1] for square in squares])
-    errors = np.hypot(noise * squares, CLIPPED * taken / p)
+    taken = np.array([lengths.squared(math.sqrt(square)).size for square in squares])
+    errors = np.hypot(noise * squares, UNLIKE * taken / p)
     return math.sqrt(squares[np.argmin(errors)])
 
 

@@ -2,9 +2,10 @@
 
 A release of one matrix clips its rows at a radius. What that takes from the few longer ones the
 noise law does not know; the counts from which the radius was chosen do. They are published whole:
-rows that show are rows, and beyond the last that show a tail is taken to go on as it is seen. Of a
-few rows far beyond all others, too few to show, they know nothing. Rows with a rare level, or a
-rare one of two values, are far beyond all others, and many.
+rows that show are rows. Beyond the last that show a tail is taken to go on as it is seen, or to end
+sooner: as the law of the length's square to some power is exponential (Weibull). Of a few rows far
+beyond all others, too few to show, they know nothing. Rows with a rare level, or a rare one of two
+values, are far beyond all others, and many.
 """
 
 from __future__ import annotations
@@ -12,23 +13,32 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 if TYPE_CHECKING:
-    from dpcov.core.arrays import Vector
+    from collections.abc import Callable
+
+    from dpcov.core.arrays import Matrix, Vector
     from dpcov.core.samplers import ScalarLaw
 
 BINS = 2  # for an octave of squared length; a window is an octave
 SHORTEST = 6  # octaves below the typical squared length, at which the first bin ends
-SHOWS = 5.0  # deviations of its noise that the count of a window is above where rows show
-HIDDEN = 3.0  # the same that the fullest window is not above where noise hides all rows
-FAR = 7.0  # the same beyond a window in which none show: any of them may, and is costly if wrong
-# Of the rows of one octave, the share that the next has. The last two that show tell it, from what
-# a light tail has where it ends to nearly 1/2, at which rows have no mean square. Where only one
-# shows it is 1/4, at which rows have no fourth moments, and covariances no sampling error.
-LEAST_LEFT, MOST_LEFT, USUAL_LEFT = 0.1, 0.45, 0.25
+HIDDEN = 3.0  # deviations of its noise that the fullest window is not above where noise hides all
+# Chances that noise alone passes for rows in a window, of which there are about 20: beside others
+# that show, and far from them, where it costs more.
+NEAR, FAR = 5e-4, 1e-5
+# Hypotheses of a tail. Of the rows of one octave, r is the share that the next has, and then
+# r^(2^k): k is 0 for a power law, .5 for lengths of an exponential law and 1 for normal columns.
+SHARES = np.geomspace(0.02, 0.7, 18)
+BENDS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
+WEIGHTS = np.array([2.0, 1.0, 1.0, 1.0, 1.0])  # laws that end nowhere are as likely as the two next
+MOST_LEFT = 0.65  # of r where k is 0: rows with r of 1/2 have no mean square but for their bounds
+MISFIT = 0.5  # relative deviation of a window from such a law (all measured on tables to tune)
+REACH = 1.96  # deviations, of 95 % intervals
+NODES = (np.arange(5) + 0.5) / 5  # of a bin, in which rows may lie anywhere
 
 
 def bin_ends(typical: float, longest: float) -> Vector:
@@ -39,6 +49,17 @@ def bin_ends(typical: float, longest: float) -> Vector:
     octaves = int(np.ceil(2 * np.log2(longest / typical))) + SHORTEST
     ends: Vector = longest**2 * 2.0 ** (-np.arange(BINS * octaves, -1.0, -1.0) / BINS)
     return ends
+
+
+class Taken(NamedTuple):
+    """A sum over rows of what a clip takes: an estimate and its standard deviation."""
+
+    estimate: float
+    deviation: float
+
+    @property
+    def size(self) -> float:
+        return math.hypot(self.estimate, self.deviation)
 
 
 @dataclass(frozen=True)
@@ -63,25 +84,47 @@ class Lengths:
         counts, deviation = self._windows
         return bool(counts.max() <= HIDDEN * deviation)
 
-    def expected(self, radius: float) -> float:
-        """Sum over the rows that show of what a clip at `radius` takes from the squared length.
+    def squared(self, radius: float) -> Taken:
+        """What a clip at `radius` takes from the sum of squared lengths."""
+        return self._taken(lambda squares: np.maximum(squares - radius**2, 0.0))
 
-        Rows of a tail that does not show may as well be none: they are in `plausible` alone. So are
-        all rows where noise hides how long most are.
+    def length(self, radius: float) -> Taken:
+        """The same from the sum of lengths."""
+        return self._taken(lambda squares: np.maximum(np.sqrt(squares) - radius, 0.0))
+
+    def most(self, radius: float, level: float) -> float:
+        """An upper bound on the same that holds at this level, whatever the lengths of rows are.
+
+        Every row is counted at the upper end of its bin, so of the bound no more than noise is
+        random; its quantile is that of a normal law, which sums of Laplace noise have less of.
         """
-        if self.hidden:
-            return 0.0
-        squared, seen, _ = self._tail
-        return float(np.maximum(squared - radius**2, 0.0) @ seen)
+        most = np.maximum(np.array(self.ends) - radius**2, 0.0)
+        deviation = self.law.standard_deviation * float(np.linalg.norm(most))
+        return max(0.0, float(np.array(self.counts) @ most) + float(ndtri(level)) * deviation)
 
-    def plausible(self, radius: float) -> tuple[float, float]:
-        """Sums over rows of what a clip takes from the length, and from the squared length.
+    def _taken(self, excess: Callable[[Matrix], Matrix]) -> Taken:
+        """The sum of a row's excess, by its squared length.
 
-        Of what is plausible the root mean squares.
+        Of the rows that show noise has its part, and where in its bin a row lies. Of others the
+        estimate is the median over hypotheses, in each of which counts are Poisson; the deviation
+        reaches their 97.5 % quantile, where that is farther than a normal law's. Where noise hides
+        all rows any sum is no more than plausible.
         """
-        squared, _, reaches = self._tail
-        lost = np.maximum(np.sqrt(squared) - radius, 0.0) @ reaches
-        return float(lost), float(np.maximum(squared - radius**2, 0.0) @ reaches)
+        ends = np.array(self.ends)
+        begins = np.append(0.0, ends[:-1])
+        at = excess(begins + np.outer(NODES, ends - begins))
+        each, within = at.mean(axis=0), at.std(axis=0)
+        tail = self._tail
+        sums = tail.beyond @ each
+        order = np.argsort(sums)
+        places = np.searchsorted(np.cumsum(tail.weights[order]), [0.5, float(ndtr(REACH))])
+        beyond, most = sums[order[np.minimum(places, len(sums) - 1)]]
+        variance = max(tail.weights @ (sums - beyond) ** 2, ((most - beyond) / REACH) ** 2)
+        variance += tail.weights @ (tail.beyond @ (each**2 + within**2))
+        variance += self.law.standard_deviation**2 * np.sum(each[: tail.ends] ** 2)
+        variance += np.sum((tail.seen * within) ** 2)
+        found = Taken(float(tail.seen @ each + beyond), math.sqrt(variance))
+        return Taken(0.0, found.size) if self.hidden else found
 
     @property
     def _windows(self) -> tuple[Vector, float]:
@@ -91,35 +134,53 @@ class Lengths:
         return np.add.reduceat(np.array(self.counts, float), first), deviation
 
     @cached_property
-    def _tail(self) -> tuple[Vector, Vector, Vector]:
-        """(m,) squared lengths of bins, rows that show in them, and root mean squares of rows.
+    def _tail(self) -> _Tail:
+        """Rows that show, and what may lie beyond.
 
-        From the fullest window up to the last in a row that shows, or the last that shows clearly,
-        counts are what they are. Beyond
-        each window has an exponential number of rows about a share of those in the one before: its
-        deviation is its mean, and the count is combined with it by inverse variance.
+        Up to the last window in a row from the fullest one that shows, or the last that shows
+        clearly, counts are what they are. Hypotheses of what is beyond are weighed by the noisy
+        counts there, and by how many more rows the window before the last one has.
         """
-        first, (counts, deviation) = len(self.counts) % BINS, self._windows
-        shows = counts > SHOWS * deviation
+        counts, deviation = self._windows
+        near, far = (math.sqrt(BINS) * self.law.upper_quantile(chance) for chance in (NEAR, FAR))
+        shows = counts > near
         last = peak = int(np.argmax(counts))
         while last + 1 < len(counts) and shows[last + 1]:
             last += 1
-        last = max([last, *np.flatnonzero(counts > FAR * deviation)])
-        left = USUAL_LEFT
+        last = max([last, *np.flatnonzero(counts > far)])
+        bends, shares = (one.ravel() for one in np.meshgrid(BENDS, SHARES, indexing="ij"))
+        weights = np.repeat(WEIGHTS, len(SHARES))
+        logs = np.where((bends == 0) & (shares > MOST_LEFT), -np.inf, np.log(weights))
+        rows = np.full(len(shares), max(counts[last], 0.0))
         if last > peak and shows[last - 1]:
-            left = float(np.clip(counts[last] / counts[last - 1], LEAST_LEFT, MOST_LEFT))
-        seen = np.maximum(np.array(self.counts, float), 0.0)
-        beyond = first + BINS * (last + 1)
-        seen[beyond:] = 0.0
-        reaches, before = seen.copy(), max(0.0, counts[last])
+            before = rows / shares
+            variance = deviation**2 * (1 + shares**-2) + (MISFIT * before) ** 2
+            logs += _log_normal(counts[last - 1] - before, variance)
+        ended = len(self.counts) % BINS + BINS * (last + 1)
+        beyond = np.zeros((len(shares), len(self.counts)))
         for at in range(last + 1, len(counts)):
-            prior = left * before
-            weight = prior**2 / (prior**2 + deviation**2)
-            mean = max(0.0, prior + weight * (counts[at] - prior))
-            before = float(np.hypot(mean, prior * np.sqrt(1 - weight)))
-            reaches[first + BINS * at :][:BINS] = before / BINS
-        return (
-            np.array(self.ends) * (1 + 2 ** (-1 / BINS)) / 2,
-            seen,
-            reaches,
-        )  # the middles of bins
+            rows = rows * shares
+            shares = shares ** (2**bends)
+            logs += _log_normal(counts[at] - rows, deviation**2 + rows)
+            falling = shares[:, None] ** (np.arange(BINS) / BINS)  # within the window
+            first = len(self.counts) % BINS + BINS * at
+            parts = falling / falling.sum(axis=1, keepdims=True)
+            beyond[:, first : first + BINS] = rows[:, None] * parts
+        seen = np.maximum(np.array(self.counts, float), 0.0)
+        seen[ended:] = 0.0
+        weights = np.exp(logs - logs.max())
+        return _Tail(seen, ended, beyond, weights / weights.sum())
+
+
+class _Tail(NamedTuple):
+    """(m,) rows that show by bin, up to a bin; (h, m) others by hypothesis, and (h,) its weight."""
+
+    seen: Vector
+    ends: int
+    beyond: Matrix
+    weights: Vector
+
+
+def _log_normal(errors: Vector, variances: Vector) -> Vector:
+    """Logarithms of normal densities, but for a constant."""
+    return np.asarray(-0.5 * (errors**2 / variances + np.log(variances)))
