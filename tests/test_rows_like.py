@@ -125,7 +125,9 @@ def test_mapped_releases_of_levels_are_predicted_from_a_release_of_a_table_like_
         for tried in (trials, replace(trials, door=blurred))
     )
     for figure in ("noise", "entry", "correlation", "eigenvalue", "prediction"):
-        assert 1 / 1.3 < getattr(right, figure) / getattr(facts, figure) < 1.3, figure
+        # The leading eigenvalue is that of pay, whose tail a matrix release tells nothing of.
+        bar = 1.6 if figure == "eigenvalue" else 1.3
+        assert 1 / bar < getattr(right, figure) / getattr(facts, figure) < bar, figure
         if figure in ("entry", "correlation", "eigenvalue"):
             assert getattr(wrong, figure) / getattr(facts, figure) > 1.3, figure
 
@@ -154,3 +156,17 @@ def test_an_imagined_table_like_a_release_has_exactly_its_moment(like):
     moment = ImaginedTable.of(SCHEMA, lattice, Guess(like=like)).moment(10**6)
     sums = moment.units[:-1, -1].astype(float) / lattice.intercept_units * lattice.step / 1e6
     assert sums == pytest.approx(moments_like(like, SCHEMA)[0], abs=1e-6)
+
+
+def test_rows_are_as_long_as_the_release_counted_its_own():
+    """A control: without its counts they are as short as bounds and two moments suggest."""
+    table = 0.03 * np.random.default_rng(0).standard_t(3, (20_000, 4))
+    made = dpcov.release(table, lower=-1, upper=1, rho=5.0, seed=1)
+    schema = Schema.from_bounds(-1, 1, list(made.columns))
+    far = [
+        np.quantile(np.abs(rows_like(one, schema, 4000, np.random.default_rng(1))), 0.999)
+        for one in (made, replace(made, lengths=None))
+    ]
+    found = np.quantile(np.abs(table), 0.999)
+    assert far[0] == pytest.approx(found, rel=0.2)
+    assert far[1] < 0.7 * found

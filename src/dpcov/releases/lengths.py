@@ -102,6 +102,13 @@ class Lengths:
         deviation = self.law.standard_deviation * float(np.linalg.norm(most))
         return max(0.0, float(np.array(self.counts) @ most) + float(ndtri(level)) * deviation)
 
+    def like(self, count: int) -> Vector:
+        """(count,) squared lengths of rows such as were counted, ascending."""
+        tail = self._tail
+        rows = np.append(0.0, np.cumsum(tail.seen + tail.weights @ tail.beyond))
+        chances = (np.arange(count) + 0.5) / count
+        return np.interp(chances * rows[-1], rows, np.append(0.0, self.ends))
+
     def _taken(self, excess: Callable[[Matrix], Matrix]) -> Taken:
         """The sum of a row's excess, by its squared length.
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -74,6 +74,12 @@ LEGEND = (
     "times as wrong. Mechanisms that auto does not take are tried less often here than alone "
     "(--mechanism), so their eigenvalues are rough.",
 )
+RANGE = (
+    "What a release may lose, over tables that fit what was supposed as well: with long tails, and "
+    "where nothing was, with columns that fill a tenth or more than half of their bounds."
+)
+LUCK = 1.2  # factor by which few releases of one table differ from many of another like it
+NARROW, WIDE = 0.1, 0.58  # spreads, where nothing is supposed
 MANY_PASSES = 6  # readings of the imagined table beyond which a release takes long
 
 
@@ -108,6 +114,8 @@ class Plan(Result):
     curve : of that mechanism at multiples of the budget's epsilon.
     sampling : mean absolute error of a correlation that sampling alone leaves, whatever the
         privacy: what the noise may be compared with.
+    between : least and largest of each error of that mechanism at this budget, over tables that
+        are as plausible: with shorter and longer tails, and where nothing is known, other spreads.
 
     """
 
@@ -125,6 +133,7 @@ class Plan(Result):
     mechanism: str
     curve: tuple[Prediction, ...]
     sampling: float
+    between: Mapping[str, tuple[float, float]]
 
     def budget_for(self, error: float) -> Budget | None:
         """The least budget whose correlations have this mean absolute error; None if none has."""
@@ -177,7 +186,14 @@ class Plan(Result):
                 form,
                 notes=tuple(notes),
             ),
+            self._likely(form),
         ]
+
+    def _likely(self, form: tuple[str, ...]) -> Table:
+        ends = zip(*(self.between.get(name, (math.nan, math.nan)) for name in HEADS), strict=True)
+        rows: list[Row] = list(zip(("from", "to"), map(list, ends), strict=True))
+        title = f"Likely range, {amount(self.budget)}, mechanism {self.mechanism}"
+        return Table(("", *HEADS.values()), rows, title, form, notes=(RANGE,))
 
     def assumptions(self) -> list[str]:
         """What the imagined table is, in words."""
@@ -245,6 +261,7 @@ class Plan(Result):
             "mechanisms": [_row(prediction) for prediction in self.predictions],
             "not_predicted": dict(self.not_predicted),
             "curve": [_row(prediction) for prediction in self.curve],
+            "between": {name: list(ends) for name, ends in self.between.items()},
         }
         if error is not None and needed is not None:
             budget, rows = needed
@@ -297,7 +314,31 @@ class _Planner:
         return ImaginedTable.of(self.schema, Lattice.of(self.schema), self.guess)
 
     def trials(self, rows: int) -> Trials:
-        return Trials.imagined(self.table, rows, self.target, self.method)
+        return self._trials(self.table, rows)
+
+    def _trials(self, table: ImaginedTable, rows: int) -> Trials:
+        return Trials.imagined(table, rows, self.target, self.method)
+
+    def between(self, own: Prediction, name: str, rows: int) -> dict[str, tuple[float, float]]:
+        """Least and largest of each error, over the tables that fit the guess as well."""
+        mechanism = self.chosen(own.budget) if name == "auto" else mechanism_named(name)
+        errors = [own.errors]
+        for table in self._others():
+            errors.append(self._tried(mechanism, own.budget, self._trials(table, rows)).errors)
+        found = {}
+        for figure in HEADS:
+            values = [value for one in errors if (value := getattr(one, figure)) is not None]
+            if values:
+                found[figure] = (min(values) / LUCK, max(values) * LUCK)
+        return found
+
+    def _others(self) -> list[ImaginedTable]:
+        if self.guess.like is not None:
+            return []
+        spreads = (NARROW, WIDE) if self.guess == Guess() else ()
+        guesses = [replace(self.guess, spread=spread) for spread in spreads]
+        tables = [ImaginedTable.of(self.schema, self.table.lattice, guess) for guess in guesses]
+        return [*tables, *(table.with_longer_tails() for table in (self.table, *tables))]
 
     def chosen(self, budget: Budget) -> Mechanism:
         """The mechanism that ``auto`` takes."""
@@ -416,6 +457,7 @@ def plan(
     curve = []
     here = planner.chosen(budget).name if mechanism == "auto" else mechanism
     known = {p.mechanism: p for p in predictions}
+    between = planner.between(known[here], mechanism, int(rows)) if here in known else {}
     for factor in factors:
         try:
             if factor == 1 and here in known:
@@ -439,6 +481,7 @@ def plan(
         mechanism=mechanism,
         curve=tuple(curve),
         sampling=MEAN_ABSOLUTE * (1 - supposed.typical_correlation**2) / math.sqrt(rows),
+        between=between,
     )
 
 

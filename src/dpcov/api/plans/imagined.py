@@ -161,6 +161,21 @@ class ImaginedTable:
         names = tuple(feature.name for feature in self.schema.features)
         return SecondMoment(whole, self.lattice, names, -(-rows // self.lattice.unit.max_rows))
 
+    def with_longer_tails(self) -> ImaginedTable:
+        """The same with rows as far out as t with 3 degrees of freedom has them, within bounds.
+
+        The deviations of all numbers of a row are times one factor, of mean square 1.
+        """
+        numbers = [j for j, one in enumerate(self.schema.features) if not one.is_indicator]
+        generator, encoded = np.random.default_rng(SEED), self.encoded.copy()
+        means, factors = encoded.mean(axis=0), generator.chisquare(3, (len(encoded), 1)) ** -0.5
+        about = (encoded - means)[:, numbers] * factors
+        encoded[:, numbers] = np.clip(means[numbers] + about, -1.0, 1.0)
+        for at, mark in self.schema.gaps.items():
+            encoded[:, at] *= 1 - self.encoded[:, mark]
+        mean = _mean_of_rows(encoded, self.lattice)
+        return ImaginedTable(self.schema, self.lattice, mean, encoded)
+
     def door(self, rows: int) -> ImaginedRows:
         """A door onto so many rows, for mechanisms that ask more than one question."""
         return ImaginedRows(self.schema, self.encoded[:FEWEST], rows)

@@ -64,7 +64,24 @@ def rows_like(
         # What is missing does not vary, so the others must vary more.
         about[:, k] /= np.sqrt(max(1 - absent.mean(), 1 / count))
         rows[:, j] = np.where(absent, 0.0, np.clip(given[:, k] + about[:, k], -1.0, 1.0))
+    if len(numbers) == len(features) == len(release.columns):
+        rows = np.clip(centers + _as_long(release, (rows - centers) / ratios) * ratios, -1.0, 1.0)
     return rows
+
+
+def _as_long(release: Release, rows: Matrix) -> Matrix:
+    """(m, p) rows in the release's encoding, about its center as long as it counted its own.
+
+    The longest stays the longest. Where it has no counts (`Release.lengths`) they stay as they are.
+    """
+    if release.lengths is None or release.lengths.hidden or release.linear_map is None:
+        return rows
+    center = np.zeros(rows.shape[1]) if release.center is None else release.center
+    about = rows - center
+    lengths = np.linalg.norm(about @ release.linear_map.T, axis=1)
+    ranks = lengths.argsort().argsort()
+    wanted = np.sqrt(release.lengths.like(len(rows)))[ranks]
+    return np.asarray(center + about * (wanted / np.maximum(lengths, 1e-300))[:, None])
 
 
 def _places(release: Release, schema: Schema) -> tuple[list[int], Vector, Vector]:
