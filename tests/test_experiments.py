@@ -113,7 +113,7 @@ def test_every_statement_of_a_paper_is_judged_by_claims_or_says_why_not(paper, c
     wheres = {name: claim.where for name, claim in claims.claims_of(paper).items()}
     assert unjudged(stated, wheres) == []
     for reason in (found for found in stated.values() if isinstance(found, str)):
-        assert re.fullmatch(r"[A-Z].{10,}\.", reason)
+        assert re.fullmatch(r"[A-Z].{20,}\.", reason)
     first = next(found for found in stated.values() if isinstance(found, list))[0]
     assert unjudged(stated | {"Lemma 99": ["nobody"]}, wheres) == ["nobody"]  # control
     assert unjudged(stated | {"Lemma 99": []}, wheres) == ["Lemma 99"]
