@@ -112,7 +112,7 @@ def zero_eigenvalue(repeats: int) -> Finding:
     ours, plain = np.mean(errors, axis=0)
     return Finding(
         f"mean error on the other three {ours:.4f} (non-private {plain:.4f}); variance given to "
-        f"the direction without any at most {leak:.0e}; {np.mean(far):.4f} within bounds of "
+        f"the direction without any at most {leak:.0e}; up to {max(far):.2g} within bounds of "
         f"{BOUND:g} standard deviations, where the grid of a map is too coarse",
         bool(ours <= 1.5 * plain) and leak < 1e-9,
     )
