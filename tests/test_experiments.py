@@ -102,7 +102,10 @@ def unjudged(stated, claims):
     numbers = {found.groups() for name in stated for found in NUMBERED.finditer(name)}
     placed = {found.groups() for where in claims.values() for found in NUMBERED.finditer(where)}
     empty = [name for name, found in stated.items() if not found]
-    return sorted(listed - set(claims)) + sorted(placed - numbers) + empty
+    whole = {(kind, int(number)) for kind, number in numbers if "." not in number}
+    before = {(kind, number - 1) for kind, number in whole if number > 1}
+    unknown = sorted(listed - set(claims))
+    return unknown + sorted(placed - numbers) + sorted(before - whole) + empty
 
 
 @pytest.mark.parametrize(
@@ -115,8 +118,9 @@ def test_every_statement_of_a_paper_is_judged_by_claims_or_says_why_not(paper, c
     for reason in (found for found in stated.values() if isinstance(found, str)):
         assert re.fullmatch(r"[A-Z].{20,}\.", reason)
     first = next(found for found in stated.values() if isinstance(found, list))[0]
-    assert unjudged(stated | {"Lemma 99": ["nobody"]}, wheres) == ["nobody"]  # control
-    assert unjudged(stated | {"Lemma 99": []}, wheres) == ["Lemma 99"]
+    assert unjudged(stated | {"Lemma": ["nobody"]}, wheres) == ["nobody"]  # controls
+    assert unjudged(stated | {"Lemma": []}, wheres) == ["Lemma"]
+    assert unjudged(stated | {"Lemma 99": "No."}, wheres) == [("Lemma", 98)]
     assert unjudged(stated, wheres | {first: "Theorem 99"}) == [("Theorem", "99")]
 
 

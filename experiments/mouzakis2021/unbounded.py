@@ -220,7 +220,7 @@ def theorem_52(small: bool) -> Finding:
         for condition in (1e4, 1e5):
             n = 4 * condition * REACH * d**1.5 / math.sqrt(laws.fine)
             spectrum = np.geomspace(1 / condition, 1, d)
-            truth = np.diag(spectrum * n / (REACH * d)) * lattice.bound
+            truth = np.diag(spectrum * n / (REACH * d * spectrum.sum())) * lattice.bound
             for seed in range(3 if small else 20):
                 drawn = noise.simulate(seeds.generator(20210005, seed))
                 shape = fine(truth + faults.factor("fine", d, n) * drawn)
