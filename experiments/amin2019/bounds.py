@@ -23,7 +23,7 @@ import seeds
 from amin2019.figure1 import ENTRIES
 from amin2019.methods import DELTAS, released
 from amin2019.tables import Matrix, seed_of, synthetic
-from claims import Finding
+from claims import Finding, alone
 from dpcov.core.samplers.discrete import discrete_laplace
 from dpcov.mechanisms import EigenvectorSampling
 from dpcov.papers.samplers.bingham import Bingham
@@ -32,6 +32,7 @@ from slopes import Mean, log_slope
 
 Vector = NDArray[np.float64]
 REJECTED = 1e-4
+REPEATS = {True: 4, False: 30}  # by whether the run is small
 BETA = 0.05
 CONCENTRATION = 0.25  # t over epsilon_i, as printed
 LARGEST = 1e6
@@ -160,7 +161,7 @@ def rank_k(spectrum: Vector, rank: int, repeats: int) -> list[Matrix]:
     return [method(held, epsilon, seed_of("rank", held.name, i)) for i in range(repeats)]
 
 
-def ranks(small: bool) -> dict[str, Finding]:
+def ranks(small: bool, folder: Path) -> dict[str, Finding]:
     """Rank-k approximations: distance from C_k where C is nearly round, and from C anywhere."""
     d, k, repeats = 20, 3, 5 if small else 40
     leading, told, ratios = np.arange(d) < k, [], []
@@ -195,8 +196,9 @@ def ranks(small: bool) -> dict[str, Finding]:
     }
 
 
-def corollary_1(repeats: int) -> Finding:
+def corollary_1(small: bool, folder: Path) -> Finding:
     """AD's error over Corollary 1's rate, against d."""
+    repeats = REPEATS[small]
     orders, epsilon = (8, 16, 32, 64), 1.0
     found = []
     for d in orders:
@@ -214,8 +216,9 @@ def corollary_1(repeats: int) -> Finding:
     )
 
 
-def corollary_2(repeats: int) -> Finding:
+def corollary_2(small: bool, folder: Path) -> Finding:
     """Error over zeta l, where l is the least that Corollary 2 allows."""
+    repeats = REPEATS[small]
     worst: dict[str, float] = {}
     for d in (4, 8, 16, 32):
         for zeta in (0.5, 0.25, 0.125):
@@ -242,8 +245,9 @@ def _errors(method: str, spectrum: Vector, epsilon: float, repeats: int) -> list
     ]
 
 
-def crossover(repeats: int) -> Finding:
+def crossover(small: bool, folder: Path) -> Finding:
     """AD and IT-U beside the Gaussian mechanism where l log l = log(1/delta) / epsilon."""
+    repeats = REPEATS[small]
     won: dict[str, list[str]] = {"AD": [], "IT-U": []}
     every, zero = [], 0
     for d in (5, 20, 50):
@@ -267,14 +271,21 @@ def crossover(repeats: int) -> Finding:
     )
 
 
-def findings(small: bool, folder: Path) -> dict[str, Finding]:
-    count, repeats = (300, 4) if small else (3000, 30)
+def lemmas(small: bool, folder: Path) -> dict[str, Finding]:
+    """What section 3 proves first."""
+    count = 300 if small else 3000
     return {
         "lemma-3": lemma_3(),
         "lemma-4": lemma_4(count),
         "lemma-5": lemma_5(count),
         "lemma-6": lemma_6(small),
-        "corollary-1": corollary_1(repeats),
-        "corollary-2": corollary_2(repeats),
-        "gaussian-crossover": crossover(repeats),
-    } | ranks(small)
+    }
+
+
+PARTS = (
+    lemmas,
+    ranks,
+    alone("corollary-1", corollary_1),
+    alone("corollary-2", corollary_2),
+    alone("gaussian-crossover", crossover),
+)

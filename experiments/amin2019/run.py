@@ -7,7 +7,7 @@ from claims import alone
 
 PARTS = (
     loss.findings,
-    bounds.findings,
+    *bounds.PARTS,
     alone("gap-grows-with-d", scaling.gap),
     scaling.in_rows,
     alone("d-three-halves", scaling.in_columns),
