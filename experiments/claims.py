@@ -102,6 +102,11 @@ def claims_of(paper: str) -> dict[str, Claim]:
     return claims
 
 
+def statements() -> dict[str, dict[str, list[str] | str]]:
+    """What each paper states, by its number: the claims that judge it, or why none can."""
+    return tomllib.loads((HERE / "statements.toml").read_text(encoding="utf-8"))
+
+
 def alone(name: str, measure: Callable[[bool, Path], Finding]) -> Part:
     """A part that measures one claim."""
     return lambda small, folder: {name: measure(small, folder)}

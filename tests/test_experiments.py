@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -90,6 +91,37 @@ def test_what_the_pages_show_was_measured_for_the_claims_as_they_are(paper, clai
         claim = stated[row["id"]]
         assert row["ok"]
         assert (row["verdict"], row["faults"]) == (claim.verdict, [*map(str, claim.faults)])
+
+
+NUMBERED = re.compile(r"(Algorithm|Theorem|Lemma|Corollary|Table|Figure)s? (\d+(?:\.\d+)?)")
+
+
+def unjudged(stated, claims):
+    """What is wrong with a paper's list of statements, beside its claims (`where` by id)."""
+    listed = {name for found in stated.values() if isinstance(found, list) for name in found}
+    numbers = {found.groups() for name in stated for found in NUMBERED.finditer(name)}
+    placed = {found.groups() for where in claims.values() for found in NUMBERED.finditer(where)}
+    empty = [name for name, found in stated.items() if not found]
+    whole = {(kind, int(number)) for kind, number in numbers if "." not in number}
+    before = {(kind, number - 1) for kind, number in whole if number > 1}
+    unknown = sorted(listed - set(claims))
+    return unknown + sorted(placed - numbers) + sorted(before - whole) + empty
+
+
+@pytest.mark.parametrize(
+    "paper", ["amin2019", "dorsi2025", "jiang2016", "mouzakis2021", "wang2018"]
+)
+def test_every_statement_of_a_paper_is_judged_by_claims_or_says_why_not(paper, claims):
+    stated = claims.statements()[paper]
+    wheres = {name: claim.where for name, claim in claims.claims_of(paper).items()}
+    assert unjudged(stated, wheres) == []
+    for reason in (found for found in stated.values() if isinstance(found, str)):
+        assert re.fullmatch(r"[A-Z].{20,}\.", reason)
+    first = next(found for found in stated.values() if isinstance(found, list))[0]
+    assert unjudged(stated | {"Lemma": ["nobody"]}, wheres) == ["nobody"]  # controls
+    assert unjudged(stated | {"Lemma": []}, wheres) == ["Lemma"]
+    assert unjudged(stated | {"Lemma 99": "No."}, wheres) == [("Lemma", 98)]
+    assert unjudged(stated, wheres | {first: "Theorem 99"}) == [("Theorem", "99")]
 
 
 def test_an_unknown_paper_is_refused():

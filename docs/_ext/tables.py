@@ -55,6 +55,20 @@ def claims(paper: str) -> str:
     return _table(lines)
 
 
+def statements(paper: str) -> str:
+    """What a paper states, by its number, and the claims that judge it, or why none can."""
+    stated = tomllib.loads((ROOT / "experiments" / "statements.toml").read_text())[paper]
+    told = {claim["id"]: f"{claim['claim']}: {claim['verdict']}" for claim in _claims(paper)}
+    lines = [["statement", "judged by"]]
+    for name, found in stated.items():
+        if isinstance(found, str):
+            judged = f"not measurable: {found}"
+        else:
+            judged = "; ".join(told[one] for one in found)
+        lines.append([name, _plain(judged)])
+    return _table(lines)
+
+
 def errors(paper: str, shown: tuple[str, ...]) -> str:
     """Mean errors of the methods that a page shows, a column for each epsilon."""
     with (SNAPSHOTS / "papers" / f"{paper}-errors.csv").open(encoding="utf-8") as file:
@@ -171,6 +185,7 @@ SHOWN = {
 }
 GENERATORS: dict[str, Callable[[], str]] = {
     **{f"claims-{paper}": partial(claims, paper) for paper in PAPERS},
+    **{f"statements-{paper}": partial(statements, paper) for paper in PAPERS},
     **{f"errors-{paper}": partial(errors, paper, shown) for paper, shown in SHOWN.items()},
     "verdicts": verdicts,
     "commands": commands,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from amin2019 import loss, regression, rejection, scaling, verdicts
+from amin2019 import bounds, loss, regression, rejection, scaling, verdicts
 from claims import alone
 
 PARTS = (
     loss.findings,
+    *bounds.PARTS,
     alone("gap-grows-with-d", scaling.gap),
     scaling.in_rows,
     alone("d-three-halves", scaling.in_columns),

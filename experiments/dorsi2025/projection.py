@@ -77,6 +77,24 @@ def shrunk(matrix: Matrix, n: float, generator: np.random.Generator) -> Matrix:
     return shrink(noisy, law, trace, generator)
 
 
+def largest_radius(matrix: Matrix, n: float, generator: np.random.Generator) -> Matrix:
+    """Project on the ball of radius n, which needs no trace: Nikolov's rate, as the paper says."""
+    return onto_ball(matrix + square_noise(len(matrix), SCALE, generator), n)
+
+
+def separate(matrix: Matrix, n: float, generator: np.random.Generator) -> Matrix:
+    """Dong, Liang and Yi's pure algorithm: directions of C + L, and noisy eigenvalues.
+
+    Half of epsilon each; L has their scale sqrt(2) d on and above the diagonal.
+    """
+    d = len(matrix)
+    upper = np.triu(generator.laplace(scale=2 * math.sqrt(2) * d, size=(d, d)))
+    vectors = np.linalg.eigh(matrix + upper + np.triu(upper, 1).T)[1]
+    values = np.linalg.eigvalsh(matrix) + generator.laplace(scale=2 * SCALE, size=d)
+    return (vectors * np.clip(np.sort(values), 0, n)) @ vectors.T
+
+
+RIVALS: dict[str, Estimate] = {"radius n": largest_radius, "Dong et al. 2022": separate}
 METHODS: dict[str, Estimate] = {
     "Algorithm 1": algorithm1,
     "Algorithm 2": algorithm2,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from claims import alone
-from dorsi2025 import norms, privacy, sampling, small_samples
+from dorsi2025 import gains, norms, privacy, sampling, small_samples
 
 PARTS = (
     privacy.findings,
@@ -14,4 +14,5 @@ PARTS = (
     alone("theorem12-d", small_samples.growth_in_d),
     alone("theorem12-trace", small_samples.growth_in_trace),
     small_samples.bounded,
+    gains.findings,
 )

@@ -14,6 +14,7 @@ from csv_table import write_means
 from dorsi2025.projection import (
     METHODS,
     MISSES,
+    RIVALS,
     SCALE,
     TRACE_SHARE,
     Matrix,
@@ -43,9 +44,9 @@ def error(
 
     Noise `off` times as large is that of a release of the table so many times smaller.
     """
-    off = factor(method, len(matrix), n)
+    off, estimate = factor(method, len(matrix), n), (METHODS | RIVALS)[method]
     errors = [
-        float(np.linalg.norm(off * METHODS[method](matrix / off, n / off, generator) - matrix))
+        float(np.linalg.norm(off * estimate(matrix / off, n / off, generator) - matrix))
         for _ in range(repeats)
     ]
     return Mean.of(np.array(errors) / n)
@@ -85,13 +86,12 @@ def against_d(small: bool) -> tuple[int, dict[str, Slope]]:
     generator = seeds.generator(20250011)
     orders, n = ((60, 84, 120), 900) if small else ((100, 140, 200), 2_400)
     repeats = 3 if small else 8
-    found = {
-        name: [_worst_of(name, d, n, repeats, generator) for d in orders] for name in PROJECTED
-    }
+    found = {name: [worst_of(name, d, n, repeats, generator) for d in orders] for name in PROJECTED}
     return n, {name: log_slope(orders, means) for name, means in found.items()}
 
 
-def _worst_of(name: str, d: int, n: int, repeats: int, generator: np.random.Generator) -> Mean:
+def worst_of(name: str, d: int, n: int, repeats: int, generator: np.random.Generator) -> Mean:
+    """Largest mean error of a method over ten spectra."""
     matrices = [flat(d, n, rank) for rank in RANKS] + [harmonic(d, n)]
     means = [error(name, matrix, n, repeats, generator) for matrix in matrices]
     return max(means, key=lambda mean: mean.value)

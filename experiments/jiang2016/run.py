@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from claims import alone
-from jiang2016 import privacy, sensitivity, subspace, table1
+from jiang2016 import others, privacy, sensitivity, subspace, table1
 
 PARTS = (
     sensitivity.findings,
     privacy.findings,
     table1.findings,
+    others.findings,
     *(alone(name, theorem) for name, theorem in subspace.THEOREMS.items()),
 )

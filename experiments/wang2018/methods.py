@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 DELTA = 1e-5  # the slides do not say which
+SULQ = "SuLQ"
 TOLERANCE = 1e-5  # gap per row; changes the errors in the fourth digit
 
 
@@ -100,6 +101,14 @@ def slides_wishart(table: Table, epsilon: float, generator: np.random.Generator)
 def slides_wishart_approx(table: Table, epsilon: float, generator: np.random.Generator) -> Matrix:
     d = table.d
     return table.moment + wishart(d, wishart_degrees(d, epsilon), 1 / table.n, generator)
+
+
+def slides_sulq(table: Table, epsilon: float, generator: np.random.Generator) -> Matrix:
+    """SuLQ, printed SQLU: the slides say no more, so as in Chaudhuri, Sarwate and Sinha 2012."""
+    d, n = table.d, table.n
+    entries = (d * d + d) / (2 * np.sqrt(2 * np.pi) * DELTA)
+    deviation = (d + 1) / (n * epsilon) * np.sqrt(2 * np.log(entries)) + 1 / (n * np.sqrt(epsilon))
+    return table.moment + gaussian(d, float(deviation), generator)
 
 
 def tight_laplace(table: Table, epsilon: float, generator: np.random.Generator) -> Matrix:
@@ -184,6 +193,7 @@ APPROXIMATE = {
     "Wishart m (slides)": Method(slides_wishart_approx, False),
     "Gaussian (slides)": Method(slides_gaussian, False),
     "Gaussian, exact": Method(exact_gaussian, True),
+    SULQ: Method(slides_sulq, True),
 }
 PURE_RELEASE, APPROXIMATE_RELEASE = "dpcov, pure", "dpcov, Gaussian"
 OUTPUT = "output, matrix Laplace"

@@ -12,7 +12,7 @@ import plots
 import seeds
 from claims import Finding
 from jiang2016.privacy import REPLACED
-from wang2018 import privacy
+from wang2018 import privacy, sizes
 from wang2018.data import NAMES, Table, tables
 from wang2018.methods import (
     APPROXIMATE,
@@ -28,48 +28,26 @@ from wang2018.methods import (
     unsolvable,
     with_noise,
 )
+from wang2018.printed import (
+    CLOSE,
+    DIAGONAL,
+    EPSILONS,
+    GAUSSIAN,
+    LAPLACE,
+    PUBLISHED,
+    SPARSE,
+    WISHART,
+    WISHART_APPROXIMATE,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Matrix = NDArray[np.float64]
 
-EPSILONS = (0.5, 1.0, 1.5)
-SPARSE, DIAGONAL = 0.003, 0.5  # rho: keeps 35 to 1,321 edges of the five tables, and none
 ISOTROPIC = "isotropic (not private)"
-WISHART, LAPLACE = "Wishart (slides)", "Laplace 2d (slides)"
-WISHART_APPROXIMATE, GAUSSIAN = "Wishart m (slides)", "Gaussian (slides)"
-
-# As printed; rows: eps = .5, 1, 1.5; columns: the five tables.
-TABLE_1_WISHART = (
-    (0.993, 0.9918, 0.9914, 0.995, 0.9140),
-    (0.986, 0.9863, 0.9856, 0.993, 0.8899),
-    (0.9817, 0.9815, 0.9806, 0.9907, 0.8796),
-)
-TABLE_1_LAPLACE = (
-    (101.4, 52.85, 35.42, 190.57, 9.950),
-    (49.44, 25.41, 16.83, 95.01, 4.690),
-    (32.30, 16.41, 10.76, 63.67, 3.913),
-)
-TABLE_2_WISHART = (
-    (0.9999, 0.9997, 0.9993, 1.636, 1.00),
-    (0.9982, 0.9947, 0.9906, 1.1155, 0.990),
-    (0.9954, 0.9895, 0.9837, 1.0474, 0.9992),
-)
-TABLE_2_GAUSSIAN = (
-    (0.1285, 0.1607, 0.1759, 0.3039, 0.1527),
-    (0.1254, 0.1605, 0.1737, 0.1081, 0.1514),
-    (0.1242, 0.1585, 0.1701, 0.0833, 0.1474),
-)
-PUBLISHED = {
-    WISHART: TABLE_1_WISHART,
-    LAPLACE: TABLE_1_LAPLACE,
-    WISHART_APPROXIMATE: TABLE_2_WISHART,
-    GAUSSIAN: TABLE_2_GAUSSIAN,
-}
 SURE = 4.0  # standard errors
 SAME_NOISE = 0.25  # difference of squared noise, over the derived, that is chance
-CLOSE = 0.1  # difference of relative errors at which a cell counts as reproduced
 
 
 class Measured:
@@ -330,4 +308,4 @@ def draw(measured: Measured, folder: Path) -> None:
         )
 
 
-PARTS = (theorems, errors)
+PARTS = (theorems, errors, sizes.findings)

@@ -1,0 +1,294 @@
+"""Unbounded Gaussians end to end, step by step, and what heavy tails cost under pure privacy.
+
+(4, 1e-5)-DP and replace-one; rows are as many as `UnboundedGaussian.least_units` says.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import faults
+import seeds
+from claims import Finding
+from dpcov.core.privacy import ApproxDP, Budget, Neighbors, PureDP
+from dpcov.denoise import denoise
+from dpcov.errors import MechanismRefused
+from dpcov.mechanisms import Mechanism, UnboundedGaussian
+from dpcov.mechanisms.choice import choose
+from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
+from dpcov.papers.unbounded_gaussian import REACH, WIDEST, coarse, fine
+from dpcov.rows.moment import Lattice
+from dpcov.rows.schema import Schema
+from dpcov.rows.sources import open_rows
+from laws import Matrix, Table, table
+from mouzakis2021.accuracy import rows_needed
+from slopes import Mean, Slope, log_slope
+
+Vector = NDArray[np.float64]
+BUDGET = ApproxDP(4.0, 1e-5)
+REPLACE = Neighbors.REPLACE_ONE
+BOUND, NEAR = 100.0, 8.0  # of a column, in standard deviations of the largest direction
+MECHANISM = UnboundedGaussian()
+NAME = "UnboundedGaussian"
+GOAL = 0.2
+REACHED = 3.0  # root mean squares of the norm, at which heavy-tailed rows are cut
+SIZE = 200  # rows in a group
+
+
+def least(d: int, budget: ApproxDP = BUDGET) -> int:
+    return MECHANISM.least_units(Lattice(d, 1.0), budget, REPLACE)
+
+
+def within(bound: float, d: int, radius: float | None = None) -> Schema:
+    """Columns within the same bounds."""
+    names = [f"x{j}" for j in range(d)]
+    return Schema.from_bounds(-bound, bound, names, radius=radius, intercept=0.0)
+
+
+def released(
+    mechanism: Mechanism, rows: Matrix, budget: Budget, schema: Schema, bound: float, seed: int
+) -> Matrix:
+    """Second moment over n."""
+    made = mechanism(
+        open_rows(rows, schema), budget=budget, neighbors=REPLACE, entropy=seeds.entropy(seed)
+    )
+    return denoise(made, "project").second_moment() * bound**2 / len(rows)
+
+
+def unbounded(rows: Matrix, seed: int, bound: float = BOUND) -> Matrix:
+    """The second moment, of infinities where the mechanism refuses."""
+    n, d = rows.shape
+    budget = faults.budget(BUDGET, NAME, d, n)
+    try:
+        return released(MECHANISM, rows, budget, within(bound, d), bound, seed)
+    except MechanismRefused:
+        return np.full((d, d), math.inf)
+
+
+def distance(drawn: Table, found: Matrix) -> float:
+    """Mahalanobis error."""
+    return drawn.errors(found)[0] if np.isfinite(found).all() else math.inf
+
+
+def end_to_end(small: bool, folder: Path) -> dict[str, Finding]:
+    """Errors at d = 3, 4, 6 and condition numbers up to 1e10, beside the non-private ones."""
+    conditions, repeats = ((1e10,), 1) if small else ((1.0, 1e2, 1e5, 1e10), 3)
+    told, worst = [], 0.0
+    for d in (3, 4, 6):
+        errors = []
+        for condition in conditions:
+            for seed in range(repeats):
+                drawn = table("normal", least(d), d, condition, seed)
+                found = unbounded(drawn.rows, seed)
+                errors.append((distance(drawn, found), distance(drawn, drawn.plain())))
+        ours, plain = np.median(errors, axis=0)
+        worst = max(worst, float(ours / plain))
+        largest = max(private / other for private, other in errors)
+        told.append(
+            f"{ours:.4f} (non-private {plain:.4f}, largest ratio {largest:.1f}; d = {d}, "
+            f"{least(d)} rows)"
+        )
+    return {
+        "unbounded": Finding("median error " + ", ".join(told), worst <= 1.5),
+        "zero-eigenvalue": zero_eigenvalue(1 if small else 3),
+    }
+
+
+def zero_eigenvalue(repeats: int) -> Finding:
+    """Three directions of a condition number of 1e4, and a fourth column that depends on two."""
+    errors, far, leak = [], [], 0.0
+    for seed in range(repeats):
+        drawn = table("normal", least(4), 3, 1e4, seed)
+        flat = np.column_stack([drawn.rows, drawn.rows[:, 0] - drawn.rows[:, 1]])
+        found = unbounded(flat, seed, NEAR)
+        errors.append((distance(drawn, found[:3, :3]), distance(drawn, drawn.plain())))
+        far.append(distance(drawn, unbounded(flat, seed)[:3, :3]))
+        null = np.array([1.0, -1.0, 0.0, -1.0]) / math.sqrt(3)
+        leak = max(leak, abs(float(null @ found @ null)) if np.isfinite(found).all() else math.inf)
+    ours, plain = np.mean(errors, axis=0)
+    return Finding(
+        f"mean error on the other three {ours:.4f} (non-private {plain:.4f}); variance given to "
+        f"the direction without any at most {leak:.0e}; up to {max(far):.2g} within bounds of "
+        f"{BOUND:g} standard deviations, where the grid of a map is too coarse",
+        bool(ours <= 1.5 * plain) and leak < 1e-9,
+    )
+
+
+def table_1(small: bool, folder: Path) -> dict[str, Finding]:
+    """The three terms of the row for approximate privacy."""
+    orders, budgets = (4, 8, 16, 32), (0.5, 1.0, 2.0)
+    groups = [Mean(d * least(d, ApproxDP(1.0, 1e-6)), 0.0) for d in orders]
+    by_budget = [Mean(least(6, ApproxDP(epsilon, 1e-6)), 0.0) for epsilon in budgets]
+    in_d, in_epsilon = log_slope(orders, groups), log_slope(budgets, by_budget)
+    n, wide, repeats = 500_000, (3, 6, 12), 2 if small else 6
+    noise, sampled = [], []
+    for d in wide:
+        drawn = [table("normal", n, d, 1.0, seed) for seed in range(repeats)]
+        beyond = [_beyond_sampling(one, seed) for seed, one in enumerate(drawn)]
+        noise.append(Mean.of(beyond) if max(beyond) < math.inf else Mean(math.inf, 0.0))
+        sampled += [one.errors(one.plain())[0] ** 2 * n / d / (d + 1) for one in drawn]
+    refused = not all(math.isfinite(mean.value) for mean in noise)
+    of_noise = Slope(math.inf, 0.0) if refused else log_slope(wide, noise)
+    return {
+        "table1-approximate-map": Finding(
+            f"with groups of c d rows, exponent of d {in_d.value:.2f}, of epsilon "
+            f"{in_epsilon.value:.2f}",
+            in_d.value <= 2.5 and abs(in_epsilon.value + 1) <= 0.15,
+        ),
+        "table1-approximate-noise": Finding(
+            f"error beyond sampling at n = {n}: {', '.join(f'{m.value:.1e}' for m in noise)} at "
+            f"d = {', '.join(map(str, wide))}, exponent {of_noise}; squared error of sampling "
+            f"{np.mean(sampled):.2f} times d(d + 1)/n",
+            of_noise.value - 2 * of_noise.error <= 2,
+        ),
+    }
+
+
+def _beyond_sampling(drawn: Table, seed: int) -> float:
+    """Distance from the rows' own second moment, where the covariance is the identity."""
+    return float(np.linalg.norm(unbounded(drawn.rows, seed) - drawn.plain()))
+
+
+def groups_of(spectrum: Vector, count: int, seed: int) -> Matrix:
+    """(t, d, d) covariances of groups of normal rows."""
+    generator = seeds.generator(20210004, seed)
+    d = len(spectrum)
+    turn = np.linalg.qr(generator.normal(size=(d, d)))[0]
+    rows = generator.normal(size=(count, SIZE, d)) * np.sqrt(spectrum) @ turn.T
+    return np.asarray(rows.transpose(0, 2, 1) @ rows / SIZE)
+
+
+def theorem_31(small: bool) -> Finding:
+    """Eigenvalues by votes, over the true ones."""
+    worst = 1.0
+    for d in (3, 6, 12):
+        right = EigenvalueEstimator(d, 0.3, 1e-6)
+        given = EigenvalueEstimator(d, 0.3 / faults.factor("votes", d), 1e-6)
+        for seed in range(1 if small else 5):
+            spectrum = np.append(np.geomspace(1e8, 1e-2, d - 1), 0.0)
+            found = groups_of(spectrum, right.groups, seed)
+            try:
+                values, _ = given(found, np.trace(found, axis1=1, axis2=2), 0, seeds.entropy(seed))
+            except MechanismRefused:
+                return Finding(f"refused at d = {d}", holds=False)
+            if values[-1] != 0:
+                return Finding("an eigenvalue of 0 was not found", holds=False)
+            worst = max(worst, float(np.exp(np.abs(np.log(values[:-1] / spectrum[:-1])).max())))
+    return Finding(f"within a factor {worst:.3f}; 0 is found", worst <= math.sqrt(2))
+
+
+def theorem_51(small: bool) -> Finding:
+    """lambda_(k+1) over lambda_1 after the coarse step, over its bound gamma_bar^2 / 40.
+
+    Spectra (1, .., gamma_bar^2) and gamma^2 below; gamma_hat within a factor 2 of gamma, so
+    that groups are averaged as for a gap of (2 gamma_hat)^2.
+    """
+    least_ratio, cells = math.inf, 0
+    for d, k in ((3, 1), (6, 2), (6, 4)):
+        right = SubspaceRecovery.of(1.0, 1e-6, SIZE, None, 5)
+        given = SubspaceRecovery(right.test, right.mu / faults.factor("subspace", d), SIZE)
+        for gamma in (1e-2, 1e-5):
+            for told in (0.5, 1.0, 2.0):
+                bar = 0.5
+                above = np.linspace(1, bar**2, k) if k > 1 else np.ones(1)
+                spectrum = np.append(above, above[-1] * gamma**2 * np.ones(d - k))
+                found = groups_of(spectrum, right.groups, d + k)
+                generator = seeds.generator(20210004, d + k)
+                turn = np.linalg.qr(generator.normal(size=(d, d)))[0]
+                try:
+                    basis = given(found, k, 2 * told * gamma, seeds.entropy(k))
+                except MechanismRefused:
+                    return Finding(f"refused at d = {d}, k = {k}", holds=False)
+                shape = coarse(basis, told * gamma)
+                after = np.linalg.eigvalsh(shape @ (turn * spectrum) @ turn.T @ shape.T)[::-1]
+                least_ratio = min(least_ratio, float(after[k] / after[0] / (bar**2 / 40)))
+                cells += 1
+    return Finding(f"at least {least_ratio:.2f} times the bound on {cells} cells", least_ratio >= 1)
+
+
+def theorem_52(small: bool) -> Finding:
+    """lambda_d over lambda_1 after the fine step, over gamma_bar^2 = 1/(16 * 1000)."""
+    least_ratio = math.inf
+    for d in (3, 6, 12):
+        lattice = Lattice(d, 1.0).relative()
+        laws = MECHANISM.calibrate(lattice, BUDGET, REPLACE)
+        noise = MECHANISM._fine_noise(lattice, laws)
+        for condition in (1e4, 1e5):
+            n = 4 * condition * REACH * d**1.5 / math.sqrt(laws.fine)
+            spectrum = np.geomspace(1 / condition, 1, d)
+            truth = np.diag(spectrum * n / (REACH * d * spectrum.sum())) * lattice.bound
+            for seed in range(3 if small else 20):
+                drawn = noise.simulate(seeds.generator(20210005, seed))
+                shape = fine(truth + faults.factor("fine", d, n) * drawn)
+                after = np.linalg.eigvalsh(shape @ np.diag(spectrum) @ shape.T)
+                least_ratio = min(least_ratio, float(after[0] / after[-1] * 16 * WIDEST))
+    return Finding(f"at least {least_ratio:.2f} times the bound", least_ratio >= 1)
+
+
+def steps(small: bool, folder: Path) -> dict[str, Finding]:
+    return {
+        "theorem3.1-unbounded": theorem_31(small),
+        "theorem5.1": theorem_51(small),
+        "theorem5.2": theorem_52(small),
+    }
+
+
+def pure(small: bool, folder: Path) -> dict[str, Finding]:
+    """Student's t with 5 degrees of freedom by what `auto` takes at epsilon = 1."""
+    sizes = tuple(125 * 2**k for k in range(0, 13, 2 if small else 1))
+    repeats = 1 if small else 3
+
+    def median(n: int, d: int, condition: float) -> float:
+        drawn = [table("t(5)", n, d, condition, seed) for seed in range(repeats)]
+        found = [_pure(one.rows, i) for i, one in enumerate(drawn)]
+        return float(np.median([distance(*pair) for pair in zip(drawn, found, strict=True)]))
+
+    orders, conditions = ((3, 6) if small else (3, 6, 12)), (1.0, 10.0, 100.0)
+    in_d = {d: rows_needed(sizes, [median(n, d, 1.0) for n in sizes], GOAL) for d in orders}
+    in_u = {u: rows_needed(sizes, [median(n, 3, u) for n in sizes], GOAL) for u in conditions}
+    slopes = [
+        float(np.polyfit(np.log(list(found)), np.log(list(found.values())), 1)[0])
+        for found in (in_d, in_u)
+    ]
+    return {
+        "pure-heavy-tails": Finding(
+            f"rows for an error of {GOAL:g} "
+            + ", ".join(f"{n:.0f} (d = {d})" for d, n in in_d.items())
+            + f", exponent {slopes[0]:.2f}; at d = 3 "
+            + ", ".join(f"{n:.0f} (u = {u:g})" for u, n in in_u.items())
+            + f", exponent {slopes[1]:.2f}",
+            slopes[0] <= 2.5 + 0.25 and slopes[1] <= 1 + 0.25,
+        )
+    }
+
+
+def _pure(rows: Matrix, seed: int) -> Matrix:
+    """What `auto` takes at epsilon = 1, rows cut to a norm of 3 sqrt(d), Sigma <= I."""
+    d, budget = rows.shape[1], PureDP(1.0)
+    bound = REACHED * math.sqrt(d)
+    schema = within(bound, d, radius=1.0)
+    return released(choose(schema, budget, REPLACE).mechanism, rows, budget, schema, bound, seed)
+
+
+def cited(small: bool, folder: Path) -> dict[str, Finding]:
+    """The two mechanisms of the introduction, by their exact losses."""
+    outputs = np.linspace(-60, 60, 400_001)
+    rho, losses = 0.3, []
+    deviation = 1 / math.sqrt(2 * rho)
+    for order in (1.5, 2.0, 8.0):
+        logs = -(outputs**2) * order - (outputs - 1) ** 2 * (1 - order)
+        density = np.exp(logs / 2 / deviation**2) / deviation / math.sqrt(2 * math.pi)
+        divergence = math.log(np.trapezoid(density, outputs)) / (order - 1)
+        losses.append(divergence / order / rho)
+    laplace = float(np.abs(np.abs(outputs) - np.abs(outputs - 1)).max())
+    return {
+        "laplace-mechanism": Finding(f"loses {laplace:.6f} of epsilon", abs(laplace - 1) < 1e-6),
+        "gaussian-mechanism": Finding(
+            f"costs {min(losses):.6f} to {max(losses):.6f} rho at orders 1.5, 2, 8",
+            max(abs(loss - 1) for loss in losses) < 1e-6,
+        ),
+    }
