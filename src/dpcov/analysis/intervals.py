@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Covers = Literal["privacy noise", "privacy noise and sampling"]
 
-STEP = 0.01  # of an error, for what it does to first order
+STEP = 0.001  # of an error, for what it does to first order; of many directions none is lost
 DRAWS = 300  # of errors; the standard deviation of an entry is then right to 4 %
 MOST_PRIOR = 1.1  # what the noise alone would leave plausible, over what is, to trust an interval
 # When to trust the intervals of a statistic by the noise law alone (`make interval-coverage`).
