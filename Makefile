@@ -46,7 +46,7 @@ test-papers: .venv/ready-test ## The tests of the papers' mechanisms, slow ones 
 test-peers: .venv/ready-test .venv/ready-bench ## Certified regressions, and laws of the libraries that are compared
 	$(ONE_THREAD) $(BIN)/python -m pytest tests/test_nist.py tests/test_peers.py
 
-test-spark: .venv/ready-spark ## The tests of Spark (needs Java; fetches 450 MB once)
+test-spark: .venv/ready-spark ## The tests of Spark (needs Java; fetches 450 MB once, then takes four minutes)
 	$(ONE_THREAD) $(BIN)/python -m pytest tests/test_spark.py
 
 test-all: .venv/ready-test ## All tests
