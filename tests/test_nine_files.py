@@ -18,7 +18,7 @@ from dpcov.rows.schema import Schema
 from dpcov.rows.sources.sql import DatabaseTable
 from strategies import moment, same
 
-SAMPLE = Path(__file__).parent / "data" / "sas" / "sample.sas7bdat.gz"
+SAMPLE = Path(__file__).parent / "sas" / "sample.sas7bdat.gz"
 OWN = {  # of the sample
     "mynum": {"kind": "number", "lower": -1000, "upper": 1000, "missing": "level"},
     "mychar": {"kind": "categorical", "levels": ["a", "b", "e"], "other": True},
