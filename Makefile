@@ -7,7 +7,7 @@ ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 # A worker has whole files for the most part, and what their tests share is made once.
 WORKERS := -n auto --dist worksteal
 
-.PHONY: help demo test test-slow test-papers test-peers test-spark test-all lint types data wheel bench ways bench-scaling peers arena frontier entrants notebooks persons csv \
+.PHONY: help demo test test-slow test-papers test-peers test-spark test-all lint types data wheel bench ways bench-scaling peers arena frontier entrants notebooks persons csv reads \
 	spark accuracy reproduce reproduce-seeds engines frames analysis discriminant precision \
 	denoising pictures report-picture plan-calibration ridge-comparison calibration interval-coverage missing counts mahalanobis trust mutants figures docs locks sbom schemas clean
 
@@ -46,7 +46,7 @@ test-papers: .venv/ready-test ## The tests of the papers' mechanisms, slow ones 
 test-peers: .venv/ready-test .venv/ready-bench ## Certified regressions, and laws of the libraries that are compared
 	$(ONE_THREAD) $(BIN)/python -m pytest tests/test_nist.py tests/test_peers.py
 
-test-spark: .venv/ready-spark ## The tests of Spark (needs Java; fetches 450 MB once)
+test-spark: .venv/ready-spark ## The tests of Spark (needs Java; fetches 450 MB once, then takes four minutes)
 	$(ONE_THREAD) $(BIN)/python -m pytest tests/test_spark.py
 
 test-all: .venv/ready-test ## All tests
@@ -97,6 +97,9 @@ notebooks: .venv/ready-bench ## The stories of examples/ as notebooks
 
 csv: .venv/ready-bench ## CPU of releases of text files beside the commit before a row was a record
 	$(BIN)/python benchmarks/csv_files.py
+
+reads: .venv/ready-bench .venv/ready-test ## CPU of releases of pandas, PostgreSQL and SQLite beside plain reads
+	$(ONE_THREAD) PYTHONPATH=benchmarks:tests $(BIN)/python benchmarks/reads.py
 
 persons: .venv/ready-bench ## Person-level privacy: memory at millions of persons, and what it costs
 	$(ONE_THREAD) $(BIN)/python benchmarks/persons.py
@@ -165,7 +168,7 @@ trust: .venv/ready-test .venv/ready-fuzz ## Attacks on the library, and the figu
 mutants: .venv/ready-test ## Small faults in the modules that carry the guarantee; tests must notice
 	$(ONE_THREAD) PYTHONPATH=benchmarks:trust $(BIN)/python trust/mutants.py
 
-figures: .venv/ready-bench ## Put measured results into the documents (after accuracy, bench, bench-scaling, persons, engines, arena, trust, reproduce)
+figures: .venv/ready-bench ## Put measured results into the documents (after accuracy, bench, bench-scaling, persons, engines, reads, arena, trust, reproduce)
 	$(BIN)/python benchmarks/figures.py
 
 docs: .venv/ready-docs ## The documentation site, in docs/_build; runs every page

@@ -56,6 +56,16 @@ def engines(cells: Cells) -> str:
     return _table(lines)
 
 
+def reads(cells: Cells) -> str:
+    """Releases beside plain reads of the same tables."""
+    lines = [["table", "CPU s", "beside it", "CPU s", "ratio", "bar"]]
+    for cell in cells:
+        bar = f"{cell['bar']:g}" if cell["bar"] else ""
+        figures = [f"{cell['ours']:.2f}", cell["beside"], f"{cell['reference']:.2f}"]
+        lines.append([cell["case"], *figures, f"{cell['ratio']:.2f}", bar])
+    return _table(lines)
+
+
 def parts(cells: Cells) -> str:
     """CPU seconds of each part of a reading, a line for each case."""
     names = list(dict.fromkeys(cell["part"] for cell in cells))
@@ -280,6 +290,7 @@ FIGURES: dict[str, tuple[str, Callable[[Cells], str]]] = {
     "bench-parts": ("docs/explanation/speed.md", parts),
     "bench-scaling": ("docs/explanation/speed.md", scaling),
     "engines": ("docs/dependencies.md", engines),
+    "reads": ("docs/explanation/speed.md", reads),
     "plan_calibration": ("docs/how-to/epsilon.md", plan_calibration),
     "calibration": ("docs/dev/intervals.md", calibration),
     "interval_coverage": ("docs/dev/intervals.md", interval_coverage),

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from dpcov.rows.cells import LONGEST_CELL, codes_of, numbers_of
 from dpcov.rows.schema import Categorical, FileOptions
 from dpcov.rows.sources import open_source
-from dpcov.rows.sources.objects import texts_of
+from dpcov.rows.sources.objects import _spelt, _spelt_as_id, _text, texts_of
 from dpcov.rows.sources.training import training_table
 from strategies import TEXTS
 
@@ -210,11 +210,54 @@ def test_control_python_and_numpy_have_grammars_of_their_own():
         float("True")
 
 
-@given(st.lists(st.none() | TEXTS | st.floats() | st.integers() | st.booleans(), max_size=8))
-def test_an_object_is_a_text_by_itself(cells):
-    whole = texts_of(cells)
+FLOATS = st.floats() | st.floats(1e-5, 1e11) | st.integers(-(10**17), 10**17).map(float)
+OBJECTS = st.one_of(
+    st.none(),
+    TEXTS,
+    st.text(st.characters(), max_size=4),  # lone surrogates too
+    st.text(max_size=3).map(np.str_),
+    st.binary(max_size=3),
+    FLOATS,
+    FLOATS.map(np.float64),
+    FLOATS.map(np.array),
+    st.integers(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.integers(-(2**63), 2**63 - 1).map(np.int64),
+    st.booleans(),
+    st.decimals(),
+    st.dates(),
+    st.datetimes(),
+    st.sampled_from(
+        [" 7 ", "1,5", "1_0", "\u0661", "NaN", pd.NA, pd.NaT, 2**53 + 1, -0.0, "\ud800"]
+    ),
+)
+
+
+@given(st.lists(OBJECTS, max_size=8) | st.lists(FLOATS, max_size=20), st.booleans())
+def test_an_object_is_a_text_by_itself_however_its_neighbors_are_spelt(cells, ids):
+    spelt = _spelt_as_id if ids else _spelt
+    whole = texts_of(cells, ids=ids)
+    whole.validate(full=True)
     assert whole.type == pa.large_string()
-    assert whole.to_pylist() == [texts_of([cell])[0].as_py() for cell in cells]
+    assert whole.to_pylist() == [_text(cell, spelt) for cell in cells]
+
+
+def test_control_exponents_of_arrow_are_other_texts():
+    assert pa.array([1e10]).cast(pa.large_string()).to_pylist() == ["1e+10"]
+    assert texts_of([1e10]).to_pylist() == ["10000000000"]
+
+
+@pytest.mark.parametrize("odd", ["\ud800", 10**400, Decimal("1.5"), 1e300, "x" * 2**17, object()])
+def test_one_odd_object_changes_no_other_reading(odd):
+    cells = ["1.5", " 7 ", "1,5", None, 2, 2.5, 1e-7, True, np.nan, "2", 2**53 + 1] * 3
+    levels = Categorical(levels=("2", "1e-07", "true"), other=True, missing="level")
+    alone, beside = texts_of(cells), texts_of([*cells, odd]).slice(0, len(cells))
+    assert alone.equals(beside)
+    np.testing.assert_array_equal(numbers_of(alone, ("",)), numbers_of(beside, ("",)))
+    assert codes_of(alone, levels, ("",)).tolist() == codes_of(beside, levels, ("",)).tolist()
+    frames = [pd.DataFrame({"a": pd.Series(held, dtype=object)}) for held in (cells, [*cells, odd])]
+    (one,), (other,) = (open_source(frame, OPTIONS, ()).batches(["a"]) for frame in frames)
+    assert one.column("a").equals(other.column("a").slice(0, len(cells)))
 
 
 IN_MEMORY = [door for door in DOORS if door not in ("csv", "parquet")]

@@ -13,7 +13,7 @@ import pytest
 
 from dpcov.cli.check import MARK, _sentences
 from dpcov.rows.schema import Schema
-from dpcov.rows.sources.check import look
+from dpcov.rows.sources.check import MANY, look
 from tables_for_tests import PLANTED, write_people
 from terminals import DPCOV, terminal, without_escapes
 
@@ -72,11 +72,12 @@ WRITTEN = {
 }
 
 
-def write(folder: Path, name: str) -> tuple[Path, Path]:
-    """The table above in a text format, and its schema."""
+def write(folder: Path, name: str, table: pd.DataFrame | None = None) -> tuple[Path, Path]:
+    """A table, by default that above, in a text format, and its schema."""
     options, given = WRITTEN[name]
-    comma = options.get("decimal") == ","
-    table = frame().replace({"1.5": "1,5", "2.5": "2,5"}) if comma else frame()
+    table = frame() if table is None else table
+    if options.get("decimal") == ",":
+        table = table.replace({"1.5": "1,5", "2.5": "2,5"})
     text = table.to_csv(index=False, sep=options.get("separator", ","), **given)
     path = folder / ("p.csv.gz" if name == "csv.gz" else "p.csv")
     raw = text.encode(options.get("encoding", "utf-8"))
@@ -103,6 +104,33 @@ def test_every_text_format_tells_on_a_terminal_what_cannot_be_read(tmp_path, nam
     assert "must not be made from it" in text
     assert PLANTED not in text
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("odd", [0, ROWS // 100, ROWS // 100 + 1])
+@pytest.mark.parametrize("name", WRITTEN)
+def test_every_text_format_tells_of_each_column_when_more_than_a_hundredth_cannot_be_read(
+    tmp_path, name, odd
+):
+    whole = pd.DataFrame(
+        {
+            "age": ["30"] * ROWS,
+            "dose": ["1.5"] * ROWS,
+            "sex": ["m", "f", "x", "m"] * (ROWS // 4),
+            "born": ["1990-12-31"] * ROWS,
+        }
+    )
+    whole.iloc[:odd] = PLANTED
+    table, schema = write(tmp_path, name, whole)
+    declared = Schema.load(schema)
+    sentences = [*_sentences(look(table, declared), declared)]
+    if odd:
+        more = [sentence for sentence in sentences if f"{odd / ROWS:.1%}"[:-1] in sentence]
+        assert [sentence.partition(":")[0] for sentence in more] == list(COLUMNS)
+        above = odd / ROWS > MANY
+        assert all(("more than 1 %" in sentence) == above for sentence in more), sentences
+    else:
+        assert sentences == ["Every cell can be read, none is missing or beyond its bounds."]
+    assert PLANTED not in "".join(sentences)
 
 
 def test_every_line_is_marked_however_narrow_the_terminal(tmp_path):

@@ -70,6 +70,15 @@ def test_the_map_that_is_stated_is_the_map_that_is_applied_to_the_last_bit(diago
             assert image[i, k] == float(sum(terms))
 
 
+@pytest.mark.parametrize("size", [1e-290, 2.0**-52, 1.0, 3e7, 1e250])
+def test_images_are_those_of_ldexp(size):
+    shape = LinearMap.rounded(random_map() * size)
+    fine = np.rint(np.random.default_rng(4).uniform(-1, 1, (shape.integers.shape[1], 50)) * 2.0**40)
+    high = np.floor(fine * 2.0**-20)
+    units = (shape.integers @ high) * 2.0**20 + shape.integers @ (fine - high * 2.0**20)
+    assert np.array_equal(shape.apply(fine), np.ldexp(units, -shape.shifts[:, None]))
+
+
 def test_a_row_beyond_the_caps_keeps_its_certificate_and_others_their_image():
     shape = LinearMap.focused(random_map(), 256.0)
     near = np.random.default_rng(4).normal(size=(300, 3)) * SIZES / 8

@@ -345,6 +345,12 @@ def test_a_reader_that_is_not_there_is_told_with_its_command(tmp_path, monkeypat
     assert requirement.specifier
 
 
+def test_a_file_of_an_unknown_kind_says_what_to_do(tmp_path):
+    (path := tmp_path / "p.foo").write_bytes(b"\xd0\xcf\x11\xe0" * 64)
+    with pytest.raises(SourceError, match="no text at all, save the table as Parquet or CSV"):
+        open_source(path, FileOptions(), ())
+
+
 @pytest.mark.parametrize("ending", INSTEAD)
 def test_a_file_of_another_kind_says_what_to_do(tmp_path, ending):
     (path := tmp_path / f"p{ending.upper()}").touch()

@@ -13,6 +13,30 @@ from dpcov.cli.drafts import Stated, draft
 from dpcov.errors import SchemaError
 from dpcov.rows.schema import FileOptions, PersonUnit, Schema
 
+FRICTIONLESS = {
+    "missingValues": ["", {"value": "-", "label": "refused"}],
+    "fields": [
+        {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 120}},
+        {"name": "sex", "constraints": {"required": True, "enum": ["F", "M"]}},
+        {"name": "income", "type": "number", "constraints": {"minimum": "0.5"}},
+        {"name": "smoker", "type": "boolean", "trueValues": ["Y"], "falseValues": ["N"]},
+        {"name": "visits", "type": "integer", "categories": [{"value": 1, "label": "one"}, 2]},
+        {"name": "note", "type": "string"},
+        {"name": "patient", "type": "date", "constraints": {"minimum": "2020-01-01"}},
+        {"name": "elsewhere", "type": "number"},
+    ],
+}
+DDI = """<codeBook xmlns="ddi:codebook:2_5"><dataDscr>
+<var name="age" intrvl="contin" dcml="0"><valrng><range min="0" max="120"/></valrng>
+ <invalrng><item VALUE="999"/></invalrng><sumStat type="max">97.125</sumStat></var>
+<var name="sex" intrvl="discrete"><catgry><catValu>1</catValu><labl>male</labl>
+ <catStat type="freq">12345</catStat></catgry><catgry><catValu> 2 </catValu></catgry>
+ <catgry missing="Y"><catValu>9</catValu></catgry></var>
+<var name="income" intrvl="contin"><valrng><range minExclusive="0.5"/></valrng>
+ <catgry><catValu>0</catValu><labl>none</labl></catgry></var>
+<var name="note"><varFormat type="character"/></var>
+<var name="elsewhere"/>
+</dataDscr></codeBook>"""
 NAMES = ("age", "sex", "income", "smoker", "visits", "note", "patient")
 CSVW = {
     "@context": "http://www.w3.org/ns/csvw",
@@ -123,6 +147,50 @@ def test_smartnoise_rows_are_protected_where_it_says_so(tmp_path) -> None:
     assert read(tmp_path, {"": {"clinic": {"people": table}}}).unit is None
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_frictionless_gives_bounds_levels_and_missing_texts(tmp_path, packed) -> None:
+    other = {"path": "data/staff.csv", "schema": {"fields": [{"name": "age"}]}}
+    own = {"path": "data/people.csv", "schema": FRICTIONLESS}
+    stated = read(tmp_path, {"resources": [other, own]} if packed else FRICTIONLESS)
+    assert stated.columns == {
+        "age": {"kind": "integer", "lower": 0.0, "upper": 120.0},
+        "sex": {"kind": "categorical", "levels": ["F", "M"]},
+        "income": {"kind": "number", "lower": 0.5},
+        "smoker": {"kind": "categorical", "levels": ["Y", "N"]},
+        "visits": {"kind": "categorical", "levels": [1, 2]},
+        "note": {"kind": "categorical"},
+    }
+    assert stated.missing == ("", "-")
+
+
+def test_ddi_gives_bounds_and_levels_and_proposes_each_variable_s_missing_codes(tmp_path) -> None:
+    (path := tmp_path / "people.xml").write_text(DDI)
+    stated = metadata.read(path, "people.csv", NAMES)
+    assert stated.columns == {
+        "age": {"kind": "integer", "lower": 0.0, "upper": 120.0},
+        "sex": {"kind": "categorical", "levels": ["1", "2"]},
+        "income": {"kind": "number", "lower": 0.5},
+        "note": {"kind": "categorical"},
+    }
+    assert stated.codes == {"age": [("999", "999")], "sex": [("9", "9")]}
+    text = draft(dict.fromkeys(("age", "sex"), "unknown"), FileOptions(), stated)
+    assert '# missing = ["", "NA", "9", "999"]' in text  # of all columns, so for a person to judge
+    assert "# The file declares as missing: 9\n" in text
+    assert not [number for number in ("97.125", "12345") if number in text]  # made from rows
+
+
+def test_a_code_book_that_is_none_or_declares_entities_is_refused(tmp_path) -> None:
+    for content, words in (
+        ("<codeBook", "is not valid XML"),
+        ("<!DOCTYPE a [<!ENTITY b 'c'>]>" + DDI, "is not valid XML"),
+        ("<codeBook/>", "names no column"),
+        (DDI.replace('max="120"', 'max="old"'), "Column 'age': a bound in it is no finite number"),
+    ):
+        (path := tmp_path / "people.xml").write_text(content)
+        with pytest.raises(SchemaError, match=words):
+            metadata.read(path, "people.csv", NAMES)
+
+
 def test_the_number_of_rows_never_reaches_a_draft(tmp_path) -> None:
     kinds = dict.fromkeys(NAMES, "number")
     assert "12345" not in draft(kinds, FileOptions(), read(tmp_path, SMARTNOISE))
@@ -168,9 +236,12 @@ def csvw(**datatype: object) -> dict[str, object]:
     [
         ("{", "is not valid JSON (line 1)"),
         ("[" * 100_000, "nested too deeply"),
-        ("[]", "neither CSV on the Web nor SmartNoise"),
-        ({"a": 1}, "neither CSV on the Web nor SmartNoise"),
+        ("[]", "no metadata of CSV on the Web"),
+        ({"a": 1}, "no metadata of CSV on the Web"),
         ({"tableSchema": "people.json"}, "one that is elsewhere is not fetched"),
+        ({"resources": [{"name": "a", "schema": "s.json"}]}, "one that is elsewhere is not"),
+        ({"fields": ["age"]}, "A field in it, or its constraints, is no object"),
+        ({"fields": [{"name": "age", "constraints": []}]}, "is no object"),
         ({"tableSchema": {"columns": [{"name": "size"}]}}, "names no column of the table"),
         ({"tableSchema": {"columns": ["age"]}}, "A column in it is no object"),
         (csvw(base="double", minimum=5, maximum=5), "Column 'age': lower = 5 must be below"),

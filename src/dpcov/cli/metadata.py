@@ -1,12 +1,14 @@
-"""What others have written about a table: CSV on the Web and SmartNoise metadata.
+"""What others have written about a table: code books and metadata in four forms.
 
 Such a file is taken for public knowledge, as a schema is: who passes it on says that nothing in it
 was read off the rows. Only bounds, levels, missing texts and the person id are taken. The number of
 rows, which SmartNoise files may hold, is not: it would be private.
 
 CSV on the Web (W3C, "Metadata Vocabulary for Tabular Data") is JSON: `datatype` with `minimum`,
-`maximum` and their kin, a boolean's or a text's `format`, and `null`. SmartNoise's is YAML (or the
-same as JSON): `type`, `lower`, `upper`, `private_id`, `max_ids`, `row_privacy`.
+`maximum` and their kin, a boolean's or a text's `format`, and `null`. Frictionless Table Schema is
+JSON, alone or in a data package: `type`, `constraints`, `missingValues`. DDI Codebook (2.x) is XML:
+`valrng`, `catgry`, `invalrng`; no frequency and no statistic in it is looked at. SmartNoise's is
+YAML (or the same as JSON): `type`, `lower`, `upper`, `private_id`, `max_ids`, `row_privacy`.
 """
 
 from __future__ import annotations
@@ -14,10 +16,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from pydantic import ValidationError
 
@@ -30,6 +33,7 @@ from dpcov.errors import SchemaError
 from dpcov.rows.schema import PersonUnit
 
 LARGEST = 2**24  # bytes
+NEITHER = "It is no metadata of CSV on the Web, Frictionless Table Schema, DDI 2 or SmartNoise."
 DEEPEST = 4  # levels above the columns of a SmartNoise file: collection, schema, table, one more
 
 _INTEGERS = ("integer", "long", "int", "short", "byte", "unsignedLong", "unsignedInt")
@@ -38,8 +42,8 @@ _FRACTIONS = ("number", "decimal", "double", "float")
 _LOWEST = {"nonNegativeInteger": 0.0, "positiveInteger": 1.0}
 _NUMBERS = {*_INTEGERS, *_WHOLE, *_FRACTIONS, *_LOWEST}
 _BOUNDS = {
-    "lower": ("minimum", "minInclusive", "minExclusive"),
-    "upper": ("maximum", "maxInclusive", "maxExclusive"),
+    "lower": ("min", "minimum", "minInclusive", "minExclusive"),
+    "upper": ("max", "maximum", "maxInclusive", "maxExclusive"),
 }
 _ALTERNATIVES = re.compile(r"\^?\(?(?:\?:)?((?:[^\\()\[\]{}.*+?^$]|\\[^\w\s])+)\)?\$?")
 
@@ -55,9 +59,9 @@ def read(path: Path, table: str, names: Collection[str]) -> Stated:
     document = _loaded(path)
     try:
         if not isinstance(document, dict):
-            raise SchemaError("It is neither CSV on the Web nor SmartNoise metadata.")
-        csvw = "tableSchema" in document or "tables" in document
-        stated = (_csvw if csvw else _smartnoise)(document, table, names)
+            raise SchemaError(NEITHER)
+        form = next((form for key, form in _FORMS.items() if key in document), _smartnoise)
+        stated = form(document, table, names)
         for name, declaration in stated.columns.items():
             _check(name, declaration)
     except SchemaError as error:
@@ -66,15 +70,16 @@ def read(path: Path, table: str, names: Collection[str]) -> Stated:
 
 
 def _loaded(path: Path) -> Any:
-    yaml = path.suffix.lower() in (".yaml", ".yml")
     text, name = read_text(path, "metadata", SchemaError, most=LARGEST), shown(path)
+    ending = path.suffix.lower()
+    kind = {".yaml": "YAML", ".yml": "YAML", ".xml": "XML"}.get(ending, "JSON")
+    loads: dict[str, Callable[[str], Any]] = {"YAML": _yaml, "XML": _xml, "JSON": json.loads}
     try:
-        return _yaml(text) if yaml else json.loads(text)
+        return loads[kind](text)
     except RecursionError:
         raise SchemaError(f"The metadata {name!r} is nested too deeply.") from None
     except ValueError as error:
         place = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
-        kind = "YAML" if yaml else "JSON"
         raise SchemaError(f"The metadata {name!r} is not valid {kind}{place}.") from None
 
 
@@ -89,6 +94,17 @@ def _yaml(text: str) -> Any:
         return yaml.safe_load(text)
     except yaml.YAMLError:
         raise ValueError from None
+
+
+def _xml(text: str) -> dict[str, Any]:
+    """The variables of a DDI code book; entities, which may grow without end, are refused."""
+    if "<!DOCTYPE" in text:
+        raise ValueError
+    try:
+        root = ElementTree.fromstring(text)  # noqa: S314  no entities
+    except ElementTree.ParseError:
+        raise ValueError from None
+    return {"var": root.findall(".//{*}dataDscr/{*}var")}
 
 
 def _check(name: str, declaration: Declaration) -> None:
@@ -167,11 +183,78 @@ def _datatype(name: str, datatype: Any) -> Declaration | None:
     return {"kind": "categorical", "levels": re.sub(r"\\(.)", r"\1", found[1]).split("|")}
 
 
+def _frictionless(document: dict[str, Any], table: str, names: Collection[str]) -> Stated:
+    """Frictionless Table Schema: that of a resource, or alone."""
+    schema: Any = document
+    if "resources" in document:
+        found = [one for one in _list(document["resources"]) if isinstance(one, dict)]
+        paths = [str(one.get("path") or one.get("name")).rsplit("/", 1)[-1] for one in found]
+        schema = found[_chosen(paths, table)].get("schema")
+    if not isinstance(schema, dict):
+        raise SchemaError("Its schema is no object; one that is elsewhere is not fetched.")
+    columns: dict[str, Declaration] = {}
+    for column in _list(schema.get("fields")):
+        if not isinstance(column, dict) or not isinstance(column.get("constraints", {}), dict):
+            raise SchemaError("A field in it, or its constraints, is no object.")
+        name, facts = str(column.get("name")), column.get("constraints", {})
+        levels = _values(facts.get("enum") or column.get("categories"))
+        if column.get("trueValues") and column.get("falseValues"):
+            levels = [*column["trueValues"], *column["falseValues"]]
+        base = "string" if levels else column.get("type", "string")
+        base = "integer" if base == "year" else base
+        declared = _datatype(name, {"base": base, **facts})
+        if name in names and declared is not None:
+            columns[name] = declared | ({"levels": levels} if levels else {})
+    _require_any(columns)
+    return Stated(columns, missing=tuple(map(str, _values(schema.get("missingValues", [""])))))
+
+
+def _values(listed: Any) -> list[Any]:
+    """Values, some with labels."""
+    return [one.get("value") if isinstance(one, dict) else one for one in _list(listed)]
+
+
+def _ddi(document: dict[str, Any], _: str, names: Collection[str]) -> Stated:
+    """DDI Codebook. Its missing codes are those of a variable alone, hence proposed, not stated."""
+    columns: dict[str, Declaration] = {}
+    codes: dict[str, list[tuple[float | str, float | str]]] = {}
+    for variable in document["var"]:
+        name = str(variable.get("name"))
+        if name not in names:
+            continue
+        told = {
+            (one.findtext("{*}catValu") or "").strip(): one.get("missing") == "Y"
+            for one in variable.findall("{*}catgry")
+        }
+        levels = [value for value, is_missing in told.items() if value and not is_missing]
+        absent = [value for value, is_missing in told.items() if value and is_missing]
+        absent += [one.get("VALUE", "") for one in variable.findall("{*}invalrng/{*}item")]
+        if absent:
+            codes[name] = [(value, value) for value in dict.fromkeys(absent)]
+        is_text = variable.find("{*}varFormat[@type='character']") is not None
+        base = "string" if is_text else "integer" if variable.get("dcml") == "0" else "number"
+        limits = variable.find("{*}valrng/{*}range")
+        facts = {"base": base} | ({} if limits is None else limits.attrib)
+        if levels and variable.get("intrvl") != "contin":
+            columns[name] = {"kind": "categorical", "levels": levels}
+        elif (declared := _datatype(name, facts)) is not None:
+            columns[name] = declared
+    _require_any(columns)
+    return Stated(columns, codes=codes)
+
+
+_FORMS = {  # by a key that no other form has at the top
+    **dict.fromkeys(("tableSchema", "tables"), _csvw),
+    **dict.fromkeys(("fields", "resources"), _frictionless),
+    "var": _ddi,
+}
+
+
 def _smartnoise(document: dict[str, Any], table: str, names: Collection[str]) -> Stated:
     """SmartNoise: collection, schema and table, then columns beside the table's own options."""
     tables = dict(_tables(document, "", DEEPEST))
     if not tables:
-        raise SchemaError("It is neither CSV on the Web nor SmartNoise metadata.")
+        raise SchemaError(NEITHER)
     options = tables[list(tables)[_chosen(list(tables), table)]]
     columns: dict[str, Declaration] = {}
     hints: dict[str, str] = {}

@@ -31,7 +31,8 @@ def schema(
     metadata: Annotated[
         Path | None,
         typer.Option(
-            help="CSV on the Web (JSON) or SmartNoise (YAML, JSON) metadata, as public as a schema."
+            help="CSV on the Web or Frictionless (JSON), DDI Codebook (XML) or SmartNoise (YAML, "
+            "JSON) metadata, as public as a schema."
         ),
     ] = None,
     out: Annotated[
@@ -93,7 +94,7 @@ def schema(
     stated = Stated() if metadata is None else others.read(metadata, table or file, kinds)
     stated = proposed(kinds, stated, keys)
     if isinstance(source, ReadstatSource):
-        stated = replace(stated, labels=source.labels(), codes=source.codes())
+        stated = replace(stated, labels=source.labels(), codes={**stated.codes, **source.codes()})
     if interactive:
         stated = _interview(kinds, options, stated)
     text = draft(kinds, options, stated)

@@ -24,7 +24,7 @@ WORKBOOK_ENDINGS = (".xlsx", ".xlsm")
 UNKNOWN = (
     "This kind of data can't be read. Give a path to a file (CSV, TSV, Parquet, Excel, Stata, "
     "SPSS, SAS), a NumPy array, a table that offers the Arrow C stream (pandas, polars, pyarrow, "
-    "DuckDB), or a database and the name of a table."
+    "DuckDB), a Spark data frame, or a database and the name of a table."
 )
 _PARQUET_OR_CSV = "Save the table as Parquet or CSV with the program that wrote it"
 INSTEAD = {  # of files that can't be read, what to do

@@ -30,7 +30,8 @@ class FrameSource:
         self.names = tuple(map(str, data.columns))
         empty = data.iloc[:0]
         fields = [
-            pa.field(name, _array(empty.iloc[:, j]).type) for j, name in enumerate(self.names)
+            pa.field(name, _array(empty.iloc[:, j], _categories(kind)).type)
+            for j, (name, kind) in enumerate(zip(self.names, data.dtypes, strict=True))
         ]
         self.types = {field.name: field.type for field in fields}
         self.unfit = unfit_columns(fields)
@@ -40,13 +41,14 @@ class FrameSource:
         return {name: kind_of(kind) for name, kind in self.types.items()}
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        at = [self.names.index(name) for name in columns]
-        size = batch_rows(len(at))
+        size, kinds = batch_rows(len(columns)), list(self._data.dtypes)
+        wanted = [(self.names.index(name), isinstance(name, IdColumn)) for name in columns]
+        categories = [_categories(kinds[j], ids=ids) for j, ids in wanted]
         for start in range(0, len(self._data), size):
             part = self._data.iloc[start : start + size]
             arrays = [
-                _array(part.iloc[:, j], ids=isinstance(name, IdColumn))
-                for j, name in zip(at, columns, strict=True)
+                _array(part.iloc[:, j], known, ids=ids)
+                for (j, ids), known in zip(wanted, categories, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(arrays, list(columns))
 
@@ -58,9 +60,20 @@ def _of_objects(kind: Any) -> bool:
     return bool(kind == np.dtype(object) or getattr(kind, "storage", None) == "python")
 
 
-def _array(column: Any, *, ids: bool = False) -> pa.Array:
+def _categories(kind: Any, *, ids: bool = False) -> pa.Array | None:
+    """The texts of categories that are objects, and null, to which the code -1 leads."""
+    if not (_of_objects(kind) and hasattr(kind, "categories")):
+        return None
+    return texts_of([*kind.categories.astype(object), None], ids=ids)
+
+
+def _array(column: Any, categories: pa.Array | None, *, ids: bool = False) -> pa.Array:
+    if categories is not None:
+        codes = column.cat.codes.to_numpy()
+        return categories.take(pa.array(np.where(codes < 0, len(categories) - 1, codes)))
     if _of_objects(column.dtype):
-        cells = zip(column.astype(object), column.isna(), strict=True)
-        return texts_of((None if absent else cell for cell, absent in cells), ids=ids)
+        cells = column.to_numpy(object, copy=True)
+        cells[column.isna()] = None
+        return texts_of(cells, ids=ids)
     array = pa.array(column, from_pandas=True)
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array

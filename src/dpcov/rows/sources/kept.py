@@ -167,7 +167,10 @@ def _row_type(schema: Schema) -> np.dtype[Any]:
     def kind(name: str) -> Any:
         if schema.unit is not None and name == schema.unit.column:
             return np.dtype((np.void, WIDTH))
-        return np.int64 if isinstance(schema.columns.get(name), Categorical) else np.float64
+        column = schema.columns.get(name)
+        if isinstance(column, Categorical):
+            return np.min_scalar_type(~len(column.labels))  # holds -1 too
+        return np.float64
 
     return np.dtype([(name, kind(name)) for name in schema.needed])
 
@@ -237,7 +240,7 @@ class Copy:
         if self._file is None:
             self._file = _Encrypted()
         for part, waiting in enumerate(self._waiting):
-            content = b"".join(rows.tobytes() for rows in waiting)
+            content = b"".join(rows.view(np.uint8).data for rows in waiting)
             if content:
                 self._written[part].append((self._file.append(content), len(content)))
             waiting.clear()

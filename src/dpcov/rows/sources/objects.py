@@ -6,20 +6,93 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from dpcov.core.arrays import AnyArray
 from dpcov.rows.cells import LONGEST_CELL
 from dpcov.rows.schema import level_text
+
+Spelling = Callable[[object], str | None]
 
 _MARKS = ("<NA>", "NaT", "NaN", "nan")  # how what is missing spells itself
 
 
 def texts_of(objects: Iterable[object], *, ids: bool = False) -> pa.Array:
-    """The text of each object, as large_string; null where it is missing, or has none."""
+    """The text of each object, as large_string; null where it is missing, or has none.
+
+    Objects of the types that most columns hold are spelt together, each as it would be alone; all
+    others one by one.
+    """
     spelt = _spelt_as_id if ids else _spelt
-    return pa.array((_text(cell, spelt) for cell in objects), pa.large_string())
+    cells = np.fromiter(objects, object)
+    kinds = np.fromiter(map(id, map(type, cells)), np.uintp, len(cells))  # a type may forbid ==
+    others, places, texts = np.ones(len(cells), bool), [], []
+    for kind, together in _TOGETHER.items():
+        here = kinds == id(kind)
+        if here.all():
+            return together(cells, spelt)
+        if here.any():
+            others &= ~here
+            places.append(np.flatnonzero(here))
+            texts.append(together(cells[here], spelt))
+    places.append(np.flatnonzero(others))
+    texts.append(_one_by_one(cells[others], spelt))
+    order = np.empty(len(cells), np.int64)
+    order[np.concatenate(places)] = np.arange(len(cells))
+    return pa.concat_arrays(texts).take(pa.array(order))
 
 
-def _text(cell: object, spelt: Callable[[object], str | None]) -> str | None:
+def _one_by_one(cells: AnyArray, spelt: Spelling) -> pa.Array:
+    return pa.array([_text(cell, spelt) for cell in cells], pa.large_string())
+
+
+def _words(cells: AnyArray, spelt: Spelling) -> pa.Array:
+    try:
+        texts = pa.array(cells, pa.large_string())
+    except UnicodeEncodeError:
+        return _one_by_one(cells, spelt)
+    return pc.if_else(pc.greater(pc.binary_length(texts), LONGEST_CELL), None, texts)
+
+
+def _whole(cells: AnyArray, spelt: Spelling) -> pa.Array:
+    try:
+        return pa.array(cells, pa.int64()).cast(pa.large_string())
+    except (OverflowError, pa.ArrowException):
+        return _one_by_one(cells, spelt)
+
+
+def _floats(cells: AnyArray, spelt: Spelling) -> pa.Array:
+    """Arrow's shortest texts, where they are Python's: those without an exponent."""
+    values = cells.astype(np.float64) + 0.0  # -0.0 is spelt 0
+    texts = pa.array(values, from_pandas=True).cast(pa.large_string())
+    sizes = np.abs(values)
+    alike = (sizes >= 1e-4) & (sizes < 1e10) | (sizes == 0) | np.isnan(values)
+    if alike.all():
+        return texts
+    return pc.replace_with_mask(texts, ~alike, _one_by_one(cells[~alike], spelt))
+
+
+def _truths(cells: AnyArray, _: Spelling) -> pa.Array:
+    return pa.array(np.where(cells.astype(bool), "True", "False"), pa.large_string())
+
+
+def _nothing(cells: AnyArray, _: Spelling) -> pa.Array:
+    return pa.nulls(len(cells), pa.large_string())
+
+
+_TOGETHER: dict[type, Callable[[AnyArray, Spelling], pa.Array]] = {
+    str: _words,
+    np.str_: _words,
+    int: _whole,
+    np.int64: _whole,
+    float: _floats,
+    np.float64: _floats,
+    bool: _truths,
+    type(None): _nothing,
+}
+
+
+def _text(cell: object, spelt: Spelling) -> str | None:
     try:
         text = spelt(cell)
         # A lone surrogate can't be written; too long a text is missing, however it came.

@@ -134,8 +134,9 @@ class SqliteSource(Connected):
         readers = [self._role(name).read for name in columns]
         with self._reading(self._connection.execute(self._query(columns))) as cursor:
             while rows := cursor.fetchmany(size):
-                parts = zip(readers, zip(*rows, strict=True), strict=True)
-                yield pa.RecordBatch.from_arrays([read(c) for read, c in parts], list(columns))
+                # zip(*rows) would make an iterator of each row, which the garbage collector visits.
+                arrays = [read([row[j] for row in rows]) for j, read in enumerate(readers)]
+                yield pa.RecordBatch.from_arrays(arrays, list(columns))
 
 
 _KINDS: dict[str, Kind] = {

@@ -243,7 +243,8 @@ class TextSource:
         if "\ufffd" in text:
             raise SourceError(
                 f"{where} is not {encoding} text: see encoding under [file], which for files of "
-                'Excel in the west of Europe is "cp1252".'
+                'Excel in the west of Europe is "cp1252". If it is no text at all, save the table '
+                "as Parquet or CSV with the program that wrote it."
             )
         self.advice = self._other_separator(text)
         names = self._split(text, self.options.separator)
