@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from statistics import geometric_mean
+from statistics import median
 from typing import Any
 
 from arena_page import arena
@@ -258,7 +259,22 @@ def plan_calibration(cells: Cells) -> str:
         f"{len(off)} of {name}, {min(off):.2f} to {max(off):.2f}" for name, off in missed.items()
     )
     rest = f" (not: {others})" if others else ""
-    return f"{_table(lines)}\n\nOf what `auto` takes, from a release: {within}{rest}."
+    return (
+        f"{_table(lines)}\n\nOf what `auto` takes, from a release: {within}{rest}.\n\n"
+        f"The range of a plan of what `auto` takes:\n\n{_ranges(cells)}"
+    )
+
+
+def _ranges(cells: Cells) -> str:
+    """How often the range of a plan held what was found, and how wide it was."""
+    lines = [["said", "held", "largest over least, median", "widest"]]
+    for guess, said in GUESSES.items():
+        own = [cell for cell in cells if cell["guess"] == guess and cell["between"]]
+        held = [cell["between"][0] <= cell["measured"] <= cell["between"][1] for cell in own]
+        wide = [cell["between"][1] / cell["between"][0] for cell in own]
+        share = f"{sum(held)} of {len(held)}"
+        lines.append([said, share, f"{median(wide):.2g}", f"{max(wide):.2g}"])
+    return _table(lines)
 
 
 def interval_coverage(cells: Cells) -> str:
