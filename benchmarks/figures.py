@@ -13,8 +13,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from statistics import geometric_mean
-from statistics import median
+from statistics import geometric_mean, median
 from typing import Any
 
 from arena_page import arena

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
@@ -14,11 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import dpcov
 from denoised_errors import mean_error
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, PureDP, Unit, exact
 from dpcov.denoise import denoise
-from dpcov.errors import MechanismError
+from dpcov.errors import MechanismError, ReleaseError
 from dpcov.mechanisms import Gaussian, MatrixLaplace, Standardized, additive, gaussian
 from dpcov.mechanisms.choice import choose
 from dpcov.mechanisms.images import Images
@@ -33,6 +35,7 @@ from dpcov.mechanisms.standardized import (
     look_sensitivities,
 )
 from dpcov.releases import Release
+from dpcov.releases.file import from_text
 from dpcov.rows.moment import Lattice, longest_image
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
@@ -322,3 +325,37 @@ def test_auto_looks_at_directions_where_few_features_are_indicators(budget: Budg
     assert not isinstance(chosen(numbers, rereadable=False), Standardized)
     flat = Schema.parse({"columns": numbers.model_dump()["columns"], "intercept": 0})
     assert not isinstance(chosen(flat), Standardized)
+
+
+@pytest.mark.parametrize("asked", [{"epsilon": 2.0}, {"rho": 0.5}])
+def test_all_that_was_published_on_the_way_is_in_the_file(asked):
+    """Looks are private outputs too: their sums are the exact ones and noise of the stated law."""
+    table = np.random.default_rng(0).normal(size=(3000, 4))
+    made = dpcov.release(table, lower=-4, upper=4, seed=1, **asked)
+    again = from_text(made.to_text(), "file")
+    assert again.to_text() == made.to_text()
+    sums = again.sums
+    step = Lattice.of(again.schema).step
+    squares = np.array(sums.values[:4], float) * step**2
+    exact = np.sum((table.clip(-4, 4) / 4) ** 2, axis=0)
+    deviation = sums.law.standard_deviation * step**2
+    assert np.all(np.abs(squares - exact) < 5 * deviation)
+    assert np.any(np.abs(squares - exact) > 0.01 * deviation)
+    look = again.directions
+    assert look.noise is not None
+    assert np.array_equal(look.published, made.directions.published)
+    assert (look.sums, look.directions, look.lengths) == (None, None, None)
+
+
+def test_damaged_looks_are_refused():
+    table = np.random.default_rng(0).normal(size=(3000, 4))
+    document = json.loads(dpcov.release(table, lower=-4, upper=4, rho=0.5, seed=1).to_text())
+    look, sums = document["directions"], document["sums"]
+    for damage, said in (
+        ({"sums": sums | {"values": sums["values"][1:]}}, "sums of a look"),
+        ({"directions": look | {"directions": look}}, "no looks of its own"),
+        ({"directions": look | {"sums": sums}}, "no looks of its own"),
+        ({"directions": look | {"unit_count": 7}}, "unit_count|same table"),
+    ):
+        with pytest.raises(ReleaseError, match=said):
+            from_text(json.dumps(document | damage), "file")

@@ -22,6 +22,7 @@ from dpcov.mechanisms.images import Images
 from dpcov.mechanisms.matrix_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon
 from dpcov.mechanisms.radius import count_law
+from dpcov.releases import Sums
 from dpcov.releases.lengths import BINS, Lengths, bin_ends
 from dpcov.rows.moment import UNITS, longest_image, power_above
 
@@ -229,17 +230,18 @@ class Standardized(Mechanism):
     def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
         rows.require_rereadable()
         plain = rows.lattice()
-        noise = laws.look.samples(2 * plain.features + 1, entropy)
-        seen = look(rows.second_moments()[0], laws.look, noise, rows.gaps)
+        looking = laws.look.samples(2 * plain.features + 1, entropy)
+        first, directions = rows.second_moments()[0], None
+        seen = look(first, laws.look, looking, rows.gaps)
         images = seen.images(self.power, rows.schema, on_grid=True)
         if laws.directions is not None:
             radius = look_radius(images, laws.directions.matrix, plain.features)
             grid, spent, draws = drawn(laws.directions, plain, radius, entropy)
             moment = rows.second_moments(radius=radius, transform=images.map, lattice=grid)[0]
-            second = additive.published(self, rows.schema, spent, draws, moment, images.map)
+            directions = additive.published(self, rows.schema, spent, draws, moment, images.map)
             # Of the release's own stream, so that a seed repeats the map as well.
             generator = simulation_generator(int(entropy.words(1)[0]))
-            images = Images.by_direction(second, generator) or images
+            images = Images.by_direction(directions, generator) or images
         ends = bin_ends(images.typical, images.longest)
         noise = laws.counts.samples(len(ends), entropy)
         limits = np.sqrt(ends[:-1])
@@ -249,7 +251,8 @@ class Standardized(Mechanism):
         grid, spent, draws = drawn(laws.final, plain, radius, entropy)
         moment = rows.second_moments(radius=radius, transform=images.map, lattice=grid)[0]
         made = additive.published(self, rows.schema, spent, draws, moment, images.map)
-        return replace(made, lengths=lengths)
+        sums = Sums(noisy_sums(first, looking), laws.look)
+        return replace(made, lengths=lengths, sums=sums, directions=directions)
 
     def _spent(self, budget: Fraction) -> tuple[Fraction, Fraction, Fraction, Fraction]:
         """By the look, by the second one, by the radius, and by the release."""
@@ -400,7 +403,13 @@ def look(moment: SecondMoment, law: ScalarLaw, noise: Integers, gaps: Mapping[in
 
 def _sums(moment: SecondMoment, noise: Integers) -> tuple[Vector, Vector, float]:
     """Noisy sums of squares, of products with the intercept, and of the intercept's squares."""
-    units, p = moment.units, moment.lattice.features
-    exactly = np.concatenate([np.diag(units)[:p], units[:p, -1], units[-1:, -1]])
-    noisy = (exactly + noise.astype(object)).astype(np.float64) * moment.lattice.step**2
+    p = moment.lattice.features
+    noisy = np.array(noisy_sums(moment, noise), float) * moment.lattice.step**2
     return noisy[:p], noisy[p:-1], float(noisy[-1])
+
+
+def noisy_sums(moment: SecondMoment, noise: Integers) -> tuple[int, ...]:
+    """The same as they are published, in squared lattice steps."""
+    units, p = moment.units, moment.lattice.features
+    exactly = [*np.diag(units)[:p], *units[:p, -1], units[-1, -1]]
+    return tuple(int(one) + int(more) for one, more in zip(exactly, noise, strict=True))

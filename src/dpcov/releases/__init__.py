@@ -108,6 +108,22 @@ class NoisyCount:
         return cls(value, weight, own * other / math.hypot(own, other), other)
 
 
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What a first look told of features in [-1, 1]: sums over rows, in squared lattice steps.
+
+    Attributes
+    ----------
+    values : 2 p + 1 integers: of each feature's square, of each times the intercept's constant, and
+        of that squared, each plus noise. On the lattice of the schema, before any map.
+    law : of the noise in each.
+
+    """
+
+    values: tuple[int, ...]
+    law: ScalarLaw
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Release:
     """A second moment under differential privacy.
@@ -136,6 +152,8 @@ class Release:
         `guarantee` is what this release alone would guarantee under add/remove.
     lengths : noisy counts of mapped rows by length, from which a private radius was chosen; they
         tell what the clip took. None: there are none.
+    sums, directions : what else was published on the way: a first look at means and spreads, and a
+        second moment from which directions were learnt. None: there was none.
 
     """
 
@@ -160,6 +178,8 @@ class Release:
     published_count: int | None = None
     count_noise: ScalarLaw | None = None
     lengths: Lengths | None = None
+    sums: Sums | None = None
+    directions: Release | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from dpcov.core.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, Pur
 from dpcov.core.samplers import matrix_law, scalar_law
 from dpcov.core.samplers.weighted import WeightedSum
 from dpcov.errors import ReleaseError
-from dpcov.releases import NOT_PRIVATE, Group, Release
+from dpcov.releases import NOT_PRIVATE, Group, Release, Sums
 from dpcov.releases.laws import (
     DocumentModel,
     MatrixLawDocument,
@@ -123,6 +123,19 @@ class LengthsDocument(DocumentModel):
         return self
 
 
+LongInteger = Annotated[int, Field(ge=-(2**256), le=2**256)]
+
+
+class SumsDocument(DocumentModel):
+    """Noisy sums over rows, in squared steps of the schema's lattice, before any map.
+
+    Of each feature's square, of each times the constant, and of the squared constant.
+    """
+
+    values: list[LongInteger]
+    noise: ScalarLawDocument
+
+
 class ReleaseDocument(DocumentModel):
     """A dpcov release. Matrices are symmetric; lower triangles are listed row by row.
 
@@ -141,7 +154,7 @@ class ReleaseDocument(DocumentModel):
     lattice: LatticeDocument
     shift: int = Field(ge=0, le=128)
     published: list[Integer64] | None
-    published_trace: Annotated[int, Field(ge=-(2**256), le=2**256)] | None
+    published_trace: LongInteger | None
     unit_count: int | None = Field(
         ge=0, lt=2**63, description="Public under replace-one, else null."
     )
@@ -167,6 +180,10 @@ class ReleaseDocument(DocumentModel):
     )
     count_noise: ScalarLawDocument | None = None
     lengths: LengthsDocument | None = None
+    sums: SumsDocument | None = None
+    directions: ReleaseDocument | None = Field(
+        default=None, description="A moment that was published to learn the directions of rows."
+    )
     table: Schema = Field(alias="schema")
 
     @model_validator(mode="after")
@@ -233,6 +250,14 @@ class ReleaseDocument(DocumentModel):
                 raise ValueError("a center needs a linear map and an intercept")
             if len(self.center) != len(declared):
                 raise ValueError("the center is not one of the features")
+        if self.sums is not None and len(self.sums.values) != 2 * len(declared) + 1:
+            raise ValueError("the sums of a look are not those of the features")
+        look = self.directions
+        if look is not None:
+            if (look.table, look.unit_count) != (self.table, self.unit_count):
+                raise ValueError("the look at directions is not at the same table")
+            if (look.sums, look.directions, look.lengths) != (None, None, None):
+                raise ValueError("a look at directions has no looks of its own")
         if (self.guarantee.neighbors == Neighbors.REPLACE_ONE) != (self.unit_count is not None):
             raise ValueError("unit_count is public under replace-one, and only there")
         return self
@@ -276,6 +301,8 @@ def to_document(release: Release) -> dict[str, Any]:
         "published_count": release.published_count,
         "count_noise": None if release.count_noise is None else release.count_noise.to_json(),
         "lengths": None if release.lengths is None else _lengths_document(release.lengths),
+        "sums": None if release.sums is None else _sums_document(release.sums),
+        "directions": None if release.directions is None else to_document(release.directions),
         "schema": release.schema.model_dump(mode="json"),
     }
     ReleaseDocument.model_validate(document, strict=False)
@@ -356,6 +383,8 @@ def _release(document: ReleaseDocument) -> Release:
         published_count=document.published_count,
         count_noise=count_noise,
         lengths=None if document.lengths is None else _lengths(document.lengths),
+        sums=None if document.sums is None else _sums(document.sums),
+        directions=None if document.directions is None else _release(document.directions),
     )
 
 
@@ -394,6 +423,14 @@ def _lengths_document(lengths: Lengths) -> dict[str, Any]:
 def _lengths(document: LengthsDocument) -> Lengths:
     law = scalar_law(document.noise.model_dump())
     return Lengths(tuple(document.ends), tuple(document.counts), law)
+
+
+def _sums_document(sums: Sums) -> dict[str, Any]:
+    return {"values": list(sums.values), "noise": sums.law.to_json()}
+
+
+def _sums(document: SumsDocument) -> Sums:
+    return Sums(tuple(document.values), scalar_law(document.noise.model_dump()))
 
 
 def _group_document(group: Group) -> dict[str, Any]:
