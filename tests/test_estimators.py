@@ -348,6 +348,7 @@ def test_bad_parameters_are_refused_before_anything_is_spent(
         (ROWS, TARGET[:-1], "same number of rows"),
         (ROWS, None, "requires y"),
         (ROWS, np.zeros((4000, 2, 2)), "must be 1D or 2D, not 3D"),
+        (ROWS, np.zeros((4000, 0)), "0 target"),
     ],
 )
 def test_tables_of_another_shape_are_refused(rows: Any, target: Any, message: str) -> None:

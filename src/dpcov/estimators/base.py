@@ -31,8 +31,6 @@ NO_BOUNDS = (
     "Give {name}: public lower and upper bounds of {what}, from what is known without the data. "
     "They are never taken from the data, because they would tell about single rows."
 )
-
-
 NO_LARGEST = (
     "Give largest_weight: the largest sample weight by the design of the survey, without the data. "
     "Larger ones count as the largest."

@@ -120,15 +120,14 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
             ]
         )
         if models is None:
-            means = self.release_.mean()[len(features) :] * self.fit_intercept
-            found = np.zeros((len(targets), len(features))), means, np.full(len(targets), np.nan)
+            coefficients = np.zeros((len(targets), len(features)))
+            intercepts = self.release_.mean()[len(features) :] * self.fit_intercept
+            alphas = np.full(len(targets), np.nan)
         else:
-            found = (
-                np.array([model.coefficients for model in models]),
-                np.array([model.intercept for model in models]),
-                np.array([model.alpha for model in models]),
-            )
-        coefficients, intercepts, alphas = (part.astype(self._dtype) for part in found)
+            coefficients = np.array([model.coefficients for model in models])
+            intercepts = np.array([model.intercept for model in models])
+            alphas = np.array([model.alpha for model in models])
+        coefficients, intercepts = coefficients.astype(self._dtype), intercepts.astype(self._dtype)
         one = len(targets) == 1
         column = len(getattr(y, "shape", ())) == 2  # whose intercept is one, as in scikit-learn
         self.coef_: Matrix = coefficients[0] if one else coefficients

@@ -130,6 +130,8 @@ def _beside(
     if len(columns) != len(data):
         raise EstimatorError(f"The table and the {what} must have the same number of rows.")
     source = _opened(columns, names)
+    if not source.names:
+        raise EstimatorError("0 target(s) while a minimum of 1 is required.")
     if is_frame(values):
         names = source.names
     elif len(source.names) == 1:
