@@ -22,7 +22,8 @@ COVARIANCE = "sklearn.covariance.tests.test_covariance"
 PCA = "sklearn.decomposition.tests.test_pca"
 RIDGE = "sklearn.linear_model.tests.test_ridge"
 AT_LEAST = {"test_covariance": 1, "test_pca": 60, "test_ridge": 120}
-CLOSE = "test_pca_inverse or test_ridge_regression_hstacked_X or test_dtype_match"
+# Those that compare with what something else computed, and not with another stand-in.
+CLOSE = "hstacked_X or vstacked_X or test_pca_explained_variance_empirical"
 
 
 def outcomes(folder: Path, *arguments: str, **environment: str) -> dict[str, tuple[str, str]]:
@@ -91,5 +92,5 @@ def test_control_stand_ins_that_are_off_fail(fault: dict[str, str], tmp_path: Pa
         )
         for own in ({}, fault)
     )
-    assert right["passed"] > 30
-    assert wrong["passed"] < right["passed"] / 4
+    assert right["passed"] > 60
+    assert wrong["passed"] == 0
