@@ -43,8 +43,8 @@ test-slow: .venv/ready-test ## The slow statistical tests, and small experiments
 test-papers: .venv/ready-test ## The tests of the papers' mechanisms, slow ones too
 	$(ONE_THREAD) $(BIN)/python -m pytest $(WORKERS) -m papers
 
-test-peers: .venv/ready-test .venv/ready-bench ## Certified regressions, and laws of the libraries that are compared
-	$(ONE_THREAD) $(BIN)/python -m pytest tests/test_nist.py tests/test_peers.py
+test-peers: .venv/ready-test .venv/ready-bench ## Certified regressions, laws of compared libraries, scikit-learn's own tests
+	$(ONE_THREAD) $(BIN)/python -m pytest tests/test_nist.py tests/test_peers.py tests/test_stand_ins.py
 
 test-spark: .venv/ready-spark ## The tests of Spark (needs Java; fetches 450 MB once, then takes four minutes)
 	$(ONE_THREAD) $(BIN)/python -m pytest tests/test_spark.py

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import sklearn
 from sklearn.base import clone
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.linear_model import LinearRegression
@@ -23,8 +25,14 @@ import dpcov
 from dpcov.analysis.precision import precision
 from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import Neighbors, PureDP
-from dpcov.errors import BudgetExceededError, DpcovError, EstimatorError, ReleaseError
-from dpcov.estimators import PrivateCovariance, PrivateGraphicalLasso, PrivatePCA, PrivateRidge
+from dpcov.errors import BudgetExceededError, DpcovError, EstimatorError
+from dpcov.estimators import (
+    NullModelWarning,
+    PrivateCovariance,
+    PrivateGraphicalLasso,
+    PrivatePCA,
+    PrivateRidge,
+)
 from tables_for_tests import PLANTED
 
 GENERATOR = np.random.default_rng(0)
@@ -308,6 +316,9 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (ALL[1], {"alpha": np.nan}, "alpha must be above 0"),
     (ALL[2], {"n_components": 4}, "n_components=4 must be between 1 and the number of columns"),
     (ALL[2], {"n_components": 0}, "n_components=0"),
+    (ALL[2], {"n_components": 1.0}, "or a share of the variance above 0 and below 1"),
+    (ALL[2], {"n_components": "mle"}, "n_components=mle"),
+    (ALL[1], {"assume_centered": True}, "no graph about 0"),
     (ALL[3], {"alpha": -1.0}, "alpha must be at least 0 or None, not -1"),
     (ALL[3], {"penalty": "l1"}, "no penalty 'l1'"),
     (ALL[3], {"target_bounds": None}, "Give target_bounds"),
@@ -336,7 +347,8 @@ def test_bad_parameters_are_refused_before_anything_is_spent(
         (ROWS.astype("datetime64[s]"), TARGET, "real numbers"),
         (ROWS, TARGET[:-1], "same number of rows"),
         (ROWS, None, "requires y"),
-        (ROWS, np.column_stack([TARGET, TARGET]), "must be 1D"),
+        (ROWS, np.zeros((4000, 2, 2)), "must be 1D or 2D, not 3D"),
+        (ROWS, np.zeros((4000, 0)), "0 target"),
     ],
 )
 def test_tables_of_another_shape_are_refused(rows: Any, target: Any, message: str) -> None:
@@ -350,24 +362,214 @@ def test_a_table_without_columns_is_refused(estimator: Any) -> None:
         clone(estimator).fit(np.empty((12, 0)), np.zeros(12))
 
 
+@pytest.mark.parametrize("count", [0, 1])
 @BY_NAME
-def test_the_number_of_rows_decides_nothing(estimator: Any) -> None:
-    """An empty table is a neighbour of one row: both fit, or both are refused alike."""
-    outcomes = []
-    for count in (0, 1):
-        try:
-            clone(estimator).set_params(epsilon=0.1).fit(ROWS[:count], TARGET[:count])
-            outcomes.append("fitted")
-        except ReleaseError as error:
-            outcomes.append(str(error))
-    assert outcomes[0] == outcomes[1]
+def test_the_number_of_rows_decides_nothing(estimator: Any, count: int) -> None:
+    """An empty table is a neighbour of one row: both fit."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NullModelWarning)
+        clone(estimator).set_params(epsilon=0.1).fit(ROWS[:count], TARGET[:count])
 
 
-def test_what_drowns_in_noise_keeps_its_release() -> None:
-    drowned = PrivateGraphicalLasso((-8, 8), epsilon=1e-3, neighbors="replace-one", random_state=0)
-    with pytest.raises(ReleaseError, match="trace only"):
+# What is fitted where nothing rises above the noise
+
+
+DROWNED: dict[str, Any] = {"epsilon": 1e-3, "neighbors": "replace-one"}
+
+
+@BY_NAME
+def test_what_drowns_in_noise_keeps_its_release_and_is_told(estimator: Any) -> None:
+    drowned = clone(estimator).set_params(**DROWNED)
+    if type(estimator) is PrivateCovariance:  # which has no model beside the release
         drowned.fit(ROWS[:20])
+    else:
+        with pytest.warns(NullModelWarning, match="holds the trace only.*null model") as caught:
+            drowned.fit(ROWS[:20], TARGET[:20])
+        assert caught[0].filename == __file__
     assert drowned.release_.published is None
+    assert np.isfinite(drowned.release_.mean()).all()
+
+
+@pytest.mark.filterwarnings("ignore::dpcov.estimators.NullModelWarning")
+def test_a_null_model_predicts_the_mean() -> None:
+    both = np.column_stack([TARGET, TARGET])
+    for target, shape in ((TARGET, ()), (both, (2,))):
+        model = clone(RIDGE).set_params(**DROWNED).fit(ROWS[:20], target[:20])
+        assert not model.coef_.any()
+        assert model.coef_.shape == (*shape, 3)
+        assert np.array_equal(model.intercept_, np.squeeze(model.release_.mean()[3:]))
+        assert np.array_equal(model.predict(ROWS[:2])[1], model.intercept_)
+        assert np.isnan(model.alpha_).all()
+    about_0 = clone(RIDGE).set_params(**DROWNED, fit_intercept=False)
+    assert not about_0.fit(ROWS[:20], TARGET[:20]).predict(ROWS).any()
+
+
+@pytest.mark.filterwarnings("ignore::dpcov.estimators.NullModelWarning")
+@pytest.mark.parametrize("asked", [None, 2, 0.9])
+def test_null_components_are_a_basis_without_variance(asked: Any) -> None:
+    model = PrivatePCA(**EXACT | DROWNED, n_components=asked, whiten=True).fit(ROWS[:20])
+    k = 2 if asked == 2 else 3
+    assert np.array_equal(model.components_, np.eye(3)[:k])
+    for variances in (model.explained_variance_, model.explained_variance_ratio_):
+        assert np.array_equal(variances, np.zeros(k))
+    assert (model.noise_variance_, model.n_significant_) == (0.0, 0)
+    assert not model.transform(ROWS).any()
+    assert not model.get_covariance().any()
+    assert np.isneginf(model.score(ROWS))
+
+
+@pytest.mark.filterwarnings("ignore::dpcov.estimators.NullModelWarning")
+def test_a_null_graph_is_empty() -> None:
+    model = PrivateGraphicalLasso(**EXACT | DROWNED).fit(ROWS[:20])
+    assert (model.graph_.edges, model.graph_.left_out) == ([], model.release_.columns)
+    assert not model.precision_.any()
+    assert not model.covariance_.any()
+
+
+# What scikit-learn's have
+
+
+def test_variances_are_over_one_less_than_the_number_of_rows() -> None:
+    few = ROWS[:30]
+    fitted = PrivatePCA(**EXACT, n_components=2).fit(few)
+    plain = sklearn.decomposition.PCA(2).fit(few)
+    off = PrivatePCA(**EXACT).fit(np.vstack([few, few]))  # control: as over n - 1/2
+    assert fitted.n_samples_ == pytest.approx(30)
+    for name in (
+        *("explained_variance_", "explained_variance_ratio_", "singular_values_"),
+        *("noise_variance_", "components_", "mean_"),
+    ):
+        assert np.allclose(getattr(fitted, name), getattr(plain, name), rtol=1e-4), name
+    assert not np.allclose(off.explained_variance_[:2], plain.explained_variance_, rtol=1e-2)
+    assert np.allclose(fitted.get_covariance(), plain.get_covariance(), rtol=1e-3, atol=1e-4)
+    assert np.allclose(fitted.get_precision() @ fitted.get_covariance(), np.eye(3))
+    assert np.allclose(fitted.score_samples(few), plain.score_samples(few), rtol=1e-3)
+    assert fitted.score(few) == pytest.approx(plain.score(few), rel=1e-3)
+
+
+def test_the_model_of_correlations_is_in_the_units_of_the_table() -> None:
+    fitted = PrivatePCA(**EXACT, correlation=True).fit(ROWS)
+    assert np.allclose(fitted.get_covariance(), np.cov(ROWS.T), atol=1e-3)
+
+
+def test_whitened_scores_have_variance_1_and_come_back() -> None:
+    fitted = PrivatePCA(**EXACT, n_components=2, whiten=True).fit(ROWS)
+    scores = fitted.transform(ROWS)
+    assert np.allclose(scores.var(axis=0, ddof=1), 1, rtol=1e-3)
+    plain = sklearn.decomposition.PCA(2, whiten=True).fit(ROWS)
+    assert np.allclose(fitted.inverse_transform(scores), plain.inverse_transform(scores), atol=1e-3)
+
+
+def test_a_share_of_variance_says_how_many_components() -> None:
+    shares = PrivatePCA(**EXACT).fit(ROWS).explained_variance_ratio_.cumsum()
+    for k, reached in enumerate(shares[:-1], 1):
+        assert PrivatePCA(**EXACT, n_components=reached - 1e-3).fit(ROWS).n_components_ == k
+        assert PrivatePCA(**EXACT, n_components=reached + 1e-3).fit(ROWS).n_components_ == k + 1
+
+
+def test_several_targets_take_one_release(tmp_path: Path) -> None:
+    both = np.column_stack([TARGET, -0.5 * TARGET + 1])
+    ledger = Ledger.create(tmp_path / "l.db", PureDP(1e9))
+    asked = {"target_bounds": ([-8, -3], [8, 5]), "random_state": None, "ledger": ledger}
+    model = clone(RIDGE).set_params(**asked).fit(FRAME, both)
+    assert len(ledger.account().entries) == 1
+    assert (model.coef_.shape, model.intercept_.shape) == ((2, 3), (2,))
+    assert np.allclose(model.coef_[1], -0.5 * model.coef_[0], atol=1e-3)
+    assert np.allclose(model.predict(FRAME), PlainRidge(0).fit(ROWS, both).predict(ROWS), atol=0.02)
+    named = pd.DataFrame(both, columns=["wealth", "age"])
+    by_name = {"wealth": (-8, 8), "age_": (-3, 5)}
+    of_frame = clone(RIDGE).set_params(target_bounds=by_name).fit(FRAME, named)
+    assert of_frame.release_.columns == (*NAMES, "wealth", "age_")
+    of_list = clone(RIDGE).set_params(target_bounds=asked["target_bounds"])
+    assert np.allclose(of_list.fit(FRAME, both.tolist()).coef_, of_frame.coef_, atol=1e-6)
+
+
+def test_each_target_may_have_its_own_penalty() -> None:
+    both = np.column_stack([TARGET, TARGET])
+    model = clone(RIDGE).set_params(alpha=[1e-6, 1.0]).fit(ROWS, both)
+    assert np.array_equal(model.alpha_, [1e-6, 1.0])
+    assert np.linalg.norm(model.coef_[1]) < 0.5 * np.linalg.norm(model.coef_[0])
+    with pytest.raises(EstimatorError, match="do not correspond: 2 != 1"):
+        clone(model).fit(ROWS, TARGET)
+
+
+def test_without_an_intercept_the_model_goes_through_0() -> None:
+    model = clone(RIDGE).set_params(fit_intercept=False).fit(ROWS, TARGET + 1)
+    plain = PlainRidge(0, fit_intercept=False).fit(ROWS, TARGET + 1)
+    assert model.intercept_ == 0
+    assert np.allclose(model.coef_, plain.coef_, atol=5e-3)
+    assert not np.allclose(model.coef_, clone(RIDGE).fit(ROWS, TARGET + 1).coef_, atol=5e-3)
+
+
+WEIGHTS = np.where(ROWS[:, 0] > 0, 2.0, 0.5)
+
+
+def test_weights_count_rows() -> None:
+    bent = np.clip(TARGET + np.maximum(ROWS[:, 0], 0), -8, 8)
+    weighing = clone(RIDGE).set_params(largest_weight=2.0)
+    model = weighing.fit(ROWS, bent, sample_weight=WEIGHTS)
+    plain = PlainRidge(0).fit(ROWS, bent, sample_weight=WEIGHTS)
+    assert np.allclose(model.coef_, plain.coef_, atol=5e-3)
+    assert not np.allclose(model.coef_, clone(RIDGE).fit(ROWS, bent).coef_, atol=5e-3)
+    assert model.release_.total_weight() == pytest.approx(WEIGHTS.sum(), rel=1e-5)
+    more = clone(weighing).fit(ROWS, bent, sample_weight=np.where(WEIGHTS == 2, 99, WEIGHTS))
+    assert np.array_equal(more.release_.published, model.release_.published), "cut to the largest"
+    alike = clone(weighing).fit(ROWS, bent, sample_weight=2.0)
+    assert np.allclose(alike.coef_, clone(RIDGE).fit(ROWS, bent).coef_, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("largest", "weights", "message"),
+    [
+        (None, WEIGHTS, "Give largest_weight"),
+        (0.0, WEIGHTS, "greater than"),
+        (2.0, WEIGHTS[:-1], "The table and the weights must have the same number of rows"),
+        (2.0, WEIGHTS[:, None], "must be 1D array or scalar, not 2D"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused_before_anything_is_spent(
+    largest: Any, weights: Any, message: str, tmp_path: Path
+) -> None:
+    ledger = Ledger.create(tmp_path / "l.db", PureDP(1e9))
+    asked = {"random_state": None, "ledger": ledger, "largest_weight": largest}
+    with pytest.raises(DpcovError, match=message):
+        clone(RIDGE).set_params(**asked).fit(ROWS, TARGET, sample_weight=weights)
+    assert not ledger.account().entries
+
+
+def test_weights_come_through_a_pipeline() -> None:
+    bent = np.clip(TARGET + np.maximum(ROWS[:, 0], 0), -8, 8)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = clone(RIDGE).set_params(largest_weight=2.0).set_fit_request(sample_weight=True)
+        line = make_pipeline(clone(model)).fit(ROWS, bent, sample_weight=WEIGHTS)
+    direct = clone(model).fit(ROWS, bent, sample_weight=WEIGHTS)
+    assert np.array_equal(line[-1].coef_, direct.coef_)
+    assert not np.array_equal(line[-1].coef_, clone(model).fit(ROWS, bent).coef_)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64])
+def test_the_type_that_comes_in_goes_out(kind: Any) -> None:
+    rows = ROWS.astype(kind)
+    out = np.float32 if kind is np.float32 else np.float64
+    for table in (rows, pd.DataFrame(rows, columns=NAMES)):
+        components = PrivatePCA(**EXACT).fit(table)
+        model = clone(RIDGE).fit(table, TARGET)
+        assert components.components_.dtype == components.mean_.dtype == out
+        assert model.coef_.dtype == model.intercept_.dtype == out
+        assert components.transform(table).dtype == components.score_samples(table).dtype == out
+        assert model.predict(table).dtype == out
+
+
+def test_a_mean_of_0_may_be_assumed() -> None:
+    fitted = PrivateCovariance(**EXACT, assume_centered=True).fit(ROWS)
+    assert not fitted.location_.any()
+    assert np.allclose(fitted.covariance_, ROWS.T @ ROWS / len(ROWS), atol=1e-3)
+
+
+def test_a_budget_that_leaves_no_noise_at_all_has_a_covariance() -> None:
+    one = {"bounds": (-4, 4), "epsilon": 1e15}
+    fitted = PrivateCovariance(**EXACT | one).fit(ROWS[:, :1])
+    assert np.isfinite(fitted.covariance_).all()
 
 
 def test_errors_quote_no_cell() -> None:

@@ -80,11 +80,11 @@ def differing(usual: Outcome, others: list[Outcome]) -> int:
     return sum(one != usual for one in others)
 
 
-def fits(estimator: Any, tables: list[tuple[Any, Any]], folder: Path) -> list[Outcome]:
+def fits(estimator: Any, tables: list[tuple[Any, ...]], folder: Path) -> list[Outcome]:
     book, found = Book(folder), []
-    for rows, target in tables:
+    for table in tables:
         private = clone(estimator).set_params(ledger=book.ledger("")[1])
-        found.append(outcome_of(lambda own=private, x=rows, y=target: own.fit(x, y).release_, book))
+        found.append(outcome_of(lambda own=private, told=table: own.fit(*told).release_, book))
     return found
 
 
@@ -105,6 +105,18 @@ def test_no_row_of_a_list_decides_how_a_fit_ends(estimator: Any, tmp_path: Path)
 
 def test_no_target_of_a_list_decides_how_a_fit_ends(tmp_path: Path) -> None:
     usual, *others = fits(ESTIMATORS[-1], [(ROWS, TARGET), *odd_targets()], tmp_path)
+    assert usual.spent
+    assert differing(usual, others) == 0
+
+
+def test_no_row_of_several_targets_and_no_weight_decides_how_a_fit_ends(tmp_path: Path) -> None:
+    both, weights = [[cell, cell] for cell in TARGET], [1.0] * COUNT
+    odd = [(at, odd) for at in PLACES for odd in ODD]
+    model = clone(ESTIMATORS[-1]).set_params(target_bounds=([0, 0], [9, 9]), largest_weight=2.0)
+    tables: list[tuple[Any, ...]] = [(ROWS, both, weights)]
+    tables += [(ROWS, swapped(both, *one), weights) for one in odd]
+    tables += [(ROWS, both, swapped(weights, *one)) for one in odd]
+    usual, *others = fits(model, tables, tmp_path)
     assert usual.spent
     assert differing(usual, others) == 0
 
@@ -151,8 +163,8 @@ def test_control_who_looks_at_the_first_target_is_caught(
 ) -> None:
     plain = training._shaped
 
-    def looks(data: Any, dimensions: int) -> Any:
-        if dimensions == 1 and not np.isscalar(data[0]):
+    def looks(data: Any, dimensions: tuple[int, ...]) -> Any:
+        if 1 in dimensions and not np.isscalar(data[0]):
             raise training.EstimatorError("The target must be 1D.")
         return plain(data, dimensions)
 
@@ -227,7 +239,6 @@ TARGETS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:A column-vector y")
 @pytest.mark.parametrize("kind", TARGETS)
 def test_every_target_is_read_through_the_same_door(kind: str) -> None:
     assert np.array_equal(published(ROWS, TARGETS[kind]), published(ROWS, TARGET))
@@ -248,7 +259,6 @@ def test_a_missing_target_is_that_of_one_row_alone(target: Any) -> None:
     assert np.array_equal(published(ROWS, target), published(ROWS, [*TARGET[:-1], None]))
 
 
-@pytest.mark.filterwarnings("ignore:A column-vector y")
 def test_a_column_of_targets_keeps_what_is_masked() -> None:
     masked = np.ma.array(TARGET, mask=[False] * (COUNT - 1) + [True])[:, None]
     assert np.array_equal(published(ROWS, masked), published(ROWS, [*TARGET[:-1], None]))

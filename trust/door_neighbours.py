@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,8 +19,7 @@ import dpcov
 from door_company import Effort
 from door_roles import MISSING, ROLES, Role, Unit, columns_of, is_row
 from doors import Door, Doors, Trained
-from dpcov.errors import ReleaseError
-from dpcov.estimators import PrivateCovariance, PrivateRidge
+from dpcov.estimators import NullModelWarning, PrivateCovariance, PrivateRidge
 from dpcov.rows.sources.sql import DatabaseTable
 from figure import Figure
 from outcomes import Book, Outcome, files_in, outcome_of
@@ -149,12 +149,9 @@ def _fitted(data: Trained, book: Book) -> Outcome:
     own: Any = PrivateCovariance(**asked) if data.target is None else model
 
     def call() -> Any:
-        try:
-            own.fit(data.table, data.target)
-        except ReleaseError:  # the noise decides what can be made of a release
-            if not hasattr(own, "release_"):
-                raise
-        return own.release_
+        with warnings.catch_warnings():  # the noise decides what can be made of a release
+            warnings.simplefilter("ignore", NullModelWarning)
+            return own.fit(data.table, data.target).release_
 
     return outcome_of(call, book)
 

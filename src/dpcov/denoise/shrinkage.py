@@ -157,7 +157,8 @@ class _Simulations:
     def shrunk(self, spectrum: Vector, observed: Vector) -> tuple[float, Vector]:
         """Log-likelihood of the observed eigenvalues, and the shrunk spectrum."""
         values, vectors = np.linalg.eigh(self.noisy(spectrum))
-        mean, variance = values.mean(axis=0), values.var(axis=0, ddof=1)
+        rounding = np.finfo(float).eps * float(spectrum.sum())  # all there is at a huge budget
+        mean, variance = values.mean(axis=0), values.var(axis=0, ddof=1) + rounding**2
         likelihood = -0.5 * float(np.sum((observed - mean) ** 2 / variance + np.log(variance)))
         overlaps = np.einsum("bji,bji,j->i", vectors, vectors, spectrum) / len(vectors)
         return likelihood, scipy.optimize.isotonic_regression(overlaps).x

@@ -19,8 +19,15 @@ if find_spec("sklearn") is None:
         f"dpcov.estimators needs: {installing('scikit-learn')}"
     )
 
+from dpcov.estimators.base import NullModelWarning
 from dpcov.estimators.covariance import PrivateCovariance, PrivateGraphicalLasso
 from dpcov.estimators.pca import PrivatePCA
 from dpcov.estimators.ridge import PrivateRidge
 
-__all__ = ["PrivateCovariance", "PrivateGraphicalLasso", "PrivatePCA", "PrivateRidge"]
+__all__ = [
+    "NullModelWarning",
+    "PrivateCovariance",
+    "PrivateGraphicalLasso",
+    "PrivatePCA",
+    "PrivateRidge",
+]

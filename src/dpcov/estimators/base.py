@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
+import pyarrow as pa
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from dpcov.analysis.features import new_rows
 from dpcov.api import release
 from dpcov.core.entropy import simulation_generator
-from dpcov.errors import EstimatorError
+from dpcov.errors import EstimatorError, ReleaseError
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources.array import names_by_bounds
 from dpcov.rows.sources.training import is_frame, training_table
@@ -23,10 +26,20 @@ if TYPE_CHECKING:
     from dpcov.mechanisms.choice import Goal
     from dpcov.releases import Release
 
+T = TypeVar("T")
 NO_BOUNDS = (
     "Give {name}: public lower and upper bounds of {what}, from what is known without the data. "
     "They are never taken from the data, because they would tell about single rows."
 )
+NO_LARGEST = (
+    "Give largest_weight: the largest sample weight by the design of the survey, without the data. "
+    "Larger ones count as the largest."
+)
+NULL = "What was fitted is the null model; release_ is there."
+
+
+class NullModelWarning(UserWarning):
+    """Nothing in a release rises above its noise, so that the fitted model tells nothing."""
 
 
 @dataclass(eq=False, repr=False)
@@ -67,22 +80,36 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         tags.non_deterministic = self.random_state is None
         return tags
 
-    def _make_release(self, table: Any, *, target: Any = None, target_bounds: Any = None) -> None:
+    def _make_release(
+        self,
+        table: Any,
+        *,
+        target: Any = None,
+        target_bounds: Any = None,
+        weights: Any = None,
+        largest_weight: float | None = None,
+    ) -> None:
         """Set `release_` and `guarantee_`; refuses before anything is spent."""
         seed = self._seed()
-        rows = training_table(table, target, _names_of_list(self.bounds))
-        shape = table if is_frame(table) else np.empty((0, len(rows.names) - (target is not None)))
+        rows = training_table(
+            table,
+            target,
+            _names_of_list(self.bounds),
+            targets=_names_of_list(target_bounds),
+            weights=weights,
+        )
+        shape = table if is_frame(table) else np.empty((0, len(rows.features)))
         validate_data(self, shape, skip_check_array=True)
         self.n_features_in_: int  # which this has set
-        self._check_request(self.n_features_in_)
-        names = rows.names
-        lower, upper = _bounds(self.bounds, names[: self.n_features_in_], "bounds", "the columns")
+        self._check_request(len(rows.features), len(rows.targets))
+        lower, upper = _bounds(self.bounds, rows.features, "bounds", "the columns")
         if target is not None:
-            low, high = _bounds(target_bounds, names[-1:], "target_bounds", "the target")
+            low, high = _bounds(target_bounds, rows.targets, "target_bounds", "the target")
             lower, upper = [*lower, *low], [*upper, *high]
+        declared = _weight(rows.weights, largest_weight)
         self.release_: Release = release(
             rows,
-            schema=Schema.from_bounds(lower, upper, names),
+            schema=Schema.from_bounds(lower, upper, rows.features + rows.targets, **declared),
             radius=self.radius,
             epsilon=self.epsilon,
             delta=self.delta,
@@ -96,9 +123,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             seed=seed,
         )
         self.guarantee_: Guarantee = self.release_.guarantee
+        single = all(rows.types[name] == pa.float32() for name in rows.features)
+        self._dtype = np.dtype(np.float32 if single else np.float64)
 
-    def _check_request(self, features: int) -> None:
-        """Refuse parameters that don't fit a table of so many columns."""
+    def _check_request(self, features: int, targets: int) -> None:
+        """Refuse parameters that don't fit a table of so many columns and targets."""
 
     def _seed(self) -> int | None:
         seed = self.random_state
@@ -110,9 +139,31 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Generator for simulations of the noise; no part in privacy."""
         return simulation_generator(self._seed())
 
-    def _new_rows(self, table: Any) -> Matrix:
-        """(m, p) new rows, their names checked; missing values allowed."""
-        return validate_data(self, table, reset=False, dtype=float, ensure_all_finite=False)
+    def _new_rows(self, table: Any) -> tuple[Matrix, Any]:
+        """(m, p) new rows within the bounds, their names checked, and the type of the answer."""
+        kinds = [np.float64, np.float32]
+        rows = validate_data(self, table, reset=False, dtype=kinds, ensure_all_finite=False)
+        names = self.release_.columns[: self.n_features_in_]
+        return new_rows(self.release_.schema, names, rows), np.result_type(rows, self._dtype)
+
+
+def analyzed(analysis: Callable[[], T]) -> T | None:
+    """What an analysis finds in a release; None, with a warning, where it finds nothing.
+
+    The budget is spent, so that an error would only lose the release.
+    """
+    try:
+        return analysis()
+    except ReleaseError as error:
+        warnings.warn(f"{error} {NULL}", NullModelWarning, stacklevel=3)
+        return None
+
+
+def _weight(names: tuple[str, ...], largest: float | None) -> dict[str, Any]:
+    """What a schema says of the column of weights, if there is one."""
+    if names and largest is None:
+        raise EstimatorError(NO_LARGEST)
+    return {"weight": {"column": names[0], "maximum": largest}} if names else {}
 
 
 def _bounds(

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.covariance import EmpiricalCovariance
 
+from dpcov.analysis.precision import SparsePrecision
 from dpcov.analysis.precision import precision as sparse_precision
 from dpcov.core.parameters import Above0, check
 from dpcov.errors import EstimatorError
-from dpcov.estimators.base import PrivateEstimator
+from dpcov.estimators.base import PrivateEstimator, analyzed
 
 if TYPE_CHECKING:
     from typing import Self
-
-    from dpcov.analysis.precision import SparsePrecision
 
 
 @dataclass(eq=False, repr=False)
@@ -36,6 +36,7 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
     ledger, dataset : where each `fit` is booked before any noise is drawn.
     random_state : an integer, for tests only: the release is then stamped ``NOT PRIVATE``.
     store_precision : whether to keep `precision_`.
+    assume_centered : whether the mean is 0, so that `covariance_` is about 0.
 
     Attributes
     ----------
@@ -56,6 +57,7 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
     """
 
     store_precision: bool = field(default=True, kw_only=True)
+    assume_centered: bool = field(default=False, kw_only=True)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Make a release of the rows of `X`; spends the budget.
@@ -72,8 +74,10 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
 
         """
         self._make_release(X)
-        self.location_ = self.release_.mean()
-        self._set_covariance(self.release_.covariance())
+        mean = self.release_.mean()
+        about = np.outer(mean, mean) * self.assume_centered
+        self.location_ = mean * (not self.assume_centered)
+        self._set_covariance(self.release_.covariance() + about)
         return self
 
 
@@ -111,6 +115,9 @@ random_state, store_precision : as in `PrivateCovariance`.
     def fit(self, X: Any, y: Any = None) -> Self:
         """Make a release of the rows of `X`, and find its graph; spends the budget.
 
+        Where nothing rises above the noise the graph is empty, all entries are 0, and a
+        `NullModelWarning` says so.
+
         Parameters
         ----------
         X : (n, p) array, or table of pandas, polars or pyarrow with p columns of numbers; a list of
@@ -119,13 +126,13 @@ random_state, store_precision : as in `PrivateCovariance`.
 
         Raises
         ------
-        DpcovError : one of its kinds, before anything is spent; or `ReleaseError`, if no column
-            rises above the noise: `release_` is there all the same.
+        DpcovError : one of its kinds, before anything is spent.
 
         """
         self._make_release(X)
         self.location_ = self.release_.mean()
-        self.graph_: SparsePrecision = sparse_precision(self.release_, self.alpha)
+        found = analyzed(lambda: sparse_precision(self.release_, self.alpha))
+        self.graph_: SparsePrecision = _no_graph(self.release_.columns) if found is None else found
         self.alpha_: float = self.graph_.alpha
         at = [self.release_.columns.index(name) for name in self.graph_.columns]
         inverse = np.zeros((self.n_features_in_, self.n_features_in_))
@@ -137,5 +144,15 @@ random_state, store_precision : as in `PrivateCovariance`.
         self.precision_ = inverse if self.store_precision else None
         return self
 
-    def _check_request(self, features: int) -> None:
+    def _check_request(self, features: int, targets: int) -> None:
         check("alpha", self.alpha, Above0 | None, EstimatorError)
+        if self.assume_centered:
+            raise EstimatorError(
+                "PrivateGraphicalLasso has no graph about 0: assume_centered=False."
+            )
+
+
+def _no_graph(columns: tuple[str, ...]) -> SparsePrecision:
+    """The graph in which no column has a place."""
+    nothing = np.zeros((0, 0))
+    return SparsePrecision((), columns, nothing, nothing, math.nan, correlation=True, gap=0.0)

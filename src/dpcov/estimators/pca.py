@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.extmath import fast_logdet
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from dpcov.analysis.pca import pca
 from dpcov.errors import EstimatorError
-from dpcov.estimators.base import PrivateEstimator
+from dpcov.estimators.base import PrivateEstimator, analyzed
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from dpcov.analysis.pca import PCA
-    from dpcov.core.arrays import Matrix
+    from dpcov.core.arrays import Matrix, Vector
 
 
 @dataclass(eq=False, repr=False)
@@ -36,20 +37,25 @@ class PrivatePCA(
     ----------
     bounds : public ``(lower, upper)``, each a number or one for each column; or a dict of pairs by
         column name. Required; never taken from the data.
-    n_components : between 1 and the number of columns; default, all.
+    n_components : between 1 and the number of columns; default, all. Below 1, the share of variance
+        that the components are to explain.
     correlation : divide each column by its standard deviation first.
+    whiten : divide scores by the standard deviations of the components.
     epsilon, delta, rho, neighbors, mechanism, denoise, radius, ledger, dataset, random_state : as
         in `PrivateCovariance`.
 
     Attributes
     ----------
     release_, guarantee_ : the release and its guarantee.
-    components_ : (k, p) orthonormal rows, strongest first.
-    explained_variance_, explained_variance_ratio_ : (k,)
+    components_ : (k, p) orthonormal rows, strongest first; float32 where `X` is.
+    explained_variance_, explained_variance_ratio_ : (k,), over n - 1; shares of the variance.
+    singular_values_ : (k,) of the centered table, from the variances.
+    noise_variance_ : mean variance of the components that are left out.
     mean_ : (p,)
     scale_ : (p,) what rows are divided by: 1, or the standard deviations (infinite for a column
         without variance, which takes no part).
     n_components_ : k.
+    n_samples_ : n, an estimate where the number of rows is private.
     n_significant_ : in how many dimensions the covariance rises above the privacy noise; None
         where that can't be told.
     n_features_in_, feature_names_in_ : as in scikit-learn.
@@ -64,11 +70,15 @@ class PrivatePCA(
 
     """
 
-    n_components: int | None = field(default=None, kw_only=True)
+    n_components: float | None = field(default=None, kw_only=True)
     correlation: bool = field(default=False, kw_only=True)
+    whiten: bool = field(default=False, kw_only=True)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Make a release of the rows of `X`, and find its components; spends the budget.
+
+        Where nothing rises above the noise components are the axes, their variances 0, and a
+        `NullModelWarning` says so.
 
         Parameters
         ----------
@@ -78,34 +88,56 @@ class PrivatePCA(
 
         Raises
         ------
-        DpcovError : one of its kinds, before anything is spent; or `ReleaseError`, if nothing
-            rises above the noise: `release_` is there all the same.
+        DpcovError : one of its kinds, before anything is spent.
 
         """
         self._make_release(X)
-        found = pca(
-            self.release_,
-            self.n_components,
-            correlation=self.correlation,
-            generator=self._simulation(),
-        )
-        self._found: PCA = found
-        self.components_: Matrix = found.components
-        self.n_components_: int = len(found.components)
-        self.explained_variance_ = found.explained_variance
-        self.explained_variance_ratio_ = found.explained_variance_ratio
-        self.mean_ = found.means
-        self.scale_ = found.deviations
-        self.n_significant_ = found.significant
+        p, count, draws = self.n_features_in_, max(self.release_.count(), 1.0), self._simulation()
+        found = analyzed(lambda: pca(self.release_, correlation=self.correlation, generator=draws))
+        if found is None:
+            components, shares, total, scale = np.eye(p), np.zeros(p), 0.0, np.ones(p)
+        else:
+            components, shares = found.components, found.explained_variance_ratio
+            total, scale = found.total_variance, found.deviations
+        k = self._kept(shares)
+        variances = total * shares * count / max(count - 1, 1.0)
+        rest = variances[k : max(k, min(p, round(count)))]  # that many rows hold no more
+        kept = {
+            "components_": components[:k],
+            "explained_variance_": variances[:k],
+            "explained_variance_ratio_": shares[:k],
+            "singular_values_": np.sqrt(variances[:k] * max(count - 1, 1.0)),
+            "mean_": self.release_.mean(),
+            "scale_": scale,
+        }
+        for name, part in kept.items():
+            setattr(self, name, part.astype(self._dtype))
+        self.noise_variance_ = float(rest.mean()) if len(rest) else 0.0
+        self.n_components_ = k
+        self.n_samples_ = count
+        self.n_significant_ = 0 if found is None else found.significant
         return self
 
-    def _check_request(self, features: int) -> None:
+    def _kept(self, shares: Vector) -> int:
+        """How many components are asked for, by number or by their share of the variance."""
+        if self.n_components is None or isinstance(self.n_components, Integral):
+            return len(shares) if self.n_components is None else int(self.n_components)
+        reached = np.searchsorted(np.cumsum(shares), self.n_components, side="right")
+        return min(int(reached) + 1, len(shares))
+
+    def _check_request(self, features: int, targets: int) -> None:
         k = self.n_components
-        if k is not None and not 1 <= k <= features:
-            raise EstimatorError(
-                f"n_components={k} must be between 1 and the number of columns, "
-                f"n_features={features}."
-            )
+        if k is None or (1 <= k <= features if isinstance(k, Integral) else _is_share(k)):
+            return
+        raise EstimatorError(
+            f"n_components={k} must be between 1 and the number of columns, n_features={features}, "
+            "or a share of the variance above 0 and below 1."
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
     def transform(self, X: Any) -> Matrix:
         """(m, k) scores of new rows; of training rows they are not protected.
@@ -113,17 +145,60 @@ class PrivatePCA(
         Values outside the bounds are moved to the nearer bound, missing ones to the midpoint.
         """
         check_is_fitted(self)
-        return self._found.transform(self._new_rows(X))
+        rows, kind = self._new_rows(X)
+        scores = (rows - self.mean_) / self.scale_ @ self.components_.T
+        return (scores / np.where(self._units > 0, self._units, np.inf)).astype(kind)
 
     def inverse_transform(self, X: Any) -> Matrix:
         """(m, p) rows with these (m, k) scores."""
         check_is_fitted(self)
-        scores = check_array(X)
+        scores = check_array(X, dtype=[np.float64, np.float32])
         if scores.shape[1] != self.n_components_:
             raise EstimatorError(f"Scores need {self.n_components_} columns.")
-        spreads = np.where(np.isfinite(self.scale_), self.scale_, 0.0)
-        return scores @ self.components_ * spreads + self.mean_
+        return scores * self._units @ self.components_ * self._spreads + self.mean_
+
+    def get_covariance(self) -> Matrix:
+        """(p, p) covariance of the model: of the components, and `noise_variance_` elsewhere."""
+        check_is_fitted(self)
+        above = np.maximum(self.explained_variance_ - self.noise_variance_, 0)
+        model = self.components_.T * above @ self.components_
+        model += self.noise_variance_ * np.eye(self.n_features_in_, dtype=model.dtype)
+        return model * np.outer(self._spreads, self._spreads)
+
+    def get_precision(self) -> Matrix:
+        """(p, p) pseudo-inverse of `get_covariance`."""
+        inverse: Any = np.linalg.pinv(self.get_covariance(), hermitian=True)
+        return inverse
+
+    def score_samples(self, X: Any) -> Vector:
+        """(m,) log-likelihoods of rows under the model; of training rows they are not protected.
+
+        Computed from the rows that are given, and minus infinity where a direction has no variance.
+        """
+        check_is_fitted(self)
+        rows, kind = self._new_rows(X)
+        off, precision = rows - self.mean_, self.get_precision()
+        constant = self.n_features_in_ * np.log(2 * np.pi) - fast_logdet(precision)
+        return (-(np.sum(off @ precision * off, axis=1) + constant) / 2).astype(kind)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean of `score_samples`: of training rows it is not protected."""
+        return float(np.mean(self.score_samples(X)))
+
+    @property
+    def _units(self) -> Vector:
+        """(k,) what scores are divided by."""
+        return np.sqrt(self.explained_variance_) if self.whiten else np.ones_like(self.mean_[:1])
+
+    @property
+    def _spreads(self) -> Vector:
+        """(p,) `scale_`, 0 for a column that takes no part."""
+        return np.where(np.isfinite(self.scale_), self.scale_, 0)
 
     @property
     def _n_features_out(self) -> int:
         return self.n_components_
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, float | np.floating) and bool(0 < value < 1)

@@ -2,60 +2,58 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted
 
 from dpcov.analysis.normal_equations import PENALTIES
 from dpcov.analysis.ridge import ridge
 from dpcov.core.parameters import AtLeast0, check
 from dpcov.errors import EstimatorError
-from dpcov.estimators.base import PrivateEstimator
-from dpcov.rows.sources.training import one_column
+from dpcov.estimators.base import PrivateEstimator, analyzed
 
 if TYPE_CHECKING:
     from typing import Self
 
     from dpcov.analysis.normal_equations import Penalty
-    from dpcov.analysis.ridge import Ridge
-    from dpcov.core.arrays import Vector
+    from dpcov.core.arrays import Matrix
     from dpcov.mechanisms.choice import Goal
-
-
-COLUMN = (
-    "A column-vector y was passed when a 1d array was expected. Please change the shape of y to "
-    "(n_samples, ), for example using ravel()."
-)
 
 
 @dataclass(eq=False, repr=False)
 class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     """Ridge regression under differential privacy, with scikit-learn's interface.
 
-    One release of the columns and the target together, whose rows are what is protected. The model
+    One release of the columns and the targets together, whose rows are what is protected. The model
     may be published; predictions for training rows, and their `score`, are not protected.
 
     Parameters
     ----------
     bounds : public ``(lower, upper)``, each a number or one for each column; or a dict of pairs by
         column name. Required; never taken from the data.
-    target_bounds : public ``(lower, upper)`` of the target. Required.
-    alpha : strength of the penalty, at least 0; default, chosen from the release.
+    target_bounds : public ``(lower, upper)`` of the target, each a number or one for each of
+        several targets; or a dict of pairs by name. Required.
+    alpha : strength of the penalty, at least 0, or one for each target; default, chosen from the
+        release.
     penalty : ``encoded``, ``standardized`` or ``raw``: in which units coefficients are penalised;
-        see `dpcov.ridge`. (scikit-learn's `Ridge` has the ``raw`` one, its alpha divided by 2 n.)
+        see `dpcov.ridge`. (scikit-learn's `Ridge` has the ``raw`` one, its alpha divided by 2 n, or
+        by twice the sum of the weights.)
+    fit_intercept : whether to fit an intercept.
+    largest_weight : public bound on `sample_weight`; required where `fit` is given weights, which
+        cost no privacy if each depends on its row alone. Larger ones count as the largest, missing
+        and negative ones as 0.
     epsilon, delta, rho, neighbors, mechanism, denoise, radius, ledger, dataset, random_state : as
         in `PrivateCovariance`.
 
     Attributes
     ----------
-    release_, guarantee_ : the release (of the columns, then the target) and its guarantee.
-    coef_ : (p,)
-    intercept_ : float
-    alpha_ : the penalty used.
+    release_, guarantee_ : the release (of the columns, then the targets) and its guarantee.
+    coef_ : (p,), or (t, p) of several targets; float32 where `X` is.
+    intercept_ : float, or (t,)
+    alpha_ : the penalty used, or (t,); NaN of a null model.
     n_features_in_, feature_names_in_ : as in scikit-learn.
 
     Examples
@@ -71,56 +69,101 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     goal: ClassVar[Goal] = "regression"
 
     target_bounds: Any = None
-    alpha: float | None = field(default=None, kw_only=True)
+    alpha: Any = field(default=None, kw_only=True)
     penalty: Penalty = field(default="encoded", kw_only=True)
+    fit_intercept: bool = field(default=True, kw_only=True)
+    largest_weight: float | None = field(default=None, kw_only=True)
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Make a release of the rows of `X` and `y` together; spends the budget.
+
+        Where nothing rises above the noise coefficients are 0, the intercept is the target's mean,
+        and a `NullModelWarning` says so.
 
         Parameters
         ----------
         X : (n, p) array, or table of pandas, polars or pyarrow with p columns of numbers; a list of
             rows, if `bounds` has one entry for each column.
-        y : (n,) target, numbers; of a list what is no number, nor a list of one, is missing.
+        y : (n,) or (n, t) targets, numbers; a list of rows of several, if `target_bounds` has one
+            entry for each. Of a list what is no number, nor a list of one, is missing.
+        sample_weight : (n,) how much each row counts, at most `largest_weight`; or a number.
 
         Raises
         ------
-        DpcovError : one of its kinds, before anything is spent; or `ReleaseError`, if nothing
-            rises above the noise: `release_` is there all the same.
+        DpcovError : one of its kinds, before anything is spent.
 
         """
         if y is None:
             raise EstimatorError("PrivateRidge requires y to be passed, but the target y is None.")
-        if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
-            warnings.warn(COLUMN, DataConversionWarning, stacklevel=2)
-            y = one_column(y)
-        self._make_release(X, target=y, target_bounds=self.target_bounds)
-        columns = self.release_.columns
-        found = ridge(
-            self.release_,
-            columns[-1],
-            self.alpha,
-            columns[:-1],
-            penalty=self.penalty,
-            generator=self._simulation(),
+        self._make_release(
+            X,
+            target=y,
+            target_bounds=self.target_bounds,
+            weights=sample_weight,
+            largest_weight=self.largest_weight,
         )
-        self._found: Ridge = found
-        self.coef_: Vector = found.coefficients
-        self.intercept_: float = found.intercept
-        self.alpha_: float = found.alpha
+        columns = self.release_.columns
+        features, targets = columns[: self.n_features_in_], columns[self.n_features_in_ :]
+        generator = self._simulation()
+        models = analyzed(
+            lambda: [
+                ridge(
+                    self.release_,
+                    target,
+                    alpha,
+                    features,
+                    intercept=self.fit_intercept,
+                    penalty=self.penalty,
+                    generator=generator,
+                )
+                for target, alpha in zip(targets, self._alphas(len(targets)), strict=True)
+            ]
+        )
+        if models is None:
+            coefficients = np.zeros((len(targets), len(features)))
+            intercepts = self.release_.mean()[len(features) :] * self.fit_intercept
+            alphas = np.full(len(targets), np.nan)
+        else:
+            coefficients = np.array([model.coefficients for model in models])
+            intercepts = np.array([model.intercept for model in models])
+            alphas = np.array([model.alpha for model in models])
+        coefficients, intercepts = coefficients.astype(self._dtype), intercepts.astype(self._dtype)
+        one = len(targets) == 1
+        column = len(getattr(y, "shape", ())) == 2  # whose intercept is one, as in scikit-learn
+        self.coef_: Matrix = coefficients[0] if one else coefficients
+        self.intercept_: Any = intercepts[0] if one and not column else intercepts
+        self.alpha_: Any = float(alphas[0]) if one else alphas
         return self
 
-    def _check_request(self, features: int) -> None:
+    def _alphas(self, targets: int) -> list[Any]:
+        """The penalty of each target."""
+        return [self.alpha] * targets if np.ndim(self.alpha) == 0 else list(self.alpha)
+
+    def _check_request(self, features: int, targets: int) -> None:
         if self.penalty not in PENALTIES:
             raise EstimatorError(
                 f"There is no penalty {self.penalty!r}. Choose: {', '.join(PENALTIES)}."
             )
-        check("alpha", self.alpha, AtLeast0 | None, EstimatorError)
+        alphas = self._alphas(targets)
+        if len(alphas) != targets:
+            raise EstimatorError(
+                "Number of targets and number of penalties do not correspond: "
+                f"{len(alphas)} != {targets}."
+            )
+        for alpha in alphas:
+            check("alpha", alpha, AtLeast0 | None, EstimatorError)
 
-    def predict(self, X: Any) -> Vector:
-        """(m,) predictions for new rows; for training rows they are not protected.
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.regressor_tags.poor_score = True  # of 200 rows, at a budget that is not known here
+        return tags
+
+    def predict(self, X: Any) -> Matrix:
+        """(m,) or (m, t) predictions for new rows; for training rows they are not protected.
 
         Values outside the bounds are moved to the nearer bound, missing ones to the midpoint.
         """
         check_is_fitted(self)
-        return self._found.predict(self._new_rows(X))
+        rows, kind = self._new_rows(X)
+        return (rows @ self.coef_.T + self.intercept_).astype(kind)

@@ -1,8 +1,8 @@
-"""Tables as scikit-learn's users hand them over, perhaps with a target beside."""
+"""Tables as scikit-learn's users hand them over, perhaps with targets and weights beside."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,86 +17,129 @@ from dpcov.rows.sources.quiet import quiet
 if TYPE_CHECKING:
     from dpcov.rows.sources.base import Source
 
-TARGET = "y"
+TARGET, WEIGHT = "y", "weight"
 UNREADABLE = "The training data can't be read: give a table of numbers, rows by columns."
 WRONG = {
-    1: "The target must be 1D, not {}D.",
-    2: "Expected 2D array, got {}D array instead. Reshape your data: rows by columns.",
+    (1,): "Sample weights must be 1D array or scalar, not {}D.",
+    (1, 2): "The target must be 1D or 2D, not {}D.",
+    (2,): "Expected 2D array, got {}D array instead. Reshape your data: rows by columns.",
 }
 NO_ARRAY = "Give an array, a data frame or a list: of other sequences only rows tell the shape."
 
 
 class TrainingTable:
-    """A source with the target, if there is one, as its last column."""
+    """A source, and what stands beside each of its rows as its last columns.
 
-    def __init__(self, source: Source, target: Source | None = None, name: str = TARGET) -> None:
+    Attributes
+    ----------
+    features, targets, weights : names of its columns, by what they are.
+
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        targets: Mapping[str, tuple[Source, str]],
+        weights: Mapping[str, tuple[Source, str]],
+    ) -> None:
         self._source = source
-        self._target = target
-        while name in source.names:
-            name += "_"
-        self._name = name
         self.door = source.door
-        self.names = source.names
         self.types = dict(source.types)
         self.settled = source.settled
         self.costly = source.costly
         self.unfit = dict(source.unfit)
-        if target is not None:
-            (own,) = target.names
-            self.names = (*self.names, name)
-            self.types |= {name: target.types[own]}
-            self.unfit |= {name: target.unfit[own]} if own in target.unfit else {}
-            self.settled &= target.settled
-            self.costly |= target.costly
+        self.features = source.names
+        self._beside: dict[str, tuple[Source, str]] = {}
+        self.targets = tuple(self._put_beside(*one) for one in targets.items())
+        self.weights = tuple(self._put_beside(*one) for one in weights.items())
+        self.names = self.features + self.targets + self.weights
+
+    def _put_beside(self, name: str, column: tuple[Source, str]) -> str:
+        """The name that a column of another source has here."""
+        while name in self.types:
+            name += "_"
+        source, own = self._beside[name] = column
+        self.types[name] = source.types[own]
+        self.unfit |= {name: source.unfit[own]} if own in source.unfit else {}
+        self.settled &= source.settled
+        self.costly |= source.costly
+        return name
 
     def kinds(self) -> dict[str, Kind]:
-        kinds = self._source.kinds()
-        if self._target is not None:
-            (kind,) = self._target.kinds().values()
-            kinds |= {self._name: kind}
-        return kinds
+        beside = {name: source.kinds()[own] for name, (source, own) in self._beside.items()}
+        return self._source.kinds() | beside
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        others = [name for name in columns if name != self._name]
-        if self._target is None or len(others) == len(columns):
-            yield from self._source.batches(columns)
-            return
-        (asked,) = (name for name in columns if name == self._name)
-        own = [type(asked)(name) for name in self._target.names]  # ids are asked for as such
-        parts = [batch.column(0) for batch in self._target.batches(own)]
-        target = pa.chunked_array(parts, self.types[self._name]).combine_chunks()
+        whole = {name: self._whole(name) for name in columns if name in self._beside}
+        others = [name for name in columns if name not in whole]
         at = 0
         for batch in self._source.batches(others):
             arrays = dict(zip(others, batch.columns, strict=True))
-            arrays[self._name] = target.slice(at, batch.num_rows)
+            arrays |= {name: column.slice(at, batch.num_rows) for name, column in whole.items()}
             at += batch.num_rows
             yield pa.RecordBatch.from_arrays([arrays[name] for name in columns], list(columns))
 
+    def _whole(self, name: str) -> pa.Array:
+        source, own = self._beside[name]
+        asked = type(name)(own)  # ids are asked for as such
+        parts = [batch.column(0) for batch in source.batches([asked])]
+        return pa.chunked_array(parts, self.types[name]).combine_chunks()
+
 
 @quiet(UNREADABLE)
-def training_table(data: Any, target: Any = None, names: tuple[str, ...] = ()) -> TrainingTable:
-    """Open `data`, and `target` if there is one; looks at types and shapes, at no row.
+def training_table(
+    data: Any,
+    target: Any = None,
+    names: tuple[str, ...] = (),
+    *,
+    targets: tuple[str, ...] = (),
+    weights: Any = None,
+) -> TrainingTable:
+    """Open `data` with what there is beside; looks at types and shapes, at no row.
 
-    Cells are read as in every other table, each by itself. The columns of a list are `names`. A row
-    is one of `data` with its target, so that how many there are of each tells of no row.
+    Cells are read as in every other table, each by itself. The columns of a list are `names`, those
+    of a list of targets `targets`; without, it has one. A row is one of `data` with its targets and
+    its weight, so that how many there are of each tells of no row. A number is the weight of all.
 
     Raises
     ------
-    EstimatorError : not a two-dimensional table of real numbers, or a target of another length.
+    EstimatorError : not a two-dimensional table of real numbers, or a target or weights of another
+        length.
 
     """
-    data = _shaped(data, 2)
+    data = _shaped(data, (2,))
     source = _opened(data, names)
     if not source.names:
         raise EstimatorError("0 feature(s) while a minimum of 1 is required.")
-    if target is None:
-        return TrainingTable(source)
-    column = _shaped(target, 1)
-    if len(column) != len(data):
-        raise EstimatorError("The table and the target must have the same number of rows.")
-    name = getattr(target, "name", None)
-    name = name if isinstance(name, str) and name else TARGET
-    return TrainingTable(source, _opened(column, (name,)), name)
+    if isinstance(weights, int | float):
+        weights = np.full(len(data), float(weights))
+    return TrainingTable(
+        source,
+        _beside(data, target, (1, 2), "target", targets or (TARGET,)),
+        _beside(data, weights, (1,), "weights", (WEIGHT,)),
+    )
+
+
+def _beside(
+    data: Any, values: Any, dimensions: tuple[int, ...], what: str, names: tuple[str, ...]
+) -> dict[str, tuple[Source, str]]:
+    """Names for the columns of what stands beside the rows of `data`, and where they come from."""
+    if values is None:
+        return {}
+    columns = _shaped(values, dimensions)
+    if len(columns) != len(data):
+        raise EstimatorError(f"The table and the {what} must have the same number of rows.")
+    source = _opened(columns, names)
+    if not source.names:
+        raise EstimatorError("0 target(s) while a minimum of 1 is required.")
+    if is_frame(values):
+        names = source.names
+    elif len(source.names) == 1:
+        name = getattr(values, "name", None)
+        names = (name,) if isinstance(name, str) and name else names
+    elif not is_list(columns):
+        names = tuple(f"{TARGET}{j}" for j in range(len(source.names)))
+    return {name: (source, own) for name, own in zip(names, source.names, strict=True)}
 
 
 def is_frame(data: Any) -> bool:
@@ -105,24 +148,17 @@ def is_frame(data: Any) -> bool:
     return hasattr(data, "columns") and any(hasattr(data, name) for name in tables)
 
 
-def one_column(target: Any) -> Any:
-    """The only column of an array or a frame, with its name and type."""
-    if hasattr(target, "iloc"):
-        return target.iloc[:, 0]
-    return (target if isinstance(target, np.ma.MaskedArray) else np.asarray(target))[:, 0]
-
-
-def _shaped(data: Any, dimensions: int) -> Any:
+def _shaped(data: Any, dimensions: tuple[int, ...]) -> Any:
     """A frame, a list, or an array of 2 dimensions; refuses by types and shapes alone.
 
-    A target has one dimension.
+    `dimensions` that an array may have; 1 make a column.
     """
-    if dimensions == 1 and hasattr(data, "to_frame"):
+    if 1 in dimensions and hasattr(data, "to_frame") and not is_frame(data):
         return data.to_frame()
-    if isinstance(data, list | tuple) or (dimensions == 2 and is_frame(data)):
+    if isinstance(data, list | tuple) or (2 in dimensions and is_frame(data)):
         return data
     data = _array(data)
-    if data.ndim != dimensions and not is_list(data):
+    if data.ndim not in dimensions and not is_list(data):
         raise EstimatorError(WRONG[dimensions].format(data.ndim))
     return data[:, None] if data.ndim == 1 and not is_list(data) else data
 
