@@ -352,3 +352,30 @@ def test_without_levels_or_with_features_mixed_nothing_is_implied() -> None:
     )
     assert mixed.linear_map is not None
     assert Structure.of(mixed) is None
+
+
+@pytest.mark.parametrize("step", [0.3, 0.5, 1.0, 1.5])
+def test_an_indicator_is_as_many_whole_steps_as_are_within_1(step: float) -> None:
+    """None, and so no sum, where a step is larger."""
+    made = released("plain")
+    found = Structure.of(replace(made, lattice=replace(made.lattice, step=step)))
+    assert found is not None
+    steps = {0.3: 3, 0.5: 2, 1.0: 1}.get(step)
+    assert found.intercept == (made.lattice.intercept_units / steps if steps else 0.0)
+
+
+def test_a_map_without_a_center_moves_no_levels() -> None:
+    made = released(MAPPED)
+    found = Structure.of(replace(made, center=None))
+    assert found is not None
+    assert not found.centers.any()
+    assert structure(MAPPED).centers.any()
+
+
+@pytest.mark.parametrize("unit", [0.0, -1.0])
+def test_a_map_that_takes_a_feature_away_or_turns_it_implies_nothing(unit: float) -> None:
+    made = released(MAPPED)
+    assert made.linear_map is not None
+    other = made.linear_map.copy()
+    other[0, 0] = unit
+    assert Structure.of(replace(made, linear_map=other)) is None

@@ -340,12 +340,11 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "src/dpcov/rows/sources/readstat.py": ("tests/test_formats.py",),
     "src/dpcov/rows/sources/workbook.py": ("tests/test_formats.py",),
-    "src/dpcov/denoise/structure.py": ("tests/test_structure.py",),
-    "src/dpcov/denoise/clipped.py": (
-        "tests/test_private_radius.py",
-        "tests/test_images.py",
-        "tests/test_lengths.py",
+    "src/dpcov/denoise/structure.py": (
+        "tests/test_structure.py",
+        "tests/test_missing.py::test_what_the_schema_implies_holds_of_mapped_rows_too",
     ),
+    "src/dpcov/denoise/clipped.py": ("tests/test_clipped.py",),
     "src/dpcov/analysis/expected.py": ("tests/test_expected.py",),
     "src/dpcov/analysis/plausible.py": (
         "tests/test_intervals.py",

@@ -1,0 +1,127 @@
+"""What a clip took: as much as the counts of rows by length tell, in the stated law."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+import dpcov
+from dpcov.denoise import clipped
+
+P, DRAWS = 3, 20_000
+
+
+@cache
+def released(intercept: float = 0.3) -> dpcov.Release:
+    """Rows with a heavy tail, as if they had been clipped at a quarter of the radius."""
+    generator = np.random.default_rng(5)
+    mix = np.array([[1.0, 0, 0], [0.7, 0.6, 0], [0, 0.3, 0.4]])
+    rows = generator.standard_t(3, (20_000, P)) @ mix.T + [3.0, 0, -2]
+    made = dpcov.release(
+        rows, lower=-50, upper=50, rho=0.2, mechanism="standardized", directions_share=0.1, seed=1
+    )
+    made = replace(made, lattice=replace(made.lattice, radius=made.lattice.radius / 4))
+    assert made.lengths is not None
+    assert made.lengths.expected(made.lattice.radius) > 0
+    if intercept:
+        return made
+    lattice = replace(made.lattice, intercept=0.0)
+    return replace(made, lattice=lattice, linear_map=None, center=None)
+
+
+def moment(release: dpcov.Release) -> np.ndarray:
+    return release.mapped(release.second_moment())
+
+
+def about_mean(whole: np.ndarray) -> np.ndarray:
+    return whole[:P, :P] - np.outer(whole[:P, -1], whole[:P, -1]) / whole[-1, -1]
+
+
+def test_what_is_expected_lies_where_the_rows_lie_about_their_mean() -> None:
+    made, whole = released(), moment(released())
+    found = clipped.expected(made, whole)
+    size = made.lengths.expected(made.lattice.radius)  # type: ignore[union-attr]
+    centred = about_mean(whole)
+    assert found[:P, :P] == pytest.approx(size * centred / np.trace(centred))
+    assert not found[-1].any()
+    assert not found[:, -1].any()
+    assert not clipped.expected(replace(made, lengths=None), whole).any()
+
+
+def test_without_an_intercept_it_lies_where_the_moment_does() -> None:
+    made, whole = released(intercept=0.0), moment(released())[:P, :P]
+    size = made.lengths.expected(made.lattice.radius)  # type: ignore[union-attr]
+    assert clipped.expected(made, whole) == pytest.approx(size * whole / np.trace(whole))
+
+
+@pytest.mark.parametrize("corner", [0.0, -1.0])
+def test_of_no_rows_there_is_no_mean(corner: float) -> None:
+    whole = np.diag([3.0, 2.0, 1.0, corner])
+    size = released().lengths.expected(released().lattice.radius)  # type: ignore[union-attr]
+    found = clipped.expected(released(), whole)
+    assert found == pytest.approx(size * np.diag([0.5, 1 / 3, 1 / 6, 0]))
+
+
+def test_directions_below_0_get_nothing() -> None:
+    whole = np.diag([2.0, 1.0, -1.0, 5.0])
+    found = clipped.expected(released(), whole)
+    assert np.diag(found)[:P] / np.trace(found) == pytest.approx([2 / 3, 1 / 3, 0])
+
+
+@pytest.mark.parametrize(("spread", "given"), [(1e-13, False), (1e-6, True)])
+def test_what_is_rounding_has_no_direction(spread: float, given: bool) -> None:
+    """Of rows that are all alike: what is left about their mean is none of them."""
+    one = np.array([1.0, 2.0, 0.5, 1.0])
+    whole = np.outer(one, one) + spread * np.diag([1.0, 0, 0, 0])
+    assert clipped.expected(released(), whole).any() == given
+
+
+@cache
+def _drawn(intercept: float) -> np.ndarray:
+    generator = np.random.default_rng(2)
+    return np.stack([clipped.drawn(released(intercept), generator) for _ in range(DRAWS)])
+
+
+def along(release: dpcov.Release) -> np.ndarray:
+    """Images of the columns of the table, of length 1."""
+    images = np.eye(P) if release.linear_map is None else release.linear_map
+    return np.stack([image / np.linalg.norm(image) for image in images.T], axis=1)
+
+
+@pytest.mark.parametrize("intercept", [0.3, 0.0])
+def test_draws_have_the_law_of_shares_of_columns(intercept: float) -> None:
+    made, draws = released(intercept), _drawn(intercept)
+    lost, squared = made.lengths.plausible(made.lattice.radius)  # type: ignore[union-attr]
+    columns = along(made)
+    assert draws.shape[1:] == (P + (intercept > 0),) * 2
+    assert draws == pytest.approx(draws.swapaxes(1, 2), abs=1e-9 * squared)
+    assert np.abs(draws.mean(axis=0)).max() < 0.05 * draws.std(axis=0).max()
+    own = np.linalg.inv(columns) @ draws[:, :P, :P] @ np.linalg.inv(columns).T
+    shares = np.diagonal(own, axis1=1, axis2=2)
+    assert own == pytest.approx(shares[:, None] * np.eye(P), abs=1e-6 * squared)
+    assert shares.var(axis=0) == pytest.approx(squared**2 / (P * (clipped.ALIKE + 1)), rel=0.05)
+    assert np.abs(np.corrcoef(shares.T) - np.eye(P)).max() < 0.05
+    if intercept:
+        sides = draws[:, :P, -1] @ np.linalg.inv(columns).T / made.intercept()
+        assert sides.var(axis=0) == pytest.approx(lost**2 * clipped.SIDED / P, rel=0.05)
+        assert np.abs(np.corrcoef(sides.T, shares.T) - np.eye(2 * P)).max() < 0.05
+        assert not draws[:, -1, -1].any()
+
+
+@pytest.mark.parametrize("intercept", [0.3, 0.0])
+def test_variances_are_those_of_draws_in_any_basis(intercept: float) -> None:
+    made = released(intercept)
+    basis, _ = np.linalg.qr(np.random.default_rng(1).normal(size=(P, 2)))
+    found = clipped.variances(made, basis)
+    seen = (basis.T @ _drawn(intercept)[:, :P, :P] @ basis).var(axis=0)
+    assert found == pytest.approx(seen, rel=0.05)
+
+
+def test_without_counts_by_length_nothing_is_drawn() -> None:
+    made = replace(released(), lengths=None)
+    assert not clipped.drawn(made, np.random.default_rng(1)).any()
+    assert clipped.drawn(made, np.random.default_rng(1)).shape == (P + 1, P + 1)
+    assert np.array_equal(clipped.variances(made, np.eye(P)[:, :2]), np.zeros((2, 2)))
