@@ -323,6 +323,14 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "src/dpcov/rows/encoder.py": ENCODER,
     "src/dpcov/rows/cells.py": ENCODER,
+    "src/dpcov/mechanisms/count.py": ("tests/test_count.py",),
+    "src/dpcov/core/accounting.py": (
+        "tests/test_conversions.py",
+        "tests/test_rounding.py",
+        "tests/test_privacy_filter.py",
+    ),
+    "src/dpcov/core/privacy_filter.py": ("tests/test_privacy_filter.py", "tests/test_ledger.py"),
+    "src/dpcov/rows/sources/ids.py": ("tests/test_ids.py",),
     "src/dpcov/mechanisms/choice.py": (
         "tests/test_planning.py",
         "tests/test_two_looks.py::test_auto_looks_at_directions_where_few_features_are_indicators",
@@ -347,10 +355,13 @@ TESTS: dict[str, tuple[str, ...]] = {
     "src/dpcov/denoise/clipped.py": ("tests/test_clipped.py",),
     "src/dpcov/analysis/expected.py": ("tests/test_expected.py",),
     "src/dpcov/analysis/plausible.py": (
+        "tests/test_plausible.py",
         "tests/test_intervals.py",
-        "tests/test_expected.py",
-        "tests/test_lengths.py",
-        "tests/test_missing.py",
+        "tests/test_count.py::"
+        "test_plausible_moments_of_mapped_rows_move_with_the_count_as_their_own_moment_does",
+        "tests/test_lengths.py::test_intervals_know_of_the_clip_and_without_the_counts_they_do_not",
+        "tests/test_missing.py::test_sampling_errors_keep_cells_that_are_missing_at_nothing",
+        "tests/test_missing.py::test_intervals_cover_the_available_case_figures",
     ),
     "src/dpcov/analysis/intervals.py": ("tests/test_intervals.py", "tests/test_ols.py"),
 }
