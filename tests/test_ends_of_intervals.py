@@ -25,6 +25,7 @@ from dpcov.analysis.intervals import (
     stated,
 )
 from dpcov.analysis.plausible import PlausibleMoments
+from dpcov.analysis.statistics import statistic_named
 from dpcov.core.entropy import simulation_generator
 from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.releases import Release
@@ -155,8 +156,7 @@ def test_intervals_are_so_many_deviations_wide_within_their_limits(level: float)
 
 def test_stated_deviations_are_those_of_plausible_errors() -> None:
     release = made()
-    (one,) = stated(release, [dpcov.analysis.statistics.statistic_named("mean")], False,
-                    simulation_generator(1))  # fmt: skip
+    (one,) = stated(release, [statistic_named("mean")], False, simulation_generator(1))
     truths = PlausibleMoments(release, sampling=False, generator=simulation_generator(1), draws=300)
     sums = np.concatenate(list(truths.errors()))[:, :-1, -1]
     count = truths.center[-1, -1] / release.intercept() ** 2

@@ -363,5 +363,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_missing.py::test_sampling_errors_keep_cells_that_are_missing_at_nothing",
         "tests/test_missing.py::test_intervals_cover_the_available_case_figures",
     ),
-    "src/dpcov/analysis/intervals.py": ("tests/test_intervals.py", "tests/test_ols.py"),
+    "src/dpcov/analysis/intervals.py": (
+        "tests/test_ends_of_intervals.py",
+        "tests/test_intervals.py",
+    ),
 }
