@@ -214,7 +214,7 @@ def test_bounds_midpoints_and_centers_are_on_the_grid_of_images(power):
         units, found = 1 / np.diag(images.map.matrix()), images.map.center
         deviation = np.exp2(np.floor(np.log2(variances) / 2))
         of_grid = units * power_above(2 * images.longest) / 2**20
-        allowed = np.minimum(np.minimum(of_grid, deviation / 16), 1.0)
+        allowed = np.minimum(of_grid, deviation / 16)
         on_grid = of_grid <= allowed
         grid = Lattice.of(schema).of_images(images.longest).step
         for value in (-1.0, 0.0, 1.0):
@@ -247,6 +247,9 @@ def test_a_look_at_directions_reaches_as_far_as_its_noise_lets_it(features, rows
     else:
         assert (share < standardized.DROWNS) == (found > 1)
     assert standardized.look_radius(replace(images, longest=0.5), law, features) == 0.5
+    twice = math.sqrt(law.diagonal_variance * features) / Q**2 * 4 * features
+    images = replace(images, count=twice / standardized.DROWNS)
+    assert standardized.look_radius(images, law, features) == pytest.approx(2.0)
 
 
 def test_with_delta_all_variances_are_larger_by_the_rounding():
