@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import dpcov
+from dpcov.core.samplers import matrix_law
+from dpcov.core.samplers.weighted import WeightedSum
 from dpcov.errors import ReleaseError
-from dpcov.releases.file import from_text
+from dpcov.releases.file import from_text, put_together
+from dpcov.rows.schema import Schema
 from tables_for_tests import correlated
 
 DATA = Path(__file__).with_name("data") / "0.2.0"
@@ -30,7 +35,14 @@ def _text(name: str) -> str:
         "plain": {"mechanism": "matrix-laplace", "epsilon": 1.0},
         "mapped": {"mechanism": "standardized", "rho": 0.5, "directions_share": 0.1},
         "swapped": {"mechanism": "gaussian", "rho": 0.5, "neighbors": "replace-one"},
+        "weighted": {"mechanism": "gaussian", "rho": 0.5},
     }[name]
+    if name == "weighted":
+        columns = {"x": {"kind": "numeric", "lower": -1, "upper": 1}}
+        weight = {"column": "w", "maximum": 2}
+        schema = Schema.parse({"columns": columns, "weight": weight, "intercept": 0})
+        table = pa.table({"x": [0.5] * 200, "w": [1.0] * 200})
+        return dpcov.release(table, schema=schema, seed=1, **asked).to_text()
     return dpcov.release(correlated(200, 3), lower=-1, upper=1, seed=1, **asked).to_text()
 
 
@@ -52,6 +64,11 @@ def shorter(values: list[Any]) -> list[Any]:
 
 def times(factor: float) -> Callable[[float], float]:
     return lambda value: value * factor
+
+
+def diagonal(least: float) -> list[float]:
+    """A map of three features that has this much of the last."""
+    return np.diag([1.0, 1.0, least]).ravel().tolist()
 
 
 def singular(values: list[float]) -> list[float]:
@@ -106,6 +123,13 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("mapped", {"lengths.ends": lambda ends: ends[::-1]}, "do not ascend"),
     ("mapped", {"lengths.ends": lambda ends: [ends[0], *ends[:-1]]}, "do not ascend"),
     ("mapped", {"lengths": EMPTY | {"ends": [], "counts": []}}, "lengths.ends"),
+    ("weighted", {"published_count": 3, "count_noise": LAPLACE}, "weighted rows have no count"),
+    ("mapped", {"linear_map": diagonal(0.7e-15)}, "can't be undone"),
+    (
+        "mapped",
+        NO_MATRIX | {"center": None, "lattice.intercept_units": 0},
+        "its intercept is not its schema's",
+    ),
     ("plain", {"guarantee.unit": "person"}, "its unit is not its schema's"),
     ("plain", {"guarantee.max_rows": 2}, "its unit is not its schema's"),
     ("plain", {"lattice.intercept_units": lambda units: units - 1}, "its intercept is not"),
@@ -140,6 +164,8 @@ KEPT: list[tuple[str, dict[str, Any]]] = [
     ("plain", {"linear_map": np.eye(3).ravel().tolist()}),
     ("mapped", {"center": None}),
     ("mapped", {"lattice.intercept_units": lambda units: units - 1}),
+    ("mapped", {"lattice.intercept_units": 1}),
+    ("mapped", {"linear_map": diagonal(1.4e-15)}),
     ("mapped", {"linear_map": lambda values: [1e-7 * value for value in values]}),
     ("plain", {"published": lambda values: [-(2**63), 2**63 - 1, *values[2:]]}),
     ("plain", {"published_trace": 2**256}),
@@ -160,8 +186,8 @@ def test_what_may_be_otherwise_is_read(name: str, values: dict[str, Any]) -> Non
     for where, value in values.items():
         if where in ("published_trace", "published_count", "shift", "unit_count"):
             assert getattr(made, where) == value
-    if values.get("linear_map") and not callable(values["linear_map"]):
-        assert np.array_equal(made.linear_map, np.eye(3))
+    if isinstance(values.get("linear_map"), list):
+        assert made.linear_map.ravel().tolist() == values["linear_map"]  # type: ignore[union-attr]
 
 
 BEYOND: list[tuple[str, dict[str, Any]]] = [
@@ -207,3 +233,37 @@ def test_strange_keys_are_not_repeated() -> None:
             from_text(changed("plain", {"parameters": {key: [1]}}), "a.json")
         assert (key in str(refused.value)) == told
         assert ("(a strange key)" in str(refused.value)) != told
+
+
+def test_what_no_file_may_say_is_not_written() -> None:
+    made = from_text(_text("plain"), "a.json")
+    with pytest.raises(ValueError, match="shift"):
+        replace(made, shift=129).to_text()
+
+
+def test_moments_by_length_of_old_files_are_put_together_where_they_are_read() -> None:
+    text = changed("ladder", {"rungs": lambda all_: [[0] * len(all_[0]), *all_[1:]]})
+    document = json.loads(text)
+    d = document["noise"]["terms"][0]["dimension"]
+    rungs = np.zeros((len(document["rungs"]), d, d), np.int64)
+    for at, rung in enumerate(document["rungs"]):
+        rungs[at][np.tril_indices(d)] = rung
+        rungs[at] += np.tril(rungs[at], -1).T
+    law = matrix_law(document["noise"])
+    assert isinstance(law, WeightedSum)
+    moment, noise = put_together(rungs, law, document["shift"], has_intercept=True)
+    made = from_text(text, "a.json")
+    assert np.array_equal(made.published, moment)
+    assert made.noise == noise
+    assert len(noise.terms) == len(rungs) - 1
+
+
+def test_of_lengths_that_hardly_a_row_has_the_last_is_kept_for_an_intercept_alone() -> None:
+    law = json.loads(_text("no-intercept"))["noise"]
+    entries = json.loads(_text("no-intercept"))["published"]
+    both = {"law": "weighted-sum", "weights": [1.0, 0.5], "terms": [law, law]}
+    clear = [10**12] * len(entries)
+    text = changed("no-intercept", {"noise": both, "rungs": [clear, [0] * len(entries)]})
+    made = from_text(text, "a.json")
+    assert isinstance(made.noise, WeightedSum)
+    assert made.noise.weights == (1.0,)
