@@ -137,6 +137,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("plain", {"noise.scale": 1e101}, "out of range"),
     ("plain", {"noise.scale": 1e-101}, "out of range"),
     ("plain", {"trace_noise.scale": "9" * 101}, "out of range"),
+    ("plain", {"trace_noise.scale": f"1{'0' * 100}"}, "out of range"),
     ("plain", {"count_noise.scale": "9" * 101}, "out of range"),
     ("plain", {"count_noise.scale": "1/" + "9" * 400}, "out of range"),
 ]
@@ -267,3 +268,7 @@ def test_of_lengths_that_hardly_a_row_has_the_last_is_kept_for_an_intercept_alon
     made = from_text(text, "a.json")
     assert isinstance(made.noise, WeightedSum)
     assert made.noise.weights == (1.0,)
+    text = changed("ladder", {"rungs": lambda all_: [*all_[:-1], [0] * len(all_[-1])]})
+    law, kept = json.loads(text)["noise"], from_text(text, "a.json").noise
+    assert isinstance(kept, WeightedSum)
+    assert kept.weights[-1] == law["weights"][-1]
