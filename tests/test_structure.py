@@ -229,10 +229,13 @@ def test_an_estimate_is_the_nearest_one_and_settles_before_the_last_round(
     monkeypatch.setattr(structures, "project", lambda *a: (rounds.append(1), plain(*a))[1])
     fitted = found.fit(estimate, trace)
     assert 2 < len(rounds) < structures.MOST_ROUNDS
-    monkeypatch.setattr(structures, "SETTLED", 0.0)
-    monkeypatch.setattr(structures, "MOST_ROUNDS", 1000)
-    nearest = found.fit(estimate, trace)
-    other = estimate
+    nearest = other = estimate
+    left, right = np.zeros_like(truth), np.zeros_like(truth)
+    for _ in range(1000):  # Dykstra's algorithm
+        inside = found.entries(nearest + left)
+        left += nearest - inside
+        nearest = found._spectrum(inside + right, trace)
+        right += inside - nearest
     for _ in range(200):
         other = found._spectrum(found.entries(other), trace)
     assert np.linalg.norm(fitted - nearest) < np.linalg.norm(other - nearest) / 2
