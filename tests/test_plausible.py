@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import dpcov
@@ -19,6 +20,7 @@ from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.denoise import clipped
 from dpcov.errors import ReleaseError
 from dpcov.releases import NoisyCount, Release
+from dpcov.rows.schema import Schema
 from tables_for_tests import correlated
 
 P = 3
@@ -142,6 +144,21 @@ def test_the_corner_s_error_is_that_of_the_best_count(kind: str) -> None:
     law = release.noise.rescaled(release.lattice.step**2)  # type: ignore[union-attr]
     wanted = best.deviation * t**2 if t else np.sqrt(law.diagonal_variance)
     assert corners.std() == pytest.approx(wanted, rel=0.1)
+
+
+def test_with_weights_the_corner_s_error_is_that_of_their_sum() -> None:
+    columns = {"x": {"kind": "numeric", "lower": -1, "upper": 1}}
+    schema = Schema.parse({"columns": columns, "weight": {"column": "w", "maximum": 2}})
+    table = pa.table({"x": [0.5, -0.5] * 400, "w": [1.0] * 800})
+    asked = {"schema": schema, "rho": 0.05, "mechanism": "gaussian", "seed": 1}
+    release = dpcov.release(table, **asked)
+    truths = PlausibleMoments(
+        release, sampling=False, generator=simulation_generator(1), draws=2000, alone=True
+    )
+    best = NoisyCount.of(release)
+    assert best is not None
+    corners = np.concatenate(list(truths.errors()))[:, -1, -1]
+    assert corners.std() == pytest.approx(best.deviation * release.intercept() ** 2, rel=0.1)
 
 
 def test_a_release_without_a_law_has_no_plausible_errors() -> None:
