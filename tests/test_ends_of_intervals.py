@@ -82,6 +82,13 @@ def test_of_a_linear_statistic_percentiles_are_the_normal_interval() -> None:
     assert [low[0], high[0]] == pytest.approx([15 - 3 * 0.674, 15 + 3 * 0.674], abs=0.05)
 
 
+def test_skewed_errors_of_a_linear_statistic_are_trusted() -> None:
+    one, skewed = _Simulation(made(), Of(lambda x: x), np.diag([5.0, 1.0])), errors()
+    skewed[:, 0, 0] = stats.expon.ppf((np.arange(999) + 1) / 1000) - 1
+    one.add(skewed)
+    assert one.interval(0.95)[2].all()
+
+
 def test_ends_stay_within_the_limits_and_where_nothing_is_defined_are_they() -> None:
     limits = (np.array([4.5, -0.5]), np.array([5.5, 0.5]))
     low, high, _ = simulated(Of(lambda x: x, limits))
