@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 import dpcov
 from dpcov import expected_correlation_error
 from dpcov.analysis.correlation import correlations
-from dpcov.analysis.expected import drowned_pairs
+from dpcov.analysis.expected import drowned_pairs, repeated, silent
 from dpcov.core.entropy import simulation_generator
+from dpcov.denoise import clipped
 from dpcov.releases import Release
 from tables_for_tests import correlated
 
@@ -124,3 +126,63 @@ def test_correlations_that_noise_drowns_are_counted() -> None:
     assert high > 0
     assert drowned_pairs(errors)[0].startswith(f"Noise drowns {high} of 10 correlations")
     assert any("Noise drowns" in line for line in correlations(few).summary().splitlines())
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"mechanism": "matrix-laplace", "epsilon": 1.0},
+        {"mechanism": "gaussian", "rho": 0.05, "denoise": "project"},
+        {"mechanism": "gaussian", "rho": 0.05, "neighbors": "replace-one", "denoise": "none"},
+        {"mechanism": "standardized", "rho": 0.05},
+    ],
+    ids=str,
+)
+def test_releases_are_repeated_about_the_estimate_with_the_same_laws(
+    request_: dict[str, Any],
+) -> None:
+    made = dpcov.release(DATA, lower=-1, upper=1, seed=1, **request_)
+    again = list(itertools.islice(repeated(made, simulation_generator(1)), 400))
+    whole = made.mapped(made.second_moment())
+    assert {one.denoise for one in again} == {made.denoise}
+    assert made.denoise == "none" or all(one.denoised is not None for one in again)
+
+    def held(found: Any, center: float, deviation: float) -> None:
+        assert np.mean(found) == pytest.approx(center, abs=4 * deviation / 20)
+        assert np.std(found) == pytest.approx(deviation, rel=0.2)
+
+    unit, noise = made.lattice.step**2, made.noise
+    assert noise is not None
+    if made.lengths is None:  # else what a clip took is drawn too
+        matrices = np.stack([one.noisy_mapped() for one in again])
+        held(matrices[:, 0, 0], whole[0, 0], unit * np.sqrt(noise.diagonal_variance))
+        held(matrices[:, 1, 1], whole[1, 1], unit * np.sqrt(noise.diagonal_variance))
+    else:
+        corners = [one.noisy_mapped()[-1, -1] for one in again]
+        held(corners, whole[-1, -1], unit * np.sqrt(noise.diagonal_variance))
+    if made.trace_noise is not None:
+        taken = clipped.expected(made, whole)
+        traces = [one.published_trace for one in again]
+        center = np.trace(whole - taken) / unit
+        held(traces, center, made.trace_noise.standard_deviation)
+    assert (made.count_noise is None) == (request_.get("neighbors") == "replace-one")
+    if made.count_noise is not None:
+        counts = [one.published_count for one in again]
+        held(counts, made.count(), made.count_noise.standard_deviation)
+
+
+def test_what_has_no_law_is_not_repeated() -> None:
+    made = dpcov.release(DATA, lower=-1, upper=1, epsilon=1.0)
+    with pytest.raises(ValueError, match="no matrix"):
+        next(repeated(replace(made, noise=None), simulation_generator(1)))
+
+
+def test_silence_is_for_the_noise_where_there_is_any() -> None:
+    clear = dpcov.release(DATA, lower=-1, upper=1, epsilon=1.0, seed=1)
+    asked: dict[str, Any] = {"lower": -1, "upper": 1, "epsilon": 0.01}
+    alone = dpcov.release(DATA[:20], neighbors="replace-one", **asked)
+    nothing = clear.with_denoised("shrink", np.diag(np.diag(clear.second_moment())))
+    assert nothing.uninformative
+    assert [silent(one) for one in (clear, alone, nothing)] == [False, True, True]
+    assert not silent(replace(nothing, noise=None))
+    assert not silent(replace(clear, noise=None))

@@ -8,6 +8,7 @@ import sqlite3
 import sys
 from datetime import date, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
@@ -24,6 +25,8 @@ import dpcov
 from dpcov.errors import SourceError
 from dpcov.rows.schema import FileOptions, Schema
 from dpcov.rows.sources import INSTEAD, open_rows, open_source
+from dpcov.rows.sources import workbook as sheets
+from dpcov.rows.sources.readstat import _known
 from dpcov.rows.sources.sql import DatabaseTable
 from strategies import moment, same
 from test_installing import asked
@@ -230,6 +233,47 @@ def test_a_date_too_far_away_is_missing_and_no_other_cell(tmp_path, ending):
     assert batch.column("d").to_pylist() == [None, near[ending], None, None, None]
 
 
+def test_dates_are_those_of_the_years_1_to_9999(tmp_path):
+    near, origin = [date(1, 1, 1), date(1959, 12, 31), date(9999, 12, 31)], date(1960, 1, 1)
+    days = [(one - origin).days for one in near]
+    frame = pd.DataFrame({"d": [float(day) for day in [days[0] - 1, *days, days[2] + 2]]})
+    path = statistics(tmp_path, "dta", frame=frame, variable_format={"d": "%td"})
+    (batch, *_) = open_source(path, FileOptions(), ()).batches(["d"])
+    assert batch.column("d").to_pylist() == [None, *near, None]
+
+
+def test_dates_and_times_of_sas_count_from_1960(tmp_path, monkeypatch):
+    """No writer of such files is at hand: this is what a reader tells of one."""
+    stored = {"day": [0.0, 22000.0, None], "time": [0.0, 86400.5, 1e300], "text": ["a", "b", None]}
+    about = SimpleNamespace(
+        column_names=list(stored),
+        file_encoding="WINDOWS-1252",
+        readstat_variable_types={"day": "double", "time": "double", "text": "string"},
+        original_variable_types={"day": "DATE9", "time": "DATETIME20", "text": "$"},
+    )
+    monkeypatch.setattr(pyreadstat, "read_sas7bdat", lambda *_, **__: (stored, about))
+    (tmp_path / "p.sas7bdat").touch()
+    source = open_source(tmp_path / "p.sas7bdat", FileOptions(), ())
+    (batch, *_) = source.batches(list(stored))
+    assert batch.to_pydict() == {
+        "day": [date(1960, 1, 1), date(2020, 3, 26), None],
+        "time": [datetime(1960, 1, 1), datetime(1960, 1, 2, 0, 0, 0, 500_000), None],
+        "text": stored["text"],
+    }
+
+
+def test_a_stated_encoding_counts_more_than_that_of_the_file(tmp_path):
+    path = statistics(tmp_path, "sav", frame=pd.DataFrame({"a": ["abcdefgh", "b"]}))
+    path.write_bytes(path.read_bytes().replace(b"abcdefgh", b"abcdefg\xe9"))
+    for encoding, text in (("utf-8", "abcdefg\ufffd"), ("cp1252", "abcdefgé")):
+        (batch, *_) = open_source(path, FileOptions(encoding=encoding), ()).batches(["a"])
+        assert batch.column("a").to_pylist() == [text, "b"]
+
+
+def test_an_encoding_of_no_name_is_read_as_utf_8():
+    assert (_known("no such"), _known("windows-1252")) == ("utf-8", "cp1252")
+
+
 @pytest.mark.parametrize("ending", ["dta", "sav"])
 def test_a_byte_that_is_no_letter_spoils_its_own_cell_only(tmp_path, ending):
     frame = pd.DataFrame({"é": ["abcdefgh", "abcdefgé"]})
@@ -284,6 +328,47 @@ def test_ids_of_persons_are_those_of_other_files(tmp_path):
     assert found.unit_count == 2
 
 
+def test_numbers_of_which_a_sheet_holds_not_all_digits_are_nobody_s_ids(tmp_path):
+    """In a column of numbers they are numbers as any."""
+    document = {"version": 2, "columns": {"weight": COLUMNS["weight"]}}
+    unit = {"column": "id", "type": "integer", "max_rows": 1}
+    schema = Schema.parse(document | {"unit": unit})
+    idents = [2**53, 2**53 + 2, -(2**53), -(2**53) - 2, 2.0**60, "36028797018963970"]
+    rows = [[2**60, ident] for ident in idents]
+    found = moment(workbook(tmp_path, rows, ("weight", "id")), schema)
+    texts = [str(2**53), "", str(-(2**53)), "", "", idents[-1]]
+    assert same(found, moment(pa.table({"weight": [2.0**60] * 6, "id": texts}), schema))
+    assert found.unit_count == 3
+
+
+def test_a_formula_is_what_was_last_computed(tmp_path):
+    path = workbook(tmp_path, [["=30+40", *CELLS[0][1:]], *CELLS[1:]])
+    computed = rewritten(path, lambda _, part: re.sub(rb"(</f>)<v ?/>", rb"\1<v>70</v>", part))
+    expected = moment(workbook(tmp_path, [[70.0, *CELLS[0][1:]], *CELLS[1:]]), declared())
+    assert same(moment(computed, declared()), expected)
+
+
+def test_what_a_sheet_says_of_its_size_cuts_nothing_off(tmp_path):
+    whole = workbook(tmp_path)
+    expected = moment(whole, declared())
+    smaller = rewritten(whole, lambda _, part: part.replace(b'ref="A1:D301"', b'ref="A1:B9"'))
+    with ZipFile(smaller) as parts:
+        assert b"A1:B9" in parts.read("xl/worksheets/sheet1.xml")
+    assert same(moment(smaller, declared()), expected)
+
+
+@pytest.mark.parametrize("write", [workbook, lambda folder: statistics(folder, "dta")])
+def test_a_file_is_read_alike_each_time_and_it_takes_its_time(tmp_path, write):
+    source = open_source(write(tmp_path), FileOptions(), ())
+    assert source.settled
+    assert source.costly
+
+
+def test_a_sheet_without_a_header_needs_declared_columns(tmp_path):
+    with pytest.raises(SourceError, match="columns"):
+        open_source(workbook(tmp_path), FileOptions(header=False), ())
+
+
 def test_rows_above_a_header_are_skipped_and_a_sheet_may_have_none(tmp_path):
     expected = moment(workbook(tmp_path), declared())
     headed = workbook(tmp_path, [tuple(COLUMNS), *CELLS], ("A title", None))
@@ -306,6 +391,14 @@ def test_a_sheet_that_does_not_fit_is_refused(tmp_path, header, more, sheet, wor
     path = workbook(tmp_path, CELLS, header, more)
     with pytest.raises(SourceError, match=words):
         open_rows(path if sheet is None else DatabaseTable(path, sheet), declared())
+
+
+def test_a_large_workbook_that_is_packed_as_tables_are_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(sheets, "LARGE", 1)
+    assert same(moment(workbook(tmp_path), declared()), moment(parquet(tmp_path), declared()))
+    monkeypatch.setattr(sheets, "PACKED", 1)  # a control
+    with pytest.raises(SourceError, match="packed far more"):
+        open_rows(workbook(tmp_path), declared())
 
 
 def test_a_workbook_that_would_fill_the_memory_is_refused(tmp_path):

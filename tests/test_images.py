@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from scipy.linalg import fractional_matrix_power
 
 import dpcov
+import dpcov.api
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import ZCDP, Neighbors
 from dpcov.denoise import denoise
@@ -26,7 +27,7 @@ from dpcov.mechanisms.images import Images
 from dpcov.mechanisms.standardized import BY_COLUMN, BY_DIRECTION
 from dpcov.releases import Release
 from dpcov.rows.encoder import Encoder
-from dpcov.rows.moment import longest_image
+from dpcov.rows.moment import LinearMap, longest_image
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
 from dpcov.rows.sources.rows import Rows
@@ -141,6 +142,28 @@ def test_images_of_rows_are_whole_within_the_longest() -> None:
     assert np.all(block[4] == lattice.intercept_units)
     shorter = replace(made, lattice=replace(made.lattice, radius=made.lattice.radius / 2))
     assert shorter.clipped
+
+
+@pytest.mark.parametrize("center", [[0.5, 0.0, -0.25, 0.0], [0.0] * 4])
+def test_a_release_tells_its_center_where_some_features_are_about_their_midpoints(
+    center: list[float],
+) -> None:
+    rows, shape = door(narrow()), LinearMap.focused(np.eye(4), 4.0, np.array(center))
+    lattice = rows.lattice().of_images(4.0)
+    laws = Gaussian().calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)
+    moment = rows.second_moments(radius=4.0, transform=shape, lattice=lattice)[0]
+    draws = Draws.of(laws, Entropy.seeded(1))
+    made = published(Gaussian(), rows.schema, laws, draws, moment, shape)
+    assert (None if made.center is None else made.center.tolist()) == (
+        center if any(center) else None
+    )
+
+
+def test_laws_of_one_lattice_are_not_taken_for_another() -> None:
+    lattice = door(narrow()).lattice()
+    laws = Gaussian().calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)
+    with pytest.raises(TypeError, match="one lattice"):
+        replace(laws, again=None).at(lattice)
 
 
 @each_relation

@@ -1,6 +1,7 @@
 """Counts of rows by length: what they tell of a clip, and that intervals know of it."""
 
 import json
+import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -11,7 +12,7 @@ import dpcov
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import ReleaseError
-from dpcov.mechanisms.standardized import best_radius
+from dpcov.mechanisms.standardized import UNLIKE, best_radius
 from dpcov.releases import lengths
 from dpcov.releases.file import from_text
 from dpcov.releases.lengths import Lengths, bin_ends
@@ -109,6 +110,24 @@ def test_the_radius_grows_with_the_tail_and_as_noise_falls():
 
     assert radius("light", 30) < radius("heavy", 30)
     assert radius("heavy", 300) <= radius("heavy", 30) < radius("heavy", 1)
+
+
+@pytest.mark.parametrize("noise", [0, 1, 10, 30, 100, 300, 1000, 1e9])
+@pytest.mark.parametrize("tail", ["light", "heavy"])
+def test_no_radius_on_a_finer_grid_is_expected_to_be_much_better(tail, noise):
+    law, counts = GaussianOrthogonal(5, Fraction(int(noise * 2**40)) ** 2 + 1), counted(drawn(tail))
+    found = best_radius(counts, law, Lattice(4, 1.0, 0.3)) ** 2
+
+    def expected(square):
+        of_noise = math.sqrt(law.diagonal_variance) / 2**40 * square
+        return math.hypot(of_noise, UNLIKE * counts.squared(math.sqrt(square)).size / 4)
+
+    steps = 4 * math.log2(counts.ends[-1] / found)
+    assert steps == pytest.approx(round(steps))
+    finer = counts.ends[-1] * 2.0 ** -np.arange(0, len(counts.ends) / 2, 1 / 32)
+    assert finer.min() < found <= finer.max()
+    best = finer[np.argmin([expected(square) for square in finer])]
+    assert abs(math.log2(found / best)) <= 1 / 4
 
 
 @pytest.mark.parametrize(("far", "known"), [(lengths.FAR, True), (0.0, False)])

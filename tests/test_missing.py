@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -20,13 +22,15 @@ from dpcov.analysis.summary import summary
 from dpcov.api.plans.imagined import Guess, ImaginedTable
 from dpcov.api.plans.rows_like import rows_like
 from dpcov.cli.drafts import draft
+from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.denoise.structure import Structure
 from dpcov.errors import SchemaError
-from dpcov.mechanisms.standardized import Spread
+from dpcov.mechanisms.standardized import Spread, look
 from dpcov.releases.pairwise import completed, fewest_rows, missing_shares, proper, rows_by_pair
 from dpcov.rows.encoder import Encoder
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import FileOptions, Schema
+from dpcov.rows.sources import open_rows
 
 ROWS = 4000
 LOW, HIGH = np.array([0.0, 0.0, -10.0]), np.array([20.0, 60.0, 10.0])
@@ -180,6 +184,20 @@ def test_no_row_is_longer_than_one_without_gaps(rows):
         assert ((block[at] == 0) | (block[mark] == 0)).all()
         missing = table.column(declared.features[at].name).to_pandas().isna()
         assert (block[mark] == np.where(missing, one, 0)).all()
+
+
+def test_a_look_takes_means_and_spreads_of_the_cells_that_are_there():
+    table, declared = gappy(share=0.5), schema()
+    rows = open_rows(table, declared)
+    found = look(
+        rows.second_moments()[0], ScalarGaussian(Fraction(1)), np.zeros(13, int), rows.gaps
+    )
+    means, covariances, _ = available(table)
+    half = (HIGH - LOW) / 2
+    np.testing.assert_allclose(found.center[::2], (means - LOW) / half - 1, atol=1e-4)
+    np.testing.assert_allclose(found.variances[::2], np.diag(covariances) / half**2, rtol=1e-3)
+    np.testing.assert_allclose(found.center[1::2], 0.5, atol=0.05)
+    assert found.count == pytest.approx(ROWS, rel=1e-3)
 
 
 def test_a_gap_is_mapped_to_no_deviation_and_one_deviation_of_its_mark():

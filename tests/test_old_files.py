@@ -154,6 +154,7 @@ def test_lengths_that_hardly_a_row_has_are_left_out_and_what_shows_and_the_last_
     assert together.tolist() == np.diag([45, 0, 0, 0]).tolist()
     assert put_together(rungs, noise, 0, has_intercept=False)[1].weights == (0.5,)
     assert put_together(rungs, noise, 1, has_intercept=True)[1] == noise  # twice as clear
+    assert put_together(rungs // 2, noise, 1, has_intercept=False)[1].weights == (0.5,)
     assert put_together(0 * rungs, noise, 0, has_intercept=False)[1] == noise
     assert put_together(0 * rungs, noise, 0, has_intercept=True)[1].weights == (0.25,)
     wide = replace(noise, weights=(64.0, 0.5, 0.25))

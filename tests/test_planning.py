@@ -1,14 +1,22 @@
 """The automatic choice: closed forms of the noise, compared."""
 
 import contextlib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP
 from dpcov.errors import MechanismError
-from dpcov.mechanisms import Gaussian, MatrixLaplace, NuclearLaplace, count
-from dpcov.mechanisms.choice import choose, expected_noise, least_noise
+from dpcov.mechanisms import Gaussian, MatrixLaplace, NuclearLaplace, count, mechanism_named
+from dpcov.mechanisms.choice import (
+    calibrated,
+    choose,
+    expected_noise,
+    least_noise,
+    require_answerable,
+)
+from dpcov.mechanisms.standardized import BY_COLUMN, BY_DIRECTION
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
 from strategies import categorical, numeric
@@ -127,3 +135,74 @@ def test_rows_without_an_intercept_are_released_as_they_are(numbers, levels):
         schema = Schema.parse({"columns": columns, "intercept": intercept})
         mechanism = choose(schema, PureDP(1.0), Neighbors.ADD_REMOVE).mechanism
         assert mechanism.name == ("standardized" if named else "matrix-laplace")
+
+
+COUNT, FLAG = {"kind": "count", "upper": 9}, {"kind": "flag"}
+NUMBER = {"kind": "number", "lower": 0, "upper": 1}
+GAP = NUMBER | {"missing": "pairwise"}
+
+
+@pytest.mark.parametrize(
+    ("columns", "at_directions"),
+    [
+        ([NUMBER], False),
+        ([NUMBER] * 2, True),
+        ([NUMBER] * 2 + [COUNT], True),
+        ([NUMBER, COUNT], False),
+        ([NUMBER, FLAG], False),
+        ([NUMBER] * 3 + [COUNT, FLAG], True),
+        ([NUMBER] * 2 + [COUNT, FLAG], False),
+        ([NUMBER] * 2 + [GAP], False),
+    ],
+    ids=str,
+)
+def test_directions_are_looked_at_where_most_features_are_numbers_without_gaps(
+    columns, at_directions
+):
+    named = {f"x{j}": column for j, column in enumerate(columns)}
+    schema = Schema.parse({"version": 2, "columns": named})
+    choice = choose(schema, PureDP(1.0), Neighbors.ADD_REMOVE)
+    assert choice.mechanism == (BY_DIRECTION if at_directions else BY_COLUMN)
+    assert choice.reason.startswith("rows are taken about private means")
+    assert ("each direction" in choice.reason) == at_directions
+    asked = Lattice.of(schema), PureDP(1.0), Neighbors.ADD_REMOVE
+    assert choice.laws == calibrated(choice.mechanism, *asked)
+
+
+def test_a_budget_too_small_for_looks_is_kept_by_the_sum_alone():
+    schema = Schema.parse({"columns": {name: numeric(0, 1) for name in "ab"}})
+    budget = PureDP(1e-10)
+    with pytest.raises(MechanismError):
+        calibrated(BY_DIRECTION, Lattice.of(schema), budget, Neighbors.ADD_REMOVE)
+    choice = choose(schema, budget, Neighbors.ADD_REMOVE)
+    assert choice.mechanism == MatrixLaplace()
+    assert choice.laws is not None
+
+
+@pytest.mark.parametrize("error", [OverflowError, ZeroDivisionError, ValueError])
+def test_numbers_out_of_range_are_refused_without_their_error(monkeypatch, error):
+    def fails(*_):
+        raise error("1e400")
+
+    monkeypatch.setattr(MatrixLaplace, "calibrate", fails)
+    with pytest.raises(MechanismError, match="matrix-laplace is out of range") as refused:
+        calibrated(MatrixLaplace(), lattice(2), PureDP(1.0), Neighbors.ADD_REMOVE)
+    assert refused.value.__cause__ is None
+    assert refused.value.__suppress_context__
+
+
+def test_what_can_not_be_asked_again_is_refused_what_asks_for_more_than_its_sum():
+    rows = SimpleNamespace(rereadable=True, tells_rows=True)
+    sums, streamed = (SimpleNamespace(**(vars(rows) | {of: False})) for of in vars(rows))
+    many = mechanism_named("stable-covariance")
+    for mechanism in (Gaussian(), Gaussian(radius="private"), BY_COLUMN, many):
+        require_answerable(mechanism, rows)
+    for mechanism in (Gaussian(), MatrixLaplace(), NuclearLaplace()):
+        require_answerable(mechanism, sums)
+        require_answerable(mechanism, streamed)
+    for mechanism in (BY_COLUMN, many, Gaussian(radius="private")):
+        with pytest.raises(MechanismError, match="more than the sums"):
+            require_answerable(mechanism, sums)
+    require_answerable(BY_COLUMN, streamed)
+    with pytest.raises(MechanismError, match="memory"):
+        require_answerable(many, streamed)

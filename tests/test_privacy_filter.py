@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cache
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from dpcov.core import privacy_filter
 from dpcov.core.privacy import ZCDP, ApproxDP, Budget, PureDP, exact, zcdp_epsilon
-from dpcov.core.privacy_filter import balance, settled_excess
+from dpcov.core.privacy_filter import _divergence, balance, settled_excess
 from dpcov.errors import BudgetError
 from dpcov.papers.accounting import GDP, numeric_delta
 
@@ -30,6 +31,35 @@ def admitted(budget: Budget, spends: list[Budget]) -> bool:
         return balance(budget, spends).admitted
     except BudgetError:
         return False
+
+
+def of_randomised_response(epsilon: float, excess: float) -> Decimal:
+    """Its Renyi divergence of order 1 + excess, which is the most that epsilon allows."""
+    with localcontext(prec=80):
+        e, x = Decimal(repr(epsilon)), Decimal(excess)
+        more, less = ((1 + x) * e).exp(), (-x * e).exp()
+        return ((more + less) / (1 + e.exp())).ln() / x
+
+
+@given(st.floats(-9, 2).map(lambda x: 10.0**x), st.floats(-4, 5).map(lambda x: 10.0**x))
+def test_a_pure_epsilon_counts_as_what_it_allows_and_never_as_less(
+    epsilon: float, excess: float
+) -> None:
+    found = _divergence(PureDP(epsilon), excess)
+    assert Fraction(of_randomised_response(epsilon, excess)) <= found
+    order = 1 + Fraction(excess)
+    assert found <= min(exact(epsilon), order * exact(epsilon) ** 2 / 2)
+
+
+@pytest.mark.parametrize("excess", [0.5, 1.0, 30.0])
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 5.0])
+def test_a_pure_epsilon_counts_as_hardly_more_than_it_allows(epsilon: float, excess: float) -> None:
+    found = float(_divergence(PureDP(epsilon), excess))
+    assert found == pytest.approx(float(of_randomised_response(epsilon, excess)), rel=1e-9)
+
+
+def test_an_epsilon_beyond_all_numbers_counts_whole() -> None:
+    assert _divergence(PureDP(1e305), 1e8) == exact(1e305)
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.3, 1.5, 20.0])

@@ -27,9 +27,10 @@ from dpcov.core.samplers.wishart import WishartDifference
 from dpcov.denoise import denoise
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import Gaussian, MatrixLaplace, Standardized, standardized
+from dpcov.mechanisms.images import Images
 from dpcov.releases.lengths import SHORTEST, bin_ends
 from dpcov.rows.encoder import Encoder
-from dpcov.rows.moment import Lattice
+from dpcov.rows.moment import Lattice, LinearMap, power_above
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
 
@@ -43,6 +44,7 @@ LATTICES = {
     "small radius": Lattice(D, 0.5, 0.7),
     "radius off the lattice": Lattice(3, 1.7, 0.3),
     "persons": Lattice(D, 2.0, 0.3, Unit("id", 3)),
+    "steps of the radius": Lattice(3, 1.7, 0.3).relative(),
 }
 each_lattice = pytest.mark.parametrize("lattice", LATTICES.values(), ids=LATTICES)
 each_relation = pytest.mark.parametrize("neighbors", Neighbors)
@@ -199,6 +201,57 @@ def test_features_are_divided_by_the_stated_power_of_their_spread(power):
     assert 2.0 ** -(SHORTEST + 1) < ends[0] / images.typical**2 <= 2.0**-SHORTEST
 
 
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_bounds_midpoints_and_centers_are_on_the_grid_of_images(power):
+    """But for those of features which the grid is coarser for than a sixteenth of a deviation."""
+    generator = np.random.default_rng(7)
+    schema = Schema.from_bounds(-1.0, 1.0, tuple("abcde"))
+    for least in (-2, -10, -20):
+        variances = np.exp2(generator.uniform(2 * least, -1, 5))
+        variances[:2] = 4.0**least, 1.0
+        center = generator.uniform(-1, 1, 5)
+        images = standardized.Spread(center, variances, 1e4).images(power, schema, on_grid=True)
+        units, found = 1 / np.diag(images.map.matrix()), images.map.center
+        deviation = np.exp2(np.floor(np.log2(variances) / 2))
+        of_grid = units * power_above(2 * images.longest) / 2**20
+        allowed = np.minimum(of_grid, deviation / 16)
+        on_grid = of_grid <= allowed
+        grid = Lattice.of(schema).of_images(images.longest).step
+        for value in (-1.0, 0.0, 1.0):
+            steps = ((value - found) / units / grid)[on_grid]
+            assert np.array_equal(steps, np.rint(steps))
+        assert np.array_equal(np.rint(found / allowed), found / allowed)
+        assert (np.abs(found - center) <= allowed / 2).all()
+        assert np.abs(found).max() <= 1
+
+
+def test_a_release_has_its_images_on_the_grid():
+    made = Standardized()(
+        open_rows(narrow(500), NARROW), budget=ZCDP(0.5), neighbors=ADD, entropy=Entropy.seeded(4)
+    )
+    assert (np.frexp(np.diag(made.linear_map))[0] == 0.5).all()
+
+
+@pytest.mark.parametrize(("features", "rows"), [(3, 1e6), (3, 3e4), (3, 3.0), (50, 1e6)])
+def test_a_look_at_directions_reaches_as_far_as_its_noise_lets_it(features, rows):
+    """Noise of a direction is at its bar where the radius is largest, or at one of two ends."""
+    lattice = Lattice(features, 2.0, 0.3)
+    law = Standardized(directions_share=0.1).calibrate(lattice, ZCDP(0.5), ADD).directions.matrix
+    images = Images(LinearMap.focused(np.eye(features), 9.0), 9.0, 1.0, rows)
+    found = standardized.look_radius(images, law, features)
+    assert 1 <= found <= standardized.REACH
+    noise = math.sqrt(law.diagonal_variance * features) / Q**2 * found**2  # of a direction
+    share = noise / (rows / features)
+    if 1 < found < standardized.REACH:
+        assert share == pytest.approx(standardized.DROWNS)
+    else:
+        assert (share < standardized.DROWNS) == (found > 1)
+    assert standardized.look_radius(replace(images, longest=0.5), law, features) == 0.5
+    twice = math.sqrt(law.diagonal_variance * features) / Q**2 * 4 * features
+    images = replace(images, count=twice / standardized.DROWNS)
+    assert standardized.look_radius(images, law, features) == pytest.approx(2.0)
+
+
 def test_with_delta_all_variances_are_larger_by_the_rounding():
     lattice, budget = replace(LATTICES["persons"], features=40), ApproxDP(1.0, 1e-6)
     laws = Standardized().calibrate(lattice, budget, ADD)
@@ -327,6 +380,7 @@ def test_a_mean_that_noise_drowns_stays_at_the_midpoint_and_features_keep_their_
     clear = replace(laws.look, scale=Fraction(1))
     spread = looked(rows, clear, 0)
     np.testing.assert_allclose(spread.center, 2 * narrow(50).mean(axis=0) - 1, atol=1e-4)
+    assert spread.count == pytest.approx(50, abs=0.1)
 
 
 @pytest.mark.parametrize("end", [0.0, 1.0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -12,7 +13,10 @@ import pytest
 
 import dpcov
 from dpcov.core.entropy import simulation_generator
-from dpcov.denoise import denoise
+from dpcov.core.samplers.orthogonal import GaussianOrthogonal
+from dpcov.denoise import denoise, projection
+from dpcov.denoise import structure as structures
+from dpcov.denoise.shrinkage import LARGE, simulates
 from dpcov.denoise.structure import Structure
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
@@ -213,6 +217,103 @@ def test_an_estimate_only_comes_nearer(kind: str, seed: int) -> None:
     assert np.linalg.eigvalsh(fitted)[0] > -1e-6 * np.trace(truth)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_estimate_is_the_nearest_one_and_settles_before_the_last_round(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Control: alternating projections that don't keep what they took end elsewhere."""
+    truth, found = exact(kind), structure(kind)
+    estimate, trace = truth + 20 * symmetric(len(truth), 1), float(np.trace(truth))
+    rounds = []
+    plain = projection.project
+    monkeypatch.setattr(structures, "project", lambda *a: (rounds.append(1), plain(*a))[1])
+    fitted = found.fit(estimate, trace)
+    assert 2 < len(rounds) < structures.MOST_ROUNDS
+    nearest = other = estimate
+    left, right = np.zeros_like(truth), np.zeros_like(truth)
+    for _ in range(1000):  # Dykstra's algorithm
+        inside = found.entries(nearest + left)
+        left += nearest - inside
+        nearest = found._spectrum(inside + right, trace)
+        right += inside - nearest
+    for _ in range(200):
+        other = found._spectrum(found.entries(other), trace)
+    assert np.linalg.norm(fitted - nearest) < np.linalg.norm(other - nearest) / 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_the_equations_leave_is_the_nearest_that_keeps_them(kind: str) -> None:
+    truth, found = exact(kind), structure(kind)
+    assert found.nearest(truth) == pytest.approx(truth, abs=1e-2)
+    noise = symmetric(len(truth), 1)
+    left = found.nearest(noise)
+    assert left == pytest.approx(found.within @ found.equated(noise) @ found.within.T)  # type: ignore[union-attr]
+    assert np.linalg.norm(found.nearest(left) - left) < 0.02 * np.linalg.norm(noise)
+    assert np.abs(left[found.zero]).max() < 0.2 * np.abs(noise[found.zero]).max()
+
+
+@pytest.mark.parametrize("kind", ["plain", "persons", "weighted"])
+def test_rows_less_their_means_lie_in_the_free_directions(kind: str) -> None:
+    truth, found = exact(kind), structure(kind)
+    p = len(truth) - 1
+    about_means = truth[:p, :p] - np.outer(truth[:p, -1], truth[:p, -1]) / truth[-1, -1]
+    basis = found.free(p)
+    assert basis.T @ basis == pytest.approx(np.eye(basis.shape[1]))
+    assert basis.shape == (p, p - 2)  # the levels of "job" and of "home" add up to a constant
+    assert basis @ basis.T @ about_means == pytest.approx(about_means, abs=1e-2)
+    assert np.array_equal(replace(found, within=None).free(p), np.eye(p))
+
+
+def test_no_table_has_fewer_rows_than_none() -> None:
+    found = structure("plain")
+    assert found.entries(-np.eye(len(found.units)))[-1, -1] == 0
+    assert found.entries(-np.eye(len(found.units)), bounded=False)[-1, -1] < 0
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+def test_products_of_levels_of_a_column_follow_from_their_sums(kind: str) -> None:
+    """Also where noise would take some of them below no rows."""
+    found, truth = structure(kind), exact(kind)
+    made = found.entries(truth + 50 * symmetric(len(truth), 3))
+    sums, rows = made[:, -1] / found.intercept, made[-1, -1] / found.intercept**2
+    for block in found.blocks:
+        k, g = found.centers[block], sums[block]
+        base = np.outer(k, g) + np.outer(g, k) + rows * np.outer(k, k)
+        wanted = np.diag(found.units[block] * (rows * k + g)) - base
+        assert made[np.ix_(block, block)] == pytest.approx(wanted, abs=1e-9 * np.trace(truth))
+
+
+def test_products_of_levels_are_not_below_0() -> None:
+    found, noise = structure("plain"), symmetric(len(exact("plain")), 3)
+    assert found.entries(noise)[found.positive].min() == 0
+    assert found.entries(noise, bounded=False)[found.positive].min() < -1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_matrices_at_once_are_as_one_at_a_time(kind: str) -> None:
+    found = structure(kind)
+    several = np.stack([symmetric(len(found.units), seed) for seed in range(3)])
+    for bounded in (True, False):
+        each = np.stack([found.entries(one, bounded=bounded) for one in several])
+        assert found.entries(several, bounded=bounded) == pytest.approx(each)
+    assert found.equated(several) == pytest.approx(np.stack([*map(found.equated, several)]))
+
+
+@pytest.mark.parametrize("kind", ["plain", MAPPED])
+def test_equations_are_simulated_up_to_the_largest_order_where_rows_are_not_mapped(
+    kind: str,
+) -> None:
+    """Of mapped rows it is as without equations: where little shows, and at small orders."""
+    found = structure(kind)
+    for order in (2, LARGE, LARGE + 1):
+        law = GaussianOrthogonal(order, Fraction(100))
+        for trace in (0.0, 1e9 * law.detectable):
+            plain = simulates(law, trace)
+            assert found.simulates(law, trace) == (plain or (kind != MAPPED and order <= LARGE))
+    one = replace(structure(MAPPED), centers=np.eye(len(found.units))[0])
+    assert not one.simulates(GaussianOrthogonal(LARGE, Fraction(100)), 1e15)
+
+
 def errors(kind: str, wrong: bool, monkeypatch: pytest.MonkeyPatch) -> float:
     """Mean Frobenius error of denoised releases; with the columns' places mixed up if `wrong`."""
     made = Structure.of
@@ -254,3 +355,30 @@ def test_without_levels_or_with_features_mixed_nothing_is_implied() -> None:
     )
     assert mixed.linear_map is not None
     assert Structure.of(mixed) is None
+
+
+@pytest.mark.parametrize("step", [0.3, 0.5, 1.0, 1.5])
+def test_an_indicator_is_as_many_whole_steps_as_are_within_1(step: float) -> None:
+    """None, and so no sum, where a step is larger."""
+    made = released("plain")
+    found = Structure.of(replace(made, lattice=replace(made.lattice, step=step)))
+    assert found is not None
+    steps = {0.3: 3, 0.5: 2, 1.0: 1}.get(step)
+    assert found.intercept == (made.lattice.intercept_units / steps if steps else 0.0)
+
+
+def test_a_map_without_a_center_moves_no_levels() -> None:
+    made = released(MAPPED)
+    found = Structure.of(replace(made, center=None))
+    assert found is not None
+    assert not found.centers.any()
+    assert structure(MAPPED).centers.any()
+
+
+@pytest.mark.parametrize("unit", [0.0, -1.0])
+def test_a_map_that_takes_a_feature_away_or_turns_it_implies_nothing(unit: float) -> None:
+    made = released(MAPPED)
+    assert made.linear_map is not None
+    other = made.linear_map.copy()
+    other[0, 0] = unit
+    assert Structure.of(replace(made, linear_map=other)) is None

@@ -135,6 +135,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "test_what_is_published_is_the_sum_plus_draws_of_the_stated_laws",
         "tests/conformance/test_mechanisms.py::"
         "test_a_sum_beyond_64_bits_is_published_as_the_largest_number",
+        "tests/test_images.py",
     ),
     "src/dpcov/mechanisms/gaussian.py": (*ADDITIVE, REFUSED),
     "src/dpcov/mechanisms/pure.py": (*ADDITIVE, REFUSED),
@@ -215,6 +216,9 @@ TESTS: dict[str, tuple[str, ...]] = {
     "src/dpcov/mechanisms/standardized.py": (
         "tests/test_standardized.py",
         "tests/test_two_looks.py",
+        "tests/test_lengths.py",
+        "tests/test_missing.py::test_a_look_takes_means_and_spreads_of_the_cells_that_are_there",
+        "tests/test_missing.py::test_a_gap_is_mapped_to_no_deviation_and_one_deviation_of_its_mark",
     ),
     "src/dpcov/mechanisms/images.py": ("tests/test_images.py", "tests/test_two_looks.py"),
     "src/dpcov/papers/additive_wishart.py": (
@@ -319,4 +323,48 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "src/dpcov/rows/encoder.py": ENCODER,
     "src/dpcov/rows/cells.py": ENCODER,
+    "src/dpcov/mechanisms/count.py": ("tests/test_count.py",),
+    "src/dpcov/core/accounting.py": (
+        "tests/test_conversions.py",
+        "tests/test_rounding.py",
+        "tests/test_privacy_filter.py",
+    ),
+    "src/dpcov/core/privacy_filter.py": ("tests/test_privacy_filter.py", "tests/test_ledger.py"),
+    "src/dpcov/rows/sources/ids.py": ("tests/test_ids.py",),
+    "src/dpcov/mechanisms/choice.py": (
+        "tests/test_planning.py",
+        "tests/test_two_looks.py::test_auto_looks_at_directions_where_few_features_are_indicators",
+        "tests/test_odd_options.py",
+    ),
+    "src/dpcov/releases/file.py": (
+        "tests/test_releases.py",
+        "tests/test_release_files.py",
+        "tests/test_old_files.py",
+        "tests/test_images.py::test_an_intercept_that_no_map_explains_is_refused",
+        "tests/test_lengths.py::test_a_file_brings_the_counts_back_and_refuses_damaged_ones",
+        "tests/test_count.py::test_the_count_and_its_law_survive_the_file",
+        "tests/test_count.py::test_a_file_without_a_count_loads_and_one_without_its_law_is_refused",
+        "tests/test_count.py::test_a_count_with_noise_is_refused_where_the_number_is_public",
+    ),
+    "src/dpcov/rows/sources/readstat.py": ("tests/test_formats.py",),
+    "src/dpcov/rows/sources/workbook.py": ("tests/test_formats.py",),
+    "src/dpcov/denoise/structure.py": (
+        "tests/test_structure.py",
+        "tests/test_missing.py::test_what_the_schema_implies_holds_of_mapped_rows_too",
+    ),
+    "src/dpcov/denoise/clipped.py": ("tests/test_clipped.py",),
+    "src/dpcov/analysis/expected.py": ("tests/test_expected.py",),
+    "src/dpcov/analysis/plausible.py": (
+        "tests/test_plausible.py",
+        "tests/test_intervals.py",
+        "tests/test_count.py::"
+        "test_plausible_moments_of_mapped_rows_move_with_the_count_as_their_own_moment_does",
+        "tests/test_lengths.py::test_intervals_know_of_the_clip_and_without_the_counts_they_do_not",
+        "tests/test_missing.py::test_sampling_errors_keep_cells_that_are_missing_at_nothing",
+        "tests/test_missing.py::test_intervals_cover_the_available_case_figures",
+    ),
+    "src/dpcov/analysis/intervals.py": (
+        "tests/test_ends_of_intervals.py",
+        "tests/test_intervals.py",
+    ),
 }

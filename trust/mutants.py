@@ -1,6 +1,6 @@
 """Plant small faults in the modules that carry the guarantee: `make mutants`.
 
-    python trust/mutants.py [--jobs 2] [src/dpcov/core/privacy.py ...]
+    python trust/mutants.py [--jobs 2] [--sample 100] [src/dpcov/core/privacy.py ...]
 
 Every fault must be noticed by a test, or be argued in `docs/dev/equivalent-mutants.md` to change
 nothing but texts, speed or accuracy; else the run fails. It fails as well where an argument is
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import random
 import re
 import sys
 from collections import Counter
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 
 from forks import KILLED, SURVIVED, TIMED_OUT
 from mutant_tests import TESTS
-from mutations import Key, Mutant, argument
+from mutations import Key, Mutant, argument, mutants
 from planting import ROOT, judged
 from results import show, write
 
@@ -60,6 +61,7 @@ class Counts:
 
     module: str
     mutants: int
+    judged: int
     killed: int
     timed_out: int
     equivalent: int
@@ -67,13 +69,16 @@ class Counts:
     stale: int
 
 
-def _counts(module: str, verdicts: dict[Mutant, str], argued: set[Key]) -> Counts:
+def _counts(module: str, planted: int, verdicts: dict[Mutant, str], argued: set[Key]) -> Counts:
     """Count and print; what is wrong with the survivors and their arguments."""
     counts = Counter(verdicts.values())
+    if len(verdicts) < planted:  # nothing is said of those that are not in the sample
+        argued = argued & {mutant.key for mutant in verdicts}
     survivors = {mutant.key for mutant, verdict in verdicts.items() if verdict == SURVIVED}
     found = Counts(
         module=module,
-        mutants=len(verdicts),
+        mutants=planted,
+        judged=len(verdicts),
         killed=counts[KILLED],
         timed_out=counts[TIMED_OUT],
         equivalent=len(survivors & argued),
@@ -87,10 +92,19 @@ def _counts(module: str, verdicts: dict[Mutant, str], argued: set[Key]) -> Count
     return found
 
 
+def sampled(every: list[Mutant], size: int | None) -> list[Mutant]:
+    """The same ones each time, in their order; all, where none are left out."""
+    if size is None or size >= len(every):
+        return every
+    chosen = set(random.Random(1).sample(range(len(every)), size))  # noqa: S311
+    return [mutant for at, mutant in enumerate(every) if at in chosen]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("modules", nargs="*", help="paths of modules; default, all")
     parser.add_argument("--jobs", type=int, default=2, help="mutants that run at a time")
+    parser.add_argument("--sample", type=int, help="judge so many mutants of each module at random")
     asked = parser.parse_args()
     if unknown := set(asked.modules) - set(TESTS):
         parser.error(f"no tests are chosen for {sorted(unknown)} in trust/mutant_tests.py")
@@ -99,8 +113,10 @@ def main() -> int:
     notes = argued()
     rows = []
     for module in asked.modules or TESTS:
-        known = notes.get(module, set())
-        rows.append(_counts(module, judged(ROOT / module, asked.jobs), known))
+        every = list(mutants((ROOT / module).read_text(encoding="utf-8"), str(ROOT / module)))
+        some = sampled(every, asked.sample)
+        verdicts = judged(ROOT / module, some, asked.jobs)
+        rows.append(_counts(module, len(every), verdicts, notes.get(module, set())))
     if not asked.modules:
         write("mutants.json", "make mutants", [vars(row) for row in rows])
         show("Mutants", [vars(row) for row in rows])

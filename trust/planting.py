@@ -25,7 +25,7 @@ import pytest
 
 from forks import NO_MUTANT, SURVIVED, Forks, from_fork, require_survival
 from mutant_tests import TESTS
-from mutations import Mutant, argument, mutants
+from mutations import Mutant, argument
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -233,9 +233,8 @@ def _imported(path: Path, mutant: Mutant) -> bool:
     return _pytest(path, _Plain()) != 0
 
 
-def judged(path: Path, jobs: int) -> dict[Mutant, str]:
-    """What becomes of each mutant of a module."""
-    planted = list(mutants(path.read_text(encoding="utf-8"), str(path)))
+def judged(path: Path, planted: list[Mutant], jobs: int) -> dict[Mutant, str]:
+    """What becomes of these mutants of a module."""
 
     def serve() -> tuple[list[str], set[int], float]:
         collected = Collected(path, [m for m in planted if not m.on_import], jobs)

@@ -154,14 +154,10 @@ def reserved(
 
 
 def check_writable(
-    path: Path,
-    *,
-    force: bool,
-    inputs: Iterable[str | os.PathLike[str]] = (),
-    room: int = 0,
+    path: Path, *, force: bool, inputs: Iterable[str | os.PathLike[str]] = ()
 ) -> None:
     """Find out whether `reserved` would succeed now; nothing is kept."""
-    with reserved(path, force=force, inputs=inputs, room=room):
+    with reserved(path, force=force, inputs=inputs):
         pass
 
 

@@ -155,7 +155,6 @@ class Structure:
                 sums[..., block] = self._sums(matrix, block, rows)
                 if bounded:
                     sums[..., block] = np.maximum(sums[..., block], -rows * self.centers[block])
-            sums[..., -1] = 0.0
             base = self.centers[:, None] * (sums + rows * self.centers / 2)[..., None, :]
             base += base.swapaxes(-2, -1).copy()
             at = np.concatenate(self.blocks)
@@ -164,7 +163,6 @@ class Structure:
             near[..., at, -1] = near[..., -1, at] = self.intercept * sums[..., at]
             near[..., -1, -1] = self.intercept**2 * rows[..., 0]
             base[..., -1, :] = base[..., :, -1] = self.intercept * rows * self.centers
-            base[..., -1, -1] = 0.0
         if bounded:
             near = np.where(self.positive, np.maximum(near, -base), near)
         return np.where(self.zero, -base, near)

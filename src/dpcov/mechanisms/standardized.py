@@ -368,10 +368,9 @@ class Spread:
         if on_grid:
             units = np.exp2(np.rint(np.log2(units)))
             longest = longest_image(np.diag(1 / units), center, schema.effective_radius)
-            steps = units * (power_above(2 * longest) / UNITS)
             fine = np.exp2(np.floor(np.log2(self.variances) / 2)) / FINER
-            steps = np.minimum(np.minimum(steps, fine), 1.0)
-            center = np.clip(np.rint(center / steps) * steps, -1.0, 1.0)
+            steps = np.minimum(units * (power_above(2 * longest) / UNITS), fine)
+            center = np.rint(center / steps) * steps  # 1 is a multiple, as no variance is above 1
         for at, mark in self.gaps.items():  # where it is missing, the image is 0: c u in place
             matrix[at, mark] = center[at]
             center[at] *= 1 - center[mark]

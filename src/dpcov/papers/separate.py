@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dpcov.core.entropy import Entropy
     from dpcov.core.privacy import Budget
     from dpcov.core.samplers import MatrixLaw, ScalarLaw
-    from dpcov.mechanisms.radius import Norms, Radius
+    from dpcov.mechanisms.radius import Norms
     from dpcov.releases import Release
     from dpcov.rows.moment import Lattice, SecondMoment
     from dpcov.rows.sources.rows import Rows

@@ -82,14 +82,13 @@ class NoisyCount:
     ----------
     value : the published count and the published matrix's corner, by the inverse of variances.
     of_corner : the corner's weight; 0 where nothing but the count tells it.
-    deviation, deviation_of_corner : standard deviations of the noise in `value` and in the corner.
+    deviation : standard deviation of the noise in `value`.
 
     """
 
     value: float
     of_corner: float
     deviation: float
-    deviation_of_corner: float
 
     @classmethod
     def of(cls, release: Release) -> NoisyCount | None:
@@ -100,12 +99,12 @@ class NoisyCount:
         own = release.count_noise.standard_deviation / unit
         alone = release.published_count / unit
         if not t or release.noise is None or release.published is None:
-            return cls(alone, 0.0, own, math.inf)
+            return cls(alone, 0.0, own)
         corner = float(release.published[-1, -1]) * 2.0**release.shift / t**2
         other = math.sqrt(release.noise.diagonal_variance) / t**2
         weight = 1 / (1 + (other / own) ** 2)
         value = weight * corner + (1 - weight) * alone
-        return cls(value, weight, own * other / math.hypot(own, other), other)
+        return cls(value, weight, own * other / math.hypot(own, other))
 
 
 @dataclass(frozen=True, slots=True)

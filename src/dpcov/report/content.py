@@ -26,8 +26,6 @@ from dpcov.report import words
 from dpcov.report.figures import svg
 
 if TYPE_CHECKING:
-    from markupsafe import Markup
-
     from dpcov.analysis.declared import Section
     from dpcov.core.arrays import Matrix
     from dpcov.core.show.result import Result

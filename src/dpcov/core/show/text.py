@@ -32,11 +32,11 @@ def warn(sentence: str, *, error: bool = False) -> None:
     Console(highlight=False, stderr=error).print(plain(sentence), style="bold red", soft_wrap=True)
 
 
-def print_tables(shown: Iterable[Table], *, hint: str = "; --csv prints them all") -> None:
-    """Print tables below each other; `hint` says where what is left out can be found."""
+def print_tables(shown: Iterable[Table]) -> None:
+    """Print tables below each other, and how to see what is left out."""
     out = Console(highlight=False)
     for table in shown:
-        _print(out, table, hint)
+        _print(out, table, "; --csv prints them all")
 
 
 def summary(shown: Iterable[Table]) -> str:

@@ -1,0 +1,169 @@
+"""What a clip took: as much as the counts of rows by length tell, in the stated law."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+import dpcov
+from dpcov.denoise.clipped import UNLIKE, UNSEEN, Clip
+
+P, DRAWS = 3, 20_000
+
+
+@cache
+def released(intercept: float = 0.3) -> dpcov.Release:
+    """Rows with a heavy tail, as if they had been clipped at a quarter of the radius."""
+    generator = np.random.default_rng(5)
+    mix = np.array([[1.0, 0, 0], [0.7, 0.6, 0], [0, 0.3, 0.4]])
+    rows = generator.standard_t(3, (20_000, P)) @ mix.T + [3.0, 0, -2]
+    made = dpcov.release(
+        rows, lower=-50, upper=50, rho=0.2, mechanism="standardized", directions_share=0.1, seed=1
+    )
+    made = replace(made, lattice=replace(made.lattice, radius=made.lattice.radius / 4))
+    assert made.linear_map is not None
+    made = replace(made, linear_map=made.linear_map * [1.0, 2.0, 4.0])  # of columns unlike rows
+    assert made.lengths is not None
+    assert made.lengths.squared(made.lattice.radius).estimate > 0
+    if intercept:
+        return made
+    lattice = replace(made.lattice, intercept=0.0)
+    return replace(made, lattice=lattice, linear_map=None, center=None)
+
+
+def moment(release: dpcov.Release) -> np.ndarray:
+    return release.mapped(release.second_moment())
+
+
+def about_mean(whole: np.ndarray) -> np.ndarray:
+    return whole[:P, :P] - np.outer(whole[:P, -1], whole[:P, -1]) / whole[-1, -1]
+
+
+def test_what_is_expected_lies_where_the_rows_lie_about_their_mean() -> None:
+    made, whole = released(), moment(released())
+    found = Clip(made, whole).expected()
+    size = made.lengths.squared(made.lattice.radius).estimate  # type: ignore[union-attr]
+    centred = about_mean(whole)
+    assert found[:P, :P] == pytest.approx(size * centred / np.trace(centred))
+    assert not found[-1].any()
+    assert not found[:, -1].any()
+    assert not Clip(replace(made, lengths=None), whole).expected().any()
+
+
+def test_without_an_intercept_it_lies_where_the_moment_does() -> None:
+    made, whole = released(intercept=0.0), moment(released())[:P, :P]
+    size = made.lengths.squared(made.lattice.radius).estimate  # type: ignore[union-attr]
+    assert Clip(made, whole).expected() == pytest.approx(size * whole / np.trace(whole))
+
+
+@pytest.mark.parametrize("corner", [0.0, -1.0])
+def test_of_no_rows_there_is_no_mean(corner: float) -> None:
+    whole = np.diag([3.0, 2.0, 1.0, corner])
+    lengths = released().lengths
+    assert lengths is not None
+    size = lengths.squared(released().lattice.radius).estimate
+    found = Clip(released(), whole).expected()
+    assert found == pytest.approx(size * np.diag([0.5, 1 / 3, 1 / 6, 0]))
+
+
+def test_directions_below_0_get_nothing() -> None:
+    whole = np.diag([2.0, 1.0, -1.0, 5.0])
+    found = Clip(released(), whole).expected()
+    assert np.diag(found)[:P] / np.trace(found) == pytest.approx([2 / 3, 1 / 3, 0])
+
+
+@pytest.mark.parametrize(("spread", "given"), [(1e-12, False), (1e-11, True)])
+def test_what_is_rounding_has_no_direction(spread: float, given: bool) -> None:
+    """Of rows that are all alike: what is left about their mean is none of them."""
+    one = np.array([1.0, 2.0, 0.5, 1.0])
+    whole = np.outer(one, one) + spread * np.diag([1.0, 0, 0, 0])
+    assert Clip(released(), whole).expected().any() == given
+
+
+@cache
+def _drawn(intercept: float) -> np.ndarray:
+    generator = np.random.default_rng(2)
+    clip = Clip(released(intercept), _moment(intercept))
+    return np.stack([clip.drawn(generator) for _ in range(DRAWS)])
+
+
+def _moment(intercept: float) -> np.ndarray:
+    whole = moment(released())
+    return whole if intercept else whole[:P, :P]
+
+
+def along(release: dpcov.Release) -> np.ndarray:
+    """Images of the columns of the table, of length 1."""
+    images = np.eye(P) if release.linear_map is None else release.linear_map
+    return np.stack([image / np.linalg.norm(image) for image in images.T], axis=1)
+
+
+@pytest.mark.parametrize("intercept", [0.3, 0.0])
+def test_draws_have_the_law_of_shares_of_columns(intercept: float) -> None:
+    made, draws = released(intercept), _drawn(intercept)
+    assert made.lengths is not None
+    lost, squared = (
+        of(made.lattice.radius).size for of in (made.lengths.length, made.lengths.squared)
+    )
+    columns = along(made)
+    assert draws.shape[1:] == (P + (intercept > 0),) * 2
+    assert draws == pytest.approx(draws.swapaxes(1, 2), abs=1e-9 * squared)
+    assert np.abs(draws.mean(axis=0)).max() < 0.05 * draws.std(axis=0).max()
+    own = np.linalg.inv(columns) @ draws[:, :P, :P] @ np.linalg.inv(columns).T
+    shares = np.diagonal(own, axis1=1, axis2=2)
+    assert own == pytest.approx(shares[:, None] * np.eye(P), abs=1e-6 * squared)
+    assert shares.var(axis=0) == pytest.approx((UNLIKE * squared) ** 2 / P, rel=0.05)
+    assert np.abs(np.corrcoef(shares.T) - np.eye(P)).max() < 0.05
+    if intercept:
+        sides = draws[:, :P, -1] @ np.linalg.inv(columns).T / made.intercept()
+        assert sides.var(axis=0) == pytest.approx(lost**2 / P, rel=0.05)
+        assert np.abs(np.corrcoef(sides.T, shares.T) - np.eye(2 * P)).max() < 0.05
+        assert not draws[:, -1, -1].any()
+
+
+@pytest.mark.parametrize("intercept", [0.3, 0.0])
+def test_variances_are_those_of_draws_in_any_basis(intercept: float) -> None:
+    made = released(intercept)
+    basis, _ = np.linalg.qr(np.random.default_rng(1).normal(size=(P, 2)))
+    found = Clip(made, _moment(intercept)).variances(basis)
+    seen = (basis.T @ _drawn(intercept)[:, :P, :P] @ basis).var(axis=0)
+    assert found == pytest.approx(seen, rel=0.05)
+
+
+def test_in_all_it_may_be_more_or_less_in_the_shape_of_the_moment() -> None:
+    made, whole, generator = released(), moment(released()), np.random.default_rng(1)
+    clip = Clip(made, whole)
+    assert made.lengths is not None
+    deviation = made.lengths.squared(made.lattice.radius).deviation
+    draws = np.stack([clip.more(generator)[:P, :P] for _ in range(2000)])
+    centred = about_mean(whole)
+    sizes = np.trace(draws, axis1=1, axis2=2)
+    assert draws == pytest.approx(
+        sizes[:, None, None] * centred / np.trace(centred), abs=1e-9 * deviation
+    )
+    assert sizes.std() == pytest.approx(deviation, rel=0.05)
+    assert abs(sizes.mean()) < 0.1 * deviation
+
+
+def test_a_tail_is_unseen_where_what_it_may_hold_is_much_of_what_columns_vary_by() -> None:
+    made, whole = released(), moment(released())
+    deviation = made.lengths.squared(made.lattice.radius).deviation  # type: ignore[union-attr]
+    spread = np.trace(about_mean(whole))
+    for factor, unseen in ((0.99, True), (1.01, False)):
+        scaled = whole * factor * deviation / (UNSEEN * spread)
+        assert Clip(made, scaled).unseen == unseen
+    assert not Clip(replace(made, lengths=None), whole).unseen
+    assert "at most" in Clip(made, whole).beyond(0.95)
+    assert "Nothing is known" in Clip(replace(made, lengths=None), whole).beyond(0.95)
+
+
+def test_without_counts_by_length_nothing_is_drawn() -> None:
+    made = replace(released(), lengths=None)
+    clip = Clip(made, moment(made))
+    for drawn in (clip.drawn(np.random.default_rng(1)), clip.more(np.random.default_rng(1))):
+        assert not drawn.any()
+        assert drawn.shape == (P + 1, P + 1)
+    assert np.array_equal(clip.variances(np.eye(P)[:, :2]), np.zeros((2, 2)))
