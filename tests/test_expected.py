@@ -14,7 +14,7 @@ from dpcov import expected_correlation_error
 from dpcov.analysis.correlation import correlations
 from dpcov.analysis.expected import drowned_pairs, repeated, silent
 from dpcov.core.entropy import simulation_generator
-from dpcov.denoise import clipped
+from dpcov.denoise.clipped import Clip
 from dpcov.releases import Release
 from tables_for_tests import correlated
 
@@ -161,7 +161,7 @@ def test_releases_are_repeated_about_the_estimate_with_the_same_laws(
         corners = [one.noisy_mapped()[-1, -1] for one in again]
         held(corners, whole[-1, -1], unit * np.sqrt(noise.diagonal_variance))
     if made.trace_noise is not None:
-        taken = clipped.expected(made, whole)
+        taken = Clip(made, whole).expected()
         traces = [one.published_trace for one in again]
         center = np.trace(whole - taken) / unit
         held(traces, center, made.trace_noise.standard_deviation)

@@ -17,7 +17,7 @@ from dpcov.analysis.plausible import PlausibleMoments, estimate, sampling_errors
 from dpcov.core.entropy import simulation_generator
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.wishart import WishartDifference
-from dpcov.denoise import clipped
+from dpcov.denoise.clipped import Clip
 from dpcov.errors import ReleaseError
 from dpcov.releases import NoisyCount, Release
 from dpcov.rows.schema import Schema
@@ -73,7 +73,9 @@ def test_an_error_keeps_the_share_of_a_normal_posterior_in_each_direction(kind: 
     same = np.eye(P)
     d, diagonal = law.dimension, law.diagonal_variance
     other = (law.frobenius_squared - d * diagonal) / (d * (d - 1))
-    noise = np.where(same, diagonal, other) + clipped.variances(release, vectors)
+    moment = release.mapped(release.with_count(release.second_moment()))
+    clip = Clip(release, moment)
+    noise = np.where(same, diagonal, other) + clip.variances(vectors)
     prior = np.outer(values, values) * (1 + same) / plausible.ROWS
     share = np.sqrt(prior / (prior + noise))
     truths = PlausibleMoments(release, sampling=False, generator=simulation_generator(1), draws=20)
