@@ -35,7 +35,7 @@ def admitted(budget: Budget, spends: list[Budget]) -> bool:
 
 def of_randomised_response(epsilon: float, excess: float) -> Decimal:
     """Its Renyi divergence of order 1 + excess, which is the most that epsilon allows."""
-    with localcontext(prec=80):
+    with localcontext(prec=80, Emax=10**12, Emin=-(10**12)):
         e, x = Decimal(repr(epsilon)), Decimal(excess)
         more, less = ((1 + x) * e).exp(), (-x * e).exp()
         return ((more + less) / (1 + e.exp())).ln() / x

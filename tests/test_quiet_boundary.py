@@ -33,6 +33,7 @@ QUOTING = {
     ("core/files.py", "write"): "the system's word on an output",
     ("api/grouped.py", "prepare_by"): "own error about the schema",
     ("api/ledger/file.py", "transaction"): "the code of SQLite, not its text",
+    ("estimators/base.py", "analyzed"): "own error about a release, which is public",
     ("cli/metadata.py", "_check"): "where a public metadata file is wrong",
     ("cli/metadata.py", "_loaded"): "where a public metadata file is wrong",
     ("cli/metadata.py", "read"): "own error about a public metadata file",

@@ -352,3 +352,13 @@ def test_no_variance_is_above_the_squared_half_range() -> None:
             if plain[-1] <= 9:
                 assert np.diag(limited).max() == pytest.approx(plain[-1], rel=1e-6)
     assert min(plain) < 9 < max(plain)
+
+
+def test_releases_are_equal_where_all_their_fields_are():
+    table = np.random.default_rng(0).normal(size=(500, 3))
+    asked = {"lower": -4, "upper": 4, "epsilon": 1.0}
+    one, same, other = (dpcov.release(table, seed=seed, **asked) for seed in (1, 1, 2))
+    assert one == same
+    assert one != other
+    assert one != replace(one, directions=other.directions)
+    assert one != "a release"

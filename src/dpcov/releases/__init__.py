@@ -9,7 +9,7 @@ import json
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
@@ -123,7 +123,7 @@ class Sums:
     law: ScalarLaw
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Release:
     """A second moment under differential privacy.
 
@@ -179,6 +179,18 @@ class Release:
     lengths: Lengths | None = None
     sums: Sums | None = None
     directions: Release | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all fields are equal, arrays by their entries."""
+        if not isinstance(other, Release):
+            return NotImplemented
+        pairs = ((getattr(self, one.name), getattr(other, one.name)) for one in fields(self))
+        return all(
+            np.array_equal(mine, theirs) if isinstance(mine, np.ndarray) else mine == theirs
+            for mine, theirs in pairs
+        )
+
+    __hash__ = None  # type: ignore[assignment]
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -532,5 +544,7 @@ def _congruent(linear_map: Matrix, shift: Matrix | None, matrix: Matrix) -> Matr
 
 def largest_file(schema: Schema, dimension: int) -> int:
     """Bytes that the file of a release of this order needs at most."""
-    entry = 102  # an integer of the noisy matrix, a float of the denoised one, two of a map
-    return entry * dimension * (dimension + 1) // 2 + 8 * len(schema.model_dump_json()) + 2**14
+    # An integer of the noisy matrix, a float of the denoised one, two of a map; all but the
+    # denoised one again, and the schema, of a look at directions.
+    entry = 176
+    return entry * dimension * (dimension + 1) // 2 + 16 * len(schema.model_dump_json()) + 2**15

@@ -76,6 +76,8 @@ def _as_long(release: Release, rows: Matrix) -> Matrix:
     """
     if release.lengths is None or release.lengths.hidden or release.linear_map is None:
         return rows
+    if len(release.linear_map) != rows.shape[1]:  # of what is missing lengths tell as well
+        return rows
     center = np.zeros(rows.shape[1]) if release.center is None else release.center
     about = rows - center
     lengths = np.linalg.norm(about @ release.linear_map.T, axis=1)
