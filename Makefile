@@ -35,7 +35,7 @@ demo: .venv/ready-demo ## A real health table through the whole journey
 	@$(BIN)/dpcov demo
 
 test: .venv/ready-test ## All tests but the slow statistical ones and those of the papers' mechanisms
-	$(ONE_THREAD) $(BIN)/python -m pytest $(WORKERS) -m "not slow and not papers"
+	$(ONE_THREAD) $(BIN)/python -m pytest $(WORKERS) -m "not slow and not peers and not papers"
 
 test-slow: .venv/ready-test ## The slow statistical tests, and small experiments
 	$(ONE_THREAD) $(BIN)/python -m pytest $(WORKERS) -m "slow and not pages and not spark and not papers"

@@ -13,7 +13,7 @@ import pytest
 
 import dpcov
 from dpcov import cli
-from dpcov.api.plans import LEGEND, LUCK, RANGE, Plan, plan, scaled
+from dpcov.api.plans import LEGEND, LIKE_A_GUESS, LIKE_A_RELEASE, RANGE, Plan, plan, scaled
 from dpcov.api.plans.imagined import Guess, ImaginedTable, imagined_rows
 from dpcov.api.plans.trials import Errors, adds_noise
 from dpcov.api.plans.typical_correlation import typical_correlation
@@ -441,7 +441,7 @@ def test_the_range_of_a_plan_holds_a_table_with_long_tails_of_which_its_one_numb
     low, high = found.between["eigenvalue"]
     predicted = found.predictions[0].errors.eigenvalue
     assert low < np.mean(errors) < high
-    assert predicted < low * LUCK * 1.01
+    assert predicted < low * LIKE_A_GUESS * 1.01
     assert np.mean(errors) > 1.5 * predicted
     assert found.document()["between"]["eigenvalue"] == [low, high]
     assert [table.notes for table in found.tables() if "Likely range" in table.title] == [(RANGE,)]
@@ -453,4 +453,4 @@ def test_what_nobody_told_widens_the_range_and_a_release_leaves_luck_alone():
     guesses = (None, Guess(0.3, correlation=0.2), Guess(like=made))
     ranges = [plan(NUMERIC, 3000, guess=guess, **asked).between for guess in guesses]
     widths = [one["correlation"][1] / one["correlation"][0] for one in ranges]
-    assert widths[0] > widths[1] > widths[2] == pytest.approx(LUCK**2)
+    assert widths[0] > widths[1] > widths[2] == pytest.approx(LIKE_A_RELEASE**2)

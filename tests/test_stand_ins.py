@@ -62,7 +62,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]
     return outcomes(tmp_path_factory.mktemp("all"), COVARIANCE, PCA, RIDGE)
 
 
-@pytest.mark.slow
+@pytest.mark.peers
 def test_what_is_not_listed_passes_and_what_is_listed_fails_as_it_says(
     found: dict[str, tuple[str, str]],
 ) -> None:
@@ -81,7 +81,7 @@ def test_what_is_not_listed_passes_and_what_is_listed_fails_as_it_says(
     assert all(counts[module] >= least for module, least in AT_LEAST.items()), counts
 
 
-@pytest.mark.slow
+@pytest.mark.peers
 @pytest.mark.parametrize(
     "fault", [{"STAND_INS_EPSILON": "10"}, {"STAND_INS_OFF": "0.0001"}], ids=["noise", "wrong"]
 )
