@@ -75,6 +75,16 @@ def test_directions_below_0_get_nothing() -> None:
     assert np.diag(found)[:P] / np.trace(found) == pytest.approx([2 / 3, 1 / 3, 0])
 
 
+@pytest.mark.parametrize("corner", [-9.0, 0.0, 9.0])
+def test_of_a_moment_below_0_nothing_is_given_back_and_all_stays_finite(corner: float) -> None:
+    """Noise decides on it: an error here would come after the budget is spent."""
+    found = Clip(released(), np.diag([-2.0, -1.0, -1.0, corner]))
+    assert not found.expected().any()
+    assert np.isfinite(found.drawn(np.random.default_rng(1))).all()
+    assert not found.more(np.random.default_rng(1)).any()
+    assert not Clip(released(), np.zeros((4, 4))).expected().any()
+
+
 @pytest.mark.parametrize(("spread", "given"), [(1e-12, False), (1e-11, True)])
 def test_what_is_rounding_has_no_direction(spread: float, given: bool) -> None:
     """Of rows that are all alike: what is left about their mean is none of them."""

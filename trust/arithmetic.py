@@ -263,7 +263,7 @@ def bounds() -> list[Figure]:
     public |= {kind.__name__: kind for kind in MECHANISMS.values()}
     signatures = {}
     for name, item in public.items():
-        if callable(item):
+        if callable(item) and not (isinstance(item, type) and issubclass(item, Warning)):
             signatures[name] = inspect.signature(item).parameters
     suspect = sorted(
         f"{name}({parameter})"

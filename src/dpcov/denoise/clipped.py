@@ -106,7 +106,7 @@ def _shape(moment: Matrix, p: int) -> tuple[Matrix, float]:
     if values[0] < 0:  # what rounding left must not grow with what is given back
         centred = (vectors * np.maximum(values, 0.0)) @ vectors.T
     size = float(np.trace(centred))
-    nothing = size <= NOTHING * float(np.trace(moment))
+    nothing = size <= NOTHING * abs(float(np.trace(moment)))  # which noise may make negative
     return (np.zeros((p, p)), 0.0) if nothing else (centred / size, size)
 
 
