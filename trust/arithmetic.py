@@ -277,7 +277,8 @@ def bounds() -> list[Figure]:
         for mode in (None, *DATA_MODES)
         if not (name == "radius" and mode in (None, "private")) and _accepted(name, mode)
     ]
-    kinds = [getattr(estimators, name) for name in estimators.__all__]
+    named = [getattr(estimators, name) for name in estimators.__all__]
+    kinds = [kind for kind in named if hasattr(kind, "fit")]
     fitted = [kind.__name__ for kind in kinds if _fits(kind)]
     able = [kind for kind in kinds if _fits(kind, bounds=(0, 1))]
     return [
