@@ -156,7 +156,8 @@ def test_space_is_taken_in_steps_of_one_size_whatever_the_rows(folder, monkeypat
         for _ in range(60):
             copy.add(rows(cells))
             status = found[0].stat()
-            assert status.st_blocks * 512 == status.st_size
+            # No hole; the file system may need a block of its own to say where its pieces are.
+            assert 0 <= status.st_blocks * 512 - status.st_size <= 2**12
             sizes.append(status.st_size)
         taken.append(sizes)
         assert set(sizes) == {step * k for k in range(1, max(sizes) // step + 1)}
