@@ -57,10 +57,9 @@ def claims(paper: str) -> str:
 
 def statements(paper: str) -> str:
     """What a paper states, by its number, and the claims that judge it, or why none can."""
-    stated = tomllib.loads((ROOT / "experiments" / "statements.toml").read_text())[paper]
     told = {claim["id"]: f"{claim['claim']}: {claim['verdict']}" for claim in _claims(paper)}
     lines = [["statement", "judged by"]]
-    for name, found in stated.items():
+    for name, found in STATED[paper].items():
         if isinstance(found, str):
             judged = f"not measurable: {found}"
         else:

@@ -203,14 +203,15 @@ def several_intervals(
     draws = simulation_generator() if generator is None else generator
     covers: Covers = "privacy noise and sampling" if sampling else "privacy noise"
     asked = [statistic_named(statistic) for statistic in statistics]
-    told, counted = assumed(release), release.lengths is not None
-    unknown = release.clipped and not counted
-    clip = Clip(release, release.mapped(release.second_moment())) if counted else None
+    told, clip = assumed(release), None
+    if release.lengths is not None:
+        clip = Clip(release, release.mapped(release.second_moment()))
+    unknown = release.clipped and clip is None
     guaranteed = clip is not None and clip.unseen if guaranteed is None else guaranteed
     if guaranteed and clip is not None:
         told = (*told, *([UNSEEN] if clip.unseen else []), SHORTENED, clip.beyond(level))
         release = replace(release, lengths=None)
-    elif release.clipped and counted:
+    elif release.clipped and clip is not None:
         told += (COUNTED,)
     if guaranteed:
         ends = _alone(release, asked, level, sampling, draws)

@@ -62,16 +62,18 @@ class Clip:
 
     def expected(self) -> Matrix:
         """(d, d) the estimate."""
-        taken = np.zeros((self._d, self._d))
-        taken[: self._p, : self._p] = self._squared.estimate * self._shape
-        return taken
+        return self._alike(self._squared.estimate)
 
     def more(self, generator: np.random.Generator) -> Matrix:
         """(d, d) a draw of how much more than the estimate it was in all."""
+        if self._release.lengths is None:
+            return self._alike(0.0)
+        return self._alike(self._squared.deviation * generator.standard_normal())
+
+    def _alike(self, squared: float) -> Matrix:
+        """(d, d) so much squared length in the shape of the moment, nothing from the sums."""
         taken = np.zeros((self._d, self._d))
-        if self._release.lengths is not None:
-            more = self._squared.deviation * generator.standard_normal()
-            taken[: self._p, : self._p] = more * self._shape
+        taken[: self._p, : self._p] = squared * self._shape
         return taken
 
     def drawn(self, generator: np.random.Generator) -> Matrix:

@@ -72,18 +72,17 @@ def rows_like(
 def _as_long(release: Release, rows: Matrix) -> Matrix:
     """(m, p) rows in the release's encoding, about its center as long as it counted its own.
 
-    The longest stays the longest. Where it has no counts (`Release.lengths`) they stay as they are.
+    The longest stays the longest. Where it has no counts (`Release.lengths`), or they are of rows
+    with marks of missing cells, rows stay as they are.
     """
-    if release.lengths is None or release.lengths.hidden or release.linear_map is None:
-        return rows
-    if len(release.linear_map) != rows.shape[1]:  # of what is missing lengths tell as well
+    lengths, matrix = release.lengths, release.linear_map
+    if lengths is None or lengths.hidden or matrix is None or len(matrix) != rows.shape[1]:
         return rows
     center = np.zeros(rows.shape[1]) if release.center is None else release.center
     about = rows - center
-    lengths = np.linalg.norm(about @ release.linear_map.T, axis=1)
-    ranks = lengths.argsort().argsort()
-    wanted = np.sqrt(release.lengths.like(len(rows)))[ranks]
-    return np.asarray(center + about * (wanted / np.maximum(lengths, 1e-300))[:, None])
+    found = np.linalg.norm(about @ matrix.T, axis=1)
+    wanted = np.sqrt(lengths.like(len(rows)))[found.argsort().argsort()]
+    return np.asarray(center + about * (wanted / np.maximum(found, 1e-300))[:, None])
 
 
 def _places(release: Release, schema: Schema) -> tuple[list[int], Vector, Vector]:
