@@ -9,7 +9,7 @@ WORKERS := -n auto --dist worksteal
 
 .PHONY: help demo test test-slow test-papers test-peers test-spark test-all lint types data wheel bench ways bench-scaling peers arena frontier entrants notebooks persons csv reads \
 	spark accuracy reproduce reproduce-seeds engines frames analysis discriminant precision \
-	denoising pictures report-picture plan-calibration ridge-comparison calibration interval-coverage missing counts mahalanobis trust mutants figures docs locks sbom schemas clean
+	denoising pictures report-picture plan-calibration ridge-comparison calibration interval-coverage tried missing counts mahalanobis trust mutants figures docs locks sbom schemas clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -143,6 +143,9 @@ plan-calibration: .venv/ready-bench ## Predicted errors beside measured ones
 
 ridge-comparison: .venv/ready-bench ## Ridge from one release against AdaSSP and output perturbation
 	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments $(BIN)/python benchmarks/ridge_comparison.py
+
+tried: .venv/ready-bench ## What was tried for the default: shares of its second look, bands for long rows
+	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments:benchmarks/arena $(BIN)/python benchmarks/tried.py
 
 missing: .venv/ready-bench ## Errors with missing values beside those of as many complete rows
 	$(ONE_THREAD) $(BIN)/python benchmarks/missing.py

@@ -92,6 +92,8 @@ def with_less(mechanism: Any, law: str, factor: Fraction) -> Any:
 
     def changed(laws: Any, path: list[str]) -> Any:
         name, *rest = path
+        if name in ("final", "directions") and hasattr(laws, "paths"):
+            return replace(laws, paths=tuple(changed(one, path) for one in laws.paths))
         part = getattr(laws, name)
         less = {name: changed(part, rest) if rest else quieter(part, factor)}
         if (again := getattr(laws, "again", None)) is not None:  # on the lattice of mapped rows
@@ -261,6 +263,22 @@ def test_rows_that_both_tables_have_cancel_and_rounds_spend_the_budget(mechanism
         ]
         assert asked[0] == asked[1]
         assert (asked[0] > 0) == (some.name != "rows")  # both tables have as many
+
+
+@pytest.mark.parametrize("budget", [PURE, RHO, APPROXIMATE], ids=str)
+@pytest.mark.parametrize(("distorts", "share"), [(0.0, 0.03), (1e9, 0.24)])
+def test_every_path_after_the_first_look_spends_what_is_claimed(budget, distorts, share):
+    setting = settings(4)[0]
+    table = setting.rows(base(setting, 20_000, simulation_generator(1)))
+    with mock.patch.object(standardized, "DISTORTS", distorts):
+        found = rounds.released(BY_DIRECTION, table, budget, ADD, Entropy.seeded(1))
+        assert sum(one.spends for one in found.rounds) == found.whole
+        shares = {one.name: one.spends / found.whole for one in found.rounds}
+        whole = 1 - shares["rows"]
+        assert float(shares["second look"] / whole) == pytest.approx(share)
+        assert not in_one_setting(BY_DIRECTION, budget).violated
+        quiet = with_less(BY_DIRECTION, "directions.matrix", Fraction(99, 100))
+        assert in_one_setting(quiet, budget).violated
 
 
 def test_of_a_person_with_more_rows_no_more_than_the_declared_number_count():

@@ -188,7 +188,9 @@ def test_a_release_about_chosen_means_with_a_third_of_its_noise_is_caught(neighb
     class Quiet(Standardized):
         def calibrate(self, lattice: Any, budget: Any, neighbors: Any) -> Any:
             laws = super().calibrate(lattice, budget, neighbors)
-            return replace(laws, final=quieter(laws.final, Fraction(1, 9)))
+            (path,) = laws.paths
+            quiet = replace(path, final=quieter(path.final, Fraction(1, 9)))
+            return replace(laws, paths=(quiet,))
 
     assert audited(Quiet(), ZCDP(2.0), neighbors, 200, intercept=0.5).violated
 

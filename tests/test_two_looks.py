@@ -21,7 +21,7 @@ from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, PureDP, Unit, exact
 from dpcov.denoise import denoise
 from dpcov.errors import MechanismError, ReleaseError
-from dpcov.mechanisms import Gaussian, MatrixLaplace, Standardized, additive, gaussian
+from dpcov.mechanisms import Gaussian, MatrixLaplace, additive, gaussian
 from dpcov.mechanisms.choice import choose
 from dpcov.mechanisms.images import Images
 from dpcov.mechanisms.matrix_laplace import pure_noise
@@ -31,6 +31,7 @@ from dpcov.mechanisms.standardized import (
     BY_DIRECTION,
     REACH,
     Spread,
+    Standardized,
     drawn,
     look_sensitivities,
 )
@@ -45,7 +46,7 @@ from several_rows import OneAfterAnother, kinds_asked
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
 LATTICES = [Lattice(3, 2.0, 0.3), Lattice(1, 1.0, 0.05), Lattice(4, 1.0, 0.6, Unit("id", 3))]
-TWO = BY_DIRECTION
+TWO = Standardized(look_share=0.05, directions_share=0.11)
 FIRST, SECOND, RADIUS = map(exact, (TWO.look_share, TWO.directions_share, TWO.radius_share))
 MIXED = np.array([[1.0, 0, 0, 0], [0.98, 0.2, 0, 0], [0.5, 0.5, 0.2, 0], [0, 0, 0, 1]])
 
@@ -99,6 +100,33 @@ def test_both_looks_counts_and_release_spend_the_budget_to_the_last(
         assert once.directions is None
         found, wanted = (float(at.final.matrix.frobenius_squared) for at in (laws, once))
         assert found == pytest.approx(wanted, rel=1e-9)
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+@pytest.mark.parametrize("budget", [PureDP(2.0), ZCDP(2.0), ApproxDP(1.0, 1e-6)], ids=str)
+def test_on_each_path_the_laws_are_those_of_a_fixed_share(
+    budget: Any, neighbors: Neighbors
+) -> None:
+    """So each spends the whole budget, and nothing of the first look and the counts hangs on it."""
+    several = BY_DIRECTION.calibrate(LATTICES[0], budget, neighbors)
+    assert [path.share for path in several.paths] == [0.03, 0.06, 0.12, 0.24]
+    for path in several.paths:
+        fixed = replace(BY_DIRECTION, directions_share=path.share, directions_most=0.0)
+        laws = fixed.calibrate(LATTICES[0], budget, neighbors)
+        assert (laws.look, laws.counts, *laws.paths) == (several.look, several.counts, path)
+
+
+def test_the_second_look_has_a_larger_share_the_fewer_rows_the_first_one_tells() -> None:
+    laws = BY_DIRECTION.calibrate(LATTICES[0], PureDP(1.0), ADD)
+    shares = [laws.path(count, 3).share for count in (1, 1e3, 1e4, 1e5, 1e6, 1e9)]
+    assert shares == sorted(shares, reverse=True)
+    assert {0.03, 0.24} <= set(shares)
+    for n in (100, 100_000):
+        made = made_of(door(related(n)), mechanism=BY_DIRECTION, budget=PureDP(1.0))
+        again = Standardized(**made.parameters)
+        same = made_of(door(related(n)), mechanism=again, budget=PureDP(1.0))
+        assert np.array_equal(made.published, same.published)
+        assert (again.directions_share > 0.1) == (n == 100)
 
 
 def test_for_a_delta_variances_of_all_parts_are_8_larger() -> None:

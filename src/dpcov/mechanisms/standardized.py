@@ -27,7 +27,7 @@ from dpcov.releases.lengths import BINS, Lengths, bin_ends
 from dpcov.rows.moment import UNITS, longest_image, power_above
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from dpcov.core.arrays import Integers, Vector
     from dpcov.core.entropy import Entropy
@@ -43,9 +43,23 @@ STEPS = 4  # candidates for the squared radius from one to its double
 REACH = 4.0  # typical lengths, of rows that a second look doesn't clip
 # Noise in a direction, over what one has on average, from which less is better (measured there).
 DROWNS = 0.05
+# By how much of that noise errors of the release grow, as its map is off (measured: `make tried`).
+DISTORTS = 5.0
 LEAST_SPREAD = 2.0**-20  # in units of a feature's half-range
 FINER = 16  # than the standard deviation: where a center may be
 GAP = 1.0  # deviations of a feature that the mark of its gaps is long (measured)
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """What follows the first look: laws of the release, and of a second look with this share.
+
+    All paths of a mechanism spend the same, so which is taken may follow from the first look.
+    """
+
+    share: float
+    final: additive.Calibration
+    directions: additive.Calibration | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +67,36 @@ class Calibration:
     """Public outcome of calibrating `Standardized`.
 
     `look` is the law of every number of the look, `counts` that of every count of mapped rows by
-    norm; `final` are the laws of the release, `directions` those of the second look, if any.
+    norm; of the `paths`, that of the least second look is the first.
     """
 
     guarantee: Guarantee
     look: ScalarLaw
     counts: ScalarLaw
-    final: additive.Calibration
-    directions: additive.Calibration | None
+    paths: tuple[Path, ...]
 
     def __post_init__(self) -> None:
         for law in (self.look, self.counts):
             law.require_drawable()
+
+    @property
+    def final(self) -> additive.Calibration:
+        return self.paths[0].final
+
+    @property
+    def directions(self) -> additive.Calibration | None:
+        return self.paths[0].directions
+
+    def path(self, count: float, p: int) -> Path:
+        """That of the least predicted error: its noise, and what a map that is off adds to it."""
+
+        def predicted(path: Path) -> float:
+            noise = math.sqrt(path.final.matrix.diagonal_variance)
+            if path.directions is None:
+                return noise
+            return noise * (1 + DISTORTS * noise_share(path.directions.matrix, count, p))
+
+        return min(self.paths, key=predicted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +124,10 @@ class Standardized(Mechanism):
     what a unit adds is at most k times as long, and two units that are exchanged, twice that
     (`look_sensitivities`; docs/proofs/release.md 9). Every number gets its own discrete Gaussian of
     variance l2^2 / (2 rho), or discrete Laplace of scale l1 / epsilon. A second look, if there is
-    one, is the second moment of mapped rows, clipped at a radius that the first tells. Then counts
+    one, is the second moment of mapped rows, clipped at a radius that the first tells. Its share of
+    the budget is one of a few that are known beforehand; which, follows from the number of rows as
+    the first look tells it. On each of these paths the parts add up to the whole budget, and the
+    laws of all are calibrated before anything is read. Then counts
     of rows by the norm of their map (`mechanisms.radius` has the proof), which are published whole
     and tell the radius of the release: again the second moment of clipped mapped rows. Of both the
     sensitivity is that of any clipped rows (`Gaussian`, `MatrixLaplace`): a map, a radius and their
@@ -122,6 +157,9 @@ class Standardized(Mechanism):
         mapped, clipped at one to four times their root mean square length, the less the more its
         noise drowns; then each direction is divided by its standard deviation. For correlations and
         regressions of numbers. Rows with a rare level would be long then. 0: no second look.
+    directions_most : float in [0, 1), public
+        That share is doubled, while it is not above this one, where the first look tells of so few
+        rows that the second one's noise would spoil the map. 0: never.
 
     Returns
     -------
@@ -167,6 +205,7 @@ class Standardized(Mechanism):
     trace_share: ShareOrNone = 0.05
     power: Power = 0.5
     directions_share: ShareOrNone = 0.0
+    directions_most: ShareOrNone = 0.0
 
     name: ClassVar[str] = "standardized"
     use: ClassVar[str] = (
@@ -177,6 +216,7 @@ class Standardized(Mechanism):
     def __post_init__(self) -> None:
         check_fields(self)
         check_shares(self, "look_share", "directions_share", "radius_share")
+        check_shares(self, "look_share", "directions_most", "radius_share")
 
     @property
     def passes(self) -> int:
@@ -200,7 +240,7 @@ class Standardized(Mechanism):
     def _laplace(self, lattice: Lattice, guarantee: Guarantee) -> Calibration:
         """Pure, and so for any delta."""
         epsilon = pure_epsilon(self.name, guarantee.budget)
-        looking, directing, counting, left = self._spent(epsilon)
+        looking, counting = self._spent(epsilon)
         laws = laplace_laws(lattice, guarantee.neighbors, looking, counting)
         # Of the longest images that a lattice holds: others have less noise, in lattice units.
         of_images = partial(
@@ -210,12 +250,11 @@ class Standardized(Mechanism):
             trace_share=self.trace_share,
             law=pure_noise,
         )
-        directions = of_images(directing) if directing else None
-        return Calibration(guarantee, *laws, of_images(left), directions)
+        return Calibration(guarantee, *laws, self._paths(epsilon, of_images))
 
     def _gaussian(self, lattice: Lattice, guarantee: Guarantee) -> Calibration:
         rho, extra = gaussian.concentration(self.name, guarantee.budget)
-        looking, directing, counting, left = self._spent(rho)
+        looking, counting = self._spent(rho)
         laws = gaussian_laws(lattice, guarantee.neighbors, looking, counting, extra)
         of_images = partial(
             gaussian.calibration,
@@ -224,8 +263,7 @@ class Standardized(Mechanism):
             extra=extra,
             trace_share=self.trace_share,
         )
-        directions = of_images(directing) if directing else None
-        return Calibration(guarantee, *laws, of_images(left), directions)
+        return Calibration(guarantee, *laws, self._paths(rho, of_images))
 
     def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
         rows.require_rereadable()
@@ -234,11 +272,13 @@ class Standardized(Mechanism):
         first, directions = rows.second_moments()[0], None
         seen = look(first, laws.look, looking, rows.gaps)
         images = seen.images(self.power, rows.schema, on_grid=True)
-        if laws.directions is not None:
-            radius = look_radius(images, laws.directions.matrix, plain.features)
-            grid, spent, draws = drawn(laws.directions, plain, radius, entropy)
+        path = laws.path(images.count, plain.features)
+        taken = replace(self, directions_share=path.share, directions_most=0.0)
+        if path.directions is not None:
+            radius = look_radius(images, path.directions.matrix, plain.features)
+            grid, spent, draws = drawn(path.directions, plain, radius, entropy)
             moment = rows.second_moments(radius=radius, transform=images.map, lattice=grid)[0]
-            directions = additive.published(self, rows.schema, spent, draws, moment, images.map)
+            directions = additive.published(taken, rows.schema, spent, draws, moment, images.map)
             # Of the release's own stream, so that a seed repeats the map as well.
             generator = simulation_generator(int(entropy.words(1)[0]))
             images = Images.by_direction(directions, generator) or images
@@ -247,23 +287,36 @@ class Standardized(Mechanism):
         limits = np.sqrt(ends[:-1])
         counts = rows.norm_counts(limits, radius=images.longest, transform=images.map)
         lengths = Lengths(tuple(ends.tolist()), tuple((counts + noise).tolist()), laws.counts)
-        radius = best_radius(lengths, laws.final.matrix, plain.relative())
-        grid, spent, draws = drawn(laws.final, plain, radius, entropy)
+        radius = best_radius(lengths, path.final.matrix, plain.relative())
+        grid, spent, draws = drawn(path.final, plain, radius, entropy)
         moment = rows.second_moments(radius=radius, transform=images.map, lattice=grid)[0]
-        made = additive.published(self, rows.schema, spent, draws, moment, images.map)
+        made = additive.published(taken, rows.schema, spent, draws, moment, images.map)
         sums = Sums(noisy_sums(first, looking), laws.look)
         return replace(made, lengths=lengths, sums=sums, directions=directions)
 
-    def _spent(self, budget: Fraction) -> tuple[Fraction, Fraction, Fraction, Fraction]:
-        """By the look, by the second one, by the radius, and by the release."""
-        shares = [exact(s) for s in (self.look_share, self.directions_share, self.radius_share)]
-        looking, directing, counting = (share * budget for share in shares)
-        return looking, directing, counting, budget - looking - directing - counting
+    def _spent(self, budget: Fraction) -> tuple[Fraction, Fraction]:
+        """By the look and by the counts, on every path."""
+        return exact(self.look_share) * budget, exact(self.radius_share) * budget
+
+    def _paths(
+        self, budget: Fraction, of_images: Callable[[Fraction], additive.Calibration]
+    ) -> tuple[Path, ...]:
+        """What may follow the first look: a second one, its share doubled again and again."""
+        left = budget - sum(self._spent(budget))
+        if self.directions_share == 0:
+            return (Path(0.0, of_images(left)),)
+        doublings = math.log2(max(1.0, self.directions_most / self.directions_share))
+        shares = [self.directions_share * 2**k for k in range(math.floor(doublings) + 1)]
+        spent = [exact(share) * budget for share in shares]
+        return tuple(
+            Path(share, of_images(left - directing), of_images(directing))
+            for share, directing in zip(shares, spent, strict=True)
+        )
 
 
 # What `auto` takes of it.
 BY_COLUMN = Standardized()
-BY_DIRECTION = Standardized(look_share=0.05, directions_share=0.11)
+BY_DIRECTION = Standardized(look_share=0.05, directions_share=0.03, directions_most=0.24)
 
 
 def laplace_laws(
@@ -332,12 +385,16 @@ def drawn(
 def look_radius(images: Images, law: MatrixLaw, p: int) -> float:
     """Where a look at directions clips: up to `REACH` times the typical length, less where few.
 
-    Noise in a direction grows with the squared radius. At the typical length it is q, as a share of
-    what a direction has on average; beyond `DROWNS` it costs more than a clip.
+    Noise in a direction grows with the squared radius; beyond `DROWNS` of what a direction has on
+    average it costs more than a clip.
     """
-    q = math.sqrt(law.diagonal_variance) / UNITS**2 * p**1.5 / images.count
-    reach = math.sqrt(DROWNS / q)
+    reach = math.sqrt(DROWNS / noise_share(law, images.count, p))
     return min(images.typical * min(max(reach, 1.0), REACH), images.longest)
+
+
+def noise_share(law: MatrixLaw, count: float, p: int) -> float:
+    """Noise in a direction over what one has on average, of rows clipped at the typical length."""
+    return math.sqrt(law.diagonal_variance) / UNITS**2 * p**1.5 / count
 
 
 @dataclass(frozen=True, slots=True)

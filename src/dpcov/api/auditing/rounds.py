@@ -202,10 +202,12 @@ def _looks(
         case standardized.Calibration():
             looks: list[tuple[str, Fraction, Told]]
             looks = [("look", exact(mechanism.look_share), (_sums, (laws.look,)))]
-            if laws.directions is not None:
+            share = made.parameters["directions_share"]
+            taken = next(path for path in laws.paths if path.share == share)
+            if taken.directions is not None:
                 images = asked[1].keywords["lattice"]
-                told = _second(laws.directions.at(images), images, made)
-                looks.append(("second look", exact(mechanism.directions_share), told))
+                told = _second(taken.directions.at(images), images, made)
+                looks.append(("second look", exact(share), told))
             counting = exact(mechanism.radius_share)
             return [*looks, ("counts", counting, (_whole, (laws.counts,)))]
     return []

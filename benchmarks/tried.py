@@ -1,0 +1,175 @@
+"""What was tried for the default: shares of its second look, and bands for long rows.
+
+    make tried
+
+*Shares*: the default with each share of the second look that it may take, over the one that takes
+them by the number of rows that the first look tells. *Bands*: in place of a clip, rows beyond the
+radius in matrices of their own, each of four times the squared length, with noise in proportion
+(rows are in one part alone, so under add/remove this costs no budget). Simulated about the map and
+the radius of a release, with the noise of its law; what of a band noise drowns is isotropic.
+Generous to both: all rows' lengths are known exactly, and of radii the best in hindsight is taken.
+Tables are those to tune; errors those of `before_and_now`.
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import dpcov
+from before_and_now import BUDGETS, errors
+from calibration import encoded
+from judged_tables import PARTS, Table, table_named
+from results import Kept, show
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpcov.releases import Release
+
+    Matrix = NDArray[np.float64]
+
+LOOK, SHARES, MOST = 0.05, (0.03, 0.06, 0.12, 0.24), 0.24
+SEEDS, SIMULATED = 24, 6
+REACHES = (0.5, 0.7, 1.0, 1.4, 2.0, 4.0)  # radii, over that of the release
+SHOWN = ("means", "correlation", "ols", "relative", "frobenius")
+HEAVY = ("casp", "diamonds", "parkinsons", "mixed")
+Row = dict[str, Any]
+
+
+def by_shares(name: str) -> list[Row]:
+    """Errors of releases with each share, and with that by rows."""
+    table = table_named(name)
+    asked = {f"{share:g}": {"directions_share": share} for share in SHARES}
+    asked["by rows"] = {"directions_share": SHARES[0], "directions_most": MOST}
+    rows = []
+    for (taken, options), budget, seed in product(asked.items(), BUDGETS, range(SEEDS)):
+        made = released(table, budget, seed, mechanism="standardized", look_share=LOOK, **options)
+        told = errors((made.count(), made.mean(), made.covariance()), table)
+        rows.append({"part": "shares", "table": name, **budget, "taken": taken, **told})
+    return rows
+
+
+def by_bands(name: str) -> list[Row]:
+    """Errors of one clipped matrix and of a base with bands, about the same maps."""
+    table, rows = table_named(name), []
+    for budget, seed in product(BUDGETS, range(SIMULATED)):
+        made = released(table, budget, seed)
+        center = 0.0 if made.center is None else made.center
+        map_ = np.eye(len(made.scales)) if made.linear_map is None else made.linear_map
+        images = (encoded(table, made) - center) @ map_.T
+        for (kind, summed), reach in product((("clip", clip), ("bands", bands)), REACHES):
+            radius = reach * made.lattice.radius
+            noise = made.noise.diagonal_variance**0.5 * made.lattice.step**2 * reach**2
+            sums, moment = summed(images, radius, noise, np.random.default_rng(seed))
+            answer = read(made, map_, center, len(images), sums, moment)
+            told = errors(answer, table)
+            taken = f"{kind} {reach:g}"
+            rows.append({"part": "bands", "table": name, **budget, "taken": taken, **told})
+    return rows
+
+
+def released(table: Table, budget: dict[str, float], seed: int, **options: Any) -> Release:
+    schema = dpcov.Schema.parse({"columns": table.columns})
+    return dpcov.release(table.frame, schema=schema, seed=seed, **budget, **options)
+
+
+def noisy(
+    images: Matrix, radius: float, noise: float, rng: np.random.Generator
+) -> tuple[Matrix, Matrix]:
+    """Sums and second moment of images up to a radius, where entries have this noise."""
+    p = images.shape[1]
+    drawn = np.triu(rng.normal(scale=noise, size=(p, p)))
+    sums = images.sum(axis=0) + rng.normal(scale=noise / radius, size=p)
+    return sums, images.T @ images + drawn + np.triu(drawn, 1).T
+
+
+def clip(
+    images: Matrix, radius: float, noise: float, rng: np.random.Generator
+) -> tuple[Matrix, Matrix]:
+    lengths = np.linalg.norm(images, axis=1)
+    short = images * (radius / np.maximum(lengths, radius))[:, None]
+    sums, moment = noisy(short, radius, noise, rng)
+    taken = (images**2).sum() - (short**2).sum()
+    return sums, moment + np.eye(len(moment)) * taken / len(moment)
+
+
+def bands(
+    images: Matrix, radius: float, noise: float, rng: np.random.Generator
+) -> tuple[Matrix, Matrix]:
+    lengths = np.linalg.norm(images, axis=1)
+    sums, moment = noisy(images[lengths <= radius], radius, noise, rng)
+    p = len(moment)
+    while radius < lengths.max():
+        radius, noise = 2 * radius, 4 * noise
+        own = images[(lengths > radius / 2) & (lengths <= radius)]
+        some, band = noisy(own, radius, noise, rng)
+        values, vectors = np.linalg.eigh(band)
+        edge = noise * np.sqrt(p)
+        kept = np.where(values > 2 * edge, values - edge**2 / np.maximum(values, edge), 0.0)
+        rest = max(0.0, (own**2).sum() - kept.sum()) / p
+        moment = moment + (vectors * kept) @ vectors.T + rest * np.eye(p)
+        sums = sums + some * max(0.0, 1 - p * (noise / radius) ** 2 / (some @ some))
+    return sums, moment
+
+
+def read(
+    made: Release, map_: Matrix, center: Any, n: int, sums: Matrix, moment: Matrix
+) -> tuple[int, Matrix, Matrix]:
+    """Count, means and covariance in the table's units, of images' sums and second moment."""
+    mean, back = sums / n, np.linalg.inv(map_)
+    values, vectors = np.linalg.eigh(moment / n - np.outer(mean, mean))
+    inside = (vectors * np.maximum(values, 1e-9 * values.max())) @ vectors.T
+    whole = back @ inside @ back.T * np.outer(made.scales, made.scales)
+    return n, (back @ mean + center) * made.scales + made.centers, whole
+
+
+def over(rows: list[Row], part: str, one: Any, other: Any) -> list[Row]:
+    """Errors of the best that `one` names over the best that `other` does, by kind of budget."""
+    found = []
+    for kind in ("epsilon", "rho"):
+        cells = {(row["table"], row[kind]) for row in rows if kind in row and row["part"] == part}
+        logs = [
+            np.log(_best(rows, part, kind, cell, one) / _best(rows, part, kind, cell, other))
+            for cell in cells
+        ]
+        mean, most = np.mean(logs, axis=0), np.max(logs, axis=0)
+        for word, line in (("mean", mean), ("worst", most)):
+            ratios = dict(zip(SHOWN, np.exp(line).tolist(), strict=True))
+            found.append({"budget": kind, "": word, "cells": len(logs), **ratios})
+    return found
+
+
+def _best(rows: list[Row], part: str, kind: str, cell: tuple[str, float], which: Any) -> Matrix:
+    """Least mean error of each kind among what `which` holds for, in a cell."""
+    by: dict[str, list[list[float]]] = {}
+    for row in rows:
+        if row["part"] == part and (row["table"], row.get(kind)) == cell and which(row["taken"]):
+            by.setdefault(row["taken"], []).append([row[error] for error in SHOWN])
+    return np.min([np.mean(each, axis=0) for each in by.values()], axis=0)
+
+
+def main() -> int:
+    kept = Kept("tried.json", "make tried")
+    there = {(row["part"], row["table"]) for row in kept.go_on()}
+    levels = {"flags", "census", "levels", "levels alone"}  # no second look is taken there
+    for part, work, names in (
+        ("shares", by_shares, [name for name in PARTS["tune"] if name not in levels]),
+        ("bands", by_bands, list(HEAVY)),
+    ):
+        kept.pooled(work, [name for name in names if (part, name) not in there])
+    for share in SHARES:
+        rows = over(kept.rows, "shares", "by rows".__eq__, f"{share:g}".__eq__)
+        show(f"By rows, over a fixed share of {share:g}", rows)
+    several = [lambda taken, kind=kind: taken.startswith(kind) for kind in ("bands", "clip")]
+    show("Bands over one clipped matrix, best radii", over(kept.rows, "bands", *several))
+    same = over(kept.rows, "bands", "bands 1".__eq__, "clip 1".__eq__)
+    show("Bands over one clipped matrix, the release's radius", same)
+    return int(not kept.done())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
