@@ -236,7 +236,12 @@ def test_a_release_has_its_images_on_the_grid():
 def test_a_look_at_directions_reaches_as_far_as_its_noise_lets_it(features, rows):
     """Noise of a direction is at its bar where the radius is largest, or at one of two ends."""
     lattice = Lattice(features, 2.0, 0.3)
-    law = Standardized(directions_share=0.1).calibrate(lattice, ZCDP(0.5), ADD).directions.matrix
+    law = (
+        Standardized(directions_share=0.1)
+        .calibrate(lattice, ZCDP(0.5), ADD)
+        .paths[0]
+        .directions.matrix
+    )
     images = Images(LinearMap.focused(np.eye(features), 9.0), 9.0, 1.0, rows)
     found = standardized.look_radius(images, law, features)
     assert 1 <= found <= standardized.REACH

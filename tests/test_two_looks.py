@@ -88,16 +88,16 @@ def test_both_looks_counts_and_release_spend_the_budget_to_the_last(
     assert neighbors.sides * lattice.unit.max_rows / pure.counts.scale == 2 * RADIUS  # type: ignore[attr-defined]
     guarantee = Guarantee(PureDP(2.0), neighbors, lattice.unit)
     asked = images, guarantee, 2 * SECOND
-    assert pure.directions == nuclear_calibration(*asked, TWO.trace_share, pure_noise)
+    assert pure.paths[0].directions == nuclear_calibration(*asked, TWO.trace_share, pure_noise)
     rho = TWO.calibrate(lattice, ZCDP(2.0), neighbors)
     assert squared / (2 * rho.look.variance) == 2 * FIRST  # type: ignore[attr-defined]
     guarantee = Guarantee(ZCDP(2.0), neighbors, lattice.unit)
     asked = images, guarantee, 2 * SECOND
-    assert rho.directions == gaussian.calibration(*asked, 0, TWO.trace_share)
+    assert rho.paths[0].directions == gaussian.calibration(*asked, 0, TWO.trace_share)
     as_much = replace(TWO, directions_share=0.0, radius_share=TWO.radius_share + 0.11)
     for laws, budget in ((pure, PureDP(2.0)), (rho, ZCDP(2.0))):
         once = as_much.calibrate(lattice, budget, neighbors)
-        assert once.directions is None
+        assert once.paths[0].directions is None
         found, wanted = (float(at.final.matrix.frobenius_squared) for at in (laws, once))
         assert found == pytest.approx(wanted, rel=1e-9)
 
@@ -134,7 +134,7 @@ def test_for_a_delta_variances_of_all_parts_are_8_larger() -> None:
     laws = TWO.calibrate(lattice, guarantee.budget, ADD)
     rho = look_sensitivities(lattice, ADD)[0] / (2 * (laws.look.variance - 8)) / FIRST  # type: ignore[attr-defined]
     asked = lattice.relative(), guarantee, SECOND * rho
-    assert laws.directions == gaussian.calibration(*asked, 8, TWO.trace_share)
+    assert laws.paths[0].directions == gaussian.calibration(*asked, 8, TWO.trace_share)
 
 
 @given(
@@ -153,9 +153,9 @@ def test_what_is_calibrated_before_the_first_look_can_be_drawn_after_it(
         laws = TWO.calibrate(plain, budget, each)
     except MechanismError:
         return
-    assert laws.directions is not None
-    after = laws.directions.at(plain.of_images(radius))
-    most = float(laws.directions.matrix.frobenius_squared)
+    assert laws.paths[0].directions is not None
+    after = laws.paths[0].directions.at(plain.of_images(radius))
+    most = float(laws.paths[0].directions.matrix.frobenius_squared)
     assert float(after.matrix.frobenius_squared) <= most * (1 + 2e-5)
 
 

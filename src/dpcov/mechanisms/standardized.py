@@ -83,18 +83,13 @@ class Calibration:
     def final(self) -> additive.Calibration:
         return self.paths[0].final
 
-    @property
-    def directions(self) -> additive.Calibration | None:
-        return self.paths[0].directions
-
     def path(self, count: float, p: int) -> Path:
         """That of the least predicted error: its noise, and what a map that is off adds to it."""
 
         def predicted(path: Path) -> float:
+            look = path.directions and noise_share(path.directions.matrix, count, p)
             noise = math.sqrt(path.final.matrix.diagonal_variance)
-            if path.directions is None:
-                return noise
-            return noise * (1 + DISTORTS * noise_share(path.directions.matrix, count, p))
+            return noise * (1 + DISTORTS * (look or 0.0))
 
         return min(self.paths, key=predicted)
 
@@ -240,8 +235,7 @@ class Standardized(Mechanism):
     def _laplace(self, lattice: Lattice, guarantee: Guarantee) -> Calibration:
         """Pure, and so for any delta."""
         epsilon = pure_epsilon(self.name, guarantee.budget)
-        looking, counting = self._spent(epsilon)
-        laws = laplace_laws(lattice, guarantee.neighbors, looking, counting)
+        laws = laplace_laws(lattice, guarantee.neighbors, *self._spent(epsilon))
         # Of the longest images that a lattice holds: others have less noise, in lattice units.
         of_images = partial(
             nuclear_calibration,
@@ -254,8 +248,7 @@ class Standardized(Mechanism):
 
     def _gaussian(self, lattice: Lattice, guarantee: Guarantee) -> Calibration:
         rho, extra = gaussian.concentration(self.name, guarantee.budget)
-        looking, counting = self._spent(rho)
-        laws = gaussian_laws(lattice, guarantee.neighbors, looking, counting, extra)
+        laws = gaussian_laws(lattice, guarantee.neighbors, *self._spent(rho), extra)
         of_images = partial(
             gaussian.calibration,
             lattice.relative(),
@@ -307,10 +300,9 @@ class Standardized(Mechanism):
             return (Path(0.0, of_images(left)),)
         doublings = math.log2(max(1.0, self.directions_most / self.directions_share))
         shares = [self.directions_share * 2**k for k in range(math.floor(doublings) + 1)]
-        spent = [exact(share) * budget for share in shares]
         return tuple(
-            Path(share, of_images(left - directing), of_images(directing))
-            for share, directing in zip(shares, spent, strict=True)
+            Path(share, of_images(left - exact(share) * budget), of_images(exact(share) * budget))
+            for share in shares
         )
 
 
