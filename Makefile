@@ -88,9 +88,10 @@ frontier: .venv/ready-bench ## The default over one matrix, and adult with its l
 	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments:benchmarks/arena $(BIN)/python \
 		benchmarks/arena/frontier.py
 
-entrants: .venv/ready-bench ## What users read, now and at an earlier commit (PART=tune BEFORE=folder)
+entrants: .venv/ready-bench ## What users read, now, at an earlier commit and of peers (PART=tune BEFORE=folder SEEDS=50)
 	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments:benchmarks/arena $(BIN)/python \
-		benchmarks/before_and_now.py $(PART) $(if $(BEFORE),--before $(BEFORE))
+		benchmarks/before_and_now.py $(PART) $(if $(BEFORE),--before $(BEFORE)) \
+		$(if $(SEEDS),--seeds $(SEEDS))
 
 notebooks: .venv/ready-bench ## The stories of examples/ as notebooks
 	$(BIN)/python examples/notebooks.py
