@@ -16,7 +16,6 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -68,19 +67,36 @@ Row = dict[str, Any]
 
 
 class Truth(NamedTuple):
-    """What a table itself has, in half-ranges of its bounds, and these in units of the data."""
+    """What a table itself has, in half-ranges of its bounds, and these in units of the data.
+
+    `targets` and `regressors` are features: the first numbers, and all that vary but the most
+    frequent level of each column.
+    """
 
     rows: int
     means: Matrix
     covariance: Matrix
     units: Matrix
+    targets: list[int]
+    regressors: list[int]
 
     @classmethod
     def of(cls, table: Table) -> Truth:
         values = table.features()
         n, p = values.shape
-        units = np.concatenate([_half_range(column) for column in table.columns.values()])
-        return cls(n, values.mean(axis=0), np.cov(values.T, bias=True).reshape(p, p), units)
+        means, covariance = values.mean(axis=0), np.cov(values.T, bias=True).reshape(p, p)
+        units, numbers, left = [], [], []
+        for column in table.columns.values():
+            at = len(units)
+            if "levels" in column:
+                units += [0.5] * len(column["levels"])
+                left.append(at + int(np.argmax(means[at : len(units)])))
+            else:
+                units.append((column["upper"] - column["lower"]) / 2)
+                numbers.append(at)
+        regressors = [j for j in range(p) if j not in left and covariance[j, j] > 0]
+        targets = [j for j in numbers if j in regressors] if len(regressors) > 1 else []
+        return cls(n, means, covariance, np.array(units), targets[:TARGETS], regressors)
 
     @property
     def deviations(self) -> Matrix:
@@ -90,19 +106,17 @@ class Truth(NamedTuple):
 def errors(answer: Any, truth: Truth) -> dict[str, float]:
     """Of each kind, of a release's count, means and covariance."""
     count, means, covariance, *_ = answer
-    n = truth.rows
-    means, covariance = means / truth.units, covariance / np.outer(truth.units, truth.units)
+    means, whole = means / truth.units, covariance / np.outer(truth.units, truth.units)
     kept = truth.deviations > 0
-    seen, true = covariance[np.ix_(kept, kept)], truth.covariance[np.ix_(kept, kept)]
+    seen, true = whole[np.ix_(kept, kept)], truth.covariance[np.ix_(kept, kept)]
     deviations = truth.deviations[kept]
     off = (correlations(seen) - correlations(true))[np.triu_indices(len(true), 1)]
-    targets = range(min(TARGETS, len(true) - 1))
     return {
-        "count": abs(count - n) / n,
+        "count": abs(count / truth.rows - 1),
         "means": _root_mean_square((means - truth.means)[kept] / deviations),
         "correlation": _root_mean_square(off),
         "largest": float(np.max(np.abs(off), initial=0)),
-        "ols": _root_mean_square([ols(seen, true, n, j) for j in targets]),
+        "ols": _root_mean_square([ols(whole, truth, target) for target in truth.targets]),
         "ridge": ridge_loss(seen, true) - ridge_loss(true, true),
         "relative": relative(seen - true, deviations**2),
         "pca": 1 - captured(seen, true) / captured(true, true) if len(true) > 1 else 0.0,
@@ -110,15 +124,15 @@ def errors(answer: Any, truth: Truth) -> dict[str, float]:
     }
 
 
-def ols(seen: Matrix, truth: Matrix, rows: int, target: int) -> float:
+def ols(seen: Matrix, truth: Truth, target: int) -> float:
     """Error of the coefficients of a column on all others, in their sampling standard errors."""
-    others = np.arange(len(truth)) != target
-    here = np.ix_(others, others)
-    inverse = np.linalg.pinv(truth[here], hermitian=True)
-    beta = inverse @ truth[others, target]
-    left = truth[target, target] - beta @ truth[others, target]
+    others = [j for j in truth.regressors if j != target]
+    here, true = np.ix_(others, others), truth.covariance
+    inverse = np.linalg.pinv(true[here], hermitian=True)
+    beta = inverse @ true[others, target]
+    left = true[target, target] - beta @ true[others, target]
     found = np.linalg.pinv(seen[here], hermitian=True) @ seen[others, target]
-    scale = np.sqrt(np.maximum(left * np.diag(inverse), 1e-12) / rows)
+    scale = np.sqrt(np.maximum(left * np.diag(inverse), 1e-12) / truth.rows)
     return min(MOST, _root_mean_square((found - beta) / scale))
 
 
@@ -127,12 +141,6 @@ def off(answer: Any, truth: Truth) -> dict[str, list[float]]:
     _, means, _, stated = answer
     found = {"off": means / truth.units - truth.means, "stated": stated / truth.units}
     return {name: rounded(values / truth.deviations) for name, values in found.items()}
-
-
-def _half_range(column: Mapping[str, Any]) -> list[float]:
-    if "levels" in column:
-        return [0.5] * len(column["levels"])
-    return [(column["upper"] - column["lower"]) / 2]
 
 
 def rounded(values: Any) -> list[float]:
