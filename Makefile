@@ -7,7 +7,7 @@ ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 # A worker has whole files for the most part, and what their tests share is made once.
 WORKERS := -n auto --dist worksteal
 
-.PHONY: help demo test test-slow test-papers test-peers test-spark test-all lint types data wheel bench ways bench-scaling peers arena frontier entrants notebooks persons csv reads \
+.PHONY: help demo test test-slow test-papers test-peers test-spark test-all lint types data wheel bench ways bench-scaling peers arena frontier entrants judge notebooks persons csv reads \
 	spark accuracy reproduce reproduce-seeds engines frames analysis discriminant precision \
 	denoising pictures report-picture plan-calibration ridge-comparison calibration interval-coverage tried missing counts mahalanobis trust mutants figures docs locks sbom schemas clean
 
@@ -88,9 +88,14 @@ frontier: .venv/ready-bench ## The default over one matrix, and adult with its l
 	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments:benchmarks/arena $(BIN)/python \
 		benchmarks/arena/frontier.py
 
-entrants: .venv/ready-bench ## What users read, now and at an earlier commit (PART=tune BEFORE=folder)
+entrants: .venv/ready-bench ## What users read, now, at an earlier commit and of peers (PART=tune BEFORE=folder SEEDS=50)
 	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments:benchmarks/arena $(BIN)/python \
-		benchmarks/before_and_now.py $(PART) $(if $(BEFORE),--before $(BEFORE))
+		benchmarks/before_and_now.py $(PART) $(if $(BEFORE),--before $(BEFORE)) \
+		$(if $(SEEDS),--seeds $(SEEDS))
+
+judge: .venv/ready-bench ## The default beside its bars, from what make entrants kept (PART=tune)
+	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments:benchmarks/arena $(BIN)/python \
+		benchmarks/judge.py $(PART)
 
 notebooks: .venv/ready-bench ## The stories of examples/ as notebooks
 	$(BIN)/python examples/notebooks.py

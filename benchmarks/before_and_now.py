@@ -1,10 +1,12 @@
-"""Errors of what users read: defaults, goals and mechanisms of this version and of an earlier one.
+"""Errors of what users read: of defaults, goals, mechanisms, an earlier version, and peers.
 
     make entrants PART=tune BEFORE=results/entrants/door
 
-Each entrant releases each table of a part (`tables.toml`) at six budgets. `BEFORE` is where an
+Each entrant releases each table of a part (`tables.toml`) at six budgets; the default alone those
+of the part `heavy`, at budgets each of which is four times the one before. `BEFORE` is where an
 earlier version was installed: `git archive COMMIT`, then `pip install --no-deps --target`. Errors
-by table, budget and seed are kept in `results/entrants-PART.json`; what is there is not made again.
+of the seeds of a cell, a table at a budget, are kept in `results/entrants-PART.json`; what is there
+is not made again. `judge.py` says what they come to.
 """
 
 from __future__ import annotations
@@ -14,139 +16,176 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from matrix_errors import correlations, relative, ridge_loss
+from matrix_errors import captured, correlations, relative, ridge_loss
 
 from judged_tables import PARTS, Table, table_named
-from results import Kept, show
+from results import Kept
+from whole_matrix import PEERS, answer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Matrix = NDArray[np.float64]
 
-BUDGETS = [{"epsilon": e} for e in (0.3, 1.0, 4.0)] + [{"rho": r} for r in (0.05, 0.5, 8.0)]
+BUDGETS = [("epsilon", e) for e in (0.3, 1.0, 4.0)] + [("rho", r) for r in (0.05, 0.5, 8.0)]
+FOURFOLD = [("epsilon", 4.0**k) for k in range(-1, 3)] + [("rho", 2 * 4.0**k) for k in range(-2, 2)]
+HEAVY = "heavy"  # the part of long tails: the default alone, and what it says of its means
 PURE, RHO = {"nuclear-laplace", "matrix-laplace"}, {"gaussian", "preconditioned"}
 MECHANISMS = ("standardized", "standardized-ladder", *sorted(PURE | RHO))
-ENTRANTS = {
-    "now": {},
-    **{f"now, {goal}": {"goal": goal} for goal in ("correlation", "regression")},
-    "before": {},
-    **{f"before, {goal}": {"goal": goal} for goal in ("relative", "correlation", "regression")},
-    **{f"before, {name}": {"mechanism": name} for name in MECHANISMS},
+PLAIN: dict[str, dict[str, str]] = {
+    "": {},
+    **{f", {goal}": {"goal": goal} for goal in ("relative", "correlation", "regression")},
 }
-ERRORS = ("count", "means", "correlation", "largest", "ols", "ridge", "relative", "frobenius")
+# What each asks for, at the kinds of budget that it takes.
+ENTRANTS: dict[str, dict[str, dict[str, str]]] = {
+    **{
+        f"{of}{name}": dict.fromkeys(("epsilon", "rho"), asked)
+        for of in ("now", "before")
+        for name, asked in PLAIN.items()
+    },
+    "now, matrix": {"epsilon": {"mechanism": "matrix-laplace"}, "rho": {"mechanism": "gaussian"}},
+    **{
+        f"before, {name}": {
+            kind: {"mechanism": name}
+            for kind, others in (("epsilon", RHO), ("rho", PURE))
+            if name not in others
+        }
+        for name in MECHANISMS
+    },
+    **{name: {kind: {} for kind in kinds} for name, kinds in PEERS.items()},
+}
+JUDGED = ("means", "correlation", "largest", "ols", "ridge", "relative", "frobenius")
+ERRORS = ("count", "pca", *JUDGED)
 TARGETS, MOST = 3, 100.0  # columns that are regressed; sampling errors that are told apart
-NOTHING = 1e-6  # an error that is none
+DIGITS = 6  # that are kept
 Row = dict[str, Any]
 
 
-def errors(answer: Any, table: Table) -> dict[str, float]:
-    """Of each kind, of a release's count, means and covariance; 1 or the most where refused."""
-    values = table.features()
-    n, p = values.shape
-    truth, mean = np.cov(values.T, bias=True).reshape(p, p), values.mean(axis=0)
-    count, means, covariance = answer
-    units = np.concatenate([_half_ranges(column) for column in table.columns.values()])
-    means, covariance = means / units, covariance / np.outer(units, units)
-    kept = np.diag(truth) > 0
-    seen, true = covariance[np.ix_(kept, kept)], truth[np.ix_(kept, kept)]
-    deviations = np.sqrt(np.diag(true))
+class Truth(NamedTuple):
+    """What a table itself has, in half-ranges of its bounds, and these in units of the data.
+
+    `targets` and `regressors` are features: the first numbers, and all that vary but the most
+    frequent level of each column.
+    """
+
+    rows: int
+    means: Matrix
+    covariance: Matrix
+    units: Matrix
+    targets: list[int]
+    regressors: list[int]
+
+    @classmethod
+    def of(cls, table: Table) -> Truth:
+        values = table.features()
+        n, p = values.shape
+        means, covariance = values.mean(axis=0), np.cov(values.T, bias=True).reshape(p, p)
+        units, numbers, left = [], [], []
+        for column in table.columns.values():
+            at = len(units)
+            if "levels" in column:
+                units += [0.5] * len(column["levels"])
+                left.append(at + int(np.argmax(means[at : len(units)])))
+            else:
+                units.append((column["upper"] - column["lower"]) / 2)
+                numbers.append(at)
+        regressors = [j for j in range(p) if j not in left and covariance[j, j] > 0]
+        targets = [j for j in numbers if j in regressors] if len(regressors) > 1 else []
+        return cls(n, means, covariance, np.array(units), targets[:TARGETS], regressors)
+
+    @property
+    def deviations(self) -> Matrix:
+        return np.sqrt(np.diag(self.covariance))
+
+
+def errors(answer: Any, truth: Truth) -> dict[str, float]:
+    """Of each kind, of a release's count, means and covariance."""
+    count, means, covariance, *_ = answer
+    means, whole = means / truth.units, covariance / np.outer(truth.units, truth.units)
+    kept = truth.deviations > 0
+    seen, true = whole[np.ix_(kept, kept)], truth.covariance[np.ix_(kept, kept)]
+    deviations = truth.deviations[kept]
     off = (correlations(seen) - correlations(true))[np.triu_indices(len(true), 1)]
     return {
-        "count": abs(count - n) / n,
-        "means": _root_mean_square((means - mean)[kept] / deviations),
+        "count": abs(count / truth.rows - 1),
+        "means": _root_mean_square((means - truth.means)[kept] / deviations),
         "correlation": _root_mean_square(off),
         "largest": float(np.max(np.abs(off), initial=0)),
-        "ols": _root_mean_square([ols(seen, true, n, j) for j in range(min(TARGETS, p - 1))]),
+        "ols": _root_mean_square([ols(whole, truth, target) for target in truth.targets]),
         "ridge": ridge_loss(seen, true) - ridge_loss(true, true),
         "relative": relative(seen - true, deviations**2),
+        "pca": 1 - captured(seen, true) / captured(true, true) if len(true) > 1 else 0.0,
         "frobenius": float(np.linalg.norm(seen - true) / np.linalg.norm(true)),
     }
 
 
-def ols(seen: Matrix, truth: Matrix, rows: int, target: int) -> float:
+def ols(seen: Matrix, truth: Truth, target: int) -> float:
     """Error of the coefficients of a column on all others, in their sampling standard errors."""
-    others = np.arange(len(truth)) != target
-    here = np.ix_(others, others)
-    inverse = np.linalg.pinv(truth[here], hermitian=True)
-    beta = inverse @ truth[others, target]
-    left = truth[target, target] - beta @ truth[others, target]
+    others = [j for j in truth.regressors if j != target]
+    here, true = np.ix_(others, others), truth.covariance
+    inverse = np.linalg.pinv(true[here], hermitian=True)
+    beta = inverse @ true[others, target]
+    left = true[target, target] - beta @ true[others, target]
     found = np.linalg.pinv(seen[here], hermitian=True) @ seen[others, target]
-    scale = np.sqrt(np.maximum(left * np.diag(inverse), 1e-12) / rows)
+    scale = np.sqrt(np.maximum(left * np.diag(inverse), 1e-12) / truth.rows)
     return min(MOST, _root_mean_square((found - beta) / scale))
 
 
-def _half_ranges(column: Mapping[str, Any]) -> list[float]:
-    if "levels" in column:
-        return [0.5] * len(column["levels"])
-    return [(column["upper"] - column["lower"]) / 2]
+def off(answer: Any, truth: Truth) -> dict[str, list[float]]:
+    """How far each mean is off, and its stated error, in true deviations of its column."""
+    _, means, _, stated = answer
+    found = {"off": means / truth.units - truth.means, "stated": stated / truth.units}
+    return {name: rounded(values / truth.deviations) for name, values in found.items()}
+
+
+def rounded(values: Any) -> list[float]:
+    return [float(f"{value:.{DIGITS}g}") for value in values]
 
 
 def _root_mean_square(values: Any) -> float:
     return float(np.sqrt(np.mean(np.square(values)))) if len(values) else 0.0
 
 
-def measured(job: tuple[str, str, tuple[int, ...], str | None]) -> list[Row]:
-    """Errors of an entrant on a table, at all budgets and seeds, by the version it belongs to."""
-    name, entrant, seeds, before = job
-    table, asked = table_named(name), ENTRANTS[entrant]
-    mechanism = asked.get("mechanism")
-    budgets = [
-        budget
-        for budget in BUDGETS
-        if (mechanism not in PURE or "epsilon" in budget)
-        and (mechanism not in RHO or "rho" in budget)
-    ]
-    cells = list(product(budgets, seeds))
-    requests = [{**asked, **budget, "seed": seed} for budget, seed in cells]
-    place = os.environ | ({"PYTHONPATH": before} if entrant.startswith("before") and before else {})
-    ran = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("releases_of.py"))],
-        input=pickle.dumps((table.frame, table.columns, requests)),
-        env=place,
-        capture_output=True,
-        check=True,
-    )
-    rows = []
-    for (budget, seed), answer in zip(cells, pickle.loads(ran.stdout), strict=True):  # noqa: S301
-        told = {"refused": answer} if isinstance(answer, str) else errors(answer, table)
-        rows.append({"table": name, "entrant": entrant, **budget, "seed": seed, **told})
+def measured(job: tuple[str, str, str, tuple[int, ...], str | None]) -> list[Row]:
+    """A row for each budget: errors of an entrant on a table, by seed; nothing where it refuses."""
+    part, name, entrant, seeds, before = job
+    table, kinds = table_named(name), ENTRANTS[entrant]
+    budgets = [at for at in (FOURFOLD if part == HEAVY else BUDGETS) if at[0] in kinds]
+    asked = [{**kinds[kind], kind: size, "seed": seed} for kind, size in budgets for seed in seeds]
+    if entrant.startswith(("now", "before")):
+        answers = released(table, asked, before if entrant.startswith("before") else None, part)
+    else:
+        answers = [answer(entrant, name, one) for one in asked]
+    rows, truth = [], Truth.of(table)
+    for at, (kind, size) in enumerate(budgets):
+        place = {"table": name, "entrant": entrant, "rows": len(table.frame), kind: size}
+        found = answers[at * len(seeds) : (at + 1) * len(seeds)]
+        words = sorted({one for one in found if isinstance(one, str)})
+        rows.append({**place, "seeds": list(seeds), "refused": words})
+        if not words:
+            each = [errors(one, truth) for one in found]
+            rows[-1] |= {error: rounded(one[error] for one in each) for error in ERRORS}
+        if not words and part == HEAVY:
+            said = [off(one, truth) for one in found]
+            rows[-1] |= {of: [one[of] for one in said] for of in ("off", "stated")}
     return rows
 
 
-def summary(rows: list[Row], entrant: str, other: str) -> Iterator[Row]:
-    """Errors of an entrant over another's, each a mean over seeds, by kind of budget.
-
-    Their geometric mean over the cells (a table at a budget) and their 95th percentile.
-    """
-    cells: dict[tuple[str, ...], dict[str, list[Row]]] = {}
-    for row in rows:
-        if "refused" not in row:
-            kind = "epsilon" if "epsilon" in row else "rho"
-            cell = cells.setdefault((kind, str(row[kind]), row["table"]), {})
-            cell.setdefault(row["entrant"], []).append(row)
-    for kind in ("epsilon", "rho"):
-        ratios = {
-            cell: [
-                max(NOTHING, np.mean([row[error] for row in found[entrant]]))
-                / max(NOTHING, np.mean([row[error] for row in found[other]]))
-                for error in ERRORS
-            ]
-            for cell, found in cells.items()
-            if cell[0] == kind and {entrant, other} <= found.keys()
-        }
-        logs = np.log(list(ratios.values()))
-        told = {"mean": logs.mean(axis=0), "95 %": np.quantile(logs, 0.95, axis=0)}
-        for word, values in told.items():
-            yield {"budget": kind, "": word, "cells": len(logs)} | dict(
-                zip(ERRORS, np.exp(values).tolist(), strict=True)
-            )
+def released(table: Table, asked: list[Row], place: str | None, part: str) -> list[Any]:
+    """Answers to requests by the version that is installed in a place; by this one, if in none."""
+    ran = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("releases_of.py"))],
+        input=pickle.dumps((table.frame, table.columns, asked, part == HEAVY)),
+        env=os.environ | ({"PYTHONPATH": place} if place else {}),
+        capture_output=True,
+        check=True,
+    )
+    return list(pickle.loads(ran.stdout))  # noqa: S301 (written by `releases_of`)
 
 
 def main() -> int:
@@ -154,18 +193,18 @@ def main() -> int:
     parser.add_argument("part", choices=PARTS)
     parser.add_argument("--before", help="where the earlier version is installed")
     parser.add_argument("--seeds", type=int, default=50)
-    parser.add_argument("--entrants", nargs="*", default=list(ENTRANTS), choices=ENTRANTS)
+    parser.add_argument("--entrants", nargs="*", choices=ENTRANTS)
+    parser.add_argument("--tables", nargs="*", help="only these")
     asked = parser.parse_args()
+    there_are = [one for one in ENTRANTS if asked.before or not one.startswith("before")]
+    entrants = asked.entrants or (["now"] if asked.part == HEAVY else there_are)
     kept = Kept(f"entrants-{asked.part}.json", f"make entrants PART={asked.part}")
-    there = {(row["table"], row["entrant"], row["seed"]) for row in kept.go_on()}
-    seeds = {
-        (table, entrant): tuple(s for s in range(asked.seeds) if (table, entrant, s) not in there)
-        for table, entrant in product(PARTS[asked.part], asked.entrants)
-    }
-    kept.pooled(measured, [(*key, found, asked.before) for key, found in seeds.items() if found])
-    first, *others = asked.entrants
-    for other in others:
-        show(f"Errors of {first} over those of {other}", list(summary(kept.rows, first, other)))
+    there = {(row["table"], row["entrant"], seed) for row in kept.go_on() for seed in row["seeds"]}
+    jobs = []
+    for table, entrant in product(asked.tables or PARTS[asked.part], entrants):
+        left = tuple(s for s in range(asked.seeds) if (table, entrant, s) not in there)
+        jobs += [(asked.part, table, entrant, left, asked.before)] if left else []
+    kept.pooled(measured, jobs)
     return int(not kept.done())
 
 

@@ -132,6 +132,28 @@ def heavy(rng: np.random.Generator, freedom: int, p: int) -> Table:
     return numbers(tails, (-50, 50))
 
 
+def tails(
+    rng: np.random.Generator, tail: Callable[[Matrix], Matrix], n: int, p: int, most: float
+) -> Table:
+    """Columns that are at least 0, where `tail` is of exponential variables with common causes."""
+    from scipy.stats import norm
+
+    drawn = tail(-norm.logsf(related(rng, n, p)))
+    return numbers(np.minimum(drawn, most), (0, most))
+
+
+def mistakes(rng: np.random.Generator) -> Table:
+    """Of a hundred rows one is thirty times as far out."""
+    far = np.where(rng.random((10_000, 1)) < 0.01, 30, 1)
+    return numbers(np.clip(far * related(rng, 10_000, 5), -100, 100), (-100, 100))
+
+
+def purchases(rng: np.random.Generator) -> Table:
+    """Sums spent at five shops, most of them nothing."""
+    spent = np.exp(3 + 1.2 * related(rng, 20_000, 5))
+    return numbers(np.minimum(spent * (rng.random((20_000, 5)) < 0.15), 5000), (0, 5000))
+
+
 def clusters(rng: np.random.Generator) -> Table:
     """Three groups, of which one holds one row of fifty and lies far out."""
     group = rng.choice(3, 8000, p=[0.6, 0.38, 0.02])
@@ -161,10 +183,20 @@ def of_levels(rng: np.random.Generator, counts: tuple[int, ...], p: int = 2) -> 
 
 MADE: dict[str, Callable[[np.random.Generator], Table]] = {
     **{f.__name__: f for f in (scales, flags, casp, diamonds, census, lognormal, flights, crime)},
-    **{f.__name__: f for f in (prices, clusters, bimodal)},
+    **{f.__name__: f for f in (prices, clusters, bimodal, mistakes, purchases)},
     "few rows": lambda rng: numbers(related(rng, 60, 4), (-5, 5)),
     "one column": lambda rng: numbers(np.exp(rng.normal(size=(3000, 1))), (0, 50)),
+    "t with 2": partial(heavy, freedom=2, p=4),
+    "t with 5": partial(heavy, freedom=5, p=8),
     "t with 3": partial(heavy, freedom=3, p=6),
+    "pareto 1.5": partial(tails, tail=lambda e: np.exp(e / 1.5) - 1, n=20_000, p=4, most=1000),
+    "pareto 3": partial(tails, tail=lambda e: np.exp(e / 3) - 1, n=5000, p=6, most=100),
+    "squares": partial(tails, tail=np.square, n=10_000, p=8, most=200),
+    "cubes": partial(tails, tail=lambda e: e**3, n=10_000, p=3, most=2000),
+    "few long rows": partial(tails, tail=lambda e: np.exp(e / 2) - 1, n=1000, p=3, most=100),
+    "long lognormal": lambda rng: numbers(
+        np.minimum(np.exp(1.8 * related(rng, 30_000, 4)), 5000), (0, 5000)
+    ),
     "levels": partial(of_levels, counts=(2, 3, 5, 9, 15, 31, 41)),
     "mixed": partial(of_levels, counts=(2, 3), p=8),
     "levels alone": partial(of_levels, counts=(3, 4, 6), p=0),

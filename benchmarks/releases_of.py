@@ -1,8 +1,9 @@
 """Make releases with whichever dpcov is found first, and tell what users read of them.
 
-Run by `before_and_now.py`: standard input is a table with its columns and requests (keywords of
-`dpcov.release`), standard output the count, means and covariance of each, or None where it is
-refused. Nothing but public names of any version.
+Run by `before_and_now.py`: standard input is a table with its columns, requests (keywords of
+`dpcov.release`), and whether errors of means are to be stated; standard output is the count, means
+and covariance of each, with these errors, or a word where it is refused. Nothing but public names
+of any version.
 """
 
 from __future__ import annotations
@@ -11,17 +12,32 @@ import pickle
 import sys
 from typing import Any
 
+import numpy as np
+
 import dpcov
 
+ONE_DEVIATION = 0.6826895  # level of an interval that is as wide to either side
 
-def answer(frame: Any, columns: dict[str, Any], asked: dict[str, Any]) -> Any:
+
+def answer(frame: Any, columns: dict[str, Any], asked: dict[str, Any], stating: bool) -> Any:
     try:
         made = dpcov.release(frame, schema=dpcov.Schema.parse({"columns": columns}), **asked)
+        told = made.count(), made.mean(), made.covariance()
+        return (*told, stated(made, asked["seed"])) if stating else told
     except Exception as error:  # of any version; a refusal is an outcome
         return f"{type(error).__name__}: {error}"
-    return made.count(), made.mean(), made.covariance()
+
+
+def stated(made: dpcov.Release, seed: int) -> Any:
+    """(p,) standard errors of the means."""
+    draws = np.random.default_rng(seed)
+    found = dpcov.intervals(
+        made, "mean", ONE_DEVIATION, sampling=False, guaranteed=False, generator=draws
+    )
+    return (found.high - found.low) / 2
 
 
 if __name__ == "__main__":
-    frame, columns, requests = pickle.load(sys.stdin.buffer)  # noqa: S301 (written by the caller)
-    pickle.dump([answer(frame, columns, asked) for asked in requests], sys.stdout.buffer)
+    frame, columns, requests, stating = pickle.load(sys.stdin.buffer)  # noqa: S301 (the caller's)
+    answers = [answer(frame, columns, asked, stating) for asked in requests]
+    pickle.dump(answers, sys.stdout.buffer)

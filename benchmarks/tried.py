@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import dpcov
-from before_and_now import BUDGETS, errors
+from before_and_now import BUDGETS, Truth, errors
 from calibration import encoded
 from judged_tables import PARTS, Table, table_named
 from results import Kept, show
@@ -45,10 +45,11 @@ def by_shares(name: str) -> list[Row]:
     table = table_named(name)
     asked = {f"{share:g}": {"directions_share": share} for share in SHARES}
     asked["by rows"] = {"directions_share": SHARES[0], "directions_most": MOST}
-    rows = []
-    for (taken, options), budget, seed in product(asked.items(), BUDGETS, range(SEEDS)):
+    rows, truth = [], Truth.of(table)
+    for (taken, options), (kind, size), seed in product(asked.items(), BUDGETS, range(SEEDS)):
+        budget = {kind: size}
         made = released(table, budget, seed, mechanism="standardized", look_share=LOOK, **options)
-        told = errors((made.count(), made.mean(), made.covariance()), table)
+        told = errors((made.count(), made.mean(), made.covariance()), truth)
         rows.append({"part": "shares", "table": name, **budget, "taken": taken, **told})
     return rows
 
@@ -56,7 +57,9 @@ def by_shares(name: str) -> list[Row]:
 def by_bands(name: str) -> list[Row]:
     """Errors of one clipped matrix and of a base with bands, about the same maps."""
     table, rows = table_named(name), []
-    for budget, seed in product(BUDGETS, range(SIMULATED)):
+    truth = Truth.of(table)
+    for (unit, size), seed in product(BUDGETS, range(SIMULATED)):
+        budget = {unit: size}
         made = released(table, budget, seed)
         center = 0.0 if made.center is None else made.center
         map_ = np.eye(len(made.scales)) if made.linear_map is None else made.linear_map
@@ -66,7 +69,7 @@ def by_bands(name: str) -> list[Row]:
             noise = made.noise.diagonal_variance**0.5 * made.lattice.step**2 * reach**2
             sums, moment = summed(images, radius, noise, np.random.default_rng(seed))
             answer = read(made, map_, center, len(images), sums, moment)
-            told = errors(answer, table)
+            told = errors(answer, truth)
             taken = f"{kind} {reach:g}"
             rows.append({"part": "bands", "table": name, **budget, "taken": taken, **told})
     return rows

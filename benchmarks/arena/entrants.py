@@ -83,9 +83,15 @@ def denoised(
     seed: int,
     method: Method,
 ) -> Matrix:
-    """The second moment of such a release after denoising."""
+    """The second moment of such a release after denoising, with the contest's intercept."""
     made = released(contest, mechanism, budget, neighbors, seed)
-    return denoise(made, method, generator=simulation_generator(seed)).second_moment()
+    found = denoise(made, method, generator=simulation_generator(seed)).second_moment().copy()
+    if contest.centred:  # of mapped rows it has another
+        own = contest.door.lattice()
+        over = own.intercept_units * own.step / made.intercept()
+        found[-1] *= over
+        found[:, -1] *= over
+    return found
 
 
 def default(method: Method = "shrink") -> Estimate:

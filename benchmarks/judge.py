@@ -1,0 +1,328 @@
+"""Whether the default is as good as it is to be, from the errors that `before_and_now.py` keeps.
+
+    make judge PART=default
+
+An entrant's error in a cell (a table at a budget) is the mean over seeds. Where the best of a cell
+is chosen, even seeds choose and odd ones judge, then the other way round, so that luck does not
+choose. Means of ratios are geometric, their 95 % ranges from tables drawn again. Single cells are
+told to be beyond a bar by one-sided t tests of log-ratios, with Bonferroni's share of 1 % each.
+Entrants that refuse in a cell, or have no finite error there, don't compete in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.stats import t
+
+from before_and_now import ERRORS, JUDGED, Row
+from judged_tables import PARTS
+from results import Kept, show, write
+from whole_matrix import ENTRYWISE, PEERS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float64]
+    Entry = dict[str, Vector]
+
+DEFAULT, MATRIX, FORMER = "now", "now, matrix", "before, regression"
+OWN = {
+    DEFAULT: "frobenius",
+    "now, relative": "relative",
+    "now, correlation": "correlation",
+    "now, regression": "ols",
+}  # what each goal is about
+BEFORE_PEERS = ("frobenius", "relative", "correlation", "means")
+ENOUGH = 2000  # n epsilon from which a pure budget shows anything
+ABOVE, BELOW, ZCDP = "pure, n epsilon from 2,000", "pure, below", "zCDP"
+MEAN = {ABOVE: 1.1, ZCDP: 1.05}  # bars
+MOST, OF_GOAL, OF_FORMER = 2.0, 1.1, 1.1
+OF_CELL, OF_RISE, OF_BIAS = 1.25, 1.1, 0.1
+OF_PEER = {"epsilon": 1 / 2, "rho": 1 / 1.5}
+NOTHING = 1e-6  # an error that is none
+LEVEL, DRAWS, MANY, SHOWN = 0.99, 2000, 100, 10
+
+
+class Cell(NamedTuple):
+    """A table, how many rows it has, and a budget."""
+
+    table: str
+    rows: int
+    kind: str
+    size: float
+
+    @property
+    def regime(self) -> str:
+        if self.kind == "rho":
+            return ZCDP
+        return ABOVE if self.rows * self.size >= ENOUGH else BELOW
+
+
+Cells = dict[Cell, dict[str, "Entry"]]
+Logs = dict[Cell, "Vector"]  # of ratios, in a cell
+
+
+def cells_of(rows: Sequence[Row]) -> Cells:
+    """What each entrant has of each error in each cell, by seed."""
+    found: dict[Cell, dict[str, list[Row]]] = {}
+    for row in rows:
+        kind = "epsilon" if "epsilon" in row else "rho"
+        cell = Cell(row["table"], row["rows"], kind, row[kind])
+        found.setdefault(cell, {}).setdefault(row["entrant"], []).append(row)
+    made: Cells = {cell: {} for cell in found}
+    for cell, field in found.items():
+        for entrant, runs in field.items():
+            if not any(run["refused"] for run in runs):
+                entry = {
+                    key: np.concatenate([run[key] for run in runs]) for key in ("seeds", *ERRORS)
+                }
+                if all(np.isfinite(values).all() for values in entry.values()):
+                    made[cell][entrant] = entry
+    return made
+
+
+def means(entry: Entry, errors: Sequence[str], half: int | None = None) -> Vector:
+    """Of each error over the seeds, or those that are even (0) or odd (1)."""
+    kept = slice(None) if half is None else entry["seeds"] % 2 == half
+    return np.array([max(NOTHING, entry[error][kept].mean()) for error in errors])
+
+
+def log_ratio(own: Vector, other: Vector) -> Vector:
+    """NaN where neither has any error, like that of the correlations of one column."""
+    return np.where(np.maximum(own, other) > NOTHING, np.log(own / other), np.nan)
+
+
+def log_ratios(cells: Cells, entrant: str, other: str, errors: Sequence[str] = JUDGED) -> Logs:
+    """Of an entrant's errors to another's, where both compete."""
+    return {
+        cell: log_ratio(means(field[entrant], errors), means(field[other], errors))
+        for cell, field in cells.items()
+        if {entrant, other} <= field.keys()
+    }
+
+
+def against_the_best(cells: Cells, entrant: str, errors: Sequence[str] = JUDGED) -> Logs:
+    """Of an entrant's errors to those of the one whose worst is least, as the other half tells.
+
+    The worst of an entrant is the largest ratio of its errors to the least that anybody has.
+    """
+    found: Logs = {}
+    for cell, field in cells.items():
+        if entrant in field and len(field) > 1:
+            logs = []
+            for half in (0, 1):
+                seen = {name: means(entry, errors, half) for name, entry in field.items()}
+                least = np.min(list(seen.values()), axis=0)
+                best = min(seen, key=lambda name: float(np.max(seen[name] / least)))
+                own, its = (means(field[name], errors, 1 - half) for name in (entrant, best))
+                logs.append(log_ratio(own, its))
+            found[cell] = np.concatenate(logs)
+    return found
+
+
+def against_peers(cells: Cells, kind: str) -> dict[str, Logs]:
+    """Of the default's errors to the least that a peer has, chosen in hindsight, by error."""
+    found: dict[str, Logs] = {error: {} for error in BEFORE_PEERS}
+    for cell, field in cells.items():
+        peers = [field[name] for name in PEERS if name in field]
+        if cell.kind == kind and DEFAULT in field and peers:
+            for error in BEFORE_PEERS:
+                least = min(means(entry, [error]).item() for entry in peers)
+                found[error][cell] = log_ratio(means(field[DEFAULT], [error]), np.array([least]))
+    return found
+
+
+def said(logs: Logs, bar: float | None, most: float | None = None) -> Row:
+    """The mean of ratios with its range, and their 95th percentile, beside their bars."""
+    tables: dict[str, list[Vector]] = {}
+    for cell, values in logs.items():
+        tables.setdefault(cell.table, []).append(values[np.isfinite(values)])
+    each = [np.concatenate(values) for values in tables.values()]
+    each = [values for values in each if len(values)]
+    sums, sizes = (np.array([f(values) for values in each]) for f in (np.sum, np.size))
+    drawn = np.random.default_rng(0).integers(len(each), size=(DRAWS, len(each)))
+    again = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
+    mean, low, high = np.exp([sums.sum() / sizes.sum(), *np.quantile(again, (0.025, 0.975))])
+    top = float(np.exp(np.quantile(np.concatenate(each), 0.95)))
+    row = {"tables": len(each), "cells": len(logs), "mean": float(mean)}
+    row |= {"from": float(low), "to": float(high), "bar": bar, "95 %": top, "its bar": most}
+    return row | {"ok": bool((bar is None or mean <= bar) and (most is None or top <= most))}
+
+
+def where(logs: Logs, **wanted: str) -> Logs:
+    """Those of cells that have these attributes."""
+    return {
+        cell: values
+        for cell, values in logs.items()
+        if all(getattr(cell, name) == value for name, value in wanted.items())
+    }
+
+
+def choices(cells: Cells) -> Iterator[Row]:
+    """The default over the best of a cell; where little shows, over the former regression goal."""
+    logs = against_the_best(cells, DEFAULT)
+    for regime, bar in MEAN.items():
+        if found := where(logs, regime=regime):
+            yield {"over": "the best", "where": regime, **said(found, bar, MOST)}
+    if found := where(logs, regime=BELOW):
+        yield {"over": "the best", "where": BELOW, **said(found, None)}
+    if found := where(log_ratios(cells, DEFAULT, FORMER), regime=BELOW):
+        yield {"over": FORMER, "where": BELOW, **said(found, OF_FORMER)}
+
+
+def goals(cells: Cells) -> Iterator[Row]:
+    """Each goal over the best entrant for its own error."""
+    for entrant, error in OWN.items():
+        logs = against_the_best(cells, entrant, [error])
+        for kind in OF_PEER:
+            if found := where(logs, kind=kind):
+                yield {"entrant": entrant, "error": error, "where": kind} | said(
+                    found, OF_GOAL, MOST
+                )
+
+
+def simple(cells: Cells) -> Iterator[Row]:
+    """The default over one plain matrix, and over noise entry by entry."""
+    for other in (MATRIX, ENTRYWISE):
+        logs = log_ratios(cells, DEFAULT, other)
+        for kind in OF_PEER:
+            if found := where(logs, kind=kind):
+                yield {"over": other, "where": kind, **said(found, 1.0)}
+
+
+def before_peers(cells: Cells) -> Iterator[Row]:
+    for kind, bar in OF_PEER.items():
+        for error, logs in against_peers(cells, kind).items():
+            if logs:
+                yield {"error": error, "where": kind, **said(logs, bar)}
+
+
+def everyone(cells: Cells) -> Iterator[Row]:
+    """The default over each entrant, mean ratios by error."""
+    names = dict.fromkeys(name for field in cells.values() for name in field)
+    for other in names:
+        logs = log_ratios(cells, DEFAULT, other, ERRORS)
+        for kind in OF_PEER:
+            if other != DEFAULT and (found := where(logs, kind=kind)):
+                ratios = np.exp(np.nanmean(list(found.values()), axis=0))
+                row = {"over": other, "where": kind, "cells": len(found)}
+                yield row | dict(zip(ERRORS, ratios.tolist(), strict=True))
+
+
+class Pair(NamedTuple):
+    """Draws of an error, and those that it is over."""
+
+    place: Mapping[str, Any]
+    own: Vector
+    other: Vector
+
+    def log_ratio(self) -> tuple[float, float]:
+        """Of the means, and its standard error, as if both were independent."""
+        means = [max(NOTHING, float(values.mean())) for values in (self.own, self.other)]
+        parts = [
+            values.var(ddof=1) / len(values) / mean**2
+            for values, mean in zip((self.own, self.other), means, strict=True)
+        ]
+        return float(np.log(means[0] / means[1])), float(np.sqrt(sum(parts)))
+
+
+def single(cells: Cells, other: str) -> list[Pair]:
+    """The default and another in each cell, by error."""
+    return [
+        Pair({**cell._asdict(), "error": error}, field[DEFAULT][error], field[other][error])
+        for cell, field in cells.items()
+        if {DEFAULT, other} <= field.keys()
+        for error in JUDGED
+    ]
+
+
+def rises(cells: Cells) -> list[Pair]:
+    """The default at a budget, over the default at a quarter of it."""
+    found = []
+    for cell, field in cells.items():
+        fewer = cells.get(cell._replace(size=cell.size / 4), {})
+        if DEFAULT in field and DEFAULT in fewer:
+            found += [
+                Pair({**cell._asdict(), "error": e}, field[DEFAULT][e], fewer[DEFAULT][e])
+                for e in JUDGED
+            ]
+    return found
+
+
+def beyond(pairs: Sequence[Pair], bar: float) -> list[Row]:
+    """Ratios, those first that are the most surely above; `ok` where the test can't tell."""
+    rows, pairs = [], [pair for pair in pairs if max(pair.own.mean(), pair.other.mean()) > NOTHING]
+    for pair in pairs:
+        ratio, error = pair.log_ratio()
+        low = ratio - quantile(min(len(pair.own), len(pair.other)), len(pairs)) * error
+        row = {**pair.place, "ratio": float(np.exp(ratio)), "from": float(np.exp(low))}
+        rows.append(row | {"bar": bar, "ok": bool(low <= np.log(bar))})
+    return sorted(rows, key=lambda row: -row["from"])
+
+
+def quantile(draws: int, tests: int) -> float:
+    """By which as many tests are wrong together in at most one of a hundred cases."""
+    return float(t.ppf(1 - (1 - LEVEL) / tests, draws - 1))
+
+
+def biases(rows: Sequence[Row]) -> list[Row]:
+    """Mean errors of the means over what is stated of them, those first that are surely large."""
+    runs: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        if "off" in row and row["entrant"] == DEFAULT:
+            kind = "epsilon" if "epsilon" in row else "rho"
+            runs.setdefault((row["table"], kind, row[kind]), []).append(row)
+    found = []
+    for (table, kind, size), some in runs.items():
+        off, stated = (np.concatenate([run[key] for run in some]) for key in ("off", "stated"))
+        unit = np.sqrt(np.mean(stated**2, axis=0))
+        bias, error = off.mean(axis=0) / unit, off.std(axis=0, ddof=1) / np.sqrt(len(off)) / unit
+        place = {"table": table, "kind": kind, "size": size, "draws": len(off)}
+        for column, (one, its) in enumerate(zip(bias.tolist(), error.tolist(), strict=True)):
+            found.append({**place, "column": column, "bias": one, "error": its})
+    for row in found:
+        low = abs(row["bias"]) - quantile(row["draws"], 2 * len(found)) * row["error"]
+        row |= {"from": low, "bar": OF_BIAS, "ok": low <= OF_BIAS}
+    return sorted(found, key=lambda row: -row["from"])
+
+
+def judged(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """All figures, by title."""
+    cells = cells_of(rows)
+    absent = [cell._asdict() for cell, field in cells.items() if DEFAULT not in field]
+    return {
+        "Cells in which the default refuses": [{**cell, "ok": False} for cell in absent],
+        "The default over the best of a cell": list(choices(cells)),
+        "Each goal over the best for its own error": list(goals(cells)),
+        "The default over what is simple": list(simple(cells)),
+        "Cells of one matrix": beyond(single(cells, MATRIX), OF_CELL),
+        "Cells of entrywise noise": beyond(single(cells, ENTRYWISE), OF_CELL),
+        "Four times the budget": beyond(rises(cells), OF_RISE),
+        "Means that are off to one side, in stated errors": biases(rows),
+        "The default over the best peer in hindsight": list(before_peers(cells)),
+        "The default over everyone": list(everyone(cells)),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("part", choices=PARTS)
+    asked = parser.parse_args()
+    kept = Kept(f"entrants-{asked.part}.json", f"make entrants PART={asked.part}")
+    found = judged(kept.go_on())
+    for title, rows in found.items():
+        missed = sum(not row.get("ok", True) for row in rows)
+        shown = len(rows) if len(rows) < MANY else max(SHOWN, missed)
+        show(f"{title} ({missed} of {len(rows)} beyond)", rows[:shown])
+    told = [{"part": title, **row} for title, rows in found.items() for row in rows]
+    write(f"judge-{asked.part}.json", f"make judge PART={asked.part}", told)
+    return int(not all(row.get("ok", True) for row in told))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

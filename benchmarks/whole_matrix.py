@@ -1,0 +1,103 @@
+"""Peers that release a whole matrix, on the tables that are judged (`judged_tables`).
+
+The papers' algorithms of the arena (`paper_methods`) and noise entry by entry, under add/remove, on
+rows in half-ranges about the midpoints of their bounds with an intercept: so each tells means and
+the count too. What can't be is put right: means lie within bounds, eigenvalues between 0 and the
+largest that bounds allow.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from arena_tables import Contest
+from paper_methods import (
+    by_hand,
+    clipped,
+    epsilon_of,
+    peers,
+    rho_of,
+    vector_gaussian,
+    vector_laplace,
+)
+
+from accuracy import RememberedRows
+from dpcov.core.privacy import ZCDP, Neighbors, PureDP
+from dpcov.errors import DpcovError
+from dpcov.rows.schema import FileOptions, Schema
+from dpcov.rows.sources import open_source
+from judged_tables import table_named
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Matrix = NDArray[np.float64]
+
+ENTRYWISE = "entrywise"  # put right, GaussCov and what OpenDP has are no other
+PURE = (
+    "Laplace 2d (Jiang et al. 2016)",
+    "AD (Amin et al. 2019)",
+    "IT-U (Amin et al. 2019; diffprivlib)",
+    "KT (Kapralov and Talwar 2013)",
+    "PPCA (Chaudhuri et al. 2012)",
+    "d'Orsi et al. 2025",
+    "SeparateLapCov (Dong et al. 2022)",
+    "AdaptiveLapCov (Dong et al. 2022)",
+)
+RHO = (
+    "SeparateCov (Dong et al. 2022)",
+    "AdaptiveCov (Dong et al. 2022)",
+    "CoinPress, corrected (Biswas et al. 2020)",
+)
+# With the kinds of budget that they take; Wishart noise spends a delta.
+PEERS = {
+    ENTRYWISE: ("epsilon", "rho"),
+    **dict.fromkeys(PURE, ("epsilon",)),
+    **dict.fromkeys(RHO, ("rho",)),
+}
+BY_HAND = {
+    "epsilon": by_hand(vector_laplace, epsilon_of, last=False),
+    "rho": by_hand(vector_gaussian, rho_of, last=False),
+}
+
+
+@cache
+def contest_named(name: str) -> Contest:
+    table = table_named(name)
+    schema = Schema.parse({"columns": table.columns})
+    door = RememberedRows(schema, open_source(table.frame, FileOptions(), ()), threads=1)
+    return Contest(name, "judged", door, door)
+
+
+def answer(entrant: str, table: str, asked: dict[str, Any]) -> Any:
+    """Count, means and covariance in the data's units of an entrant's estimate; a word if none.
+
+    `entrywise` adds noise to the entries on and above the diagonal of the second moment of rows
+    with an intercept, so to sums and count too: Gaussian by their l2 sensitivity, Laplace by their
+    l1 sensitivity where the budget is pure.
+    """
+    contest, (kind, size) = contest_named(table), next(iter(asked.items()))
+    budget = PureDP(size) if kind == "epsilon" else ZCDP(size)
+    field = {peer.name: peer for peer in peers()}
+    if entrant in field and not field[entrant].enters(contest):
+        return "takes too long"
+    estimate = BY_HAND[kind] if entrant == ENTRYWISE else field[entrant].estimate
+    try:
+        moment = estimate(contest, budget, Neighbors.ADD_REMOVE, asked["seed"])
+    except DpcovError as error:
+        return type(error).__name__
+    lattice, features = contest.door.lattice(), contest.door.schema.variables
+    count, means, covariance = told(moment, lattice.intercept_units * lattice.step, lattice.radius)
+    centers = np.array([feature.center for feature in features])
+    scales = np.array([feature.scale for feature in features])
+    return count, centers + scales * means, covariance * np.outer(scales, scales)
+
+
+def told(moment: Matrix, intercept: float, radius: float) -> tuple[float, Matrix, Matrix]:
+    """Count, means and covariance, from a second moment of rows with this intercept last."""
+    count = max(1.0, moment[-1, -1] / intercept**2)
+    means = np.clip(moment[:-1, -1] / (count * intercept), -1, 1)
+    about = moment[:-1, :-1] / count - np.outer(means, means)
+    return count, means, clipped(about, radius**2)

@@ -1,0 +1,186 @@
+"""What `make judge` says of rows that are made up: equals are equal, what is wrong is caught."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT / name) for name in ("benchmarks", "benchmarks/arena", "experiments")]
+import judge  # noqa: E402 (the benchmarks are no package)
+
+SEEDS, TABLES = 50, tuple("abcdefgh")
+PEER = "d'Orsi et al. 2025"
+GENERATOR = np.random.default_rng(5)
+
+
+def row(entrant, table="a", kind="rho", size=0.5, rows=10_000, times=1.0, **more):
+    """An entrant whose errors have one law in all cells, times a factor."""
+    drawn = {error: (times * GENERATOR.gamma(4, size=SEEDS)).tolist() for error in judge.ERRORS}
+    place = {"table": table, "entrant": entrant, "rows": rows, kind: size}
+    return {**place, "seeds": list(range(SEEDS)), "refused": [], **drawn, **more}
+
+
+def in_all(entrant, times=1.0, **more):
+    return [row(entrant, table, times=times, **more) for table in TABLES]
+
+
+def cells(*runs):
+    return judge.cells_of([one for run in runs for one in run])
+
+
+def only(rows):
+    (one,) = rows
+    return one
+
+
+def test_an_entrant_is_as_good_as_itself_and_alone_it_is_not_judged():
+    own = in_all("now")
+    found = only(judge.choices(cells(own, [{**one, "entrant": "its twin"} for one in own])))
+    assert found["mean"] == 1
+    assert found["ok"]
+    assert list(judge.choices(cells(own))) == []
+
+
+def test_of_many_equals_luck_does_not_choose_and_would_on_the_same_seeds():
+    equals = cells(in_all("now"), *(in_all(f"other {k}") for k in range(20)))
+    found = only(judge.choices(equals))
+    assert found["mean"] == pytest.approx(1, abs=0.03)
+    assert found["ok"]
+    lucky = [
+        min(judge.means(entry, ["ols"]).item() for entry in field.values())
+        / judge.means(field["now"], ["ols"]).item()
+        for field in equals.values()
+    ]
+    assert np.exp(np.mean(np.log(lucky))) < 0.9
+
+
+def test_a_default_that_is_a_third_worse_is_caught_and_one_that_is_better_is_not():
+    worse = only(judge.choices(cells(in_all("now", 4 / 3), in_all("other"))))
+    assert worse["mean"] == pytest.approx(4 / 3, abs=0.05)
+    assert worse["from"] < worse["mean"] < worse["to"]
+    assert not worse["ok"]
+    assert only(judge.choices(cells(in_all("now", 3 / 4), in_all("other"))))["ok"]
+
+
+def test_the_best_is_whose_worst_error_is_least():
+    fine = in_all("now")
+    lopsided = in_all("other", 0.5)
+    for one in lopsided:
+        one["ols"] = [8.0 * value for value in one["ols"]]
+    assert only(judge.choices(cells(fine, lopsided)))["mean"] == 1
+    means = judge.log_ratios(cells(fine, lopsided), "now", "other", ["means"])
+    assert np.exp(np.mean(list(means.values()))) == pytest.approx(2, abs=0.2)
+
+
+def test_one_cell_that_is_far_worse_shows_in_the_percentile_alone():
+    runs = [in_all("now"), in_all("other")]
+    runs[0][0] |= row("now", times=1.9)
+    assert not only(judge.choices(cells(*runs)))["mean"] > judge.MEAN[judge.ZCDP] * 1.1
+    runs[0][0] |= row("now", times=4)
+    assert only(judge.choices(cells(*runs)))["95 %"] > judge.MOST
+
+
+def test_small_budgets_are_held_against_the_former_goal():
+    few = {"kind": "epsilon", "size": 0.1999}
+    found = {
+        (one["over"], one["where"]): one
+        for one in judge.choices(cells(in_all("now", 1.3, **few), in_all(judge.FORMER, **few)))
+    }
+    assert not found[judge.FORMER, judge.BELOW]["ok"]
+    assert found["the best", judge.BELOW]["bar"] is None
+    at = {"kind": "epsilon", "size": 0.2}
+    enough = cells(in_all("now", **at), in_all("other", **at))
+    assert only(judge.choices(enough))["where"] == judge.ABOVE
+
+
+def test_a_goal_is_judged_by_its_own_error_alone():
+    good, other = in_all("now, regression"), in_all("now")
+    for one in good:
+        one["means"] = [9.0 * value for value in one["means"]]
+    found = [one for one in judge.goals(cells(good, other)) if one["entrant"] == good[0]["entrant"]]
+    assert only(found)["ok"]
+    for one in good:
+        one["ols"] = [3.0 * value for value in one["ols"]]
+    found = [one for one in judge.goals(cells(good, other)) if one["entrant"] == good[0]["entrant"]]
+    assert not only(found)["ok"]
+
+
+def test_single_cells_are_beyond_where_the_test_is_sure():
+    runs = [in_all("now"), in_all(judge.MATRIX)]
+    assert all(one["ok"] for one in judge.beyond(judge.single(cells(*runs), judge.MATRIX), 1.25))
+    runs[0][3] |= row("now", TABLES[3], times=2.5)
+    found = judge.beyond(judge.single(cells(*runs), judge.MATRIX), 1.25)
+    assert {one["table"] for one in found if not one["ok"]} == {TABLES[3]}
+    assert len(found) == len(TABLES) * len(judge.JUDGED)
+
+
+def test_the_simultaneous_test_seldom_errs_and_single_ones_would():
+    generator = np.random.default_rng(1)
+    wrong = alone = 0
+    for _ in range(100):
+        draws = [generator.gamma(4, size=(2, SEEDS)) for _ in range(60)]
+        pairs = [judge.Pair({}, own, other) for own, other in draws]
+        wrong += not all(one["ok"] for one in judge.beyond(pairs, 1.0))
+        alone += not all(one["ok"] for pair in pairs for one in judge.beyond([pair], 1.0))
+    assert wrong <= 5
+    assert alone > 20
+
+
+def test_an_error_that_rises_with_the_budget_is_caught_and_others_are_not_compared():
+    runs = [in_all("now", size=0.5), in_all("now", 0.5, size=2.0), in_all("now", 9, size=3.0)]
+    found = judge.beyond(judge.rises(cells(*runs)), judge.OF_RISE)
+    assert len(found) == len(TABLES) * len(judge.JUDGED)
+    assert all(one["ok"] for one in found)
+    runs[1][0] |= row("now", size=2.0, times=2.5)
+    found = judge.beyond(judge.rises(cells(*runs)), judge.OF_RISE)
+    assert {one["table"] for one in found if not one["ok"]} == {TABLES[0]}
+
+
+def test_means_that_are_off_to_one_side_are_caught_and_noise_is_not():
+    count, stated = 400, [2.0, 2.0]
+    told = {"seeds": list(range(count)), "stated": [stated] * count}
+    noise = GENERATOR.normal(scale=2, size=(count, 2))
+    found = judge.biases([row("now", off=noise.tolist(), **told)])
+    assert all(one["ok"] for one in found)
+    off = [row("now", off=np.add(noise, [0, 1]).tolist(), **told)]
+    found = judge.biases(off)
+    assert [(one["column"], one["ok"]) for one in found] == [(1, False), (0, True)]
+    assert found[0]["bias"] == pytest.approx(0.5, abs=0.15)
+
+
+def test_the_best_peer_is_chosen_in_hindsight_for_each_error():
+    runs = [in_all("now"), in_all(PEER, 3), in_all(judge.ENTRYWISE, 3), in_all("other", 0.1)]
+    for one in runs[2]:
+        one["relative"] = [value / 6 for value in one["relative"]]
+    found = {one["error"]: one for one in judge.before_peers(cells(*runs))}
+    assert found["frobenius"]["mean"] < 0.45
+    assert found["frobenius"]["ok"]
+    assert found["relative"]["mean"] > 1.5
+    assert not found["relative"]["ok"]
+
+
+def test_who_refuses_does_not_compete_and_the_default_may_not():
+    refused = {"table": "a", "entrant": "other", "rows": 10_000, "rho": 0.5, "refused": ["no"]}
+    found = judge.cells_of([row("now"), row("other"), {**refused, "seeds": [77]}])
+    assert list(only(found.values())) == ["now"]
+    told = judge.judged([{**refused, "entrant": "now", "seeds": [0]}, row("other")])
+    assert not only(told["Cells in which the default refuses"])["ok"]
+    assert not judge.judged([row("now")])["Cells in which the default refuses"]
+
+
+def test_an_error_that_nobody_can_have_is_no_tie():
+    none = {"correlation": [0.0] * SEEDS}
+    runs = [in_all("now", 2, **none), in_all(judge.MATRIX, **none)]
+    found = judge.beyond(judge.single(cells(*runs), judge.MATRIX), 1.25)
+    assert "correlation" not in {one["error"] for one in found}
+    assert only(judge.simple(cells(*runs)))["mean"] == pytest.approx(2, abs=0.1)
+
+
+def test_seeds_of_several_runs_are_put_together():
+    first, second = row("now"), {**row("now"), "seeds": list(range(SEEDS, 2 * SEEDS))}
+    entry = only(cells([first, second]).values())["now"]
+    both = np.concatenate([first["ols"], second["ols"]])
+    assert judge.means(entry, ["ols"]) == pytest.approx(both.mean())
+    assert judge.means(entry, ["ols"], 1) == pytest.approx(both[1::2].mean())
