@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
@@ -29,11 +30,13 @@ from dpcov.mechanisms.pure import nuclear_calibration
 from dpcov.mechanisms.standardized import (
     BY_COLUMN,
     BY_DIRECTION,
+    DISTORTS,
     REACH,
     Spread,
     Standardized,
     drawn,
     look_sensitivities,
+    noise_share,
 )
 from dpcov.releases import Release
 from dpcov.releases.file import from_text
@@ -114,6 +117,27 @@ def test_on_each_path_the_laws_are_those_of_a_fixed_share(
         fixed = replace(BY_DIRECTION, directions_share=path.share, directions_most=0.0)
         laws = fixed.calibrate(LATTICES[0], budget, neighbors)
         assert (laws.look, laws.counts, *laws.paths) == (several.look, several.counts, path)
+
+
+def test_shares_are_doubled_while_they_are_not_above_the_most() -> None:
+    for most, shares in ((0.2, [0.03, 0.06, 0.12]), (0.02, [0.03]), (0.06, [0.03, 0.06])):
+        mechanism = replace(BY_DIRECTION, directions_most=most)
+        laws = mechanism.calibrate(LATTICES[0], ZCDP(2.0), ADD)
+        assert [path.share for path in laws.paths] == shares
+    (path,) = replace(BY_COLUMN, directions_most=0.2).calibrate(LATTICES[0], ZCDP(2.0), ADD).paths
+    assert (path.share, path.directions) == (0.0, None)
+    with pytest.raises(MechanismError, match="directions_most"):
+        Standardized(directions_most=0.9)
+
+
+def test_the_share_is_that_of_the_least_predicted_error() -> None:
+    """A map that is off adds `DISTORTS` times the noise of its look to the release's."""
+    laws = BY_DIRECTION.calibrate(LATTICES[0], PureDP(1.0), ADD)
+    for count in 10.0 ** np.arange(7):
+        looks = [noise_share(path.directions.matrix, count, 3) for path in laws.paths]  # type: ignore[union-attr]
+        noise = [math.sqrt(path.final.matrix.diagonal_variance) for path in laws.paths]
+        errors = np.array(noise) * (1 + DISTORTS * np.array(looks))
+        assert laws.path(count, 3) == laws.paths[np.argmin(errors)]
 
 
 def test_the_second_look_has_a_larger_share_the_fewer_rows_the_first_one_tells() -> None:
