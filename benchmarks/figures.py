@@ -231,6 +231,35 @@ def frontier(cells: Cells) -> str:
     return f"{_table(lines)}\n\nCells above 1.1 by two standard errors: {above}.\n\n{_table(adult)}"
 
 
+def judge(cells: Cells) -> str:
+    """The default over the best of a cell, over simple things, over peers and over everyone."""
+
+    def part(title: str) -> Cells:
+        return [cell for cell in cells if cell["part"] == title]
+
+    best = [
+        ["over", "where", "cells", "mean", "95 % of tables", "bar", "95th percentile", "its bar"]
+    ]
+    for c in part("The default over the best of a cell") + part("The default over what is simple"):
+        drawn = f"{c['from']:.2f} to {c['to']:.2f}"
+        bars = ["-" if c[bar] is None else f"{c[bar]:g}" for bar in ("bar", "its bar")]
+        line = [c["over"], c["where"], str(c["cells"]), f"{c['mean']:.2f}", drawn]
+        best.append([*line, bars[0], f"{c['95 %']:.2f}", bars[1]])
+    peers = [["error", "where", "cells", "mean", "95 % of tables", "bar"]]
+    for c in part("The default over the best peer in hindsight"):
+        drawn = f"{c['from']:.2f} to {c['to']:.2f}"
+        line = [c["error"], c["where"], str(c["cells"]), f"{c['mean']:.2f}", drawn]
+        peers.append([*line, f"{c['bar']:.2f}"])
+    every = part("The default over everyone")
+    errors = [key for key in every[0] if key not in ("part", "over", "where", "cells")]
+    all_ = [["over", "where", *errors]]
+    all_ += [[c["over"], c["where"], *(f"{c[error]:.2f}" for error in errors)] for c in every]
+    return (
+        f"{_table(best)}\n\nOver the best peer of a cell, in hindsight:\n\n{_table(peers)}\n\n"
+        f"Over each entrant, geometric means:\n\n{_table(all_)}"
+    )
+
+
 GUESSES = {
     "a release": "a release of half of the table",
     "all numbers": "all numbers above, to a digit or two",
@@ -301,6 +330,7 @@ FIGURES: dict[str, tuple[str, Callable[[Cells], str]]] = {
     "accuracy": ("docs/comparison.md", accuracy),
     "arena": ("docs/arena.md", arena),
     "frontier": ("docs/arena.md", frontier),
+    "judge-default": ("docs/arena.md", judge),
     "bench": ("docs/explanation/speed.md", bench),
     "bench-parts": ("docs/explanation/speed.md", parts),
     "bench-scaling": ("docs/explanation/speed.md", scaling),
