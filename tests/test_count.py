@@ -21,6 +21,7 @@ from dpcov.api.auditing import audit
 from dpcov.api.auditing.adversaries import settings
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, exact, gaussian_delta, gaussian_mu
+from dpcov.core.samplers.discrete import LARGEST_SCALE
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import MechanismError, ReleaseError, SourceError
 from dpcov.mechanisms import MECHANISMS, count, gaussian, mechanism_named
@@ -263,6 +264,32 @@ def test_what_float64_can_not_split_is_refused_whatever_noise_a_mechanism_can_dr
         except MechanismError:
             refused += 1
     assert refused
+    with (
+        mock.patch.object(count, "_less_mu", lambda _, budget: budget),
+        pytest.raises(MechanismError, match="too small to count rows"),
+    ):
+        planned("gaussian", APPROX)
+
+
+@pytest.mark.parametrize("budget", [PureDP(5e-324), ZCDP(5e-324)], ids=str)
+def test_a_budget_of_which_nothing_is_left_is_refused_as_too_small(budget):
+    with pytest.raises(MechanismError, match="too small for the noise"):
+        planned("gaussian", budget)
+
+
+def test_a_count_that_can_not_be_drawn_is_refused_before_anything_is_read():
+    laws = planned("matrix-laplace", PURE)
+    with pytest.raises(MechanismError, match="too small for the noise"):
+        replace(laws, count=ScalarLaplace(LARGEST_SCALE + 1))
+
+
+def test_a_delta_that_allows_no_gaussian_noise_leaves_the_noise_of_a_pure_budget():
+    assert planned("matrix-laplace", ApproxDP(1.0, 1e-300)) == planned("matrix-laplace", PURE)
+
+
+def test_the_count_has_the_noise_that_the_proof_states():
+    assert float(planned("matrix-laplace", PURE).count.scale) == pytest.approx(25)
+    assert float(planned("gaussian", RHO).count.variance) == pytest.approx(64)
 
 
 def test_of_a_delta_the_exact_curve_holds_for_count_and_rest_together():

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dpcov
@@ -16,6 +18,8 @@ from dpcov.analysis.expected import drowned_pairs, repeated, silent
 from dpcov.core.entropy import simulation_generator
 from dpcov.denoise.clipped import Clip
 from dpcov.releases import Release
+from dpcov.rows.moment import units_per_row
+from dpcov.rows.schema import Schema
 from tables_for_tests import correlated
 
 DATA = correlated(20_000, 5, seed=1)
@@ -117,10 +121,18 @@ def test_a_correlation_that_may_be_anything_is_not_stated_as_exact() -> None:
     assert min(least) > 0.04
 
 
+def test_without_a_spread_it_may_be_any_of_minus_1_to_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = SimpleNamespace(deviations=np.full(15, np.nan))
+    monkeypatch.setattr("dpcov.analysis.expected.stated", lambda *_, **__: [nothing])
+    errors = expected_correlation_error(repeats(1)[0])
+    assert errors is not None
+    assert errors[BELOW] == pytest.approx(np.sqrt(2 / (3 * np.pi)))
+
+
 def test_correlations_that_noise_drowns_are_counted() -> None:
     """By the standard error that `intervals` have, which is 1.25 times the mean of a normal one."""
     clear, few = repeats(1)[0], dpcov.release(DATA[:500], lower=-1, upper=1, epsilon=1.0, seed=1)
-    assert drowned_pairs(expected_correlation_error(clear)) == ()
+    assert drowned_pairs(expected_correlation_error(clear)) == drowned_pairs(None) == ()
     errors = expected_correlation_error(few, generator=simulation_generator(1))
     high = int(np.sum(errors[BELOW] * np.sqrt(np.pi / 2) > 0.05))
     assert high > 0
@@ -169,6 +181,31 @@ def test_releases_are_repeated_about_the_estimate_with_the_same_laws(
     if made.count_noise is not None:
         counts = [one.published_count for one in again]
         held(counts, made.count(), made.count_noise.standard_deviation)
+
+
+def test_what_the_clip_is_drawn_to_have_taken_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With hardly any noise, so that nothing else differs."""
+    made = dpcov.release(DATA, lower=-1, upper=1, seed=1, mechanism="standardized", rho=0.05)
+    assert made.noise is not None
+    quiet, whole = replace(made, noise=made.noise.rescaled(1e-9)), made.mapped(made.second_moment())
+    drawn, more = 0.1 * np.diag(np.diag(whole)), 0.3 * whole
+    monkeypatch.setattr(Clip, "drawn", lambda *_: drawn)
+    monkeypatch.setattr(Clip, "more", lambda *_: more)
+    again = next(repeated(quiet, simulation_generator(1))).noisy_mapped()
+    left = whole - Clip(made, whole).expected() - drawn - more
+    assert again == pytest.approx(left, abs=1e-6 * np.abs(whole).max())
+
+
+def test_the_count_of_weighted_rows_is_repeated_in_its_units() -> None:
+    columns = {f"x{j}": {"kind": "numeric", "lower": -1, "upper": 1} for j in range(5)}
+    schema = Schema.parse({"columns": columns, "weight": {"column": "w", "maximum": 2.0}})
+    table = pd.DataFrame(DATA, columns=list(columns)).assign(w=1.5)
+    made = dpcov.release(table, schema=schema, epsilon=1.0, seed=1, mechanism="matrix-laplace")
+    again = next(repeated(made, simulation_generator(1)))
+    assert again.published_count is not None
+    rows = again.published_count / units_per_row(schema)
+    assert rows == pytest.approx(made.count(), rel=0.02)
+    assert rows == pytest.approx(0.75 * len(DATA), rel=0.02)
 
 
 def test_what_has_no_law_is_not_repeated() -> None:

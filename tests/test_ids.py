@@ -191,6 +191,8 @@ def test_a_half_beyond_its_integers_is_nobody(numbers):
     assert forms(halves, "integer") == expected
     assert forms(halves.dictionary_encode(), "integer") == expected
     assert forms(pa.chunked_array([halves]).combine_chunks(), "decimal") == expected
+    gap = pa.concat_arrays([halves, pa.nulls(1, halves.type)])
+    assert forms(gap, "integer") == [*expected, None]
 
 
 NEAR = st.sampled_from([2.0**11, 2.0**24, 2.0**53]).flatmap(
@@ -315,6 +317,18 @@ def test_an_exponent_of_ten_digits_is_nobody_and_so_is_a_text_beyond_the_cap():
     for declared in ("integer", "decimal", "uuid", "text"):
         assert text_forms(["7" * (LONGEST_CELL + 1)], declared) == [None]
     assert text_forms(["7" * LONGEST_CELL], "text") == [b"7" * LONGEST_CELL]
+    for kind in (pa.binary(), pa.large_binary(), pa.binary(LONGEST_CELL + 1)):
+        assert forms(pa.array([b"7" * (LONGEST_CELL + 1)], kind), "text") == [None]
+
+
+@pytest.mark.parametrize("digits", range(37, 42))
+def test_an_integer_is_one_form_where_the_way_of_writing_it_changes(digits):
+    for head in ("7", "12345678901234567890123456789012345678"[: digits - 1]):
+        zeros = digits - len(head)
+        whole = head + "0" * zeros
+        words = [whole, f"+{whole}", f"{whole}.0", f"{head}e{zeros}", f"0{head}E+{zeros}"]
+        assert len(set(text_forms(words, "integer"))) == 1
+        assert len(set(text_forms([*words, f"-{whole}"], "integer"))) == 2
 
 
 HEX = st.binary(min_size=16, max_size=16)
@@ -437,6 +451,19 @@ def test_records_hide_ids_and_no_two_keys_give_the_same():
     assert len(records(ids[:0], KEY)) == 0
 
 
+HELD = [
+    *((kind, "text") for kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())),
+    *((kind, "text") for kind in (pa.binary(2), pa.null())),
+    *((kind, "uuid") for kind in (pa.string(), pa.binary(16), pa.null())),
+    *((kind, "integer") for kind in (pa.string(), pa.int8(), pa.float32(), pa.decimal128(9, 3))),
+]
+
+
+@pytest.mark.parametrize(("kind", "declared"), HELD, ids=str)
+def test_a_type_that_holds_such_ids_is_taken(kind, declared):
+    refuse_unfit("id", kind, declared, {})
+
+
 REFUSED = [
     (pa.int64(), "text", 'declare type = "integer"'),
     (pa.float64(), "uuid", 'declare type = "integer"'),
@@ -475,6 +502,8 @@ def test_a_type_that_holds_no_such_ids_is_refused_before_any_cell_is_read(
 
 
 def test_an_id_without_a_declared_type_is_refused():
+    with pytest.raises(ValueError, match="declares no type of ids"):
+        canonical(pa.array(["x"]), None, ())
     schema = schema_of("a", unit={"column": "id", "max_rows": 1})
     with pytest.raises(SourceError, match=r"add type = .* under \[unit\]"):
         open_rows(pa.table({"a": [1.0], "id": ["x"]}), schema)

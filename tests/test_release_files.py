@@ -183,6 +183,7 @@ KEPT: list[tuple[str, dict[str, Any]]] = [
     ("swapped", {"unit_count": 0}),
     ("swapped", {"unit_count": 2**63 - 1}),
     ("ladder", {"rungs": None}),
+    ("plain", {"noise.scale": 1.5e-100}),
 ]
 
 

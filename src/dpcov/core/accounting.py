@@ -25,7 +25,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     """Least epsilon such that mu-GDP implies (epsilon, delta)-DP."""
     if gaussian_delta(mu, 0.0) <= delta:
         return 0.0
-    low, high = 0.0, mu**2 / 2 + mu * math.sqrt(-2 * math.log(delta)) + 1e-300
+    low, high = 0.0, 1.0
     while gaussian_delta(mu, high) > delta:
         low, high = high, 2 * high
     while low < (middle := (low + high) / 2) < high:
@@ -46,16 +46,11 @@ def zcdp_of_pure(epsilon: float) -> float:
 
 def renyi_of_pure(epsilon: float) -> RenyiCurve:
     """Curve that epsilon-DP implies, tight: that of randomised response."""
+    weight = -float(np.logaddexp(0, epsilon))  # logarithm of 1 / (1 + e^epsilon)
 
     def curve(alpha: float) -> float:
-        terms = [alpha * epsilon, (1 - alpha) * epsilon]
-        return _log_mean(terms, [-float(np.logaddexp(0, epsilon))] * 2, alpha)
+        more, less = alpha * epsilon, (1 - alpha) * epsilon
+        total = float(np.logaddexp(more + weight, less + weight))
+        return (total + ROUNDING * sum(map(abs, (more, less, weight, weight)))) / (alpha - 1)
 
     return curve
-
-
-def _log_mean(terms: list[float], log_weights: list[float], alpha: float) -> float:
-    """Logarithm of sum weight e^term, over alpha - 1, rounded up."""
-    first, second = (t + w for t, w in zip(terms, log_weights, strict=True))
-    total = float(np.logaddexp(first, second))
-    return (total + ROUNDING * sum(map(abs, [*terms, *log_weights]))) / (alpha - 1)

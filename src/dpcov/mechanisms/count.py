@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from dpcov.rows.sources.rows import Rows
 
 OF_EPSILON, OF_RHO = Fraction(1, 25), Fraction(1, 64)
-FAR = 2.0**38  # of epsilon: mu is below 2^20, the largest that `gaussian_mu` finds
+FAR = 2.0**38  # of epsilon: mu is below 2^20, the largest that is looked for
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,13 +29,11 @@ IdType = Literal["integer", "decimal", "uuid", "text"]
 WIDTH = 32  # bytes of an id in a private copy
 _PLAIN = r"^(0|-?[1-9][0-9]{0,38})$"  # integers that are their own canonical form
 _DIGITS = 39  # an integer of at most so many is written out
-_NUMBER = re.compile(
-    rb"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?)0*([0-9]{1,9}))?", re.ASCII | re.DOTALL
-)
+_NUMBER = re.compile(rb"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?)0*([0-9]{1,9}))?")
 _UUID = re.compile(
     rb"(?:urn:uuid:)?(\{)?([0-9a-f]{8})(-?)([0-9a-f]{4})\3([0-9a-f]{4})\3([0-9a-f]{4})\3"
     rb"([0-9a-f]{12})(?(1)\})",
-    re.ASCII | re.IGNORECASE,
+    re.IGNORECASE,
 )
 EXACT = 2**53  # beyond it a float64 stands for several integers, beyond 2^24 a float32
 
@@ -91,22 +89,14 @@ def canonical(column: pa.Array, declared: IdType | None, missing: tuple[str, ...
     trimmed = cells(column, missing)
     absent = pa.array(is_missing(trimmed, missing))
     if declared == "text":  # byte by byte, outer blanks too
-        ids = _bytes(plain(column))
+        ids = plain(column).cast(pa.large_binary())
         absent = pc.or_(absent, pc.greater(pc.binary_length(ids), LONGEST_CELL))
     elif pa.types.is_fixed_size_binary(trimmed.type):
-        words = (None if word is None else word.hex() for word in trimmed.to_pylist())
-        ids = _bytes(pa.array(words, pa.string()))
+        words = (None if word is None else word.hex().encode() for word in trimmed.to_pylist())
+        ids = pa.array(words, pa.large_binary())
     else:
         ids = _each(_spelt(trimmed), _FORMS[declared])
     return pc.if_else(absent, None, ids)
-
-
-def _bytes(values: pa.Array) -> pa.Array:
-    if pa.types.is_null(values.type):
-        return pa.nulls(len(values), pa.large_binary())
-    if pa.types.is_fixed_size_binary(values.type):
-        values = values.cast(pa.binary())
-    return values.cast(pa.large_binary())
 
 
 def _spelt(values: pa.Array) -> pa.Array:
@@ -120,7 +110,7 @@ def _spelt(values: pa.Array) -> pa.Array:
 
 def _each(values: pa.Array, form: Callable[[bytes], bytes | None]) -> pa.Array:
     """The canonical form of each text: plain integers are theirs, others are seen one by one."""
-    ids = _bytes(values)
+    ids = values.cast(pa.large_binary())
     done = pa.nulls(len(ids), ids.type)
     if form is not _uuid:
         short = pc.match_substring_regex(ids, _PLAIN)
