@@ -72,6 +72,19 @@ def test_the_settled_order_takes_as_much_rho_as_any_order(epsilon: float, delta:
     assert zcdp_epsilon(room, delta) == pytest.approx(epsilon, rel=1e-5)
 
 
+@pytest.mark.parametrize("delta", [1e-6, 2e-6])
+def test_without_a_delta_left_there_is_nothing_to_convert_rho_by(delta: float) -> None:
+    with pytest.raises(BudgetError, match="No delta is left"):
+        balance(BUDGET, [ApproxDP(0.1, delta), ZCDP(0.001)])
+    assert balance(BUDGET, [ApproxDP(0.1, delta / 4), ZCDP(0.001)]).admitted
+
+
+def test_a_rho_beyond_all_that_is_converted_is_counted_at_its_order() -> None:
+    state = balance(BUDGET, [ZCDP(1e300)])
+    assert state.spent["epsilon"] > 10**300
+    assert not state.admitted
+
+
 @settings(max_examples=100)
 @given(spends=st.lists(SPEND, max_size=6), rho=st.floats(1e-4, 0.02))
 def test_the_filter_admits_what_plain_zcdp_with_bad_events_would(
