@@ -250,7 +250,11 @@ def assert_isotropic(made):
     assert (made.correlation() == np.eye(len(features))).all()
 
 
-@pytest.mark.parametrize("request_", [{"epsilon": 0.02}, {"rho": 1e-4, "epsilon": None}], ids=str)
+@pytest.mark.parametrize(
+    "request_",  # at one seed of ten noise passes for rows
+    [{"epsilon": 0.02, "seed": 1}, {"rho": 1e-4, "epsilon": None}],
+    ids=str,
+)
 def test_where_nothing_shows_the_answer_is_a_multiple_of_the_identity(request_):
     made = released(20, "shrink", **request_)
     assert made.published is not None
