@@ -1,5 +1,6 @@
 """Counts of rows by length: what they tell of a clip, and that intervals know of it."""
 
+import itertools
 import json
 import math
 from dataclasses import replace
@@ -7,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import dpcov
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
@@ -128,6 +130,112 @@ def test_no_radius_on_a_finer_grid_is_expected_to_be_much_better(tail, noise):
     assert finer.min() < found <= finer.max()
     best = finer[np.argmin([expected(square) for square in finer])]
     assert abs(math.log2(found / best)) <= 1 / 4
+
+
+def tail_by_hand(found):
+    """Rows that show by bin, and (weight, rows beyond by bin) of each hypothesis, row by row."""
+    m, sd = len(found.counts), found.law.standard_deviation
+    starts, deviation = range(m % 2, m, 2), sd * 2**0.5
+    windows = [found.counts[at] + found.counts[at + 1] for at in starts]
+    near, far = (2**0.5 * found.law.upper_quantile(chance) for chance in (0.0005, 0.00001))
+    last = peak = windows.index(max(windows))
+    while windows[last + 1 :] and windows[last + 1] > near:
+        last += 1
+    last = max([last] + [at for at, rows in enumerate(windows) if rows > far])
+    tails = []
+    for bend, k in itertools.product((0, 0.25, 0.5, 0.75, 1), range(18)):
+        share = 0.02 * 35 ** (k / 17)
+        if bend == 0 and share > 0.65:
+            continue
+        rows, log, beyond = max(windows[last], 0), math.log(1 if bend else 2), [0.0] * m
+        if last > peak and windows[last - 1] > near:
+            wide = math.hypot(deviation, deviation / share, rows / share / 2)
+            log += stats.norm.logpdf(windows[last - 1], rows / share, wide)
+        for at in range(last + 1, len(windows)):
+            rows, share = rows * share, share ** (2**bend)
+            log += stats.norm.logpdf(windows[at], rows, math.hypot(deviation, rows**0.5))
+            first = rows / (1 + share**0.5)
+            beyond[starts[at] : starts[at] + 2] = [first, rows - first]
+        tails.append((log, beyond))
+    likely = max(log for log, _ in tails)
+    whole = sum(math.exp(log - likely) for log, _ in tails)
+    seen = [max(rows, 0) if at < starts[last] + 2 else 0 for at, rows in enumerate(found.counts)]
+    return seen, starts[last] + 2, [(math.exp(log - likely) / whole, tail) for log, tail in tails]
+
+
+def taken_by_hand(found, excess):
+    seen, ended, tails = tail_by_hand(found)
+    begins, sd = (0.0, *found.ends), found.law.standard_deviation
+    inside = [
+        [excess(begin + at * (end - begin)) for at in (0.1, 0.3, 0.5, 0.7, 0.9)]
+        for begin, end in zip(begins, found.ends, strict=False)
+    ]
+    each, within = [np.mean(bin_) for bin_ in inside], [np.std(bin_) for bin_ in inside]
+    sums = sorted((np.dot(tail, each), weight) for weight, tail in tails)
+    reached = list(itertools.accumulate(weight for _, weight in sums))
+    beyond, most = (
+        sums[next(at for at, so_far in enumerate(reached) if so_far >= chance)][0]
+        for chance in (0.5, stats.norm.cdf(1.96))
+    )
+    spread = sum(weight * (total - beyond) ** 2 for total, weight in sums)
+    variance = max(spread, ((most - beyond) / 1.96) ** 2) + sum((sd * e) ** 2 for e in each[:ended])
+    for at, (e, w) in enumerate(zip(each, within, strict=True)):
+        variance += (seen[at] * w) ** 2
+        variance += sum(weight * tail[at] for weight, tail in tails) * (e**2 + w**2)
+    return np.dot(seen, each) + beyond, variance**0.5
+
+
+TABLES = {
+    "light": counted(drawn("light")),
+    "heavy": counted(drawn("heavy")),
+    "few": counted(drawn("heavy", 300)),
+    "noisy": counted(drawn("heavy", 2000), LOUD),
+    "to the end": counted(np.minimum(8 * drawn("heavy"), LONGEST)),
+    "steep": Lengths(tuple(2.0 ** np.arange(9)), (0, 5, 9, 80, 90, 300, 200, 3, -2), QUIET),
+    "even": Lengths(tuple(2.0 ** np.arange(8)), (40, 60, 300, 400, 90, 30, 1, -1), QUIET),
+    "near": Lengths(tuple(2.0 ** np.arange(8)), (300, 400, 90, 60, 45, 45, 30, 20), LOUD),
+    "nearly all": Lengths(tuple(2.0 ** np.arange(6)), (300, 400, 90, 60, 55, 45), LOUD),
+    "far": Lengths(tuple(2.0 ** np.arange(8)), (300, 400, 0, -9, 60, 58, 10, -20), LOUD),
+    "hidden": Lengths(tuple(2.0 ** np.arange(8)), (30, 40, 0, -9, 25, 10, -7, -20), LOUD),
+    "nothing": Lengths(tuple(2.0 ** np.arange(8)), (-3, 0, -5, -9, 0, 0, -7, -2), QUIET),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("radius", [0.05, 1.5, 6.0])
+def test_what_is_taken_is_that_of_the_stated_laws_row_by_row(name, radius):
+    found = TABLES[name]
+    for told, excess in (
+        (found.squared(radius), lambda square: max(square - radius**2, 0)),
+        (found.length(radius), lambda square: max(square**0.5 - radius, 0)),
+    ):
+        estimate, deviation = taken_by_hand(found, excess)
+        if name in ("hidden", "nothing"):
+            assert told.estimate == 0
+            estimate, deviation = 0, math.hypot(estimate, deviation)
+        assert told == pytest.approx((estimate, deviation), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_rows_like_those_counted_are_at_their_quantiles(name):
+    found = TABLES[name]
+    seen, _, tails = tail_by_hand(found)
+    rows = np.array(seen, float) + sum(weight * np.array(tail) for weight, tail in tails)
+    ends = np.array(found.ends)
+    begins, squares = np.append(0, ends[:-1]), found.like(9)
+    for below, square in zip(np.arange(1, 18, 2) / 18, squares, strict=True):
+        parts = np.clip((square - begins) / (ends - begins), 0, 1)
+        assert parts @ rows == pytest.approx(below * rows.sum())
+
+
+def test_the_bound_has_every_row_at_the_upper_end_of_its_bin():
+    found = Lengths((1.0, 16.0), (10, 5), QUIET)
+    assert found.most(3.0, 0.95) == pytest.approx((5 + stats.norm.ppf(0.95)) * 7)
+
+
+@pytest.mark.parametrize(("rows", "hidden"), [(84, True), (85, False)])
+def test_noise_hides_what_is_not_above_three_of_its_deviations(rows, hidden):
+    assert Lengths((1.0, 2.0), (rows, 0), LOUD).hidden == hidden
 
 
 @pytest.mark.parametrize(("far", "known"), [(lengths.FAR, True), (0.0, False)])

@@ -346,6 +346,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/test_count.py::test_a_file_without_a_count_loads_and_one_without_its_law_is_refused",
         "tests/test_count.py::test_a_count_with_noise_is_refused_where_the_number_is_public",
     ),
+    "src/dpcov/releases/lengths.py": ("tests/test_lengths.py",),
     "src/dpcov/rows/sources/readstat.py": ("tests/test_formats.py",),
     "src/dpcov/rows/sources/workbook.py": ("tests/test_formats.py",),
     "src/dpcov/denoise/structure.py": (

@@ -125,7 +125,7 @@ class Lengths:
         sums = tail.beyond @ each
         order = np.argsort(sums)
         places = np.searchsorted(np.cumsum(tail.weights[order]), [0.5, float(ndtr(REACH))])
-        beyond, most = sums[order[np.minimum(places, len(sums) - 1)]]
+        beyond, most = sums[order[places]]
         variance = max(tail.weights @ (sums - beyond) ** 2, ((most - beyond) / REACH) ** 2)
         variance += tail.weights @ (tail.beyond @ (each**2 + within**2))
         variance += self.law.standard_deviation**2 * np.sum(each[: tail.ends] ** 2)
