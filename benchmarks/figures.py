@@ -233,31 +233,36 @@ def frontier(cells: Cells) -> str:
 
 def judge(cells: Cells) -> str:
     """The default over the best of a cell, over simple things, over peers and over everyone."""
+    parts: dict[str, Cells] = {}
+    for cell in cells:
+        parts.setdefault(cell["part"], []).append(cell)
 
-    def part(title: str) -> Cells:
-        return [cell for cell in cells if cell["part"] == title]
+    def ratio(cell: dict[str, Any]) -> list[str]:
+        drawn = f"{cell['from']:.2f} to {cell['to']:.2f}"
+        return [str(cell["cells"]), f"{cell['mean']:.2f}", drawn, _bar(cell["bar"])]
 
-    best = [
-        ["over", "where", "cells", "mean", "95 % of tables", "bar", "95th percentile", "its bar"]
+    told = ["where", "cells", "mean", "95 % of tables", "bar"]
+    best = [["over", *told, "95th percentile", "its bar"]]
+    for title in ("The default over the best of a cell", "The default over what is simple"):
+        for c in parts[title]:
+            best.append([c["over"], c["where"], *ratio(c), f"{c['95 %']:.2f}", _bar(c["its bar"])])
+    peers = [["error", *told]]
+    peers += [
+        [c["error"], c["where"], *ratio(c)]
+        for c in parts["The default over the best peer in hindsight"]
     ]
-    for c in part("The default over the best of a cell") + part("The default over what is simple"):
-        drawn = f"{c['from']:.2f} to {c['to']:.2f}"
-        bars = ["-" if c[bar] is None else f"{c[bar]:g}" for bar in ("bar", "its bar")]
-        line = [c["over"], c["where"], str(c["cells"]), f"{c['mean']:.2f}", drawn]
-        best.append([*line, bars[0], f"{c['95 %']:.2f}", bars[1]])
-    peers = [["error", "where", "cells", "mean", "95 % of tables", "bar"]]
-    for c in part("The default over the best peer in hindsight"):
-        drawn = f"{c['from']:.2f} to {c['to']:.2f}"
-        line = [c["error"], c["where"], str(c["cells"]), f"{c['mean']:.2f}", drawn]
-        peers.append([*line, f"{c['bar']:.2f}"])
-    every = part("The default over everyone")
+    every = parts["The default over everyone"]
     errors = [key for key in every[0] if key not in ("part", "over", "where", "cells")]
-    all_ = [["over", "where", *errors]]
-    all_ += [[c["over"], c["where"], *(f"{c[error]:.2f}" for error in errors)] for c in every]
+    others = [["over", "where", *errors]]
+    others += [[c["over"], c["where"], *(f"{c[error]:.2f}" for error in errors)] for c in every]
     return (
         f"{_table(best)}\n\nOver the best peer of a cell, in hindsight:\n\n{_table(peers)}\n\n"
-        f"Over each entrant, geometric means:\n\n{_table(all_)}"
+        f"Over each entrant, geometric means:\n\n{_table(others)}"
     )
+
+
+def _bar(bar: float | None) -> str:
+    return "-" if bar is None else f"{bar:.3g}"
 
 
 GUESSES = {

@@ -2,13 +2,14 @@
 
     make tried
 
-*Shares*: the default with each share of the second look that it may take, over the one that takes
-them by the number of rows that the first look tells. *Bands*: in place of a clip, rows beyond the
+*Shares*: the default, which takes that of its second look by the number of rows that the first one
+tells, over the same with each share that it may take, and without a second look; on all tables to
+tune of which it takes one. *Bands*: in place of a clip, rows beyond the
 radius in matrices of their own, each of four times the squared length, with noise in proportion
 (rows are in one part alone, so under add/remove this costs no budget). Simulated about the map and
 the radius of a release, with the noise of its law; what of a band noise drowns is isotropic.
 Generous to both: all rows' lengths are known exactly, and of radii the best in hindsight is taken.
-Tables are those to tune; errors those of `before_and_now`.
+Tables to tune that have long tails; errors are those of `before_and_now`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ import numpy as np
 import dpcov
 from before_and_now import BUDGETS, Truth, errors
 from calibration import encoded
+from dpcov.core.privacy import Neighbors, PureDP
+from dpcov.mechanisms.choice import choose
+from dpcov.mechanisms.standardized import BY_DIRECTION
 from judged_tables import PARTS, Table, table_named
 from results import Kept, show
 
@@ -32,23 +36,28 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float64]
 
-LOOK, SHARES, MOST = 0.05, (0.03, 0.06, 0.12, 0.24), 0.24
+SHARES = (0.0, *(BY_DIRECTION.directions_share * 2**k for k in range(4)))
+BY_ROWS = "by rows"
 SEEDS, SIMULATED = 24, 6
 REACHES = (0.5, 0.7, 1.0, 1.4, 2.0, 4.0)  # radii, over that of the release
 SHOWN = ("means", "correlation", "ols", "relative", "frobenius")
-HEAVY = ("casp", "diamonds", "parkinsons", "mixed")
+HEAVY = ("casp", "diamonds", "parkinsons")
 Row = dict[str, Any]
 
 
 def by_shares(name: str) -> list[Row]:
     """Errors of releases with each share, and with that by rows."""
     table = table_named(name)
-    asked = {f"{share:g}": {"directions_share": share} for share in SHARES}
-    asked["by rows"] = {"directions_share": SHARES[0], "directions_most": MOST}
+    schema = dpcov.Schema.parse({"columns": table.columns})
+    if choose(schema, PureDP(1.0), Neighbors.ADD_REMOVE).mechanism != BY_DIRECTION:
+        return []
+    fixed = {"mechanism": BY_DIRECTION.name, "look_share": BY_DIRECTION.look_share}
+    asked = {f"{share:g}": {**fixed, "directions_share": share} for share in SHARES}
+    asked[BY_ROWS] = {}
     rows, truth = [], Truth.of(table)
     for (taken, options), (kind, size), seed in product(asked.items(), BUDGETS, range(SEEDS)):
         budget = {kind: size}
-        made = released(table, budget, seed, mechanism="standardized", look_share=LOOK, **options)
+        made = released(table, budget, seed, **options)
         told = errors((made.count(), made.mean(), made.covariance()), truth)
         rows.append({"part": "shares", "table": name, **budget, "taken": taken, **told})
     return rows
@@ -158,14 +167,10 @@ def _best(rows: list[Row], part: str, kind: str, cell: tuple[str, float], which:
 def main() -> int:
     kept = Kept("tried.json", "make tried")
     there = {(row["part"], row["table"]) for row in kept.go_on()}
-    levels = {"flags", "census", "levels", "levels alone"}  # no second look is taken there
-    for part, work, names in (
-        ("shares", by_shares, [name for name in PARTS["tune"] if name not in levels]),
-        ("bands", by_bands, list(HEAVY)),
-    ):
+    for part, work, names in (("shares", by_shares, PARTS["tune"]), ("bands", by_bands, HEAVY)):
         kept.pooled(work, [name for name in names if (part, name) not in there])
     for share in SHARES:
-        rows = over(kept.rows, "shares", "by rows".__eq__, f"{share:g}".__eq__)
+        rows = over(kept.rows, "shares", BY_ROWS.__eq__, f"{share:g}".__eq__)
         show(f"By rows, over a fixed share of {share:g}", rows)
     several = [lambda taken, kind=kind: taken.startswith(kind) for kind in ("bands", "clip")]
     show("Bands over one clipped matrix, best radii", over(kept.rows, "bands", *several))

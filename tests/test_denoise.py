@@ -252,7 +252,16 @@ def assert_isotropic(made):
 
 @pytest.mark.parametrize(
     "request_",  # at one seed of ten noise passes for rows
-    [{"epsilon": 0.02, "seed": 1}, {"rho": 1e-4, "epsilon": None}],
+    [
+        {"epsilon": 0.02, "seed": 1},
+        {
+            "epsilon": 0.02,
+            "mechanism": "standardized",
+            "look_share": 0.05,
+            "directions_share": 0.11,
+        },
+        {"rho": 1e-4, "epsilon": None},
+    ],
     ids=str,
 )
 def test_where_nothing_shows_the_answer_is_a_multiple_of_the_identity(request_):

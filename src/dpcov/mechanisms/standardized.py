@@ -43,7 +43,7 @@ STEPS = 4  # candidates for the squared radius from one to its double
 REACH = 4.0  # typical lengths, of rows that a second look doesn't clip
 # Noise in a direction, over what one has on average, from which less is better (measured there).
 DROWNS = 0.05
-# By how much of that noise errors of the release grow, as its map is off (measured: `make tried`).
+# By how much of that noise errors of the release grow, as its map is off (docs/dev/denoising.md).
 DISTORTS = 5.0
 LEAST_SPREAD = 2.0**-20  # in units of a feature's half-range
 FINER = 16  # than the standard deviation: where a center may be
