@@ -152,11 +152,11 @@ def _two_readings(self: Any) -> None:
     """Ids of one reading beside the cells of another."""
     unit, parts = self._schema.unit, self._parts
     names = list(self._kind.names)
-    batches = self._source.batches([unit.column])
+    batches = self.source.batches([unit.column])
     ids = pa.concat_arrays([batch.column(0) for batch in batches])
-    self._source._opened = None
+    self.source._opened = None
     others = [name for name in names if name != unit.column]
-    table = pa.Table.from_batches(self._source.batches(others)).combine_chunks()
+    table = pa.Table.from_batches(self.source.batches(others)).combine_chunks()
     columns = [ids if n == unit.column else table[n].combine_chunks() for n in names]
     batch = pa.RecordBatch.from_arrays(columns, names)
     copy = private_copy.Copy(self._kind, parts)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from dpcov.errors import SourceError
 from dpcov.rows.cells import batch_rows
 from dpcov.rows.schema import Kind
-from dpcov.rows.sources.base import kind_of
+from dpcov.rows.sources.base import Source
 from dpcov.rows.sources.ids import IdColumn
 from dpcov.rows.sources.objects import texts_of
 
@@ -25,15 +25,12 @@ UNTOLD = (
 )
 
 
-class ArraySource:
+class ArraySource(Source):
     """An (n, d) array of numbers; columns are named by the schema, in order."""
 
     door = "numpy"
-    settled = True
-    costly = False
 
     def __init__(self, data: Any, declared: tuple[str, ...]) -> None:
-        self.unfit: dict[str, str] = {}
         array: AnyArray = np.asarray(data)
         if array.ndim != 2:
             raise SourceError(f"An array needs 2 dimensions (rows, columns), not {array.ndim}.")
@@ -45,9 +42,6 @@ class ArraySource:
         self.types = dict.fromkeys(self.names, pa.from_numpy_dtype(self._kind))
         self._array = array
         self._missing = np.ma.getmask(data)
-
-    def kinds(self) -> dict[str, Kind]:
-        return {name: kind_of(kind) for name, kind in self.types.items()}
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         at = [self.names.index(name) for name in columns]
@@ -63,7 +57,7 @@ class ArraySource:
         return pa.array(cells, mask=np.ascontiguousarray(self._missing[part, j]))
 
 
-class ObjectSource:
+class ObjectSource(Source):
     """A list of rows, or an array, of Python's objects; each cell is read by itself.
 
     An array has the number of columns that its shape says, a list, or an array of lists, as many as
@@ -72,11 +66,9 @@ class ObjectSource:
     """
 
     door = "list"
-    settled = True
     costly = True
 
     def __init__(self, data: Any, declared: tuple[str, ...]) -> None:
-        self.unfit: dict[str, str] = {}
         if is_list(data):
             if not declared:
                 raise SourceError(UNTOLD)

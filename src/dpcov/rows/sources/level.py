@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from dpcov.errors import SourceError
 from dpcov.rows.cells import as_dictionary, codes_of
-from dpcov.rows.schema import Categorical, Kind
+from dpcov.rows.schema import Categorical
+from dpcov.rows.sources.base import Source, Wrapper
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Booleans
-    from dpcov.rows.sources.base import Source
 
 
 class RowTest(Protocol):
@@ -48,34 +48,18 @@ class Level:
         return codes_of(batch.column(self.name), self.column, self.missing) == self.code
 
 
-class FilteredSource:
+class FilteredSource(Wrapper):
     """The rows of `source` that meet a test; the tests of a filtered source are joined by `and`."""
 
     def __init__(self, source: Source, test: RowTest) -> None:
         before = source.tests if isinstance(source, FilteredSource) else ()
-        self.source: Source = source.source if isinstance(source, FilteredSource) else source
+        super().__init__(source.source if isinstance(source, FilteredSource) else source)
         self.tests: tuple[RowTest, ...] = (*before, test)
-        self.door = source.door
-        self.names = source.names
-        self.types: Mapping[str, pa.DataType] = {
-            name: filterable(pa.nulls(0, kind)).type for name, kind in source.types.items()
-        }
-        self.unfit = source.unfit
-        self.settled = source.settled
-        self.costly = source.costly
+        self.types = {name: filterable(pa.nulls(0, kind)).type for name, kind in self.types.items()}
         for name in test.columns:
             if (count := self.names.count(name)) != 1:
                 which = "more than one" if count else "no"
                 raise SourceError(f"The data has {which} column {name!r}, which a condition names.")
-
-    def __getattr__(self, name: str) -> Any:
-        """What only some sources have; `parts` is not passed on, which would have all rows."""
-        if name in ("advice", "caveat", "close", "unfit_ids"):
-            return getattr(self.source, name)
-        raise AttributeError(name)
-
-    def kinds(self) -> dict[str, Kind]:
-        return self.source.kinds()
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for batch in self.source.batches(with_tested(columns, self.tests)):

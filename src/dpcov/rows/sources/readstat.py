@@ -24,7 +24,7 @@ from dpcov.errors import SourceError
 from dpcov.rows.cells import batch_rows
 from dpcov.rows.dates import DAY, FIRST, LAST, SECOND
 from dpcov.rows.schema import FileOptions, Kind
-from dpcov.rows.sources.base import kind_of
+from dpcov.rows.sources.base import Source, kind_of
 from dpcov.rows.sources.quiet import quiet
 
 READERS = {  # the program, and the function that reads its files
@@ -47,7 +47,7 @@ _BYTES = "ISO-8859-1"  # in which any byte is a letter, so that no text is refus
 _UTF8_STATA = re.compile(rb"<stata_dta><header><release>(11[89]|1[2-9]\d)")
 
 
-class ReadstatSource:
+class ReadstatSource(Source):
     """A file of a statistics program, read in parts; value labels are not read for values.
 
     Parameters
@@ -57,7 +57,6 @@ class ReadstatSource:
 
     """
 
-    settled = True
     costly = True
 
     def __init__(self, path: Path, options: FileOptions) -> None:
@@ -81,7 +80,6 @@ class ReadstatSource:
         self._encoding = _known(stated or self.about.file_encoding or self._default())
         self._spelt = dict(zip(self.names, spelt, strict=True))
         self.types = {name: self._type(name) for name in self.names}
-        self.unfit: dict[str, str] = {}
 
     def _read(self, encoding: str | None, **what: Any) -> tuple[dict[str, list[Any]], Any]:
         """Columns as lists of what is stored, and what the file says of them."""

@@ -22,7 +22,7 @@ from threadpoolctl import ThreadpoolController
 from dpcov.errors import MechanismError, SourceError
 from dpcov.rows.encoder import Encoder, Scratch
 from dpcov.rows.moment import Accumulator, Lattice, LinearMap, SecondMoment, squared_lengths
-from dpcov.rows.sources.base import PartedSource, caveat_of, fits, kind_of, unwrapped
+from dpcov.rows.sources.base import PartedSource, fits, kind_of, unwrapped
 from dpcov.rows.sources.hashes import HashedSum, counted
 from dpcov.rows.sources.ids import refuse_unfit
 from dpcov.rows.sources.kept import Kept
@@ -95,7 +95,7 @@ class Rows:
             raise SourceError(
                 f"The data has no column {absent[0]!r}, which the schema declares. The names that "
                 "were found are not shown: in a file without a header they are somebody's row."
-                + getattr(source, "advice", "")
+                + source.advice
             )
         twice = [name for name in schema.needed if source.names.count(name) > 1]
         if twice:
@@ -111,13 +111,13 @@ class Rows:
                     f"it, or declare it kind = {dates}'ignored'."
                 )
         if schema.unit is not None:
-            name, no_ids = schema.unit.column, getattr(source, "unfit_ids", {})
-            refuse_unfit(name, unwrapped(source.types[name]), schema.unit.type, no_ids)
+            name = schema.unit.column
+            refuse_unfit(name, unwrapped(source.types[name]), schema.unit.type, source.unfit_ids)
         leave_no_core()
         self.schema = schema
         self.door = source.door
-        self.caveat = caveat_of(source)
-        self.countable = getattr(source, "rows_are_lines", True)
+        self.caveat = source.caveat
+        self.countable = source.rows_are_lines
         self._source = source if schema.unit is None else self._by_person(source)
         self._total: int | None = None
         self._threads = threads or available_cores()
@@ -148,8 +148,7 @@ class Rows:
 
     def close(self) -> None:
         """Let go of the table: a database's file, a connection."""
-        if hasattr(self._source, "close"):
-            self._source.close()
+        self._source.close()
 
     def require_countable(self) -> None:
         """Refuse to call a number of rows public that a cell may change."""

@@ -21,6 +21,7 @@ from dpcov.core.spelling import asked
 from dpcov.errors import SourceError
 from dpcov.rows.cells import batch_rows
 from dpcov.rows.schema import FileOptions, Kind
+from dpcov.rows.sources.base import Source
 from dpcov.rows.sources.ids import EXACT, IdColumn
 from dpcov.rows.sources.objects import texts_of
 from dpcov.rows.sources.quiet import quiet
@@ -42,7 +43,7 @@ BOMB = (
 )
 
 
-class WorkbookSource:
+class WorkbookSource(Source):
     """One sheet of an .xlsx file, streamed; columns are named by its header or by the schema.
 
     Parameters
@@ -55,7 +56,6 @@ class WorkbookSource:
     """
 
     door = "Excel"
-    settled = True
     costly = True
     caveat = FORMULAS
     rows_are_lines = False  # whether a row is blank is up to its cells
@@ -63,7 +63,6 @@ class WorkbookSource:
     def __init__(
         self, path: Path, sheet: str | None, options: FileOptions, declared: tuple[str, ...]
     ) -> None:
-        self.unfit: dict[str, str] = {}
         self._path = path
         self._sheet = sheet
         self._skipped = options.skip_lines
