@@ -246,9 +246,7 @@ class SummedRows(Rows):
         """The moment that was read; SENSITIVE."""
         if radius or transform or groups > 1 or labels or lattice:
             raise MechanismError(_NO_ROWS)
-        names = tuple(feature.name for feature in self.schema.features)
-        sums = self._partial
-        return [SecondMoment(sums.units, self.lattice(), names, sums.rows)]
+        return [SecondMoment(self._partial.units, self.lattice(), self._partial.rows)]
 
     def total(self) -> int:
         """Of the rows that were summed; SENSITIVE."""

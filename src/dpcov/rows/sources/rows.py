@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -190,24 +190,19 @@ class Rows:
         features = None if transform is None else len(transform.integers)
         lattice = lattice or self.lattice(radius=radius, features=features)
         encoder = Encoder(self.schema, lattice, transform)
-        columns = (
-            tuple(feature.name for feature in self.schema.features)
-            if features is None
-            else tuple(f"y{i}" for i in range(features))
-        )
         empty = partial(Accumulator, lattice.dimension, lattice.intercept_parts[0])
         counting = self._counting(encoder, empty)
         sums = self._noted(encoder, self._sums(encoder, counting, groups, labels))
-        return [SecondMoment(total, lattice, columns, count) for total, count in sums]
+        return [SecondMoment(total, lattice, count) for total, count in sums]
 
     @quiet(UNREADABLE)
     def hashed_moment(self) -> tuple[SecondMoment, str]:
         """The second moment, and a hash of the multiset of the rows' images. SENSITIVE, both."""
-        lattice, names = self.lattice(), tuple(feature.name for feature in self.schema.features)
+        lattice = self.lattice()
         empty = partial(HashedSum, lattice.dimension, lattice.intercept_parts[0])
         sums = self._sums(Encoder(self.schema, lattice), empty)
         ((units, image), count) = sums[0]
-        return SecondMoment(units, lattice, names, count), image
+        return SecondMoment(units, lattice, count), image
 
     @quiet(UNREADABLE)
     def norm_counts(
@@ -398,10 +393,6 @@ class NormCounter:
         bins = np.searchsorted(self._limits, norms, side="left")
         self._counts += np.bincount(bins, minlength=len(self._counts))
 
-    def merge(self, other: NormCounter) -> None:
-        """Add another counter's counts to this one."""
-        self._counts += other._counts
-
     def packed(self) -> Integers:
         """(m + 1,) counts, to be added to those of others."""
         return self._counts
@@ -450,8 +441,6 @@ class Sum(Protocol[Total]):
 
     def add(self, block: Matrix) -> None: ...
 
-    def merge(self, other: Self) -> None: ...
-
     def packed(self) -> Integers: ...
 
     def add_packed(self, integers: Integers) -> None: ...
@@ -473,11 +462,6 @@ class WithCount(Generic[Total]):
         """Add the rows of a (d, m) block; of at most 2^12 rows t^2 are exact in float64."""
         self._rows += int(block[-1] @ block[-1]) if self._weighted else block.shape[1]
         self._inner.add(block)
-
-    def merge(self, other: WithCount[Total]) -> None:
-        """Add another's to this one."""
-        self._rows += other._rows
-        self._inner.merge(other._inner)
 
     def packed(self) -> Integers:
         """Limbs of the number, and the packed sum, to be added to those of up to 2^30 others."""
@@ -609,7 +593,7 @@ class Folder(Generic[Total]):
         first = self._sums[0]
         while len(self._sums) > 1:
             for mine, theirs in zip(first, self._sums.pop(), strict=True):
-                mine.merge(theirs)
+                mine.add_packed(theirs.packed())
         return first
 
     def _add(self, batch: pa.RecordBatch, labels: Integers | None) -> None:
