@@ -75,7 +75,7 @@ def open_rows(
     with suppress(ImportError):
         import_module("pandas")
     source = open_source(data, schema.file, tuple(schema.columns), schema.numbers)
-    if conditions:
+    if conditions is not None:
         source = rows_meeting(source, conditions)
     kind = SparkRows if is_spark(source) else Rows
     rows = kind(schema, source, threads=threads)

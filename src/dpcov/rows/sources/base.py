@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import pyarrow as pa
 
-from dpcov.rows.cells import LONGEST_CELL as LONGEST_CELL
 from dpcov.rows.cells import is_moment, is_number, is_text
 from dpcov.rows.schema import Categorical, Cells, Date, Kind, Numeric, Time
 
@@ -64,6 +63,10 @@ class Source:
         """
         raise NotImplementedError
 
+    def parts(self, columns: Sequence[str]) -> Sequence[Part]:
+        """All rows in parts that can be read at the same time, if there are such."""
+        return ()
+
     def close(self) -> None:
         """Let go of what is open."""
 
@@ -114,13 +117,6 @@ class Part(Protocol):
     def each(self, names: Sequence[str], use: Callable[[str, pa.ChunkedArray], None]) -> None: ...
 
     def batches(self) -> Iterator[pa.RecordBatch]: ...
-
-
-@runtime_checkable
-class PartedSource(Protocol):
-    """A source whose parts can be read at the same time."""
-
-    def parts(self, columns: Sequence[str]) -> Sequence[Part]: ...
 
 
 SUMS_START = '{"format": "dpcov.moments/1", '  # of a file of sums (dpcov.rows.sources.partial)

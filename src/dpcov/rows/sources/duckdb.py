@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from dpcov.core.installing import installing
+from dpcov.core.installing import library
 from dpcov.errors import SourceError
 from dpcov.rows.cells import LONGEST_CELL, batch_rows
 from dpcov.rows.sources.sql import Connected, quoted
@@ -64,10 +64,7 @@ class DuckdbSource(Connected):
 
     def __init__(self, data: DatabaseTable) -> None:
         super().__init__(data)
-        try:
-            import duckdb
-        except ImportError:
-            raise SourceError(f"DuckDB files need their library: {installing('duckdb')}") from None
+        duckdb = library("duckdb", "DuckDB files need their library", SourceError)
         path = str(Path(data.database).absolute()).replace("'", "''")
         with self._opening(duckdb.Error, lambda _: SourceError(UNREADABLE)):
             self._connection = duckdb.connect(":memory:", config=_SETTINGS)

@@ -19,44 +19,40 @@ if TYPE_CHECKING:
 
 
 class RowTest(Protocol):
-    """A test that a row meets or not by its own cells alone, in some columns."""
+    """A test that a row meets or not by its own cell of one column."""
 
     @property
-    def columns(self) -> tuple[str, ...]: ...
+    def column(self) -> str: ...
 
-    def keep(self, batch: pa.RecordBatch) -> Booleans: ...
+    def keep(self, values: pa.Array) -> Booleans: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The level number `code` of `column.labels`, in the column `name`.
+    """The level number `code` of `declared.labels`, in a column.
 
-    Rows with a value that was not declared have none, unless `column` has a level for them.
+    Cells with a value that was not declared have none, unless there is a level for them.
     """
 
-    name: str
-    column: Categorical
+    column: str
+    declared: Categorical
     code: int
     missing: tuple[str, ...]
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.name,)
-
-    def keep(self, batch: pa.RecordBatch) -> Booleans:
-        """Which rows have it."""
-        return codes_of(batch.column(self.name), self.column, self.missing) == self.code
+    def keep(self, values: pa.Array) -> Booleans:
+        """Which cells have it."""
+        return codes_of(values, self.declared, self.missing) == self.code
 
 
 class FilteredSource(Wrapper):
-    """The rows of `source` that meet a test; the tests of a filtered source are joined by `and`."""
+    """The rows of `source` that meet all tests, also those of a source that is filtered already."""
 
-    def __init__(self, source: Source, test: RowTest) -> None:
+    def __init__(self, source: Source, *tests: RowTest) -> None:
         before = source.tests if isinstance(source, FilteredSource) else ()
         super().__init__(source.source if isinstance(source, FilteredSource) else source)
-        self.tests: tuple[RowTest, ...] = (*before, test)
+        self.tests: tuple[RowTest, ...] = (*before, *tests)
         self.types = {name: filterable(pa.nulls(0, kind)).type for name, kind in self.types.items()}
-        for name in test.columns:
+        for name in (test.column for test in tests):
             if (count := self.names.count(name)) != 1:
                 which = "more than one" if count else "no"
                 raise SourceError(f"The data has {which} column {name!r}, which a condition names.")
@@ -68,7 +64,7 @@ class FilteredSource(Wrapper):
 
 def with_tested(columns: Sequence[str], tests: Sequence[RowTest]) -> list[str]:
     """These columns, and what must be read beside them for the tests."""
-    return list(dict.fromkeys([*columns, *(name for test in tests for name in test.columns)]))
+    return list(dict.fromkeys([*columns, *(test.column for test in tests)]))
 
 
 def filtered(
@@ -77,7 +73,7 @@ def filtered(
     """These columns of the rows that meet all tests."""
     kept = np.ones(batch.num_rows, bool)
     for test in tests:
-        kept &= test.keep(batch)
+        kept &= test.keep(batch.column(test.column))
     if not isinstance(batch, pa.RecordBatch):  # of a private copy, which has no Arrow types
         return batch.filter(kept).select(list(columns))
     found = [filterable(batch.column(name)) for name in columns]

@@ -14,13 +14,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
 
-from dpcov.core.installing import installing
+from dpcov.core.installing import library
 from dpcov.errors import SourceError
 from dpcov.rows.cells import LONGEST_CELL, batch_rows
 from dpcov.rows.sources.sql import Connected, quoted
@@ -201,11 +200,8 @@ class PostgresSource(Connected):
 
     def __init__(self, data: DatabaseTable) -> None:
         super().__init__(data)
-        try:
-            driver: Any = import_module("adbc_driver_postgresql.dbapi")
-        except ImportError:
-            needed = installing("adbc-driver-postgresql")
-            raise SourceError(f"PostgreSQL needs a driver: {needed}") from None
+        needed, module = "PostgreSQL needs a driver", "adbc_driver_postgresql.dbapi"
+        driver = library("adbc-driver-postgresql", needed, SourceError, module)
         try:
             self._connection = driver.connect(guarded(str(data.database)))
         except driver.Error as error:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpcov.core.installing import installing
+from dpcov.core.installing import library
 from dpcov.core.printable import shown
 from dpcov.errors import SourceError
 from dpcov.rows.cells import batch_rows
@@ -61,11 +61,7 @@ class ReadstatSource(Source):
 
     def __init__(self, path: Path, options: FileOptions) -> None:
         self.door, reader = READERS[path.suffix.lower()]
-        try:
-            import pyreadstat
-        except ImportError:
-            needed = installing("pyreadstat")
-            raise SourceError(f"{self.door} files need their library: {needed}") from None
+        pyreadstat = library("pyreadstat", f"{self.door} files need their library", SourceError)
         self._path = path
         self._reader = getattr(pyreadstat, reader)
         stated = None if options.encoding == "utf-8" else options.encoding

@@ -22,7 +22,7 @@ from threadpoolctl import ThreadpoolController
 from dpcov.errors import MechanismError, SourceError
 from dpcov.rows.encoder import Encoder, Scratch
 from dpcov.rows.moment import Accumulator, Lattice, LinearMap, SecondMoment, squared_lengths
-from dpcov.rows.sources.base import PartedSource, fits, kind_of, unwrapped
+from dpcov.rows.sources.base import fits, kind_of, unwrapped
 from dpcov.rows.sources.hashes import HashedSum, counted
 from dpcov.rows.sources.ids import refuse_unfit
 from dpcov.rows.sources.kept import Kept
@@ -289,17 +289,13 @@ class Rows:
         roots, count = [np.empty(0)], 0
         with BLAS.limit(limits=1):
             for batch, units, new in self._owned(encoder):
-                blocks.append(encoder.fine_rows(batch))
+                block, weights = encoder.fine_rows(batch)
+                blocks.append(block)
                 owners.append(units + count)
                 count += new
-                weights = encoder.root_weights(batch)
-                roots.append(np.empty(0) if weights is None else weights)
-        return IntegerRows(
-            np.concatenate(blocks, axis=1),
-            np.concatenate(owners),
-            count,
-            np.concatenate(roots) if self.schema.weight is not None else None,
-        )
+                roots += [] if weights is None else [weights]
+        weighted = None if self.schema.weight is None else np.concatenate(roots)
+        return IntegerRows(np.concatenate(blocks, axis=1), np.concatenate(owners), count, weighted)
 
     def _owned(self, encoder: Encoder) -> Iterator[tuple[Any, Integers, int]]:
         """Batches of the rows that count, each row's unit, numbered from 0, and how many units."""
@@ -338,8 +334,6 @@ class Rows:
 
     def _parts(self) -> Sequence[Part]:
         """Parts of the source that the threads can share, if there are such."""
-        if not isinstance(self._source, PartedSource):
-            return ()
         parts = self._source.parts(self.schema.needed)
         return parts if fit_together(parts, self._threads) else ()
 

@@ -15,7 +15,7 @@ from zipfile import ZipFile
 
 import pyarrow as pa
 
-from dpcov.core.installing import installing
+from dpcov.core.installing import library
 from dpcov.core.printable import shown
 from dpcov.core.spelling import asked
 from dpcov.errors import SourceError
@@ -87,16 +87,12 @@ class WorkbookSource(Source):
     @contextmanager
     def _rows(self, width: int | None) -> Iterator[Iterator[Cells]]:
         """Rows below those that are skipped, cut to so many columns."""
-        try:
-            from openpyxl import load_workbook
-        except ImportError:
-            needed = installing("openpyxl")
-            raise SourceError(f"Excel workbooks need their library: {needed}") from None
+        openpyxl = library("openpyxl", "Excel workbooks need their library", SourceError)
         with ZipFile(self._path) as parts:
             for part in parts.infolist():
                 if part.file_size > max(LARGE, PACKED * part.compress_size):
                     raise SourceError(BOMB)
-        book = load_workbook(self._path, read_only=True, data_only=True, keep_links=False)
+        book = openpyxl.load_workbook(self._path, read_only=True, data_only=True, keep_links=False)
         try:
             sheets = {one.title: one for one in book.worksheets}
             if self._sheet is None and len(sheets) > 1:
