@@ -32,11 +32,10 @@ class ArraySource(Source):
 
     def __init__(self, data: Any, declared: tuple[str, ...]) -> None:
         array: AnyArray = np.asarray(data)
-        if array.ndim != 2:
-            raise SourceError(f"An array needs 2 dimensions (rows, columns), not {array.ndim}.")
+        width = _width(array)
         if array.dtype.kind not in "biuf":
             raise SourceError(f"An array must hold real numbers, not {array.dtype}.")
-        self.names = _named(declared, array.shape[1])
+        self.names = _named(declared, width)
         kept = array.dtype.itemsize <= 8  # as exact as it came
         self._kind = array.dtype.newbyteorder("=") if kept else np.dtype(np.float64)
         self.types = dict.fromkeys(self.names, pa.from_numpy_dtype(self._kind))
@@ -74,9 +73,7 @@ class ObjectSource(Source):
                 raise SourceError(UNTOLD)
             self.names = declared
         else:
-            if data.ndim != 2:
-                raise SourceError(f"An array needs 2 dimensions (rows, columns), not {data.ndim}.")
-            self.names = _named(declared, data.shape[1])
+            self.names = _named(declared, _width(data))
             masked = isinstance(data, np.ma.MaskedArray)
             data = data.astype(object).filled(None) if masked else np.asarray(data)
         self.types = dict.fromkeys(self.names, pa.large_string())
@@ -127,6 +124,12 @@ def _cells(row: Any, width: int) -> Sequence[Any]:
     except BaseException:  # of a class that breaks the rules of lists
         cells = ()
     return cells if len(cells) == width else (None,) * width
+
+
+def _width(array: AnyArray) -> int:
+    if array.ndim != 2:
+        raise SourceError(f"An array needs 2 dimensions (rows, columns), not {array.ndim}.")
+    return array.shape[1]
 
 
 def _named(declared: tuple[str, ...], width: int) -> tuple[str, ...]:

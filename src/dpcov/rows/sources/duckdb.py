@@ -66,7 +66,7 @@ class DuckdbSource(Connected):
         super().__init__(data)
         duckdb = library("duckdb", "DuckDB files need their library", SourceError)
         path = str(Path(data.database).absolute()).replace("'", "''")
-        with self._opening(duckdb.Error, lambda _: SourceError(UNREADABLE)):
+        with self._opening(duckdb.Error, UNREADABLE):
             self._connection = duckdb.connect(":memory:", config=_SETTINGS)
             self._connection.execute(f"ATTACH '{path}' AS data (TYPE duckdb, READ_ONLY)")
             for setting in _LOCKED:

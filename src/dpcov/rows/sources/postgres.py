@@ -206,16 +206,23 @@ class PostgresSource(Connected):
             self._connection = driver.connect(guarded(str(data.database)))
         except driver.Error as error:
             raise SourceError(_reason(str(error))) from None
-        with self._opening(driver.Error, self._refusal):
-            kind, foreign = self._opened()
-            columns = self._rows(_COLUMNS.format(oid=self._oid))
-            is_program = kind in _PROGRAMS or foreign or any(c[4] == "v" for c in columns)
-            data.require_trust(is_program)
-            self.settled = not is_program
-            self._kinds = {n: kind for n, _, kind, *_, right in columns if right and kind in _READ}
-            shown = {n: t + ("" if right else FORBIDDEN) for n, t, *_, right in columns}
-            read = {name: _READ[kind] for name, kind in self._kinds.items()}
-            self._describe(shown, read, [name for name, _, _, plain, *_ in columns if not plain])
+        with self._opening(driver.Error, UNREACHABLE):
+            try:
+                self._found()
+            except driver.Error as error:
+                raise self._refusal(error.sqlstate) from None
+
+    def _found(self) -> None:
+        """Find the table, and take its columns."""
+        kind, foreign = self._opened()
+        columns = self._rows(_COLUMNS.format(oid=self._oid))
+        is_program = kind in _PROGRAMS or foreign or any(c[4] == "v" for c in columns)
+        self._data.require_trust(is_program)
+        self.settled = not is_program
+        self._kinds = {n: kind for n, _, kind, *_, right in columns if right and kind in _READ}
+        shown = {n: t + ("" if right else FORBIDDEN) for n, t, *_, right in columns}
+        read = {name: _READ[kind] for name, kind in self._kinds.items()}
+        self._describe(shown, read, [name for name, _, _, plain, *_ in columns if not plain])
 
     def _run(self, *statements: str) -> None:
         with self._connection.cursor() as cursor:
@@ -228,8 +235,7 @@ class PostgresSource(Connected):
             rows: list[tuple[Any, ...]] = cursor.fetchall()
             return rows
 
-    def _refusal(self, failure: Any) -> SourceError:
-        code = failure.sqlstate
+    def _refusal(self, code: str | None) -> SourceError:
         if code == "42501":  # row security was asked about before
             return SourceError(NO_RIGHT.format(self._data.table))
         if code in ("42P01", "42602", "42601", "0A000", "3F000"):

@@ -118,13 +118,9 @@ class Rows:
         self.door = source.door
         self.caveat = source.caveat
         self.countable = source.rows_are_lines
-        self._source = source if schema.unit is None else self._by_person(source)
+        self._source = source if schema.unit is None else Kept(source, schema)
         self._total: int | None = None
         self._threads = threads or available_cores()
-
-    def _by_person(self, source: Source) -> Source:
-        """A source that finds a person's rows together."""
-        return Kept(source, self.schema)
 
     @property
     def gaps(self) -> dict[int, int]:
@@ -348,17 +344,15 @@ class Assignment:
 
     def next(self, units: Integers, new: int) -> Integers | None:
         """Groups of the next rows, which belong to `new` units; None if there is only one group."""
-        drawn = self._draw(new)
-        self._counts += np.bincount(drawn, minlength=self.groups)
-        return None if self.groups == 1 else drawn[units]
-
-    def _draw(self, count: int) -> Integers:
         if self.groups == 1 or self._labels is None:
-            return np.zeros(count, np.int64)
+            self._counts[0] += new
+            return None
         # One word for each unit, so that batches don't matter. Their remainders are uniform within
         # 2^-64 groups; privacy asks only that they are independent of the data, and secret.
-        remainders = self._labels.words(count) % np.uint64(self.groups)
-        return remainders.astype(np.int64)
+        remainders = self._labels.words(new) % np.uint64(self.groups)
+        drawn = remainders.astype(np.int64)
+        self._counts += np.bincount(drawn, minlength=self.groups)
+        return drawn[units]
 
     def unit_counts(self) -> list[int]:
         return [int(count) for count in self._counts]

@@ -135,12 +135,9 @@ class SparkRows(Rows):
     def __init__(self, schema: Schema, source: Source, *, threads: int | None = 1) -> None:
         super().__init__(schema, source, threads=threads)
         self._tests = source.tests if isinstance(source, FilteredSource) else ()
-        self._table = spark_source(source)
+        self._source = source  # the cluster finds a person's rows
+        self._table = _unfiltered(source)
         self._table.require_workers()
-
-    def _by_person(self, source: Source) -> Source:
-        """The frame as it is: the cluster finds a person's rows."""
-        return source
 
     def integer_rows(self) -> IntegerRows:
         """Can't be told: they may not fit in memory."""
@@ -186,17 +183,13 @@ def merged_sums(sums: Any) -> Any:
     return _mapped(by_task.drop("task"), merged, SUMS)
 
 
-def spark_source(source: Source) -> SparkSource:
-    """The frame behind a source of Spark rows."""
-    found = source.source if isinstance(source, FilteredSource) else source
-    if not isinstance(found, SparkSource):
-        raise TypeError("not a Spark data frame")
-    return found
-
-
 def is_spark(source: Source) -> bool:
     """Whether the rows of a source are in a Spark cluster."""
-    return isinstance(source.source if isinstance(source, FilteredSource) else source, SparkSource)
+    return isinstance(_unfiltered(source), SparkSource)
+
+
+def _unfiltered(source: Source) -> Any:
+    return source.source if isinstance(source, FilteredSource) else source
 
 
 def _arrow_type(kind: Any) -> pa.DataType:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -101,13 +101,13 @@ class Connected(Source):
         self._readings: list[Any] = []
 
     @contextlib.contextmanager
-    def _opening(self, failure: Any, told: Callable[[Any], SourceError]) -> Iterator[None]:
-        """Let go of a database that is refused, or whose engine has a `failure`."""
+    def _opening(self, failure: type[Exception], told: str) -> Iterator[None]:
+        """Let go of a database that is refused, or whose engine has a `failure`: say what is `told`."""
         try:
             yield
-        except failure as error:
+        except failure:
             self.close()
-            raise told(error) from None
+            raise SourceError(told) from None
         except SourceError:
             self.close()
             raise

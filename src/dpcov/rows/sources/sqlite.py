@@ -61,7 +61,7 @@ class SqliteSource(Connected):
         if sqlite3.sqlite_version_info < OLDEST:
             raise SourceError("SQLite files need SQLite 3.37 or newer: this Python's is older.")
         link = Path(data.database).absolute().as_uri() + "?mode=ro"
-        with self._opening(sqlite3.Error, lambda _: SourceError(UNREADABLE)):
+        with self._opening(sqlite3.Error, UNREADABLE):
             self._connection = sqlite3.connect(
                 link, uri=True, isolation_level=None, check_same_thread=False
             )
