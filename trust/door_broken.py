@@ -20,12 +20,11 @@ from dpcov.core import files
 from dpcov.errors import SourceError
 from dpcov.mechanisms import Gaussian
 from dpcov.releases import Release
-from dpcov.rows import cells
+from dpcov.rows import cells, sources
 from dpcov.rows.moment import SecondMoment
 from dpcov.rows.sources import (
     array,
     arrow,
-    conditions,
     duckdb,
     kept,
     objects,
@@ -103,7 +102,7 @@ def _without_blank_lines(reader: Any) -> Any:
 
 
 _NEXT = text.Reader.next
-_ROWS_MEETING = conditions.rows_meeting
+_ROWS_MEETING = sources.rows_meeting
 
 
 def _pushed_down(source: Any, asked: Any) -> Any:
@@ -236,7 +235,7 @@ WHOLE_BATCHES = _one(sqlite, "_TEXT", replace(sqlite._TEXT, read=_truncated))
 TYPE_OF_ALL = _one(array.ObjectSource, "batches", _numbers_of_array)
 FIRST_ROW = _one(array.ObjectSource, "__init__", _looking)
 NO_BLANK_LINES = _one(text.Reader, "next", _without_blank_lines)
-PUSHED_DOWN = _one(conditions, "rows_meeting", _pushed_down)
+PUSHED_DOWN = _one(sources, "rows_meeting", _pushed_down)
 LISTED_IDS = _all(
     patch.object(rows, "refuse_unfit", lambda *_: None),
     patch.object(kept, "canonical", _as_listed),
@@ -258,7 +257,7 @@ IDS_AS_NUMBERS = _one(
     sqlite.SqliteSource, "_role", lambda self, name: sqlite._role(self._declared[name])
 )
 OWN_SEARCH_PATH = _all(
-    patch.object(conditions, "rows_meeting", _pushed_down),
+    patch.object(sources, "rows_meeting", _pushed_down),
     _postgres_settings(search_path="public"),
 )
 UNCAPPED = _one(duckdb, "_expression", lambda declared: "{0}")

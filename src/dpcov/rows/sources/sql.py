@@ -102,7 +102,7 @@ class Connected(Source):
 
     @contextlib.contextmanager
     def _opening(self, failure: type[Exception], told: str) -> Iterator[None]:
-        """Let go of a database that is refused, or whose engine has a `failure`: say what is `told`."""
+        """Let go of a database that is refused, or whose engine has a `failure`: say so."""
         try:
             yield
         except failure:
