@@ -123,9 +123,31 @@ def symmetric(diagonals: Integers, below: Integers) -> Integers:
     return noise
 
 
-def repeated(law: MatrixLaw, count: int, entropy: Entropy) -> Integers:
-    """(count, d, d) draws of `law`, one after the other."""
-    return np.stack([law.sample(entropy) for _ in range(count)])
+class Law:
+    """What laws have in common; each says how to draw one or how to draw several."""
+
+    __slots__ = ()
+    law: ClassVar[str]
+
+    def sample(self, entropy: Entropy) -> Any:
+        return self.samples(1, entropy)[0]
+
+    def samples(self, count: int, entropy: Entropy) -> Integers:
+        return np.stack([self.sample(entropy) for _ in range(count)])
+
+    def to_json(self) -> dict[str, Any]:
+        """Its name and its fields."""
+        told = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+        return {"law": self.law, **told}
+
+
+def _plain(part: Any) -> Any:
+    """A field as JSON has it; a fraction in full."""
+    if isinstance(part, tuple):
+        return list(map(_plain, part))
+    if isinstance(part, Law):
+        return part.to_json()
+    return str(part) if isinstance(part, Fraction) else part
 
 
 def matrix_law(document: dict[str, Any]) -> MatrixLaw:

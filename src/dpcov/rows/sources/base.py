@@ -90,9 +90,6 @@ class Wrapper(Source):
     def caveat(self) -> str:
         return self.source.caveat
 
-    def kinds(self) -> dict[str, Kind]:
-        return self.source.kinds()
-
     def close(self) -> None:
         self.source.close()
 

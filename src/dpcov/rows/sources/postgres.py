@@ -224,10 +224,9 @@ class PostgresSource(Connected):
         read = {name: _READ[kind] for name, kind in self._kinds.items()}
         self._describe(shown, read, [name for name, _, _, plain, *_ in columns if not plain])
 
-    def _run(self, *statements: str) -> None:
+    def _run(self, statement: str) -> None:
         with self._connection.cursor() as cursor:
-            for statement in statements:
-                cursor.execute(statement)
+            cursor.execute(statement)
 
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
         with self._connection.cursor() as cursor:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpcov.errors import EstimatorError
-from dpcov.rows.schema import FileOptions, Kind
+from dpcov.rows.schema import FileOptions
 from dpcov.rows.sources import open_source
 from dpcov.rows.sources.array import UNTOLD, is_list
 from dpcov.rows.sources.base import Source
@@ -62,10 +62,6 @@ class TrainingTable(Source):
         self.settled &= source.settled
         self.costly |= source.costly
         return name
-
-    def kinds(self) -> dict[str, Kind]:
-        beside = {name: source.kinds()[own] for name, (source, own) in self._beside.items()}
-        return self._source.kinds() | beside
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         whole = {name: self._whole(name) for name in columns if name in self._beside}
