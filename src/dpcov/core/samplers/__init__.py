@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from dpcov.core.arrays import Integers, Matrix
     from dpcov.core.entropy import Entropy
+    from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
+
+    ScalarLaw: TypeAlias = ScalarLaplace | ScalarGaussian  # of integer noise for one number
 
 
 class MatrixLaw(Protocol):
@@ -65,28 +68,6 @@ class MatrixLaw(Protocol):
 
     def rescaled(self, factor: float) -> MatrixLaw:
         """The law of `factor` times this noise, for simulation."""
-
-    def to_json(self) -> dict[str, Any]: ...
-
-
-class ScalarLaw(Protocol):
-    """A law of integer noise for one number."""
-
-    @property
-    def standard_deviation(self) -> float: ...
-
-    def require_drawable(self) -> None:
-        """Refuse a law that can't be drawn exactly, before anything is spent."""
-
-    def upper_quantile(self, probability: float) -> float:
-        """What the noise exceeds with this probability, below 1/2; that of the continuous law."""
-
-    def sample(self, entropy: Entropy) -> int: ...
-
-    def samples(self, count: int, entropy: Entropy) -> Integers:
-        """(count,) independent draws."""
-
-    def simulate(self, generator: np.random.Generator) -> float: ...
 
     def to_json(self) -> dict[str, Any]: ...
 

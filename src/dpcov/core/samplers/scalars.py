@@ -42,6 +42,7 @@ class ScalarLaplace(Law):
         require_within(self.scale, SMALLEST_SCALE, LARGEST_SCALE)
 
     def upper_quantile(self, probability: float) -> float:
+        """What the noise exceeds with this probability, below 1/2; that of the continuous law."""
         return -float(self.scale) * math.log(2 * probability)
 
     def sample(self, entropy: Entropy) -> int:
@@ -70,6 +71,7 @@ class ScalarGaussian(Law):
         require_within(self.variance, SMALLEST_VARIANCE, LARGEST_VARIANCE)
 
     def upper_quantile(self, probability: float) -> float:
+        """What the noise exceeds with this probability, below 1/2; that of the continuous law."""
         return -self.standard_deviation * float(scipy.special.ndtri(probability))
 
     def sample(self, entropy: Entropy) -> int:

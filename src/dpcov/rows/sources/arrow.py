@@ -108,7 +108,12 @@ class Handles:
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """A row group of a Parquet file."""
+    """A row group of a Parquet file, which can be read beside others.
+
+    `rows` is their number. If `whole`, all of a column's are read at once, by any thread: `each`
+    calls `use` with the name and the cells of one column after the other. Otherwise `batches` are
+    streamed, taking about `size` bytes.
+    """
 
     handles: Handles
     names: tuple[str, ...]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -63,8 +63,8 @@ class Source:
         """
         raise NotImplementedError
 
-    def parts(self, columns: Sequence[str]) -> Sequence[Part]:
-        """All rows in parts that can be read at the same time, if there are such."""
+    def parts(self, columns: Sequence[str]) -> Sequence[Any]:
+        """All rows in parts, as a `RowGroup` is, that can be read at once, if there are such."""
         return ()
 
     def close(self) -> None:
@@ -92,28 +92,6 @@ class Wrapper(Source):
 
     def close(self) -> None:
         self.source.close()
-
-
-class Part(Protocol):
-    """A part of a table that can be read beside others.
-
-    `rows` is their number. If `whole`, all of a column's are read at once, by any thread: `each`
-    calls `use` with the name and the cells of one column after the other. Otherwise `batches` are
-    streamed, taking about `size` bytes.
-    """
-
-    @property
-    def rows(self) -> int: ...
-
-    @property
-    def whole(self) -> bool: ...
-
-    @property
-    def size(self) -> int: ...
-
-    def each(self, names: Sequence[str], use: Callable[[str, pa.ChunkedArray], None]) -> None: ...
-
-    def batches(self) -> Iterator[pa.RecordBatch]: ...
 
 
 SUMS_START = '{"format": "dpcov.moments/1", '  # of a file of sums (dpcov.rows.sources.partial)

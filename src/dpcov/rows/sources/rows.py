@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from dpcov.rows.encoder import Encoded, Encoder
     from dpcov.rows.moment import Lattice
     from dpcov.rows.schema import Cells, Schema
-    from dpcov.rows.sources.base import Part, Source
+    from dpcov.rows.sources.arrow import RowGroup
+    from dpcov.rows.sources.base import Source
 
 UNREADABLE = (
     "The data could not be read to its end (a damaged file, a lost disk, or a type that does not "
@@ -328,7 +329,7 @@ class Rows:
             sums = folder.totals()
             return [(found.total(), count) for found, count in zip(sums, counts, strict=True)]
 
-    def _parts(self) -> Sequence[Part]:
+    def _parts(self) -> Sequence[RowGroup]:
         """Parts of the source that the threads can share, if there are such."""
         parts = self._source.parts(self.schema.needed)
         return parts if fit_together(parts, self._threads) else ()
@@ -515,7 +516,7 @@ class Folder(Generic[Total]):
             for future in waiting:
                 future.result()
 
-    def together(self, parts: Sequence[Part]) -> int:
+    def together(self, parts: Sequence[RowGroup]) -> int:
         """Read, encode and add `whole` parts; returns the rows read.
 
         Of small ones, each thread takes one after the other; all threads share the large ones, and
@@ -528,7 +529,7 @@ class Folder(Generic[Total]):
 
         with stoppable(self._threads) as pool:
 
-            def read(part: Part, threads: int = 1) -> None:
+            def read(part: RowGroup, threads: int = 1) -> None:
                 room = rooms.pop()
                 self._read(part, room.part(slice(0, part.rows)), pool, threads)
                 rooms.append(room)
@@ -538,7 +539,9 @@ class Folder(Generic[Total]):
                 read(part, self._threads)
         return sum(part.rows for part in parts)
 
-    def _read(self, part: Part, encoded: Encoded, pool: ThreadPoolExecutor, threads: int) -> None:
+    def _read(
+        self, part: RowGroup, encoded: Encoded, pool: ThreadPoolExecutor, threads: int
+    ) -> None:
         """First the part's columns are shared out among so many threads, then its rows."""
         encoder = self._encoder
 
@@ -557,14 +560,14 @@ class Folder(Generic[Total]):
         for job, pieces in ((put, encoder.columns.names), (add, slices)):
             deque(run(job, [pieces[at::tasks] for at in range(tasks)]), 0)
 
-    def apart(self, parts: Sequence[Part]) -> int:
+    def apart(self, parts: Sequence[RowGroup]) -> int:
         """Each thread streams, encodes and adds one part after the other; returns the rows read.
 
         All rows fall in the only group.
         """
         stopped = threading.Event()
 
-        def work(part: Part) -> int:
+        def work(part: RowGroup) -> int:
             rows = 0
             for batch in part.batches():
                 if stopped.is_set():
@@ -624,7 +627,7 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def fit_together(parts: Sequence[Part], threads: int) -> bool:
+def fit_together(parts: Sequence[RowGroup], threads: int) -> bool:
     """Whether the threads can share the parts: none is streamed, or several are small enough."""
     streamed = [part.size for part in parts if not part.whole]
     fits = min(threads, len(streamed)) * max(streamed, default=0) <= MOST_DECODED
