@@ -133,7 +133,9 @@ def test_parts_of_a_count_add_up_and_survive_their_packing():
         for block in blocks:
             part = WithCount(lambda: NormCounter(np.array([1.0]), 3), weighted=weights)
             part.add(block)
-            whole.add_packed(part.packed())
+            again = WithCount(lambda: NormCounter(np.array([1.0]), 3), weighted=weights)
+            again.add_packed(part.packed())
+            whole.merge(again)
         assert whole.total()[1] == 4100 * (2**38 if weights else 1)
         assert whole.total()[0].sum() == 4100
 

@@ -64,13 +64,17 @@ def test_partitions_and_orders_of_many_rows_give_one_sum():
 @pytest.mark.parametrize("width", [64, 65, 150])
 def test_wide_sums_are_exact_below_and_above_the_diagonal(width):
     rows = integer_rows(300, width)
-    total = Accumulator(width)
+    total, packed = Accumulator(width), Accumulator(width)
     for part in np.split(rows, [1, 120]):
         other = Accumulator(width)
         other.add(np.ascontiguousarray(part.T))
-        total.add_packed(other.packed())
-    assert (total.total() == gram(rows)).all()
-    assert len(total.packed()) == width * (width + 1)
+        total.merge(other)
+        packed.add_packed(other.packed())
+    exact = gram(rows)
+    assert (total.total() == exact).all()
+    assert (packed.total() == exact).all()
+    assert (packed.packed() == total.packed()).all()
+    assert len(packed.packed()) == width * (width + 1)
 
 
 @pytest.mark.parametrize("count", [2**29 - 1, 2**29, -(2**29), 2**40])
@@ -101,7 +105,7 @@ def test_merging_adds_and_leaves_the_other_as_it_was():
     left, right = Accumulator(5), Accumulator(5)
     left.add(rows[:30].T)
     right.add(rows[30:].T)
-    left.add_packed(right.packed())
+    left.merge(right)
     assert (left.total() == gram(rows)).all()
     assert (right.total() == gram(rows[30:])).all()
 
@@ -115,7 +119,7 @@ def test_merging_sums_that_have_not_carried_does_not_overflow(blocks):
             part.add(block)
     merged = Accumulator(1)
     for part in parts + parts:
-        merged.add_packed(part.packed())
+        merged.merge(part)
     assert merged.total()[0, 0] == 2 * sum(blocks) * BLOCK_ROWS * UNIT**2
 
 
@@ -125,8 +129,8 @@ def test_what_was_carried_is_handed_on_by_sums_that_have_not_carried():
     first.add(rows[:20].T)
     second.add(rows[20:].T)
     carried.add_packed(np.arange(1, 31))  # no high limb is 0
-    first.add_packed(carried.packed())
-    second.add_packed(first.packed())
+    first.merge(carried)
+    second.merge(first)
     assert (second.total() == gram(rows) + carried.total()).all()
 
 
@@ -135,7 +139,7 @@ def test_no_overflow_up_to_2_to_the_50_rows():
     total, exact = Accumulator(2), gram(rows)
     total.add(rows.T)
     for _ in range(50 - int(math.log2(BLOCK_ROWS))):
-        total.add_packed(total.packed())
+        total.merge(total)
         exact = 2 * exact
         assert (total.total() == exact).all()
     assert total.total()[0, 0] == 2**50 * UNIT**2
@@ -210,7 +214,7 @@ def test_a_sum_of_parts_of_intercepts_is_that_of_the_rows(tau):
     whole[:, -1] *= tau
     total, merged = Accumulator(5, tau), Accumulator(5, tau)
     total.add(rows.T)
-    merged.add_packed(total.packed())
+    merged.merge(total)
     assert (merged.total() == gram(whole)).all()
     if tau > 1:
         assert (merged.total() != gram(rows)).any()

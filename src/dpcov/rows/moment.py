@@ -187,10 +187,10 @@ class Accumulator:
     integer below 2^53 and so exact in any order. Lower triangles of blocks are added to two int64
     limbs, value = high * 2^32 + low: no overflow for fewer than 2^50 rows
     (docs/proofs/release.md 4). Limbs far above the diagonal, and high ones until there is something
-    to carry or another sum to add, are never touched: they take no memory.
+    to carry, are never touched: they take no memory.
     """
 
-    __slots__ = ("_factor", "_gram", "_high", "_low", "_pending")
+    __slots__ = ("_carried", "_factor", "_gram", "_high", "_low", "_pending")
 
     _FLUSHES = 512  # 512 * 2^53 + 2^32 < 2^63
 
@@ -200,6 +200,7 @@ class Accumulator:
         self._high: Integers = np.zeros((dimension, dimension), np.int64)
         self._gram: Matrix | None = None
         self._pending = 0
+        self._carried = False
 
     def add(self, block: Matrix) -> None:
         """Add the rows of a (d, m) block of integer-valued floats, m <= `BLOCK_ROWS`.
@@ -210,16 +211,22 @@ class Accumulator:
             raise ValueError("a block has too many rows for an exact float64 Gram matrix")
         gram = self._gram = np.empty(self._low.shape) if self._gram is None else self._gram
         np.dot(block, block.T, out=gram)  # matmul lets no other thread run where results are small
-        if self._pending == self._FLUSHES:
-            self._carry()
-        self._pending += 1
+        self._reserve(1)
         for here in self._strips():
             self._low[here] += gram[here].astype(np.int64)
+
+    def merge(self, other: Accumulator) -> None:
+        """Add another accumulator's sum to this one."""
+        self._reserve(other._pending + 1)  # one for what it carried
+        self._carried |= other._carried
+        for here in self._strips():
+            self._low[here] += other._low[here]
+            if other._carried:
+                self._high[here] += other._high[here]
 
     def packed(self) -> Integers:
         """(d (d + 1),) limbs of the lower triangle, to be added to those of up to 2^30 others."""
         self._carry()
-        self._gram = None
         both = (self._high, self._low)
         return np.concatenate([row[: i + 1] for limb in both for i, row in enumerate(limb)])
 
@@ -239,12 +246,19 @@ class Accumulator:
             stop = min(start + _STRIP, len(self._low))
             yield slice(start, stop), slice(0, stop)
 
+    def _reserve(self, blocks: int) -> None:
+        """Carry, if what as many blocks add could be more than the low limb can hold."""
+        if self._pending + blocks > self._FLUSHES:
+            self._carry()
+        self._pending += blocks
+
     def _carry(self) -> None:
         for here in self._strips():
             low = self._low[here]
             self._high[here] += low >> 32
             low &= 2**32 - 1
         self._pending = 0
+        self._carried = True
 
     def total(self) -> NDArray[np.object_]:
         """The sum as Python integers; the two of an entry and its mirror image are one object."""

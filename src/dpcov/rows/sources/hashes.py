@@ -65,6 +65,11 @@ class HashedSum:
         self._hashes += np.array([content_hash(block, f).sum(dtype=np.uint64) for f in _FACTORS])
         self._moment.add(block)
 
+    def merge(self, other: HashedSum) -> None:
+        """Add another sum to this one."""
+        self._hashes += other._hashes
+        self._moment.merge(other._moment)
+
     def packed(self) -> Integers:
         """Integers that may be added to those of others."""
         return np.concatenate([self._hashes.view(np.int64), self._moment.packed()])

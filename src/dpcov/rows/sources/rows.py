@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -382,6 +382,10 @@ class NormCounter:
         bins = np.searchsorted(self._limits, norms, side="left")
         self._counts += np.bincount(bins, minlength=len(self._counts))
 
+    def merge(self, other: NormCounter) -> None:
+        """Add another counter's counts to this one."""
+        self._counts += other._counts
+
     def packed(self) -> Integers:
         """(m + 1,) counts, to be added to those of others."""
         return self._counts
@@ -430,6 +434,8 @@ class Sum(Protocol[Total]):
 
     def add(self, block: Matrix) -> None: ...
 
+    def merge(self, other: Self) -> None: ...
+
     def packed(self) -> Integers: ...
 
     def add_packed(self, integers: Integers) -> None: ...
@@ -451,6 +457,11 @@ class WithCount(Generic[Total]):
         """Add the rows of a (d, m) block; of at most 2^12 rows t^2 are exact in float64."""
         self._rows += int(block[-1] @ block[-1]) if self._weighted else block.shape[1]
         self._inner.add(block)
+
+    def merge(self, other: WithCount[Total]) -> None:
+        """Add another's to this one."""
+        self._rows += other._rows
+        self._inner.merge(other._inner)
 
     def packed(self) -> Integers:
         """Limbs of the number, and the packed sum, to be added to those of up to 2^30 others."""
@@ -584,7 +595,7 @@ class Folder(Generic[Total]):
         first = self._sums[0]
         while len(self._sums) > 1:
             for mine, theirs in zip(first, self._sums.pop(), strict=True):
-                mine.add_packed(theirs.packed())
+                mine.merge(theirs)
         return first
 
     def _add(self, batch: pa.RecordBatch, labels: Integers | None) -> None:
