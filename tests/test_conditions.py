@@ -19,7 +19,7 @@ from dpcov.errors import DpcovError, SchemaError, SourceError
 from dpcov.rows.cells import LONGEST_CELL, numbers_of
 from dpcov.rows.schema import UNSEEN, Schema, level_text
 from dpcov.rows.sources import open_source
-from dpcov.rows.sources.base import PartedSource
+from dpcov.rows.sources.base import Source
 from dpcov.rows.sources.conditions import Conditions, refuse_conditions, rows_meeting
 from dpcov.rows.sources.level import FilteredSource, Level
 from strategies import TEXTS, arrow_columns, categorical, numeric
@@ -64,7 +64,7 @@ def parsed(*stated: str, schema: Schema = SCHEMA) -> Conditions:
 def verdicts(stated: str, column: pa.Array) -> list[bool]:
     """Which of these cells, in the column that the one test names, meet it."""
     conditions = parsed(stated)
-    kept = conditions.keep(pa.record_batch([column], list(conditions.columns)))
+    kept = np.logical_and.reduce([test.keep(column) for test in conditions.tests])
     assert kept.dtype == bool
     return kept.tolist()
 
@@ -312,13 +312,12 @@ def test_iso_dates_in_text_are_in_order():
 # What is refused, before anything is read.
 
 
-class Unread:
+class Unread(Source):
     """A source that nobody may read."""
 
-    door, settled, costly = "arrow", True, False
+    door = "arrow"
 
     def __init__(self, *columns: tuple[str, pa.DataType]) -> None:
-        self.unfit: dict[str, str] = {}
         self.names = tuple(name for name, _ in columns)
         self.types = dict(columns)
 
@@ -466,7 +465,7 @@ def test_a_condition_is_told_in_one_spelling_however_it_was_stated():
         "k in (2.5, 1)",
         '"two words" is not null',
     )
-    assert told.columns == ("n", "t", "b", "k", "two words")
+    assert [test.column for test in told.tests] == ["n", "t", "b", "k", "two words"]
     assert parsed("n in (1, 1.0, 2)").texts == ("n in (1, 2)",)
     assert parsed("n > -0.0 and n < 1e20").texts == ("n > 0", "n < 1e+20")
 
@@ -541,7 +540,7 @@ def test_conditions_and_levels_choose_rows_together_and_only_their_columns_are_g
     both = FilteredSource(rows_meeting(opened(), parsed("n > 1 and n is not null")), of_level)
     assert read(both, "n") == [{"n": 3.0}]
     assert read(both, "c", "n") == [{"c": "north", "n": 3.0}]
-    assert len(both.tests) == 2
+    assert len(both.tests) == 3
     assert not isinstance(both.source, FilteredSource)
     assert rows_meeting(opened(), parsed()).names == opened().names
 
@@ -565,10 +564,9 @@ def test_no_part_of_a_file_gets_past_the_conditions(tmp_path):
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"n": [1.0, 2.0]}), path)
     source = opened(path)
-    assert isinstance(source, PartedSource)
+    assert source.parts(["n"])
     met = rows_meeting(source, parsed("n > 1"))
-    assert not isinstance(met, PartedSource)
-    assert not hasattr(met, "parts")
+    assert not met.parts(["n"])
     assert read(met, "n") == [{"n": 2.0}]
 
 
@@ -578,8 +576,6 @@ def test_what_a_source_says_of_itself_is_passed_on():
     met = rows_meeting(source, parsed("n > 1"))
     told = ("door", "names", "unfit", "settled", "costly", "unfit_ids")
     assert [getattr(met, name) for name in told] == [getattr(source, name) for name in told]
-    assert met.kinds() == source.kinds()
-    assert not hasattr(met, "close")
 
 
 def test_a_column_must_be_there_once():

@@ -336,7 +336,7 @@ def test_fine_rows_are_the_encoded_rows_within_the_radius(radius):
     names = list("abcd")
     schema = schema_of(*names, lower=-1, upper=1, radius=radius, intercept=0)
     (batch,) = pa.table(list(cells.T), names).to_batches()
-    fine = Encoder(schema, lattice_of(schema).relative()).fine_rows(batch)
+    fine, _ = Encoder(schema, lattice_of(schema).relative()).fine_rows(batch)
     assert (fine == np.trunc(fine)).all()
     squared = [sum(int(x) ** 2 for x in row) for row in fine.T]
     assert max(squared) <= FINE_UNITS**2

@@ -27,6 +27,7 @@ from dpcov.errors import (
 from dpcov.releases import Release
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_source
+from dpcov.rows.sources.base import Source
 from dpcov.rows.sources.rows import Rows
 from strategies import row_between
 from tables_for_tests import assert_same, assert_same_elsewhere
@@ -327,19 +328,16 @@ def test_a_stream_is_grouped_in_its_one_reading() -> None:
         assert_same_elsewhere(one, other)
 
 
-class Moving:
+class Moving(Source):
     """A table whose first row is of another level each time that it is read."""
 
-    door, settled, costly, unfit = "test", True, False, {}
+    door = "test"
 
     def __init__(self) -> None:
         self._table = pa.Table.from_pandas(table(), preserve_index=False)
         self.names = tuple(self._table.column_names)
         self.types = {field.name: field.type for field in self._table.schema}
         self.readings = 0
-
-    def kinds(self) -> dict[str, Any]:
-        return {}
 
     def batches(self, columns: Any) -> Any:
         groups = self._table["group"].to_pylist()

@@ -26,11 +26,13 @@ DECLARED = {
 
 
 def named():
-    """The packages of every call of `installing` in the library."""
+    """The packages of every call of `installing`, or of `library`, in the library."""
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "installing":
-                yield from (arg.value for arg in node.args if isinstance(arg, ast.Constant))
+            name = getattr(getattr(node, "func", None), "id", "")
+            if name in ("installing", "library"):
+                args = node.args if name == "installing" else node.args[:1]
+                yield from (arg.value for arg in args if isinstance(arg, ast.Constant))
 
 
 def asked(command):

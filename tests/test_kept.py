@@ -16,6 +16,7 @@ from dpcov.rows.schema import Schema
 from dpcov.rows.sources import kept, open_rows
 from dpcov.rows.sources import kept as private_copy
 from dpcov.rows.sources.arrow import ArrowSource
+from dpcov.rows.sources.base import Source
 from dpcov.rows.sources.kept import Kept
 from dpcov.rows.sources.rows import Rows
 from dpcov.rows.sources.text import TextSource
@@ -215,16 +216,13 @@ def test_what_can_not_be_read_again_is_copied_whole_however_large(path, readings
     assert all(same(once.second_moments()[0], moment(array, schema)) for _ in range(2))
 
 
-class Endless:
+class Endless(Source):
     """A source of many rows, made as they are read."""
 
-    door, settled, costly = "test", False, False
-    names, unfit = ("id", *(f"x{j}" for j in range(8))), {}
+    door, settled = "test", False
+    names = ("id", *(f"x{j}" for j in range(8)))
     types = {"id": pa.int64()} | {f"x{j}": pa.float64() for j in range(8)}
     batch, rows = 2**12, 2**19
-
-    def kinds(self):
-        return {}
 
     def batches(self, columns):
         for start in range(0, self.rows, self.batch):

@@ -35,7 +35,7 @@ def moment_of(lattice: Lattice, schema: Schema = FLAGS) -> SecondMoment:
         one = [int(x) for x in block[:, 0]]
         one[-1] *= lattice.intercept_parts[0]
         units += count * np.outer(np.array(one, object), np.array(one, object))
-    return SecondMoment(units, lattice, tuple("abc"), sum(ROWS.values()))
+    return SecondMoment(units, lattice, sum(ROWS.values()))
 
 
 def truth() -> tuple[list[Fraction], list[list[Fraction]]]:

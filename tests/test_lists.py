@@ -331,4 +331,3 @@ def test_a_training_table_is_opened_without_a_look_at_its_rows() -> None:
 
     table = training_table(Unseen(ROWS), Unseen(TARGET), ("a", "b"))
     assert table.names == ("a", "b", "y")
-    assert table.kinds() == dict.fromkeys(table.names, "number")

@@ -151,7 +151,7 @@ def test_control_one_int64_overflows_there():
 
 def test_the_trace_is_a_python_integer():
     units = np.array([[2**70, 1], [1, 2**71]], object)
-    assert SecondMoment(units, Lattice(1, 1.0, TAU), ("a",), 3).trace() == 2**70 + 2**71
+    assert SecondMoment(units, Lattice(1, 1.0, TAU), 3).trace() == 2**70 + 2**71
 
 
 def test_the_intercept_is_rounded_up_from_its_decimal():

@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize, stats
 
 from dpcov.core.entropy import Entropy
-from dpcov.core.samplers import matrix_law, repeated, require_within, scalar_law, symmetric
+from dpcov.core.samplers import Law, matrix_law, require_within, scalar_law, symmetric
 from dpcov.core.samplers.discrete import (
     LARGEST_SCALE,
     LARGEST_VARIANCE,
@@ -172,6 +172,6 @@ def test_matrices_are_put_together_from_diagonals_and_what_is_below():
 
 def test_repeated_draws_are_those_of_one_stream():
     law = MATRIX_LAWS[0]
-    together, entropy = repeated(law, 3, Entropy.seeded(2)), Entropy.seeded(2)
+    together, entropy = Law.samples(law, 3, Entropy.seeded(2)), Entropy.seeded(2)
     assert all((draw == law.sample(entropy)).all() for draw in together)
     assert len(together) == 3

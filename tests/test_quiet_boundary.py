@@ -44,7 +44,7 @@ QUOTING = {
     ("analysis/ols.py", "regression"): "own error about a release",
     ("rows/sources/postgres.py", "__init__"): "the driver's word, before any cell is read",
     ("rows/schema.py", "_of_its_version"): "own error about a derived column of the schema",
-    ("rows/schema.py", "_validated"): "where a schema is wrong",
+    ("rows/schema.py", "parse"): "where a schema is wrong",
     ("rows/schema.py", "load"): "where a schema is wrong",
 }
 # Who may silence warnings, and of what.

@@ -127,7 +127,7 @@ def test_rows_kept_in_memory_are_weighted() -> None:
     table = pa.table({"a": [8.0, 8.0], "b": [1.0, 1.0], "w": [MAXIMUM / 4, MAXIMUM]})
     encoder = Encoder(weighted(), lattice_of(weighted()).relative())
     (batch,) = table.to_batches()
-    rows = encoder.fine_rows(batch)
+    rows, _ = encoder.fine_rows(batch)
     assert rows[0] / FINE_UNITS == pytest.approx(np.array([0.5, 1.0]) / np.sqrt(2))
     held = open_rows(table, weighted()).integer_rows()
     assert np.array_equal(held.rows, rows)

@@ -20,12 +20,11 @@ from dpcov.core import files
 from dpcov.errors import SourceError
 from dpcov.mechanisms import Gaussian
 from dpcov.releases import Release
-from dpcov.rows import cells
+from dpcov.rows import cells, sources
 from dpcov.rows.moment import SecondMoment
 from dpcov.rows.sources import (
     array,
     arrow,
-    conditions,
     duckdb,
     kept,
     objects,
@@ -103,7 +102,7 @@ def _without_blank_lines(reader: Any) -> Any:
 
 
 _NEXT = text.Reader.next
-_ROWS_MEETING = conditions.rows_meeting
+_ROWS_MEETING = sources.rows_meeting
 
 
 def _pushed_down(source: Any, asked: Any) -> Any:
@@ -152,11 +151,11 @@ def _two_readings(self: Any) -> None:
     """Ids of one reading beside the cells of another."""
     unit, parts = self._schema.unit, self._parts
     names = list(self._kind.names)
-    batches = self._source.batches([unit.column])
+    batches = self.source.batches([unit.column])
     ids = pa.concat_arrays([batch.column(0) for batch in batches])
-    self._source._opened = None
+    self.source._opened = None
     others = [name for name in names if name != unit.column]
-    table = pa.Table.from_batches(self._source.batches(others)).combine_chunks()
+    table = pa.Table.from_batches(self.source.batches(others)).combine_chunks()
     columns = [ids if n == unit.column else table[n].combine_chunks() for n in names]
     batch = pa.RecordBatch.from_arrays(columns, names)
     copy = private_copy.Copy(self._kind, parts)
@@ -236,7 +235,7 @@ WHOLE_BATCHES = _one(sqlite, "_TEXT", replace(sqlite._TEXT, read=_truncated))
 TYPE_OF_ALL = _one(array.ObjectSource, "batches", _numbers_of_array)
 FIRST_ROW = _one(array.ObjectSource, "__init__", _looking)
 NO_BLANK_LINES = _one(text.Reader, "next", _without_blank_lines)
-PUSHED_DOWN = _one(conditions, "rows_meeting", _pushed_down)
+PUSHED_DOWN = _one(sources, "rows_meeting", _pushed_down)
 LISTED_IDS = _all(
     patch.object(rows, "refuse_unfit", lambda *_: None),
     patch.object(kept, "canonical", _as_listed),
@@ -258,7 +257,7 @@ IDS_AS_NUMBERS = _one(
     sqlite.SqliteSource, "_role", lambda self, name: sqlite._role(self._declared[name])
 )
 OWN_SEARCH_PATH = _all(
-    patch.object(conditions, "rows_meeting", _pushed_down),
+    patch.object(sources, "rows_meeting", _pushed_down),
     _postgres_settings(search_path="public"),
 )
 UNCAPPED = _one(duckdb, "_expression", lambda declared: "{0}")

@@ -57,8 +57,7 @@ def synthetic(name: str, moment: Matrix, n: int) -> Table:
     rows = _door(len(moment), np.zeros((1, len(moment))))
     lattice = rows.lattice()
     units = np.vectorize(int, otypes=[object])(np.rint(moment / lattice.step**2))  # beyond int64
-    names = tuple(f"x{j}" for j in range(len(moment)))
-    rows.answers[None] = [SecondMoment(units, lattice, names, n)]
+    rows.answers[None] = [SecondMoment(units, lattice, n)]
     return _held(name, rows)
 
 

@@ -139,10 +139,7 @@ def moments_of(*rows, counts=None):
     lattice = Lattice(2, 1.0)
     found = [np.outer(row, row).astype(object) for row in rows]
     counts = counts or [1] * len(rows)
-    return [
-        SecondMoment(units, lattice, ("a", "b"), count)
-        for units, count in zip(found, counts, strict=True)
-    ]
+    return [SecondMoment(units, lattice, count) for units, count in zip(found, counts, strict=True)]
 
 
 @pytest.mark.parametrize("passed", [True, False])

@@ -11,7 +11,7 @@ from dpcov.rows.moment import Lattice, SecondMoment
 
 def moment(units):
     units = np.array(units, dtype=object)
-    return SecondMoment(units, Lattice(len(units), 1.0), ("x",) * len(units), 1)
+    return SecondMoment(units, Lattice(len(units), 1.0), 1)
 
 
 def exactly(units, vector):

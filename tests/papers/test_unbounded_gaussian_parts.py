@@ -293,8 +293,7 @@ def moment_of(rows, lattice, count=None):
     units = np.zeros((lattice.dimension,) * 2, dtype=object)
     for row in whole:
         units = units + np.outer(row, np.array(row, dtype=object))
-    names = tuple("ab") + ("1",) * (lattice.dimension - 2)
-    return SecondMoment(units, lattice, names, len(rows) if count is None else count)
+    return SecondMoment(units, lattice, len(rows) if count is None else count)
 
 
 def test_groups_have_covariances_over_their_size_and_traces(monkeypatch):

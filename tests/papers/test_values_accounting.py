@@ -125,7 +125,6 @@ def test_gaussian_value_noise_is_that_of_the_stated_change_to_the_last_bit(
 @each_shape
 def test_floors_of_forms_move_by_no_more_than_the_noise_covers(lattice, neighbors):
     """The bound covers rounding: integers, as released, for tiny and for full changes."""
-    names = ("",) * lattice.dimension
     vectors = along_the_first_axis(lattice)
     law = (
         SeparateGaussian()
@@ -136,7 +135,7 @@ def test_floors_of_forms_move_by_no_more_than_the_noise_covers(lattice, neighbor
     for common in moments(lattice):
         for change in differences(lattice, neighbors)[:20]:
             one, other = (
-                np.array(quadratic_forms(SecondMoment(m, lattice, names, 1), vectors), dtype=object)
+                np.array(quadratic_forms(SecondMoment(m, lattice, 1), vectors), dtype=object)
                 for m in (common, common + change)
             )
             moved = one - other

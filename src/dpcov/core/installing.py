@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from importlib.metadata import requires
 from importlib.util import find_spec
+from typing import Any
+
+from dpcov.errors import DpcovError
 
 # As metadata spell a requirement: name, its own extras, range; then when it is asked for.
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?P<extras>\[[\w, .-]+\])?\s*(?P<range>[^;]*)")
+
+
+def library(package: str, needed: str, failure: type[DpcovError], module: str = "") -> Any:
+    """Import a package; where it is missing, say what is `needed` and how to install it."""
+    try:
+        return import_module(module or package)
+    except ImportError:
+        raise failure(f"{needed}: {installing(package)}") from None
 
 
 def installing(*packages: str) -> str:

@@ -135,7 +135,10 @@ class Columns:
 
     def _put(self, name: str, values: pa.Array, into: Encoded) -> None:
         if self._weight is not None and name == self._weight.column and into.roots is not None:
-            into.roots[:] = self._roots(values, self._weight.maximum)
+            with np.errstate(all="ignore"):
+                shares = numbers_of(values, self._missing) / self._weight.maximum
+                shares = np.nan_to_num(shares, nan=0.0)
+                np.sqrt(np.clip(shares, 0.0, 1.0), out=into.roots)
         column = self._declared.get(name)
         if isinstance(column, Numeric):
             numbers = values_of(values, column, self._missing)
@@ -177,17 +180,6 @@ class Columns:
             rows[1] = 0.0 if missing is None else missing * self._caps[features.start + 1]
         if missing is not None:
             row[missing] = 0.0
-
-    def root_weights(self, batch: pa.RecordBatch) -> Matrix | None:
-        """(m,) square roots of the weights, as shares of the largest, in [0, 1]; None for none."""
-        if self._weight is None:
-            return None
-        return self._roots(batch.column(self._weight.column), self._weight.maximum)
-
-    def _roots(self, weights: pa.Array, maximum: float) -> Matrix:
-        with np.errstate(all="ignore"):
-            shares = np.nan_to_num(numbers_of(weights, self._missing) / maximum, nan=0.0)
-            return np.sqrt(np.clip(shares, 0.0, 1.0))
 
     def write(self, encoded: Encoded, rows: Matrix) -> None:
         """Write the features as integers into contiguous (p + 1, n) `rows`; the last is scratch."""
@@ -329,14 +321,11 @@ class Encoder:
         factor = 1 / (self._step * FINE_UNITS)
         np.rint(linear_map.apply(unmapped) * factor, out=rows)
 
-    def root_weights(self, batch: pa.RecordBatch) -> Matrix | None:
-        """(m,) square roots of the weights, as shares of the largest, in [0, 1]; None for none."""
-        return self.columns.root_weights(batch)
-
-    def fine_rows(self, batch: pa.RecordBatch) -> Matrix:
+    def fine_rows(self, batch: pa.RecordBatch) -> tuple[Matrix, Matrix | None]:
         """(p, m) integers z, unmapped, in units of radius * 2^-40, clipped to |z| <= 2^40.
 
-        The grid is that of `Lattice.relative`, 2^20 times as fine.
+        The grid is that of `Lattice.relative`, 2^20 times as fine. Beside them (m,) square roots of
+        the weights, as shares of the largest; None without weights.
 
         The norm is computed in float64 and has no certificate: no proof may use it.
         """
@@ -351,7 +340,7 @@ class Encoder:
             norms = np.sqrt(_squared_norms(rows))
             shrink = FINE_UNITS / norms * (1 - 2.0**-50)
             clipped: Matrix = np.trunc(rows * np.where(norms > FINE_UNITS, shrink, 1))
-        return clipped
+        return clipped, encoded.roots
 
 
 def _certify(rows: Matrix, side: int) -> None:

@@ -164,7 +164,6 @@ class SecondMoment:
 
     units: NDArray[np.object_]
     lattice: Lattice
-    columns: tuple[str, ...]
     unit_count: int
 
     def trace(self) -> int:

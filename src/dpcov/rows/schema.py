@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,14 @@ MAX_FEATURES = 8191  # squared norms of integer rows stay exact in float64: 8191
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    @classmethod
+    def parse(cls, document: dict[str, Any]) -> Self:
+        """Validate a plain document (parsed TOML or JSON)."""
+        try:
+            return cls.model_validate(document)
+        except ValidationError as error:
+            raise SchemaError(_sentences(error)) from None
 
 
 Reading = Literal["number", "whole", "flag", "day", "second"]  # how a cell becomes a number
@@ -320,7 +328,6 @@ class Ignored(_Model):
     kind: Literal["ignored"] = "ignored"
 
 
-_Declared = TypeVar("_Declared", bound=_Model)
 DeclaredKind = Literal[
     "numeric",
     "number",
@@ -440,7 +447,7 @@ class FileOptions(_Model):
     @classmethod
     def checked(cls, **options: Any) -> FileOptions:
         """Validated options; raises `SchemaError`."""
-        return _validated(cls, options)
+        return cls.parse(options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -691,11 +698,6 @@ class Schema(_Model):
             raise SchemaError(f"The schema {name!r} has a fault. {error}") from None
 
     @classmethod
-    def parse(cls, document: dict[str, Any]) -> Schema:
-        """Validate a plain document (parsed TOML or JSON)."""
-        return _validated(cls, document)
-
-    @classmethod
     def from_bounds(
         cls,
         lower: Bounds,
@@ -719,13 +721,6 @@ class Schema(_Model):
             f"protects {self.privacy_unit}"
         )
         return html.tables([declared(self.columns | self.encoded_columns, title)])
-
-
-def _validated(model: type[_Declared], document: dict[str, Any]) -> _Declared:
-    try:
-        return model.model_validate(document)
-    except ValidationError as error:
-        raise SchemaError(_sentences(error)) from None
 
 
 def level_text(level: bool | int | float | str) -> str:

@@ -158,8 +158,7 @@ class ImaginedTable:
     def moment(self, rows: int) -> SecondMoment:
         """The second moment of so many rows."""
         whole = np.array([[round(float(x) * rows) for x in row] for row in self.mean], object)
-        names = tuple(feature.name for feature in self.schema.features)
-        return SecondMoment(whole, self.lattice, names, -(-rows // self.lattice.unit.max_rows))
+        return SecondMoment(whole, self.lattice, -(-rows // self.lattice.unit.max_rows))
 
     def with_longer_tails(self) -> ImaginedTable:
         """The same with rows as far out as t with 3 degrees of freedom has them, within bounds.

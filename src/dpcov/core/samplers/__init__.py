@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from dpcov.core.arrays import Integers, Matrix
     from dpcov.core.entropy import Entropy
+    from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
+
+    ScalarLaw: TypeAlias = ScalarLaplace | ScalarGaussian  # of integer noise for one number
 
 
 class MatrixLaw(Protocol):
@@ -69,28 +72,6 @@ class MatrixLaw(Protocol):
     def to_json(self) -> dict[str, Any]: ...
 
 
-class ScalarLaw(Protocol):
-    """A law of integer noise for one number."""
-
-    @property
-    def standard_deviation(self) -> float: ...
-
-    def require_drawable(self) -> None:
-        """Refuse a law that can't be drawn exactly, before anything is spent."""
-
-    def upper_quantile(self, probability: float) -> float:
-        """What the noise exceeds with this probability, below 1/2; that of the continuous law."""
-
-    def sample(self, entropy: Entropy) -> int: ...
-
-    def samples(self, count: int, entropy: Entropy) -> Integers:
-        """(count,) independent draws."""
-
-    def simulate(self, generator: np.random.Generator) -> float: ...
-
-    def to_json(self) -> dict[str, Any]: ...
-
-
 LARGEST_ENTRY = 2**87  # of noise, far below what a coarser grid is published for
 
 
@@ -123,9 +104,31 @@ def symmetric(diagonals: Integers, below: Integers) -> Integers:
     return noise
 
 
-def repeated(law: MatrixLaw, count: int, entropy: Entropy) -> Integers:
-    """(count, d, d) draws of `law`, one after the other."""
-    return np.stack([law.sample(entropy) for _ in range(count)])
+class Law:
+    """What laws have in common; each says how to draw one or how to draw several."""
+
+    __slots__ = ()
+    law: ClassVar[str]
+
+    def sample(self, entropy: Entropy) -> Any:
+        return self.samples(1, entropy)[0]
+
+    def samples(self, count: int, entropy: Entropy) -> Integers:
+        return np.stack([self.sample(entropy) for _ in range(count)])
+
+    def to_json(self) -> dict[str, Any]:
+        """Its name and its fields."""
+        told = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+        return {"law": self.law, **told}
+
+
+def _plain(part: Any) -> Any:
+    """A field as JSON has it; a fraction in full."""
+    if isinstance(part, tuple):
+        return list(map(_plain, part))
+    if isinstance(part, Law):
+        return part.to_json()
+    return str(part) if isinstance(part, Fraction) else part
 
 
 def matrix_law(document: dict[str, Any]) -> MatrixLaw:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dpcov.core.samplers import require_within, symmetric
+from dpcov.core.samplers import Law, require_within, symmetric
 from dpcov.core.samplers.discrete import LARGEST_VARIANCE, SMALLEST_VARIANCE, discrete_gaussian
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class GaussianOrthogonal:
+class GaussianOrthogonal(Law):
     """Symmetric matrix of independent discrete Gaussians.
 
     Variance parameter `variance` on the diagonal and half of it off the diagonal, so that a
@@ -59,9 +59,6 @@ class GaussianOrthogonal:
     def require_drawable(self) -> None:
         require_within(self.variance, 2 * SMALLEST_VARIANCE, LARGEST_VARIANCE)
 
-    def sample(self, entropy: Entropy) -> Integers:
-        return self.samples(1, entropy)[0]
-
     def samples(self, count: int, entropy: Entropy) -> Integers:
         d = self.dimension
         diagonal = discrete_gaussian(self.variance, count * d, entropy)
@@ -74,6 +71,3 @@ class GaussianOrthogonal:
 
     def rescaled(self, factor: float) -> GaussianOrthogonal:
         return GaussianOrthogonal(self.dimension, self.variance * Fraction(factor) ** 2)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"law": self.law, "dimension": self.dimension, "variance": str(self.variance)}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import scipy
 
-from dpcov.core.samplers import require_within
+from dpcov.core.samplers import Law, require_within
 from dpcov.core.samplers.discrete import (
     LARGEST_SCALE,
     LARGEST_VARIANCE,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ScalarLaplace:
+class ScalarLaplace(Law):
     """P(k) proportional to exp(-|k| / scale)."""
 
     scale: Fraction
@@ -42,6 +42,7 @@ class ScalarLaplace:
         require_within(self.scale, SMALLEST_SCALE, LARGEST_SCALE)
 
     def upper_quantile(self, probability: float) -> float:
+        """What the noise exceeds with this probability, below 1/2; that of the continuous law."""
         return -float(self.scale) * math.log(2 * probability)
 
     def sample(self, entropy: Entropy) -> int:
@@ -53,12 +54,9 @@ class ScalarLaplace:
     def simulate(self, generator: np.random.Generator) -> float:
         return float(generator.laplace(scale=float(self.scale)))
 
-    def to_json(self) -> dict[str, Any]:
-        return {"law": self.law, "scale": str(self.scale)}
-
 
 @dataclass(frozen=True, slots=True)
-class ScalarGaussian:
+class ScalarGaussian(Law):
     """P(k) proportional to exp(-k^2 / (2 variance))."""
 
     variance: Fraction
@@ -73,6 +71,7 @@ class ScalarGaussian:
         require_within(self.variance, SMALLEST_VARIANCE, LARGEST_VARIANCE)
 
     def upper_quantile(self, probability: float) -> float:
+        """What the noise exceeds with this probability, below 1/2; that of the continuous law."""
         return -self.standard_deviation * float(scipy.special.ndtri(probability))
 
     def sample(self, entropy: Entropy) -> int:
@@ -83,6 +82,3 @@ class ScalarGaussian:
 
     def simulate(self, generator: np.random.Generator) -> float:
         return float(generator.normal(scale=self.standard_deviation))
-
-    def to_json(self) -> dict[str, Any]:
-        return {"law": self.law, "variance": str(self.variance)}

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import scipy
 
-from dpcov.core.samplers import repeated
+from dpcov.core.samplers import Law
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class WeightedSum:
+class WeightedSum(Law):
     """Sum of w_i Z_i, Z_i independent draws of rotation-invariant laws of one order."""
 
     weights: tuple[float, ...]
@@ -94,9 +94,6 @@ class WeightedSum:
             total += term.sample(entropy).astype(object) * Fraction(weight)
         return (total // 1).astype(np.int64)
 
-    def samples(self, count: int, entropy: Entropy) -> Integers:
-        return repeated(self, count, entropy)
-
     def simulate(self, generator: np.random.Generator) -> Matrix:
         total = np.zeros((self.dimension, self.dimension))
         for weight, term in zip(self.weights, self.terms, strict=True):
@@ -105,10 +102,3 @@ class WeightedSum:
 
     def rescaled(self, factor: float) -> WeightedSum:
         return WeightedSum(tuple(factor * weight for weight in self.weights), self.terms)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "law": self.law,
-            "weights": list(self.weights),
-            "terms": [term.to_json() for term in self.terms],
-        }

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dpcov.core.samplers import LARGEST_ENTRY, repeated, require_within, whole
+from dpcov.core.samplers import LARGEST_ENTRY, Law, require_within, whole
 from dpcov.core.samplers.normal import LARGEST, standard_normals
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class WishartDifference:
+class WishartDifference(Law):
     """Law of W1 - W2, W ~ Wishart_d(d + 1, c I) independent; for d = 1 it is Laplace(2c).
 
     Moments: mean 0, variance 4 (d+1) c^2 on the diagonal and 2 (d+1) c^2 off it. The density f
@@ -84,9 +84,6 @@ class WishartDifference:
         first, second = normals.reshape(2, self.dimension, self.degrees)
         return whole(self._difference(first, second))
 
-    def samples(self, count: int, entropy: Entropy) -> Integers:
-        return repeated(self, count, entropy)
-
     def simulate(self, generator: np.random.Generator) -> Matrix:
         first, second = generator.standard_normal((2, self.dimension, self.degrees))
         return self._difference(first, second)
@@ -96,6 +93,3 @@ class WishartDifference:
 
     def rescaled(self, factor: float) -> WishartDifference:
         return WishartDifference(self.dimension, self.scale * factor)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"law": self.law, "dimension": self.dimension, "scale": self.scale}

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import io
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
-from dpcov.core.installing import installing
+from dpcov.core import installing
 from dpcov.core.printable import FORMULA, harmless
 from dpcov.core.show.table import square
 from dpcov.errors import ReleaseError
@@ -46,10 +45,7 @@ def frame(names: Sequence[str], matrix: Matrix, library: Library = "pandas") -> 
         raise ReleaseError(f"There is no library {library!r}. Choose: {', '.join(LIBRARIES)}.")
     if library == "pyarrow":
         return matrix_table(names, matrix)
-    try:
-        frames: Any = import_module(library)
-    except ImportError:
-        raise ReleaseError(f"The data frame needs {library}: {installing(library)}") from None
+    frames = installing.library(library, f"The data frame needs {library}", ReleaseError)
     if library == "polars":
         return frames.from_arrow(matrix_table(names, matrix))
     return frames.DataFrame(matrix, index=list(names), columns=list(names))

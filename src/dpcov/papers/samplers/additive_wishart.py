@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from scipy.special import chdtri, gammaincinv
 
-from dpcov.core.samplers import LARGEST_ENTRY, repeated, require_within, whole
+from dpcov.core.samplers import LARGEST_ENTRY, Law, require_within, whole
 from dpcov.core.samplers.normal import LARGEST, standard_normals
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ FINEST = 2.0**-30
 
 
 @dataclass(frozen=True, slots=True)
-class CenteredWishart:
+class CenteredWishart(Law):
     """Law of W - m c I, W ~ Wishart_d(m, c I); skewed: bounded below by -m c, not above.
 
     Moments: mean 0, variance 2 m c^2 on the diagonal and m c^2 off it. With m to infinity at fixed
@@ -90,9 +90,6 @@ class CenteredWishart:
         factor[np.diag_indices(d)] = np.sqrt(_chi_squares(self._freedoms(), entropy))
         return whole(self._centered(factor))
 
-    def samples(self, count: int, entropy: Entropy) -> Integers:
-        return repeated(self, count, entropy)
-
     def simulate(self, generator: np.random.Generator) -> Matrix:
         d = self.dimension
         factor = np.tril(generator.standard_normal((d, d)), -1)
@@ -107,14 +104,6 @@ class CenteredWishart:
 
     def rescaled(self, factor: float) -> CenteredWishart:
         return CenteredWishart(self.dimension, self.degrees, self.scale * factor)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "law": self.law,
-            "dimension": self.dimension,
-            "degrees": self.degrees,
-            "scale": self.scale,
-        }
 
 
 def _chi_squares(freedoms: Matrix, entropy: Entropy) -> Matrix:

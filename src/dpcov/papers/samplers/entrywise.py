@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dpcov.core.samplers import require_within, symmetric
+from dpcov.core.samplers import Law, require_within, symmetric
 from dpcov.core.samplers.discrete import LARGEST_SCALE, SMALLEST_SCALE, discrete_laplace
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class EntrywiseLaplace:
+class EntrywiseLaplace(Law):
     """Symmetric matrix of independent discrete Laplace variables, P(k) ~ exp(-|k| / scale).
 
     A shift D costs at most sum_i |D_ii| / `diagonal` + sum_(i<j) |D_ij| / `off_diagonal` in pure
@@ -63,9 +63,6 @@ class EntrywiseLaplace:
         for scale in (self.diagonal, self.off_diagonal):
             require_within(scale, SMALLEST_SCALE, LARGEST_SCALE)
 
-    def sample(self, entropy: Entropy) -> Integers:
-        return self.samples(1, entropy)[0]
-
     def samples(self, count: int, entropy: Entropy) -> Integers:
         d = self.dimension
         diagonal = discrete_laplace(self.diagonal, count * d, entropy)
@@ -81,11 +78,3 @@ class EntrywiseLaplace:
     def rescaled(self, factor: float) -> EntrywiseLaplace:
         ratio = Fraction(factor)
         return EntrywiseLaplace(self.dimension, self.diagonal * ratio, self.off_diagonal * ratio)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "law": self.law,
-            "dimension": self.dimension,
-            "diagonal": str(self.diagonal),
-            "off_diagonal": str(self.off_diagonal),
-        }

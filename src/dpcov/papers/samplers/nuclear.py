@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dpcov.core.samplers import LARGEST_ENTRY, repeated, require_within, whole
+from dpcov.core.samplers import LARGEST_ENTRY, Law, require_within, whole
 from dpcov.core.samplers.normal import standard_normals
 from dpcov.errors import MechanismError
 from dpcov.papers.samplers.log_gas import simulated_eigenvalues, simulated_singular_values
@@ -36,7 +36,7 @@ SMALLEST_BATCH, LARGEST_BATCH = 32, 4096
 
 
 @dataclass(frozen=True, slots=True)
-class NuclearLaplace:
+class NuclearLaplace(Law):
     """Law on symmetric (d, d) matrices with density proportional to exp(-||Z||_* / scale).
 
     By the triangle inequality a shift D costs at most ||D||_* / scale, so a shift of nuclear norm
@@ -96,7 +96,7 @@ class NuclearLaplace:
 
     def samples(self, count: int, entropy: Entropy) -> Integers:
         if self.dimension > FAST_REJECTION:
-            return repeated(self, count, entropy)
+            return Law.samples(self, count, entropy)
         self.require_drawable()
         draws, filled = np.empty((count, self.dimension, self.dimension)), 0
         while filled < count:
@@ -125,12 +125,9 @@ class NuclearLaplace:
     def rescaled(self, factor: float) -> NuclearLaplace:
         return NuclearLaplace(self.dimension, self.scale * factor)
 
-    def to_json(self) -> dict[str, Any]:
-        return {"law": self.law, "dimension": self.dimension, "scale": self.scale}
-
 
 @dataclass(frozen=True, slots=True)
-class SquareNuclearLaplace:
+class SquareNuclearLaplace(Law):
     """Law of (Z + Z') / 2, Z of density exp(-||Z||_* / scale) on all (d, d) matrices.
 
     The law of d'Orsi et al. 2025. The shift costs what it costs under `NuclearLaplace`, with more
@@ -192,9 +189,6 @@ class SquareNuclearLaplace:
         left, right = (_haar(_square_normals(self.dimension, entropy)) for _ in range(2))
         return whole(self.scale * _composed(left, values, right))
 
-    def samples(self, count: int, entropy: Entropy) -> Integers:
-        return repeated(self, count, entropy)
-
     def simulate(self, generator: np.random.Generator) -> Matrix:
         """Metropolis singular values, which fit the exact law to a fraction of a percent."""
         values = simulated_singular_values(self.dimension, generator)
@@ -203,9 +197,6 @@ class SquareNuclearLaplace:
 
     def rescaled(self, factor: float) -> SquareNuclearLaplace:
         return SquareNuclearLaplace(self.dimension, self.scale * factor)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"law": self.law, "dimension": self.dimension, "scale": self.scale}
 
 
 def by_rejection(dimension: int, entropy: Entropy) -> Matrix:

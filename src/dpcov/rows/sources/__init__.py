@@ -5,19 +5,27 @@ from __future__ import annotations
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpcov.core.printable import printable, shown
 from dpcov.core.spelling import asked
 from dpcov.errors import SourceError
+from dpcov.rows.schema import FileOptions, Schema
+from dpcov.rows.sources.array import ArraySource, ObjectSource
+from dpcov.rows.sources.arrow import ArrowSource, ParquetSource
+from dpcov.rows.sources.base import Source, holds_sums
+from dpcov.rows.sources.conditions import Conditions, rows_meeting
+from dpcov.rows.sources.duckdb import DuckdbSource
+from dpcov.rows.sources.frame import FrameSource
+from dpcov.rows.sources.postgres import PostgresSource
 from dpcov.rows.sources.quiet import quiet
-
-if TYPE_CHECKING:
-    from dpcov.rows.schema import FileOptions, Schema
-    from dpcov.rows.sources.base import Source
-    from dpcov.rows.sources.conditions import Conditions
-    from dpcov.rows.sources.rows import Rows
-    from dpcov.rows.sources.sql import DatabaseTable
+from dpcov.rows.sources.readstat import READERS, ReadstatSource
+from dpcov.rows.sources.rows import Rows
+from dpcov.rows.sources.spark import SparkRows, SparkSource, is_frame, is_spark
+from dpcov.rows.sources.sql import LINK, NO_LINK, NO_TABLE, POSTGRES, DatabaseTable, database_kind
+from dpcov.rows.sources.sqlite import SqliteSource
+from dpcov.rows.sources.text import STANDARD_INPUT, TextSource
+from dpcov.rows.sources.workbook import WorkbookSource
 
 PARQUET_ENDINGS = (".parquet", ".pq")
 WORKBOOK_ENDINGS = (".xlsx", ".xlsm")
@@ -66,16 +74,12 @@ def open_rows(
     SourceError : the data can't be opened, or a declared column is missing.
 
     """
-    from dpcov.rows.sources.conditions import rows_meeting
-    from dpcov.rows.sources.rows import Rows
-    from dpcov.rows.sources.spark import SparkRows, is_spark
-
     # Arrow would import it with the first array that it hands to NumPy, after the budget is booked,
     # and ignore whatever happens meanwhile, an interrupt too.
     with suppress(ImportError):
         import_module("pandas")
     source = open_source(data, schema.file, tuple(schema.columns), schema.numbers)
-    if conditions:
+    if conditions is not None:
         source = rows_meeting(source, conditions)
     kind = SparkRows if is_spark(source) else Rows
     rows = kind(schema, source, threads=threads)
@@ -95,16 +99,10 @@ def open_source(
     Of columns without a name `declared` has the names; a text file's columns `numbers` are read as
     its options say that numbers are written.
     """
-    from dpcov.rows.sources.base import Source
-    from dpcov.rows.sources.spark import SparkSource, is_frame
-    from dpcov.rows.sources.sql import DatabaseTable
-
     if is_frame(data):  # first: frames have any attribute that a column is named after
         return SparkSource(data)
     _refuse_query(data)
     if hasattr(data, "iloc") and hasattr(data, "columns"):
-        from dpcov.rows.sources.frame import FrameSource
-
         return FrameSource(data)
     if isinstance(data, Source):
         return data
@@ -113,17 +111,11 @@ def open_source(
     if isinstance(data, str | Path):
         return _open_file(Path(data), options, declared, numbers)
     if hasattr(data, "__arrow_c_stream__"):
-        from dpcov.rows.sources.arrow import ArrowSource
-
         return ArrowSource(data)
     kind = getattr(getattr(data, "dtype", None), "kind", None)
     if isinstance(data, list | tuple) or kind in ("O", "S", "U", "T"):
-        from dpcov.rows.sources.array import ObjectSource
-
         return ObjectSource(data, declared)
     if hasattr(data, "__array__"):
-        from dpcov.rows.sources.array import ArraySource
-
         return ArraySource(data, declared)
     raise SourceError(UNKNOWN)
 
@@ -131,11 +123,6 @@ def open_source(
 def _open_file(
     path: Path, options: FileOptions, declared: tuple[str, ...], numbers: frozenset[str]
 ) -> Source:
-    from dpcov.rows.sources.base import holds_sums
-    from dpcov.rows.sources.readstat import READERS, ReadstatSource
-    from dpcov.rows.sources.sql import NO_TABLE, database_kind
-    from dpcov.rows.sources.text import STANDARD_INPUT, TextSource
-
     if str(path) == STANDARD_INPUT:
         return TextSource(path, options, declared, numbers)
     name = shown(path)
@@ -146,15 +133,11 @@ def _open_file(
     if path.is_dir():
         raise SourceError(f"{name!r} is a folder; give one file.")
     if path.name.lower().endswith(PARQUET_ENDINGS) and path.is_file():
-        from dpcov.rows.sources.arrow import ParquetSource
-
         return ParquetSource(path)
     if path.is_file() and database_kind(path):
         raise SourceError(no_table)
     ending = path.suffix.lower()
     if ending in WORKBOOK_ENDINGS:
-        from dpcov.rows.sources.workbook import WorkbookSource
-
         return WorkbookSource(path, None, options, declared)
     if ending in READERS:
         return ReadstatSource(path, options)
@@ -175,27 +158,15 @@ def _refuse_query(data: Any) -> None:
 
 def _open_database(data: DatabaseTable, options: FileOptions, declared: tuple[str, ...]) -> Source:
     """Open a table of a database, or a sheet of a workbook; looks at names and types only."""
-    from dpcov.rows.sources.sql import LINK, NO_LINK, POSTGRES, database_kind
-
     link = str(data.database)
     if link.lower().endswith(WORKBOOK_ENDINGS) and Path(link).is_file():
-        from dpcov.rows.sources.workbook import WorkbookSource
-
         return WorkbookSource(Path(link), data.table, options, declared)
     _ = data.parts  # refuses what is no name
     if link.lower().startswith(POSTGRES):
-        from dpcov.rows.sources.postgres import PostgresSource
-
         return PostgresSource(data)
     if LINK.match(link):
         raise SourceError(NO_LINK)
     kind = database_kind(Path(link))
-    if kind == "duckdb":
-        from dpcov.rows.sources.duckdb import DuckdbSource
-
-        return DuckdbSource(data)
-    if kind == "sqlite":
-        from dpcov.rows.sources.sqlite import SqliteSource
-
-        return SqliteSource(data)
-    raise SourceError(NO_LINK)
+    if kind is None:
+        raise SourceError(NO_LINK)
+    return DuckdbSource(data) if kind == "duckdb" else SqliteSource(data)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from dpcov.errors import SourceError
 from dpcov.rows.cells import batch_rows
 from dpcov.rows.schema import Kind
-from dpcov.rows.sources.base import kind_of
+from dpcov.rows.sources.base import Source
 from dpcov.rows.sources.ids import IdColumn
 from dpcov.rows.sources.objects import texts_of
 
@@ -25,29 +25,22 @@ UNTOLD = (
 )
 
 
-class ArraySource:
+class ArraySource(Source):
     """An (n, d) array of numbers; columns are named by the schema, in order."""
 
     door = "numpy"
-    settled = True
-    costly = False
 
     def __init__(self, data: Any, declared: tuple[str, ...]) -> None:
-        self.unfit: dict[str, str] = {}
         array: AnyArray = np.asarray(data)
-        if array.ndim != 2:
-            raise SourceError(f"An array needs 2 dimensions (rows, columns), not {array.ndim}.")
+        width = _width(array)
         if array.dtype.kind not in "biuf":
             raise SourceError(f"An array must hold real numbers, not {array.dtype}.")
-        self.names = _named(declared, array.shape[1])
+        self.names = _named(declared, width)
         kept = array.dtype.itemsize <= 8  # as exact as it came
         self._kind = array.dtype.newbyteorder("=") if kept else np.dtype(np.float64)
         self.types = dict.fromkeys(self.names, pa.from_numpy_dtype(self._kind))
         self._array = array
         self._missing = np.ma.getmask(data)
-
-    def kinds(self) -> dict[str, Kind]:
-        return {name: kind_of(kind) for name, kind in self.types.items()}
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         at = [self.names.index(name) for name in columns]
@@ -63,7 +56,7 @@ class ArraySource:
         return pa.array(cells, mask=np.ascontiguousarray(self._missing[part, j]))
 
 
-class ObjectSource:
+class ObjectSource(Source):
     """A list of rows, or an array, of Python's objects; each cell is read by itself.
 
     An array has the number of columns that its shape says, a list, or an array of lists, as many as
@@ -72,19 +65,15 @@ class ObjectSource:
     """
 
     door = "list"
-    settled = True
     costly = True
 
     def __init__(self, data: Any, declared: tuple[str, ...]) -> None:
-        self.unfit: dict[str, str] = {}
         if is_list(data):
             if not declared:
                 raise SourceError(UNTOLD)
             self.names = declared
         else:
-            if data.ndim != 2:
-                raise SourceError(f"An array needs 2 dimensions (rows, columns), not {data.ndim}.")
-            self.names = _named(declared, data.shape[1])
+            self.names = _named(declared, _width(data))
             masked = isinstance(data, np.ma.MaskedArray)
             data = data.astype(object).filled(None) if masked else np.asarray(data)
         self.types = dict.fromkeys(self.names, pa.large_string())
@@ -135,6 +124,12 @@ def _cells(row: Any, width: int) -> Sequence[Any]:
     except BaseException:  # of a class that breaks the rules of lists
         cells = ()
     return cells if len(cells) == width else (None,) * width
+
+
+def _width(array: AnyArray) -> int:
+    if array.ndim != 2:
+        raise SourceError(f"An array needs 2 dimensions (rows, columns), not {array.ndim}.")
+    return array.shape[1]
 
 
 def _named(declared: tuple[str, ...], width: int) -> tuple[str, ...]:

@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 from dpcov.core.printable import shown
 from dpcov.errors import SourceError
 from dpcov.rows.cells import batch_rows, is_text
-from dpcov.rows.schema import Kind
-from dpcov.rows.sources.base import kind_of, unfit_columns
+from dpcov.rows.sources.base import Source
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
@@ -40,39 +39,32 @@ _AS_BYTES = {
 DECODED_BYTES = 2**25  # uncompressed bytes, all columns together, that are decoded at once
 
 
-class ParquetSource:
+class ParquetSource(Source):
     """A Parquet file, decoded in batches through small buffers.
 
     Texts are read as dictionaries: a kilobyte of Parquet may hold a long text a million times.
     """
 
     door = "parquet"
-    settled = True
-    costly = False
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._texts: list[str] = []
         try:
             with self._open() as file:
-                self._schema = file.schema_arrow
+                schema = file.schema_arrow
         except (pa.ArrowException, OSError):
             raise SourceError(
                 f"{shown(path)!r} is not a complete Parquet file (cut off, or of another format). "
                 "Nothing was spent."
             ) from None
-        self._texts = [field.name for field in self._schema if is_text(field.type)]
-        self.names = tuple(self._schema.names)
-        self.types = {field.name: field.type for field in self._schema}
-        self.unfit = unfit_columns(self._schema)
+        self._texts = [field.name for field in schema if is_text(field.type)]
+        self._take(schema)
 
     def _open(self) -> pq.ParquetFile:
         return pq.ParquetFile(
             self._path, buffer_size=READ_BUFFER, pre_buffer=False, read_dictionary=self._texts
         )
-
-    def kinds(self) -> dict[str, Kind]:
-        return {field.name: kind_of(field.type) for field in self._schema}
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         with self._open() as file:
@@ -116,7 +108,12 @@ class Handles:
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """A row group of a Parquet file."""
+    """A row group of a Parquet file, which can be read beside others.
+
+    `rows` is their number. If `whole`, all of a column's are read at once, by any thread: `each`
+    calls `use` with the name and the cells of one column after the other. Otherwise `batches` are
+    streamed, taking about `size` bytes.
+    """
 
     handles: Handles
     names: tuple[str, ...]
@@ -199,7 +196,7 @@ def _compact(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.concat_arrays(halves) if halves else column
 
 
-class ArrowSource:
+class ArrowSource(Source):
     """A table in memory, or anything that comes as a stream of Arrow batches.
 
     Only of tables in memory is it known that a second stream has the same rows in the same order: a
@@ -209,14 +206,10 @@ class ArrowSource:
     def __init__(self, data: Any) -> None:
         self._data = data
         self.settled = _is_table(data)
-        self.costly = False
         self.door = "arrow" if self.settled else "stream"
         # The reader that told the schema is the first to be read: some streams come only once.
         self._opened: pa.RecordBatchReader | None = pa.RecordBatchReader.from_stream(data)
-        self._schema = self._opened.schema
-        self.names = tuple(self._schema.names)
-        self.types = {field.name: field.type for field in self._schema}
-        self.unfit = unfit_columns(self._schema)
+        self._take(self._opened.schema)
 
     def _reader(self) -> pa.RecordBatchReader:
         reader, self._opened = self._opened, None
@@ -225,9 +218,6 @@ class ArrowSource:
         if not self.settled:
             raise SourceError("This stream can be read only once. Give a table or a file.")
         return pa.RecordBatchReader.from_stream(self._data)
-
-    def kinds(self) -> dict[str, Kind]:
-        return {field.name: kind_of(field.type) for field in self._schema}
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         size = batch_rows(len(columns))

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from types import MappingProxyType
+from typing import Any
 
 import pyarrow as pa
 
-from dpcov.rows.cells import LONGEST_CELL as LONGEST_CELL
 from dpcov.rows.cells import is_moment, is_number, is_text
 from dpcov.rows.schema import Categorical, Cells, Date, Kind, Numeric, Time
 
+PROGRAM = (
+    "What a view, a query or a stream makes of each row: one that mixes rows of several persons, "
+    "or fails on a row, breaks the guarantee."
+)
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
-@runtime_checkable
-class Source(Protocol):
+
+class Source:
     """A table that can be streamed as Arrow batches.
 
     Attributes
@@ -23,75 +28,70 @@ class Source(Protocol):
     names : its columns.
     types : the Arrow type in which each column's cells come, in every batch.
     unfit : columns whose type, told beside, is none of numbers or categories.
+    unfit_ids : columns in which ids can't be told apart, and why, where `types` don't tell.
     settled : whether every reading gives the same rows in the same order, whoever reads.
     costly : whether a reading costs much more than that of a copy of numbers.
+    rows_are_lines : whether no cell can change the number of rows.
+    advice : what else is said where a column is missing; public.
 
-    `kinds` says how each column would most likely be declared, for the draft of a schema. `batches`
-    may be asked for an `IdColumn`: what a source itself makes texts of it then spells as ids, and
-    may do so where `types` says something else.
     """
 
-    @property
-    def door(self) -> str: ...
+    door: str
+    names: tuple[str, ...]
+    types: Mapping[str, pa.DataType]
+    unfit: Mapping[str, str] = NOTHING
+    unfit_ids: Mapping[str, str] = NOTHING
+    settled = True
+    costly = False
+    rows_are_lines = True
+    advice = ""
 
     @property
-    def names(self) -> tuple[str, ...]: ...
+    def caveat(self) -> str:
+        """What is not protected on account of where the rows come from; empty for plain tables."""
+        return "" if self.settled else PROGRAM
+
+    def kinds(self) -> dict[str, Kind]:
+        """How each column would most likely be declared, for the draft of a schema."""
+        return {name: kind_of(kind) for name, kind in self.types.items()}
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Any]:
+        """These columns of all rows.
+
+        One may be an `IdColumn`: what a source itself makes texts of it then spells as ids, and may
+        do so where `types` says something else.
+        """
+        raise NotImplementedError
+
+    def parts(self, columns: Sequence[str]) -> Sequence[Any]:
+        """All rows in parts, as a `RowGroup` is, that can be read at once, if there are such."""
+        return ()
+
+    def close(self) -> None:
+        """Let go of what is open."""
+
+    def _take(self, fields: pa.Schema | Sequence[pa.Field]) -> None:
+        """Take names and types from fields of Arrow."""
+        self.names = tuple(field.name for field in fields)
+        self.types = {field.name: field.type for field in fields}
+        self.unfit = unfit_columns(fields)
+
+
+class Wrapper(Source):
+    """Another source's table; what is not passed on are its parts, which would have all rows."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.door, self.names, self.types = source.door, source.names, source.types
+        self.unfit, self.unfit_ids, self.advice = source.unfit, source.unfit_ids, source.advice
+        self.settled, self.costly = source.settled, source.costly
 
     @property
-    def types(self) -> Mapping[str, pa.DataType]: ...
+    def caveat(self) -> str:
+        return self.source.caveat
 
-    @property
-    def unfit(self) -> Mapping[str, str]: ...
-
-    @property
-    def settled(self) -> bool: ...
-
-    @property
-    def costly(self) -> bool: ...
-
-    def kinds(self) -> dict[str, Kind]: ...
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]: ...
-
-
-class Part(Protocol):
-    """A part of a table that can be read beside others.
-
-    `rows` is their number. If `whole`, all of a column's are read at once, by any thread: `each`
-    calls `use` with the name and the cells of one column after the other. Otherwise `batches` are
-    streamed, taking about `size` bytes.
-    """
-
-    @property
-    def rows(self) -> int: ...
-
-    @property
-    def whole(self) -> bool: ...
-
-    @property
-    def size(self) -> int: ...
-
-    def each(self, names: Sequence[str], use: Callable[[str, pa.ChunkedArray], None]) -> None: ...
-
-    def batches(self) -> Iterator[pa.RecordBatch]: ...
-
-
-@runtime_checkable
-class PartedSource(Protocol):
-    """A source whose parts can be read at the same time."""
-
-    def parts(self, columns: Sequence[str]) -> Sequence[Part]: ...
-
-
-PROGRAM = (
-    "What a view, a query or a stream makes of each row: one that mixes rows of several persons, "
-    "or fails on a row, breaks the guarantee."
-)
-
-
-def caveat_of(source: Source) -> str:
-    """What is not protected on account of where the rows come from; empty for plain tables."""
-    return str(getattr(source, "caveat", "" if source.settled else PROGRAM))
+    def close(self) -> None:
+        self.source.close()
 
 
 SUMS_START = '{"format": "dpcov.moments/1", '  # of a file of sums (dpcov.rows.sources.partial)

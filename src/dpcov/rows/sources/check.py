@@ -100,8 +100,7 @@ def look(data: Any, schema: Schema) -> Look:
             _see_text(text, found)
         return found
     finally:
-        if hasattr(source, "close"):
-            source.close()
+        source.close()
 
 
 def _see(name: str, values: pa.Array, schema: Schema, seen: Seen, is_written: bool) -> None:

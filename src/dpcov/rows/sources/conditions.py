@@ -12,7 +12,7 @@ import math
 import re
 import unicodedata
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -147,34 +147,16 @@ class Conditions:
         return bool(self.tests)
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns that must be read."""
-        return tuple(dict.fromkeys(test.column for test in self.tests))
-
-    @property
     def texts(self) -> tuple[str, ...]:
         """Each condition, however it was spelled, in one spelling. Public."""
         return tuple(test.text for test in self.tests)
 
-    def keep(self, batch: pa.RecordBatch) -> Booleans:
-        """Which rows meet all of them."""
-        kept = np.ones(batch.num_rows, bool)
-        for test in self.tests:
-            kept &= test.keep(batch.column(test.column))
-        return kept
-
-    def check(self, types: Mapping[str, pa.DataType], unfit: Mapping[str, str]) -> None:
-        """Refuse columns that are not there, or whose Arrow type does not fit its condition."""
-        for test in self.tests:
-            _require_fit(test, types, unfit)
-
 
 def rows_meeting(source: Source, conditions: Conditions) -> Source:
     """The rows of a source that meet conditions; refuses those that its columns do not fit."""
-    if not conditions:
-        return source
-    conditions.check(source.types, source.unfit)
-    return FilteredSource(source, conditions)
+    for test in conditions.tests:
+        _require_fit(test, source)
+    return FilteredSource(source, *conditions.tests) if conditions else source
 
 
 def refuse_conditions(conditions: Conditions, neighbors: Neighbors) -> None:
@@ -212,18 +194,16 @@ def read(values: pa.Array, as_what: Reading, missing: tuple[str, ...]) -> pa.Arr
     return pa.array(numbers, mask=np.isnan(numbers))
 
 
-def _require_fit(
-    test: Condition, types: Mapping[str, pa.DataType], unfit: Mapping[str, str]
-) -> None:
-    name = test.column
+def _require_fit(test: Condition, source: Source) -> None:
+    name, types = test.column, source.types
     if name not in types:
         raise SourceError(f"The data has no column {name!r}, which a condition names.")
     kind = unwrapped(types[name])
     if not fits(kind, test.cells):
         raise SourceError(
-            f"The column {name!r} is of the type {unfit.get(name, types[name])}, which a condition "
-            "can't test: cast "
-            "it to numbers or texts (texts are compared byte by byte, so ISO dates are in order)."
+            f"The column {name!r} is of the type {source.unfit.get(name, types[name])}, which a "
+            "condition can't test: cast it to numbers or texts (texts are compared byte by byte, "
+            "so ISO dates are in order)."
         )
     if test.cells == "text" and not (is_text(kind) or pa.types.is_null(kind)):
         fitting = "boolean" if pa.types.is_boolean(kind) else "number"

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from dpcov.core.installing import installing
+from dpcov.core.installing import library
 from dpcov.errors import SourceError
 from dpcov.rows.cells import LONGEST_CELL, batch_rows
-from dpcov.rows.sources.base import fits, kind_of
-from dpcov.rows.sources.sql import COLLATED, Connected, quoted, unfit_id
+from dpcov.rows.sources.sql import Connected, quoted
 
 if TYPE_CHECKING:
-    from dpcov.rows.schema import Kind
     from dpcov.rows.sources.sql import DatabaseTable
 
 UNREADABLE = (
@@ -63,18 +61,12 @@ class DuckdbSource(Connected):
     """
 
     door = "DuckDB"
-    costly = True
 
     def __init__(self, data: DatabaseTable) -> None:
-        super().__init__()
-        try:
-            import duckdb
-        except ImportError:
-            raise SourceError(f"DuckDB files need their library: {installing('duckdb')}") from None
-        self._data = data
-        self._failure = duckdb.Error
+        super().__init__(data)
+        duckdb = library("duckdb", "DuckDB files need their library", SourceError)
         path = str(Path(data.database).absolute()).replace("'", "''")
-        try:
+        with self._opening(duckdb.Error, UNREADABLE):
             self._connection = duckdb.connect(":memory:", config=_SETTINGS)
             self._connection.execute(f"ATTACH '{path}' AS data (TYPE duckdb, READ_ONLY)")
             for setting in _LOCKED:
@@ -82,13 +74,13 @@ class DuckdbSource(Connected):
             self._from, is_program = self._found()
             data.require_trust(is_program)
             self.settled = not is_program
-            self._describe()
-        except duckdb.Error:
-            self.close()
-            raise SourceError(UNREADABLE) from None
-        except SourceError:
-            self.close()
-            raise
+            relation = self._connection.sql(f"SELECT * FROM {self._from} LIMIT 0")  # noqa: S608
+            types = map(str, relation.types)
+            declared = dict(zip(relation.columns, types, strict=True))
+            read = {name: e for name, t in declared.items() if (e := _expression(t))}
+            texts = [name for name, kind in declared.items() if kind == "VARCHAR"]
+            collated = [name for name in texts if not self._is_plain(name, duckdb.Error)]
+            self._describe(declared, read, collated)
 
     def _found(self) -> tuple[str, bool]:
         """The table's full name as SQL, and whether something runs when it is read."""
@@ -101,36 +93,14 @@ class DuckdbSource(Connected):
         space, name, text = found[0]
         return f"data.{quoted(space)}.{quoted(name)}", text is None or _COMPUTED in text
 
-    def _describe(self) -> None:
-        relation = self._connection.sql(f"SELECT * FROM {self._from} LIMIT 0")  # noqa: S608 (quoted)
-        declared = {name: str(t) for name, t in zip(relation.columns, relation.types, strict=True)}
-        self.names = tuple(declared)
-        self._read = {n: e.format(quoted(n)) for n, t in declared.items() if (e := _expression(t))}
-        given = self._connection.sql(self._query(list(self._read)) + " LIMIT 0").to_arrow_table()
-        self.types = dict.fromkeys(self.names, pa.large_binary())
-        self.types |= {name: given.schema.field(name).type for name in self._read}
-        self.unfit = {n: declared[n] for n, t in self.types.items() if not fits(t, "text")}
-        unreadable = {
-            name: unfit_id(kind)
-            for name, kind in declared.items()
-            if name not in self._read or kind in _MOMENTS
-        }
-        texts = [name for name, kind in declared.items() if kind == "VARCHAR"]
-        collated = [name for name in texts if not self._is_plain(name, self._failure)]
-        self.unfit_ids = unreadable | dict.fromkeys(collated, COLLATED)
-
-    def kinds(self) -> dict[str, Kind]:
-        return {name: kind_of(kind) for name, kind in self.types.items()}
+    def _given(self, query: str) -> pa.Schema:
+        return self._connection.sql(query).to_arrow_table().schema
 
     def _constraints(self) -> list[tuple[str, list[str]]]:
         *schema, table = self._data.parts
         query = _CONSTRAINTS + _NAMED.format("table_name")
         found = self._connection.execute(query, [schema[0] if schema else "main", table])
         return list(found.fetchall())
-
-    def _query(self, columns: Sequence[str]) -> str:
-        chosen = [f"{self._read[name]} AS {quoted(name)}" for name in columns]
-        return f"SELECT {', '.join(chosen) or 'NULL'} FROM {self._from}"  # noqa: S608 (quoted)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         query, size = self._query(columns), batch_rows(len(columns))

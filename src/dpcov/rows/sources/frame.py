@@ -9,13 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from dpcov.rows.cells import batch_rows
-from dpcov.rows.schema import Kind
-from dpcov.rows.sources.base import kind_of, unfit_columns
+from dpcov.rows.sources.base import Source
 from dpcov.rows.sources.ids import IdColumn
 from dpcov.rows.sources.objects import texts_of
 
 
-class FrameSource:
+class FrameSource(Source):
     """A pandas DataFrame. Cells of a column of objects are texts, each made from that cell alone.
 
     (Left to itself the conversion takes its type from all cells, and fails on a mixed column with a
@@ -23,22 +22,17 @@ class FrameSource:
     """
 
     door = "pandas"
-    settled = True
 
     def __init__(self, data: Any) -> None:
         self._data = data
-        self.names = tuple(map(str, data.columns))
         empty = data.iloc[:0]
-        fields = [
-            pa.field(name, _array(empty.iloc[:, j], _categories(kind)).type)
-            for j, (name, kind) in enumerate(zip(self.names, data.dtypes, strict=True))
-        ]
-        self.types = {field.name: field.type for field in fields}
-        self.unfit = unfit_columns(fields)
+        self._take(
+            [
+                pa.field(str(name), _array(empty.iloc[:, j], _categories(kind)).type)
+                for j, (name, kind) in enumerate(data.dtypes.items())
+            ]
+        )
         self.costly = any(map(_of_objects, data.dtypes))
-
-    def kinds(self) -> dict[str, Kind]:
-        return {name: kind_of(kind) for name, kind in self.types.items()}
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         size, kinds = batch_rows(len(columns)), list(self._data.dtypes)

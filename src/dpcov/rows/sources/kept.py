@@ -21,14 +21,14 @@ import pyarrow as pa
 from dpcov.errors import SourceError
 from dpcov.rows.cells import batch_rows, codes_of, numbers_of, values_of
 from dpcov.rows.schema import Categorical, Numeric
-from dpcov.rows.sources.base import caveat_of
+from dpcov.rows.sources.base import Wrapper
 from dpcov.rows.sources.ids import WIDTH, IdColumn, canonical, records
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpcov.core.arrays import AnyArray, Booleans, Integers
-    from dpcov.rows.schema import Kind, Schema
+    from dpcov.rows.schema import Schema
     from dpcov.rows.sources.base import Source
 
 LARGEST_COPY = 2**31  # bytes; a table of more that can be read again is not copied
@@ -55,7 +55,7 @@ class Batch:
         return Batch(self.rows[list(columns)])
 
 
-class Kept:
+class Kept(Wrapper):
     """A source that is read once, at the first reading.
 
     Parameters
@@ -66,36 +66,22 @@ class Kept:
 
     """
 
-    settled = True
-    costly = False
-
     def __init__(self, source: Source, schema: Schema, *, once: bool = False) -> None:
+        super().__init__(source)
         self._once = once or schema.unit is not None or not source.settled
-        self._source = source
+        self.settled, self.costly = True, False
         self._schema = schema
         self._kind = _row_type(schema)
         self._key = os.urandom(32)  # of this copy's ids
         self._copy: Copy | None = None
         self._too_large = False
         self._parts = 1 if schema.unit is None else PARTS
-        self.door = source.door
-        self.caveat = caveat_of(source)
-        self.names = source.names
-        self.types = source.types
-        self.unfit = source.unfit
-
-    def kinds(self) -> dict[str, Kind]:
-        return self._source.kinds()
-
-    def close(self) -> None:
-        if hasattr(self._source, "close"):
-            self._source.close()
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """These columns of all rows, as `Batch`es; of a table too large to copy as they come."""
         self.fill()
         if self._copy is None:
-            yield from self._source.batches(columns)
+            yield from self.source.batches(columns)
             return
         size = batch_rows(len(columns))
         for rows in chain.from_iterable(map(self._copy.part, range(self._parts))):
@@ -126,7 +112,7 @@ class Kept:
             for name in self._kind.names or ()
         ]
         try:
-            for batch in self._source.batches(names):
+            for batch in self.source.batches(names):
                 rows = self._read(batch)
                 copy.add(rows, None if unit is None else _parts(rows[unit.column], self._parts))
                 if not self._once and copy.size > LARGEST_COPY:

@@ -2,80 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from dpcov.errors import SourceError
 from dpcov.rows.cells import as_dictionary, codes_of
-from dpcov.rows.schema import Categorical, Kind
+from dpcov.rows.schema import Categorical
+from dpcov.rows.sources.base import Source, Wrapper
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Booleans
-    from dpcov.rows.sources.base import Source
 
 
 class RowTest(Protocol):
-    """A test that a row meets or not by its own cells alone, in some columns."""
+    """A test that a row meets or not by its own cell of one column."""
 
     @property
-    def columns(self) -> tuple[str, ...]: ...
+    def column(self) -> str: ...
 
-    def keep(self, batch: pa.RecordBatch) -> Booleans: ...
+    def keep(self, values: pa.Array) -> Booleans: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The level number `code` of `column.labels`, in the column `name`.
+    """The level number `code` of `declared.labels`, in a column.
 
-    Rows with a value that was not declared have none, unless `column` has a level for them.
+    Cells with a value that was not declared have none, unless there is a level for them.
     """
 
-    name: str
-    column: Categorical
+    column: str
+    declared: Categorical
     code: int
     missing: tuple[str, ...]
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.name,)
-
-    def keep(self, batch: pa.RecordBatch) -> Booleans:
-        """Which rows have it."""
-        return codes_of(batch.column(self.name), self.column, self.missing) == self.code
+    def keep(self, values: pa.Array) -> Booleans:
+        """Which cells have it."""
+        return codes_of(values, self.declared, self.missing) == self.code
 
 
-class FilteredSource:
-    """The rows of `source` that meet a test; the tests of a filtered source are joined by `and`."""
+class FilteredSource(Wrapper):
+    """The rows of `source` that meet all tests, also those of a source that is filtered already."""
 
-    def __init__(self, source: Source, test: RowTest) -> None:
+    def __init__(self, source: Source, *tests: RowTest) -> None:
         before = source.tests if isinstance(source, FilteredSource) else ()
-        self.source: Source = source.source if isinstance(source, FilteredSource) else source
-        self.tests: tuple[RowTest, ...] = (*before, test)
-        self.door = source.door
-        self.names = source.names
-        self.types: Mapping[str, pa.DataType] = {
-            name: filterable(pa.nulls(0, kind)).type for name, kind in source.types.items()
-        }
-        self.unfit = source.unfit
-        self.settled = source.settled
-        self.costly = source.costly
-        for name in test.columns:
+        super().__init__(source.source if isinstance(source, FilteredSource) else source)
+        self.tests: tuple[RowTest, ...] = (*before, *tests)
+        self.types = {name: filterable(pa.nulls(0, kind)).type for name, kind in self.types.items()}
+        for name in (test.column for test in tests):
             if (count := self.names.count(name)) != 1:
                 which = "more than one" if count else "no"
                 raise SourceError(f"The data has {which} column {name!r}, which a condition names.")
-
-    def __getattr__(self, name: str) -> Any:
-        """What only some sources have; `parts` is not passed on, which would have all rows."""
-        if name in ("advice", "caveat", "close", "unfit_ids"):
-            return getattr(self.source, name)
-        raise AttributeError(name)
-
-    def kinds(self) -> dict[str, Kind]:
-        return self.source.kinds()
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for batch in self.source.batches(with_tested(columns, self.tests)):
@@ -84,7 +64,7 @@ class FilteredSource:
 
 def with_tested(columns: Sequence[str], tests: Sequence[RowTest]) -> list[str]:
     """These columns, and what must be read beside them for the tests."""
-    return list(dict.fromkeys([*columns, *(name for test in tests for name in test.columns)]))
+    return list(dict.fromkeys([*columns, *(test.column for test in tests)]))
 
 
 def filtered(
@@ -93,7 +73,7 @@ def filtered(
     """These columns of the rows that meet all tests."""
     kept = np.ones(batch.num_rows, bool)
     for test in tests:
-        kept &= test.keep(batch)
+        kept &= test.keep(batch.column(test.column))
     if not isinstance(batch, pa.RecordBatch):  # of a private copy, which has no Arrow types
         return batch.filter(kept).select(list(columns))
     found = [filterable(batch.column(name)) for name in columns]

@@ -41,18 +41,12 @@ Batches = Iterator[pa.RecordBatch]
 P = ParamSpec("P")
 
 
-def _failed_sum() -> pa.RecordBatch:
-    return pa.record_batch([[FAILED], [0], [b""]], schema=SUMS)
+_FAILED_SUM = pa.record_batch([[FAILED], [0], [b""]], schema=SUMS)
+_FAILED_IMAGE = pa.record_batch([[None], [0], [None]], schema=IMAGES)
 
 
-def _failed_image() -> pa.RecordBatch:
-    return pa.record_batch([[None], [0], [None]], schema=IMAGES)
-
-
-def _told(
-    failed: Callable[[], pa.RecordBatch],
-) -> Callable[[Callable[P, Batches]], Callable[P, Batches]]:
-    """Decorate a task: in place of an error, `failed()` is the last of its batches."""
+def _told(failed: pa.RecordBatch) -> Callable[[Callable[P, Batches]], Callable[P, Batches]]:
+    """Decorate a task: in place of an error, `failed` is the last of its batches."""
 
     def decorate(task: Callable[P, Batches]) -> Callable[P, Batches]:
         @functools.wraps(task)
@@ -62,15 +56,11 @@ def _told(
 
             batches = started()
             step = quiet(UNREADABLE)(lambda: next(batches, None))
-            while True:
-                try:
-                    batch = step()
-                except DpcovError:
-                    yield failed()
-                    return
-                if batch is None:
-                    return
-                yield batch
+            try:
+                while (batch := step()) is not None:
+                    yield batch
+            except DpcovError:
+                yield failed
 
         return guarded
 
@@ -108,7 +98,7 @@ class Query:
             yield filtered(whole, self.tests, self.schema.needed) if self.tests else whole
 
 
-@_told(_failed_sum)
+@_told(_FAILED_SUM)
 def sums_of_rows(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     """The sums over the rows of a task; each group's rows are drawn here, with fresh randomness."""
     folder = Folder(query.encoder, query.empty, query.groups, 1)
@@ -119,7 +109,7 @@ def sums_of_rows(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     return _packed(folder.totals(), assigned.unit_counts())
 
 
-@_told(_failed_image)
+@_told(_FAILED_IMAGE)
 def images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     """The integer image of each row that has an id, with the id and the row's rank among the id's.
 
@@ -139,7 +129,7 @@ def images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
             yield pa.RecordBatch.from_arrays(columns, schema=IMAGES).filter(here.is_valid())
 
 
-@_told(_failed_sum)
+@_told(_FAILED_SUM)
 def sums_of_images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     """The sums over `images` that count, each with its `place` among its person's, from 1 on."""
     sums = [query.empty() for _ in range(query.groups)]
@@ -156,7 +146,7 @@ def sums_of_images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     return _packed(sums, counts.tolist())
 
 
-@_told(_failed_sum)
+@_told(_FAILED_SUM)
 def merged(batches: Iterable[pa.RecordBatch]) -> Batches:
     """The sums of packed sums, part by part."""
     found: dict[int, tuple[int, Integers]] = {}

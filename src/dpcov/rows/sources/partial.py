@@ -34,13 +34,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpcov.core.arrays import Integers
-    from dpcov.core.entropy import Entropy
-    from dpcov.rows.moment import LinearMap
 
 STATUS = "PRIVATE DATA, NOT A RELEASE: exact sums over rows. Keep it as you keep the rows."
 _NO_ROWS = "A file of sums holds no rows, and their sum in one form only."
 LARGEST_FILE = 2**30  # bytes: 8,191 features take two thirds of it
 MOST_ROWS = 2**63
+_STATED = ("parts", "where", "countable", "doors", "caveats")
 
 
 @dataclass(frozen=True, slots=True, repr=False)  # its repr would print the data
@@ -150,11 +149,7 @@ class PartialMoment:
         below = self.units[np.tril_indices(len(self.units))]
         document = {
             "status": STATUS,
-            "parts": self.parts,
-            "where": self.where,
-            "countable": self.countable,
-            "doors": self.doors,
-            "caveats": self.caveats,
+            **{name: getattr(self, name) for name in _STATED},
             "schema": self.schema.model_dump(mode="json"),
             "rows": self.rows,
             "relative": self.relative,
@@ -234,21 +229,11 @@ class SummedRows(Rows):
         """That of the rows that were summed."""
         return self._partial.lattice
 
-    def second_moments(
-        self,
-        *,
-        radius: float | None = None,
-        transform: LinearMap | None = None,
-        groups: int = 1,
-        labels: Entropy | None = None,
-        lattice: Lattice | None = None,
-    ) -> list[SecondMoment]:
+    def second_moments(self, *, groups: int = 1, **others: Any) -> list[SecondMoment]:
         """The moment that was read; SENSITIVE."""
-        if radius or transform or groups > 1 or labels or lattice:
+        if groups > 1 or any(others.values()):
             raise MechanismError(_NO_ROWS)
-        names = tuple(feature.name for feature in self.schema.features)
-        sums = self._partial
-        return [SecondMoment(sums.units, self.lattice(), names, sums.rows)]
+        return [SecondMoment(self._partial.units, self.lattice(), self._partial.rows)]
 
     def total(self) -> int:
         """Of the rows that were summed; SENSITIVE."""

@@ -14,16 +14,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
 
-from dpcov.core.installing import installing
+from dpcov.core.installing import library
 from dpcov.errors import SourceError
 from dpcov.rows.cells import LONGEST_CELL, batch_rows
-from dpcov.rows.sources.sql import COLLATED, Connected, quoted, unfit_id
+from dpcov.rows.sources.sql import Connected, quoted
 
 if TYPE_CHECKING:
     from dpcov.rows.schema import Kind
@@ -198,38 +197,36 @@ class PostgresSource(Connected):
     """
 
     door = "PostgreSQL"
-    costly = True
 
     def __init__(self, data: DatabaseTable) -> None:
-        super().__init__()
-        try:
-            driver: Any = import_module("adbc_driver_postgresql.dbapi")
-        except ImportError:
-            needed = installing("adbc-driver-postgresql")
-            raise SourceError(f"PostgreSQL needs a driver: {needed}") from None
-        self._data = data
+        super().__init__(data)
+        needed, module = "PostgreSQL needs a driver", "adbc_driver_postgresql.dbapi"
+        driver = library("adbc-driver-postgresql", needed, SourceError, module)
         try:
             self._connection = driver.connect(guarded(str(data.database)))
         except driver.Error as error:
             raise SourceError(_reason(str(error))) from None
-        try:
-            kind, foreign = self._opened()
-            columns = self._rows(_COLUMNS.format(oid=self._oid))
-            is_program = kind in _PROGRAMS or foreign or any(c[4] == "v" for c in columns)
-            data.require_trust(is_program)
-            self.settled = not is_program
-            self._describe(columns)
-        except driver.Error as error:
-            self.close()
-            raise self._refusal(error.sqlstate) from None
-        except SourceError:
-            self.close()
-            raise
+        with self._opening(driver.Error, UNREACHABLE):
+            try:
+                self._found()
+            except driver.Error as error:
+                raise self._refusal(error.sqlstate) from None
 
-    def _run(self, *statements: str) -> None:
+    def _found(self) -> None:
+        """Find the table, and take its columns."""
+        kind, foreign = self._opened()
+        columns = self._rows(_COLUMNS.format(oid=self._oid))
+        is_program = kind in _PROGRAMS or foreign or any(c[4] == "v" for c in columns)
+        self._data.require_trust(is_program)
+        self.settled = not is_program
+        self._kinds = {n: kind for n, _, kind, *_, right in columns if right and kind in _READ}
+        shown = {n: t + ("" if right else FORBIDDEN) for n, t, *_, right in columns}
+        read = {name: _READ[kind] for name, kind in self._kinds.items()}
+        self._describe(shown, read, [name for name, _, _, plain, *_ in columns if not plain])
+
+    def _run(self, statement: str) -> None:
         with self._connection.cursor() as cursor:
-            for statement in statements:
-                cursor.execute(statement)
+            cursor.execute(statement)
 
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
         with self._connection.cursor() as cursor:
@@ -281,39 +278,19 @@ class PostgresSource(Connected):
             raise SourceError(POLICY.format(self._data.table))
         return found[0]
 
-    def _describe(self, columns: list[tuple[Any, ...]]) -> None:
-        """Decide from its declared type how each column is read."""
-        self.names = tuple(name for name, *_ in columns)
-        shown = {n: t + ("" if right else FORBIDDEN) for n, t, *_, right in columns}
-        known = {n: kind for n, _, kind, *_, right in columns if right and kind in _READ}
-        self._read = {name: _READ[kind].format(quoted(name)) for name, kind in known.items()}
-        self._kinds: dict[str, Kind] = dict.fromkeys(self.names, "ignored")
-        self._kinds |= {name: _KINDS.get(kind, "categorical") for name, kind in known.items()}
-        unfit = ("ignored", "date", "time")
-        self.unfit = {n: shown[n] for n, kind in self._kinds.items() if kind in unfit}
-        self.unfit_ids = {
-            name: unfit_id(shown[name])
-            for name in self.names
-            if name not in known or self._kinds[name] in ("date", "time")
-        }
-        self.unfit_ids |= {name: COLLATED for name, _, _, plain, *_ in columns if not plain}
-        with self._connection.cursor() as cursor:  # runs the very query, for no row
-            cursor.execute(self._query(tuple(known)) + " LIMIT 0")
-            given = cursor.fetch_arrow_table().schema
-        self.types = dict.fromkeys(self.names, pa.large_binary())
-        self.types |= {name: given.field(name).type for name in known}
+    def _given(self, query: str) -> pa.Schema:
+        with self._connection.cursor() as cursor:
+            cursor.execute(query)
+            return cursor.fetch_arrow_table().schema
 
     def kinds(self) -> dict[str, Kind]:
-        return self._kinds
+        decimals = (name for name, kind in self._kinds.items() if kind == "numeric")
+        return super().kinds() | dict.fromkeys(decimals, "number")  # which come as texts
 
     def _constraints(self) -> list[tuple[str, list[str]]]:
         kinds = {"p": "PRIMARY KEY", "u": "UNIQUE", "f": "FOREIGN KEY"}
         found = self._rows(_CONSTRAINTS.format(oid=self._oid))
         return [(kinds[kind], [name]) for kind, name in found]
-
-    def _query(self, columns: Sequence[str]) -> str:
-        chosen = [f"{self._read[name]} AS {quoted(name)}" for name in columns]
-        return f"SELECT {', '.join(chosen) or 'NULL'} FROM {self._from}"  # noqa: S608 (quoted)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         size = batch_rows(len(columns))
@@ -343,16 +320,6 @@ def guarded(link: str) -> str:
 def literal(text: str) -> str:
     """A text as SQL, where standard_conforming_strings is on."""
     return "'" + text.replace("'", "''") + "'"
-
-
-_KINDS: dict[str, Kind] = {
-    **dict.fromkeys(("int2", "int4", "int8"), "integer"),
-    **dict.fromkeys(("float4", "float8", "numeric"), "number"),
-    "bool": "flag",
-    "date": "date",
-    **dict.fromkeys(("timestamp", "timestamptz"), "time"),
-    "bytea": "ignored",
-}
 
 
 def _reason(told: str) -> str:

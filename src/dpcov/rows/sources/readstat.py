@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpcov.core.installing import installing
+from dpcov.core.installing import library
 from dpcov.core.printable import shown
 from dpcov.errors import SourceError
 from dpcov.rows.cells import batch_rows
 from dpcov.rows.dates import DAY, FIRST, LAST, SECOND
 from dpcov.rows.schema import FileOptions, Kind
-from dpcov.rows.sources.base import kind_of
+from dpcov.rows.sources.base import Source, kind_of
 from dpcov.rows.sources.quiet import quiet
 
 READERS = {  # the program, and the function that reads its files
@@ -47,7 +47,7 @@ _BYTES = "ISO-8859-1"  # in which any byte is a letter, so that no text is refus
 _UTF8_STATA = re.compile(rb"<stata_dta><header><release>(11[89]|1[2-9]\d)")
 
 
-class ReadstatSource:
+class ReadstatSource(Source):
     """A file of a statistics program, read in parts; value labels are not read for values.
 
     Parameters
@@ -57,16 +57,11 @@ class ReadstatSource:
 
     """
 
-    settled = True
     costly = True
 
     def __init__(self, path: Path, options: FileOptions) -> None:
         self.door, reader = READERS[path.suffix.lower()]
-        try:
-            import pyreadstat
-        except ImportError:
-            needed = installing("pyreadstat")
-            raise SourceError(f"{self.door} files need their library: {needed}") from None
+        pyreadstat = library("pyreadstat", f"{self.door} files need their library", SourceError)
         self._path = path
         self._reader = getattr(pyreadstat, reader)
         stated = None if options.encoding == "utf-8" else options.encoding
@@ -81,7 +76,6 @@ class ReadstatSource:
         self._encoding = _known(stated or self.about.file_encoding or self._default())
         self._spelt = dict(zip(self.names, spelt, strict=True))
         self.types = {name: self._type(name) for name in self.names}
-        self.unfit: dict[str, str] = {}
 
     def _read(self, encoding: str | None, **what: Any) -> tuple[dict[str, list[Any]], Any]:
         """Columns as lists of what is stored, and what the file says of them."""

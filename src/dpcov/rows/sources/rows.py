@@ -22,7 +22,7 @@ from threadpoolctl import ThreadpoolController
 from dpcov.errors import MechanismError, SourceError
 from dpcov.rows.encoder import Encoder, Scratch
 from dpcov.rows.moment import Accumulator, Lattice, LinearMap, SecondMoment, squared_lengths
-from dpcov.rows.sources.base import PartedSource, caveat_of, fits, kind_of, unwrapped
+from dpcov.rows.sources.base import fits, kind_of, unwrapped
 from dpcov.rows.sources.hashes import HashedSum, counted
 from dpcov.rows.sources.ids import refuse_unfit
 from dpcov.rows.sources.kept import Kept
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from dpcov.rows.encoder import Encoded, Encoder
     from dpcov.rows.moment import Lattice
     from dpcov.rows.schema import Cells, Schema
-    from dpcov.rows.sources.base import Part, Source
+    from dpcov.rows.sources.arrow import RowGroup
+    from dpcov.rows.sources.base import Source
 
 UNREADABLE = (
     "The data could not be read to its end (a damaged file, a lost disk, or a type that does not "
@@ -95,7 +96,7 @@ class Rows:
             raise SourceError(
                 f"The data has no column {absent[0]!r}, which the schema declares. The names that "
                 "were found are not shown: in a file without a header they are somebody's row."
-                + getattr(source, "advice", "")
+                + source.advice
             )
         twice = [name for name in schema.needed if source.names.count(name) > 1]
         if twice:
@@ -111,20 +112,16 @@ class Rows:
                     f"it, or declare it kind = {dates}'ignored'."
                 )
         if schema.unit is not None:
-            name, no_ids = schema.unit.column, getattr(source, "unfit_ids", {})
-            refuse_unfit(name, unwrapped(source.types[name]), schema.unit.type, no_ids)
+            name = schema.unit.column
+            refuse_unfit(name, unwrapped(source.types[name]), schema.unit.type, source.unfit_ids)
         leave_no_core()
         self.schema = schema
         self.door = source.door
-        self.caveat = caveat_of(source)
-        self.countable = getattr(source, "rows_are_lines", True)
-        self._source = source if schema.unit is None else self._by_person(source)
+        self.caveat = source.caveat
+        self.countable = source.rows_are_lines
+        self._source = source if schema.unit is None else Kept(source, schema)
         self._total: int | None = None
         self._threads = threads or available_cores()
-
-    def _by_person(self, source: Source) -> Source:
-        """A source that finds a person's rows together."""
-        return Kept(source, self.schema)
 
     @property
     def gaps(self) -> dict[int, int]:
@@ -148,8 +145,7 @@ class Rows:
 
     def close(self) -> None:
         """Let go of the table: a database's file, a connection."""
-        if hasattr(self._source, "close"):
-            self._source.close()
+        self._source.close()
 
     def require_countable(self) -> None:
         """Refuse to call a number of rows public that a cell may change."""
@@ -191,24 +187,19 @@ class Rows:
         features = None if transform is None else len(transform.integers)
         lattice = lattice or self.lattice(radius=radius, features=features)
         encoder = Encoder(self.schema, lattice, transform)
-        columns = (
-            tuple(feature.name for feature in self.schema.features)
-            if features is None
-            else tuple(f"y{i}" for i in range(features))
-        )
         empty = partial(Accumulator, lattice.dimension, lattice.intercept_parts[0])
         counting = self._counting(encoder, empty)
         sums = self._noted(encoder, self._sums(encoder, counting, groups, labels))
-        return [SecondMoment(total, lattice, columns, count) for total, count in sums]
+        return [SecondMoment(total, lattice, count) for total, count in sums]
 
     @quiet(UNREADABLE)
     def hashed_moment(self) -> tuple[SecondMoment, str]:
         """The second moment, and a hash of the multiset of the rows' images. SENSITIVE, both."""
-        lattice, names = self.lattice(), tuple(feature.name for feature in self.schema.features)
+        lattice = self.lattice()
         empty = partial(HashedSum, lattice.dimension, lattice.intercept_parts[0])
         sums = self._sums(Encoder(self.schema, lattice), empty)
         ((units, image), count) = sums[0]
-        return SecondMoment(units, lattice, names, count), image
+        return SecondMoment(units, lattice, count), image
 
     @quiet(UNREADABLE)
     def norm_counts(
@@ -295,17 +286,13 @@ class Rows:
         roots, count = [np.empty(0)], 0
         with BLAS.limit(limits=1):
             for batch, units, new in self._owned(encoder):
-                blocks.append(encoder.fine_rows(batch))
+                block, weights = encoder.fine_rows(batch)
+                blocks.append(block)
                 owners.append(units + count)
                 count += new
-                weights = encoder.root_weights(batch)
-                roots.append(np.empty(0) if weights is None else weights)
-        return IntegerRows(
-            np.concatenate(blocks, axis=1),
-            np.concatenate(owners),
-            count,
-            np.concatenate(roots) if self.schema.weight is not None else None,
-        )
+                roots += [] if weights is None else [weights]
+        weighted = None if self.schema.weight is None else np.concatenate(roots)
+        return IntegerRows(np.concatenate(blocks, axis=1), np.concatenate(owners), count, weighted)
 
     def _owned(self, encoder: Encoder) -> Iterator[tuple[Any, Integers, int]]:
         """Batches of the rows that count, each row's unit, numbered from 0, and how many units."""
@@ -342,10 +329,8 @@ class Rows:
             sums = folder.totals()
             return [(found.total(), count) for found, count in zip(sums, counts, strict=True)]
 
-    def _parts(self) -> Sequence[Part]:
+    def _parts(self) -> Sequence[RowGroup]:
         """Parts of the source that the threads can share, if there are such."""
-        if not isinstance(self._source, PartedSource):
-            return ()
         parts = self._source.parts(self.schema.needed)
         return parts if fit_together(parts, self._threads) else ()
 
@@ -360,17 +345,15 @@ class Assignment:
 
     def next(self, units: Integers, new: int) -> Integers | None:
         """Groups of the next rows, which belong to `new` units; None if there is only one group."""
-        drawn = self._draw(new)
-        self._counts += np.bincount(drawn, minlength=self.groups)
-        return None if self.groups == 1 else drawn[units]
-
-    def _draw(self, count: int) -> Integers:
         if self.groups == 1 or self._labels is None:
-            return np.zeros(count, np.int64)
+            self._counts[0] += new
+            return None
         # One word for each unit, so that batches don't matter. Their remainders are uniform within
         # 2^-64 groups; privacy asks only that they are independent of the data, and secret.
-        remainders = self._labels.words(count) % np.uint64(self.groups)
-        return remainders.astype(np.int64)
+        remainders = self._labels.words(new) % np.uint64(self.groups)
+        drawn = remainders.astype(np.int64)
+        self._counts += np.bincount(drawn, minlength=self.groups)
+        return drawn[units]
 
     def unit_counts(self) -> list[int]:
         return [int(count) for count in self._counts]
@@ -544,7 +527,7 @@ class Folder(Generic[Total]):
             for future in waiting:
                 future.result()
 
-    def together(self, parts: Sequence[Part]) -> int:
+    def together(self, parts: Sequence[RowGroup]) -> int:
         """Read, encode and add `whole` parts; returns the rows read.
 
         Of small ones, each thread takes one after the other; all threads share the large ones, and
@@ -557,7 +540,7 @@ class Folder(Generic[Total]):
 
         with stoppable(self._threads) as pool:
 
-            def read(part: Part, threads: int = 1) -> None:
+            def read(part: RowGroup, threads: int = 1) -> None:
                 room = rooms.pop()
                 self._read(part, room.part(slice(0, part.rows)), pool, threads)
                 rooms.append(room)
@@ -567,7 +550,9 @@ class Folder(Generic[Total]):
                 read(part, self._threads)
         return sum(part.rows for part in parts)
 
-    def _read(self, part: Part, encoded: Encoded, pool: ThreadPoolExecutor, threads: int) -> None:
+    def _read(
+        self, part: RowGroup, encoded: Encoded, pool: ThreadPoolExecutor, threads: int
+    ) -> None:
         """First the part's columns are shared out among so many threads, then its rows."""
         encoder = self._encoder
 
@@ -586,14 +571,14 @@ class Folder(Generic[Total]):
         for job, pieces in ((put, encoder.columns.names), (add, slices)):
             deque(run(job, [pieces[at::tasks] for at in range(tasks)]), 0)
 
-    def apart(self, parts: Sequence[Part]) -> int:
+    def apart(self, parts: Sequence[RowGroup]) -> int:
         """Each thread streams, encodes and adds one part after the other; returns the rows read.
 
         All rows fall in the only group.
         """
         stopped = threading.Event()
 
-        def work(part: Part) -> int:
+        def work(part: RowGroup) -> int:
             rows = 0
             for batch in part.batches():
                 if stopped.is_set():
@@ -653,7 +638,7 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def fit_together(parts: Sequence[Part], threads: int) -> bool:
+def fit_together(parts: Sequence[RowGroup], threads: int) -> bool:
     """Whether the threads can share the parts: none is streamed, or several are small enough."""
     streamed = [part.size for part in parts if not part.whole]
     fits = min(threads, len(streamed)) * max(streamed, default=0) <= MOST_DECODED

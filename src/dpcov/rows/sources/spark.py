@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dpcov.errors import MechanismError, SourceError
-from dpcov.rows.sources.base import fits, kind_of
+from dpcov.rows.sources.base import Source, fits
 from dpcov.rows.sources.level import FilteredSource, with_tested
 from dpcov.rows.sources.packed import (
     Query,
@@ -32,8 +32,7 @@ from dpcov.rows.sources.rows import IN_MEMORY, IntegerRows, Rows, Sum, Total
 if TYPE_CHECKING:
     from dpcov.core.entropy import Entropy
     from dpcov.rows.encoder import Encoder
-    from dpcov.rows.schema import Kind, Schema
-    from dpcov.rows.sources.base import Source
+    from dpcov.rows.schema import Schema
 
 TYPES = {
     "byte": pa.int8(),
@@ -83,12 +82,10 @@ def is_frame(data: object) -> bool:
     )
 
 
-class SparkSource:
+class SparkSource(Source):
     """A Spark data frame; its rows stay in the cluster."""
 
     door = "spark"
-    settled = True
-    costly = False
 
     def __init__(self, frame: Any) -> None:
         if frame.isStreaming:
@@ -105,9 +102,6 @@ class SparkSource:
             for name, kind in self._types
             if not fits(_arrow_type(kind), "text")
         }
-
-    def kinds(self) -> dict[str, Kind]:
-        return {name: kind_of(kind) for name, kind in self.types.items()}
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         raise SourceError("The rows of a Spark data frame are read where they are.")
@@ -141,12 +135,9 @@ class SparkRows(Rows):
     def __init__(self, schema: Schema, source: Source, *, threads: int | None = 1) -> None:
         super().__init__(schema, source, threads=threads)
         self._tests = source.tests if isinstance(source, FilteredSource) else ()
-        self._table = spark_source(source)
+        self._source = source  # the cluster finds a person's rows
+        self._table = _unfiltered(source)
         self._table.require_workers()
-
-    def _by_person(self, source: Source) -> Source:
-        """The frame as it is: the cluster finds a person's rows."""
-        return source
 
     def integer_rows(self) -> IntegerRows:
         """Can't be told: they may not fit in memory."""
@@ -192,17 +183,13 @@ def merged_sums(sums: Any) -> Any:
     return _mapped(by_task.drop("task"), merged, SUMS)
 
 
-def spark_source(source: Source) -> SparkSource:
-    """The frame behind a source of Spark rows."""
-    found = source.source if isinstance(source, FilteredSource) else source
-    if not isinstance(found, SparkSource):
-        raise TypeError("not a Spark data frame")
-    return found
-
-
 def is_spark(source: Source) -> bool:
     """Whether the rows of a source are in a Spark cluster."""
-    return isinstance(source.source if isinstance(source, FilteredSource) else source, SparkSource)
+    return isinstance(_unfiltered(source), SparkSource)
+
+
+def _unfiltered(source: Source) -> Any:
+    return source.source if isinstance(source, FilteredSource) else source
 
 
 def _arrow_type(kind: Any) -> pa.DataType:

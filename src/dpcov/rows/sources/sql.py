@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from dpcov.core.spelling import asked, named
 from dpcov.errors import SourceError
+from dpcov.rows.cells import is_moment
+from dpcov.rows.sources.base import Source, fits
 
 POSTGRES = ("postgresql://", "postgres://")
 SQLITE_START = b"SQLite format 3\0"
@@ -84,14 +88,60 @@ class DatabaseTable:
             raise SourceError(PROGRAM.format(self.table, asked("trust_views")))
 
 
-class Connected:
+class Connected(Source):
     """A source that holds a connection: its readings end with it, so that no lock is left."""
 
+    costly = True
     _connection: Any = None
     _from: str  # the table as SQL
+    _read: Mapping[str, str]  # of each column that is read, how, as SQL
 
-    def __init__(self) -> None:
+    def __init__(self, data: DatabaseTable) -> None:
+        self._data = data
         self._readings: list[Any] = []
+
+    @contextlib.contextmanager
+    def _opening(self, failure: type[Exception], told: str) -> Iterator[None]:
+        """Let go of a database that is refused, or whose engine has a `failure`: say so."""
+        try:
+            yield
+        except failure:
+            self.close()
+            raise SourceError(told) from None
+        except SourceError:
+            self.close()
+            raise
+
+    def _describe(
+        self, declared: Mapping[str, str], read: Mapping[str, str], collated: Iterable[str]
+    ) -> None:
+        """Take the columns with their declared types, and how some of them are read.
+
+        Of those that are `collated`, equality is not that of texts. The very query is run, for no
+        row.
+        """
+        self._read = {name: how.format(quoted(name)) for name, how in read.items()}
+        given = self._given(self._query(tuple(read)) + " LIMIT 0")
+        self.names = tuple(declared)
+        self.types = dict.fromkeys(self.names, pa.large_binary())
+        self.types |= {name: given.field(name).type for name in read}
+        self.unfit = {name: declared[name] for name, t in self.types.items() if not fits(t, "text")}
+        self.unfit_ids = {
+            name: unfit_id(declared[name])
+            for name, kind in self.types.items()
+            if name not in read or is_moment(kind)
+        } | dict.fromkeys(collated, COLLATED)
+
+    def _given(self, query: str) -> pa.Schema:
+        """The types in which the columns of a query come."""
+        raise NotImplementedError
+
+    def _expression(self, name: str) -> str:
+        return self._read[name]
+
+    def _query(self, columns: Sequence[str]) -> str:
+        chosen = [f"{self._expression(name)} AS {quoted(name)}" for name in columns]
+        return f"SELECT {', '.join(chosen) or 'NULL'} FROM {self._from}"  # noqa: S608 (quoted)
 
     def close(self) -> None:
         """Let go of the database; a reading that is under way fails."""

@@ -55,15 +55,13 @@ class SqliteSource(Connected):
     """
 
     door = "SQLite"
-    costly = True
 
     def __init__(self, data: DatabaseTable) -> None:
-        super().__init__()
+        super().__init__(data)
         if sqlite3.sqlite_version_info < OLDEST:
             raise SourceError("SQLite files need SQLite 3.37 or newer: this Python's is older.")
-        self._data = data
         link = Path(data.database).absolute().as_uri() + "?mode=ro"
-        try:
+        with self._opening(sqlite3.Error, UNREADABLE):
             self._connection = sqlite3.connect(
                 link, uri=True, isolation_level=None, check_same_thread=False
             )
@@ -78,12 +76,6 @@ class SqliteSource(Connected):
             plain = {name: self._is_plain(name, sqlite3.OperationalError) for name in self.names}
             self.unfit_ids = {name: COLLATED for name in self.names if not plain[name]}
             self._connection.execute(self._query(self.names) + " LIMIT 0")
-        except sqlite3.Error:
-            self.close()
-            raise SourceError(UNREADABLE) from None
-        except SourceError:
-            self.close()
-            raise
         self.types = {name: _role(kind).type for name, kind in self._declared.items()}
         self.unfit = {name: "BLOB" for name, kind in self._declared.items() if kind == "BLOB"}
 
@@ -121,9 +113,8 @@ class SqliteSource(Connected):
         found += [("FOREIGN KEY", columns) for columns in foreign.values()]
         return [(kind, [column.decode() for column in columns]) for kind, columns in found]
 
-    def _query(self, columns: Sequence[str]) -> str:
-        chosen = [self._role(name).sql.format(quoted(name)) for name in columns]
-        return f"SELECT {', '.join(chosen)} FROM {self._from}"  # noqa: S608 (quoted)
+    def _expression(self, name: str) -> str:
+        return self._role(name).sql.format(quoted(name))
 
     def _role(self, name: str) -> _Role:
         role = _role(self._declared[name])

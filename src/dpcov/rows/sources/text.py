@@ -35,6 +35,7 @@ from dpcov.core.spelling import spelled
 from dpcov.errors import SourceError
 from dpcov.rows.cells import LONGEST_CELL, batch_rows
 from dpcov.rows.schema import FileOptions, Kind
+from dpcov.rows.sources.base import Source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,7 +69,7 @@ RECORDS = (
 )
 
 
-class TextSource:
+class TextSource(Source):
     """A delimited text file, streamed; columns are named by its header or by the schema.
 
     Parameters
@@ -86,7 +87,6 @@ class TextSource:
     """
 
     door = "csv"
-    advice = ""
     costly = True
 
     def __init__(
@@ -96,7 +96,6 @@ class TextSource:
         declared: tuple[str, ...],
         numbers: frozenset[str] = frozenset(),
     ) -> None:
-        self.unfit: dict[str, str] = {}
         self.settled = str(path) != STANDARD_INPUT
         if self.settled and not path.is_file():
             raise SourceError(NOT_REGULAR.format(repr(shown(path))))
@@ -113,16 +112,9 @@ class TextSource:
         self.names = self._names(header) if options.header else declared
         if not self.names:
             raise SourceError(f"{NO_COLUMNS}{spelled('.', FOR_A_DRAFT)}")
+        self.types = dict.fromkeys(self.names, pa.string())
         self._grammar = _grammar(options, len(self.names))
-
-    @property
-    def types(self) -> dict[str, pa.DataType]:
-        return dict.fromkeys(self.names, pa.string())
-
-    @property
-    def rows_are_lines(self) -> bool:
-        """Whether each line is one row, whatever it holds: then no cell changes their number."""
-        return self._grammar.one_line
+        self.rows_are_lines = self._grammar.one_line
 
     @property
     def reach(self) -> int:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from dpcov.errors import EstimatorError
-from dpcov.rows.schema import FileOptions, Kind
+from dpcov.rows.schema import FileOptions
 from dpcov.rows.sources import open_source
 from dpcov.rows.sources.array import UNTOLD, is_list
+from dpcov.rows.sources.base import Source
 from dpcov.rows.sources.quiet import quiet
-
-if TYPE_CHECKING:
-    from dpcov.rows.sources.base import Source
 
 TARGET, WEIGHT = "y", "weight"
 UNREADABLE = "The training data can't be read: give a table of numbers, rows by columns."
@@ -27,7 +25,7 @@ WRONG = {
 NO_ARRAY = "Give an array, a data frame or a list: of other sequences only rows tell the shape."
 
 
-class TrainingTable:
+class TrainingTable(Source):
     """A source, and what stands beside each of its rows as its last columns.
 
     Attributes
@@ -44,10 +42,10 @@ class TrainingTable:
     ) -> None:
         self._source = source
         self.door = source.door
-        self.types = dict(source.types)
+        self.types: dict[str, pa.DataType] = dict(source.types)
         self.settled = source.settled
         self.costly = source.costly
-        self.unfit = dict(source.unfit)
+        self.unfit: dict[str, str] = dict(source.unfit)
         self.features = source.names
         self._beside: dict[str, tuple[Source, str]] = {}
         self.targets = tuple(self._put_beside(*one) for one in targets.items())
@@ -64,10 +62,6 @@ class TrainingTable:
         self.settled &= source.settled
         self.costly |= source.costly
         return name
-
-    def kinds(self) -> dict[str, Kind]:
-        beside = {name: source.kinds()[own] for name, (source, own) in self._beside.items()}
-        return self._source.kinds() | beside
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         whole = {name: self._whole(name) for name in columns if name in self._beside}

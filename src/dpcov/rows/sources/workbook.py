@@ -15,12 +15,13 @@ from zipfile import ZipFile
 
 import pyarrow as pa
 
-from dpcov.core.installing import installing
+from dpcov.core.installing import library
 from dpcov.core.printable import shown
 from dpcov.core.spelling import asked
 from dpcov.errors import SourceError
 from dpcov.rows.cells import batch_rows
 from dpcov.rows.schema import FileOptions, Kind
+from dpcov.rows.sources.base import Source
 from dpcov.rows.sources.ids import EXACT, IdColumn
 from dpcov.rows.sources.objects import texts_of
 from dpcov.rows.sources.quiet import quiet
@@ -42,7 +43,7 @@ BOMB = (
 )
 
 
-class WorkbookSource:
+class WorkbookSource(Source):
     """One sheet of an .xlsx file, streamed; columns are named by its header or by the schema.
 
     Parameters
@@ -55,7 +56,6 @@ class WorkbookSource:
     """
 
     door = "Excel"
-    settled = True
     costly = True
     caveat = FORMULAS
     rows_are_lines = False  # whether a row is blank is up to its cells
@@ -63,7 +63,6 @@ class WorkbookSource:
     def __init__(
         self, path: Path, sheet: str | None, options: FileOptions, declared: tuple[str, ...]
     ) -> None:
-        self.unfit: dict[str, str] = {}
         self._path = path
         self._sheet = sheet
         self._skipped = options.skip_lines
@@ -88,16 +87,12 @@ class WorkbookSource:
     @contextmanager
     def _rows(self, width: int | None) -> Iterator[Iterator[Cells]]:
         """Rows below those that are skipped, cut to so many columns."""
-        try:
-            from openpyxl import load_workbook
-        except ImportError:
-            needed = installing("openpyxl")
-            raise SourceError(f"Excel workbooks need their library: {needed}") from None
+        openpyxl = library("openpyxl", "Excel workbooks need their library", SourceError)
         with ZipFile(self._path) as parts:
             for part in parts.infolist():
                 if part.file_size > max(LARGE, PACKED * part.compress_size):
                     raise SourceError(BOMB)
-        book = load_workbook(self._path, read_only=True, data_only=True, keep_links=False)
+        book = openpyxl.load_workbook(self._path, read_only=True, data_only=True, keep_links=False)
         try:
             sheets = {one.title: one for one in book.worksheets}
             if self._sheet is None and len(sheets) > 1:
