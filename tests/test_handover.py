@@ -90,7 +90,7 @@ def test_a_library_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
         return real(name, *rest)
 
     made = released()
-    monkeypatch.setattr("dpcov.core.show.frames.import_module", absent)
+    monkeypatch.setattr("dpcov.core.installing.import_module", absent)
     with pytest.raises(ReleaseError, match='pip install "polars>='):
         made.to_frame("covariance", "polars")
 

@@ -41,12 +41,14 @@ Batches = Iterator[pa.RecordBatch]
 P = ParamSpec("P")
 
 
-_FAILED_SUM = pa.record_batch([[FAILED], [0], [b""]], schema=SUMS)
-_FAILED_IMAGE = pa.record_batch([[None], [0], [None]], schema=IMAGES)
+_FAILED_SUM: list[list[Any]] = [[FAILED], [0], [b""]]
+_FAILED_IMAGE: list[list[Any]] = [[None], [0], [None]]
 
 
-def _told(failed: pa.RecordBatch) -> Callable[[Callable[P, Batches]], Callable[P, Batches]]:
-    """Decorate a task: in place of an error, `failed` is the last of its batches."""
+def _told(
+    cells: list[list[Any]], schema: pa.Schema
+) -> Callable[[Callable[P, Batches]], Callable[P, Batches]]:
+    """Decorate a task: in place of an error, a batch of `cells` is the last."""
 
     def decorate(task: Callable[P, Batches]) -> Callable[P, Batches]:
         @functools.wraps(task)
@@ -60,7 +62,7 @@ def _told(failed: pa.RecordBatch) -> Callable[[Callable[P, Batches]], Callable[P
                 while (batch := step()) is not None:
                     yield batch
             except DpcovError:
-                yield failed
+                yield pa.record_batch(cells, schema=schema)  # not before: it imports pandas
 
         return guarded
 
@@ -98,7 +100,7 @@ class Query:
             yield filtered(whole, self.tests, self.schema.needed) if self.tests else whole
 
 
-@_told(_FAILED_SUM)
+@_told(_FAILED_SUM, SUMS)
 def sums_of_rows(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     """The sums over the rows of a task; each group's rows are drawn here, with fresh randomness."""
     folder = Folder(query.encoder, query.empty, query.groups, 1)
@@ -109,7 +111,7 @@ def sums_of_rows(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     return _packed(folder.totals(), assigned.unit_counts())
 
 
-@_told(_FAILED_IMAGE)
+@_told(_FAILED_IMAGE, IMAGES)
 def images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     """The integer image of each row that has an id, with the id and the row's rank among the id's.
 
@@ -129,7 +131,7 @@ def images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
             yield pa.RecordBatch.from_arrays(columns, schema=IMAGES).filter(here.is_valid())
 
 
-@_told(_FAILED_SUM)
+@_told(_FAILED_SUM, SUMS)
 def sums_of_images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     """The sums over `images` that count, each with its `place` among its person's, from 1 on."""
     sums = [query.empty() for _ in range(query.groups)]
@@ -146,7 +148,7 @@ def sums_of_images(query: Query, batches: Iterable[pa.RecordBatch]) -> Batches:
     return _packed(sums, counts.tolist())
 
 
-@_told(_FAILED_SUM)
+@_told(_FAILED_SUM, SUMS)
 def merged(batches: Iterable[pa.RecordBatch]) -> Batches:
     """The sums of packed sums, part by part."""
     found: dict[int, tuple[int, Integers]] = {}
