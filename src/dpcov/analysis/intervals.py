@@ -212,7 +212,7 @@ def several_intervals(
         told = (*told, *([UNSEEN] if clip.unseen else []), SHORTENED, clip.beyond(level))
         release = replace(release, lengths=None)
     elif release.clipped and clip is not None:
-        told += (COUNTED,)
+        told += (COUNTED, clip.beyond(level))
     if guaranteed:
         ends = _alone(release, asked, level, sampling, draws)
     else:

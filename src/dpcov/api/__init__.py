@@ -99,7 +99,7 @@ def prepare(
     delta: float | None = None,
     rho: float | None = None,
     mechanism: str = "auto",
-    goal: Goal = "frobenius",
+    goal: Goal = "all",
     neighbors: Neighbors | NeighborsName = "add-remove",
     radius: float | Literal["private", "public"] | None = None,
     intercept: float | None = None,
@@ -140,7 +140,7 @@ def prepare(
     if named is None:
         # `radius` is an option of mechanisms that map no rows
         again = rows.rereadable and "radius" not in fields
-        choice = choose(rows.schema, budget, relation, rereadable=again)
+        choice = choose(rows.schema, budget, relation, goal=goal, rereadable=again)
         chosen, reason, laws = choice.mechanism, choice.reason, choice.laws
         if fields:
             laws = None
@@ -171,7 +171,7 @@ def release(
     delta: float | None = None,
     rho: float | None = None,
     mechanism: str = "auto",
-    goal: Goal = "frobenius",
+    goal: Goal = "all",
     neighbors: Neighbors | NeighborsName = "add-remove",
     radius: float | Literal["private", "public"] | None = None,
     intercept: float | None = None,
@@ -202,8 +202,9 @@ def release(
     mechanism : ``auto`` (``standardized`` where the data can be asked more than once and there is
         an intercept, else the least noise), or a name of `MECHANISMS` (``dpcov mechanisms``
         lists them); further keywords are its options.
-    goal : ``frobenius``, ``correlation``, ``relative`` or ``regression``: what is to be accurate.
-        One release answers all, so ``auto`` takes the same for each.
+    goal : ``all``, or what alone is to be accurate: ``frobenius``, ``relative``, ``correlation`` or
+        ``regression``. One release answers all but the first of these: for the second moment as a
+        whole, ``auto`` takes columns in the units of their bounds.
     neighbors : ``add-remove`` (the number of rows is private) or ``replace-one`` (it is public; the
         same epsilon protects more of what a row holds, and costs up to twice the noise).
     radius : public bound on the norm of an encoded row; default, the largest that the bounds allow.

@@ -122,7 +122,7 @@ def release(
     delta: Delta = None,
     rho: Rho = None,
     mechanism: MechanismOption = "auto",
-    goal: GoalOption = "frobenius",
+    goal: GoalOption = "all",
     option: Annotated[
         list[str] | None,
         typer.Option(

@@ -39,7 +39,7 @@ MechanismOption = Annotated[
     ),
 ]
 GoalOption = Annotated[
-    Literal["frobenius", "relative", "correlation", "regression"],
+    Literal["all", "frobenius", "relative", "correlation", "regression"],
     typer.Option(help="What auto makes accurate; frobenius is the second moment as a whole."),
 ]
 DenoiseOption = Annotated[

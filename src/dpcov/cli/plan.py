@@ -47,7 +47,7 @@ def plan(
     ] = None,
     neighbors: NeighborsOption = "add-remove",
     mechanism: MechanismOption = "auto",
-    goal: GoalOption = "frobenius",
+    goal: GoalOption = "all",
     denoise: DenoiseOption = "shrink",
     target: Annotated[
         str | None,

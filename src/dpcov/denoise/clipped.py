@@ -9,6 +9,7 @@ a wider radius is worth to the mechanism that chooses it.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 # Deviation of what one of p columns has of T2, over T2 / sqrt(p): with it stated errors of
 # correlations are in geometric mean the real ones, on tables to tune (`make calibration`).
 UNLIKE = 0.4
-UNSEEN = 0.2  # of all variance, the standard deviation of what rows too few to show have
+# A tail is unseen where rows too few to show may well (the chance) hold this much of all variance:
+# both from tables to tune.
+UNSEEN, MAY_WELL = 0.2, 0.25
 NOTHING = 1e-12  # of a moment, about its mean: rounding, which has no direction
 
 
@@ -47,18 +50,37 @@ class Clip:
 
     @property
     def unseen(self) -> bool:
-        """Whether rows too few to show may hold much of what columns vary by."""
-        return self._squared.deviation > UNSEEN * self._within
+        """Whether rows too few to show may well hold much of what columns vary by."""
+        release = self._release
+        if release.lengths is None:
+            return False
+        held = release.lengths.chance(release.lattice.radius, UNSEEN * self._within)
+        return held > MAY_WELL
 
     def beyond(self, level: float) -> str:
         """How much was taken at most, whatever the lengths of rows are, in words."""
-        if self._release.lengths is None or self._within == 0:
+        squared, mean = self.most(level)
+        if math.isinf(squared):
             return "Nothing is known of how much that is."
-        most = self._release.lengths.most(self._release.lattice.radius, level) / self._within
         return (
-            f"With {level:.0%} confidence it is at most {most:.2g} times what columns vary by in "
-            "all, within it."
+            f"Whatever tails do, that is at most {_short(squared)} times what columns vary by in "
+            f"all, within it, and puts no mean off by more than {_short(mean)} standard deviations "
+            f"({level:.0%} confidence each)."
         )
+
+    def most(self, level: float) -> tuple[float, float]:
+        """That in numbers: over all variance, and from a mean over its column's deviation."""
+        release = self._release
+        if release.lengths is None or self._within == 0:
+            return math.inf, math.inf
+        squared, length = release.lengths.most(release.lattice.radius, level)
+        there = np.eye(self._p) if release.linear_map is None else release.linear_map
+        back = np.linalg.inv(there)  # to columns, whose variances are, in units of all:
+        variances = np.sum(back @ self._shape * back, axis=1)
+        varies = variances > 0
+        farthest = np.max(np.sum(back**2, axis=1)[varies] / variances[varies])
+        of_mean = length * math.sqrt(farthest / (self._within * release.count()))
+        return squared / self._within, of_mean
 
     def expected(self) -> Matrix:
         """(d, d) the estimate."""
@@ -110,6 +132,11 @@ def _shape(moment: Matrix, p: int) -> tuple[Matrix, float]:
     size = float(np.trace(centred))
     nothing = size <= NOTHING * abs(float(np.trace(moment)))  # which noise may make negative
     return (np.zeros((p, p)), 0.0) if nothing else (centred / size, size)
+
+
+def _short(number: float) -> str:
+    """Two digits, never with an exponent."""
+    return f"{float(f'{number:.2g}'):,.12g}"
 
 
 def _along(release: Release) -> Matrix:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import Gaussian, MatrixLaplace, Mechanism, count
 from dpcov.mechanisms.additive import Additive, Calibration
 from dpcov.mechanisms.count import WithCount
-from dpcov.mechanisms.standardized import BY_COLUMN, BY_DIRECTION
+from dpcov.mechanisms.standardized import BY_COLUMN, BY_DIRECTION, WHOLE
 from dpcov.rows.moment import Lattice, units_per_row
 from dpcov.rows.schema import Categorical, Count, Flag
 from dpcov.rows.sources.rows import IN_MEMORY
@@ -28,7 +28,7 @@ CANDIDATES: tuple[type[Additive], ...] = (MatrixLaplace, Gaussian)
 OF_SUMS = (*(kind.name for kind in CANDIDATES), "nuclear-laplace")
 
 
-Goal = Literal["frobenius", "relative", "correlation", "regression"]
+Goal = Literal["all", "frobenius", "relative", "correlation", "regression"]
 GOALS: tuple[Goal, ...] = get_args(Goal)
 
 
@@ -64,6 +64,7 @@ def choose(
     budget: Budget,
     neighbors: Neighbors,
     *,
+    goal: Goal = "all",
     rereadable: bool = True,
 ) -> Choice:
     """The mechanism to take, from public things alone.
@@ -73,8 +74,9 @@ def choose(
     indicators of levels, so that noise is in proportion to the deviation of each direction; a row
     with a rare level or a large count is long then. `least_noise` without an intercept, which tells
     means; where all columns have levels, so that rows are about as long; and where rows can't be
-    asked again (`rereadable`), as sums can't, which know no map and no clip. A goal changes nothing
-    of it.
+    asked again (`rereadable`), as sums can't, which know no map and no clip. Where the second
+    moment as a whole is the goal, noise is spread as evenly as it can be; other goals change
+    nothing, as what is good for one is good for all.
 
     Raises
     ------
@@ -93,6 +95,9 @@ def choose(
     if max(1, 2 * rare) < lattice.features and not schema.gaps:
         mechanism = BY_DIRECTION
         reason += ", and each direction gets noise in proportion to its deviation"
+    if goal == "frobenius":
+        mechanism = replace(mechanism, power=0.0, directions_power=WHOLE)
+        reason += "; for the second moment as a whole"
     with suppress(MechanismError):
         return Choice(mechanism, reason, calibrated(mechanism, *asked))
     return least_noise(*asked)

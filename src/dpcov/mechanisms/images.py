@@ -16,10 +16,7 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
     from dpcov.rows.schema import Schema
 
-# Of a look at directions: of its noise, what a variance is never taken to be below, and the power
-# of the variance by which a direction is divided. Noise in proportion to a direction's deviation is
-# for errors in which small directions count as much as large ones.
-SLACK, POWER = 1.0, 0.5
+SLACK = 1.0  # of a look's noise, what the variance of a direction is never taken to be below
 SURE = 2.0  # standard deviations of its noise that the number of rows is taken to be above
 
 
@@ -49,13 +46,16 @@ class Images:
         return nearest, longest_image(nearest.matrix(), *known)
 
     @classmethod
-    def by_direction(cls, look: Release, generator: np.random.Generator) -> Images | None:
+    def by_direction(
+        cls, look: Release, power: float, generator: np.random.Generator
+    ) -> Images | None:
         """Rows about the mean in the shape that a look shows; None where it shows nothing.
 
-        The look is at rows as they are or mapped. Noise is spread as evenly as tr(S^1/2)^2 can be
-        when images are A z with A = S^-1/4, of `POWER` .25: the noise of a release grows with their
-        mean square tr(A S A), and comes back through A^-1. For errors in proportion to a
-        direction's own deviation it is .5.
+        The look is at rows as they are or mapped. A direction is divided by this power of its
+        standard deviation. With 1/2 noise is spread as evenly as tr(S^1/2)^2 can be: that of a
+        release grows with the mean square of images, tr(A S A), and comes back through A^-1. With
+        1 it is in proportion to a direction's own deviation, for errors in which small ones count
+        as much as large ones.
         """
         seen = shown(look, generator)
         if seen is None:
@@ -72,7 +72,7 @@ class Images:
         moment = moment[:p, :p] - count * np.outer(mean, mean)
         values, vectors = np.linalg.eigh(moment)
         spread = np.maximum(values, 0.0) + SLACK * deviation * math.sqrt(law.dimension)
-        factors = (spread / spread.max()) ** -POWER
+        factors = (spread / spread.max()) ** (-power / 2)
         matrix = (vectors * factors) @ vectors.T @ before
         shape, longest = Images.reached(matrix, center, look.schema)
         typical = min(longest, math.sqrt(float(spread @ factors**2) / count))

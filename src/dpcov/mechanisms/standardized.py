@@ -150,11 +150,14 @@ class Standardized(Mechanism):
     directions_share : float in [0, 1), public
         Share of the budget for a second look, at all directions of the rows that the first has
         mapped, clipped at one to four times their root mean square length, the less the more its
-        noise drowns; then each direction is divided by its standard deviation. For correlations and
-        regressions of numbers. Rows with a rare level would be long then. 0: no second look.
+        noise drowns; then each direction is divided by a power of its standard deviation. For
+        correlations and regressions of numbers. Rows with a rare level would be long then. 0: no
+        second look.
     directions_most : float in [0, 1), public
         That share is doubled, while it is not above this one, where the first look tells of so few
         rows that the second one's noise would spoil the map. 0: never.
+    directions_power : float in [0, 1], public
+        Power of its standard deviation by which a direction is divided.
 
     Returns
     -------
@@ -201,6 +204,7 @@ class Standardized(Mechanism):
     power: Power = 0.5
     directions_share: ShareOrNone = 0.0
     directions_most: ShareOrNone = 0.0
+    directions_power: Power = 1.0
 
     name: ClassVar[str] = "standardized"
     use: ClassVar[str] = (
@@ -274,7 +278,8 @@ class Standardized(Mechanism):
             directions = additive.published(taken, rows.schema, spent, draws, moment, images.map)
             # Of the release's own stream, so that a seed repeats the map as well.
             generator = simulation_generator(int(entropy.words(1)[0]))
-            images = Images.by_direction(directions, generator) or images
+            shape = Images.by_direction(directions, self.directions_power, generator)
+            images = shape or images
         ends = bin_ends(images.typical, images.longest)
         noise = laws.counts.samples(len(ends), entropy)
         limits = np.sqrt(ends[:-1])
@@ -306,9 +311,10 @@ class Standardized(Mechanism):
         )
 
 
-# What `auto` takes of it.
+# What `auto` takes of it; `WHOLE` is the power of least Frobenius error (`Images.by_direction`).
 BY_COLUMN = Standardized()
 BY_DIRECTION = Standardized(look_share=0.05, directions_share=0.03, directions_most=0.24)
+WHOLE = 0.5
 
 
 def laplace_laws(

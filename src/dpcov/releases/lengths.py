@@ -92,15 +92,25 @@ class Lengths:
         """The same from the sum of lengths."""
         return self._taken(lambda squares: np.maximum(np.sqrt(squares) - radius, 0.0))
 
-    def most(self, radius: float, level: float) -> float:
-        """An upper bound on the same that holds at this level, whatever the lengths of rows are.
+    def most(self, radius: float, level: float) -> tuple[float, float]:
+        """Upper bounds on both that hold at this level each, whatever the lengths of rows are.
 
         Every row is counted at the upper end of its bin, so of the bound no more than noise is
         random; its quantile is that of a normal law, which sums of Laplace noise have less of.
         """
-        most = np.maximum(np.array(self.ends) - radius**2, 0.0)
-        deviation = self.law.standard_deviation * float(np.linalg.norm(most))
-        return max(0.0, float(np.array(self.counts) @ most) + float(ndtri(level)) * deviation)
+
+        def bound(most: Vector) -> float:
+            deviation = self.law.standard_deviation * float(np.linalg.norm(most))
+            return max(0.0, float(np.array(self.counts) @ most) + float(ndtri(level)) * deviation)
+
+        ends = np.array(self.ends)
+        squared, length = ends - radius**2, np.sqrt(ends) - radius
+        return bound(np.maximum(squared, 0.0)), bound(np.maximum(length, 0.0))
+
+    def chance(self, radius: float, size: float) -> float:
+        """That rows too few to show hold more than this of what a clip takes of squared length."""
+        each, _ = self._of_bins(lambda squares: np.maximum(squares - radius**2, 0.0))
+        return 1.0 if self.hidden else float(self._tail.weights @ (self._tail.beyond @ each > size))
 
     def like(self, count: int) -> Vector:
         """(count,) squared lengths of rows such as were counted, ascending."""
@@ -117,10 +127,7 @@ class Lengths:
         reaches their 97.5 % quantile, where that is farther than a normal law's. Where noise hides
         all rows any sum is no more than plausible.
         """
-        ends = np.array(self.ends)
-        begins = np.append(0.0, ends[:-1])
-        at = excess(begins + np.outer(NODES, ends - begins))
-        each, within = at.mean(axis=0), at.std(axis=0)
+        each, within = self._of_bins(excess)
         tail = self._tail
         sums = tail.beyond @ each
         order = np.argsort(sums)
@@ -132,6 +139,13 @@ class Lengths:
         variance += np.sum((tail.seen * within) ** 2)
         found = Taken(float(tail.seen @ each + beyond), math.sqrt(variance))
         return Taken(0.0, found.size) if self.hidden else found
+
+    def _of_bins(self, excess: Callable[[Matrix], Matrix]) -> tuple[Vector, Vector]:
+        """(m,) mean and standard deviation of rows' excess, by bin."""
+        ends = np.array(self.ends)
+        begins = np.append(0.0, ends[:-1])
+        at = excess(begins + np.outer(NODES, ends - begins))
+        return at.mean(axis=0), at.std(axis=0)
 
     @property
     def _windows(self) -> tuple[Vector, float]:

@@ -345,7 +345,7 @@ class _Planner:
 
     def chosen(self, budget: Budget) -> Mechanism:
         """The mechanism that ``auto`` takes."""
-        return choose(self.schema, budget, self.neighbors).mechanism
+        return choose(self.schema, budget, self.neighbors, goal=self.goal).mechanism
 
     def predicted(
         self, name: str, budget: Budget, trials: Trials, *, careful: bool = False
@@ -401,7 +401,7 @@ def plan(
     rho: float | None = None,
     neighbors: Neighbors | NeighborsName = "add-remove",
     mechanism: str = "auto",
-    goal: Goal = "frobenius",
+    goal: Goal = "all",
     denoise: Method = "shrink",
     target: str | None = None,
     guess: Guess | None = None,
