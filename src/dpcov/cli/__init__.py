@@ -157,7 +157,6 @@ def release(
     """Release the second moment of a table under differential privacy."""
     from dpcov.api import prepare
     from dpcov.api.grouped import paths, prepare_by
-    from dpcov.api.ledger import Ledger
     from dpcov.cli.progress import reading
     from dpcov.core.files import reserved
     from dpcov.releases import largest_file
@@ -167,6 +166,8 @@ def release(
     declared = Schema.load(schema)
     asked: dict[str, Any] = {
         "schema": declared,
+        "ledger": ledger,
+        "dataset": dataset,
         "table": table,
         "trust_views": trust_views,
         "where": where or (),
@@ -185,7 +186,6 @@ def release(
     requests = {"": prepare(data, **asked)} if grouped is None else grouped.levels
     places = {"": out} if grouped is None else paths(out, list(grouped.levels))
     request = next(iter(requests.values()))
-    opened = None if ledger is None else Ledger.open(ledger)
     inputs = [path for path in (Path(data), schema, ledger) if path is not None]
     room = largest_file(request.rows.schema, request.rows.lattice().dimension)
     hushed = quiet or as_json
@@ -200,14 +200,12 @@ def release(
         say(f"before: {OFFER}", hushed or not sys.stdout.isatty())
         say(f"mechanism: {request.mechanism.name} ({request.reason})", hushed)
         with reading():
-            if grouped is None:
-                made = {"": request.run(opened, dataset)}
-            else:
-                made = grouped.run(opened, dataset)
+            made = {"": request.run()} if grouped is None else grouped.run()
         _save(made, outputs)
     level, one = list(made.items())[-1]
     if as_json:
-        left = None if opened is None else opened.account(dataset).to_json()["left"]
+        book = request.ledger if grouped is None else grouped.ledger
+        left = None if book is None else book.account(dataset).left
         files = {level: str(place) for level, place in places.items()}
         facts = {"reason": request.reason, "files": files, "left": left}
         typer.echo(json.dumps(document(one, mechanism=one.mechanism, **facts)))
