@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -282,15 +283,11 @@ def _rows(
 
 def _laws(schema: Schema, guess: Guess) -> dict[str, Matrix]:
     """Ascending quantiles of each numeric column; their means lie on both sides by turns."""
-    laws: dict[str, Matrix] = {}
-    found: dict[tuple[float, float], Matrix] = {}
-    for at, (name, column) in enumerate(schema.encoded_columns.items()):
-        if not isinstance(column, Categorical):
-            law = _law(guess, name, column, 1 if at % 2 else -1)
-            if law not in found:
-                found[law] = _bounded(*law)
-            laws[name] = found[law]
-    return laws
+    return {
+        name: _bounded(*_law(guess, name, column, 1 if at % 2 else -1))
+        for at, (name, column) in enumerate(schema.encoded_columns.items())
+        if not isinstance(column, Categorical)
+    }
 
 
 def _law(guess: Guess, name: str, column: Numeric, side: int) -> tuple[float, float]:
@@ -308,6 +305,7 @@ def _law(guess: Guess, name: str, column: Numeric, side: int) -> tuple[float, fl
     return mean, min(spread, math.sqrt(MOST_OF_THE_VARIANCE * (1 - mean**2)))
 
 
+@lru_cache(maxsize=64)
 def _bounded(mean: float, spread: float) -> Matrix:
     """(FEWEST,) ascending quantiles of the beta law on [-1, 1] with these moments."""
     share = (1 + mean) / 2
