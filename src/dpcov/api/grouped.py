@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -116,9 +116,6 @@ def prepare_by(
     parts = {**whole.columns, by: Ignored()}
     level_schema = Schema.parse(whole.model_dump() | {"columns": parts, "by": None})
     share = budget_of_level(together.budget, together.neighbors)
-    figures: dict[str, Any] = {
-        name: getattr(share, name, None) for name in ("epsilon", "delta", "rho")
-    }
     levels = {
         label: prepare(
             FilteredSource(source, Level(by, column, code, whole.missing)),
@@ -131,7 +128,7 @@ def prepare_by(
             denoise=denoise,
             seed=None if seed is None else seed + code,
             threads=threads,
-            **figures,
+            **asdict(share),
             **options,
         )
         for code, label in enumerate(column.labels)

@@ -190,11 +190,11 @@ def release(
     room = largest_file(request.rows.schema, request.rows.lattice().dimension)
     hushed = quiet or as_json
     with ExitStack() as stack:
-        outputs: dict[str, Output] = {}
         try:
-            for level, place in places.items():
-                held = reserved(place, force=force, inputs=inputs, room=room)
-                outputs[level] = stack.enter_context(held)
+            outputs = {
+                level: stack.enter_context(reserved(place, force=force, inputs=inputs, room=room))
+                for level, place in places.items()
+            }
         except OutputError as error:
             raise OutputError(f"{error} Nothing was spent.") from None
         say(f"before: {OFFER}", hushed or not sys.stdout.isatty())

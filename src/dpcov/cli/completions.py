@@ -6,7 +6,7 @@ offered that mean nothing else to a shell.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,6 @@ import typer
 if TYPE_CHECKING:
     from dpcov.rows.schema import Schema
 
-Completion = Callable[[typer.Context, str], list[str]]
 _HARMLESS = "_-.,=+@%/"
 
 

@@ -116,10 +116,7 @@ def verify(
             f"{named(file)}: whole, but it does not continue the one with that head: an older "
             "copy, another ledger, or written anew. Use the one that holds the last release."
         )
-    if as_json:
-        typer.echo(_chain(chain))
-    else:
-        _say_chain(file, chain, quiet)
+    _tell(file, chain, as_json, quiet)
 
 
 @app.command(epilog=example("ledger migrate old.ledger"))
@@ -127,19 +124,15 @@ def migrate(file: LedgerPath, as_json: Json = False, quiet: Quiet = False) -> No
     """Start a hash chain for a ledger of the first version; what is before it can't be verified."""
     from dpcov.api.ledger import Ledger
 
-    chain = Ledger.open(file).migrate()
+    _tell(file, Ledger.open(file).migrate(), as_json, quiet)
+
+
+def _tell(file: Path, chain: Chain, as_json: bool, quiet: bool) -> None:
+    """What a chain holds that is whole."""
     if as_json:
-        typer.echo(_chain(chain))
-    else:
-        _say_chain(file, chain, quiet)
-
-
-def _chain(chain: Chain) -> str:
-    facts = {"records": len(chain.digests), "unverified": chain.unverified, "head": chain.head}
-    return json.dumps(facts)
-
-
-def _say_chain(file: Path, chain: Chain, quiet: bool) -> None:
+        facts = {"records": len(chain.digests), "unverified": chain.unverified, "head": chain.head}
+        typer.echo(json.dumps(facts))
+        return
     say(f"{shown(file)} is whole: {len(chain.digests)} records, head {chain.head}", quiet)
     if chain.unverified:
         say(f"The first {chain.unverified} are older than its chain: edits can't be found.", quiet)

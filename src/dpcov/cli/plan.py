@@ -24,7 +24,6 @@ from dpcov.cli.options import (
 
 if TYPE_CHECKING:
     from dpcov.api.plans.imagined import Guess
-    from dpcov.core.privacy import Budget
 
 app = typer.Typer()
 
@@ -123,13 +122,8 @@ def plan(
     else:
         answers = [] if needed is None or error is None else found.answers(error, needed)
         print_tables([*found.tables(), sentences(*answers)])
-        stated = " ".join(_spelt(found.budget))
+        stated = " ".join(f"--{name} {amount:g}" for name, amount in asdict(found.budget).items())
         typer.echo(f"next: dpcov release DATA --schema {schema} {stated} --ledger LEDGER ...")
-
-
-def _spelt(budget: Budget) -> list[str]:
-    """A budget as the options that state it."""
-    return [f"--{name} {amount:g}" for name, amount in asdict(budget).items()]
 
 
 def _guess(

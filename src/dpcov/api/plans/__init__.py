@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -442,13 +443,11 @@ def plan(
     known = {p.mechanism: p for p in predictions}
     between = planner.between(known[here], mechanism, int(rows)) if here in known else {}
     for factor in factors:
-        try:
-            if factor == 1 and here in known:
-                curve.append(known[here])
-                continue
+        if factor == 1 and here in known:
+            curve.append(known[here])
+            continue
+        with suppress(MechanismError, BudgetError):  # the noise is too large to draw
             curve.append(planner.predicted(mechanism, scaled(budget, factor), trials))
-        except (MechanismError, BudgetError):
-            continue  # the noise is too large to draw
     return Plan(
         schema=declared,
         rows=int(rows),

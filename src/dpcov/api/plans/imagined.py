@@ -146,15 +146,14 @@ class ImaginedTable:
         guess.check(schema)
         if guess.like is None:
             encoded = imagined_rows(schema, guess)
-            return cls(schema, lattice, _mean_of_rows(encoded, lattice), encoded)
-        count = max(FEWEST, len(schema.features))
-        generator = np.random.default_rng(SEED)
-        encoded = rows_like(guess.like, schema, count, generator)
-        if has_gaps(schema):
+        else:
+            generator, count = np.random.default_rng(SEED), max(FEWEST, len(schema.features))
+            encoded = rows_like(guess.like, schema, count, generator)
+            if not has_gaps(schema):
+                mean = _mean_of_moments(*moments_like(guess.like, schema), lattice)
+                return cls(schema, lattice, mean, encoded)
             encoded = _with_gaps(schema, encoded, missing_shares(guess.like), generator)
-            return cls(schema, lattice, _mean_of_rows(encoded, lattice), encoded)
-        mean = _mean_of_moments(*moments_like(guess.like, schema), lattice)
-        return cls(schema, lattice, mean, encoded)
+        return cls(schema, lattice, _mean_of_rows(encoded, lattice), encoded)
 
     def moment(self, rows: int) -> SecondMoment:
         """The second moment of so many rows."""
