@@ -60,7 +60,7 @@ def test_no_law_is_built_twice_for_one_release(asked, budget, neighbors):
 
 
 def test_control_a_release_that_calibrates_anew_builds_laws_twice(monkeypatch):
-    def anew(request, ledger=None, dataset=None):
+    def anew(request):
         budget, neighbors = request.guarantee.budget, request.guarantee.neighbors
         laws = count.calibrated(request.mechanism, request.rows.lattice(), budget, neighbors, 1)
         return count.run(request.mechanism, request.rows, laws, api.Entropy.seeded(1))
