@@ -7,18 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpcov.cli.options import (
-    Dataset,
-    Delta,
-    Epsilon,
-    Json,
-    LedgerPath,
-    NeighborsOption,
-    Quiet,
-    Rho,
-    example,
-    say,
-)
+from dpcov.cli import options
+from dpcov.cli.options import example, say
 from dpcov.core.printable import shown
 
 if TYPE_CHECKING:
@@ -32,14 +22,14 @@ app = typer.Typer(help="Keep account of the privacy budget.", no_args_is_help=Tr
 
 @app.command(epilog=example("ledger create people.ledger --epsilon 3"))
 def create(
-    file: LedgerPath,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    dataset: Dataset = None,
-    neighbors: NeighborsOption = "add-remove",
-    as_json: Json = False,
-    quiet: Quiet = False,
+    file: options.LedgerPath,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    rho: options.Rho = None,
+    dataset: options.Dataset = None,
+    neighbors: options.Neighbors = "add-remove",
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Create a ledger, or add a data set to one."""
     from dpcov.api.ledger import Ledger
@@ -56,7 +46,9 @@ def create(
 
 
 @app.command(epilog=example("ledger show people.ledger"))
-def show(file: LedgerPath, dataset: Dataset = None, as_json: Json = False) -> None:
+def show(
+    file: options.LedgerPath, dataset: options.Dataset = None, as_json: options.Json = False
+) -> None:
     """Show what is spent and what is left."""
     from dpcov.api.ledger import Ledger
     from dpcov.core.show.text import print_tables
@@ -73,13 +65,13 @@ def show(file: LedgerPath, dataset: Dataset = None, as_json: Json = False) -> No
 
 @app.command("add-budget", epilog=example("ledger add-budget people.ledger --epsilon 1"))
 def add_budget(
-    file: LedgerPath,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    dataset: Dataset = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    file: options.LedgerPath,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    rho: options.Rho = None,
+    dataset: options.Dataset = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Raise the budget of a data set."""
     from dpcov.api.ledger import Ledger
@@ -97,13 +89,13 @@ def add_budget(
 
 @app.command(epilog=example("ledger verify people.ledger"))
 def verify(
-    file: LedgerPath,
+    file: options.LedgerPath,
     head: Annotated[
         str | None,
         typer.Option(help="A head printed earlier: refuses a ledger that does not continue it."),
     ] = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Check that a ledger was not damaged, edited or put back; exit code 2 if it was."""
     from dpcov.api.ledger import Ledger
@@ -120,7 +112,9 @@ def verify(
 
 
 @app.command(epilog=example("ledger migrate old.ledger"))
-def migrate(file: LedgerPath, as_json: Json = False, quiet: Quiet = False) -> None:
+def migrate(
+    file: options.LedgerPath, as_json: options.Json = False, quiet: options.Quiet = False
+) -> None:
     """Start a hash chain for a ledger of the first version; what is before it can't be verified."""
     from dpcov.api.ledger import Ledger
 

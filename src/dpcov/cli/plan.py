@@ -9,18 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpcov.cli import completions
-from dpcov.cli.options import (
-    Delta,
-    DenoiseOption,
-    Epsilon,
-    GoalOption,
-    Json,
-    MechanismOption,
-    NeighborsOption,
-    Rho,
-    example,
-)
+from dpcov.cli import completions, options
+from dpcov.cli.options import example
 
 if TYPE_CHECKING:
     from dpcov.api.plans.imagined import Guess
@@ -34,9 +24,9 @@ def plan(
     rows: Annotated[
         int, typer.Option("--rows", help="Rows that the table may have: a public guess.", min=1)
     ],
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    rho: options.Rho = None,
     error: Annotated[
         float | None,
         typer.Option(
@@ -44,10 +34,10 @@ def plan(
             "and how many rows, would do."
         ),
     ] = None,
-    neighbors: NeighborsOption = "add-remove",
-    mechanism: MechanismOption = "auto",
-    goal: GoalOption = "frobenius",
-    denoise: DenoiseOption = "shrink",
+    neighbors: options.Neighbors = "add-remove",
+    mechanism: options.Mechanism = "auto",
+    goal: options.Goal = "frobenius",
+    denoise: options.Denoise = "shrink",
     target: Annotated[
         str | None,
         typer.Option(
@@ -89,7 +79,7 @@ def plan(
             "the other guesses: what it holds is supposed.",
         ),
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Predict the error of a release from public numbers alone; reads no data, spends nothing.
 
