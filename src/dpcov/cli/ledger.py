@@ -10,6 +10,7 @@ import typer
 from dpcov.cli import options
 from dpcov.cli.options import example, say
 from dpcov.core.printable import shown
+from dpcov.errors import LedgerError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,7 +101,6 @@ def verify(
     """Check that a ledger was not damaged, edited or put back; exit code 2 if it was."""
     from dpcov.api.ledger import Ledger
     from dpcov.api.ledger.file import named
-    from dpcov.errors import LedgerError
 
     chain = Ledger.open(file).verify()
     if head is not None and not chain.holds(head):

@@ -11,6 +11,7 @@ import typer
 
 from dpcov.cli import completions, options
 from dpcov.cli.options import example
+from dpcov.errors import ReleaseError, SchemaError
 
 if TYPE_CHECKING:
     from dpcov.api.plans.imagined import Guess
@@ -89,7 +90,6 @@ def plan(
     from dpcov.core.parameters import Probability, check
     from dpcov.core.show.table import sentences
     from dpcov.core.show.text import print_tables
-    from dpcov.errors import ReleaseError
 
     if error is not None:
         check("error", error, Probability, ReleaseError)
@@ -125,7 +125,6 @@ def _guess(
 ) -> Guess:
     """The guess that the options state, or ``--like``."""
     from dpcov.api.plans.imagined import CORRELATION, SPREAD, Guess
-    from dpcov.errors import SchemaError
 
     if like is not None:
         if stated or means or (correlation, explained) != (None, None):
@@ -152,8 +151,6 @@ def _guess(
 
 def _number(text: str, form: str) -> tuple[str, float]:
     """A column, or nothing, and its number."""
-    from dpcov.errors import SchemaError
-
     name, _, number = text.rpartition("=")
     try:
         return name, float(number)

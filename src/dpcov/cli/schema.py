@@ -14,6 +14,7 @@ import typer
 from dpcov.cli import options
 from dpcov.cli.options import say
 from dpcov.core.printable import shown
+from dpcov.errors import OutputError, SchemaError, SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +62,6 @@ def schema(
     from dpcov.cli import metadata as others
     from dpcov.cli.drafts import Stated, draft, proposed
     from dpcov.core.files import check_writable, write
-    from dpcov.errors import OutputError, SourceError
     from dpcov.rows.schema import FileOptions
     from dpcov.rows.sources import open_source
     from dpcov.rows.sources.readstat import ReadstatSource
@@ -115,7 +115,6 @@ def migrate(
     """Write a schema of version 1 as one of version 2, which encodes every row the same."""
     from dpcov.cli.drafts import migrated
     from dpcov.core.files import read_text, write
-    from dpcov.errors import SchemaError
     from dpcov.rows.schema import LARGEST_FILE, Schema
 
     declared = Schema.load(file)
@@ -153,7 +152,6 @@ def _paragraph(text: str) -> None:
 
 def _next(out: Path, text: str) -> str:
     """What to do with a schema that is whole, or not yet."""
-    from dpcov.errors import SchemaError
     from dpcov.rows.schema import Schema
 
     try:

@@ -171,6 +171,9 @@ class Plan(Result):
         if self.not_predicted:
             names = ", ".join(name for name, _ in self.not_predicted)
             notes.append(f"Not predicted: {names} (--json says why).")
+        ends = zip(*(self.between.get(name, (math.nan, math.nan)) for name in HEADS), strict=True)
+        likely: list[Row] = list(zip(("from", "to"), map(list, ends), strict=True))
+        title = f"Likely range, {amount(self.budget)}, mechanism {self.mechanism}"
         form = ("{:.2g}",)
         return [
             sentences(*self.assumptions()),
@@ -182,14 +185,8 @@ class Plan(Result):
                 form,
                 notes=tuple(notes),
             ),
-            self._likely(form),
+            Table(("", *heads), likely, title, form, notes=(RANGE,)),
         ]
-
-    def _likely(self, form: tuple[str, ...]) -> Table:
-        ends = zip(*(self.between.get(name, (math.nan, math.nan)) for name in HEADS), strict=True)
-        rows: list[Row] = list(zip(("from", "to"), map(list, ends), strict=True))
-        title = f"Likely range, {amount(self.budget)}, mechanism {self.mechanism}"
-        return Table(("", *HEADS.values()), rows, title, form, notes=(RANGE,))
 
     def assumptions(self) -> list[str]:
         """What the imagined table is, in words."""
