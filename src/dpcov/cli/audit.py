@@ -45,9 +45,9 @@ def audit(
     from dpcov.core.privacy import Neighbors, budget_from
     from dpcov.mechanisms import mechanism_named
 
-    options = {"radius": "private"} if private_radius else {}
+    fields = {"radius": "private"} if private_radius else {}
     found = run(
-        mechanism_named(mechanism, **options),
+        mechanism_named(mechanism, **fields),
         budget=budget_from(epsilon, delta, rho),
         neighbors=Neighbors(neighbors),
         columns=columns,
