@@ -244,7 +244,7 @@ def _ratios(
     exact = adds_noise(mechanism.calibrate(rows.lattice(), budget, Neighbors.ADD_REMOVE))
     asked = "auto" if is_automatic else mechanism.name  # auto has options of its own
     for kind, guess in supposed.items():
-        planner = _Planner(rows.schema, Neighbors.ADD_REMOVE, guess, None, "frobenius", "shrink")
+        planner = _Planner(rows.schema, Neighbors.ADD_REMOVE, guess)
         made = planner.predicted(asked, budget, planner.trials(count), careful=True)
         errors, between = made.errors, planner.between(made, asked, count) if is_automatic else {}
         for figure in FIGURES:

@@ -186,9 +186,9 @@ def test_a_release_that_fails_after_the_reservation_stays_spent(tmp_path: Path) 
             raise MechanismError("broken on purpose")
 
     ledger = Ledger.create(tmp_path / "x.ledger", PureDP(1.0))
-    broken = replace(api.prepare(DATA, **BOUNDS, epsilon=0.4), mechanism=Broken())
+    broken = replace(api.prepare(DATA, **BOUNDS, epsilon=0.4, ledger=ledger), mechanism=Broken())
     with pytest.raises(MechanismError, match="on purpose"):
-        broken.run(ledger)
+        broken.run()
     assert ledger.account().spent == {"epsilon": 0.4}
 
 

@@ -124,7 +124,7 @@ def test_no_row_of_levels_is_mapped_beyond_the_radius_and_some_reach_it(
 
 def test_images_of_rows_are_whole_within_the_longest() -> None:
     rows = door(narrow())
-    shape = Images.by_direction(looked(rows), simulation_generator(1))
+    shape = Images.by_direction(looked(rows), 1.0, simulation_generator(1))
     assert shape is not None
     lattice = rows.lattice().of_images(shape.longest)
     laws = Gaussian().calibrate(lattice, ZCDP(0.5), Neighbors.ADD_REMOVE)
@@ -170,7 +170,7 @@ def test_laws_of_one_lattice_are_not_taken_for_another() -> None:
 def test_a_clear_look_tells_means_spreads_and_lengths(neighbors: Neighbors) -> None:
     table = narrow()
     look = looked(door(table), neighbors, 1e9)
-    shape = Images.by_direction(look, simulation_generator(1))
+    shape = Images.by_direction(look, 1.0, simulation_generator(1))
     assert shape is not None
     assert shape.map.center == pytest.approx(table.mean(axis=0), abs=1e-4)
     wanted = fractional_matrix_power(np.cov(table.T, bias=True), -0.5)
@@ -200,7 +200,7 @@ def test_directions_and_numbers_of_rows_are_taken_no_smaller_than_the_noise(
     moment[-1, -1] = rows * t**2
     law = SimpleNamespace(frobenius_squared=25 * deviation**2, dimension=5)
     monkeypatch.setattr("dpcov.mechanisms.images.shown", lambda *_: (moment, law))
-    shape = Images.by_direction(look, simulation_generator(1))
+    shape = Images.by_direction(look, 1.0, simulation_generator(1))
     assert shape is not None
     spread = mixed @ mixed.T + deviation * np.sqrt(5) * np.eye(p)
     wanted = fractional_matrix_power(spread / np.linalg.norm(spread, 2), -0.5)
@@ -210,7 +210,7 @@ def test_directions_and_numbers_of_rows_are_taken_no_smaller_than_the_noise(
     assert shape.typical == pytest.approx(min(typical, shape.longest), rel=1e-5)
     assert shape.longest == longest_image(shape.map.matrix(), shape.map.center, 2.0)
     moment[:p, -1] *= 100
-    far = Images.by_direction(look, simulation_generator(1))
+    far = Images.by_direction(look, 1.0, simulation_generator(1))
     assert far is not None
     assert np.abs(far.map.center) == pytest.approx(np.minimum(1, 100 * np.abs(means)))
 

@@ -129,5 +129,5 @@ def test_control_laws_that_are_built_late_fail_when_the_budget_is_booked(
     monkeypatch.setattr(preconditioned, "last_laws", lambda *_: None)
     ledger = Ledger.create(tmp_path / "l", ZCDP(1.0))
     with pytest.raises(MechanismError):
-        prepare(TABLE, **asked).run(ledger)
+        prepare(TABLE, ledger=ledger, **asked).run()
     assert ledger.account().spent == {"rho": 0.5}

@@ -60,7 +60,7 @@ def test_no_law_is_built_twice_for_one_release(asked, budget, neighbors):
 
 
 def test_control_a_release_that_calibrates_anew_builds_laws_twice(monkeypatch):
-    def anew(request, ledger=None, dataset=None):
+    def anew(request):
         budget, neighbors = request.guarantee.budget, request.guarantee.neighbors
         laws = count.calibrated(request.mechanism, request.rows.lattice(), budget, neighbors, 1)
         return count.run(request.mechanism, request.rows, laws, api.Entropy.seeded(1))
@@ -79,8 +79,9 @@ def test_what_is_run_is_what_was_calibrated_before_booking(name, monkeypatch, tm
     delta = {"delta": 1e-9} if name == "gaussian" else {}
     if delta:
         ledger = Ledger.create(tmp_path / "y.ledger", api.budget_from(10.0, 1e-6, None))
-    request = api.prepare(TABLE, lower=0, upper=1, epsilon=1.0, mechanism=name, **delta)
-    made = request.run(ledger)
+    asked = {"lower": 0, "upper": 1, "epsilon": 1.0, "mechanism": name, **delta}
+    request = api.prepare(TABLE, ledger=ledger, **asked)
+    made = request.run()
     assert calls == ["calibrate", "book"]
     assert made.guarantee == request.laws.guarantee
 

@@ -149,7 +149,7 @@ def like() -> Guess:
 )
 def test_a_rehearsal_predicts_what_releases_of_a_table_like_it_lose(mechanism, budget, repeats):
     guess, facts = like(), shown(mechanism, budget, repeats)
-    planner = _Planner(SCHEMA, Neighbors.ADD_REMOVE, guess, None, "frobenius", "shrink")
+    planner = _Planner(SCHEMA, Neighbors.ADD_REMOVE, guess)
     trials = planner.trials(ROWS)
     few = replace(trials, door=ImaginedRows(SCHEMA, planner.table.encoded, ROWS // 4))
     right, wrong = (
@@ -180,7 +180,7 @@ def test_errors_of_mapped_releases_are_about_unmapped_rows():
 
 
 def test_rows_that_a_tight_radius_would_clip_are_not_an_error_of_what_maps_them_first():
-    planner = _Planner(TIGHT, Neighbors.ADD_REMOVE, like(), None, "frobenius", "shrink")
+    planner = _Planner(TIGHT, Neighbors.ADD_REMOVE, like())
     trials = planner.trials(ROWS)
     found = planner.predicted("standardized", PureDP(1e3), trials).errors
     assert found.entry < 2e-4

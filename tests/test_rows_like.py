@@ -114,7 +114,7 @@ def test_mapped_releases_of_levels_are_predicted_from_a_release_of_a_table_like_
     facts = Trials(SCHEMA, rows.second_moments()[0], ROWS, targets_of(SCHEMA, None)).measured(
         [released(1, "standardized", rho, seed) for seed in range(40)]
     )
-    planner = _Planner(SCHEMA, Neighbors.ADD_REMOVE, Guess(like=like), None, "frobenius", "shrink")
+    planner = _Planner(SCHEMA, Neighbors.ADD_REMOVE, Guess(like=like))
     trials = planner.trials(ROWS)
     means, covariance = moments_like(like, SCHEMA)
     low = np.array([0.0 if feature.is_indicator else -1.0 for feature in SCHEMA.features])
@@ -133,7 +133,7 @@ def test_mapped_releases_of_levels_are_predicted_from_a_release_of_a_table_like_
 
 
 def test_the_constant_of_rehearsed_rows_is_that_of_the_declared_columns(like, monkeypatch):
-    planner = _Planner(SCHEMA, Neighbors.ADD_REMOVE, Guess(like=like), None, "frobenius", "shrink")
+    planner = _Planner(SCHEMA, Neighbors.ADD_REMOVE, Guess(like=like))
     trials, truths = planner.trials(ROWS), []
 
     def measured(self, releases):

@@ -232,7 +232,7 @@ def test_a_direction_is_taken_no_smaller_than_the_noise(monkeypatch: pytest.Monk
     law = SimpleNamespace(frobenius_squared=25 * deviation**2, dimension=5)
     monkeypatch.setattr("dpcov.mechanisms.images.shown", lambda *_: (shown, law))
     laws = gaussian.calibration(rows.lattice().relative(), guarantee, Fraction(1, 10), 0, 0.05)
-    shape = Images.by_direction(looked(rows, images, laws), simulation_generator(1))
+    shape = Images.by_direction(looked(rows, images, laws), 1.0, simulation_generator(1))
     assert shape is not None
     spread = shown[:4, :4] + deviation * np.sqrt(5) * np.eye(4)
     back = np.linalg.inv(shape.map.matrix() @ np.linalg.inv(images.map.matrix()))

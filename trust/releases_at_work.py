@@ -59,7 +59,7 @@ def release(folder: Path, number: int, base: float, careless: bool) -> None:
     if careless:
         request = api.prepare(TABLE, **asked)
         request.run()
-        request.book(ledger, None, request.guarantee, note="too late")
+        ledger.reserve(request.guarantee, note="too late")
     else:
         dpcov.release(TABLE, ledger=ledger, **asked).save(folder / f"{os.getpid()}.json")
 

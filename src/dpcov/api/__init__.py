@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
+from inspect import signature
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, ParamSpec, TypeVar, Unpack
 
 from dpcov import denoise as denoising
 from dpcov.api.ledger import Ledger
@@ -36,6 +37,9 @@ from dpcov.rows.sources.partial import PartialMoment
 from dpcov.rows.sources.rows import Rows
 from dpcov.rows.sources.sql import table_of
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -51,14 +55,16 @@ class Request:
     method: Method
     seed: int | None
     where: tuple[str, ...] = ()
+    ledger: Ledger | None = None
+    dataset: str | None = None
 
     @property
     def guarantee(self) -> Guarantee:
         return self.laws.guarantee
 
-    def run(self, ledger: Ledger | None = None, dataset: str | None = None) -> Release:
+    def run(self) -> Release:
         """Reserve the budget, read the data, draw the noise, release, denoise; close the data."""
-        self.book(ledger, dataset, self.guarantee, note=self.mechanism.name)
+        self.book(self.guarantee, note=self.mechanism.name)
         entropy = Entropy.system() if self.seed is None else Entropy.seeded(self.seed)
         with closing(self.rows) as rows:
             rows.read()
@@ -71,24 +77,24 @@ class Request:
         made = replace(made, provenance={**made.provenance, **told})
         return denoising.denoise(made, self.method, generator=simulation_generator(self.seed))
 
-    def book(
-        self, ledger: Ledger | None, dataset: str | None, guarantee: Guarantee, *, note: str
-    ) -> None:
+    def book(self, guarantee: Guarantee, *, note: str) -> None:
         """Reserve `guarantee`, if there is a ledger; refuses a seeded release."""
-        if ledger is None:
+        if self.ledger is None:
             return
         if self.seed is not None:
             raise LedgerError(
                 "A seeded release is not private and can't be booked. "
                 "Leave out the seed or the ledger."
             )
-        ledger.reserve(guarantee, dataset=dataset, note=note)
+        self.ledger.reserve(guarantee, dataset=self.dataset, note=note)
 
 
 @checked("epsilon", "delta", "rho", "neighbors", "lower", "upper")
 def prepare(
     data: Any,
     *,
+    ledger: Ledger | str | Path | None = None,
+    dataset: str | None = None,
     schema: Schema | str | Path | None = None,
     table: str | None = None,
     trust_views: bool = False,
@@ -152,34 +158,24 @@ def prepare(
     laws = laws or calibrated(chosen, rows.lattice(), budget, relation, per_row)
     if chosen.passes > 1:
         rows.require_rereadable()
-    return Request(rows, chosen, reason, laws, denoise, seed, rows.where)
+    book = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
+    return Request(rows, chosen, reason, laws, denoise, seed, rows.where, book, dataset)
 
 
-@checked("epsilon", "delta", "rho", "neighbors", "lower", "upper")
-def release(
-    data: Any,
-    *,
-    ledger: Ledger | str | Path | None = None,
-    dataset: str | None = None,
-    schema: Schema | str | Path | None = None,
-    table: str | None = None,
-    trust_views: bool = False,
-    where: str | Sequence[str] = (),
-    lower: Bounds | None = None,
-    upper: Bounds | None = None,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    rho: float | None = None,
-    mechanism: str = "auto",
-    goal: Goal = "all",
-    neighbors: Neighbors | NeighborsName = "add-remove",
-    radius: float | Literal["private", "public"] | None = None,
-    intercept: float | None = None,
-    denoise: Method = "shrink",
-    threads: Count | None = None,
-    seed: int | None = None,
-    **options: Unpack[MechanismOptions],
-) -> Release:
+def taking(prepare: Callable[P, object]) -> Callable[[Callable[..., R]], Callable[P, R]]:
+    """Give a function the arguments of the one that it hands them to, for readers and mypy."""
+
+    def told(function: Callable[..., R]) -> Callable[P, R]:
+        own = signature(function)
+        taken = signature(prepare).replace(return_annotation=own.return_annotation)
+        function.__signature__ = taken  # type: ignore[attr-defined]
+        return function
+
+    return told
+
+
+@taking(prepare)
+def release(data: Any, **asked: Any) -> Release:
     """Release the second moment of a table under differential privacy.
 
     Parameters
@@ -236,29 +232,7 @@ def release(
     True
 
     """
-    prepared = prepare(
-        data,
-        schema=schema,
-        table=table,
-        trust_views=trust_views,
-        where=where,
-        lower=lower,
-        upper=upper,
-        epsilon=epsilon,
-        delta=delta,
-        rho=rho,
-        mechanism=mechanism,
-        goal=goal,
-        neighbors=neighbors,
-        radius=radius,
-        intercept=intercept,
-        denoise=denoise,
-        threads=threads,
-        seed=seed,
-        **options,
-    )
-    opened = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
-    return prepared.run(opened, dataset)
+    return prepare(data, **asked).run()
 
 
 def _schema(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -56,11 +56,13 @@ class GroupedRequest:
     by: str
     levels: Mapping[str, Request]
     together: Guarantee
+    ledger: Ledger | None = None
+    dataset: str | None = None
 
-    def run(self, ledger: Ledger | None = None, dataset: str | None = None) -> dict[str, Release]:
+    def run(self) -> dict[str, Release]:
         """Reserve the budget once, then release each level."""
-        some = next(iter(self.levels.values()))
-        some.book(ledger, dataset, self.together, note=f"{some.mechanism.name} by {self.by}")
+        some = replace(next(iter(self.levels.values())), ledger=self.ledger, dataset=self.dataset)
+        some.book(self.together, note=f"{some.mechanism.name} by {self.by}")
         return {
             level: replace(request.run(), group=Group(self.by, level, self.together))
             for level, request in self.levels.items()
@@ -74,6 +76,8 @@ def prepare_by(
     /,  # mechanisms have options of their own called `by`
     *,
     schema: Schema | str | Path,
+    ledger: Ledger | str | Path | None = None,
+    dataset: str | None = None,
     table: str | None = None,
     trust_views: bool = False,
     where: str | Sequence[str] = (),
@@ -112,9 +116,6 @@ def prepare_by(
     parts = {**whole.columns, by: Ignored()}
     level_schema = Schema.parse(whole.model_dump() | {"columns": parts, "by": None})
     share = budget_of_level(together.budget, together.neighbors)
-    figures: dict[str, Any] = {
-        name: getattr(share, name, None) for name in ("epsilon", "delta", "rho")
-    }
     levels = {
         label: prepare(
             FilteredSource(source, Level(by, column, code, whole.missing)),
@@ -127,13 +128,14 @@ def prepare_by(
             denoise=denoise,
             seed=None if seed is None else seed + code,
             threads=threads,
-            **figures,
+            **asdict(share),
             **options,
         )
         for code, label in enumerate(column.labels)
     }
     told = {level: replace(one, where=conditions.texts) for level, one in levels.items()}
-    return GroupedRequest(by, told, together)
+    book = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
+    return GroupedRequest(by, told, together, book, dataset)
 
 
 @checked("epsilon", "delta", "rho", "neighbors")
@@ -198,10 +200,12 @@ def release_by(  # type: ignore[misc]  # an option is called `by`, too
     {'a': 3, 'b': 5}
 
     """
-    prepared = prepare_by(
+    return prepare_by(
         data,
         by,
         schema=schema,
+        ledger=ledger,
+        dataset=dataset,
         table=table,
         trust_views=trust_views,
         where=where,
@@ -217,9 +221,7 @@ def release_by(  # type: ignore[misc]  # an option is called `by`, too
         threads=threads,
         seed=seed,
         **options,
-    )
-    opened = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
-    return prepared.run(opened, dataset)
+    ).run()
 
 
 def budget_of_level(budget: Budget, neighbors: Neighbors) -> Budget:

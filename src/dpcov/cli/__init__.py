@@ -14,34 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.main import get_command
 
-from dpcov.cli import completions
+from dpcov.cli import completions, options
 from dpcov.cli.analysis import Commands, walk
 from dpcov.cli.audit import app as audit_app
 from dpcov.cli.check import OFFER, check
 from dpcov.cli.ledger import app as ledger_app
 from dpcov.cli.moments import app as moments_app
-from dpcov.cli.options import (
-    DataPath,
-    Dataset,
-    Delta,
-    DenoiseOption,
-    Epsilon,
-    Force,
-    GoalOption,
-    Json,
-    MechanismOption,
-    NeighborsOption,
-    Quiet,
-    ReleasePath,
-    Rho,
-    TableOption,
-    Threads,
-    TrustViews,
-    WhereOption,
-    example,
-    say,
-    warn_if_seeded,
-)
+from dpcov.cli.options import example, say, warn_if_seeded
 from dpcov.cli.plan import app as plan_app
 from dpcov.cli.report import app as report_app
 from dpcov.cli.schema import migrate, schema
@@ -112,17 +91,17 @@ app.command("schema migrate", epilog=example("schema migrate people.toml --out n
     )
 )
 def release(
-    data: DataPath,
+    data: options.DataPath,
     out: Annotated[Path, typer.Option("--out", help="Where to write the release.")],
     schema: Annotated[Path, typer.Option("--schema", help="TOML schema of the data.")],
-    table: TableOption = None,
-    trust_views: TrustViews = False,
-    where: WhereOption = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    mechanism: MechanismOption = "auto",
-    goal: GoalOption = "all",
+    table: options.Table = None,
+    trust_views: options.TrustViews = False,
+    where: options.Where = None,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    rho: options.Rho = None,
+    mechanism: options.Mechanism = "auto",
+    goal: options.Goal = "all",
     option: Annotated[
         list[str] | None,
         typer.Option(
@@ -132,13 +111,13 @@ def release(
             autocompletion=completions.options,
         ),
     ] = None,
-    neighbors: NeighborsOption = "add-remove",
-    denoise: DenoiseOption = "shrink",
+    neighbors: options.Neighbors = "add-remove",
+    denoise: options.Denoise = "shrink",
     ledger: Annotated[
         Path | None,
         typer.Option(help="Ledger to book the spend in; refuses if too little is left."),
     ] = None,
-    dataset: Dataset = None,
+    dataset: options.Dataset = None,
     by: Annotated[
         str | None,
         typer.Option(
@@ -146,18 +125,17 @@ def release(
             autocompletion=completions.categories,
         ),
     ] = None,
-    threads: Threads = None,
-    force: Force = False,
+    threads: options.Threads = None,
+    force: options.Force = False,
     seed: Annotated[
         int | None, typer.Option(help="For tests: makes the release NOT PRIVATE.")
     ] = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Release the second moment of a table under differential privacy."""
     from dpcov.api import prepare
     from dpcov.api.grouped import paths, prepare_by
-    from dpcov.api.ledger import Ledger
     from dpcov.cli.progress import reading
     from dpcov.core.files import reserved
     from dpcov.releases import largest_file
@@ -167,6 +145,8 @@ def release(
     declared = Schema.load(schema)
     asked: dict[str, Any] = {
         "schema": declared,
+        "ledger": ledger,
+        "dataset": dataset,
         "table": table,
         "trust_views": trust_views,
         "where": where or (),
@@ -185,29 +165,26 @@ def release(
     requests = {"": prepare(data, **asked)} if grouped is None else grouped.levels
     places = {"": out} if grouped is None else paths(out, list(grouped.levels))
     request = next(iter(requests.values()))
-    opened = None if ledger is None else Ledger.open(ledger)
     inputs = [path for path in (Path(data), schema, ledger) if path is not None]
     room = largest_file(request.rows.schema, request.rows.lattice().dimension)
     hushed = quiet or as_json
     with ExitStack() as stack:
-        outputs: dict[str, Output] = {}
         try:
-            for level, place in places.items():
-                held = reserved(place, force=force, inputs=inputs, room=room)
-                outputs[level] = stack.enter_context(held)
+            outputs = {
+                level: stack.enter_context(reserved(place, force=force, inputs=inputs, room=room))
+                for level, place in places.items()
+            }
         except OutputError as error:
             raise OutputError(f"{error} Nothing was spent.") from None
         say(f"before: {OFFER}", hushed or not sys.stdout.isatty())
         say(f"mechanism: {request.mechanism.name} ({request.reason})", hushed)
         with reading():
-            if grouped is None:
-                made = {"": request.run(opened, dataset)}
-            else:
-                made = grouped.run(opened, dataset)
+            made = {"": request.run()} if grouped is None else grouped.run()
         _save(made, outputs)
     level, one = list(made.items())[-1]
     if as_json:
-        left = None if opened is None else opened.account(dataset).to_json()["left"]
+        book = request.ledger if grouped is None else grouped.ledger
+        left = None if book is None else book.account(dataset).left
         files = {level: str(place) for level, place in places.items()}
         facts = {"reason": request.reason, "files": files, "left": left}
         typer.echo(json.dumps(document(one, mechanism=one.mechanism, **facts)))
@@ -255,7 +232,7 @@ def _option(stated: str) -> tuple[str, Any]:
 
 
 @app.command(epilog=example("mechanisms"))
-def mechanisms(as_json: Json = False) -> None:
+def mechanisms(as_json: options.Json = False) -> None:
     """List the mechanisms, what they guarantee, and their options (for release --set)."""
     from dpcov.core.show.table import Row, Table
     from dpcov.core.show.text import print_tables
@@ -269,14 +246,14 @@ def mechanisms(as_json: Json = False) -> None:
         typer.echo(json.dumps(listed))
         return
     rows: list[Row] = []
-    for name, what, options in (one.values() for one in listed):
-        rows.append((name, [what, ", ".join(f"{key}={value}" for key, value in options.items())]))
+    for name, what, taken in (one.values() for one in listed):
+        rows.append((name, [what, ", ".join(f"{key}={value}" for key, value in taken.items())]))
     heads = ("mechanism", "what it releases, and its guarantee", "options")
     print_tables([Table(heads, rows, words=True)])
 
 
 @app.command(epilog=example("show people.release.json"))
-def show(file: ReleasePath, as_json: Json = False) -> None:
+def show(file: options.ReleasePath, as_json: options.Json = False) -> None:
     """Say what a release is, what it guarantees and how accurate it is."""
     from dpcov.analysis.summary import summary
     from dpcov.core.show.text import print_tables, warn

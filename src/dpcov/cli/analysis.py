@@ -15,8 +15,8 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from dpcov.cli import completions
-from dpcov.cli.options import Force, Quiet, ReleasePath, example, say
+from dpcov.cli import completions, options
+from dpcov.cli.options import example, say
 from dpcov.core.printable import shown
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ COMMON: dict[str, tuple[Any, Any]] = {
     "csv": (Csv, False),
     "as_json": (Json, False),
     "out": (Out, None),
-    "force": (Force, False),
-    "quiet": (Quiet, False),
+    "force": (options.Force, False),
+    "quiet": (options.Quiet, False),
 }
 EXAMPLE = "people.release.json"
 
@@ -116,7 +116,7 @@ def _callback(declared: Command) -> Callable[..., None]:
             _print(release, found, given["as_json"], given["csv"])
 
     defaults = inspect.signature(declared.run).parameters
-    asked: dict[str, tuple[Any, Any]] = {"file": (ReleasePath, inspect.Parameter.empty)}
+    asked: dict[str, tuple[Any, Any]] = {"file": (options.ReleasePath, inspect.Parameter.empty)}
     for name, option in declared.options.items():
         default = defaults[name].default
         asked[name] = _option(option, default), False if option.kind is bool else default

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpcov.cli import completions
-from dpcov.cli.options import Delta, Epsilon, Json, NeighborsOption, Quiet, Rho, example
+from dpcov.cli import completions, options
+from dpcov.cli.options import example
 
 if TYPE_CHECKING:
     from dpcov.api.auditing import Audit
@@ -25,17 +25,17 @@ def audit(
             autocompletion=completions.mechanisms,
         ),
     ],
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    neighbors: NeighborsOption = "add-remove",
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    rho: options.Rho = None,
+    neighbors: options.Neighbors = "add-remove",
     columns: Annotated[int, typer.Option(help="Columns of the tables.", min=3, max=50)] = 4,
     private_radius: Annotated[
         bool, typer.Option("--private-radius", help="Let it choose the clip radius from the data.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Of the releases that are looked into.", min=0)] = 1,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Compute the exact privacy loss between made-up worst cases; reads no data.
 
@@ -45,9 +45,9 @@ def audit(
     from dpcov.core.privacy import Neighbors, budget_from
     from dpcov.mechanisms import mechanism_named
 
-    options = {"radius": "private"} if private_radius else {}
+    fields = {"radius": "private"} if private_radius else {}
     found = run(
-        mechanism_named(mechanism, **options),
+        mechanism_named(mechanism, **fields),
         budget=budget_from(epsilon, delta, rho),
         neighbors=Neighbors(neighbors),
         columns=columns,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpcov.cli.options import DataPath, TableOption, TrustViews
+from dpcov.cli import options
 from dpcov.core.printable import printable
 from dpcov.errors import OutputError
 
@@ -52,10 +52,10 @@ ENCODINGS = {
 
 
 def check(
-    data: DataPath,
+    data: options.DataPath,
     schema: Annotated[Path, typer.Option("--schema", help="TOML schema of the data.")],
-    table: TableOption = None,
-    trust_views: TrustViews = False,
+    table: options.Table = None,
+    trust_views: options.TrustViews = False,
 ) -> None:
     """Tell you alone, on a terminal, which cells can't be read; CONFIDENTIAL, no release."""
     from dpcov.rows.schema import Schema

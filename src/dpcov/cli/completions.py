@@ -6,16 +6,17 @@ offered that mean nothing else to a shell.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from dpcov.errors import DpcovError
+
 if TYPE_CHECKING:
     from dpcov.rows.schema import Schema
 
-Completion = Callable[[typer.Context, str], list[str]]
 _HARMLESS = "_-.,=+@%/"
 
 
@@ -33,7 +34,6 @@ def mechanisms_or_auto(incomplete: str) -> list[str]:
 
 def options(ctx: typer.Context, incomplete: str) -> list[str]:
     """Options of the mechanism that is named, as far as ``NAME=``."""
-    from dpcov.errors import DpcovError
     from dpcov.mechanisms import options_of
 
     try:
@@ -67,7 +67,6 @@ def categories(ctx: typer.Context, incomplete: str) -> list[str]:
 def datasets(ctx: typer.Context, incomplete: str) -> list[str]:
     """Data sets of a ledger."""
     from dpcov.api.ledger import Ledger
-    from dpcov.errors import DpcovError
 
     path = _path(ctx, "ledger") or _path(ctx, "file")
     try:
@@ -83,7 +82,6 @@ def _columns(ctx: typer.Context) -> tuple[str, ...]:
 
 def _schema(ctx: typer.Context) -> Schema | None:
     """The schema of a release, or one in a file of its own, if the line names it already."""
-    from dpcov.errors import DpcovError
     from dpcov.releases import Release
     from dpcov.rows.schema import Schema
 

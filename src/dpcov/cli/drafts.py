@@ -5,6 +5,7 @@ What is proposed rests on names, declared types and a database's constraints, ne
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -140,7 +141,10 @@ def gaps(declaration: Declaration) -> list[str]:
 def draft(types: Mapping[str, Kind], options: FileOptions, stated: Stated | None = None) -> str:
     """TOML text of a schema, from names and types and what is stated; gaps are for a person."""
     known = Stated() if stated is None else stated
-    columns = {name: known.columns.get(name, _of(kind)) for name, kind in types.items()}
+    columns = {
+        name: known.columns.get(name, {} if kind == "unknown" else {"kind": kind})
+        for name, kind in types.items()
+    }
     typed = known.unit is None or known.unit.type is not None
     complete = typed and not any(map(gaps, columns.values()))
     lines = [*(_COMPLETE if complete else _INCOMPLETE)]
@@ -220,24 +224,10 @@ def migrated(text: str, declared: Schema) -> str:
     )
 
 
-def _of(kind: Kind) -> Declaration:
-    return {} if kind == "unknown" else {"kind": kind}
-
-
 def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
+    """A value as TOML has it: as JSON, but for whole numbers and a control character."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        return str(int(value))
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, str):
-        return f'"{_escaped(value)}"'
-    return f"[{', '.join(map(_toml, value))}]"
-
-
-def _escaped(text: str) -> str:
-    return "".join(
-        f"\\u{ord(c):04X}" if ord(c) < 32 or ord(c) == 127 else c
-        for c in text.replace("\\", "\\\\").replace('"', '\\"')
-    )
+        value = int(value)
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")

@@ -7,19 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpcov.cli.options import (
-    Dataset,
-    Delta,
-    Epsilon,
-    Json,
-    LedgerPath,
-    NeighborsOption,
-    Quiet,
-    Rho,
-    example,
-    say,
-)
+from dpcov.cli import options
+from dpcov.cli.options import example, say
 from dpcov.core.printable import shown
+from dpcov.errors import LedgerError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,14 +23,14 @@ app = typer.Typer(help="Keep account of the privacy budget.", no_args_is_help=Tr
 
 @app.command(epilog=example("ledger create people.ledger --epsilon 3"))
 def create(
-    file: LedgerPath,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    dataset: Dataset = None,
-    neighbors: NeighborsOption = "add-remove",
-    as_json: Json = False,
-    quiet: Quiet = False,
+    file: options.LedgerPath,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    rho: options.Rho = None,
+    dataset: options.Dataset = None,
+    neighbors: options.Neighbors = "add-remove",
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Create a ledger, or add a data set to one."""
     from dpcov.api.ledger import Ledger
@@ -56,7 +47,9 @@ def create(
 
 
 @app.command(epilog=example("ledger show people.ledger"))
-def show(file: LedgerPath, dataset: Dataset = None, as_json: Json = False) -> None:
+def show(
+    file: options.LedgerPath, dataset: options.Dataset = None, as_json: options.Json = False
+) -> None:
     """Show what is spent and what is left."""
     from dpcov.api.ledger import Ledger
     from dpcov.core.show.text import print_tables
@@ -73,13 +66,13 @@ def show(file: LedgerPath, dataset: Dataset = None, as_json: Json = False) -> No
 
 @app.command("add-budget", epilog=example("ledger add-budget people.ledger --epsilon 1"))
 def add_budget(
-    file: LedgerPath,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    dataset: Dataset = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    file: options.LedgerPath,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    rho: options.Rho = None,
+    dataset: options.Dataset = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Raise the budget of a data set."""
     from dpcov.api.ledger import Ledger
@@ -97,18 +90,17 @@ def add_budget(
 
 @app.command(epilog=example("ledger verify people.ledger"))
 def verify(
-    file: LedgerPath,
+    file: options.LedgerPath,
     head: Annotated[
         str | None,
         typer.Option(help="A head printed earlier: refuses a ledger that does not continue it."),
     ] = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Check that a ledger was not damaged, edited or put back; exit code 2 if it was."""
     from dpcov.api.ledger import Ledger
     from dpcov.api.ledger.file import named
-    from dpcov.errors import LedgerError
 
     chain = Ledger.open(file).verify()
     if head is not None and not chain.holds(head):
@@ -116,30 +108,25 @@ def verify(
             f"{named(file)}: whole, but it does not continue the one with that head: an older "
             "copy, another ledger, or written anew. Use the one that holds the last release."
         )
-    if as_json:
-        typer.echo(_chain(chain))
-    else:
-        _say_chain(file, chain, quiet)
+    _tell(file, chain, as_json, quiet)
 
 
 @app.command(epilog=example("ledger migrate old.ledger"))
-def migrate(file: LedgerPath, as_json: Json = False, quiet: Quiet = False) -> None:
+def migrate(
+    file: options.LedgerPath, as_json: options.Json = False, quiet: options.Quiet = False
+) -> None:
     """Start a hash chain for a ledger of the first version; what is before it can't be verified."""
     from dpcov.api.ledger import Ledger
 
-    chain = Ledger.open(file).migrate()
+    _tell(file, Ledger.open(file).migrate(), as_json, quiet)
+
+
+def _tell(file: Path, chain: Chain, as_json: bool, quiet: bool) -> None:
+    """What a chain holds that is whole."""
     if as_json:
-        typer.echo(_chain(chain))
-    else:
-        _say_chain(file, chain, quiet)
-
-
-def _chain(chain: Chain) -> str:
-    facts = {"records": len(chain.digests), "unverified": chain.unverified, "head": chain.head}
-    return json.dumps(facts)
-
-
-def _say_chain(file: Path, chain: Chain, quiet: bool) -> None:
+        facts = {"records": len(chain.digests), "unverified": chain.unverified, "head": chain.head}
+        typer.echo(json.dumps(facts))
+        return
     say(f"{shown(file)} is whole: {len(chain.digests)} records, head {chain.head}", quiet)
     if chain.unverified:
         say(f"The first {chain.unverified} are older than its chain: edits can't be found.", quiet)

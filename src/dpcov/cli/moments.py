@@ -7,16 +7,8 @@ from typing import Annotated
 
 import typer
 
-from dpcov.cli.options import (
-    Force,
-    Quiet,
-    TableOption,
-    Threads,
-    TrustViews,
-    WhereOption,
-    example,
-    say,
-)
+from dpcov.cli import options
+from dpcov.cli.options import example, say
 from dpcov.core.printable import shown
 
 app = typer.Typer()
@@ -32,12 +24,12 @@ def moments(
     ],
     out: Out,
     schema: Annotated[Path, typer.Option("--schema", help="TOML schema, the same for all parts.")],
-    table: TableOption = None,
-    trust_views: TrustViews = False,
-    where: WhereOption = None,
-    threads: Threads = None,
-    force: Force = False,
-    quiet: Quiet = False,
+    table: options.Table = None,
+    trust_views: options.TrustViews = False,
+    where: options.Where = None,
+    threads: options.Threads = None,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Sum the rows of one part of a table exactly; the file is PRIVATE, not a release."""
     from dpcov.core.files import check_writable
@@ -57,8 +49,8 @@ def moments(
 def merge(
     files: Annotated[list[Path], typer.Argument(metavar="SUMS...", help="Files of sums.")],
     out: Out,
-    force: Force = False,
-    quiet: Quiet = False,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Add sums of parts that share no row; the file is PRIVATE, not a release."""
     from functools import reduce

@@ -24,25 +24,25 @@ Delta = Annotated[
     typer.Option(help="With epsilon: probability that is added to it. Well below 1 / people."),
 ]
 Rho = Annotated[float | None, typer.Option(help="Budget in zCDP, instead of epsilon.")]
-NeighborsOption = Annotated[
+Neighbors = Annotated[
     Literal["add-remove", "replace-one"],
     typer.Option(
         help="add-remove keeps the number of rows private. replace-one makes it public, and at the "
         "same epsilon protects more of what a row holds, with up to twice the noise."
     ),
 ]
-MechanismOption = Annotated[
+Mechanism = Annotated[
     str,
     typer.Option(
         help="auto, or one of `dpcov mechanisms`.",
         autocompletion=completions.mechanisms_or_auto,
     ),
 ]
-GoalOption = Annotated[
+Goal = Annotated[
     Literal["all", "frobenius", "relative", "correlation", "regression"],
     typer.Option(help="What auto makes accurate; frobenius is the second moment as a whole."),
 ]
-DenoiseOption = Annotated[
+Denoise = Annotated[
     Literal["none", "project", "shrink"],
     typer.Option(help="How the noise is reduced afterwards; costs no privacy."),
 ]
@@ -63,14 +63,14 @@ DataPath = Annotated[
         help="CSV, TSV (.gz), Parquet, Excel, Stata, SPSS or SAS file; with --table, a database.",
     ),
 ]
-TableOption = Annotated[
+Table = Annotated[
     str | None,
     typer.Option(
         help="Table of a database: DATA is a postgresql:// address (user@host/database; password "
         "in PGPASSWORD) or a SQLite or DuckDB file. Or a sheet of an Excel workbook."
     ),
 ]
-WhereOption = Annotated[
+Where = Annotated[
     list[str] | None,
     typer.Option(
         metavar="CONDITION",

@@ -9,22 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpcov.cli import completions
-from dpcov.cli.options import (
-    Delta,
-    DenoiseOption,
-    Epsilon,
-    GoalOption,
-    Json,
-    MechanismOption,
-    NeighborsOption,
-    Rho,
-    example,
-)
+from dpcov.cli import completions, options
+from dpcov.cli.options import example
+from dpcov.errors import ReleaseError, SchemaError
 
 if TYPE_CHECKING:
     from dpcov.api.plans.imagined import Guess
-    from dpcov.core.privacy import Budget
 
 app = typer.Typer()
 
@@ -35,9 +25,9 @@ def plan(
     rows: Annotated[
         int, typer.Option("--rows", help="Rows that the table may have: a public guess.", min=1)
     ],
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    rho: options.Rho = None,
     error: Annotated[
         float | None,
         typer.Option(
@@ -45,10 +35,10 @@ def plan(
             "and how many rows, would do."
         ),
     ] = None,
-    neighbors: NeighborsOption = "add-remove",
-    mechanism: MechanismOption = "auto",
-    goal: GoalOption = "all",
-    denoise: DenoiseOption = "shrink",
+    neighbors: options.Neighbors = "add-remove",
+    mechanism: options.Mechanism = "auto",
+    goal: options.Goal = "all",
+    denoise: options.Denoise = "shrink",
     target: Annotated[
         str | None,
         typer.Option(
@@ -90,7 +80,7 @@ def plan(
             "the other guesses: what it holds is supposed.",
         ),
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Predict the error of a release from public numbers alone; reads no data, spends nothing.
 
@@ -100,7 +90,6 @@ def plan(
     from dpcov.core.parameters import Probability, check
     from dpcov.core.show.table import sentences
     from dpcov.core.show.text import print_tables
-    from dpcov.errors import ReleaseError
 
     if error is not None:
         check("error", error, Probability, ReleaseError)
@@ -123,13 +112,8 @@ def plan(
     else:
         answers = [] if needed is None or error is None else found.answers(error, needed)
         print_tables([*found.tables(), sentences(*answers)])
-        stated = " ".join(_spelt(found.budget))
+        stated = " ".join(f"--{name} {amount:g}" for name, amount in asdict(found.budget).items())
         typer.echo(f"next: dpcov release DATA --schema {schema} {stated} --ledger LEDGER ...")
-
-
-def _spelt(budget: Budget) -> list[str]:
-    """A budget as the options that state it."""
-    return [f"--{name} {amount:g}" for name, amount in asdict(budget).items()]
 
 
 def _guess(
@@ -141,7 +125,6 @@ def _guess(
 ) -> Guess:
     """The guess that the options state, or ``--like``."""
     from dpcov.api.plans.imagined import CORRELATION, SPREAD, Guess
-    from dpcov.errors import SchemaError
 
     if like is not None:
         if stated or means or (correlation, explained) != (None, None):
@@ -168,8 +151,6 @@ def _guess(
 
 def _number(text: str, form: str) -> tuple[str, float]:
     """A column, or nothing, and its number."""
-    from dpcov.errors import SchemaError
-
     name, _, number = text.rpartition("=")
     try:
         return name, float(number)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Mapping
-from enum import Enum
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from dpcov.cli.drafts import Declaration, Stated, gaps
@@ -47,7 +48,12 @@ MOVES = {
     "why": "these questions",
     "quit": "write nothing",
 }
-PRESETS = {"percentage": (0.0, 100.0), "age": (0.0, 120.0)}
+PRESETS: dict[str, Declaration] = {
+    "percentage": {"kind": "number", "lower": 0.0, "upper": 100.0},
+    "age": {"kind": "number", "lower": 0.0, "upper": 120.0},
+    "flag": {"kind": "flag"},
+    "omit": {"kind": "ignored"},
+}
 TYPES = {
     "numeric": "numbers",
     "number": "numbers",
@@ -64,18 +70,15 @@ ID_TYPES = ("integer", "decimal", "uuid", "text")
 LATER = "back or quit, in full"
 
 
-class Move(Enum):
-    """Where to go after a question."""
-
-    ON = 1
-    BACK = -1
-    DONE = 0
-
-
 class Quit(Exception):  # noqa: N818  a wish, not a fault
     """The person wants to stop; nothing is to be written."""
 
 
+class Back(Exception):  # noqa: N818  a wish, too
+    """The person wants to be asked again what the column holds."""
+
+
+@dataclass
 class Interview:
     """The questions about one table.
 
@@ -89,22 +92,16 @@ class Interview:
 
     """
 
-    def __init__(
-        self,
-        kinds: Mapping[str, Kind],
-        options: FileOptions,
-        stated: Stated,
-        ask: Callable[[str], str],
-        say: Callable[[str], None],
-    ) -> None:
-        self.kinds = kinds
-        self.options = options
-        self.ask = ask
-        self.say = say
-        self.missing = stated.missing
-        self.unit = stated.unit
-        self.hints = stated.hints
-        self.answers = {name: given for name, given in stated.columns.items() if not gaps(given)}
+    kinds: Mapping[str, Kind]
+    options: FileOptions
+    stated: Stated
+    ask: Callable[[str], str]
+    say: Callable[[str], None]
+
+    def __post_init__(self) -> None:
+        self.unit = self.stated.unit
+        columns = self.stated.columns.items()
+        self.answers = {name: given for name, given in columns if not gaps(given)}
         if self.unit is not None and self.unit.type is None:
             self.answers.pop(self.unit.column, None)  # metadata don't tell what an id is
 
@@ -115,161 +112,123 @@ class Interview:
         names = list(self.kinds)
         at = 0
         while True:
-            if at < len(names):
-                move = self._column(at, names[at])
-                if move is Move.DONE:
-                    self.answers |= {name: {"kind": "ignored"} for name in names[at:]}
-                    at = len(names)
-                else:
-                    at = max(0, at + move.value)
-            elif (found := self._checked()) is not None and self._confirmed(found):
+            while at < len(names):
+                at = self._column(at, names[at])
+            found = self._checked()
+            if found is not None and self._confirmed(found):
                 return found
-            else:
-                at = len(names) - 1
+            at = len(names) - 1
 
     def _show_choices(self) -> None:
         for word, meaning in (CHOICES | MOVES).items():
             self.say(f"  {word:<12}{meaning}")
         self.say("The first letter of a word is enough.")
 
-    def _column(self, at: int, name: str) -> Move:
-        """One column: the kind of answer, then what it needs."""
+    def _column(self, at: int, name: str) -> int:
+        """One column: the kind of answer, then what it needs; the place of the next one."""
         known = self.answers.get(name)
         self.say(f"\nColumn {at + 1} of {len(self.kinds)}: {printable(name)} ({self._type(name)})")
         offer = "" if known is None else f" [Enter: {self._in_words(name, known)}]"
         while True:
-            word = _completed(self.ask(f"What does it hold?{offer}"))
+            word = _completed(self.ask(f"What does it hold?{offer}"), CHOICES | MOVES)
             if not word and known is not None:
-                return Move.ON
+                return at + 1
             if word == "quit":
                 raise Quit
             if word == "back":
-                return Move.BACK
+                return max(0, at - 1)
             if word == "done":
-                return Move.DONE
+                self.answers |= dict.fromkeys(list(self.kinds)[at:], PRESETS["omit"])
+                return len(self.kinds)
             if word == "why":
                 self.say(WHY)
                 self._show_choices()
             elif word in CHOICES:
-                if self._declared(name, word):
-                    return Move.ON
+                with suppress(Back):
+                    self._declare(name, word)
+                    return at + 1
             else:
                 self.say(f"One of: {', '.join(CHOICES | MOVES)}.")
 
     def _type(self, name: str) -> str:
-        hint = f"; {self.hints[name]}" if name in self.hints else ""
+        hint = f"; {self.stated.hints[name]}" if name in self.stated.hints else ""
         return f"type: {TYPES[self.kinds[name]]}{printable(hint)}"
 
-    def _declared(self, name: str, word: str) -> bool:
-        """Take an answer and what it needs; False if the person went back instead."""
-        found: Declaration | None
-        if word in PRESETS:
-            lower, upper = PRESETS[word]
-            found = {"kind": "number", "lower": lower, "upper": upper}
-        elif word == "flag":
-            found = {"kind": "flag"}
-        elif word == "numbers":
-            found = self._bounds(name)
-        elif word == "time":
-            found = self._dates(name)
-        elif word == "categories":
-            found = self._levels()
-        elif word == "id":
-            return self._person(name)
-        else:
-            found = {"kind": "ignored"}
-        if found is not None:
-            self._free(name)
-            self.answers[name] = found
-        return found is not None
+    def _declare(self, name: str, word: str) -> None:
+        """Take an answer and what it needs."""
+        if word == "id":
+            self._person(name)
+            return
+        asked = {"numbers": self._bounds, "time": self._dates, "categories": self._levels}
+        self.answers[name] = PRESETS[word] if word in PRESETS else asked[word](name)
+        if self.unit is not None and self.unit.column == name:
+            self.unit = None  # a column that is something else now is not the id
 
-    def _bounds(self, name: str) -> Declaration | None:
+    def _bounds(self, name: str) -> Declaration:
         """Bounds of numbers that a person states."""
-        bounds = self._pair(_finite, "a number, such as 0 or 2.5.")
+        lower, upper = self._pair(_finite, "a number, such as 0 or 2.5.")
         kind = "integer" if self.kinds[name] == "integer" else "number"
-        return bounds and {"kind": kind, "lower": bounds[0], "upper": bounds[1]}
+        return {"kind": kind, "lower": lower, "upper": upper}
 
-    def _dates(self, name: str) -> Declaration | None:
+    def _dates(self, name: str) -> Declaration:
         """Bounds of dates that a person states; days alone, unless the time of day is told."""
-        bounds = self._pair(_moment, "a date, such as 1990-12-31, or 1990-12-31 23:59.")
-        if bounds is None:
-            return None
+        bounds = self._pair(moment_of, "a date, such as 1990-12-31, or 1990-12-31 23:59.")
         days = self.kinds[name] != "time" and all(moment % DAY == 0 for moment in bounds)
         found = [
             shown_date(moment // DAY) if days else shown_time(moment / SECOND) for moment in bounds
         ]
         return {"kind": "date" if days else "time", "lower": found[0], "upper": found[1]}
 
-    def _pair(
-        self, read: Callable[[str], Number | None], wanted: str
-    ) -> tuple[Number, Number] | None:
+    def _pair(self, read: Callable[[str], Number | None], wanted: str) -> tuple[Number, Number]:
         """Two bounds, the lower below the upper."""
         self.say(f"The least and the largest value that count ({LATER}).")
         while True:
             lower = self._read("Lower bound", read, wanted)
-            upper = None if lower is None else self._read("Upper bound", read, wanted)
-            if lower is None or upper is None:
-                return None
+            upper = self._read("Upper bound", read, wanted)
             if lower < upper:
                 return lower, upper
             self.say("The lower bound must be below the upper one.")
 
-    def _levels(self) -> Declaration | None:
+    def _levels(self, _: str) -> Declaration:
         """Levels that a person states, numbers where they are spelt as such."""
         self.say(f'With commas between; a level with a comma in quotes "..." ({LATER}).')
-        levels = self._read(
-            "Levels", _levels, "each level once, and at least one, such as: yes, no"
-        )
-        return None if levels is None else {"kind": "categorical", "levels": _numbers(levels)}
+        wanted = "each level once, and at least one, such as: yes, no"
+        return {"kind": "categorical", "levels": _numbers(self._read("Levels", _levels, wanted))}
 
-    def _person(self, name: str) -> bool:
+    def _person(self, name: str) -> None:
         """Make a column the id of persons."""
         self.say(
             f"Rows of one person beyond a limit are dropped: the noise grows with it ({LATER})."
         )
         question = "At most how many rows of one person count?"
         most = self._read(question, _row_count, "a whole number from 1 to 1048576.")
-        if most is None:
-            return False
         found = self._text(f"What is an id: {', '.join(ID_TYPES)}?")
-        while found is not None and found not in ID_TYPES:
+        while found not in ID_TYPES:
             found = self._text(f"Please one of: {', '.join(ID_TYPES)}.")
-        if found is None:
-            return False
         if self.unit is not None and self.unit.column != name:
             self.say(f"{printable(self.unit.column)} is no longer the id, and left out.")
         self.unit = PersonUnit.model_validate({"column": name, "type": found, "max_rows": most})
-        self.answers[name] = {"kind": "ignored"}
-        return True
+        self.answers[name] = PRESETS["omit"]
 
-    def _free(self, name: str) -> None:
-        """A column that is something else now is not the id."""
-        if self.unit is not None and self.unit.column == name:
-            self.unit = None
-
-    def _text(self, question: str) -> str | None:
-        """An answer that may be any text; None to go back."""
-        while True:
+    def _text(self, question: str) -> str:
+        """An answer that may be any text; raises `Quit` and `Back`."""
+        text = ""
+        while not text:
             text = self.ask(question).strip()
-            if text == "quit":
-                raise Quit
-            if text == "back":
-                return None
-            if text:
-                return text
+        if text in ("quit", "back"):
+            raise Quit if text == "quit" else Back
+        return text
 
-    def _read(self, question: str, read: Callable[[str], T | None], wanted: str) -> T | None:
-        """An answer, asked for until `read` makes something of it; None to go back."""
-        while (text := self._text(question)) is not None:
-            found = read(text)
-            if found is not None:
-                return found
+    def _read(self, question: str, read: Callable[[str], T | None], wanted: str) -> T:
+        """An answer, asked for until `read` makes something of it."""
+        while (found := read(self._text(question))) is None:
             self.say(f"Please {wanted}")
-        return None
+        return found
 
     def _checked(self) -> Stated | None:
         """All answers, if a schema can be made of them."""
-        found = Stated({name: self.answers[name] for name in self.kinds}, self.unit, self.missing)
+        columns = {name: self.answers[name] for name in self.kinds}
+        found = Stated(columns, self.unit, self.stated.missing)
         try:
             Schema.parse(found.document(self.options))
         except SchemaError as error:
@@ -283,13 +242,11 @@ class Interview:
         for name, declaration in found.columns.items():
             self.say(f"  {printable(name)}: {self._in_words(name, declaration)}")
         while True:
-            answer = self.ask("Write it? (yes, back, quit)").strip().lower()
-            if answer and "quit".startswith(answer):
+            word = _completed(self.ask("Write it? (yes, back, quit)"), ("yes", "back", "quit"))
+            if word == "quit":
                 raise Quit
-            if answer and "back".startswith(answer):
-                return False
-            if answer and "yes".startswith(answer):
-                return True
+            if word in ("yes", "back"):
+                return word == "yes"
 
     def _in_words(self, name: str, declaration: Declaration) -> str:
         if declaration["kind"] == "flag":
@@ -306,15 +263,10 @@ class Interview:
         return "left out"
 
 
-def _completed(answer: str) -> str:
+def _completed(answer: str, words: Iterable[str]) -> str:
     """The word that an answer begins, or what was typed."""
     typed = answer.strip().lower()
-    found = [word for word in CHOICES | MOVES if typed and word.startswith(typed)]
-    return found[0] if found else typed
-
-
-def _moment(text: str) -> int | None:
-    return moment_of(text.strip())
+    return next((word for word in words if typed and word.startswith(typed)), typed)
 
 
 def _finite(text: str) -> float | None:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from dpcov.cli import completions
-from dpcov.cli.options import Dataset, Force, Quiet, ReleasePath, example, say, warn_if_seeded
+from dpcov.cli import completions, options
+from dpcov.cli.options import example, say, warn_if_seeded
 from dpcov.core.printable import shown
 
 app = typer.Typer()
@@ -16,7 +16,7 @@ app = typer.Typer()
 
 @app.command(epilog=example("report people.release.json --out people.html"))
 def report(
-    file: ReleasePath,
+    file: options.ReleasePath,
     out: Annotated[Path, typer.Option("--out", help="The HTML file to write.")],
     target: Annotated[
         str | None,
@@ -35,10 +35,10 @@ def report(
     ledger: Annotated[
         Path | None, typer.Option(help="Ledger, to say what is left of the budget.")
     ] = None,
-    dataset: Dataset = None,
+    dataset: options.Dataset = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
-    force: Force = False,
-    quiet: Quiet = False,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Write a release as one offline web page: guarantee, figures, how to use it."""
     from dpcov.api.ledger import Ledger

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dpcov.cli.options import DataPath, Force, Quiet, TableOption, TrustViews, say
+from dpcov.cli import options
+from dpcov.cli.options import say
 from dpcov.core.printable import shown
+from dpcov.errors import OutputError, SchemaError, SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,11 +22,13 @@ if TYPE_CHECKING:
     from dpcov.cli.drafts import Stated
     from dpcov.rows.schema import FileOptions, Kind
 
+Out = Annotated[Path | None, typer.Option("--out", help="Where to write; default, print it.")]
+
 
 def schema(
-    data: DataPath,
-    table: TableOption = None,
-    trust_views: TrustViews = False,
+    data: options.DataPath,
+    table: options.Table = None,
+    trust_views: options.TrustViews = False,
     interactive: Annotated[
         bool, typer.Option("--interactive", help="Ask about each column; needs --out.")
     ] = False,
@@ -35,10 +39,8 @@ def schema(
             "JSON) metadata, as public as a schema."
         ),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Where to write; default, print it.")
-    ] = None,
-    force: Force = False,
+    out: Out = None,
+    force: options.Force = False,
     header: Annotated[
         bool, typer.Option(help="Whether the first record of a text file names the columns.")
     ] = True,
@@ -54,13 +56,12 @@ def schema(
     decimal: Annotated[
         Literal[".", ","], typer.Option(help="Decimal sign of numbers in a text file.")
     ] = ".",
-    quiet: Quiet = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Draft a schema from column names and types; bounds and levels are left for a person."""
     from dpcov.cli import metadata as others
     from dpcov.cli.drafts import Stated, draft, proposed
     from dpcov.core.files import check_writable, write
-    from dpcov.errors import OutputError, SourceError
     from dpcov.rows.schema import FileOptions
     from dpcov.rows.sources import open_source
     from dpcov.rows.sources.readstat import ReadstatSource
@@ -74,7 +75,7 @@ def schema(
     file = Path(data).name
     endings = [part for part in file.lower().split(".") if part != "gz"]
     guessed = "\t" if endings[-1:] in (["tsv"], ["tab"]) else ","
-    options = FileOptions.checked(
+    reading = FileOptions.checked(
         header=header,
         separator=guessed if separator is None else separator,
         skip_lines=skip_lines,
@@ -83,7 +84,7 @@ def schema(
         decimal=decimal,
     )
     names = () if header else tuple(f"x{j}" for j in range(columns or 0))
-    source = open_source(table_of(data, table, trust_views), options, names)
+    source = open_source(table_of(data, table, trust_views), reading, names)
     advice = getattr(source, "advice", "")
     if advice and separator is None:
         raise SourceError(f"The draft would have a single column.{advice}")
@@ -96,8 +97,8 @@ def schema(
     if isinstance(source, ReadstatSource):
         stated = replace(stated, labels=source.labels(), codes={**stated.codes, **source.codes()})
     if interactive:
-        stated = _interview(kinds, options, stated)
-    text = draft(kinds, options, stated)
+        stated = _interview(kinds, reading, stated)
+    text = draft(kinds, reading, stated)
     if out is None:
         typer.echo(text, nl=False)
         return
@@ -107,16 +108,13 @@ def schema(
 
 def migrate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A schema of version 1.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Where to write; default, print it.")
-    ] = None,
-    force: Force = False,
-    quiet: Quiet = False,
+    out: Out = None,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Write a schema of version 1 as one of version 2, which encodes every row the same."""
     from dpcov.cli.drafts import migrated
     from dpcov.core.files import read_text, write
-    from dpcov.errors import SchemaError
     from dpcov.rows.schema import LARGEST_FILE, Schema
 
     declared = Schema.load(file)
@@ -130,7 +128,7 @@ def migrate(
     say(f"written to {shown(out)}: version 2, and every row is encoded as before", quiet)
 
 
-def _interview(kinds: Mapping[str, Kind], options: FileOptions, stated: Stated) -> Stated:
+def _interview(kinds: Mapping[str, Kind], reading: FileOptions, stated: Stated) -> Stated:
     from dpcov.cli.questions import Interview, Quit
 
     def ask(question: str) -> str:
@@ -138,7 +136,7 @@ def _interview(kinds: Mapping[str, Kind], options: FileOptions, stated: Stated) 
         return str(typer.prompt(question, default="", show_default=False, prompt_suffix=suffix))
 
     try:
-        return Interview(kinds, options, stated, ask, _paragraph).run()
+        return Interview(kinds, reading, stated, ask, _paragraph).run()
     except Quit:
         typer.echo("Nothing was written.")
         raise typer.Abort from None
@@ -154,7 +152,6 @@ def _paragraph(text: str) -> None:
 
 def _next(out: Path, text: str) -> str:
     """What to do with a schema that is whole, or not yet."""
-    from dpcov.errors import SchemaError
     from dpcov.rows.schema import Schema
 
     try:

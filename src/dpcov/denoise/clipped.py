@@ -71,7 +71,7 @@ class Clip:
     def most(self, level: float) -> tuple[float, float]:
         """That in numbers: over all variance, and from a mean over its column's deviation."""
         release = self._release
-        if release.lengths is None or self._within == 0:
+        if release.lengths is None or min(self._within, release.count()) <= 0:
             return math.inf, math.inf
         squared, length = release.lengths.most(release.lattice.radius, level)
         there = np.eye(self._p) if release.linear_map is None else release.linear_map

@@ -35,6 +35,8 @@ NO_LARGEST = (
     "Give largest_weight: the largest sample weight by the design of the survey, without the data. "
     "Larger ones count as the largest."
 )
+RELEASED = ("epsilon", "delta", "rho", "neighbors", "mechanism", "goal", "denoise", "radius")
+BOOKED = ("ledger", "dataset")
 NULL = "What was fitted is the null model; release_ is there."
 
 
@@ -110,17 +112,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         self.release_: Release = release(
             rows,
             schema=Schema.from_bounds(lower, upper, rows.features + rows.targets, **declared),
-            radius=self.radius,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            rho=self.rho,
-            neighbors=self.neighbors,
-            mechanism=self.mechanism,
-            goal=self.goal,
-            denoise=self.denoise,
-            ledger=self.ledger,
-            dataset=self.dataset,
             seed=seed,
+            **{name: getattr(self, name) for name in (*RELEASED, *BOOKED)},
         )
         self.guarantee_: Guarantee = self.release_.guarantee
         single = all(rows.types[name] == pa.float32() for name in rows.features)

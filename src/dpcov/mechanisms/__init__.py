@@ -59,6 +59,7 @@ class MechanismOptions(TypedDict, total=False):
 
     # of the product's mechanisms
     directions_most: float
+    directions_power: float
     directions_share: float
     look_share: float
     power: float

@@ -74,7 +74,6 @@ def content(
     return {
         "not_private": NOT_PRIVATE if release.reproducible else None,
         "void": VOID if release.may_be_void else None,
-        "summary": release.guarantee_in_words(),
         "glance": _glance(release, errors),
         "cautions": [found.caution for found in results if found.caution],
         "parts": parts,
@@ -84,19 +83,10 @@ def content(
         "statistician": words.for_the_statistician(release),
         "kind": "Test release" if release.reproducible else "Differentially private release",
         "table": _table,
-        "features": list(release.columns),
+        "release": release,
         "example": target or release.columns[-1],
-        "has_intercept": release.has_intercept,
-        "dimension": release.lattice.dimension,
-        "r_field": "published" if release.denoised is None else "denoised",
-        "made_by": release.made_by(),
-        "python_text": quoted,
+        "python_text": json.dumps,  # as Python and R write it; the template escapes it for HTML
     }
-
-
-def quoted(text: str) -> str:
-    """A string as Python and R write it; the template escapes it for HTML."""
-    return json.dumps(text)
 
 
 def _wanted(section: Section, asked: dict[str, Any]) -> bool:

@@ -26,9 +26,8 @@ STYLE: Any = {
     "font.size": 10,
     "axes.linewidth": 0.6,
     "text.parse_math": False,
-} | {
-    f"{part}": INK
-    for part in ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
+    **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor"), INK),
+    **dict.fromkeys(("xtick.color", "ytick.color"), INK),
 }
 ET.register_namespace("", SVG)
 ET.register_namespace("xlink", LINK)

@@ -80,10 +80,7 @@ def for_the_officer(release: Release) -> list[tuple[str, str]]:
         ("Definition", sentence(str(guarantee.budget))),
         ("Who is protected", sentence(f"any {guarantee.unit}")),
         ("In one sentence", release.guarantee_in_words()),
-        (
-            "Not protected",
-            sentence(release.not_protected()),
-        ),
+        ("Not protected", sentence(release.not_protected())),
         (
             "Other releases",
             "Every further release from the same data adds to what is spent, for the same people. "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,15 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from dpcov.api.plans.imagined import Guess, ImaginedTable
-from dpcov.api.plans.trials import Errors, Trials, adds_noise
+from dpcov.api.plans.trials import Errors, Trials, adds_noise, targets_of
 from dpcov.core.parameters import Interval, Probability, check, checked
 from dpcov.core.privacy import (
     ZCDP,
-    ApproxDP,
     Budget,
     Neighbors,
     NeighborsName,
-    PureDP,
     budget_from,
     neighbors_named,
 )
@@ -142,22 +141,18 @@ class Plan(Result):
         """The least budget whose correlations have this mean absolute error; None if none has."""
         planner = self._planner()
         trials = planner.trials(self.rows)
-
-        def at(factor: float) -> float:
-            return _correlation(
-                planner.predicted(self.mechanism, scaled(self.budget, factor), trials)
-            )
-
-        factor = _crossing(at, error)
+        factor = _crossing(
+            lambda f: planner.predicted(self.mechanism, scaled(self.budget, f), trials), error
+        )
         return None if factor is None else scaled(self.budget, factor)
 
     def rows_for(self, error: float) -> int | None:
         """The least number of rows whose correlations have this error at this budget."""
         planner = self._planner()
 
-        def at(factor: float) -> float:
+        def at(factor: float) -> Prediction:
             trials = planner.trials(max(1, round(self.rows * factor)))
-            return _correlation(planner.predicted(self.mechanism, self.budget, trials))
+            return planner.predicted(self.mechanism, self.budget, trials)
 
         factor = _crossing(at, error)
         return None if factor is None else max(1, math.ceil(self.rows * factor))
@@ -178,6 +173,9 @@ class Plan(Result):
         if self.not_predicted:
             names = ", ".join(name for name, _ in self.not_predicted)
             notes.append(f"Not predicted: {names} (--json says why).")
+        ends = zip(*(self.between.get(name, (math.nan, math.nan)) for name in HEADS), strict=True)
+        likely: list[Row] = list(zip(("from", "to"), map(list, ends), strict=True))
+        title = f"Likely range, {amount(self.budget)}, mechanism {self.mechanism}"
         form = ("{:.2g}",)
         return [
             sentences(*self.assumptions()),
@@ -189,14 +187,8 @@ class Plan(Result):
                 form,
                 notes=tuple(notes),
             ),
-            self._likely(form),
+            Table(("", *heads), likely, title, form, notes=(RANGE,)),
         ]
-
-    def _likely(self, form: tuple[str, ...]) -> Table:
-        ends = zip(*(self.between.get(name, (math.nan, math.nan)) for name in HEADS), strict=True)
-        rows: list[Row] = list(zip(("from", "to"), map(list, ends), strict=True))
-        title = f"Likely range, {amount(self.budget)}, mechanism {self.mechanism}"
-        return Table(("", *HEADS.values()), rows, title, form, notes=(RANGE,))
 
     def assumptions(self) -> list[str]:
         """What the imagined table is, in words."""
@@ -275,13 +267,7 @@ class Plan(Result):
 
 def amount(budget: Budget) -> str:
     """A budget in short."""
-    match budget:
-        case ZCDP(rho):
-            return f"rho {rho:g}"
-        case ApproxDP(epsilon, delta):
-            return f"epsilon {epsilon:g}, delta {delta:g}"
-        case _:
-            return f"epsilon {budget.epsilon:g}"
+    return ", ".join(f"{name} {value:g}" for name, value in asdict(budget).items())
 
 
 def _figures(prediction: Prediction) -> list[Cell]:
@@ -295,12 +281,6 @@ def _row(prediction: Prediction) -> dict[str, Any]:
     return stated | asdict(prediction.errors)
 
 
-def _correlation(prediction: Prediction) -> float:
-    if prediction.errors.correlation is None:
-        raise ReleaseError("Without an intercept, or with one feature, nothing is correlated.")
-    return prediction.errors.correlation
-
-
 @dataclass(frozen=True)
 class _Planner:
     """Predicts for any mechanism, budget and number of rows."""
@@ -308,26 +288,26 @@ class _Planner:
     schema: Schema
     neighbors: Neighbors
     guess: Guess
-    target: str | None
-    goal: Goal
-    method: Method
+    target: str | None = None
+    goal: Goal = "all"
+    method: Method = "shrink"
 
     @cached_property
     def table(self) -> ImaginedTable:
         return ImaginedTable.of(self.schema, Lattice.of(self.schema), self.guess)
 
-    def trials(self, rows: int) -> Trials:
-        return self._trials(self.table, rows)
-
-    def _trials(self, table: ImaginedTable, rows: int) -> Trials:
-        return Trials.imagined(table, rows, self.target, self.method)
+    def trials(self, rows: int, table: ImaginedTable | None = None) -> Trials:
+        """Trials on so many rows of the table that is guessed, or of another one."""
+        imagined = self.table if table is None else table
+        targets, moment = targets_of(self.schema, self.target), imagined.moment(rows)
+        return Trials(self.schema, moment, rows, targets, self.method, imagined.door(rows))
 
     def between(self, own: Prediction, name: str, rows: int) -> dict[str, tuple[float, float]]:
         """Least and largest of each error, over the tables that fit the guess as well."""
         mechanism = self.chosen(own.budget) if name == "auto" else mechanism_named(name)
         errors = [own.errors]
         for table in self._others():
-            errors.append(self._tried(mechanism, own.budget, self._trials(table, rows)).errors)
+            errors.append(self._tried(mechanism, own.budget, self.trials(rows, table)).errors)
         found, luck = {}, LIKE_A_GUESS if self.guess.like is None else LIKE_A_RELEASE
         for figure in HEADS:
             values = [value for one in errors if (value := getattr(one, figure)) is not None]
@@ -463,13 +443,11 @@ def plan(
     known = {p.mechanism: p for p in predictions}
     between = planner.between(known[here], mechanism, int(rows)) if here in known else {}
     for factor in factors:
-        try:
-            if factor == 1 and here in known:
-                curve.append(known[here])
-                continue
+        if factor == 1 and here in known:
+            curve.append(known[here])
+            continue
+        with suppress(MechanismError, BudgetError):  # the noise is too large to draw
             curve.append(planner.predicted(mechanism, scaled(budget, factor), trials))
-        except (MechanismError, BudgetError):
-            continue  # the noise is too large to draw
     return Plan(
         schema=declared,
         rows=int(rows),
@@ -491,22 +469,25 @@ def plan(
 
 def scaled(budget: Budget, factor: float) -> Budget:
     """The budget with `factor` times the epsilon, the same delta; rho goes with its square."""
-    match budget:
-        case PureDP(epsilon):
-            return PureDP(_rounded(epsilon * factor))
-        case ApproxDP(epsilon, delta):
-            return ApproxDP(_rounded(epsilon * factor), delta)
-        case ZCDP(rho):
-            return ZCDP(_rounded(rho * factor**2))
+    if isinstance(budget, ZCDP):
+        return ZCDP(_rounded(budget.rho * factor**2))
+    return replace(budget, epsilon=_rounded(budget.epsilon * factor))
 
 
 def _rounded(value: float) -> float:
     return float(f"{value:.3g}")
 
 
-def _crossing(error: Callable[[float], float], wanted: float) -> float | None:
-    """Least factor at which a falling `error` is at most `wanted`; None beyond `FARTHEST`."""
+def _crossing(predicted: Callable[[float], Prediction], wanted: float) -> float | None:
+    """Least factor at which a falling error is at most `wanted`; None beyond `FARTHEST`."""
     check("error", wanted, Probability, ReleaseError)
+
+    def error(factor: float) -> float:
+        found = predicted(factor).errors.correlation
+        if found is None:
+            raise ReleaseError("Without an intercept, or with one feature, nothing is correlated.")
+        return found
+
     low = high = 1.0
     if error(1.0) > wanted:
         while error(high) > wanted:

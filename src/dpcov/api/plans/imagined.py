@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -145,15 +146,14 @@ class ImaginedTable:
         guess.check(schema)
         if guess.like is None:
             encoded = imagined_rows(schema, guess)
-            return cls(schema, lattice, _mean_of_rows(encoded, lattice), encoded)
-        count = max(FEWEST, len(schema.features))
-        generator = np.random.default_rng(SEED)
-        encoded = rows_like(guess.like, schema, count, generator)
-        if has_gaps(schema):
+        else:
+            generator, count = np.random.default_rng(SEED), max(FEWEST, len(schema.features))
+            encoded = rows_like(guess.like, schema, count, generator)
+            if not has_gaps(schema):
+                mean = _mean_of_moments(*moments_like(guess.like, schema), lattice)
+                return cls(schema, lattice, mean, encoded)
             encoded = _with_gaps(schema, encoded, missing_shares(guess.like), generator)
-            return cls(schema, lattice, _mean_of_rows(encoded, lattice), encoded)
-        mean = _mean_of_moments(*moments_like(guess.like, schema), lattice)
-        return cls(schema, lattice, mean, encoded)
+        return cls(schema, lattice, _mean_of_rows(encoded, lattice), encoded)
 
     def moment(self, rows: int) -> SecondMoment:
         """The second moment of so many rows."""
@@ -282,15 +282,11 @@ def _rows(
 
 def _laws(schema: Schema, guess: Guess) -> dict[str, Matrix]:
     """Ascending quantiles of each numeric column; their means lie on both sides by turns."""
-    laws: dict[str, Matrix] = {}
-    found: dict[tuple[float, float], Matrix] = {}
-    for at, (name, column) in enumerate(schema.encoded_columns.items()):
-        if not isinstance(column, Categorical):
-            law = _law(guess, name, column, 1 if at % 2 else -1)
-            if law not in found:
-                found[law] = _bounded(*law)
-            laws[name] = found[law]
-    return laws
+    return {
+        name: _bounded(*_law(guess, name, column, 1 if at % 2 else -1))
+        for at, (name, column) in enumerate(schema.encoded_columns.items())
+        if not isinstance(column, Categorical)
+    }
 
 
 def _law(guess: Guess, name: str, column: Numeric, side: int) -> tuple[float, float]:
@@ -308,6 +304,7 @@ def _law(guess: Guess, name: str, column: Numeric, side: int) -> tuple[float, fl
     return mean, min(spread, math.sqrt(MOST_OF_THE_VARIANCE * (1 - mean**2)))
 
 
+@lru_cache(maxsize=64)
 def _bounded(mean: float, spread: float) -> Matrix:
     """(FEWEST,) ascending quantiles of the beta law on [-1, 1] with these moments."""
     share = (1 + mean) / 2

@@ -23,8 +23,6 @@ from dpcov.rows.sources.array import ArraySource
 from dpcov.rows.sources.rows import IntegerRows, Rows
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dpcov.core.arrays import Integers, Matrix
     from dpcov.core.privacy import Budget, Neighbors
     from dpcov.mechanisms import Mechanism
@@ -77,14 +75,10 @@ class ImaginedRows(Rows):
         if groups > 1:
             raise MechanismError(ASKS_TOO_MUCH)
         (found,) = super().second_moments(radius=radius, transform=transform, lattice=lattice)
-        return [replace(found, units=self._times(found.units), unit_count=self._persons())]
-
-    def _times(self, units: NDArray[np.object_]) -> NDArray[np.object_]:
         doubled, whole = 2 * self._factor.numerator, self._factor.denominator
-        return (units * doubled + whole) // (2 * whole)
-
-    def _persons(self) -> int:
-        return -(-self.count // self.declared.privacy_unit.max_rows)
+        units = (found.units * doubled + whole) // (2 * whole)  # rounded
+        persons = -(-self.count // self.declared.privacy_unit.max_rows)
+        return [replace(found, units=units, unit_count=persons)]
 
     def norm_counts(
         self,

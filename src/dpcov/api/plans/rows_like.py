@@ -90,11 +90,8 @@ def _places(release: Release, schema: Schema) -> tuple[list[int], Vector, Vector
 
     That is (p,) positions, and (p,) c and r: x encoded there is c + r x here.
     """
-    positions, centers, ratios = [], [], []
-    for feature in schema.variables:
-        position = release.columns.index(feature.name)
-        there = release.schema.variables[position]
-        positions.append(position)
-        centers.append((there.center - feature.center) / feature.scale)
-        ratios.append(there.scale / feature.scale)
+    positions = [release.columns.index(feature.name) for feature in schema.variables]
+    pairs = [(release.schema.variables[at], schema.variables[j]) for j, at in enumerate(positions)]
+    centers = [(there.center - here.center) / here.scale for there, here in pairs]
+    ratios = [there.scale / here.scale for there, here in pairs]
     return positions, np.array(centers), np.array(ratios)

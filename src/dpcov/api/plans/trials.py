@@ -23,7 +23,6 @@ from dpcov.mechanisms.additive import Calibration
 from dpcov.rows.moment import units_per_row
 
 if TYPE_CHECKING:
-    from dpcov.api.plans.imagined import ImaginedTable
     from dpcov.api.plans.rehearsal import ImaginedRows
     from dpcov.core.arrays import Matrix
     from dpcov.core.privacy import Budget, Neighbors
@@ -86,18 +85,6 @@ class Trials:
     targets: tuple[int, ...]
     method: Method = "shrink"
     door: ImaginedRows | None = None
-
-    @classmethod
-    def imagined(
-        cls,
-        table: ImaginedTable,
-        rows: int,
-        target: str | None = None,
-        method: Method = "shrink",
-    ) -> Trials:
-        """Trials on the imagined table with so many rows."""
-        targets = targets_of(table.schema, target)
-        return cls(table.schema, table.moment(rows), rows, targets, method, table.door(rows))
 
     def errors(
         self, mechanism: Mechanism, budget: Budget, neighbors: Neighbors, repeats: int

@@ -71,7 +71,7 @@ def run(folder: Path) -> Release:
     truth = np.asarray(np.corrcoef(np.loadtxt(table, delimiter=",", skiprows=1), rowvar=False))
     print_tables([facts(made), *correlations(made, truth=truth).tables()])
 
-    left = ledger.account().to_json()["left"]["epsilon"]
+    left = ledger.account().left["epsilon"]
     place = shown(out)
     print(
         f"\nRelease:  {place}\n          everything else is computed from it, at no further cost:"
