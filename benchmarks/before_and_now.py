@@ -37,16 +37,15 @@ FOURFOLD = [("epsilon", 4.0**k) for k in range(-1, 3)] + [("rho", 2 * 4.0**k) fo
 HEAVY = "heavy"  # the part of long tails: the default alone, and what it says of its means
 PURE, RHO = {"nuclear-laplace", "matrix-laplace"}, {"gaussian", "preconditioned"}
 MECHANISMS = ("standardized", "standardized-ladder", *sorted(PURE | RHO))
-PLAIN: dict[str, dict[str, str]] = {
-    "": {},
-    **{f", {goal}": {"goal": goal} for goal in ("relative", "correlation", "regression")},
-}
+# Goals that change what is released.
+GOALS = {"now": ("frobenius",), "before": ("relative", "correlation", "regression")}
 # What each asks for, at the kinds of budget that it takes.
 ENTRANTS: dict[str, dict[str, dict[str, str]]] = {
+    **{of: {"epsilon": {}, "rho": {}} for of in GOALS},
     **{
-        f"{of}{name}": dict.fromkeys(("epsilon", "rho"), asked)
-        for of in ("now", "before")
-        for name, asked in PLAIN.items()
+        f"{of}, {goal}": {kind: {"goal": goal} for kind in ("epsilon", "rho")}
+        for of, goals in GOALS.items()
+        for goal in goals
     },
     "now, matrix": {"epsilon": {"mechanism": "matrix-laplace"}, "rho": {"mechanism": "gaussian"}},
     **{

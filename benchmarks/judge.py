@@ -33,11 +33,9 @@ if TYPE_CHECKING:
 FILES = {"default": "judge-default.json", "heavy": "judge-heavy.json"}  # that pages cite
 DEFAULT, MATRIX, FORMER = "now", "now, matrix", "before, regression"
 OWN = {
-    DEFAULT: "frobenius",
-    "now, relative": "relative",
-    "now, correlation": "correlation",
-    "now, regression": "ols",
-}  # what each goal is about
+    "frobenius": "now, frobenius",
+    **dict.fromkeys(("relative", "correlation", "ols"), DEFAULT),
+}  # what a goal is about, and what it takes
 BEFORE_PEERS = ("frobenius", "relative", "correlation", "means")
 ENOUGH = 2000  # n epsilon from which a pure budget shows anything
 ABOVE, BELOW, ZCDP = "pure, n epsilon from 2,000", "pure, below", "zCDP"
@@ -178,7 +176,7 @@ def choices(cells: Cells) -> Iterator[Row]:
 
 def goals(cells: Cells) -> Iterator[Row]:
     """Each goal over the best entrant for its own error."""
-    for entrant, error in OWN.items():
+    for error, entrant in OWN.items():
         logs = against_the_best(cells, entrant, [error])
         for kind in OF_PEER:
             if found := where(logs, kind=kind):

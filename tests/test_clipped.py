@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dpcov
-from dpcov.denoise.clipped import UNLIKE, UNSEEN, Clip
+from dpcov.denoise.clipped import MAY_WELL, UNLIKE, UNSEEN, Clip
 
 P, DRAWS = 3, 20_000
 
@@ -158,16 +158,43 @@ def test_in_all_it_may_be_more_or_less_in_the_shape_of_the_moment() -> None:
     assert abs(sizes.mean()) < 0.1 * deviation
 
 
-def test_a_tail_is_unseen_where_what_it_may_hold_is_much_of_what_columns_vary_by() -> None:
+def test_a_tail_is_unseen_where_rows_too_few_to_show_may_well_hold_much() -> None:
     made, whole = released(), moment(released())
-    deviation = made.lengths.squared(made.lattice.radius).deviation  # type: ignore[union-attr]
-    spread = np.trace(about_mean(whole))
-    for factor, unseen in ((0.99, True), (1.01, False)):
-        scaled = whole * factor * deviation / (UNSEEN * spread)
+    assert made.lengths is not None
+    radius, spread = made.lattice.radius, float(np.trace(about_mean(whole)))
+    sizes = np.geomspace(1e-6, 10, 400) * spread
+    chances = np.array([made.lengths.chance(radius, size) for size in sizes])
+    last = int(np.flatnonzero(chances > MAY_WELL)[-1])
+    for at, unseen in ((last, True), (last + 1, False)):
+        scaled = whole * sizes[at] / (UNSEEN * spread)
         assert Clip(made, scaled).unseen == unseen
     assert not Clip(replace(made, lengths=None), whole).unseen
-    assert "at most" in Clip(made, whole).beyond(0.95)
-    assert "Nothing is known" in Clip(replace(made, lengths=None), whole).beyond(0.95)
+
+
+def test_what_lies_beyond_at_most_is_told_of_variance_and_of_means() -> None:
+    made, whole = released(), moment(released())
+    assert made.lengths is not None
+    squared, length = made.lengths.most(made.lattice.radius, 0.95)
+    centred = about_mean(whole)
+    assert made.linear_map is not None
+    back = np.linalg.inv(made.linear_map)
+    deviations = np.sqrt(np.diag(back @ centred @ back.T) / made.count())
+    farthest = np.max(np.linalg.norm(back, axis=1) / deviations) * length / made.count()
+    of_all, of_mean = Clip(made, whole).most(0.95)
+    assert of_all == pytest.approx(squared / np.trace(centred))
+    assert of_mean == pytest.approx(farthest)
+    said = Clip(made, whole).beyond(0.95)
+    assert f"at most {of_all:.2g} times" in said
+    assert f"more than {of_mean:.2g} standard deviations" in said
+
+
+def test_without_counts_or_rows_nothing_is_said_of_how_much_lies_beyond(monkeypatch) -> None:
+    made, whole = released(), moment(released())
+    clips = [Clip(replace(made, lengths=None), whole), Clip(made, whole)]
+    monkeypatch.setattr(type(made), "count", lambda _: 0.0)
+    for clip in clips:
+        assert clip.most(0.95) == (np.inf, np.inf)
+        assert "Nothing is known" in clip.beyond(0.95)
 
 
 def test_without_counts_by_length_nothing_is_drawn() -> None:

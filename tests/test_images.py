@@ -166,14 +166,15 @@ def test_laws_of_one_lattice_are_not_taken_for_another() -> None:
         replace(laws, again=None).at(lattice)
 
 
+@pytest.mark.parametrize("power", [0.5, 1.0])
 @each_relation
-def test_a_clear_look_tells_means_spreads_and_lengths(neighbors: Neighbors) -> None:
+def test_a_clear_look_tells_means_spreads_and_lengths(neighbors: Neighbors, power: float) -> None:
     table = narrow()
     look = looked(door(table), neighbors, 1e9)
-    shape = Images.by_direction(look, 1.0, simulation_generator(1))
+    shape = Images.by_direction(look, power, simulation_generator(1))
     assert shape is not None
     assert shape.map.center == pytest.approx(table.mean(axis=0), abs=1e-4)
-    wanted = fractional_matrix_power(np.cov(table.T, bias=True), -0.5)
+    wanted = fractional_matrix_power(np.cov(table.T, bias=True), -power / 2)
     assert shape.map.matrix() == pytest.approx(
         wanted / np.linalg.norm(wanted, -2), rel=0.02, abs=1e-3
     )

@@ -96,13 +96,13 @@ def test_small_budgets_are_held_against_the_former_goal():
 
 
 def test_a_goal_is_judged_by_its_own_error_alone():
-    good, other = in_all("now, regression"), in_all("now")
+    good, other = in_all("now, frobenius"), in_all("now")
     for one in good:
         one["means"] = [9.0 * value for value in one["means"]]
     found = [one for one in judge.goals(cells(good, other)) if one["entrant"] == good[0]["entrant"]]
     assert only(found)["ok"]
     for one in good:
-        one["ols"] = [3.0 * value for value in one["ols"]]
+        one["frobenius"] = [3.0 * value for value in one["frobenius"]]
     found = [one for one in judge.goals(cells(good, other)) if one["entrant"] == good[0]["entrant"]]
     assert not only(found)["ok"]
 

@@ -234,6 +234,25 @@ def test_the_bound_has_every_row_at_the_upper_end_of_its_bin():
     assert found.most(3.0, 0.95) == pytest.approx((rows * 7, rows))
 
 
+def test_the_chance_is_the_weight_of_hypotheses_that_hold_more():
+    found = counted(drawn("heavy"))
+    _, _, tails = tail_by_hand(found)
+    ends = np.array(found.ends)
+    begins = np.append(0, ends[:-1])
+    nodes = begins + np.outer((np.arange(5) + 0.5) / 5, ends - begins)
+    each = np.maximum(nodes - 9.0, 0).mean(axis=0)
+    sums = np.array([np.array(tail) @ each for _, tail in tails])
+    weights = np.array([weight for weight, _ in tails])
+    for size in 1.001 * np.quantile(sums, [0.1, 0.5, 0.9]):
+        assert found.chance(3.0, size) == pytest.approx(weights[sums > size].sum())
+    assert found.chance(3.0, -1.0) == pytest.approx(1.0)
+    assert found.chance(LONGEST, 0.0) == 0
+
+
+def test_where_noise_hides_all_rows_any_tail_may_be():
+    assert Lengths((1.0, 2.0), (84, 0), LOUD).chance(1.5, 1e9) == 1
+
+
 @pytest.mark.parametrize(("rows", "hidden"), [(84, True), (85, False)])
 def test_noise_hides_what_is_not_above_three_of_its_deviations(rows, hidden):
     assert Lengths((1.0, 2.0), (rows, 0), LOUD).hidden == hidden
