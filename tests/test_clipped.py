@@ -53,6 +53,14 @@ def test_what_is_expected_lies_where_the_rows_lie_about_their_mean() -> None:
     assert not Clip(replace(made, lengths=None), whole).expected().any()
 
 
+@pytest.mark.parametrize("last", [0.5, -0.5])
+def test_the_mean_s_part_of_a_moment_is_taken_out_wherever_the_mean_is(last: float) -> None:
+    sums = np.array([1.0, 2.0, last, 1.0])
+    whole = np.outer(sums, sums) + np.diag([3.0, 2.0, 1.0, 0.0])
+    found = Clip(released(), whole).expected()
+    assert found / np.trace(found) == pytest.approx(np.diag([1 / 2, 1 / 3, 1 / 6, 0]))
+
+
 def test_without_an_intercept_it_lies_where_the_moment_does() -> None:
     made, whole = released(intercept=0.0), moment(released())[:P, :P]
     size = made.lengths.squared(made.lattice.radius).estimate  # type: ignore[union-attr]
@@ -165,9 +173,17 @@ def test_a_tail_is_unseen_where_what_it_may_hold_is_much_of_what_columns_vary_by
     for factor, unseen in ((0.99, True), (1.01, False)):
         scaled = whole * factor * deviation / (UNSEEN * spread)
         assert Clip(made, scaled).unseen == unseen
-    assert not Clip(replace(made, lengths=None), whole).unseen
-    assert "at most" in Clip(made, whole).beyond(0.95)
-    assert "Nothing is known" in Clip(replace(made, lengths=None), whole).beyond(0.95)
+    for without in (whole, np.zeros((P + 1, P + 1))):
+        assert not Clip(replace(made, lengths=None), without).unseen
+
+
+def test_the_bound_on_what_lies_beyond_is_told_over_what_columns_vary_by() -> None:
+    made, whole = released(), moment(released())
+    most = made.lengths.most(made.lattice.radius, 0.95)  # type: ignore[union-attr]
+    scaled = whole * most / (2.5 * np.trace(about_mean(whole)))
+    assert "it is at most 2.5 times" in Clip(made, scaled).beyond(0.95)
+    for unknown in (Clip(replace(made, lengths=None), whole), Clip(made, np.zeros((P + 1, P + 1)))):
+        assert unknown.beyond(0.95) == "Nothing is known of how much that is."
 
 
 def test_without_counts_by_length_nothing_is_drawn() -> None:
