@@ -53,6 +53,14 @@ def test_what_is_expected_lies_where_the_rows_lie_about_their_mean() -> None:
     assert not Clip(replace(made, lengths=None), whole).expected().any()
 
 
+@pytest.mark.parametrize("last", [0.5, -0.5])
+def test_the_mean_s_part_of_a_moment_is_taken_out_wherever_the_mean_is(last: float) -> None:
+    sums = np.array([1.0, 2.0, last, 1.0])
+    whole = np.outer(sums, sums) + np.diag([3.0, 2.0, 1.0, 0.0])
+    found = Clip(released(), whole).expected()
+    assert found / np.trace(found) == pytest.approx(np.diag([1 / 2, 1 / 3, 1 / 6, 0]))
+
+
 def test_without_an_intercept_it_lies_where_the_moment_does() -> None:
     made, whole = released(intercept=0.0), moment(released())[:P, :P]
     size = made.lengths.squared(made.lattice.radius).estimate  # type: ignore[union-attr]
@@ -168,7 +176,8 @@ def test_a_tail_is_unseen_where_rows_too_few_to_show_may_well_hold_much() -> Non
     for at, unseen in ((last, True), (last + 1, False)):
         scaled = whole * sizes[at] / (UNSEEN * spread)
         assert Clip(made, scaled).unseen == unseen
-    assert not Clip(replace(made, lengths=None), whole).unseen
+    for without in (whole, np.zeros((P + 1, P + 1))):
+        assert not Clip(replace(made, lengths=None), without).unseen
 
 
 def test_what_lies_beyond_at_most_is_told_of_variance_and_of_means() -> None:
@@ -194,7 +203,7 @@ def test_without_counts_or_rows_nothing_is_said_of_how_much_lies_beyond(monkeypa
     monkeypatch.setattr(type(made), "count", lambda _: 0.0)
     for clip in clips:
         assert clip.most(0.95) == (np.inf, np.inf)
-        assert "Nothing is known" in clip.beyond(0.95)
+        assert clip.beyond(0.95) == "Nothing is known of how much that is."
 
 
 def test_without_counts_by_length_nothing_is_drawn() -> None:

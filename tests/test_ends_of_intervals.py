@@ -17,8 +17,10 @@ from dpcov.analysis.intervals import (
     COUNTED,
     MOST_PRIOR,
     SHORTENED,
+    UNSEEN,
     Intervals,
     Stated,
+    _bias,
     _percentiles,
     _Simulation,
     _Slopes,
@@ -104,6 +106,7 @@ def test_ends_stay_within_the_limits_and_where_nothing_is_defined_are_they() -> 
         (np.abs, False),
         (np.exp, False),
         (lambda x: x, True),
+        (np.ones_like, True),  # as a column's correlation with itself
         (lambda x: np.where(x > 2.5, np.nan, x), True),  # seldom not defined
         (lambda x: np.where(x > 2.0, np.nan, x), False),
     ],
@@ -128,6 +131,40 @@ def test_a_reach_bounds_what_is_not_trusted_and_the_least_is_never_trusted() -> 
     assert not trusted[0]
     assert (low[0], high[0]) == (4.0, 12.0)
     assert simulated(Of(lambda x: x, (4.0, np.inf)))[2][0]  # a control: nothing is chosen by size
+    low = simulated(Of(lambda x: x, reach=7.0))[0][0]
+    for least, above in ((low, False), (np.nextafter(low, -np.inf), True)):
+        assert simulated(Of(lambda x: x, (least, np.inf), reach=7.0))[2][0] == above
+
+
+@pytest.mark.parametrize(
+    ("size", "missing", "level", "ends"),
+    [
+        (38, 0, 0.95, (-np.inf, np.inf)),  # 2.5 % of 39 is less than one
+        (39, 0, 0.95, (1, 39)),
+        (39, 1, 0.95, (-np.inf, 39)),
+        (99, 6, 0.94, (-np.inf, np.inf)),
+        (99, 6, 0.92, (7, 99)),
+    ],
+)
+def test_ends_are_values_by_rank_and_those_not_defined_go_to_both_tails_in_turn(
+    size: int, missing: int, level: float, ends: tuple[float, float]
+) -> None:
+    values = np.arange(1.0, size + 1)[:, None]
+    values[:missing] = np.nan
+    assert _percentiles(values, level) == ends
+
+
+@pytest.mark.parametrize(("bias", "ends"), [(5.0, (-np.inf, 1)), (-5.0, (9, np.inf))])
+def test_a_bias_beyond_all_values_leaves_one_end_at_the_last_and_none_on_the_wrong_side(
+    bias: float, ends: tuple[float, float]
+) -> None:
+    assert _percentiles(np.arange(1.0, 10)[:, None], 0.95, bias) == ends
+    assert _percentiles(np.full((9, 1), np.nan), 0.95, bias) == (-np.inf, np.inf)
+
+
+def test_a_bias_is_that_of_the_values_that_are_defined() -> None:
+    values = np.array([-1.0] * 30 + [1.0] * 60 + [np.nan] * 9)[:, None]
+    assert _bias(values, np.zeros(1)) == pytest.approx(-stats.norm.ppf(30.5 / 91))
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.5])
@@ -185,6 +222,27 @@ def test_several_statistics_have_the_same_draws_as_each_alone() -> None:
         assert one.level == 0.95
 
 
+def test_unless_told_otherwise_they_cover_sampling() -> None:
+    assert several_intervals(made(), ["mean"])[0].covers == "privacy noise and sampling"
+
+
+def test_guaranteed_ends_are_the_published_entries_and_quantiles_of_their_noise() -> None:
+    """Nothing is denoised, and no error is less than its law: here the noise drowns all."""
+    release = made(200, mechanism="gaussian", epsilon=None, rho=1e-3)
+    assert release.noise is not None
+    law = release.noise.rescaled(release.lattice.step**2)
+    found = intervals(
+        release, Release.second_moment, sampling=False, guaranteed=True,
+        generator=simulation_generator(1),
+    )  # fmt: skip
+    deviations = np.full((4, 4), np.sqrt(law.diagonal_variance / 2))
+    np.fill_diagonal(deviations, np.sqrt(law.diagonal_variance))
+    off = np.s_[:3, :3]  # the count is better known than by its entry
+    middle, width = (found.low + found.high)[off] / 2, (found.high - found.low)[off]
+    assert middle == pytest.approx(release.noisy()[off], abs=0.3 * deviations.max())
+    assert width == pytest.approx(2 * 1.96 * deviations[off], rel=0.2)
+
+
 @cache
 def clipping() -> Release:
     return dpcov.release(
@@ -207,6 +265,18 @@ def test_what_is_known_of_a_clip_is_said() -> None:
     assert (unknown.assumed, unknown.clipped) == ((), True)
     assert unknown.warning == CLIPPED
     assert found.warning is None
+    assert UNSEEN not in alone.assumed
+
+
+def test_guaranteed_intervals_know_nothing_of_rows_by_length() -> None:
+    release = clipping()
+    asked: Any = {"sampling": False, "guaranteed": True}
+    one, other = (
+        intervals(of, "covariance", **asked, generator=simulation_generator(1))
+        for of in (release, replace(release, lengths=None))
+    )
+    assert np.array_equal(one.low, other.low)
+    assert np.array_equal(one.high, other.high)
 
 
 def test_where_noise_hides_how_long_rows_are_nothing_is_trusted() -> None:
@@ -215,7 +285,9 @@ def test_where_noise_hides_how_long_rows_are_nothing_is_trusted() -> None:
     loud = ScalarGaussian(release.lengths.law.standard_deviation.__ceil__() * 10**12)
     hidden = replace(release, lengths=replace(release.lengths, law=loud))
     assert hidden.lengths.hidden
-    assert intervals(hidden, "mean", sampling=False).guaranteed  # of shortened rows, however many
+    first = intervals(hidden, "mean", sampling=False)
+    assert first.guaranteed  # of shortened rows, however many
+    assert UNSEEN in first.assumed
     assert not intervals(hidden, "mean", sampling=False, guaranteed=False).trusted.any()
     assert intervals(release, "mean", sampling=False, guaranteed=False).trusted.any()
 

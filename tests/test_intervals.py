@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy import stats
 
@@ -18,6 +19,7 @@ from dpcov.analysis.pseudo_rows import pseudo_rows
 from dpcov.core.entropy import simulation_generator
 from dpcov.errors import ReleaseError
 from dpcov.releases import Release
+from dpcov.rows.schema import Schema
 from statistical.checks import PASSES, REJECTED
 from tables_for_tests import correlated
 
@@ -207,6 +209,25 @@ def test_an_eigenvalue_that_may_be_0_is_not_trusted() -> None:
         lows += found.low[found.trusted].tolist()
     assert len(lows) > 5
     assert min(lows) > 0
+
+
+@pytest.mark.parametrize("neighbors", ["add-remove", "replace-one"])
+def test_the_variance_of_a_level_is_that_of_all_other_rows(neighbors: str) -> None:
+    """Of two levels of which each row has one, as it is their covariance but for its sign."""
+    levels = {"kind": "categorical", "levels": ["a"], "other": True, "missing": "other"}
+    held, twentieth = [], np.repeat(["a"] + ["b"] * 19, 1000)
+    for seed in range(20):
+        release = dpcov.release(
+            pa.table({"town": twentieth}), schema=Schema.parse({"columns": {"town": levels}}),
+            rho=0.05, neighbors=neighbors, mechanism="gaussian", seed=seed,
+        )  # fmt: skip
+        generator = simulation_generator(seed)
+        found = intervals(release, "covariance", sampling=False, generator=generator)
+        ends = found.low[0, 0], found.high[0, 0]
+        assert (found.low[1, 1], found.high[1, 1]) == pytest.approx(ends, rel=0.02)
+        assert (-found.high[1, 0], -found.low[1, 0]) == pytest.approx(ends, rel=0.02)
+        held.append(ends[0] <= 0.05 * 0.95 <= ends[1])
+    assert sum(held) >= 17, "of 20; a level of 95 % has fewer once in sixty times"
 
 
 def test_a_seed_repeats_the_intervals() -> None:

@@ -1,4 +1,4 @@
-"""Plausible second moments: what errors keep of their size, by the law that the module states."""
+"""Plausible second moments: of what errors are made and what they keep, by the stated laws."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy.linalg import null_space
 
 import dpcov
 from dpcov.analysis import plausible
 from dpcov.analysis.plausible import PlausibleMoments, estimate, sampling_errors, starting_point
+from dpcov.analysis.rounding import RoundingErrors
 from dpcov.core.entropy import simulation_generator
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.wishart import WishartDifference
+from dpcov.denoise import denoise
 from dpcov.denoise.clipped import Clip
+from dpcov.denoise.structure import Structure
 from dpcov.errors import ReleaseError
 from dpcov.releases import NoisyCount, Release
 from dpcov.rows.schema import Schema
@@ -28,30 +32,45 @@ ASKED: dict[str, dict[str, Any]] = {
     "pure": {"mechanism": "matrix-laplace", "epsilon": 1.0},
     "gaussian": {"mechanism": "gaussian", "rho": 0.05},
     "drowned": {"mechanism": "gaussian", "rho": 1e-6},
+    "no rows": {"mechanism": "gaussian", "rho": 1e-6},
     "public count": {"mechanism": "gaussian", "rho": 0.05, "neighbors": "replace-one"},
     "no intercept": {"mechanism": "gaussian", "rho": 0.05, "intercept": 0.0},
     "mapped": {"mechanism": "standardized", "rho": 0.05, "directions_share": 0.1},
+    "clipped": {"mechanism": "standardized", "rho": 0.05, "directions_share": 0.1},
 }
 each = pytest.mark.parametrize("kind", ASKED)
 
 
 @cache
 def made(kind: str) -> Release:
-    return dpcov.release(correlated(8000, P), lower=-1, upper=1, seed=1, **ASKED[kind])
+    table = correlated(2 if kind == "no rows" else 8000, P)
+    found = dpcov.release(table, lower=-1, upper=1, seed=1, **ASKED[kind])
+    if kind == "clipped":  # as if rows had been, at a quarter of the radius
+        return replace(found, lattice=replace(found.lattice, radius=found.lattice.radius / 4))
+    return found
+
+
+def law_of(release: Release) -> Any:
+    assert release.noise is not None
+    return release.noise.rescaled(release.lattice.step**2)
 
 
 def mapped_center(release: Release) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The estimate of mapped rows; its directions about the mean, and their sums of squares."""
-    law = release.noise.rescaled(release.lattice.step**2)  # type: ignore[union-attr]
     whole = release.mapped(release.with_count(release.second_moment()))
-    t = release.intercept()
-    about = np.zeros_like(whole)
     if release.has_intercept:
-        whole[-1, -1] = max(whole[-1, -1], t**2)
+        whole[-1, -1] = max(whole[-1, -1], release.intercept() ** 2)
+    least = plausible.LEAST * np.sqrt(law_of(release).diagonal_variance)
+    return raised(release, whole, np.eye(P), least)
+
+
+def raised(release: Release, whole: np.ndarray, free: np.ndarray, least: float) -> Any:
+    about, p = np.zeros_like(whole), len(free)
+    if release.has_intercept:
         about = np.outer(whole[-1], whole[-1]) / whole[-1, -1]
-    values, vectors = np.linalg.eigh((whole - about)[:P, :P])
-    values = np.maximum(values, plausible.LEAST * np.sqrt(law.diagonal_variance))
-    about[:P, :P] += vectors @ np.diag(values) @ vectors.T
+    values, vectors = np.linalg.eigh(free.T @ (whole - about)[:p, :p] @ free)
+    values, vectors = np.maximum(values, least), free @ vectors
+    about[:p, :p] += vectors @ np.diag(values) @ vectors.T
     return about, vectors, values
 
 
@@ -62,15 +81,20 @@ def test_the_estimate_has_no_direction_with_less_than_its_noise(kind: str) -> No
     truths = PlausibleMoments(release, sampling=False, generator=simulation_generator(1))
     assert release.mapped(truths.center) == pytest.approx(center, rel=1e-6, abs=1e-6)
     assert estimate(release) == pytest.approx(truths.center)
-    assert (values[0] == values[-1]) == (kind == "drowned")  # a control: all are raised
+    assert (values[0] == values[-1]) == (kind in ("drowned", "no rows"))  # a control: all raised
+    best, unlike = NoisyCount.of(release), kind == "no rows"
+    assert (best is not None and best.value < 1) == unlike  # a control: less than one row
 
 
 @each
-def test_an_error_keeps_the_share_of_a_normal_posterior_in_each_direction(kind: str) -> None:
+def test_an_error_keeps_the_share_of_a_normal_posterior_in_each_direction(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RoundingErrors, "draw", lambda *_: 0.0)  # which are kept whole, and
+    monkeypatch.setattr(Clip, "more", lambda *_: 0.0)
     release = made(kind)
     _, vectors, values = mapped_center(release)
-    law = release.noise.rescaled(release.lattice.step**2)  # type: ignore[union-attr]
-    same = np.eye(P)
+    law, same = law_of(release), np.eye(P)
     d, diagonal = law.dimension, law.diagonal_variance
     other = (law.frobenius_squared - d * diagonal) / (d * (d - 1))
     moment = release.mapped(release.with_count(release.second_moment()))
@@ -79,15 +103,44 @@ def test_an_error_keeps_the_share_of_a_normal_posterior_in_each_direction(kind: 
     prior = np.outer(values, values) * (1 + same) / plausible.ROWS
     share = np.sqrt(prior / (prior + noise))
     truths = PlausibleMoments(release, sampling=False, generator=simulation_generator(1), draws=20)
-    rounding = 1e-4 * np.sqrt(diagonal)
+    nothing = 1e-9 * np.sqrt(diagonal)
     for kept, whole in truths.both():
         for one, at_once in zip(kept, whole, strict=True):
             found, all_ = (vectors.T @ release.mapped(e)[:P, :P] @ vectors for e in (one, at_once))
-            if release.linear_map is None:  # else the corner that is better known moves the rest
-                assert found == pytest.approx(share * all_, abs=rounding)
-                if release.has_intercept:
-                    assert one[:, -1] == pytest.approx(at_once[:, -1], abs=rounding)
-    assert (share.max() < 0.8) == (kind == "drowned")
+            assert found == pytest.approx(share * all_, abs=nothing)
+            if release.has_intercept and release.linear_map is None:
+                assert one[:, -1] == pytest.approx(at_once[:, -1], abs=nothing)
+    assert (share.max() < 0.8) == (kind in ("drowned", "no rows"))
+    assert clip.variances(vectors).any() == (kind in ("mapped", "clipped"))
+
+
+@pytest.mark.parametrize(("part", "sign", "damped"), [
+    ((RoundingErrors, "draw"), 1, False),
+    ((Clip, "drawn"), -1, True),
+    ((Clip, "more"), -1, False),
+])  # fmt: skip
+def test_what_rounding_and_a_clip_may_have_done_is_in_every_error(
+    part: tuple[type, str], sign: int, damped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a clip took is missing from the center: a truth is the center less an error."""
+    release = made("clipped")
+    vectors, own = mapped_center(release)[1], np.zeros((P + 1, P + 1))
+    own[:P, :P] = 5.0 * np.outer(vectors[:, 0], vectors[:, 0])
+
+    def errors(done: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        monkeypatch.setattr(*part, lambda *_: done)
+        asked = {"sampling": False, "generator": simulation_generator(1)}
+        ((kept, whole),) = PlausibleMoments(release, **asked, draws=3).both()
+        return kept, whole
+
+    kept, whole = (with_it - without for with_it, without in zip(
+        errors(own), errors(0 * own), strict=True
+    ))  # fmt: skip
+    moved = own if part[0] is RoundingErrors else release.unmapped(own)
+    assert whole == pytest.approx(np.array([sign * moved] * 3))
+    shares = kept[:, 0, 0] / whole[:, 0, 0]
+    assert kept == pytest.approx(shares[:, None, None] * whole)
+    assert np.all(shares < 0.9) if damped else shares == pytest.approx(np.ones(3))
 
 
 def test_by_the_law_alone_errors_have_its_size_about_the_noisy_matrix() -> None:
@@ -102,6 +155,29 @@ def test_by_the_law_alone_errors_have_its_size_about_the_noisy_matrix() -> None:
     assert errors.shape == (2000, P + 1, P + 1)
     assert errors[:, 0, 0].std() == pytest.approx(np.sqrt(law.diagonal_variance), rel=0.1)
     assert errors[:, 1, 0].std() == pytest.approx(np.sqrt(law.diagonal_variance / 2), rel=0.1)
+
+
+def test_by_the_law_alone_all_of_an_error_is_kept() -> None:
+    asked = {"sampling": True, "generator": simulation_generator(1), "draws": 5}
+    ((kept, whole),) = PlausibleMoments(made("gaussian"), **asked, alone=True).both()
+    assert np.array_equal(kept, whole)
+    assert len(kept) == 5
+
+
+def test_what_a_clip_is_expected_to_have_taken_is_given_back_in_the_shape_of_the_estimate() -> None:
+    release = made("clipped")
+    assert release.lengths is not None
+    taken = release.lengths.squared(release.lattice.radius).estimate
+    assert taken > 0
+    shape = release.unmapped(np.diag([3.0, 2.0, 1.0, 0.0]) + 1e-9 * np.eye(P + 1))
+    given = release.mapped(starting_point(replace(release, denoised=shape)))[:P, :P]
+    noisy = release.mapped(release.with_count(release.noisy()))[:P, :P]
+    assert given - noisy == pytest.approx(taken * np.diag([3, 2, 1]) / 6, rel=1e-6, abs=1e-6)
+    plain = release.with_denoised("none", None)
+    projected = starting_point(denoise(plain, "project"))
+    assert starting_point(plain) == pytest.approx(projected)
+    without = replace(release, lengths=None)
+    assert starting_point(without) == pytest.approx(without.with_count(without.noisy()))
 
 
 def test_there_are_fewer_draws_of_large_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,10 +201,15 @@ def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         return list(truths.errors())
 
     (whole,) = errors()
-    monkeypatch.setattr(plausible, "BATCH_NUMBERS", 16 * 20)
-    several = errors()
-    assert [len(part) for part in several] == [20, 20, 10]
-    assert np.array_equal(np.concatenate(several), whole)
+    for numbers, sizes in ((16 * 20, [20, 20, 10]), (1, [1] * 50)):
+        monkeypatch.setattr(plausible, "BATCH_NUMBERS", numbers)
+        several = errors()
+        assert [len(part) for part in several] == sizes
+        assert np.array_equal(np.concatenate(several), whole)
+
+
+def test_of_draws_and_one_more_2_5_percent_are_a_whole_number() -> None:
+    assert (plausible.DRAWS + 1) % 40 == (plausible.FEW_DRAWS + 1) % 40 == 0
 
 
 @pytest.mark.parametrize("kind", ["pure", "gaussian", "mapped", "public count", "no intercept"])
@@ -184,6 +265,8 @@ def test_variances_of_entries_are_those_of_draws_in_any_basis(law: Any) -> None:
     assert squares[np.tril_indices(4, -1)].mean() == pytest.approx(other, rel=0.05)
     single = GaussianOrthogonal(1, Fraction(9))
     assert plausible._variances(single) == (single.diagonal_variance,) * 2
+    pair = GaussianOrthogonal(2, Fraction(9))  # half as much off the diagonal
+    assert plausible._variances(pair) == (pair.diagonal_variance, pair.diagonal_variance / 2)
 
 
 @pytest.mark.parametrize("rows", [800, 3200])
@@ -200,3 +283,113 @@ def test_sampling_errors_are_those_of_as_many_rows_but_for_what_is_added(rows: i
     assert size[:, :P] == pytest.approx(wanted[:, :P], rel=0.12)
     assert np.abs(errors[:, -1, -1]).max() < 1e-6 * wanted.max()  # as many rows each time
     assert np.abs(errors.mean(axis=0)).max() < 0.1 * wanted.max()
+
+
+NUMBER = {"kind": "numeric", "lower": -1, "upper": 1}
+
+
+def with_columns(columns: dict[str, Any], table: Any, **asked: Any) -> Release:
+    request = {"epsilon": 1e6, "mechanism": "matrix-laplace"} | asked
+    return dpcov.release(table, schema=Schema.parse({"columns": columns}), seed=1, **request)
+
+
+def assert_sampling_errors_of(release: Release, encoded: np.ndarray) -> None:
+    """They have the deviations of sums over as many independent rows; within 10 %."""
+    whole = np.column_stack([encoded, np.full(len(encoded), release.intercept())])
+    wanted = np.sqrt(len(encoded)) * (whole[:, :, None] * whole[:, None, :]).std(axis=0)
+    errors = sampling_errors(release, 3000, simulation_generator(1))
+    found = errors.std(axis=0) / plausible.SAFETY
+    assert found == pytest.approx(wanted, rel=0.1, abs=0.1 * wanted.max())
+    assert 0.9 < np.exp(np.mean(np.log(found[wanted > 0] / wanted[wanted > 0]))) < 1.1
+
+
+def test_sampling_errors_know_what_bounds_and_levels_say_of_rows() -> None:
+    """Squares of -1 and 1 do not vary, an indicator is its own square, a tail has a side."""
+    generator, size = np.random.default_rng(1), 2000
+    town = generator.random(size) < 0.2
+    numbers = [2 * generator.beta(0.5, 2, size) - 1, np.where(generator.random(size) < 0.3, -1, 1)]
+    table = pa.table({"skewed": numbers[0], "sign": numbers[1], "town": np.where(town, "a", "b")})
+    columns = {
+        "skewed": NUMBER,
+        "sign": NUMBER,
+        "town": {"kind": "categorical", "levels": ["a", "b"]},
+    }
+    release = with_columns(columns, table)
+    assert_sampling_errors_of(release, np.column_stack([*numbers, town, ~town]))
+
+
+def test_sampling_errors_of_cells_that_may_be_missing_are_those_of_encoded_rows() -> None:
+    generator, size = np.random.default_rng(1), 2000
+    cells = 2 * generator.beta(2, 2, (size, 2)) - 1
+    cells[:, 1] = 0.6 * cells[:, 0] + 0.4 * cells[:, 1]
+    there = generator.random((size, 2)) < [0.7, 0.5]
+    columns = {name: NUMBER | {"missing": "pairwise"} for name in "xy"}
+    release = with_columns(columns, np.where(there, cells, np.nan))
+    encoded = np.stack([np.where(there, cells, 0.0), ~there], axis=2).reshape(size, 4)
+    assert [feature.variable for feature in release.schema.features] == [True, False] * 2
+    assert_sampling_errors_of(release, encoded)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "rows"),
+    [(16 * 30, 30), (16 * 900, 50), (16, 12), (16 * 30 + 15, 30)],
+    ids=["as many as numbers allow", "no more than the most", "4 a feature", "rounded down"],
+)
+def test_rows_that_stand_for_all_are_as_many_as_matrices_are_small(
+    numbers: int, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plausible, "PSEUDO_NUMBERS", numbers)
+    monkeypatch.setattr(plausible, "FEWEST_ROWS", 2)
+    monkeypatch.setattr(plausible, "MOST_ROWS", 50)
+    found = plausible._weighted_rows(made("gaussian"), simulation_generator(1))
+    assert found.shape == (rows, P + 1)
+
+
+@cache
+def in_towns(rho: float) -> Release:
+    table = pa.table({"town": ["a", "b", "b", "c"] * 500, "x": [0.5, -0.5] * 1000})
+    town = {"kind": "categorical", "levels": ["a", "b"], "other": True, "missing": "other"}
+    columns = {"town": town, "x": NUMBER}
+    return with_columns(columns, table, mechanism="gaussian", rho=rho, epsilon=None)
+
+
+TOWN = np.array([1, 1, 1, 0]) / np.sqrt(3)  # of which all rows have one
+
+
+@pytest.mark.parametrize("rho", [0.05, 1e-5])
+def test_where_levels_exclude_each_other_the_estimate_does_so_but_for_a_little(rho: float) -> None:
+    release = in_towns(rho)
+    law, structure = law_of(release), Structure.of(release)
+    assert structure is not None
+    least, free = np.sqrt(law.diagonal_variance), null_space(TOWN[None])
+    first = raised(release, release.with_count(release.second_moment()), free, least)[0]
+    wanted = raised(release, structure.nearest(first), free, least / plausible.FEWER)[0]
+    assert estimate(release) == pytest.approx(wanted, abs=1e-6 * least)
+    twos = np.array([wanted[0, 1], wanted[0, 2], wanted[1, 2]])
+    assert np.abs(twos).max() < 2 * least / plausible.FEWER
+
+
+@pytest.mark.parametrize("rho", [0.05, 1e-5])
+def test_products_of_all_levels_add_up_to_sums_in_the_estimate_and_in_errors(rho: float) -> None:
+    """Of levels of which each row has one; else variances of what never varies are plausible."""
+    release = in_towns(rho)
+    truths = PlausibleMoments(release, sampling=False, generator=simulation_generator(1), draws=5)
+    ((kept, whole),) = truths.both()
+    t, least = release.intercept(), np.sqrt(law_of(release).diagonal_variance)
+    for one in (truths.center, *kept):
+        assert one[:, :3].sum(axis=1) == pytest.approx(one[:, -1] / t, abs=0.05 * least)
+    apart = [np.abs(one[:, :3].sum(axis=1) - one[:, -1] / t).max() for one in whole]
+    assert min(apart) > least  # a control: the noise knows nothing of it
+
+
+def test_of_an_error_what_levels_forbid_is_not_kept() -> None:
+    """The noise is so small that nothing else is lost."""
+    release = in_towns(1e4)
+    kept, structure = plausible._Directions(release, law_of(release)).kept, Structure.of(release)
+    assert structure is not None
+    noise = np.diag([1.0, -1.0, 2.0, 1.0, 0.0])
+    assert kept(noise) == pytest.approx(structure.nearest(noise), abs=0.01)
+    assert np.abs(kept(noise) - noise).max() > 0.5  # a control
+    t = release.intercept()
+    rows = np.array([[1, 0, 0, 0.3, t], [0, 0, 1, -0.2, t]])
+    assert kept(rows.T @ rows) == pytest.approx(rows.T @ rows, abs=0.01)

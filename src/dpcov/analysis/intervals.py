@@ -339,7 +339,6 @@ class _Simulation:
             farthest = np.quantile(np.concatenate(self._reaches), level, method="higher")
             wide_low, wide_high = center - farthest, center + farthest
         defined = ~np.isnan(center)
-        trusted &= defined
         low, high = np.where(trusted, low, wide_low), np.where(trusted, high, wide_high)
         low = np.where(defined, np.clip(low, least, largest), least)
         high = np.where(defined, np.clip(high, least, largest), largest)

@@ -120,28 +120,24 @@ class PlausibleMoments:
     def _noise(self) -> tuple[Matrix, Matrix]:
         noise = self._law.simulate(self._generator)
         noise -= self._clip.drawn(self._generator)
-        corner, more = self._of_corner(noise), self._clip.more(self._generator)
-        rounding = self._rounding.draw(self._off)
-        whole = self._unmapped(noise - more, corner) + rounding
+        noise[-1, -1] = self._of_corner(noise)
+        more, rounding = self._clip.more(self._generator), self._rounding.draw(self._off)
+        whole = self._release.unmapped(noise - more) + rounding
         if self._directions is None:
             return whole, whole
         kept = self._directions.kept(noise) - more
-        return self._unmapped(kept, corner) + rounding, whole
+        return self._release.unmapped(kept) + rounding, whole
 
-    def _unmapped(self, noise: Matrix, corner: float | None) -> Matrix:
-        noise = self._release.unmapped(noise)
-        return noise if corner is None else self._release.with_corner(noise, corner)
-
-    def _of_corner(self, noise: Matrix) -> float | None:
+    def _of_corner(self, noise: Matrix) -> float:
         """The error of the best count, as the corner has it; 0 where the count is public.
 
-        None where there is no better one than the corner itself.
+        The corner's own where there is none that is better.
         """
         release, best, t = self._release, self._count, self._release.intercept()
         if release.has_intercept and release.row_count is not None:
             return 0.0
         if best is None or release.count_noise is None or not release.has_intercept:
-            return None
+            return float(noise[-1, -1])
         of_corner = float(noise[-1, -1]) / t**2
         own = release.count_noise.simulate(self._generator) / units_per_row(release.schema)
         return (best.of_corner * of_corner + (1 - best.of_corner) * own) * t**2
@@ -177,10 +173,14 @@ class _Directions:
         self._kept = np.sqrt(prior / (prior + noise))
 
     def kept(self, error: Matrix) -> Matrix:
-        """(d, d) what a draw of the noise, less what a clip may have taken, leaves plausible."""
+        """(d, d) what a draw of the noise, less what a clip may have taken, leaves plausible.
+
+        Where rows can not lie but at their mean, products are those of sums, with their errors.
+        """
         p, vectors = len(self._vectors), self._vectors
         error = error.copy() if self._structure is None else self._structure.nearest(error)
-        error[:p, :p] = vectors @ (self._kept * (vectors.T @ error[:p, :p] @ vectors)) @ vectors.T
+        lost = (1 - self._kept) * (vectors.T @ error[:p, :p] @ vectors)
+        error[:p, :p] -= vectors @ lost @ vectors.T
         return error
 
 
