@@ -242,10 +242,18 @@ def judge(cells: Cells) -> str:
         return [str(cell["cells"]), f"{cell['mean']:.2f}", drawn, _bar(cell["bar"])]
 
     told = ["where", "cells", "mean", "95 % of tables", "bar"]
-    best = [["over", *told, "95th percentile", "its bar"]]
-    for title in ("The default over the best of a cell", "The default over what is simple"):
-        for c in parts[title]:
-            best.append([c["over"], c["where"], *ratio(c), f"{c['95 %']:.2f}", _bar(c["its bar"])])
+
+    def with_tail(of: str, *titles: str) -> str:
+        rows = [
+            [c[of], c["where"], *ratio(c), f"{c['95 %']:.2f}", _bar(c["its bar"])]
+            for title in titles
+            for c in parts[title]
+        ]
+        return _table([[of, *told, "95th percentile", "its bar"], *rows])
+
+    simple = "The default over what is simple"
+    best = with_tail("over", "The default over the best of a cell", simple)
+    goals = with_tail("error", "Each goal over the best for its own error")
     peers = [["error", *told]]
     peers += [
         [c["error"], c["where"], *ratio(c)]
@@ -256,7 +264,8 @@ def judge(cells: Cells) -> str:
     others = [["over", "where", *errors]]
     others += [[c["over"], c["where"], *(f"{c[error]:.2f}" for error in errors)] for c in every]
     return (
-        f"{_table(best)}\n\nOver the best peer of a cell, in hindsight:\n\n{_table(peers)}\n\n"
+        f"{best}\n\nEach `--goal` over the best of a cell for its own error:\n\n{goals}\n\n"
+        f"Over the best peer of a cell, in hindsight:\n\n{_table(peers)}\n\n"
         f"Over each entrant, geometric means:\n\n{_table(others)}"
     )
 
