@@ -11,7 +11,7 @@ from dpcov.errors import MechanismError
 from dpcov.mechanisms import Gaussian, MatrixLaplace, Mechanism, count
 from dpcov.mechanisms.additive import Additive, Calibration
 from dpcov.mechanisms.count import WithCount
-from dpcov.mechanisms.standardized import BY_COLUMN, BY_DIRECTION, WHOLE
+from dpcov.mechanisms.standardized import BY_COLUMN, BY_DIRECTION
 from dpcov.rows.moment import Lattice, units_per_row
 from dpcov.rows.schema import Categorical, Count, Flag
 from dpcov.rows.sources.rows import IN_MEMORY
@@ -95,9 +95,8 @@ def choose(
     if max(1, 2 * rare) < lattice.features and not schema.gaps:
         mechanism = BY_DIRECTION
         reason += ", and each direction gets noise in proportion to its deviation"
-    if goal == "frobenius":
-        mechanism = replace(mechanism, power=0.0, directions_power=WHOLE)
-        reason += "; for the second moment as a whole"
+    if goal == "frobenius":  # spread as evenly as it can be (`Images.by_direction`)
+        mechanism = replace(mechanism, power=0.0, directions_power=0.5)
     with suppress(MechanismError):
         return Choice(mechanism, reason, calibrated(mechanism, *asked))
     return least_noise(*asked)
@@ -113,20 +112,19 @@ def least_noise(lattice: Lattice, budget: Budget, neighbors: Neighbors, per_row:
     MechanismError : the budget is too small for the noise.
 
     """
-    laws, noise = {}, {}
+    found = []
     for kind in CANDIDATES:
         with suppress(MechanismError):
             made = count.calibrated(kind(), lattice, budget, neighbors, per_row)
             if isinstance(made.laws, Calibration):
-                laws[kind], noise[kind] = made, expected_noise(made.laws.matrix, lattice)
-    if not laws:
+                found.append((expected_noise(made.laws.matrix, lattice), kind(), made))
+    if not found:
         raise MechanismError(
             "The privacy budget is too small (or far too large) for the noise. Use a larger one."
         )
-    best = min(noise, key=noise.__getitem__)
-    compared = ", ".join(f"{value:.4g} with {kind.name}" for kind, value in noise.items())
-    reason = f"expected noise (Frobenius norm of the encoded sum): {compared}"
-    return Choice(best(), reason, laws[best])
+    compared = ", ".join(f"{noise:.4g} with {one.name}" for noise, one, _ in found)
+    _, best, laws = min(found, key=lambda one: one[0])
+    return Choice(best, f"expected noise (Frobenius norm of the encoded sum): {compared}", laws)
 
 
 def require_answerable(mechanism: Mechanism, rows: Rows) -> None:

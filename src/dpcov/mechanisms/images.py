@@ -46,9 +46,7 @@ class Images:
         return nearest, longest_image(nearest.matrix(), *known)
 
     @classmethod
-    def by_direction(
-        cls, look: Release, power: float, generator: np.random.Generator
-    ) -> Images | None:
+    def by_direction(cls, look: Release, power: float, draws: np.random.Generator) -> Images | None:
         """Rows about the mean in the shape that a look shows; None where it shows nothing.
 
         The look is at rows as they are or mapped. A direction is divided by this power of its
@@ -57,7 +55,7 @@ class Images:
         1 it is in proportion to a direction's own deviation, for errors in which small ones count
         as much as large ones.
         """
-        seen = shown(look, generator)
+        seen = shown(look, draws)
         if seen is None:
             return None
         moment, law = seen

@@ -233,7 +233,7 @@ class Standardized(Mechanism):
             budget,
             lambda: self._laplace(lattice, guarantee),
             lambda: self._gaussian(lattice, guarantee),
-            _noise,
+            lambda laws: laws.final.matrix.frobenius_squared,
         )
 
     def _laplace(self, lattice: Lattice, guarantee: Guarantee) -> Calibration:
@@ -278,8 +278,7 @@ class Standardized(Mechanism):
             directions = additive.published(taken, rows.schema, spent, draws, moment, images.map)
             # Of the release's own stream, so that a seed repeats the map as well.
             generator = simulation_generator(int(entropy.words(1)[0]))
-            shape = Images.by_direction(directions, self.directions_power, generator)
-            images = shape or images
+            images = Images.by_direction(directions, self.directions_power, generator) or images
         ends = bin_ends(images.typical, images.longest)
         noise = laws.counts.samples(len(ends), entropy)
         limits = np.sqrt(ends[:-1])
@@ -311,10 +310,9 @@ class Standardized(Mechanism):
         )
 
 
-# What `auto` takes of it; `WHOLE` is the power of least Frobenius error (`Images.by_direction`).
+# What `auto` takes of it.
 BY_COLUMN = Standardized()
 BY_DIRECTION = Standardized(look_share=0.05, directions_share=0.03, directions_most=0.24)
-WHOLE = 0.5
 
 
 def laplace_laws(
@@ -349,10 +347,6 @@ def look_sensitivities(lattice: Lattice, neighbors: Neighbors) -> tuple[Fraction
     absolute = side**2 + constant * side * (math.isqrt(p - 1) + 1) + constant**2
     two = neighbors.sides
     return Fraction(k**2 * (two * squares + two**2 * products)), Fraction(k * two * absolute)
-
-
-def _noise(laws: Calibration) -> float:
-    return laws.final.matrix.frobenius_squared
 
 
 def best_radius(lengths: Lengths, law: MatrixLaw, lattice: Lattice) -> float:
