@@ -8,6 +8,7 @@ import numpy as np
 
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.core.entropy import simulation_generator
+from dpcov.denoise.clipped import Clip
 from dpcov.releases import NoisyCount
 from dpcov.releases.pairwise import completed, hidden, least_rows, moved
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 DRAWS = 50
 MOST = 0.1  # of the count, or of the width of the bounds, that the noise's deviation may be
 NAMED = 3  # columns, before the rest is counted
+UNSEEN = (
+    "Rows too few to show may hold much of what columns vary by, at which stated errors guess. "
+    "`dpcov.intervals` gives what the noise law alone guarantees, and how much that may be at most."
+)
 
 
 def drowned(release: Release) -> tuple[str, ...]:
@@ -59,7 +64,15 @@ def drowned(release: Release) -> tuple[str, ...]:
             else "its standard deviation is above a tenth of the width of their bounds."
         )
         found.append(f"The noise drowns the means of {', '.join(names[:NAMED])}{more}: {why}")
-    return tuple(found)
+    return (*found, *unseen(release))
+
+
+def unseen(release: Release) -> tuple[str, ...]:
+    """A sentence where rows show, but the tail of the table does not (`Clip.unseen`)."""
+    if release.lengths is None or release.lengths.hidden:
+        return ()
+    clip = Clip(release, release.mapped(release.second_moment()))
+    return (UNSEEN,) if clip.unseen else ()
 
 
 def deviations(release: Release) -> tuple[float, Vector]:

@@ -10,6 +10,7 @@ import numpy as np
 import scipy
 
 from dpcov.analysis.declared import FEATURES, TARGET, command, section
+from dpcov.analysis.drowned import unseen
 from dpcov.analysis.features import names_of, target_and_features
 from dpcov.analysis.intervals import stated
 from dpcov.analysis.moments import require_matrix, solve, spreads
@@ -67,6 +68,7 @@ class OLS(Result):
     digits : about how many of a coefficient the lattice tells, were there no noise: half a step,
         over the least deviation, times the condition of the features' correlations.
     assumed : a sentence on missing cells, where there can be some.
+    tail : one where the tail of the table is not seen.
 
     """
 
@@ -91,6 +93,7 @@ class OLS(Result):
     f_p_value: float
     digits: float
     assumed: tuple[str, ...] = field(default=(), metadata=OMITTED)
+    tail: tuple[str, ...] = field(default=(), metadata=OMITTED)
 
     def tables(self) -> list[Table]:
         tail = (1 - self.level) / 2
@@ -121,9 +124,9 @@ class OLS(Result):
             )
         drowned = [name for name, sure in zip(self.names, self.trusted, strict=True) if not sure]
         if not drowned:
-            return facts, covers, *self.assumed
+            return facts, covers, *self.assumed, *self.tail
         warning = f"Noise drowns, so that their figures can't be trusted: {', '.join(drowned)}."
-        return facts, covers, *self.assumed, warning
+        return facts, covers, *self.assumed, *self.tail, warning
 
     def data(self) -> Table:
         unknown = np.full(len(self.names), np.nan)
@@ -147,7 +150,8 @@ class OLS(Result):
         return Picture("coefficients", {"found": self, "effects": True})
 
     def document(self) -> dict[str, Any]:
-        told = {"assumed": self.assumed} if self.assumed else {}
+        sentences = self.assumed + self.tail
+        told = {"assumed": sentences} if sentences else {}
         return {"target": self.model.target, **Result.document(self), **told}
 
 
@@ -259,6 +263,7 @@ def ols(
         f_p_value=float(scipy.stats.f.sf(f, len(at), degrees)),
         digits=_digits(release, stack.covariances[0][np.ix_([*at, to], [*at, to])]),
         assumed=assumed(release),
+        tail=unseen(release),
     )
 
 
