@@ -177,7 +177,7 @@ def test_a_tail_is_unseen_where_rows_too_few_to_show_may_well_hold_much() -> Non
         scaled = whole * sizes[at] / (UNSEEN * spread)
         assert Clip(made, scaled).unseen == unseen
     for without in (whole, np.zeros((P + 1, P + 1))):
-        assert not Clip(replace(made, lengths=None), without).unseen
+        assert Clip(replace(made, lengths=None), without).unseen is False
 
 
 def test_what_lies_beyond_at_most_is_told_of_variance_and_of_means() -> None:
@@ -197,9 +197,18 @@ def test_what_lies_beyond_at_most_is_told_of_variance_and_of_means() -> None:
     assert f"more than {of_mean:.2g} standard deviations" in said
 
 
+def test_a_column_that_does_not_vary_has_no_part_in_the_bound_on_means() -> None:
+    made, whole = replace(released(), linear_map=None), moment(released())
+    whole[0] = whole[:, 0] = 0
+    assert np.isfinite(Clip(made, whole).most(0.95)).all()
+
+
 def test_without_counts_or_rows_nothing_is_said_of_how_much_lies_beyond(monkeypatch) -> None:
     made, whole = released(), moment(released())
     clips = [Clip(replace(made, lengths=None), whole), Clip(made, whole)]
+    assert Clip(made, np.zeros((P + 1, P + 1))).most(0.95) == (np.inf, np.inf)
+    monkeypatch.setattr(type(made), "count", lambda _: 0.5)
+    assert np.isfinite(clips[1].most(0.95)).all()
     monkeypatch.setattr(type(made), "count", lambda _: 0.0)
     for clip in clips:
         assert clip.most(0.95) == (np.inf, np.inf)
