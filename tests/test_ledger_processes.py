@@ -119,7 +119,7 @@ def test_of_32_processes_exactly_20_get_the_20_slots(tmp_path: Path) -> None:
     assert bench.ledger.account().left == {"epsilon": 0.0}
 
 
-@pytest.mark.parametrize("kills", [40, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [25, pytest.param(200, marks=pytest.mark.slow)])
 def test_kill_9_never_under_counts_and_over_counts_once_per_kill(
     tmp_path: Path, kills: int
 ) -> None:
