@@ -86,11 +86,11 @@ class Lengths:
 
     def squared(self, radius: float) -> Taken:
         """What a clip at `radius` takes from the sum of squared lengths."""
-        return self._taken(lambda squares: np.maximum(squares - radius**2, 0.0))
+        return self._taken(_squared(radius))
 
     def length(self, radius: float) -> Taken:
         """The same from the sum of lengths."""
-        return self._taken(lambda squares: np.maximum(np.sqrt(squares) - radius, 0.0))
+        return self._taken(_length(radius))
 
     def most(self, radius: float, level: float) -> tuple[float, float]:
         """Upper bounds on both that hold at this level each, whatever the lengths of rows are.
@@ -99,17 +99,16 @@ class Lengths:
         random; its quantile is that of a normal law, which sums of Laplace noise have less of.
         """
 
-        def bound(most: Vector) -> float:
+        def bound(excess: Callable[[Matrix], Matrix]) -> float:
+            most = excess(np.array(self.ends))
             deviation = self.law.standard_deviation * float(np.linalg.norm(most))
             return max(0.0, float(np.array(self.counts) @ most) + float(ndtri(level)) * deviation)
 
-        ends = np.array(self.ends)
-        squared, length = ends - radius**2, np.sqrt(ends) - radius
-        return bound(np.maximum(squared, 0.0)), bound(np.maximum(length, 0.0))
+        return bound(_squared(radius)), bound(_length(radius))
 
     def chance(self, radius: float, size: float) -> float:
         """That rows too few to show hold more than this of what a clip takes of squared length."""
-        each, _ = self._of_bins(lambda squares: np.maximum(squares - radius**2, 0.0))
+        each, _ = self._of_bins(_squared(radius))
         return 1.0 if self.hidden else float(self._tail.weights @ (self._tail.beyond @ each > size))
 
     def like(self, count: int) -> Vector:
@@ -200,6 +199,16 @@ class _Tail(NamedTuple):
     ends: int
     beyond: Matrix
     weights: Vector
+
+
+def _squared(radius: float) -> Callable[[Matrix], Matrix]:
+    """What a clip takes of a row's squared length, by that."""
+    return lambda squares: np.maximum(squares - radius**2, 0.0)
+
+
+def _length(radius: float) -> Callable[[Matrix], Matrix]:
+    """What it takes of its length."""
+    return lambda squares: np.maximum(np.sqrt(squares) - radius, 0.0)
 
 
 def _log_normal(errors: Vector, variances: Vector) -> Vector:
