@@ -75,7 +75,7 @@ def measured(job: tuple[str, int, int]) -> list[Row]:
             continue
         one, spent = outcomes(made, encoded(table, made), targets, seed)
         found.append(one)
-        unseen.append(Clip(made, made.mapped(made.second_moment())).unseen)
+        unseen.append(Clip.of(made).unseen)
         times.append(spent / seconds)
         answers += [answered(made, target, seed) for target in targets]
     place = {"table": name, "kind": kind, "budget": said(budget), "relation": relation}

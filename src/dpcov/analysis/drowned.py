@@ -71,8 +71,7 @@ def unseen(release: Release) -> tuple[str, ...]:
     """A sentence where rows show, but the tail of the table does not (`Clip.unseen`)."""
     if release.lengths is None or release.lengths.hidden:
         return ()
-    clip = Clip(release, release.mapped(release.second_moment()))
-    return (UNSEEN,) if clip.unseen else ()
+    return (UNSEEN,) if Clip.of(release).unseen else ()
 
 
 def deviations(release: Release) -> tuple[float, Vector]:

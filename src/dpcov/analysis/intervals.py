@@ -205,7 +205,7 @@ def several_intervals(
     asked = [statistic_named(statistic) for statistic in statistics]
     told, clip = assumed(release), None
     if release.lengths is not None:
-        clip = Clip(release, release.mapped(release.second_moment()))
+        clip = Clip.of(release)
     unknown = release.clipped and clip is None
     guaranteed = clip is not None and clip.unseen if guaranteed is None else guaranteed
     if guaranteed and clip is not None:

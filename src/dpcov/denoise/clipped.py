@@ -48,6 +48,11 @@ class Clip:
             self._squared = release.lengths.squared(release.lattice.radius)
             self._length = release.lengths.length(release.lattice.radius)
 
+    @classmethod
+    def of(cls, release: Release) -> Clip:
+        """That of the shape which the release itself gives."""
+        return cls(release, release.mapped(release.second_moment()))
+
     @property
     def unseen(self) -> bool:
         """Whether rows too few to show may well hold much of what columns vary by."""
