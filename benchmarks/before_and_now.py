@@ -3,7 +3,8 @@
     make entrants PART=tune BEFORE=results/entrants/door
 
 Each entrant releases each table of a part (`tables.toml`) at six budgets; the default alone those
-of the part `heavy`, at budgets each of which is four times the one before. `BEFORE` is where an
+of the part `heavy`, at budgets each of which is four times the one before; that, its goal for the
+moment as a whole and the default before those of the part `former`. `BEFORE` is where an
 earlier version was installed: `git archive COMMIT`, then `pip install --no-deps --target`. Errors
 of the seeds of a cell, a table at a budget, are kept in `results/entrants-PART.json`; what is there
 is not made again. `judge.py` says what they come to.
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 BUDGETS = [("epsilon", e) for e in (0.3, 1.0, 4.0)] + [("rho", r) for r in (0.05, 0.5, 8.0)]
 FOURFOLD = [("epsilon", 4.0**k) for k in range(-1, 3)] + [("rho", 2 * 4.0**k) for k in range(-2, 2)]
+FORMER = "former"  # the part of what the default before was made for, and of seconds
 HEAVY = "heavy"  # the part of long tails: the default alone, and what it says of its means
 PURE, RHO = {"nuclear-laplace", "matrix-laplace"}, {"gaussian", "preconditioned"}
 MECHANISMS = ("standardized", "standardized-ladder", *sorted(PURE | RHO))
@@ -60,6 +62,8 @@ ENTRANTS: dict[str, dict[str, dict[str, str]]] = {
 }
 JUDGED = ("means", "correlation", "largest", "ols", "ridge", "relative", "frobenius")
 ERRORS = ("count", "pca", *JUDGED)
+FEW = {HEAVY: ["now"], FORMER: ["now", "now, frobenius", "before"]}  # entrants of parts
+NEWER = ("number", "count", "flag")  # kinds of columns that earlier versions do not tell apart
 TARGETS, MOST = 3, 100.0  # columns that are regressed; sampling errors that are told apart
 DIGITS = 6  # that are kept
 Row = dict[str, Any]
@@ -137,7 +141,7 @@ def ols(seen: Matrix, truth: Truth, target: int) -> float:
 
 def off(answer: Any, truth: Truth) -> dict[str, list[float]]:
     """How far each mean is off, and its stated error, in true deviations of its column."""
-    _, means, _, stated = answer
+    _, means, _, _, stated = answer
     found = {"off": means / truth.units - truth.means, "stated": stated / truth.units}
     return {name: rounded(values / truth.deviations) for name, values in found.items()}
 
@@ -169,6 +173,8 @@ def measured(job: tuple[str, str, str, tuple[int, ...], str | None]) -> list[Row
         if not words:
             each = [errors(one, truth) for one in found]
             rows[-1] |= {error: rounded(one[error] for one in each) for error in ERRORS}
+        if not words and part == FORMER:
+            rows[-1]["seconds"] = rounded(one[3] for one in found)
         if not words and part == HEAVY:
             said = [off(one, truth) for one in found]
             rows[-1] |= {of: [one[of] for one in said] for of in ("off", "stated")}
@@ -176,10 +182,20 @@ def measured(job: tuple[str, str, str, tuple[int, ...], str | None]) -> list[Row
 
 
 def released(table: Table, asked: list[Row], place: str | None, part: str) -> list[Any]:
-    """Answers to requests by the version that is installed in a place; by this one, if in none."""
+    """Answers to requests by the version that is installed in a place; by this one, if in none.
+
+    To an earlier one all but levels are numbers.
+    """
+    newer = {name for name, it in table.columns.items() if it["kind"] in NEWER}
+    schema: dict[str, Any] = {"columns": table.columns}
+    if newer and not place:
+        schema["version"] = 2
+    elif newer:
+        plain = {name: table.columns[name] | {"kind": "numeric"} for name in newer}
+        schema = {"columns": table.columns | plain}
     ran = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("releases_of.py"))],
-        input=pickle.dumps((table.frame, table.columns, asked, part == HEAVY)),
+        input=pickle.dumps((table.frame, schema, asked, part == HEAVY)),
         env=os.environ | ({"PYTHONPATH": place} if place else {}),
         capture_output=True,
         check=True,
@@ -196,7 +212,7 @@ def main() -> int:
     parser.add_argument("--tables", nargs="*", help="only these")
     asked = parser.parse_args()
     there_are = [one for one in ENTRANTS if asked.before or not one.startswith("before")]
-    entrants = asked.entrants or (["now"] if asked.part == HEAVY else there_are)
+    entrants = asked.entrants or FEW.get(asked.part, there_are)
     kept = Kept(f"entrants-{asked.part}.json", f"make entrants PART={asked.part}")
     there = {(row["table"], row["entrant"], seed) for row in kept.go_on() for seed in row["seeds"]}
     jobs = []

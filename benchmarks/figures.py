@@ -270,6 +270,16 @@ def judge(cells: Cells) -> str:
     )
 
 
+def former(cells: Cells) -> str:
+    """Errors of the moment as a whole, and seconds, over the default before."""
+    lines = [["table", "where", "default", "`--goal frobenius`", "bar", "seconds", "its bar"]]
+    for c in cells:
+        errors = [f"{c[name]:.2f}" for name in ("now", "now, frobenius")]
+        seconds = [f"{c['seconds']:.2f}", _bar(c["its bar"])]
+        lines.append([c["table"], c["where"], *errors, _bar(c["bar"]), *seconds])
+    return _table(lines)
+
+
 def _bar(bar: float | None) -> str:
     return "-" if bar is None else f"{bar:.3g}"
 
@@ -345,6 +355,7 @@ FIGURES: dict[str, tuple[str, Callable[[Cells], str]]] = {
     "arena": ("docs/arena.md", arena),
     "frontier": ("docs/arena.md", frontier),
     "judge-default": ("docs/arena.md", judge),
+    "judge-former": ("docs/arena.md", former),
     "bench": ("docs/explanation/speed.md", bench),
     "bench-parts": ("docs/explanation/speed.md", parts),
     "bench-scaling": ("docs/explanation/speed.md", scaling),

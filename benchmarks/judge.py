@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.stats import t
 
-from before_and_now import ERRORS, JUDGED, Row
+from before_and_now import ERRORS, FORMER, JUDGED, Row
 from judged_tables import PARTS
 from results import Kept, show, write
 from whole_matrix import ENTRYWISE, PEERS
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Entry = dict[str, Vector]
 
-FILES = {"default": "judge-default.json", "heavy": "judge-heavy.json"}  # that pages cite
-DEFAULT, MATRIX, FORMER = "now", "now, matrix", "before, regression"
+FILES = {part: f"judge-{part}.json" for part in ("default", "heavy", "former")}  # that pages cite
+DEFAULT, MATRIX, REGRESSION = "now", "now, matrix", "before, regression"
 OWN = {
     "frobenius": "now, frobenius",
     **dict.fromkeys(("relative", "correlation", "ols"), DEFAULT),
@@ -41,6 +41,7 @@ ENOUGH = 2000  # n epsilon from which a pure budget shows anything
 ABOVE, BELOW, ZCDP = "pure, n epsilon from 2,000", "pure, below", "zCDP"
 MEAN = {ABOVE: 1.1, ZCDP: 1.05}  # bars
 MOST, OF_GOAL, OF_FORMER = 2.0, 1.1, 1.1
+OF_MOMENT, OF_SECONDS = 1.05, 2.0  # over the default before
 OF_CELL, OF_RISE, OF_BIAS = 1.25, 1.1, 0.1
 OF_PEER = {"epsilon": 1 / 2, "rho": 1 / 1.5}
 NOTHING = 1e-6  # an error that is none
@@ -170,8 +171,8 @@ def choices(cells: Cells) -> Iterator[Row]:
             yield {"over": "the best", "where": regime, **said(found, bar, MOST)}
     if found := where(logs, regime=BELOW):
         yield {"over": "the best", "where": BELOW, **said(found, None)}
-    if found := where(log_ratios(cells, DEFAULT, FORMER), regime=BELOW):
-        yield {"over": FORMER, "where": BELOW, **said(found, OF_FORMER)}
+    if found := where(log_ratios(cells, DEFAULT, REGRESSION), regime=BELOW):
+        yield {"over": REGRESSION, "where": BELOW, **said(found, OF_FORMER)}
 
 
 def goals(cells: Cells) -> Iterator[Row]:
@@ -308,12 +309,44 @@ def judged(rows: Sequence[Row]) -> dict[str, list[Row]]:
     }
 
 
+def over_former(rows: Sequence[Row]) -> list[Row]:
+    """Errors of the moment as a whole, and seconds, over those of the default before.
+
+    Geometric means over the budgets of a kind; seconds are medians of a budget.
+    """
+    found = {}
+    for row in rows:
+        kind = "epsilon" if "epsilon" in row else "rho"
+        found[row["table"], kind, row[kind], row["entrant"]] = row
+    places = dict.fromkeys(at[:2] for at in found)
+
+    def mean(entrant: str, over: Callable[[Row], float], place: tuple[Any, ...]) -> float:
+        logs = [
+            np.log(over(row) / over(found[*at[:3], "before"]))
+            for at, row in found.items()
+            if at[:2] == place and at[3] == entrant
+        ]
+        return float(np.exp(np.mean(logs)))
+
+    lines = []
+    for place in places:
+        line: Row = dict(zip(("table", "where"), place, strict=True))
+        for entrant in (DEFAULT, OWN["frobenius"]):
+            line[entrant] = mean(entrant, lambda row: np.mean(row["frobenius"]), place)
+        line["seconds"] = mean(DEFAULT, lambda row: np.median(row["seconds"]), place)
+        ok = line[DEFAULT] <= OF_MOMENT and line["seconds"] <= OF_SECONDS
+        lines.append({**line, "bar": OF_MOMENT, "its bar": OF_SECONDS, "ok": bool(ok)})
+    return lines
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("part", choices=PARTS)
     asked = parser.parse_args()
     kept = Kept(f"entrants-{asked.part}.json", f"make entrants PART={asked.part}")
-    found = judged(kept.go_on())
+    rows = kept.go_on()
+    former = asked.part == FORMER
+    found = {"Over the default before": over_former(rows)} if former else judged(rows)
     for title, rows in found.items():
         missed = sum(not row.get("ok", True) for row in rows)
         shown = len(rows) if len(rows) < MANY else max(SHOWN, missed)

@@ -10,12 +10,15 @@ import zlib
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 import datasets
+from dpcov.cli.demo import write_table
+from dpcov.rows.schema import Schema
 from ridge_comparison import TASKS
 
 if TYPE_CHECKING:
@@ -205,13 +208,22 @@ MADE: dict[str, Callable[[np.random.Generator], Table]] = {
 }
 
 
+def told(schema: Schema) -> dict[str, Any]:
+    """What any version can read of the columns of a schema."""
+    declared, kept = schema.model_dump()["columns"].items(), ("kind", "lower", "upper", "levels")
+    return {name: {key: it[key] for key in kept if key in it} for name, it in declared}
+
+
 @cache
 def table_named(name: str) -> Table:
+    if name == "demo":
+        with TemporaryDirectory() as folder:
+            write_table(Path(folder))
+            frame = pd.read_csv(Path(folder, "health.csv"))
+            return Table(frame, told(Schema.load(Path(folder, "health.toml"))))
     if name in TASKS:
         task = TASKS[name]()
-        declared = task.schema.model_dump()["columns"].items()
-        told = ("kind", "lower", "upper", "levels")
-        return Table(task.frame, {n: {k: c[k] for k in told if k in c} for n, c in declared})
+        return Table(task.frame, told(task.schema))
     if name == "breast cancer":
         bounds = [(0, 50), (0, 50), (0, 300), (0, 5000), *6 * [(0, 1)]]
         return numbers(datasets.breast_cancer()[:, :10], bounds)

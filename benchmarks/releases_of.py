@@ -1,15 +1,16 @@
 """Make releases with whichever dpcov is found first, and tell what users read of them.
 
-Run by `before_and_now.py`: standard input is a table with its columns, requests (keywords of
+Run by `before_and_now.py`: standard input is a table with its schema, requests (keywords of
 `dpcov.release`), and whether errors of means are to be stated; standard output is the count, means
-and covariance of each, with these errors, or a word where it is refused. Nothing but public names
-of any version.
+and covariance of each, the seconds that these took, and these errors, or a word where it is
+refused. Nothing but public names of any version.
 """
 
 from __future__ import annotations
 
 import pickle
 import sys
+import time
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,11 @@ import dpcov
 ONE_DEVIATION = 0.6826895  # level of an interval that is as wide to either side
 
 
-def answer(frame: Any, columns: dict[str, Any], asked: dict[str, Any], stating: bool) -> Any:
+def answer(frame: Any, schema: dict[str, Any], asked: dict[str, Any], stating: bool) -> Any:
     try:
-        made = dpcov.release(frame, schema=dpcov.Schema.parse({"columns": columns}), **asked)
-        told = made.count(), made.mean(), made.covariance()
+        began = time.perf_counter()
+        made = dpcov.release(frame, schema=dpcov.Schema.parse(schema), **asked)
+        told = made.count(), made.mean(), made.covariance(), time.perf_counter() - began
         return (*told, stated(made, asked["seed"])) if stating else told
     except Exception as error:  # of any version; a refusal is an outcome
         return f"{type(error).__name__}: {error}"
@@ -38,6 +40,6 @@ def stated(made: dpcov.Release, seed: int) -> Any:
 
 
 if __name__ == "__main__":
-    frame, columns, requests, stating = pickle.load(sys.stdin.buffer)  # noqa: S301 (the caller's)
-    answers = [answer(frame, columns, asked, stating) for asked in requests]
+    frame, schema, requests, stating = pickle.load(sys.stdin.buffer)  # noqa: S301 (the caller's)
+    answers = [answer(frame, schema, asked, stating) for asked in requests]
     pickle.dump(answers, sys.stdout.buffer)
