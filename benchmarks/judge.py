@@ -34,7 +34,9 @@ FILES = {part: f"judge-{part}.json" for part in ("default", "heavy", "former")} 
 DEFAULT, MATRIX, REGRESSION = "now", "now, matrix", "before, regression"
 OWN = {
     "frobenius": "now, frobenius",
-    **dict.fromkeys(("relative", "correlation", "ols"), DEFAULT),
+    "relative": DEFAULT,
+    "correlation": "now, correlation",
+    "ols": "now, regression",
 }  # what a goal is about, and what it takes
 BEFORE_PEERS = ("frobenius", "relative", "correlation", "means")
 ENOUGH = 2000  # n epsilon from which a pure budget shows anything

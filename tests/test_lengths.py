@@ -106,11 +106,12 @@ def test_no_row_is_longer_than_the_last_end_and_nothing_is_taken_there():
 def test_the_radius_grows_with_the_tail_and_as_noise_falls():
     lattice = Lattice(4, 1.0, 0.3)
 
-    def radius(tail, noise):
+    def radius(tail, noise, weight=1.0):
         law = GaussianOrthogonal(5, Fraction(int(noise * 2**40)) ** 2)
-        return best_radius(counted(drawn(tail)), law, lattice)
+        return best_radius(counted(drawn(tail)), law, lattice, weight)
 
     assert radius("light", 30) < radius("heavy", 30)
+    assert radius("heavy", 30, 0.35) < radius("heavy", 30) < radius("heavy", 30, 3.0)
     assert radius("heavy", 300) <= radius("heavy", 30) < radius("heavy", 1)
 
 

@@ -199,8 +199,9 @@ def release(data: Any, **asked: Any) -> Release:
         an intercept, else the least noise), or a name of `MECHANISMS` (``dpcov mechanisms``
         lists them); further keywords are its options.
     goal : ``all``, or what alone is to be accurate: ``frobenius``, ``relative``, ``correlation`` or
-        ``regression``. One release answers all but the first of these: for the second moment as a
-        whole, ``auto`` takes columns in the units of their bounds.
+        ``regression``. One release answers all; for the second moment as a whole ``auto`` takes
+        columns in the units of their bounds and clips hardly a row, for correlations and
+        regressions it clips more rows than for all.
     neighbors : ``add-remove`` (the number of rows is private) or ``replace-one`` (it is public; the
         same epsilon protects more of what a row holds, and costs up to twice the noise).
     radius : public bound on the norm of an encoded row; default, the largest that the bounds allow.

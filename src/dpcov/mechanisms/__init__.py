@@ -58,6 +58,7 @@ class MechanismOptions(TypedDict, total=False):
     """
 
     # of the product's mechanisms
+    clip_weight: float
     directions_most: float
     directions_power: float
     directions_share: float

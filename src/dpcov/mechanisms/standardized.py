@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dpcov.core.entropy import simulation_generator
-from dpcov.core.parameters import Power, Share, ShareOrNone, check_fields, check_shares
+from dpcov.core.parameters import Above0, Power, Share, ShareOrNone, check_fields, check_shares
 from dpcov.core.privacy import Guarantee, Neighbors, exact
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.denoise.clipped import UNLIKE
@@ -158,6 +158,10 @@ class Standardized(Mechanism):
         rows that the second one's noise would spoil the map. 0: never.
     directions_power : float in [0, 1], public
         Power of its standard deviation by which a direction is divided.
+    clip_weight : float above 0, public
+        What errors by a clip count beside those by noise where the radius is chosen. Below 1 it is
+        shorter: what a clip takes from all directions alike changes no correlation and no
+        coefficient. Above 1 it is longer, for the moment as a whole, from which it is missing.
 
     Returns
     -------
@@ -205,6 +209,7 @@ class Standardized(Mechanism):
     directions_share: ShareOrNone = 0.0
     directions_most: ShareOrNone = 0.0
     directions_power: Power = 1.0
+    clip_weight: Above0 = 1.0
 
     name: ClassVar[str] = "standardized"
     use: ClassVar[str] = (
@@ -284,7 +289,7 @@ class Standardized(Mechanism):
         limits = np.sqrt(ends[:-1])
         counts = rows.norm_counts(limits, radius=images.longest, transform=images.map)
         lengths = Lengths(tuple(ends.tolist()), tuple((counts + noise).tolist()), laws.counts)
-        radius = best_radius(lengths, path.final.matrix, plain.relative())
+        radius = best_radius(lengths, path.final.matrix, plain.relative(), self.clip_weight)
         grid, spent, draws = drawn(path.final, plain, radius, entropy)
         moment = rows.second_moments(radius=radius, transform=images.map, lattice=grid)[0]
         made = additive.published(taken, rows.schema, spent, draws, moment, images.map)
@@ -349,16 +354,17 @@ def look_sensitivities(lattice: Lattice, neighbors: Neighbors) -> tuple[Fraction
     return Fraction(k**2 * (two * squares + two**2 * products)), Fraction(k * two * absolute)
 
 
-def best_radius(lengths: Lengths, law: MatrixLaw, lattice: Lattice) -> float:
+def best_radius(lengths: Lengths, law: MatrixLaw, lattice: Lattice, weight: float = 1.0) -> float:
     """The radius of least predicted error: the noise in an entry, and what a clip may take from it.
 
-    Of the latter, T2 in all, p^2 entries miss as much as p columns by the law of `denoise.clipped`.
+    Of the latter, T2 in all, p^2 entries miss as much as p columns by the law of `denoise.clipped`;
+    it counts by `weight`.
     """
     p = lattice.features
     noise = math.sqrt(law.diagonal_variance) / UNITS**2  # where the radius is 1
     squares = lengths.ends[-1] * 2.0 ** (-np.arange(STEPS * len(lengths.ends) / BINS) / STEPS)
     taken = np.array([lengths.squared(math.sqrt(square)).size for square in squares])
-    errors = np.hypot(noise * squares, UNLIKE * taken / p)
+    errors = np.hypot(noise * squares, weight * UNLIKE * taken / p)
     return math.sqrt(squares[np.argmin(errors)])
 
 
