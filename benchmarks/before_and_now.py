@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from matrix_errors import captured, correlations, relative, ridge_loss
+from matrix_errors import captured, correlations, relative, ridge_error
 
 from judged_tables import PARTS, Table, table_named
 from results import Kept
@@ -123,7 +123,7 @@ def errors(answer: Any, truth: Truth) -> dict[str, float]:
         "correlation": _root_mean_square(off),
         "largest": float(np.max(np.abs(off), initial=0)),
         "ols": _root_mean_square([ols(whole, truth, target) for target in truth.targets]),
-        "ridge": ridge_loss(seen, true) - ridge_loss(true, true),
+        "ridge": ridge_error(seen, true),
         "relative": relative(seen - true, deviations**2),
         "pca": 1 - captured(seen, true) / captured(true, true) if len(true) > 1 else 0.0,
         "frobenius": float(np.linalg.norm(seen - true) / np.linalg.norm(true)),

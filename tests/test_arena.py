@@ -123,6 +123,18 @@ def test_the_ridge_loss_is_that_of_a_regression_for_each_column(covariance):
     assert matrix_errors.ridge_loss(misleading, np.eye(2)) == 1.0  # not what it would lose
 
 
+def test_the_ridge_error_is_of_predictions_and_0_for_the_truth_alone():
+    """Control: the loss, which is less for an estimate whose penalty is less."""
+    truth = np.array([[1.0, 0.9], [0.9, 1.0]])
+    larger = np.array([[1.0, 0.905], [0.905, 1.0]])
+    slopes = [one[0, 1] / (1 + matrix_errors.PENALTY) for one in (truth, larger)]
+    found = matrix_errors.ridge_error(larger, truth)
+    assert found == pytest.approx(slopes[1] - slopes[0])
+    assert matrix_errors.ridge_error(truth, truth) == 0
+    assert matrix_errors.ridge_error(np.zeros((2, 2)), truth) == pytest.approx(slopes[0])
+    assert matrix_errors.ridge_loss(larger, truth) < matrix_errors.ridge_loss(truth, truth)
+
+
 def test_an_estimate_without_directions_captures_the_average_variance():
     truth = np.diag([4.0, 3.0, 2.0, 1.0])
     assert matrix_errors.captured(np.zeros((4, 4)), truth) == pytest.approx(7.5)

@@ -63,17 +63,37 @@ def correlation_error(estimate: Matrix, truth: Matrix) -> float:
 def ridge_loss(estimate: Matrix, truth: Matrix) -> float:
     """1 - R^2 of ridge regression of a column on all others, mean over the columns.
 
-    Coefficients come from the positive semidefinite part of the estimate, R^2 from the truth; a
-    regression that is worse than none counts as none. With P the inverse of estimate + penalty I,
-    the residual of column j is v'x for v = P_j / P_jj (a penalty on j itself changes nothing).
+    Coefficients come from the estimate, R^2 from the truth. A loss may be below that of the truth,
+    as a penalty costs too.
+    """
+    return _share(_contrasts(estimate), truth)
+
+
+def ridge_error(estimate: Matrix, truth: Matrix) -> float:
+    """Root mean square difference of predictions of a column by ridge regression on all others.
+
+    In its deviations, mean over the columns. It is 0 for the truth alone, as `ridge_loss` is not.
+    """
+    return float(np.sqrt(_share(_contrasts(estimate) - _contrasts(truth), truth)))
+
+
+def _contrasts(estimate: Matrix) -> Matrix:
+    """(p, p) residual of each column, in a column, by its ridge regression on all others.
+
+    From the positive semidefinite part of the estimate. With P the inverse of that + penalty I, the
+    residual of column j is v'x for v = P_j / P_jj (a penalty on j itself changes nothing).
     """
     values, vectors = np.linalg.eigh(estimate)
     values = np.maximum(values, 0.0)
     if values.sum() <= 0:
-        return 1.0
-    kept = np.diag(truth) > NEGLIGIBLE * np.diag(truth).max()
+        return np.eye(len(estimate))
     inverse = (vectors / (values + PENALTY * values.mean())) @ vectors.T
-    contrasts = inverse / np.diag(inverse)
+    return np.asarray(inverse / np.diag(inverse))
+
+
+def _share(contrasts: Matrix, truth: Matrix) -> float:
+    """What they vary by over what their columns do, mean; more than all counts as all."""
+    kept = np.diag(truth) > NEGLIGIBLE * np.diag(truth).max()
     left = np.einsum("ij,ij->j", contrasts, truth @ contrasts)[kept] / np.diag(truth)[kept]
     return float(np.minimum(left, 1.0).mean())
 
