@@ -51,7 +51,7 @@ def test_the_error_of_components_is_the_share_of_variance_that_they_lack():
 
 def test_means_are_off_to_a_side_in_the_deviations_of_their_columns():
     count, means, covariance = answered(shift=[0.1, 0, 0, -0.1])
-    found = before_and_now.off((count, means, covariance, np.full(4, 2.5)), TRUTH)
+    found = before_and_now.off((count, means, covariance, 0.1, np.full(4, 2.5)), TRUTH)
     expected = np.array([0.1, 0, 0, -0.1]) / TRUTH.deviations
     assert found["off"] == pytest.approx(expected, rel=1e-4, abs=1e-9)
     assert found["stated"] == pytest.approx(0.5 / TRUTH.deviations, rel=1e-4)
@@ -104,6 +104,21 @@ def test_the_heavy_part_states_errors_of_means_at_fourfold_budgets():
     assert all(np.all(np.array(row["stated"]) > 0) for row in rows)
 
 
+def test_seconds_are_kept_where_they_are_compared():
+    rows = before_and_now.measured(("former", "levels alone", "now", (0,), None))
+    assert all(0 < only < 60 for row in rows for only in row["seconds"])
+
+
+def test_a_version_reads_the_kinds_of_columns_that_it_knows(monkeypatch):
+    """Of the demo, which declares counts and flags. Control: this one, as if it were earlier."""
+    asked = [{"epsilon": 1.0, "seed": 0}]
+    demo = before_and_now.table_named("demo")
+    (told,) = before_and_now.released(demo, asked, None, "tune")
+    (plain,) = before_and_now.released(demo, asked, str(ROOT / "src"), "tune")
+    assert told[2].shape == plain[2].shape
+    assert not np.array_equal(told[2], plain[2])
+
+
 def test_a_refusal_has_a_word_and_no_errors(monkeypatch):
     monkeypatch.setitem(before_and_now.ENTRANTS, "now, none", {"rho": {"mechanism": "none"}})
     rows = before_and_now.measured(("tune", NAME, "now, none", (0,), None))
@@ -111,5 +126,6 @@ def test_a_refusal_has_a_word_and_no_errors(monkeypatch):
 
 
 def test_tables_of_one_part_are_of_no_other():
-    names = [name for part in PARTS.values() for name in part]
+    """But of those that are held against the former default alone."""
+    names = [name for part, some in PARTS.items() if part != "former" for name in some]
     assert len(names) == len(set(names))

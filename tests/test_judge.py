@@ -86,9 +86,9 @@ def test_small_budgets_are_held_against_the_former_goal():
     few = {"kind": "epsilon", "size": 0.1999}
     found = {
         (one["over"], one["where"]): one
-        for one in judge.choices(cells(in_all("now", 1.3, **few), in_all(judge.FORMER, **few)))
+        for one in judge.choices(cells(in_all("now", 1.3, **few), in_all(judge.REGRESSION, **few)))
     }
-    assert not found[judge.FORMER, judge.BELOW]["ok"]
+    assert not found[judge.REGRESSION, judge.BELOW]["ok"]
     assert found["the best", judge.BELOW]["bar"] is None
     at = {"kind": "epsilon", "size": 0.2}
     enough = cells(in_all("now", **at), in_all("other", **at))
@@ -184,3 +184,21 @@ def test_seeds_of_several_runs_are_put_together():
     both = np.concatenate([first["ols"], second["ols"]])
     assert judge.means(entry, ["ols"]) == pytest.approx(both.mean())
     assert judge.means(entry, ["ols"], 1) == pytest.approx(both[1::2].mean())
+
+
+def test_the_moment_as_a_whole_and_seconds_are_held_against_the_former_default():
+    """Medians of seconds, so that one slow release is none; whatever is above a bar is told."""
+
+    def told(times, seconds):
+        goal, former = (
+            in_all(name, seconds=[1.0, 1.0, 1.0]) for name in ("now, frobenius", "before")
+        )
+        own = in_all("now", times, seconds=[99.0, *2 * [seconds]])
+        return judge.over_former([*own, *goal, *former])
+
+    assert len(told(1.0, 1.0)) == len(TABLES)
+    fast, slow = (np.mean([one["seconds"] for one in told(0.7, at)]) for at in (1.9, 2.1))
+    assert (fast, slow) == pytest.approx((1.9, 2.1))
+    assert all(one["ok"] for one in told(0.7, 1.9))
+    assert not any(one["ok"] for one in [*told(0.7, 2.1), *told(1.5, 1.0)])
+    assert {one["where"] for one in told(1.0, 1.0)} == {"rho"}
