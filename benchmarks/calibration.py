@@ -122,6 +122,7 @@ def outcomes(
     account = told(release, statistics, seed)
     seconds = time.process_time() - begun
     controls = [told(other, statistics, seed) for other in controlled(release)]
+    without = account if release.lengths is None else controls[-1]
     alone = several_intervals(
         release, statistics, LEVEL, False, guaranteed=True, generator=np.random.default_rng(seed)
     )
@@ -137,6 +138,7 @@ def outcomes(
                 "truth": truth / unit,
                 "error": (account[at].values - truth) / unit,
                 "deviation": account[at].deviations / unit,
+                "by noise": without[at].deviations / unit,
                 "width": (high - low) / unit,
                 "covered": within(truth, low, high),
                 "guaranteed": within(np.clip(clipped, *statistics[at].limits(release)), *sure),
@@ -194,8 +196,17 @@ def judged(releases: tuple[Outcome, ...]) -> Row | None:
         for key in ("covered", "guaranteed", *CONTROLS)
     }
     over = each["width"].mean(axis=0)[kept] / (ORACLE * real[kept])
-    ratio = np.linalg.norm(real[told]) / np.linalg.norm(stated[told]) if told.any() else None
-    return row | {"width": float(np.median(over)), "real/stated": ratio and float(ratio)}
+    row["width"] = float(np.median(over))
+    by_noise, own = (each[key][:, told] for key in ("by noise", "deviation"))
+    return row | {
+        "real/stated": _over(real[told], stated[told]),
+        "by noise": _over(np.sqrt(np.mean(by_noise**2, axis=0)), np.sqrt(np.mean(own**2, axis=0))),
+    }
+
+
+def _over(one: Matrix, other: Matrix) -> float | None:
+    """Root mean squares, if there are any."""
+    return float(np.linalg.norm(one) / np.linalg.norm(other)) if one.size else None
 
 
 def answered(release: Release, target: str, seed: int) -> bool:

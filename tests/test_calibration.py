@@ -60,7 +60,7 @@ ROW = {
     "table": "t", "kind": "pure", "budget": "epsilon 1", "relation": "add-remove",
     "statistic": "mean", "covered": 0.95, "guaranteed": 0.95, "noise halved": 0.7,
     "no lengths": None, "width": 1.0, "real/stated": 1.0, "OLS answers": None, "time": 1.0,
-    "unseen": 0.0,
+    "unseen": 0.0, "by noise": 0.95,
 }  # fmt: skip
 
 
@@ -73,6 +73,9 @@ def test_cells_that_cover_too_seldom_or_are_too_wide_are_named():
     assert len(calibration_page.beyond([*rows, unseen])) == 3
     (total,) = calibration_page.summary([*rows, unseen])
     assert (total["cells"], total["least"], total["at most 2"]) == (4, 0.89, 0.5)
+    tail = {"by noise": 0.5, "real/stated": 0.3}
+    (total,) = calibration_page.summary([ROW, ROW | tail])
+    assert (total["0.7 to 1.25"], total["where noise is most"]) == (0.5, 1.0)
     text = calibration_page.calibration([*rows, unseen | {"table": "long", "OLS answers": 1.0}])
     assert "1 of 2 cells" in text
     assert "of long" in text
@@ -92,6 +95,7 @@ def test_small_tables_have_no_cells_without_figures(monkeypatch, shape):
     found = {row["statistic"] for row in rows}
     assert ({"correlation", "OLS"} <= found) == (shape[1] > 1)
     assert {"mean", "covariance"} <= found
+    assert all(0 < row["by noise"] < 2 for row in rows if row["real/stated"] is not None)
     figures = [value for row in rows for value in row.values() if isinstance(value, float)]
     assert figures
     assert not np.isnan(figures).any()
