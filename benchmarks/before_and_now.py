@@ -66,7 +66,6 @@ ENTRANTS: dict[str, dict[str, dict[str, str]]] = {
 JUDGED = ("means", "correlation", "largest", "ols", "ridge", "relative", "frobenius")
 ERRORS = ("count", "pca", *JUDGED)
 FEW = {HEAVY: ["now"], FORMER: ["now", "now, frobenius", "before"]}  # entrants of parts
-NEWER = ("number", "count", "flag")  # kinds of columns that earlier versions do not tell apart
 TARGETS, MOST = 3, 100.0  # columns that are regressed; sampling errors that are told apart
 DIGITS = 6  # that are kept
 Row = dict[str, Any]
@@ -185,17 +184,8 @@ def measured(job: tuple[str, str, str, tuple[int, ...], str | None]) -> list[Row
 
 
 def released(table: Table, asked: list[Row], place: str | None, part: str) -> list[Any]:
-    """Answers to requests by the version that is installed in a place; by this one, if in none.
-
-    To an earlier one all but levels are numbers.
-    """
-    newer = {name for name, it in table.columns.items() if it["kind"] in NEWER}
-    schema: dict[str, Any] = {"columns": table.columns}
-    if newer and not place:
-        schema["version"] = 2
-    elif newer:
-        plain = {name: table.columns[name] | {"kind": "numeric"} for name in newer}
-        schema = {"columns": table.columns | plain}
+    """Answers to requests by the version that is installed in a place; by this one, if in none."""
+    schema = table.declared(before=bool(place))
     ran = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("releases_of.py"))],
         input=pickle.dumps((table.frame, schema, asked, part == HEAVY)),

@@ -45,6 +45,7 @@ FILES = {
     "tune": "calibration.json",
     "default": "calibration-default.json",
     "posterior": "calibration-posterior.json",
+    "demo": "calibration-demo.json",
 }
 BUDGETS: list[tuple[str, dict[str, float]]] = [
     *(("pure", {"epsilon": epsilon}) for epsilon in (0.3, 1.0, 3.0)),
@@ -62,7 +63,7 @@ def measured(job: tuple[str, int, int]) -> list[Row]:
     """A row for each statistic, of releases of a table at a budget."""
     name, at, seeds = job
     table, (kind, budget), relation = table_named(name), BUDGETS[at], RELATIONS[at % 2]
-    schema = dpcov.Schema.parse({"columns": table.columns})
+    schema = dpcov.Schema.parse(table.declared())
     numbers = [one for one, column in table.columns.items() if "levels" not in column]
     targets = numbers[:TARGETS] if len(table.columns) > 1 else []
     found: list[list[Outcome]] = []

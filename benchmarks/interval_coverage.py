@@ -50,7 +50,7 @@ def measured(job: tuple[str, int, int]) -> list[Row]:
         drawn = np.random.default_rng(number).integers(len(table.frame), size=count)
         made = dpcov.release(
             table.frame.iloc[drawn].reset_index(drop=True),
-            schema=dpcov.Schema.parse({"columns": table.columns}),
+            schema=dpcov.Schema.parse(table.declared()),
             seed=number,
             **budget,
         )

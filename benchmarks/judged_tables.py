@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float64]
 
+NEWER = ("number", "count", "flag")  # kinds of columns of schemas of version 2
 PARTS: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("tables.toml").read_text())
 
 
@@ -34,6 +35,14 @@ class Table(NamedTuple):
 
     frame: pd.DataFrame
     columns: dict[str, Any]
+
+    def declared(self, *, before: bool = False) -> dict[str, Any]:
+        """Its schema; to versions before the second all columns but those of levels are numbers."""
+        newer = [name for name, it in self.columns.items() if it["kind"] in NEWER]
+        if before or not newer:
+            plain = {name: self.columns[name] | {"kind": "numeric"} for name in newer}
+            return {"columns": self.columns | plain}
+        return {"version": 2, "columns": self.columns}
 
     def features(self) -> Matrix:
         """(n, p) features in half-ranges of their bounds; of each level one, in the same units."""

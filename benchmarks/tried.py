@@ -1,10 +1,11 @@
-"""What was tried for the default: shares of its second look, and bands for long rows.
+"""What was tried for the default: shares of its second look, where to clip, bands for long rows.
 
     make tried
 
 *Shares*: the default, which takes that of its second look by the number of rows that the first one
 tells, over the same with each share that it may take, and without a second look; on all tables to
-tune of which it takes one. *Bands*: in place of a clip, rows beyond the
+tune of which it takes one. *Weights*: on the same tables, what a clip takes counting less or more
+where the radius is chosen, as for goals. *Bands*: in place of a clip, rows beyond the
 radius in matrices of their own, each of four times the squared length, with noise in proportion
 (rows are in one part alone, so under add/remove this costs no budget). Simulated about the map and
 the radius of a release, with the noise of its law; what of a band noise drowns is isotropic.
@@ -15,6 +16,7 @@ Tables to tune that have long tails; errors are those of `before_and_now`.
 from __future__ import annotations
 
 import sys
+from dataclasses import fields
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 SHARES = (0.0, *(BY_DIRECTION.directions_share * 2**k for k in range(4)))
 BY_ROWS = "by rows"
+WEIGHTS = (0.2, 0.35, 0.5, 0.7, 1.0, 2.0, 3.0)
 SEEDS, SIMULATED = 24, 6
 REACHES = (0.5, 0.7, 1.0, 1.4, 2.0, 4.0)  # radii, over that of the release
 SHOWN = ("means", "correlation", "ols", "relative", "frobenius")
@@ -47,19 +50,36 @@ Row = dict[str, Any]
 
 def by_shares(name: str) -> list[Row]:
     """Errors of releases with each share, and with that by rows."""
-    table = table_named(name)
-    schema = dpcov.Schema.parse({"columns": table.columns})
-    if choose(schema, PureDP(1.0), Neighbors.ADD_REMOVE).mechanism != BY_DIRECTION:
-        return []
     fixed = {"mechanism": BY_DIRECTION.name, "look_share": BY_DIRECTION.look_share}
     asked = {f"{share:g}": {**fixed, "directions_share": share} for share in SHARES}
-    asked[BY_ROWS] = {}
+    return by_options("shares", name, {**asked, BY_ROWS: {}})
+
+
+def by_weights(name: str) -> list[Row]:
+    """Errors of releases whose clips count less or more, for all and for the moment as a whole."""
+    plain = {"mechanism": BY_DIRECTION.name} | {
+        option.name: getattr(BY_DIRECTION, option.name) for option in fields(BY_DIRECTION)
+    }
+    whole = plain | {"power": 0.0, "directions_power": 0.5}
+    asked = {
+        f"{word} {weight:g}": options | {"clip_weight": weight}
+        for (word, options), weight in product((("all", plain), ("whole", whole)), WEIGHTS)
+    }
+    return by_options("weights", name, asked)
+
+
+def by_options(part: str, name: str, asked: dict[str, dict[str, Any]]) -> list[Row]:
+    """Errors of releases with these options; none of tables without a second look."""
+    table = table_named(name)
+    schema = dpcov.Schema.parse(table.declared())
+    if choose(schema, PureDP(1.0), Neighbors.ADD_REMOVE).mechanism != BY_DIRECTION:
+        return []
     rows, truth = [], Truth.of(table)
     for (taken, options), (kind, size), seed in product(asked.items(), BUDGETS, range(SEEDS)):
         budget = {kind: size}
         made = released(table, budget, seed, **options)
         told = errors((made.count(), made.mean(), made.covariance()), truth)
-        rows.append({"part": "shares", "table": name, **budget, "taken": taken, **told})
+        rows.append({"part": part, "table": name, **budget, "taken": taken, **told})
     return rows
 
 
@@ -85,7 +105,7 @@ def by_bands(name: str) -> list[Row]:
 
 
 def released(table: Table, budget: dict[str, float], seed: int, **options: Any) -> Release:
-    schema = dpcov.Schema.parse({"columns": table.columns})
+    schema = dpcov.Schema.parse(table.declared())
     return dpcov.release(table.frame, schema=schema, seed=seed, **budget, **options)
 
 
@@ -167,11 +187,19 @@ def _best(rows: list[Row], part: str, kind: str, cell: tuple[str, float], which:
 def main() -> int:
     kept = Kept("tried.json", "make tried")
     there = {(row["part"], row["table"]) for row in kept.go_on()}
-    for part, work, names in (("shares", by_shares, PARTS["tune"]), ("bands", by_bands, HEAVY)):
+    parts = (
+        ("shares", by_shares, PARTS["tune"]),
+        ("weights", by_weights, PARTS["tune"]),
+        ("bands", by_bands, HEAVY),
+    )
+    for part, work, names in parts:
         kept.pooled(work, [name for name in names if (part, name) not in there])
     for share in SHARES:
         rows = over(kept.rows, "shares", BY_ROWS.__eq__, f"{share:g}".__eq__)
         show(f"By rows, over a fixed share of {share:g}", rows)
+    for word, weight in product(("all", "whole"), WEIGHTS):
+        rows = over(kept.rows, "weights", f"{word} {weight:g}".__eq__, f"{word} 1".__eq__)
+        show(f"For {word}, clips counting {weight:g}, over 1", rows)
     several = [lambda taken, kind=kind: taken.startswith(kind) for kind in ("bands", "clip")]
     show("Bands over one clipped matrix, best radii", over(kept.rows, "bands", *several))
     same = over(kept.rows, "bands", "bands 1".__eq__, "clip 1".__eq__)

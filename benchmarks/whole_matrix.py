@@ -66,7 +66,7 @@ BY_HAND = {
 @cache
 def contest_named(name: str) -> Contest:
     table = table_named(name)
-    schema = Schema.parse({"columns": table.columns})
+    schema = Schema.parse(table.declared())
     door = RememberedRows(schema, open_source(table.frame, FileOptions(), ()), threads=1)
     return Contest(name, "judged", door, door)
 
