@@ -119,7 +119,7 @@ def test_the_radius_grows_with_the_tail_and_as_noise_falls():
 @pytest.mark.parametrize("tail", ["light", "heavy"])
 def test_no_radius_on_a_finer_grid_is_expected_to_be_much_better(tail, noise):
     law, counts = GaussianOrthogonal(5, Fraction(int(noise * 2**40)) ** 2 + 1), counted(drawn(tail))
-    found = best_radius(counts, law, Lattice(4, 1.0, 0.3)) ** 2
+    found = best_radius(counts, law, Lattice(4, 1.0, 0.3), 1.0) ** 2
 
     def expected(square):
         of_noise = math.sqrt(law.diagonal_variance) / 2**40 * square

@@ -136,8 +136,7 @@ def require_answerable(mechanism: Mechanism, rows: Rows) -> None:
     if not rows.rereadable and (mechanism.name not in OF_SUMS or private):
         raise MechanismError(
             f"This mechanism asks for more than the sums that the file holds. Choose: "
-            f"{', '.join(OF_SUMS)}, "
-            "with the schema's radius; or release from the rows."
+            f"{', '.join(OF_SUMS)}, with the schema's radius; or release from the rows."
         )
     if not rows.tells_rows and getattr(mechanism, "holds_rows", False):
         raise MechanismError(IN_MEMORY)

@@ -88,8 +88,7 @@ class Calibration:
 
         def predicted(path: Path) -> float:
             look = path.directions and noise_share(path.directions.matrix, count, p)
-            noise = math.sqrt(path.final.matrix.diagonal_variance)
-            return noise * (1 + DISTORTS * (look or 0.0))
+            return math.sqrt(path.final.matrix.diagonal_variance) * (1 + DISTORTS * (look or 0.0))
 
         return min(self.paths, key=predicted)
 
@@ -286,8 +285,7 @@ class Standardized(Mechanism):
             images = Images.by_direction(directions, self.directions_power, generator) or images
         ends = bin_ends(images.typical, images.longest)
         noise = laws.counts.samples(len(ends), entropy)
-        limits = np.sqrt(ends[:-1])
-        counts = rows.norm_counts(limits, radius=images.longest, transform=images.map)
+        counts = rows.norm_counts(np.sqrt(ends[:-1]), radius=images.longest, transform=images.map)
         lengths = Lengths(tuple(ends.tolist()), tuple((counts + noise).tolist()), laws.counts)
         radius = best_radius(lengths, path.final.matrix, plain.relative(), self.clip_weight)
         grid, spent, draws = drawn(path.final, plain, radius, entropy)
@@ -354,17 +352,16 @@ def look_sensitivities(lattice: Lattice, neighbors: Neighbors) -> tuple[Fraction
     return Fraction(k**2 * (two * squares + two**2 * products)), Fraction(k * two * absolute)
 
 
-def best_radius(lengths: Lengths, law: MatrixLaw, lattice: Lattice, weight: float = 1.0) -> float:
+def best_radius(lengths: Lengths, law: MatrixLaw, lattice: Lattice, weight: float) -> float:
     """The radius of least predicted error: the noise in an entry, and what a clip may take from it.
 
     Of the latter, T2 in all, p^2 entries miss as much as p columns by the law of `denoise.clipped`;
     it counts by `weight`.
     """
-    p = lattice.features
     noise = math.sqrt(law.diagonal_variance) / UNITS**2  # where the radius is 1
     squares = lengths.ends[-1] * 2.0 ** (-np.arange(STEPS * len(lengths.ends) / BINS) / STEPS)
     taken = np.array([lengths.squared(math.sqrt(square)).size for square in squares])
-    errors = np.hypot(noise * squares, weight * UNLIKE * taken / p)
+    errors = np.hypot(noise * squares, weight * UNLIKE * taken / lattice.features)
     return math.sqrt(squares[np.argmin(errors)])
 
 
