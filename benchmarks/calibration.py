@@ -2,7 +2,8 @@
 
     make calibration PART=tune SEEDS=10
 
-Each table of a part (`tables.toml`) is released by default at six budgets, the relations in turn.
+Each table of a part (`tables.toml`) is released by default at six budgets, the relations in turn;
+those of the part `goals` with each goal that changes what is released.
 95 % intervals for the privacy noise are held against the table's own means, covariances,
 correlations and regressions of up to three numbers on all else; those of the noise law alone
 (`guaranteed=True`) against these of the rows as the release shortened them. Cells in which the
@@ -46,12 +47,14 @@ FILES = {
     "default": "calibration-default.json",
     "posterior": "calibration-posterior.json",
     "demo": "calibration-demo.json",
+    "goals": "calibration-goals.json",
 }
 BUDGETS: list[tuple[str, dict[str, float]]] = [
     *(("pure", {"epsilon": epsilon}) for epsilon in (0.3, 1.0, 3.0)),
     *(("zCDP", {"rho": rho}) for rho in (0.05, 0.5)),
     ("delta", {"epsilon": 1.0, "delta": 1e-6}),
 ]
+GOALS = ("frobenius", "correlation", "regression")
 RELATIONS = ("add-remove", "replace-one")
 PLAIN = ("mean", "covariance", "correlation")
 TARGETS, LEVEL, ORACLE = 3, 0.95, 3.92
@@ -59,18 +62,18 @@ ROUNDING = 1e-9  # of a figure that is told without noise, like the correlation 
 Row = dict[str, Any]
 
 
-def measured(job: tuple[str, int, int]) -> list[Row]:
+def measured(job: tuple[str, int, str, int]) -> list[Row]:
     """A row for each statistic, of releases of a table at a budget."""
-    name, at, seeds = job
+    name, at, goal, seeds = job
     table, (kind, budget), relation = table_named(name), BUDGETS[at], RELATIONS[at % 2]
-    schema = dpcov.Schema.parse(table.declared())
+    asked = {"schema": dpcov.Schema.parse(table.declared()), "neighbors": relation, "goal": goal}
     numbers = [one for one, column in table.columns.items() if "levels" not in column]
     targets = numbers[:TARGETS] if len(table.columns) > 1 else []
     found: list[list[Outcome]] = []
     times, answers, unseen = [], [], []
     for seed in range(seeds):
         begun = time.process_time()
-        made = dpcov.release(table.frame, schema=schema, neighbors=relation, seed=seed, **budget)
+        made = dpcov.release(table.frame, seed=seed, **asked, **budget)
         seconds = time.process_time() - begun
         if made.published is None:  # of too few rows, nothing to judge
             continue
@@ -79,7 +82,8 @@ def measured(job: tuple[str, int, int]) -> list[Row]:
         unseen.append(Clip.of(made).unseen)
         times.append(spent / seconds)
         answers += [answered(made, target, seed) for target in targets]
-    place = {"table": name, "kind": kind, "budget": said(budget), "relation": relation}
+    place = {"table": name, "goal": goal, "kind": kind, "budget": said(budget)}
+    place["relation"] = relation
     rows = []
     for of, every in zip((*PLAIN, "OLS"), zip(*found, strict=True), strict=False):
         row: Row = {**place, "seeds": seeds, "releases": len(found), "statistic": of}
@@ -226,11 +230,14 @@ def main() -> int:
     asked = parser.parse_args()
     kept = Kept(FILES[asked.part], f"make calibration PART={asked.part} SEEDS={asked.seeds}")
     kept.rows = [row for row in kept.go_on() if row["seeds"] == asked.seeds]
-    there = {(row["table"], row["budget"]) for row in kept.rows}
-    cells = product(PARTS[asked.part], range(len(BUDGETS)))
-    left = [cell for cell in cells if (cell[0], said(BUDGETS[cell[1]][1])) not in there]
+    there = {(row["table"], row["budget"], row["goal"]) for row in kept.rows}
+    goals = GOALS if asked.part == "goals" else ("all",)
+    cells = product(PARTS[asked.part], range(len(BUDGETS)), goals)
+    left = [cell for cell in cells if (cell[0], said(BUDGETS[cell[1]][1]), cell[2]) not in there]
     kept.pooled(measured, [(*cell, asked.seeds) for cell in left])
-    show("By statistic and kind of budget", summary(kept.rows))
+    for goal in goals:
+        rows = [row for row in kept.rows if row["goal"] == goal]
+        show(f"By statistic and kind of budget, for {goal}", summary(rows))
     show("Cells that cover too seldom, or are too wide", beyond(kept.rows))
     controls = unnoticed(kept.rows)
     show("Controls that coverage does not notice", controls)

@@ -91,7 +91,7 @@ def test_a_control_that_coverage_does_not_notice_is_named():
 def test_small_tables_have_no_cells_without_figures(monkeypatch, shape):
     made_up = judged_tables.numbers(np.random.default_rng(0).normal(size=shape), (-5, 5))
     monkeypatch.setattr(calibration, "table_named", lambda _: made_up)
-    rows = [row for at in (0, 4) for row in calibration.measured(("made up", at, 2))]
+    rows = [row for at in (0, 4) for row in calibration.measured(("made up", at, "all", 2))]
     found = {row["statistic"] for row in rows}
     assert ({"correlation", "OLS"} <= found) == (shape[1] > 1)
     assert {"mean", "covariance"} <= found
