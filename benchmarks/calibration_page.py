@@ -102,6 +102,18 @@ def calibration(rows: list[Row]) -> str:
     )
 
 
+def goals(rows: list[Row]) -> str:
+    """By goal and statistic, over all budgets."""
+    heads = ("covered", "least", "width", "at most 2", "real/stated", "guaranteed", "its least")
+    lines = []
+    for goal in dict.fromkeys(row["goal"] for row in rows):
+        own = seen([row for row in rows if row["goal"] == goal])
+        for of in dict.fromkeys(row["statistic"] for row in own):
+            figures = _figures([row for row in own if row["statistic"] == of])
+            lines.append({"goal": goal, "statistic": of} | {key: figures[key] for key in heads})
+    return _table(list(lines[0]), lines)
+
+
 def _table_beyond(rows: list[Row]) -> str:
     """A line for each table and statistic of which a cell is beyond."""
     groups: dict[tuple[str, str], list[Row]] = {}

@@ -17,7 +17,7 @@ from statistics import geometric_mean, median
 from typing import Any
 
 from arena_page import arena
-from calibration_page import calibration
+from calibration_page import calibration, goals
 
 ROOT = Path(__file__).parents[1]
 SNAPSHOTS = ROOT / "docs" / "results"
@@ -363,6 +363,8 @@ FIGURES: dict[str, tuple[str, Callable[[Cells], str]]] = {
     "reads": ("docs/explanation/speed.md", reads),
     "plan_calibration": ("docs/how-to/epsilon.md", plan_calibration),
     "calibration": ("docs/dev/intervals.md", calibration),
+    "calibration-goals": ("docs/dev/intervals.md", goals),
+    "calibration-demo": ("docs/dev/intervals.md", calibration),
     "interval_coverage": ("docs/dev/intervals.md", interval_coverage),
     "persons": ("docs/how-to/persons.md", persons),
     "persons-memory": ("docs/how-to/persons.md", persons_memory),
