@@ -363,6 +363,7 @@ FIGURES: dict[str, tuple[str, Callable[[Cells], str]]] = {
     "reads": ("docs/explanation/speed.md", reads),
     "plan_calibration": ("docs/how-to/epsilon.md", plan_calibration),
     "calibration": ("docs/dev/intervals.md", calibration),
+    "calibration-default": ("docs/dev/intervals.md", calibration),
     "calibration-goals": ("docs/dev/intervals.md", goals),
     "calibration-demo": ("docs/dev/intervals.md", calibration),
     "interval_coverage": ("docs/dev/intervals.md", interval_coverage),

@@ -78,7 +78,7 @@ def test_it_stands_in_for_scikit_learns() -> None:
 
 def test_components_are_those_of_the_release() -> None:
     fitted = PrivatePCA(**EXACT, n_components=2).fit(FRAME)
-    made = dpcov.release(FRAME, lower=LOWER, upper=UPPER, epsilon=1e9, goal="relative", seed=0)
+    made = dpcov.release(FRAME, lower=LOWER, upper=UPPER, epsilon=1e9, goal="correlation", seed=0)
     found = dpcov.pca(made, 2)
     assert np.array_equal(fitted.components_, found.components)
     assert (fitted.n_components_, fitted.n_significant_) == (2, 3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from dpcov.core.arrays import Matrix, Vector
+    from dpcov.mechanisms.choice import Goal
 
 
 @dataclass(eq=False, repr=False)
@@ -69,6 +70,8 @@ class PrivatePCA(
     True
 
     """
+
+    goal: ClassVar[Goal] = "correlation"  # by which components gain as much
 
     n_components: float | None = field(default=None, kw_only=True)
     correlation: bool = field(default=False, kw_only=True)
