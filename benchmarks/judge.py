@@ -30,7 +30,11 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float64]
     Entry = dict[str, Vector]
 
-FILES = {part: f"judge-{part}.json" for part in ("default", "heavy", "former")}  # that pages cite
+FILES = {  # that pages cite
+    "default": "judge-default.json",
+    "heavy": "judge-heavy.json",
+    "former": "judge-former.json",
+}
 DEFAULT, MATRIX, REGRESSION = "now", "now, matrix", "before, regression"
 OWN = {
     "frobenius": "now, frobenius",
