@@ -62,7 +62,7 @@ def by_weights(name: str) -> list[Row]:
     }
     whole = plain | {"power": 0.0, "directions_power": 0.5}
     asked = {
-        f"{word} {weight:g}": options | {"clip_weight": weight}
+        f"{word} {weight:g}": options | {"loss_weight": weight}
         for (word, options), weight in product((("all", plain), ("whole", whole)), WEIGHTS)
     }
     return by_options("weights", name, asked)

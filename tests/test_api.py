@@ -281,7 +281,7 @@ def test_correlations_and_regressions_are_better_where_more_rows_are_clipped() -
             found.append([np.linalg.norm(made.correlation() - across), np.linalg.norm(off)])
         return np.mean(found, axis=0)
 
-    for_all, fewer = errors(), errors(clip_weight=3.0)
+    for_all, fewer = errors(), errors(loss_weight=3.0)
     assert errors(goal="correlation")[0] < 0.8 * for_all[0] < 0.8 * fewer[0]
     assert errors(goal="regression")[1] < 0.8 * for_all[1] < 0.8 * fewer[1]
 

@@ -58,11 +58,11 @@ class MechanismOptions(TypedDict, total=False):
     """
 
     # of the product's mechanisms
-    clip_weight: float
     directions_most: float
     directions_power: float
     directions_share: float
     look_share: float
+    loss_weight: float
     power: float
     radius_share: float
     trace_share: float

@@ -30,7 +30,7 @@ OF_SUMS = (*(kind.name for kind in CANDIDATES), "nuclear-laplace")
 
 Goal = Literal["all", "frobenius", "relative", "correlation", "regression"]
 GOALS: tuple[Goal, ...] = get_args(Goal)
-# `Standardized.clip_weight`, of which errors of the goal are least on tables to tune.
+# `Standardized.loss_weight`, by which errors of the goal are least on tables to tune.
 CLIPS = {"all": 1.0, "frobenius": 2.0, "relative": 1.0, "correlation": 0.5, "regression": 0.35}
 
 
@@ -99,7 +99,7 @@ def choose(
         reason += ", and each direction gets noise in proportion to its deviation"
     if goal == "frobenius":  # spread as evenly as it can be (`Images.by_direction`)
         mechanism = replace(mechanism, power=0.0, directions_power=0.5)
-    mechanism = replace(mechanism, clip_weight=CLIPS[goal])
+    mechanism = replace(mechanism, loss_weight=CLIPS[goal])
     with suppress(MechanismError):
         return Choice(mechanism, reason, calibrated(mechanism, *asked))
     return least_noise(*asked)

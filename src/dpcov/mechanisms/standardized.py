@@ -157,7 +157,7 @@ class Standardized(Mechanism):
         rows that the second one's noise would spoil the map. 0: never.
     directions_power : float in [0, 1], public
         Power of its standard deviation by which a direction is divided.
-    clip_weight : float above 0, public
+    loss_weight : float above 0, public
         What errors by a clip count beside those by noise where the radius is chosen. Below 1 it is
         shorter: what a clip takes from all directions alike changes no correlation and no
         coefficient. Above 1 it is longer, for the moment as a whole, from which it is missing.
@@ -208,7 +208,7 @@ class Standardized(Mechanism):
     directions_share: ShareOrNone = 0.0
     directions_most: ShareOrNone = 0.0
     directions_power: Power = 1.0
-    clip_weight: Above0 = 1.0
+    loss_weight: Above0 = 1.0
 
     name: ClassVar[str] = "standardized"
     use: ClassVar[str] = (
@@ -287,7 +287,7 @@ class Standardized(Mechanism):
         noise = laws.counts.samples(len(ends), entropy)
         counts = rows.norm_counts(np.sqrt(ends[:-1]), radius=images.longest, transform=images.map)
         lengths = Lengths(tuple(ends.tolist()), tuple((counts + noise).tolist()), laws.counts)
-        radius = best_radius(lengths, path.final.matrix, plain.relative(), self.clip_weight)
+        radius = best_radius(lengths, path.final.matrix, plain.relative(), self.loss_weight)
         grid, spent, draws = drawn(path.final, plain, radius, entropy)
         moment = rows.second_moments(radius=radius, transform=images.map, lattice=grid)[0]
         made = additive.published(taken, rows.schema, spent, draws, moment, images.map)
