@@ -23,7 +23,7 @@ from dpcov.core.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, Pur
 from dpcov.denoise import denoise
 from dpcov.errors import MechanismError, ReleaseError
 from dpcov.mechanisms import Gaussian, MatrixLaplace, additive, gaussian
-from dpcov.mechanisms.choice import choose
+from dpcov.mechanisms.choice import GOALS, choose
 from dpcov.mechanisms.images import Images
 from dpcov.mechanisms.matrix_laplace import pure_noise
 from dpcov.mechanisms.pure import nuclear_calibration
@@ -377,6 +377,16 @@ def test_auto_looks_at_directions_where_few_features_are_indicators(budget: Budg
     assert not isinstance(chosen(numbers, rereadable=False), Standardized)
     flat = Schema.parse({"columns": numbers.model_dump()["columns"], "intercept": 0})
     assert not isinstance(chosen(flat), Standardized)
+
+
+def test_each_goal_has_its_clip_and_the_moment_as_a_whole_its_map() -> None:
+    schema = Schema.from_bounds(-1.0, 1.0, tuple("abcd"))
+    chosen = {goal: choose(schema, ZCDP(0.5), ADD, goal=goal).mechanism for goal in GOALS}
+    weights = {"correlation": 0.5, "regression": 0.35}
+    for goal in {"all", "relative", *weights}:
+        assert chosen[goal] == replace(BY_DIRECTION, loss_weight=weights.get(goal, 1.0))
+    whole = {"power": 0.0, "directions_power": 0.5, "loss_weight": 2.0}
+    assert chosen["frobenius"] == replace(BY_DIRECTION, **whole)
 
 
 @pytest.mark.parametrize("asked", [{"epsilon": 2.0}, {"rho": 0.5}])

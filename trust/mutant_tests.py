@@ -334,6 +334,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "src/dpcov/mechanisms/choice.py": (
         "tests/test_planning.py",
         "tests/test_two_looks.py::test_auto_looks_at_directions_where_few_features_are_indicators",
+        "tests/test_two_looks.py::test_each_goal_has_its_clip_and_the_moment_as_a_whole_its_map",
         "tests/test_odd_options.py",
     ),
     "src/dpcov/releases/file.py": (
