@@ -191,7 +191,9 @@ def together(found: list[Outcome]) -> list[Outcome]:
 def judged(releases: tuple[Outcome, ...]) -> Row | None:
     """Figures of a statistic, from its outcomes in all releases of a cell; None if it has none."""
     each = {key: np.array([one[key] for one in releases]) for key in releases[0]}
-    real, stated = (np.sqrt(np.mean(each[key] ** 2, axis=0)) for key in ("error", "deviation"))
+    real, stated, by_noise = (
+        np.sqrt(np.mean(each[key] ** 2, axis=0)) for key in ("error", "deviation", "by noise")
+    )
     kept = np.isfinite(real) & (real > ROUNDING * np.abs(each["truth"][0]))
     told = kept & np.isfinite(stated)
     if not kept.any():
@@ -201,11 +203,10 @@ def judged(releases: tuple[Outcome, ...]) -> Row | None:
         for key in ("covered", "guaranteed", *CONTROLS)
     }
     over = each["width"].mean(axis=0)[kept] / (ORACLE * real[kept])
-    row["width"] = float(np.median(over))
-    by_noise, own = (each[key][:, told] for key in ("by noise", "deviation"))
     return row | {
+        "width": float(np.median(over)),
         "real/stated": _over(real[told], stated[told]),
-        "by noise": _over(np.sqrt(np.mean(by_noise**2, axis=0)), np.sqrt(np.mean(own**2, axis=0))),
+        "by noise": _over(by_noise[told], stated[told]),
     }
 
 

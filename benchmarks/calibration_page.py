@@ -102,7 +102,7 @@ def calibration(rows: list[Row]) -> str:
     )
 
 
-def goals(rows: list[Row]) -> str:
+def by_goal(rows: list[Row]) -> str:
     """By goal and statistic, over all budgets."""
     heads = ("covered", "least", "width", "at most 2", "real/stated", "guaranteed", "its least")
     lines = []

@@ -17,7 +17,7 @@ from statistics import geometric_mean, median
 from typing import Any
 
 from arena_page import arena
-from calibration_page import calibration, goals
+from calibration_page import by_goal, calibration
 
 ROOT = Path(__file__).parents[1]
 SNAPSHOTS = ROOT / "docs" / "results"
@@ -364,7 +364,7 @@ FIGURES: dict[str, tuple[str, Callable[[Cells], str]]] = {
     "plan_calibration": ("docs/how-to/epsilon.md", plan_calibration),
     "calibration": ("docs/dev/intervals.md", calibration),
     "calibration-default": ("docs/dev/intervals.md", calibration),
-    "calibration-goals": ("docs/dev/intervals.md", goals),
+    "calibration-goals": ("docs/dev/intervals.md", by_goal),
     "calibration-demo": ("docs/dev/intervals.md", calibration),
     "interval_coverage": ("docs/dev/intervals.md", interval_coverage),
     "persons": ("docs/how-to/persons.md", persons),

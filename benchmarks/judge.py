@@ -84,9 +84,8 @@ def cells_of(rows: Sequence[Row]) -> Cells:
     for cell, field in found.items():
         for entrant, runs in field.items():
             if not any(run["refused"] for run in runs):
-                entry = {
-                    key: np.concatenate([run[key] for run in runs]) for key in ("seeds", *ERRORS)
-                }
+                kept = [key for key in ("seeds", "seconds", *ERRORS) if key in runs[0]]
+                entry = {key: np.concatenate([run[key] for run in runs]) for key in kept}
                 if all(np.isfinite(values).all() for values in entry.values()):
                     made[cell][entrant] = entry
     return made
@@ -315,34 +314,30 @@ def judged(rows: Sequence[Row]) -> dict[str, list[Row]]:
     }
 
 
-def over_former(rows: Sequence[Row]) -> list[Row]:
+def over_former(cells: Cells) -> list[Row]:
     """Errors of the moment as a whole, and seconds, over those of the default before.
 
     Geometric means over the budgets of a kind; seconds are medians of a budget.
     """
-    found = {}
-    for row in rows:
-        kind = "epsilon" if "epsilon" in row else "rho"
-        found[row["table"], kind, row[kind], row["entrant"]] = row
-    places = dict.fromkeys(at[:2] for at in found)
-
-    def mean(entrant: str, over: Callable[[Row], float], place: tuple[Any, ...]) -> float:
-        logs = [
-            np.log(over(row) / over(found[*at[:3], "before"]))
-            for at, row in found.items()
-            if at[:2] == place and at[3] == entrant
-        ]
-        return float(np.exp(np.mean(logs)))
-
+    places: dict[tuple[str, str], list[dict[str, Entry]]] = {}
+    for cell, field in cells.items():
+        places.setdefault((cell.table, cell.kind), []).append(field)
     lines = []
-    for place in places:
-        line: Row = dict(zip(("table", "where"), place, strict=True))
+    for (table, kind), fields in places.items():
+        line: Row = {"table": table, "where": kind}
         for entrant in (DEFAULT, OWN["frobenius"]):
-            line[entrant] = mean(entrant, lambda row: np.mean(row["frobenius"]), place)
-        line["seconds"] = mean(DEFAULT, lambda row: np.median(row["seconds"]), place)
+            line[entrant] = _ratio(fields, entrant, "frobenius", np.mean)
+        line["seconds"] = _ratio(fields, DEFAULT, "seconds", np.median)
         ok = line[DEFAULT] <= OF_MOMENT and line["seconds"] <= OF_SECONDS
-        lines.append({**line, "bar": OF_MOMENT, "its bar": OF_SECONDS, "ok": bool(ok)})
+        lines.append({**line, "bar": OF_MOMENT, "its bar": OF_SECONDS, "ok": ok})
     return lines
+
+
+def _ratio(
+    fields: Sequence[dict[str, Entry]], entrant: str, key: str, told: Callable[[Vector], Any]
+) -> float:
+    logs = [np.log(told(field[entrant][key]) / told(field["before"][key])) for field in fields]
+    return float(np.exp(np.mean(logs)))
 
 
 def main() -> int:
@@ -352,7 +347,7 @@ def main() -> int:
     kept = Kept(f"entrants-{asked.part}.json", f"make entrants PART={asked.part}")
     rows = kept.go_on()
     former = asked.part == FORMER
-    found = {"Over the default before": over_former(rows)} if former else judged(rows)
+    found = {"Over the default before": over_former(cells_of(rows))} if former else judged(rows)
     for title, rows in found.items():
         missed = sum(not row.get("ok", True) for row in rows)
         shown = len(rows) if len(rows) < MANY else max(SHOWN, missed)

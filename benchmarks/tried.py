@@ -16,7 +16,7 @@ Tables to tune that have long tails; errors are those of `before_and_now`.
 from __future__ import annotations
 
 import sys
-from dataclasses import fields
+from dataclasses import asdict
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -57,9 +57,7 @@ def by_shares(name: str) -> list[Row]:
 
 def by_weights(name: str) -> list[Row]:
     """Errors of releases whose clips count less or more, for all and for the moment as a whole."""
-    plain = {"mechanism": BY_DIRECTION.name} | {
-        option.name: getattr(BY_DIRECTION, option.name) for option in fields(BY_DIRECTION)
-    }
+    plain = {"mechanism": BY_DIRECTION.name, **asdict(BY_DIRECTION)}
     whole = plain | {"power": 0.0, "directions_power": 0.5}
     asked = {
         f"{word} {weight:g}": options | {"loss_weight": weight}

@@ -194,7 +194,7 @@ def test_the_moment_as_a_whole_and_seconds_are_held_against_the_former_default()
             in_all(name, seconds=[1.0, 1.0, 1.0]) for name in ("now, frobenius", "before")
         )
         own = in_all("now", times, seconds=[99.0, *2 * [seconds]])
-        return judge.over_former([*own, *goal, *former])
+        return judge.over_former(cells(own, goal, former))
 
     assert len(told(1.0, 1.0)) == len(TABLES)
     fast, slow = (np.mean([one["seconds"] for one in told(0.7, at)]) for at in (1.9, 2.1))
