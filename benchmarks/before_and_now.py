@@ -52,6 +52,7 @@ ENTRANTS: dict[str, dict[str, dict[str, str]]] = {
         for of, goals in GOALS.items()
         for goal in goals
     },
+    "now, by column": {"epsilon": {"mechanism": "standardized"}, "rho": {"mechanism": "standardized"}},
     "now, matrix": {"epsilon": {"mechanism": "matrix-laplace"}, "rho": {"mechanism": "gaussian"}},
     **{
         f"before, {name}": {

@@ -193,9 +193,40 @@ def of_levels(rng: np.random.Generator, counts: tuple[int, ...], p: int = 2) -> 
     return Table(pd.DataFrame(frame).join(both.frame), columns | both.columns)
 
 
+def answers(rng: np.random.Generator) -> Table:
+    """Answers from 1 to 5 to 300 questions, on ten subjects; many agree to some."""
+    subject = rng.normal(size=(20_000, 10)).repeat(30, axis=1)
+    agreed = rng.uniform(2, 4.5, 300) + 0.8 * subject + 0.9 * rng.normal(size=(20_000, 300))
+    return numbers(np.clip(np.rint(agreed), 1, 5), (1, 5))
+
+
+def sensors(rng: np.random.Generator) -> Table:
+    """Three hundred in a row, each like the one before, of deviations from .02 to .3."""
+    seen = rng.normal(size=(20_000, 300))
+    for j in range(1, 300):
+        seen[:, j] = 0.9 * seen[:, j - 1] + np.sqrt(1 - 0.9**2) * seen[:, j]
+    return numbers(np.clip(seen * rng.permutation(np.geomspace(0.02, 0.3, 300)), -1, 1), (-1, 1))
+
+
+def returns(rng: np.random.Generator) -> Table:
+    """Three hundred shares of fifteen branches in one market; some days are wilder than others."""
+    branches = rng.normal(size=(20_000, 15)).repeat(20, axis=1)
+    days = 0.6 * rng.normal(size=(20_000, 1)) + 0.5 * branches + rng.normal(size=(20_000, 300))
+    wild = np.sqrt(5 / rng.chisquare(5, (20_000, 1)))
+    return numbers(np.clip(wild * days * rng.uniform(0.01, 0.03, 300), -0.5, 0.5), (-0.5, 0.5))
+
+
+def genes(rng: np.random.Generator) -> Table:
+    """Two thousand skewed columns with twenty causes, of most of which none is much."""
+    causes = rng.normal(size=(20_000, 20)) * np.geomspace(1, 0.2, 20)
+    seen = causes @ rng.normal(size=(20, 2000)) / 3 + rng.normal(size=(20_000, 2000))
+    return numbers(np.minimum(np.exp(0.5 * seen), 20), (0, 20))
+
+
 MADE: dict[str, Callable[[np.random.Generator], Table]] = {
     **{f.__name__: f for f in (scales, flags, casp, diamonds, census, lognormal, flights, crime)},
     **{f.__name__: f for f in (prices, clusters, bimodal, mistakes, purchases)},
+    **{f.__name__: f for f in (answers, sensors, returns, genes)},
     "few rows": lambda rng: numbers(related(rng, 60, 4), (-5, 5)),
     "one column": lambda rng: numbers(np.exp(rng.normal(size=(3000, 1))), (0, 50)),
     "t with 2": partial(heavy, freedom=2, p=4),
@@ -236,4 +267,6 @@ def table_named(name: str) -> Table:
     if name == "breast cancer":
         bounds = [(0, 50), (0, 50), (0, 300), (0, 5000), *6 * [(0, 1)]]
         return numbers(datasets.breast_cancer()[:, :10], bounds)
+    if name == "digits":
+        return numbers(datasets.mnist(), (0, 255))
     return MADE[name](np.random.default_rng(zlib.crc32(name.encode())))

@@ -150,6 +150,50 @@ def test_noise_about_a_flat_spectrum_is_not_taken_for_directions(name, d, streng
     assert found < 0.75 * error()
 
 
+@each_law
+@pytest.mark.parametrize(("own", "most"), [((1, 6), 0.65), ((1, 1), 1.01)])
+def test_columns_that_vary_by_themselves_are_not_drawn_to_their_mean(name, own, most):
+    d = 150
+    law, generator = law_of(name, d), np.random.default_rng(8)
+    common = generator.standard_normal((d, 2))
+    true = common @ common.T + np.diag(np.geomspace(*own, d))
+    trace = 5 * CLEAR * law.detectable
+    true *= trace / np.trace(true)
+    found = []
+    for _ in range(4):
+        noisy = true + law.simulate(generator)
+        values, vectors = np.linalg.eigh(noisy)
+        spectral = compose(vectors, asymptotic_spectrum(values, law, trace))
+        found.append([made - true for made in (shrink(noisy, law, trace, generator), spectral)])
+    whole = np.linalg.norm(found, axis=(2, 3)).mean(axis=0)
+    assert whole[0] < most * whole[1]
+    of_columns = np.sqrt(np.mean(np.diagonal(found, axis1=2, axis2=3) ** 2, axis=(0, 2)))
+    told = math.sqrt(law.diagonal_variance)  # by the noisy diagonal
+    assert of_columns[0] < 1.1 * told
+    if own != (1, 1):  # which eigenvalues alone hide
+        assert of_columns[1] > 2 * told
+
+
+@each_law
+def test_what_few_known_directions_vary_by_is_told_by_the_noisy_matrix(name):
+    d = 150
+    law, generator = law_of(name, d), np.random.default_rng(9)
+    trace = 3 * CLEAR * law.detectable
+    spectrum = np.ones(d)
+    spectrum[:10] += 3.5 * law.detectable * d / trace  # over the bulk, and hardly to be seen
+    known, other = (np.linalg.qr(generator.standard_normal((d, d)))[0] for _ in range(2))
+    true = (known * spectrum) @ known.T * trace / spectrum.sum()
+    found = []
+    for _ in range(4):
+        noisy = true + law.simulate(generator)
+        made = [shrink(noisy, law, trace, generator, directions=v) for v in (None, known, other)]
+        found.append([np.linalg.norm(one - true) for one in made])
+        assert np.linalg.eigvalsh(made[1])[0] > 0.1 * trace / d
+    plain, told, wrong = np.mean(found, axis=0)
+    assert told < 0.7 * plain
+    assert wrong < 1.03 * plain
+
+
 def test_the_shrunk_spectrum_is_the_mean_of_the_truth_along_noisy_eigenvectors():
     law, spectrum = law_of(NAMES[0], 4), np.array([0.0, 1.0, 5.0, 40.0])
     generator, found = np.random.default_rng(6), []

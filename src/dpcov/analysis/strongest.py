@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 TITLE = "The strongest correlations"
 PAIRS, DRAWN = 20, 15
 LEVEL = 0.95
-COVERS = (
-    "Intervals cover the privacy noise and sampling error. They start from the matrix as "
-    "published, so that they need not be centred about the denoised estimate."
-)
+COVERS = "Intervals cover the privacy noise and sampling error."
 
 
 @section(

@@ -43,7 +43,6 @@ def denoise(
     told = noisy_trace(release)
     trace = None if told is None else float(james_stein(*told))
     scale = release.lattice.bound * release.lattice.step**2
-    structure = Structure.of(release) if method == "shrink" else None
     if release.published is None:
         made, matrix = method, _isotropic(release, trace or 0.0, None)
     elif method == "none":
@@ -55,11 +54,10 @@ def denoise(
         chosen = simulation_generator() if generator is None else generator
         law = release.noise.rescaled(1 / release.lattice.bound)
         noisy = release.noisy_mapped() / scale
-        best = _best_trace(release, noisy, law)
-        made, matrix = "shrink", _shrunken(release, structure, noisy, law, best, chosen)
+        made, (matrix, _) = "shrink", _shrunken(release, noisy, law, chosen)
     whole = matrix * scale
     whole += Clip(release, whole).expected()
-    if made == "shrink" and structure is not None:
+    if made == "shrink" and (structure := Structure.of(release)) is not None:
         whole = structure.fit(whole, float(np.trace(whole)))
     return release.with_denoised(made, release.unmapped(whole))
 
@@ -74,11 +72,22 @@ def shown(release: Release, generator: np.random.Generator) -> tuple[Matrix, Mat
         return None
     scale = release.lattice.bound * release.lattice.step**2
     law, noisy = release.noise.rescaled(1 / release.lattice.bound), release.noisy_mapped() / scale
-    trace = float(james_stein(*_best_trace(release, noisy, law)))
-    if nothing_shows(law, trace):
+    shrunk, shows = _shrunken(release, noisy, law, generator)
+    return (shrunk * scale, law.rescaled(scale)) if shows else None
+
+
+def _directions(release: Release) -> Matrix | None:
+    """(d, d) orthonormal directions in units of which rows were mapped; None without a look.
+
+    The last is that of the intercept. What was applied after the map of that look is symmetric.
+    """
+    if release.directions is None or release.linear_map is None:
         return None
-    shrunk = _shrunk_within(Structure.of(release), noisy, law, trace, generator)
-    return shrunk * scale, law.rescaled(scale)
+    p, before = release.lattice.features, release.directions.linear_map
+    after = release.linear_map if before is None else release.linear_map @ np.linalg.inv(before)
+    turned = np.eye(release.lattice.dimension)
+    turned[:p, :p] = np.linalg.eigh(after + after.T)[1]
+    return turned
 
 
 def _best_trace(release: Release, noisy: Matrix, law: MatrixLaw) -> tuple[float, float]:
@@ -96,34 +105,20 @@ def _best_trace(release: Release, noisy: Matrix, law: MatrixLaw) -> tuple[float,
 
 
 def _shrunken(
-    release: Release,
-    structure: Structure | None,
-    noisy: Matrix,
-    law: MatrixLaw,
-    told: tuple[float, float],
-    generator: np.random.Generator,
-) -> Matrix:
-    """The denoised matrix before levels are looked at; the squared norm of the largest row is 1.
+    release: Release, noisy: Matrix, law: MatrixLaw, generator: np.random.Generator
+) -> tuple[Matrix, bool]:
+    """The denoised matrix before levels are looked at, and whether anything shows in it.
 
-    `told` is a noisy trace, and the standard deviation of its noise.
+    The squared norm of the largest row is 1. Where noise is simulated, what the equations of the
+    schema's levels leave is shrunk.
     """
-    trace = float(james_stein(*told))
+    trace = float(james_stein(*_best_trace(release, noisy, law)))
     if nothing_shows(law, trace):
-        return _isotropic(release, trace, noisy)
-    return _shrunk_within(structure, noisy, law, trace, generator)
-
-
-def _shrunk_within(
-    structure: Structure | None,
-    noisy: Matrix,
-    law: MatrixLaw,
-    trace: float,
-    generator: np.random.Generator,
-) -> Matrix:
-    """Shrunk; where noise is simulated, of what the equations of the schema's levels leave."""
+        return _isotropic(release, trace, noisy), False
+    structure = Structure.of(release)
     if structure is None or not structure.simulates(law, trace):
-        return shrink(noisy, law, trace, generator)
-    return structure.shrunk(noisy, law, trace, generator)
+        return shrink(noisy, law, trace, generator, directions=_directions(release)), True
+    return structure.shrunk(noisy, law, trace, generator), True
 
 
 def noisy_trace(release: Release) -> tuple[float, float] | None:

@@ -8,12 +8,13 @@ rotation-invariant, and then the true vectors do not matter; for the others the 
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
 
-from dpcov.denoise.projection import compose, onto_simplex
+from dpcov.denoise.projection import compose, onto_simplex, project
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +29,10 @@ FLAT, STEEP = (0.0,), (2.0, 8.0)  # powers of candidate spectra
 SMALL = 100  # below this order always simulate
 LARGE = 400  # above it never
 CLEAR = 30.0  # trace, over the detectable eigenvalue, from which the closed form is as good
-RESOLUTION = 0.5  # imaginary part of the closed form's argument, in edge / sqrt(d)
+# Imaginary part of the closed form's argument, in edge / sqrt(d): of eigenvalues that may be noise
+# about most others, whose own scatter it has to smooth, and of those above.
+SMOOTH, RESOLUTION = 2.0, 0.5
+ROUNDS = 4  # of the closed form and what is beside it; more change nothing
 GATE = 0.5  # trace, over the detectable eigenvalue, below which simulation finds nothing either
 
 
@@ -38,6 +42,7 @@ def shrink(
     trace: float,
     generator: np.random.Generator,
     through: Callable[[Matrix], Matrix] | None = None,
+    directions: Matrix | None = None,
 ) -> Matrix:
     """Estimate of S from `matrix` = S + noise, the law of the noise, and an estimate of tr S.
 
@@ -49,17 +54,18 @@ def shrink(
     generator : for simulating the law; independent of the noise in `matrix`.
     through : a linear map that S + noise went through to become `matrix`, and that leaves S as it
         is, if in another basis; then the noise is always simulated.
+    directions : (d, d) orthonormal columns, along few of which S may differ much from what its
+        spectrum alone would tell; default, the columns of `matrix`.
 
     Returns
     -------
     (d, d) positive semidefinite matrix.
 
     """
+    if through is None and not simulates(law, trace):
+        return beside(matrix, law, trace, directions)
     values, vectors = np.linalg.eigh(matrix)
-    if through is not None or simulates(law, trace):
-        spectrum = simulated_spectrum(values, vectors, law, trace, generator, through)
-    else:
-        spectrum = asymptotic_spectrum(values, law, trace)
+    spectrum = simulated_spectrum(values, vectors, law, trace, generator, through)
     return compose(vectors, spectrum)
 
 
@@ -164,13 +170,43 @@ class _Simulations:
         return likelihood, scipy.optimize.isotonic_regression(overlaps).x
 
 
+def beside(matrix: Matrix, law: MatrixLaw, trace: float, directions: Matrix | None) -> Matrix:
+    """Shrunk in closed form, but for what single directions and columns vary by beyond that.
+
+    Drowned eigenvalues are drawn to their mean, and with them directions and columns that vary by
+    them alone, of which the noisy matrix tells each. So S is taken for a sum, as in principal
+    factor analysis (Thomson 1934), and each part is estimated from what the others leave: a matrix
+    that is shrunk, a few of the `directions` (by the nonnegative garrote with the threshold of
+    Donoho and Johnstone 1994), and a diagonal matrix (by as much as all of it is more than noise,
+    James and Stein 1961). The parts beside the first have trace 0. No eigenvalue is below the
+    deviation of noise on the diagonal, or the least that the first has.
+    """
+    d, deviation = len(matrix), math.sqrt(law.diagonal_variance)
+    turned = np.eye(d) if directions is None else directions
+    along, single = np.zeros_like(matrix), np.zeros(d)
+    for _ in range(ROUNDS):
+        values, vectors = np.linalg.eigh(matrix - along - np.diag(single))
+        spectrum = asymptotic_spectrum(values, law, trace)
+        left = matrix - compose(vectors, spectrum)
+        few = np.sum(turned * ((left - np.diag(single)) @ turned), axis=0)
+        few -= few.mean()
+        few = np.sign(few) * james_stein(np.abs(few), deviation, 2 * math.log(d))
+        along = (turned * (few - few.mean())) @ turned.T
+        single = np.diag(left - along) - np.trace(left) / d
+        single *= 1 - deviation**2 / max(float(np.mean(single**2)), deviation**2)
+    least = min(float(spectrum[0]), deviation)
+    found = matrix - left + along + np.diag(single)
+    return project(found - least * np.eye(d), trace - d * least) + least * np.eye(d)
+
+
 def asymptotic_spectrum(values: Vector, law: MatrixLaw, trace: float) -> Vector:
     """Shrunk spectrum for ascending noisy eigenvalues, in closed form.
 
     Rotationally invariant estimator for additive free noise (Bun, Allez, Bouchaud and Potters
     2016): x = Im(w g) / Im(g), w = z - R(g), at z slightly above the real axis.
     """
-    z = values + 1j * RESOLUTION * law.edge / np.sqrt(len(values))
+    drowned = values <= np.median(values) + law.edge
+    z = values + 1j * np.where(drowned, SMOOTH, RESOLUTION) * law.edge / np.sqrt(len(values))
     g = (1 / (z[:, None] - values[None, :])).mean(axis=1)
     w = z - law.r_transform(g)
     spectrum = (w * g).imag / g.imag

@@ -406,7 +406,7 @@ def put_together(
     weights = np.array(noise.weights)[at]
     law = WeightedSum(tuple(weights.tolist()), tuple(noise.terms[i] for i in at))
     with np.errstate(all="ignore"):
-        total = np.rint(np.tensordot(weights, rungs[at], 1))
+        total = np.rint(np.sum(weights[:, None, None] * rungs[at], axis=0))
     if np.isnan(total).any():
         raise OverflowError
     return np.clip(total, -LARGEST, LARGEST).astype(np.int64), law
