@@ -223,9 +223,10 @@ def test_a_sum_of_parts_of_intercepts_is_that_of_the_rows(tau):
 def test_control_whole_intercepts_would_not_be_summed_exactly():
     rows = np.full((BLOCK_ROWS, 1), float(7 * UNIT - 1))
     rows[0] = 2.0
-    exact = (BLOCK_ROWS - 1) * (7 * UNIT - 1) ** 2 + 4
-    assert exact % 2 and exact > 2**53  # so no float64, in whatever order they are added
-    assert accumulated(rows, [])[0, 0] != exact
+    true = (BLOCK_ROWS - 1) * (7 * UNIT - 1) ** 2 + 4
+    assert true % 2 == 1  # and large, so no float64, in whatever order they are added
+    assert true > 2**53
+    assert accumulated(rows, [])[0, 0] != true
     parts = Accumulator(1, 91)
     parts.add(np.full((1, BLOCK_ROWS), float(UNIT - 1)))
     assert parts.total()[0, 0] == BLOCK_ROWS * (91 * (UNIT - 1)) ** 2
