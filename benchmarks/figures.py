@@ -231,43 +231,54 @@ def frontier(cells: Cells) -> str:
     return f"{_table(lines)}\n\nCells above 1.1 by two standard errors: {above}.\n\n{_table(adult)}"
 
 
+TOLD = ["where", "cells", "mean", "95 % of tables", "bar"]
+GOALS = "Each goal over the best for its own error"
+
+
 def judge(cells: Cells) -> str:
     """The default over the best of a cell, over simple things, over peers and over everyone."""
-    parts: dict[str, Cells] = {}
-    for cell in cells:
-        parts.setdefault(cell["part"], []).append(cell)
-
-    def ratio(cell: dict[str, Any]) -> list[str]:
-        drawn = f"{cell['from']:.2f} to {cell['to']:.2f}"
-        return [str(cell["cells"]), f"{cell['mean']:.2f}", drawn, _bar(cell["bar"])]
-
-    told = ["where", "cells", "mean", "95 % of tables", "bar"]
-
-    def with_tail(of: str, *titles: str) -> str:
-        rows = [
-            [c[of], c["where"], *ratio(c), f"{c['95 %']:.2f}", _bar(c["its bar"])]
-            for title in titles
-            for c in parts[title]
-        ]
-        return _table([[of, *told, "95th percentile", "its bar"], *rows])
-
-    simple = "The default over what is simple"
-    best = with_tail("over", "The default over the best of a cell", simple)
-    goals = with_tail("error", "Each goal over the best for its own error")
-    peers = [["error", *told]]
+    peers = [["error", *TOLD]]
     peers += [
-        [c["error"], c["where"], *ratio(c)]
-        for c in parts["The default over the best peer in hindsight"]
+        [c["error"], *_told(c)]
+        for c in cells
+        if c["part"] == "The default over the best peer in hindsight"
     ]
-    every = parts["The default over everyone"]
-    errors = [key for key in every[0] if key not in ("part", "over", "where", "cells")]
-    others = [["over", "where", *errors]]
-    others += [[c["over"], c["where"], *(f"{c[error]:.2f}" for error in errors)] for c in every]
     return (
-        f"{best}\n\nEach `--goal` over the best of a cell for its own error:\n\n{goals}\n\n"
-        f"Over the best peer of a cell, in hindsight:\n\n{_table(peers)}\n\n"
-        f"Over each entrant, geometric means:\n\n{_table(others)}"
+        f"{_best(cells)}\n\nEach `--goal` over the best of a cell for its own error:\n\n"
+        f"{_with_tail(cells, 'error', GOALS)}\n\nOver the best peer of a cell, in hindsight:\n\n"
+        f"{_table(peers)}\n\nOver each entrant, geometric means:\n\n{_everyone(cells)}"
     )
+
+
+def wide(cells: Cells) -> str:
+    """The default over the best of a cell, over simple things and over everyone."""
+    return f"{_best(cells)}\n\nOver each entrant, geometric means:\n\n{_everyone(cells)}"
+
+
+def _best(cells: Cells) -> str:
+    titles = ("The default over the best of a cell", "The default over what is simple")
+    return _with_tail(cells, "over", *titles)
+
+
+def _with_tail(cells: Cells, of: str, *titles: str) -> str:
+    rows = [
+        [c[of], *_told(c), f"{c['95 %']:.2f}", _bar(c["its bar"])]
+        for c in cells
+        if c["part"] in titles
+    ]
+    return _table([[of, *TOLD, "95th percentile", "its bar"], *rows])
+
+
+def _told(cell: dict[str, Any]) -> list[str]:
+    drawn = f"{cell['from']:.2f} to {cell['to']:.2f}"
+    return [cell["where"], str(cell["cells"]), f"{cell['mean']:.2f}", drawn, _bar(cell["bar"])]
+
+
+def _everyone(cells: Cells) -> str:
+    every = [cell for cell in cells if cell["part"] == "The default over everyone"]
+    errors = [key for key in every[0] if key not in ("part", "over", "where", "cells")]
+    rows = [[c["over"], c["where"], *(f"{c[error]:.2f}" for error in errors)] for c in every]
+    return _table([["over", "where", *errors], *rows])
 
 
 def former(cells: Cells) -> str:
@@ -356,6 +367,8 @@ FIGURES: dict[str, tuple[str, Callable[[Cells], str]]] = {
     "frontier": ("docs/arena.md", frontier),
     "judge-default": ("docs/arena.md", judge),
     "judge-former": ("docs/arena.md", former),
+    "judge-wide": ("docs/arena.md", wide),
+    "judge-wide-tune": ("docs/arena.md", wide),
     "bench": ("docs/explanation/speed.md", bench),
     "bench-parts": ("docs/explanation/speed.md", parts),
     "bench-scaling": ("docs/explanation/speed.md", scaling),

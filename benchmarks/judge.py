@@ -34,6 +34,8 @@ FILES = {  # that pages cite
     "default": "judge-default.json",
     "heavy": "judge-heavy.json",
     "former": "judge-former.json",
+    "wide": "judge-wide.json",
+    "wide-tune": "judge-wide-tune.json",
 }
 DEFAULT, MATRIX, REGRESSION = "now", "now, matrix", "before, regression"
 OWN = {

@@ -59,6 +59,9 @@ def test_components_are_printed_and_exported(run) -> None:
     shown = run("pca r.json -k 8").out
     assert "2 components more; --csv" in shown
     assert re.search(r"In \d of 9 dimensions they rise above the noise", shown)
+    ends = dpcov.intervals(Release.load("r.json"), "eigenvalues", guaranteed=False)
+    for name, told in (("[0.025", ends.low), ("0.975]", ends.high)):
+        assert rows[name] == pytest.approx(told[:4], rel=0.1)
     other = figures(run("pca r.json -k 1 --correlation --csv").out)[1]
     assert other["variance"] != rows["variance"][:1]
 
@@ -67,9 +70,14 @@ def test_a_ridge_regression_is_printed_and_exported(run) -> None:
     line = "ridge r.json --target y --alpha 0.1 --features a,sex --penalty raw"
     model = dpcov.ridge(Release.load("r.json"), "y", 0.1, ["a", "sex"], penalty="raw")
     heads, rows = figures(run(f"{line} --csv").out)
-    assert heads == ["coefficient"]
+    assert heads == ["coefficient", "std err", "lower", "upper"]
     assert list(rows) == ["(intercept)", "a", "sex=m", "sex=f"]
-    assert [row[0] for row in rows.values()] == [model.intercept, *model.coefficients]
+    values, errors, *ends = np.array(list(rows.values())).T
+    assert values.tolist() == [model.intercept, *model.coefficients]
+    assert errors == pytest.approx(model.standard_errors, rel=0.2)
+    assert np.transpose(ends) == pytest.approx(
+        np.c_[values - 1.96 * errors, values + 1.96 * errors], rel=1e-3
+    )
     shown = run(line).out
     assert f"{model.coefficients[0]:.5g}" in shown
     assert f"alpha = 0.1 (raw); R^2 = {model.r_squared:.3f}" in shown
@@ -133,9 +141,14 @@ def test_a_covariance_is_shown_in_the_units_of_the_data(run) -> None:
     made = Release.load("r.json")
     shown = run("covariance r.json").out
     at = made.columns.index("c")
-    assert re.search(
-        rf"c +{made.mean()[at]:.5g} +{made.covariance()[at, at] ** 0.5:.4g} *\n", shown
-    )
+    line = re.search(r"\nc +(.*)\n", shown)
+    assert line is not None
+    mean, low, high, deviation = line[1].split()
+    assert mean == f"{made.mean()[at]:.5g}"
+    assert deviation == f"{made.covariance()[at, at] ** 0.5:.4g}"
+    told = dpcov.intervals(made, "mean", guaranteed=False)
+    assert [float(low), float(high)] == pytest.approx([told.low[at], told.high[at]], rel=0.05)
+    assert "Intervals cover privacy noise and sampling, 95% each." in shown
     assert f"{made.covariance()[at, 0]:.4g}" in shown
 
 

@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from scipy import stats
 
 import dpcov
 from dpcov import coefficients, eigenvalues, explained_variance, intervals, several_intervals
-from dpcov.analysis.intervals import _bias, _percentiles
+from dpcov.analysis.intervals import FINE, _bias, _percentiles
 from dpcov.analysis.ols import ols
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.analysis.pseudo_rows import pseudo_rows
@@ -140,6 +141,25 @@ def test_drowned_correlations_are_wide_and_not_trusted() -> None:
     assert not found.trusted[below].any()
     assert np.all(found.low[below] == -1)
     assert np.all(found.high[below] == 1)
+
+
+@pytest.mark.parametrize(("epsilon", "fine"), [(1.0, False), (1e7, True)])
+def test_noise_that_is_hardly_there_is_blamed_for_nothing(epsilon: float, fine: bool) -> None:
+    """Nor where a direction has no variance: here levels add up to 1, as no cell is missing."""
+    frame = pd.DataFrame({"x": DATA[:, 0], "kind": np.where(DATA[:, 1] > 0.1, "a", "b")})
+    columns = {
+        "x": {"kind": "numeric", "lower": -1, "upper": 1},
+        "kind": {"kind": "categorical", "levels": ["a", "b", "c"]},
+    }
+    schema = dpcov.Schema.parse({"columns": columns})
+    made = dpcov.release(frame, schema=schema, epsilon=epsilon, seed=0)
+    found = intervals(made, "correlation", sampling=False, guaranteed=False)
+    seen = np.ix_([0, 1, 2], [0, 1, 2])  # of the level c there is no row
+    assert found.trusted[seen].all()
+    assert (FINE in found.assumed) == fine
+    drowned = dpcov.release(frame, schema=schema, epsilon=0.002, seed=0)
+    found = intervals(drowned, "correlation", sampling=False, guaranteed=False)
+    assert not found.trusted[seen].all()
 
 
 def test_intervals_that_can_not_be_trusted_say_so_in_a_sentence() -> None:

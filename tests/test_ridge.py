@@ -57,6 +57,47 @@ def test_coefficients_are_those_of_scikit_learn(target: str, intercept: bool) ->
         assert model.r_squared == pytest.approx(expected.score(values, wanted), abs=1e-5)
 
 
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_standard_errors_are_those_of_the_same_model(penalty: Penalty) -> None:
+    """Of the noise: those of releases of one table, about its own ridge coefficients."""
+    rng = np.random.default_rng(0)
+    cells = rng.normal(size=(4000, 3)) @ [[0.2, 0.1, 0.1], [0, 0.15, 0.1], [0, 0, 0.1]]
+
+    def fitted(**budget: float) -> np.ndarray:
+        made = dpcov.release(cells, lower=-1, upper=1, **budget)
+        model = ridge(made, "x2", 0.02, penalty=penalty, generator=np.random.default_rng(1))
+        assert model.standard_errors is not None
+        return np.array([[model.intercept, *model.coefficients], model.standard_errors])
+
+    sampling = fitted(epsilon=1e5)  # which is in all of them
+    found = np.array([fitted(epsilon=0.2, seed=seed) for seed in range(20)])
+    real = np.sqrt(np.mean((found[:, 0] - sampling[0]) ** 2, axis=0))
+    stated = np.sqrt(np.mean(found[:, 1] ** 2, axis=0) - sampling[1] ** 2)
+    ratios = real / stated
+    assert np.all(ratios > 0.5)
+    assert np.all(ratios < 1.4)
+    assert np.exp(np.log(ratios).mean()) > 0.65
+    assert np.all(real > 1.6 * sampling[1])  # so that sampling alone would fail
+
+
+def test_ends_are_about_the_coefficients_where_errors_are_told() -> None:
+    made = released()
+    model = ridge(made, "y", 0.1)
+    low, high = model.conf_int(0.5).T
+    told = np.append(model.intercept, model.coefficients)
+    assert low + high == pytest.approx(2 * told)
+    assert high - low == pytest.approx(2 * 0.67449 * model.standard_errors, rel=1e-4)
+    silent = [
+        ridge(made, "y", 0.1, errors=False),
+        ridge(without_law(made), "y", 0.1),
+        ridge(released(mechanism="matrix-laplace"), "y", 0.1, intercept=False),
+    ]
+    for other in silent:
+        assert other.standard_errors is None
+        assert np.isnan(other.conf_int()).all()
+    assert silent[0].coefficients == pytest.approx(model.coefficients)
+
+
 @pytest.mark.parametrize("penalty", ["encoded", "standardized", "raw"])
 def test_the_stated_objective_is_minimised(penalty: str) -> None:
     alpha, features = 0.05, ["a", "b", "group", "c"]

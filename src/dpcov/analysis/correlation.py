@@ -10,6 +10,7 @@ import numpy as np
 from dpcov.analysis.declared import command, section
 from dpcov.analysis.expected import drowned_pairs, expected_correlation_error, silent
 from dpcov.analysis.features import chosen, names_of
+from dpcov.analysis.intervals import intervals
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve
 from dpcov.core.show.frames import frame
 from dpcov.core.show.result import OMITTED, Found, Picture, Result
@@ -116,27 +117,35 @@ def blocks(release: Release, *, generator: np.random.Generator | None = None) ->
     return NamedMatrix(release.columns, release.correlation(), errors)
 
 
-@command("correlation", "Print the private correlations with the error to expect of each.")
+@command("correlation", "Print the private correlations with an interval for each.")
 def correlations(
     release: Release,
     *,
     truth: Matrix | None = None,
     generator: np.random.Generator | None = None,
 ) -> Found:
-    """All correlations, the error to expect of each, and by how much they miss the truth."""
+    """All correlations, an interval for each, and by how much they miss the truth.
+
+    Beside the truth of these very rows intervals are for the privacy noise alone.
+    """
     names, matrix = release.columns, release.correlation()
     errors = expected_correlation_error(release, generator=generator)
     facts = facts_of(release) | {"correlation": matrix}
     if silent(release):
         return Found([], facts, square(names, matrix))
-    expected = np.full_like(matrix, np.nan) if errors is None else errors
-    kinds = {"private": (matrix, "{:.3f}"), "error to expect": (expected, "± {:.3f}")}
-    notes = [*drowned_pairs(errors)]
+    kinds, notes = {"private": (matrix, "{:.3f}")}, list(drowned_pairs(errors))
+    if errors is not None:
+        found = intervals(
+            release, "correlation", sampling=truth is None, guaranteed=False, generator=generator
+        )
+        kinds |= {"[0.025": (found.low, "{:.3f}"), "0.975]": (found.high, "{:.3f}")}
+        notes.insert(0, found.covering)
     if truth is not None:
         away, below = matrix - truth, np.tril_indices(len(names), -1)
         kinds |= {"non-private": (truth, "{:.3f}"), "difference": (away, "{:+.3f}")}
-        said = f"{np.abs(away)[below].mean():.3f}; to expect: {expected[below].mean():.3f}"
-        notes.append(f"Mean absolute error of the {len(below[0])} correlations: {said}")
+        mean = f"Mean absolute error of the {len(below[0])} correlations: "
+        to_expect = "" if errors is None else f"; to expect: {errors[below].mean():.3f}"
+        notes.append(f"{mean}{np.abs(away)[below].mean():.3f}{to_expect}")
     whole = triangle("Private correlations", names, matrix)
     listed = pairs(names, matrix, kinds, *notes)
     return Found([whole, listed] if whole else [listed], facts, square(names, matrix))

@@ -9,9 +9,10 @@ import numpy as np
 from dpcov.analysis.correlation import facts_of, pairs
 from dpcov.analysis.declared import command
 from dpcov.analysis.drowned import drowned
+from dpcov.analysis.intervals import intervals
 from dpcov.analysis.moments import require_matrix
 from dpcov.core.show.result import Found
-from dpcov.core.show.table import Row, Table, rows_of, square, triangle
+from dpcov.core.show.table import Cell, Row, Table, square, triangle
 from dpcov.releases.pairwise import assumed
 from dpcov.rows.schema import Date, Time
 
@@ -19,31 +20,40 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Vector
     from dpcov.releases import Release
 
+DEVIATION = "standard deviation"
 
-def _told(release: Release, deviations: Vector) -> list[Row]:
-    """Means and standard deviations; a mean date as a date."""
-    rows = rows_of(release.columns, release.mean(), deviations)
+
+def _told(release: Release, figures: dict[str, Vector]) -> list[Row]:
+    """Figures of each feature; of a date, all but its deviation as dates."""
     columns = release.schema.encoded_columns
-    for at, (name, mean) in enumerate(zip(release.columns, release.mean(), strict=True)):
-        if isinstance(column := columns.get(name), Date | Time):
-            rows[at] = name, [column.shown(mean), float(deviations[at])]
+    rows: list[Row] = []
+    for name, *values in zip(release.columns, *figures.values(), strict=True):
+        cells: dict[str, Cell] = dict(zip(figures, map(float, values), strict=True))
+        column = columns.get(name)
+        if isinstance(column, Date | Time):
+            dated = zip(figures, values, strict=True)
+            cells |= {key: column.shown(value) for key, value in dated if key != DEVIATION}
+        rows.append((name, list(cells.values())))
     return rows
 
 
 @command(
     "covariance", "Print means, standard deviations and covariances, in the units of the data."
 )
-def covariances(release: Release) -> Found:
+def covariances(release: Release, *, generator: np.random.Generator | None = None) -> Found:
     """Everything that the second moment says, in the units of the data."""
     require_matrix(release)
     names, covariance = release.columns, release.covariance()
-    means = Table(
-        ("", "mean", "standard deviation"),
-        _told(release, np.sqrt(np.diag(covariance))),
-        "Means and standard deviations",
-        ("{:.5g}", "{:.4g}"),
-        notes=(*drowned(release), *assumed(release)),
-    )
+    figures = {"mean": release.mean()}
+    notes = (*drowned(release), *assumed(release))
+    if release.noise is not None:
+        found = intervals(release, "mean", guaranteed=False, generator=generator)
+        figures |= {"[0.025": found.low, "0.975]": found.high}
+        notes = (found.covering, *notes)
+    forms = (*["{:.5g}"] * len(figures), "{:.4g}")
+    rows = _told(release, figures | {DEVIATION: np.sqrt(np.diag(covariance))})
+    title = "Means and standard deviations"
+    means = Table(("", *figures, DEVIATION), rows, title, forms, notes=notes)
     kinds = {
         "covariance": (covariance, "{:.4g}"),
         "correlation": (release.correlation(), "{:.3f}"),

@@ -10,6 +10,7 @@ import numpy as np
 import scipy
 
 from dpcov.analysis.plausible import PlausibleMoments
+from dpcov.analysis.rounding import hardly_noisy
 from dpcov.analysis.statistics import statistic_named
 from dpcov.core.entropy import simulation_generator
 from dpcov.core.parameters import Probability, check
@@ -28,7 +29,8 @@ Covers = Literal["privacy noise", "privacy noise and sampling"]
 
 STEP = 0.001  # of an error, for what it does to first order; of many directions none is lost
 DRAWS = 300  # of errors; the standard deviation of an entry is then right to 4 %
-MOST_PRIOR = 1.1  # what the noise alone would leave plausible, over what is, to trust an interval
+# What the noise alone would leave plausible, to trust an interval: over what is, or of the figure.
+MOST_PRIOR, MOST_NOISE = 1.1, 0.05
 # When to trust the intervals of a statistic by the noise law alone (`make interval-coverage`).
 MOST_UNDEFINED = 0.01  # share of plausible truths for which it is not defined
 MOST_BIAS = 0.1  # median of its error, in standard deviations
@@ -47,6 +49,7 @@ SHORTENED = (
     "By the noise law alone, so for the rows as they were shortened at the release's radius: what "
     "lies beyond it is not in these intervals."
 )
+FINE = "The noise is less than what rounding does: intervals are to the resolution of the lattice."
 UNSEEN = (
     "Rows too few to show may hold much of what columns vary by, so these are guaranteed "
     "intervals. guaranteed=False gives ordinary ones, which guess at the rest."
@@ -83,6 +86,11 @@ class Intervals(Result):
     clipped: bool = False
     assumed: tuple[str, ...] = ()
     guaranteed: bool = False
+
+    @property
+    def covering(self) -> str:
+        """What they cover, in a sentence."""
+        return f"Intervals cover {self.covers}, {self.level:.0%} each."
 
     @property
     def warning(self) -> str | None:
@@ -204,6 +212,8 @@ def several_intervals(
     covers: Covers = "privacy noise and sampling" if sampling else "privacy noise"
     asked = [statistic_named(statistic) for statistic in statistics]
     told, clip = assumed(release), None
+    if hardly_noisy(release):
+        told = (*told, FINE)
     if release.lengths is not None:
         clip = Clip.of(release)
     unknown = release.clipped and clip is None
@@ -243,7 +253,8 @@ class Stated:
     Attributes
     ----------
     values, deviations : NaN where the statistic is not defined.
-    trusted : whether the noise alone would leave not much more plausible.
+    trusted : whether the noise alone would leave not much more plausible, or little beside the
+        figure itself.
     limits : least and largest possible values.
 
     """
@@ -287,7 +298,8 @@ class _Slopes:
         deviations, whole = (np.sqrt(one / self._count) for one in (self._squares, self._whole))
         lengths = self._release.lengths
         blind = lengths is not None and lengths.hidden  # of how long most rows are
-        trusted = (whole <= MOST_PRIOR * deviations) & (not blind)
+        most = np.maximum(MOST_PRIOR * deviations, MOST_NOISE * np.abs(self._values))
+        trusted = (whole <= most) & (not blind)
         return Stated(self._values, deviations, trusted, self._statistic.limits(self._release))
 
 

@@ -204,7 +204,7 @@ def ols(
             f"Only {rank} of these {len(at)} features vary on their own, so their coefficients are "
             "not determined. Choose fewer features, or use ridge."
         )
-    count = max(float(matrix[-1, -1]) / release.intercept() ** 2, 1.0)
+    count = max(release.count(), 1.0)
     if has_gaps(release.schema):
         count = max(fewest_rows(release, [to, *at]), 1.0)
     degrees = count - len(at) - 1
@@ -239,7 +239,7 @@ def ols(
     names = names_of(release, at)
     model = Ridge(
         target, names, coefficients[1:], float(coefficients[0]), 0.0, "encoded",
-        float(explained), release.schema, spreads(release, at),
+        float(explained), errors, release.schema, spreads(release, at),
     )  # fmt: skip
     return OLS(
         model=model,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpcov.analysis.declared import Option, command
 from dpcov.analysis.features import new_rows
+from dpcov.analysis.intervals import intervals
 from dpcov.analysis.moments import Moments, require_matrix
+from dpcov.analysis.statistics import eigenvalues
 from dpcov.core.entropy import simulation_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.show.result import OMITTED, Result
@@ -46,6 +48,7 @@ class PCA(Result):
     significant : in how many of p dimensions the covariance rises above the privacy noise; None
         where the release has no noise law. See `significant_components`.
     means, deviations : (p,) what `transform` subtracts and divides by.
+    ends : (2, k) of 95 % intervals of `explained_variance`, where they were asked for.
 
     """
 
@@ -58,6 +61,7 @@ class PCA(Result):
     means: Vector
     deviations: Vector
     schema: Schema = field(metadata=OMITTED)
+    ends: Matrix | None = field(default=None, metadata=OMITTED)
 
     def transform(self, rows: Any) -> Matrix:
         """(m, k) scores of new rows, given in the data's units.
@@ -79,18 +83,20 @@ class PCA(Result):
             rises = f"In {self.significant} of {p} dimensions they rise above the noise (5 % test)."
         sizes = np.abs(self.components[:WIDEST]).max(axis=0)
         loadings = self.components.T.tolist()
+        ends = () if self.ends is None else self.ends.tolist()
+        heads = [
+            ("variance", self.explained_variance.tolist()),
+            *zip(("[0.025", "0.975]"), ends, strict=False),
+            ("share of variance", self.explained_variance_ratio.tolist()),
+        ]
         return [
             Table(
                 ("", *(f"PC{j + 1}" for j in range(len(self.components)))),
-                [
-                    ("variance", self.explained_variance.tolist()),
-                    ("share of variance", self.explained_variance_ratio.tolist()),
-                    *zip(self.columns, loadings, strict=True),
-                ],
+                [*heads, *zip(self.columns, loadings, strict=True)],
                 "Principal components",
                 ("{:.3f}",),
                 head_form="{:.4g}",
-                strengths=[ALWAYS, ALWAYS, *sizes],
+                strengths=[*[ALWAYS] * len(heads), *sizes],
                 rest="features with small loadings",
                 widest=WIDEST,
                 other_columns="components",
@@ -161,9 +167,13 @@ def pca(
     correlation=Option("--correlation", "Divide by standard deviations first.", bool),
 )
 def _leading(release: Release, k: int | None = None, *, correlation: bool = False) -> PCA:
-    """Components to read: the first five where no number is given."""
+    """Components to read, with intervals of variances: five where no number is given."""
     limit = min(LEADING, len(release.columns)) if k is None else k
-    return pca(release, limit, correlation=correlation)
+    found = pca(release, limit, correlation=correlation)
+    if release.noise is None:
+        return found
+    told = intervals(release, eigenvalues(correlation=correlation), guaranteed=False)
+    return replace(found, ends=np.stack([told.low, told.high])[:, :limit])
 
 
 def _over_deviation(covariance: Matrix) -> Vector:

@@ -7,16 +7,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy
 
 from dpcov.analysis.declared import ALPHA, FEATURES, TARGET, Option, command
 from dpcov.analysis.features import names_of, new_rows, position, target_and_features
+from dpcov.analysis.intervals import stated
 from dpcov.analysis.moments import require_matrix, spreads
 from dpcov.analysis.normal_equations import PENALTIES, Penalty, Problem
 from dpcov.analysis.penalty import pull_of_mean, ridge_alpha
+from dpcov.analysis.statistics import Coefficients
 from dpcov.core.entropy import simulation_generator
 from dpcov.core.parameters import AtLeast0, check
 from dpcov.core.show.result import OMITTED, Picture, Result
-from dpcov.core.show.table import ALWAYS, Row, Table, rows_of
+from dpcov.core.show.table import ALWAYS, Table, rows_of
 from dpcov.errors import ReleaseError
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from dpcov.rows.schema import Schema
 
 INTERCEPT = "(intercept)"
+COVERS = "Std. errors: sampling and privacy noise, about what all rows would give at this alpha."
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,9 @@ class Ridge(Result):
     alpha, penalty : what was minimised; see `ridge`.
     r_squared : share of the target's variance (without an intercept: of its mean square) that is
         explained, as estimated from the release.
+    standard_errors : (k + 1,) of the intercept and the coefficients, from sampling and the privacy
+        noise, as `intervals` have them: about those of all rows at this alpha, which are pulled
+        towards 0 themselves. None without an intercept or a noise law.
     spreads : (k,) standard deviations of the features.
     why : it is this model and no other, or "".
 
@@ -51,6 +58,7 @@ class Ridge(Result):
     alpha: float
     penalty: Penalty
     r_squared: float
+    standard_errors: Vector | None
     schema: Schema = field(metadata=OMITTED)
     spreads: Vector = field(metadata=OMITTED)
     why: str = field(default="", metadata=OMITTED)
@@ -73,25 +81,43 @@ class Ridge(Result):
         values = new_rows(self.schema, self.columns, rows)
         return values @ self.coefficients + self.intercept
 
+    def conf_int(self, level: float = 0.95) -> Matrix:
+        """(k + 1, 2) ends of intervals by the standard errors; NaN where there are none."""
+        reach = scipy.special.ndtri((1 + level) / 2) * self._errors()
+        found = np.append(self.intercept, self.coefficients)
+        return np.column_stack([found - reach, found + reach])
+
     def tables(self) -> list[Table]:
-        rows: list[Row] = [(INTERCEPT, [self.intercept, None])]
-        stated = f"{self.alpha:.4g} ({self.penalty})"
-        facts = f"alpha = {stated}; R^2 = {self.r_squared:.3f}, as estimated"
+        rows, figures = self.data().rows, np.append(np.nan, self.effects)
+        alpha = f"{self.alpha:.4g} ({self.penalty})"
+        facts = f"alpha = {alpha}; R^2 = {self.r_squared:.3f}, as estimated."
         return [
             Table(
-                ("", "coefficient", "effect of 1 std"),
-                [*rows, *rows_of(self.columns, self.coefficients, self.effects)],
+                ("", "coefficient", "std err", "[0.025", "0.975]", "effect of 1 std"),
+                [
+                    (name, [*cells, effect])
+                    for (name, cells), effect in zip(rows, figures, strict=True)
+                ],
                 f"Ridge regression of {self.target}",
-                ("{:.5g}", "{:.3g}"),
+                (*["{:.5g}"] * 4, "{:.3g}"),
                 strengths=[ALWAYS, *np.abs(self.effects)],
                 rest="features with small effects",
-                notes=(facts, self.why) if self.why else (facts,),
+                notes=tuple(filter(None, (facts, COVERS, self.why))),
             )
         ]
 
     def data(self) -> Table:
-        coefficients = rows_of(self.columns, self.coefficients)
-        return Table(("", "coefficient"), [(INTERCEPT, [self.intercept]), *coefficients])
+        columns = {
+            "coefficient": np.append(self.intercept, self.coefficients),
+            "std err": self._errors(),
+            **dict(zip(("lower", "upper"), self.conf_int().T, strict=True)),
+        }
+        return Table(("", *columns), rows_of((INTERCEPT, *self.columns), *columns.values()))
+
+    def _errors(self) -> Vector:
+        """(k + 1,) standard errors; NaN where there are none."""
+        unknown = np.full(len(self.columns) + 1, np.nan)
+        return unknown if self.standard_errors is None else self.standard_errors
 
     def picture(self) -> Picture:
         return Picture("coefficients", {"found": self, "effects": True})
@@ -136,6 +162,7 @@ def ridge(
     *,
     intercept: bool = True,
     penalty: Penalty = "encoded",
+    errors: bool = True,
     generator: np.random.Generator | None = None,
 ) -> Ridge:
     r"""Ridge regression of `target` on `features`.
@@ -162,7 +189,8 @@ def ridge(
     features : names of features or columns; default, all but the target's column.
     intercept : whether to fit b.
     penalty : ``encoded``, ``standardized`` or ``raw``.
-    generator : for the simulations that choose alpha.
+    errors : whether to simulate standard errors.
+    generator : for the simulations that choose alpha and tell errors.
 
     Raises
     ------
@@ -170,9 +198,8 @@ def ridge(
         was released, or alpha has to be chosen and the release has no noise law.
 
     """
-    pull = 0.0
+    pull, draws = 0.0, simulation_generator() if generator is None else generator
     if alpha is None:
-        draws = simulation_generator() if generator is None else generator
         alpha = ridge_alpha(
             release, target, features, intercept=intercept, penalty=penalty, generator=draws
         )
@@ -188,9 +215,19 @@ def ridge(
         float(alpha),
         penalty,
         float(path.r_squared[0]),
+        _errors(release, path, draws) if errors and intercept and release.noise else None,
         release.schema,
         spreads(release, at),
     )
+
+
+def _errors(release: Release, path: RidgePath, draws: np.random.Generator) -> Vector:
+    """(k + 1,) standard errors of the first model of a path."""
+    to, at = target_and_features(release, path.target, path.columns)
+    weights = Problem.of(release, [to], at, path.penalty).weights
+    penalties = tuple((2 * path.alphas[0] * weights).tolist())
+    statistic = Coefficients(path.target, path.columns, penalties)
+    return stated(release, [statistic], True, draws)[0].deviations
 
 
 def ridge_path(

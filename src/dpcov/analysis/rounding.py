@@ -54,6 +54,17 @@ def rounding(release: Release) -> Vector:
     return most
 
 
+def hardly_noisy(release: Release) -> bool:
+    """Whether noise in a sum of squares is less than what rounding n rows does, h sqrt(n / 3).
+
+    That is the deviation of n errors that are uniform within half a step h, of values up to 1.
+    """
+    if release.noise is None or not release.tells_count:
+        return False
+    noise = math.sqrt(release.noise.diagonal_variance) * release.lattice.step**2
+    return noise <= release.lattice.step / 2 * math.sqrt(max(release.count(), 0.0) / 3)
+
+
 class RoundingErrors:
     """Errors of a second moment whose rows are off alike at each feature, by what rounding may do.
 

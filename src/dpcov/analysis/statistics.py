@@ -199,18 +199,27 @@ class Spectrum(_Plain):
 
 @dataclass(frozen=True, slots=True)
 class Coefficients(_Plain):
-    """Least squares coefficients in the data's units, the intercept first, as in `ols`."""
+    """Least squares coefficients in the data's units, the intercept first, as in `ols`.
+
+    Attributes
+    ----------
+    penalties : of squared coefficients of encoded features, on all of which it then is, as in
+        `ridge`: the 2 alpha s_j^2 beside their covariance.
+
+    """
 
     target: str
     features: tuple[str, ...] | None
+    penalties: tuple[float, ...] = ()
 
     def values(self, release: Release, matrices: Array) -> Array:
-        to, at = target_and_features(release, self.target, self.features, reference=True)
+        whole = not self.penalties
+        to, at = target_and_features(release, self.target, self.features, reference=whole)
         scales = release.scales
         stack = Stack.of(release, matrices)
         gram = stack.covariances[:, at][:, :, at]
         undefined = _undefined(stack.covariances)
-        gram = np.where(undefined[:, None, None], 0.0, gram)
+        gram = np.where(undefined[:, None, None], 0.0, gram) + np.diag(self.penalties or [0.0])
         undefined = np.linalg.eigvalsh(gram)[:, 0] <= 0
         gram = np.where(undefined[:, None, None], np.eye(len(at)), gram)
         slopes = np.linalg.solve(gram, stack.covariances[:, at, to][:, :, None])[:, :, 0]

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 TITLE = "The strongest correlations"
 PAIRS, DRAWN = 20, 15
 LEVEL = 0.95
-COVERS = "Intervals cover the privacy noise and sampling error."
 
 
 @section(
@@ -43,15 +42,14 @@ def strongest_pairs(release: Release, *, generator: np.random.Generator | None =
     i, j = i[order], j[order]
     low = high = values = matrix[i, j]
     cells: list[list[Cell]] = [[value] for value in values.tolist()]
-    heads = ("pair", "correlation", "95 % interval", "")
+    heads, note = ("pair", "correlation", "95 % interval", ""), NO_LAW
     if release.noise is not None:
         found = intervals(release, "correlation", LEVEL, guaranteed=False, generator=generator)
-        low, high = found.low[i, j], found.high[i, j]
+        low, high, note = found.low[i, j], found.high[i, j], found.covering
         for row, a, b, sure in zip(cells, low, high, found.trusted[i, j], strict=True):
             row += [f"{a:+.3f} to {b:+.3f}", "" if sure else "drowned by noise"]
     named = [(features[b].name, features[a].name) for a, b in zip(i, j, strict=True)]
     rows = [(" - ".join(pair), row) for pair, row in zip(named, cells, strict=True)]
-    note = NO_LAW if release.noise is None else COVERS
     table = Table(heads[: len(cells[0]) + 1], rows, TITLE, ("{:+.3f}",), notes=(note,))
     drawn = {
         "names": [" - ".join(map(shortened, pair)) for pair in named[:DRAWN]],

@@ -8,6 +8,7 @@ import numpy as np
 
 from dpcov.analysis.drowned import deviations, drowned
 from dpcov.analysis.expected import (
+    MEAN,
     NO_LAW,
     NOTHING_SHOWS,
     drowned_pairs,
@@ -23,6 +24,8 @@ from dpcov.releases.pairwise import missing_shares
 if TYPE_CHECKING:
     from dpcov.releases import Release
 
+REACH = 1.96 / MEAN  # of a 95 % interval, over the mean absolute error
+
 
 def summary(release: Release) -> Found:
     """What `dpcov show` says."""
@@ -34,8 +37,8 @@ def summary(release: Release) -> Found:
     if accuracy and errors is not None:
         error = {"mean": float(errors[below].mean()), "worst": float(errors[below].max())}
         accuracy = [
-            "Error to expect of a correlation, from the privacy noise: "
-            f"{error['mean']:.3f} on average, {error['worst']:.3f} at worst",
+            "95 % intervals of correlations, for the privacy noise: "
+            f"± {REACH * error['mean']:.3f} on average, ± {REACH * error['worst']:.3f} at worst",
             *drowned_pairs(errors),
         ]
     document = {

@@ -114,6 +114,7 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
                     features,
                     intercept=self.fit_intercept,
                     penalty=self.penalty,
+                    errors=False,
                     generator=generator,
                 )
                 for target, alpha in zip(targets, self._alphas(len(targets)), strict=True)
