@@ -29,7 +29,10 @@ from analysis_tables import (
     without_law,
 )
 from dpcov import ridge, ridge_alpha, ridge_error_bound, ridge_path
+from dpcov.analysis.correlation import correlations
+from dpcov.analysis.covariance import covariances
 from dpcov.analysis.normal_equations import PENALTIES, Problem
+from dpcov.analysis.pca import _leading
 from dpcov.analysis.penalty import pull_of_mean, squared_errors
 from dpcov.core.entropy import simulation_generator
 from dpcov.errors import ReleaseError
@@ -95,7 +98,22 @@ def test_ends_are_about_the_coefficients_where_errors_are_told() -> None:
     for other in silent:
         assert other.standard_errors is None
         assert np.isnan(other.conf_int()).all()
+        assert "nan" not in other.summary()
+        assert "Std. errors" not in other.summary()
     assert silent[0].coefficients == pytest.approx(model.coefficients)
+
+
+def test_of_many_columns_no_interval_is_simulated_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would take minutes; what noise does to correlations is told."""
+    made = released()
+    monkeypatch.setattr("dpcov.analysis.intervals.MANY", len(made.columns) - 1)
+    assert ridge(made, "y", 0.1).standard_errors is None
+    assert _leading(made).ends is None
+    assert "[0.025" not in covariances(made).summary()
+    assert "Intervals cover privacy noise, 95%" in correlations(made).summary()
+    monkeypatch.undo()
+    assert "Intervals cover privacy noise and sampling" in correlations(made).summary()
+    assert _leading(made).ends is not None
 
 
 @pytest.mark.parametrize("penalty", ["encoded", "standardized", "raw"])

@@ -10,7 +10,7 @@ import numpy as np
 from dpcov.analysis.declared import command, section
 from dpcov.analysis.expected import drowned_pairs, expected_correlation_error, silent
 from dpcov.analysis.features import chosen, names_of
-from dpcov.analysis.intervals import intervals
+from dpcov.analysis.intervals import intervals, shown_unasked
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve
 from dpcov.core.show.frames import frame
 from dpcov.core.show.result import OMITTED, Found, Picture, Result
@@ -126,7 +126,7 @@ def correlations(
 ) -> Found:
     """All correlations, an interval for each, and by how much they miss the truth.
 
-    Beside the truth of these very rows intervals are for the privacy noise alone.
+    Beside the truth of these very rows, and of many columns, they are for the privacy noise alone.
     """
     names, matrix = release.columns, release.correlation()
     errors = expected_correlation_error(release, generator=generator)
@@ -135,9 +135,8 @@ def correlations(
         return Found([], facts, square(names, matrix))
     kinds, notes = {"private": (matrix, "{:.3f}")}, list(drowned_pairs(errors))
     if errors is not None:
-        found = intervals(
-            release, "correlation", sampling=truth is None, guaranteed=False, generator=generator
-        )
+        both = truth is None and shown_unasked(release)
+        found = intervals(release, "correlation", 0.95, both, guaranteed=False, generator=generator)
         kinds |= {"[0.025": (found.low, "{:.3f}"), "0.975]": (found.high, "{:.3f}")}
         notes.insert(0, found.covering)
     if truth is not None:

@@ -9,7 +9,7 @@ import numpy as np
 from dpcov.analysis.correlation import facts_of, pairs
 from dpcov.analysis.declared import command
 from dpcov.analysis.drowned import drowned
-from dpcov.analysis.intervals import intervals
+from dpcov.analysis.intervals import intervals, shown_unasked
 from dpcov.analysis.moments import require_matrix
 from dpcov.core.show.result import Found
 from dpcov.core.show.table import Cell, Row, Table, square, triangle
@@ -46,7 +46,7 @@ def covariances(release: Release, *, generator: np.random.Generator | None = Non
     names, covariance = release.columns, release.covariance()
     figures = {"mean": release.mean()}
     notes = (*drowned(release), *assumed(release))
-    if release.noise is not None:
+    if shown_unasked(release):
         found = intervals(release, "mean", guaranteed=False, generator=generator)
         figures |= {"[0.025": found.low, "0.975]": found.high}
         notes = (found.covering, *notes)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Covers = Literal["privacy noise", "privacy noise and sampling"]
 
+MANY = 200  # features, beyond which intervals take minutes and are not shown unasked
 STEP = 0.001  # of an error, for what it does to first order; of many directions none is lost
 DRAWS = 300  # of errors; the standard deviation of an entry is then right to 4 %
 # What the noise alone would leave plausible, to trust an interval: over what is, or of the figure.
@@ -195,6 +196,11 @@ def intervals(
         release, [statistic], level, sampling, guaranteed=guaranteed, generator=generator
     )
     return found[0]
+
+
+def shown_unasked(release: Release) -> bool:
+    """Whether commands show intervals beside what they are asked for."""
+    return release.noise is not None and len(release.columns) <= MANY
 
 
 def several_intervals(

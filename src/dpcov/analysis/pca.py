@@ -9,7 +9,7 @@ import numpy as np
 
 from dpcov.analysis.declared import Option, command
 from dpcov.analysis.features import new_rows
-from dpcov.analysis.intervals import intervals
+from dpcov.analysis.intervals import intervals, shown_unasked
 from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.analysis.statistics import eigenvalues
 from dpcov.core.entropy import simulation_generator
@@ -170,7 +170,7 @@ def _leading(release: Release, k: int | None = None, *, correlation: bool = Fals
     """Components to read, with intervals of variances: five where no number is given."""
     limit = min(LEADING, len(release.columns)) if k is None else k
     found = pca(release, limit, correlation=correlation)
-    if release.noise is None:
+    if not shown_unasked(release):
         return found
     told = intervals(release, eigenvalues(correlation=correlation), guaranteed=False)
     return replace(found, ends=np.stack([told.low, told.high])[:, :limit])

@@ -11,7 +11,7 @@ import scipy
 
 from dpcov.analysis.declared import ALPHA, FEATURES, TARGET, Option, command
 from dpcov.analysis.features import names_of, new_rows, position, target_and_features
-from dpcov.analysis.intervals import stated
+from dpcov.analysis.intervals import shown_unasked, stated
 from dpcov.analysis.moments import require_matrix, spreads
 from dpcov.analysis.normal_equations import PENALTIES, Penalty, Problem
 from dpcov.analysis.penalty import pull_of_mean, ridge_alpha
@@ -45,7 +45,7 @@ class Ridge(Result):
         explained, as estimated from the release.
     standard_errors : (k + 1,) of the intercept and the coefficients, from sampling and the privacy
         noise, as `intervals` have them: about those of all rows at this alpha, which are pulled
-        towards 0 themselves. None without an intercept or a noise law.
+        towards 0 themselves. None where they were not asked for or can't be told.
     spreads : (k,) standard deviations of the features.
     why : it is this model and no other, or "".
 
@@ -89,6 +89,7 @@ class Ridge(Result):
 
     def tables(self) -> list[Table]:
         rows, figures = self.data().rows, np.append(np.nan, self.effects)
+        told = self.standard_errors is not None
         alpha = f"{self.alpha:.4g} ({self.penalty})"
         facts = f"alpha = {alpha}; R^2 = {self.r_squared:.3f}, as estimated."
         return [
@@ -102,7 +103,7 @@ class Ridge(Result):
                 (*["{:.5g}"] * 4, "{:.3g}"),
                 strengths=[ALWAYS, *np.abs(self.effects)],
                 rest="features with small effects",
-                notes=tuple(filter(None, (facts, COVERS, self.why))),
+                notes=(facts, *[COVERS] * told, *[self.why] * bool(self.why)),
             )
         ]
 
@@ -189,7 +190,7 @@ def ridge(
     features : names of features or columns; default, all but the target's column.
     intercept : whether to fit b.
     penalty : ``encoded``, ``standardized`` or ``raw``.
-    errors : whether to simulate standard errors.
+    errors : whether to simulate standard errors; beyond 200 features there are none.
     generator : for the simulations that choose alpha and tell errors.
 
     Raises
@@ -215,7 +216,7 @@ def ridge(
         float(alpha),
         penalty,
         float(path.r_squared[0]),
-        _errors(release, path, draws) if errors and intercept and release.noise else None,
+        _errors(release, path, draws) if errors and intercept and shown_unasked(release) else None,
         release.schema,
         spreads(release, at),
     )
