@@ -19,7 +19,7 @@ IMAGE = re.compile(r"!\[(?P<says>[^\]]*)\]\((?P<file>[^)]+)\)")
 
 def program(command):
     """The script behind a command, and whether make knows it."""
-    target = re.fullmatch(r"make ([a-z-]+)(?: \(quick\)|(?: [A-Z]+=\w+)+)?", command)
+    target = re.fullmatch(r"make ([a-z-]+)(?: \(quick\)|(?: [A-Z]+=[\w-]+)+)?", command)
     if target is None:
         return command.removeprefix("python ").split()[0]
     makefile = (ROOT / "Makefile").read_text()
