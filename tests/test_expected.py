@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ import dpcov
 from dpcov import expected_correlation_error
 from dpcov.analysis.correlation import correlations
 from dpcov.analysis.expected import drowned_pairs, repeated, silent
+from dpcov.analysis.summary import summary
 from dpcov.core.entropy import simulation_generator
 from dpcov.denoise.clipped import Clip
 from dpcov.releases import Release
@@ -223,3 +225,23 @@ def test_silence_is_for_the_noise_where_there_is_any() -> None:
     assert [silent(one) for one in (clear, alone, nothing)] == [False, True, True]
     assert not silent(replace(nothing, noise=None))
     assert not silent(replace(clear, noise=None))
+
+
+def test_intervals_are_stated_in_a_line_and_no_wider_than_correlations(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As they may be to first order, at many columns."""
+    made, told = repeats(1)[0], []
+    errors = expected_correlation_error(made, generator=simulation_generator(1))
+    assert errors is not None
+    for factor in (1.0, 300.0):
+        patched = lambda _, factor=factor: factor * errors  # noqa: E731
+        monkeypatch.setattr("dpcov.analysis.summary.expected_correlation_error", patched)
+        text = summary(made).summary()
+        line = re.search(r"noise: ± ([\d.]+) on average, ± ([\d.]+) at worst", text)
+        assert line is not None
+        told.append([float(number) for number in line.groups()])
+    reach = errors[BELOW] * 1.96 * np.sqrt(np.pi / 2)
+    assert told[0] == pytest.approx([reach.mean(), reach.max()], abs=6e-4)
+    assert told[1][1] == 1.0
+    assert told[1][0] == pytest.approx(np.minimum(300 * reach, 1).mean(), abs=6e-4)

@@ -36,9 +36,10 @@ def summary(release: Release) -> Found:
         accuracy = [NOTHING_SHOWS if release.uninformative else NO_LAW]
     if accuracy and errors is not None:
         error = {"mean": float(errors[below].mean()), "worst": float(errors[below].max())}
+        reach = np.minimum(REACH * errors[below], 1.0)
         accuracy = [
             "95 % intervals of correlations, for the privacy noise: "
-            f"± {REACH * error['mean']:.3f} on average, ± {REACH * error['worst']:.3f} at worst",
+            f"± {reach.mean():.3f} on average, ± {reach.max():.3f} at worst",
             *drowned_pairs(errors),
         ]
     document = {
