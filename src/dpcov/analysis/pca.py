@@ -172,7 +172,8 @@ def _leading(release: Release, k: int | None = None, *, correlation: bool = Fals
     found = pca(release, limit, correlation=correlation)
     if not shown_unasked(release):
         return found
-    told = intervals(release, eigenvalues(correlation=correlation), guaranteed=False)
+    statistic, draws = eigenvalues(correlation=correlation), simulation_generator(0)
+    told = intervals(release, statistic, guaranteed=False, generator=draws)  # the same each time
     return replace(found, ends=np.stack([told.low, told.high])[:, :limit])
 
 
