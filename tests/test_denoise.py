@@ -26,7 +26,9 @@ from dpcov.denoise.shrinkage import (
     SIMULATIONS,
     _Simulations,
     asymptotic_spectrum,
+    beside,
     james_stein,
+    share_left,
     shrink,
     simulated_spectrum,
     simulates,
@@ -192,6 +194,27 @@ def test_what_few_known_directions_vary_by_is_told_by_the_noisy_matrix(name):
     plain, told, wrong = np.mean(found, axis=0)
     assert told < 0.7 * plain
     assert wrong < 1.03 * plain
+
+
+@each_law
+@pytest.mark.parametrize("spread", [(1, 6), (1, 60)])
+def test_the_share_of_the_noise_that_is_left_is_told(name, spread):
+    """Control: where less noise is told than there is, that is taken for error."""
+    d = 150
+    law, generator = law_of(name, d), np.random.default_rng(10)
+    common = generator.standard_normal((d, 3))
+    true = common @ common.T + np.diag(np.geomspace(*spread, d))
+    trace = 6 * CLEAR * law.detectable
+    true *= trace / np.trace(true)
+    found = []
+    for _ in range(12):
+        noisy = true + law.simulate(generator)
+        error = np.sum((beside(noisy, law, trace, None) - true) ** 2) / law.frobenius_squared
+        told = [share_left(noisy, one, trace, None, generator) for one in (law, law.rescaled(0.7))]
+        found.append([error, *told])
+    error, told, wrong = np.mean(found, axis=0)
+    assert told == pytest.approx(error, abs=3 / d)
+    assert wrong > error + 0.3
 
 
 def test_the_shrunk_spectrum_is_the_mean_of_the_truth_along_noisy_eigenvectors():

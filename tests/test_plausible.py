@@ -393,3 +393,23 @@ def test_of_an_error_what_levels_forbid_is_not_kept() -> None:
     t = release.intercept()
     rows = np.array([[1, 0, 0, 0.3, t], [0, 0, 1, -0.2, t]])
     assert kept(rows.T @ rows) == pytest.approx(rows.T @ rows, abs=0.01)
+
+
+def test_at_large_orders_errors_are_those_that_shrinking_leaves() -> None:
+    """Controls: with the noise left whole, or none of it, they are far from what is."""
+    rng = np.random.default_rng(5)
+    common = rng.normal(size=(20_000, 2)) @ rng.normal(size=(2, 120)) * 0.3
+    cells = np.clip((common + rng.normal(size=(20_000, 120))) * 0.2, -1, 1)
+    release = dpcov.release(cells, lower=-1, upper=1, rho=0.05, seed=0, mechanism="standardized")
+    real = release.correlation() - np.corrcoef(cells, rowvar=False)
+    below = np.tril_indices(120, -1)
+    size = float(np.sqrt(np.mean(real[below] ** 2)))
+
+    def stated(one: Release) -> float:
+        errors = dpcov.expected_correlation_error(one, generator=np.random.default_rng(0))
+        assert errors is not None
+        return float(np.sqrt(np.mean(errors[below] ** 2)) * np.sqrt(np.pi / 2))
+
+    assert 0.8 < stated(release) / size < 1.7
+    whole = replace(release, denoise="project")  # so that no share of the noise is told
+    assert stated(whole) / size > 2

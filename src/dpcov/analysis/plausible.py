@@ -14,6 +14,10 @@ and what a clip may have taken (`denoise.clipped`) of variance s^2, an error kee
 sqrt(v / (v + s^2)) of its size, as a normal posterior would have it. A direction's variance is
 taken to be at least the standard deviation of its noise (`LEAST`), as a smaller one is not told
 from none.
+
+At large orders the estimate is far better than the noise among directions that do not rise above
+it. Its squared error in all is told by Stein's estimate (`denoise.left_of_noise`), so errors among
+those directions are smaller by as much.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ import numpy as np
 from dpcov.analysis.moments import Moments, positive
 from dpcov.analysis.pseudo_rows import pseudo_rows
 from dpcov.analysis.rounding import RoundingErrors
-from dpcov.denoise import denoise
+from dpcov.denoise import denoise, left_of_noise
 from dpcov.denoise.clipped import Clip
 from dpcov.denoise.structure import Structure
 from dpcov.errors import ReleaseError
@@ -119,6 +123,8 @@ class PlausibleMoments:
 
     def _noise(self) -> tuple[Matrix, Matrix]:
         noise = self._law.simulate(self._generator)
+        if self._directions is not None:
+            noise = self._directions.left(noise)
         noise -= self._clip.drawn(self._generator)
         noise[-1, -1] = self._of_corner(noise)
         more, rounding = self._clip.more(self._generator), self._rounding.draw(self._off)
@@ -169,8 +175,29 @@ class _Directions:
             self.center = _varying(nearest, free, least / FEWER)[0]
         own = np.eye(len(values))
         prior = np.outer(values, values) * (1 + own) / ROWS
-        noise = other + (diagonal - other) * own + self.clip.variances(self._vectors)
+        drowned = values <= np.median(values) + law.detectable
+        among = np.outer(drowned, drowned)
+        seen = 1 - float(np.mean(among))  # the share of the noise in entries that are as they were
+        share = left_of_noise(release, np.random.default_rng(ROUNDED))
+        self._left = np.where(among, np.sqrt(max((share - seen) / (1 - seen), 1 / among.size)), 1.0)
+        noise = (other + (diagonal - other) * own) * self._left**2
+        noise += self.clip.variances(self._vectors)
         self._kept = np.sqrt(prior / (prior + noise))
+
+    def left(self, noise: Matrix) -> Matrix:
+        """(d, d) what shrinking leaves of a draw of the noise, where errors of it are known.
+
+        Among directions that do not rise above the noise it is less, by as much as the estimate's
+        squared error is less in all; columns' own entries are told by the noisy matrix as they are.
+        """
+        if np.all(self._left == 1):
+            return noise
+        p, vectors, noise = len(self._vectors), self._vectors, noise.copy()
+        lost = (1 - self._left) * (vectors.T @ noise[:p, :p] @ vectors)
+        gone = vectors @ lost @ vectors.T
+        np.fill_diagonal(gone, 0.0)
+        noise[:p, :p] -= gone
+        return noise
 
     def kept(self, error: Matrix) -> Matrix:
         """(d, d) what a draw of the noise, less what a clip may have taken, leaves plausible.

@@ -10,7 +10,7 @@ import numpy as np
 from dpcov.core.entropy import simulation_generator
 from dpcov.denoise.clipped import Clip
 from dpcov.denoise.projection import project
-from dpcov.denoise.shrinkage import james_stein, nothing_shows, shrink
+from dpcov.denoise.shrinkage import james_stein, nothing_shows, share_left, shrink, simulates
 from dpcov.denoise.structure import Structure
 from dpcov.errors import ReleaseError
 
@@ -74,6 +74,21 @@ def shown(release: Release, generator: np.random.Generator) -> tuple[Matrix, Mat
     law, noisy = release.noise.rescaled(1 / release.lattice.bound), release.noisy_mapped() / scale
     shrunk, shows = _shrunken(release, noisy, law, generator)
     return (shrunk * scale, law.rescaled(scale)) if shows else None
+
+
+def left_of_noise(release: Release, generator: np.random.Generator) -> float:
+    """Squared error to expect of the estimate, over that of the noise; 1 where it is not known.
+
+    That is where the noise is simulated, and errors are told in another way.
+    """
+    if release.noise is None or release.denoise != "shrink" or release.published is None:
+        return 1.0
+    scale = release.lattice.bound * release.lattice.step**2
+    law, noisy = release.noise.rescaled(1 / release.lattice.bound), release.noisy_mapped() / scale
+    trace = float(james_stein(*_best_trace(release, noisy, law)))
+    if nothing_shows(law, trace) or simulates(law, trace):
+        return 1.0
+    return share_left(noisy, law, trace, _directions(release), generator)
 
 
 def _directions(release: Release) -> Matrix | None:

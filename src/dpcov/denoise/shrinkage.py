@@ -33,6 +33,7 @@ CLEAR = 30.0  # trace, over the detectable eigenvalue, from which the closed for
 # about most others, whose own scatter it has to smooth, and of those above.
 SMOOTH, RESOLUTION = 2.0, 0.5
 ROUNDS = 4  # of the closed form and what is beside it; more change nothing
+NUDGE = 0.02  # of the noise, for a divergence
 GATE = 0.5  # trace, over the detectable eigenvalue, below which simulation finds nothing either
 
 
@@ -197,6 +198,25 @@ def beside(matrix: Matrix, law: MatrixLaw, trace: float, directions: Matrix | No
     least = min(float(spectrum[0]), deviation)
     found = matrix - left + along + np.diag(single)
     return project(found - least * np.eye(d), trace - d * least) + least * np.eye(d)
+
+
+def share_left(
+    matrix: Matrix,
+    law: MatrixLaw,
+    trace: float,
+    directions: Matrix | None,
+    generator: np.random.Generator,
+) -> float:
+    """Squared error to expect of `beside`, over that of the noise: from 2 / d to 1.
+
+    Stein's estimate (1981), ||Y - H||^2 - E ||Z||^2 + 2 div H, where the divergence is that along a
+    draw Z of the noise, <Z, H(Y + e Z) - H(Y)> / e (Ramani, Blu and Unser 2008). It is as much off
+    as ||Z||^2, by about 2 / d.
+    """
+    found, noise = beside(matrix, law, trace, directions), law.simulate(generator)
+    moved = beside(matrix + NUDGE * noise, law, trace, directions) - found
+    error = np.sum((matrix - found) ** 2) + 2 * np.sum(noise * moved) / NUDGE
+    return float(np.clip(error / law.frobenius_squared - 1, 2 / len(matrix), 1.0))
 
 
 def asymptotic_spectrum(values: Vector, law: MatrixLaw, trace: float) -> Vector:
