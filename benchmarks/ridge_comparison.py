@@ -210,7 +210,8 @@ class Split:
         made = Standardized()(self.rows, budget=budget, neighbors=neighbors, entropy=entropy)
         release = denoise(made, generator=simulation_generator(seed))
         try:
-            model = ridge(release, self.task.target, generator=simulation_generator(seed))
+            draws = simulation_generator(seed)
+            model = ridge(release, self.task.target, errors=False, generator=draws)
         except ReleaseError:
             return self._r_squared(np.full(len(self._truth), self._goal.center))
         return self._r_squared(model.predict(self._values))

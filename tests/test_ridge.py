@@ -282,7 +282,8 @@ def errors(epsilon: float) -> tuple[float, np.ndarray]:
     chosen, fixed = [], []
     for seed in range(24):
         made = released(epsilon, seed, mechanism="nuclear-laplace")
-        predictions = [ridge(made, "y", alpha, features).predict(values) for alpha in grid]
+        models = [ridge(made, "y", alpha, features, errors=False) for alpha in grid]
+        predictions = [model.predict(values) for model in models]
         fixed.append(np.mean((np.array(predictions) - wanted) ** 2, axis=1) / wanted.var())
         alpha = ridge_alpha(made, "y", features, alphas=grid, generator=simulation_generator(seed))
         chosen.append(fixed[-1][np.argmin(np.abs(grid - alpha))])
