@@ -239,7 +239,7 @@ def main() -> int:
     parser.add_argument("seeds", type=int)
     asked = parser.parse_args()
     kept = Kept(FILES[asked.part], f"make calibration PART={asked.part} SEEDS={asked.seeds}")
-    many = {name: asked.seeds // FEWER ** (name in SLOW) for name in PARTS[asked.part]}
+    many = {name: max(1, asked.seeds // FEWER ** (name in SLOW)) for name in PARTS[asked.part]}
     kept.rows = [row for row in kept.go_on() if row["seeds"] == many[row["table"]]]
     there = {(row["table"], row["budget"], row["goal"]) for row in kept.rows}
     goals = GOALS if asked.part == "goals" else ("all",)

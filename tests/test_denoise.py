@@ -152,15 +152,19 @@ def test_noise_about_a_flat_spectrum_is_not_taken_for_directions(name, d, streng
     assert found < 0.75 * error()
 
 
+def of_factors(d, factors, own, trace, generator):
+    """Moment of this trace of columns with common factors, and from least to most of their own."""
+    common = generator.standard_normal((d, factors))
+    true = common @ common.T + np.diag(np.geomspace(*own, d))
+    return true * trace / np.trace(true)
+
+
 @each_law
 @pytest.mark.parametrize(("own", "most"), [((1, 6), 0.65), ((1, 1), 1.01)])
 def test_columns_that_vary_by_themselves_are_not_drawn_to_their_mean(name, own, most):
-    d = 150
-    law, generator = law_of(name, d), np.random.default_rng(8)
-    common = generator.standard_normal((d, 2))
-    true = common @ common.T + np.diag(np.geomspace(*own, d))
+    law, generator = law_of(name, 150), np.random.default_rng(8)
     trace = 5 * CLEAR * law.detectable
-    true *= trace / np.trace(true)
+    true = of_factors(150, 2, own, trace, generator)
     found = []
     for _ in range(4):
         noisy = true + law.simulate(generator)
@@ -202,10 +206,8 @@ def test_the_share_of_the_noise_that_is_left_is_told(name, spread):
     """Control: where less noise is told than there is, that is taken for error."""
     d = 150
     law, generator = law_of(name, d), np.random.default_rng(10)
-    common = generator.standard_normal((d, 3))
-    true = common @ common.T + np.diag(np.geomspace(*spread, d))
     trace = 6 * CLEAR * law.detectable
-    true *= trace / np.trace(true)
+    true = of_factors(d, 3, spread, trace, generator)
     found = []
     for _ in range(12):
         noisy = true + law.simulate(generator)

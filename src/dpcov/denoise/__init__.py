@@ -52,9 +52,8 @@ def denoise(
         made, matrix = "project", project(noisy, trace, _largest_trace(release))
     else:
         chosen = simulation_generator() if generator is None else generator
-        law = release.noise.rescaled(1 / release.lattice.bound)
-        noisy = release.noisy_mapped() / scale
-        made, (matrix, _) = "shrink", _shrunken(release, noisy, law, chosen)
+        noisy, law, trace = _observed(release, release.noise)
+        made, (matrix, _) = "shrink", _shrunken(release, noisy, law, trace, chosen)
     whole = matrix * scale
     whole += Clip(release, whole).expected()
     if made == "shrink" and (structure := Structure.of(release)) is not None:
@@ -71,8 +70,8 @@ def shown(release: Release, generator: np.random.Generator) -> tuple[Matrix, Mat
     if release.noise is None:
         return None
     scale = release.lattice.bound * release.lattice.step**2
-    law, noisy = release.noise.rescaled(1 / release.lattice.bound), release.noisy_mapped() / scale
-    shrunk, shows = _shrunken(release, noisy, law, generator)
+    noisy, law, trace = _observed(release, release.noise)
+    shrunk, shows = _shrunken(release, noisy, law, trace, generator)
     return (shrunk * scale, law.rescaled(scale)) if shows else None
 
 
@@ -84,14 +83,21 @@ def left_of_noise(release: Release, generator: np.random.Generator) -> float:
     """
     if release.noise is None or release.denoise != "shrink" or release.published is None:
         return 1.0
-    scale = release.lattice.bound * release.lattice.step**2
-    law, noisy = release.noise.rescaled(1 / release.lattice.bound), release.noisy_mapped() / scale
-    trace = float(james_stein(*_best_trace(release, noisy, law)))
-    if nothing_shows(law, trace) or simulates(law, trace):
+    noisy, law, trace = _observed(release, release.noise)
+    structure = Structure.of(release)
+    drawn = simulates(law, trace) if structure is None else structure.simulates(law, trace)
+    if drawn or nothing_shows(law, trace):
         return 1.0
     if not np.allclose(denoise(release).second_moment(), release.second_moment(), rtol=1e-6):
         return 1.0
     return share_left(noisy, law, trace, _directions(release), generator)
+
+
+def _observed(release: Release, noise: MatrixLaw) -> tuple[Matrix, MatrixLaw, float]:
+    """The noisy moment, its law and an estimate of its trace; the largest squared norm is 1."""
+    law = noise.rescaled(1 / release.lattice.bound)
+    noisy = release.noisy_mapped() / (release.lattice.bound * release.lattice.step**2)
+    return noisy, law, float(james_stein(*_best_trace(release, noisy, law)))
 
 
 def _directions(release: Release) -> Matrix | None:
@@ -123,14 +129,16 @@ def _best_trace(release: Release, noisy: Matrix, law: MatrixLaw) -> tuple[float,
 
 
 def _shrunken(
-    release: Release, noisy: Matrix, law: MatrixLaw, generator: np.random.Generator
+    release: Release,
+    noisy: Matrix,
+    law: MatrixLaw,
+    trace: float,
+    generator: np.random.Generator,
 ) -> tuple[Matrix, bool]:
     """The denoised matrix before levels are looked at, and whether anything shows in it.
 
-    The squared norm of the largest row is 1. Where noise is simulated, what the equations of the
-    schema's levels leave is shrunk.
+    Where noise is simulated, what the equations of the schema's levels leave is shrunk.
     """
-    trace = float(james_stein(*_best_trace(release, noisy, law)))
     if nothing_shows(law, trace):
         return _isotropic(release, trace, noisy), False
     structure = Structure.of(release)
