@@ -86,7 +86,8 @@ def test_json_of_a_release_says_what_was_made(run) -> None:
     assert shown["columns"] == ["age", "sex=m", "sex=f", "income"]
     assert (shown["budget"], shown["neighbors"]) == ({"epsilon": 0.5}, "add-remove")
     assert shown["public_count"] is None
-    assert 0 < shown["correlation_error"]["mean"] <= shown["correlation_error"]["worst"]
+    errors = shown["correlation_standard_error"]
+    assert 0 < errors["mean"] <= errors["worst"]
     grouped = RELEASE.replace("people.release.json", "by.json") + " --by sex --json"
     assert set(json.loads(run(grouped).out)["files"]) == {"m", "f"}
 

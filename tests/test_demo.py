@@ -66,9 +66,8 @@ def test_the_error_is_about_what_is_expected_and_small(
     figures = []
     for _ in range(5):
         run(folder)
-        found = re.search(
-            r"error of the 45 correlations: ([\d.]+); to expect: ([\d.]+)", capsys.readouterr().out
-        )
+        wanted = r"error of the 45 correlations: ([\d.]+); standard error: ([\d.]+)"
+        found = re.search(wanted, capsys.readouterr().out)
         figures.append([float(figure) for figure in found.groups()])
     actual, expected = np.mean(figures, axis=0)
     assert 1 / 3 <= actual / expected <= 3

@@ -168,7 +168,7 @@ def test_a_release_of_a_table_like_it_predicts_all_errors():
     exact = np.corrcoef(skewed(1), rowvar=False)[below]
     releases = [released(1, 1.0, seed, "standardized") for seed in range(16)]
     made = [release.correlation()[below] for release in releases]
-    error = np.mean(np.abs(np.array(made) - exact))
+    error = np.sqrt(np.mean(np.square(np.array(made) - exact)))
 
     def predicted(guess):
         asked = {"mechanism": "standardized", "guess": guess, "factors": ()}

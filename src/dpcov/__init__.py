@@ -13,7 +13,7 @@ _PUBLIC = {
     "dpcov.analysis.correlation": ("nearest_correlation", "partial_correlations"),
     "dpcov.analysis.discriminant": ("lda",),
     "dpcov.analysis.drowned": ("drowned",),
-    "dpcov.analysis.expected": ("expected_correlation_error",),
+    "dpcov.analysis.expected": ("correlation_standard_errors",),
     "dpcov.analysis.intervals": ("intervals", "several_intervals"),
     "dpcov.analysis.ols": ("ols",),
     "dpcov.analysis.pca": ("pca",),

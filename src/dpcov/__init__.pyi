@@ -4,7 +4,7 @@ from dpcov.analysis.correlation import nearest_correlation as nearest_correlatio
 from dpcov.analysis.correlation import partial_correlations as partial_correlations
 from dpcov.analysis.discriminant import lda as lda
 from dpcov.analysis.drowned import drowned as drowned
-from dpcov.analysis.expected import expected_correlation_error as expected_correlation_error
+from dpcov.analysis.expected import correlation_standard_errors as correlation_standard_errors
 from dpcov.analysis.intervals import intervals as intervals
 from dpcov.analysis.intervals import several_intervals as several_intervals
 from dpcov.analysis.ols import ols as ols

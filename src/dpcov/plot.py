@@ -56,7 +56,7 @@ def heatmap(
     release : a release, or `nearest_correlation` or `partial_correlations` of one.
     cluster : put features next to those that they are correlated with (`clusters`), instead of in
         order. Where there are more than a dozen, groups are framed and numbered.
-    noise : (p, p) errors to expect, as of `expected_correlation_error`: correlations that are not
+    noise : (p, p) standard errors, as of `correlation_standard_errors`: correlations that are not
         clearly larger make no groups.
 
     """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcov.analysis.declared import command, section
-from dpcov.analysis.expected import drowned_pairs, expected_correlation_error, silent
+from dpcov.analysis.expected import correlation_standard_errors, drowned_pairs, silent
 from dpcov.analysis.features import chosen, names_of
 from dpcov.analysis.intervals import intervals, shown_unasked
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-10
 NEGLIGIBLE = 1e-12  # size of a negative eigenvalue that is a rounding error
 MOST_ITERATIONS = 20_000
-CLEAR = 3.0  # correlation over its mean error from which it is hardly noise
+CLEAR = 2.5  # standard errors, of a correlation that is hardly noise: by chance 1 in 80 is
 RELATED = 0.25  # average size of a correlation in a group of features
 MOST_PAIRS = 105  # pairs that are all listed: those of 15 features
 WRITTEN_CELLS = 12  # up to so many features the figures are written into the cells of a picture
@@ -42,7 +42,7 @@ class NamedMatrix(Result):
     ----------
     columns : names of the p features.
     matrix : (p, p).
-    errors : (p, p) to expect of it, where they are known.
+    errors : (p, p) standard errors of it, where they are known.
 
     """
 
@@ -101,6 +101,10 @@ def facts_of(release: Release) -> dict[str, Any]:
     return {"columns": release.columns, "count": release.count(), "mean": release.mean()}
 
 
+def _root_mean_square(values: Matrix) -> float:
+    return float(np.sqrt(np.mean(np.square(values))))
+
+
 @section(
     name="correlations",
     heading="Correlations",
@@ -110,10 +114,10 @@ def facts_of(release: Release) -> dict[str, Any]:
     place=10,
 )
 def blocks(release: Release, *, generator: np.random.Generator | None = None) -> NamedMatrix:
-    """Correlations with the error to expect of each, for a picture of groups of features."""
+    """Correlations with the standard error of each, for a picture of groups of features."""
     if len(release.columns) < 2:
         raise ReleaseError("One feature alone has no correlations to show.")
-    errors = expected_correlation_error(release, generator=generator)
+    errors = correlation_standard_errors(release, generator=generator)
     return NamedMatrix(release.columns, release.correlation(), errors)
 
 
@@ -129,7 +133,7 @@ def correlations(
     Beside the truth of these very rows, and of many columns, they are for the privacy noise alone.
     """
     names, matrix = release.columns, release.correlation()
-    errors = expected_correlation_error(release, generator=generator)
+    errors = correlation_standard_errors(release, generator=generator)
     facts = facts_of(release) | {"correlation": matrix}
     if silent(release):
         return Found([], facts, square(names, matrix))
@@ -142,9 +146,9 @@ def correlations(
     if truth is not None:
         away, below = matrix - truth, np.tril_indices(len(names), -1)
         kinds |= {"non-private": (truth, "{:.3f}"), "difference": (away, "{:+.3f}")}
-        mean = f"Mean absolute error of the {len(below[0])} correlations: "
-        to_expect = "" if errors is None else f"; to expect: {errors[below].mean():.3f}"
-        notes.append(f"{mean}{np.abs(away)[below].mean():.3f}{to_expect}")
+        told = "" if errors is None else f"; standard error: {_root_mean_square(errors[below]):.3f}"
+        real = f"Root mean square error of the {len(below[0])} correlations"
+        notes.append(f"{real}: {_root_mean_square(away[below]):.3f}{told}")
     whole = triangle("Private correlations", names, matrix)
     listed = pairs(names, matrix, kinds, *notes)
     return Found([whole, listed] if whole else [listed], facts, square(names, matrix))
@@ -250,7 +254,7 @@ def clusters(
     ----------
     matrix : (p, p) correlations, or partial ones.
     least : average size of a correlation in a group.
-    noise : (p, p) errors to expect; correlations below `CLEAR` times as much count as 0.
+    noise : (p, p) standard errors; correlations below `CLEAR` times as much count as 0.
 
     """
     from scipy.cluster.hierarchy import fcluster, leaves_list, linkage

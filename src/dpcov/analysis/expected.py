@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
     from dpcov.releases import Release
 
-MEAN = float(np.sqrt(2 / np.pi))  # absolute value of a normal error, over its deviation
+REACH = 1.96  # standard errors, of a 95 % interval
 DROWNS = 0.05  # standard error from which a correlation is hardly told
 UNKNOWN = 1 / np.sqrt(3)  # that of one which may be anything from -1 to 1
 NOTHING_SHOWS = (
@@ -33,10 +33,10 @@ NO_LAW = (
 )
 
 
-def expected_correlation_error(
+def correlation_standard_errors(
     release: Release, *, generator: np.random.Generator | None = None
 ) -> Matrix | None:
-    """Mean absolute error to expect of each correlation, due to the privacy noise.
+    """Standard error of each correlation, due to the privacy noise.
 
     From the same draws as `intervals` have, to first order; without sampling error.
 
@@ -51,15 +51,20 @@ def expected_correlation_error(
     draws = simulation_generator() if generator is None else generator
     found = stated(release, [Correlations()], sampling=False, draws=draws)[0]
     deviations = np.where(np.isnan(found.deviations), UNKNOWN, found.deviations)
-    return MEAN * Correlations().shaped(release, deviations)
+    return Correlations().shaped(release, deviations)
+
+
+def half_widths(errors: Matrix) -> Matrix:
+    """Of 95 % intervals of correlations with these standard errors; none goes beyond 1."""
+    return np.minimum(REACH * errors, 1.0)
 
 
 def drowned_pairs(errors: Matrix | None) -> tuple[str, ...]:
-    """A sentence on the correlations that noise drowns, by the errors to expect."""
+    """A sentence on the correlations that noise drowns, by their standard errors."""
     if errors is None:
         return ()
     below = errors[np.tril_indices(len(errors), -1)]
-    high = int(np.count_nonzero(below > MEAN * DROWNS))
+    high = int(np.count_nonzero(below > DROWNS))
     if high == 0:
         return ()
     return (

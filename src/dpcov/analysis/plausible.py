@@ -15,9 +15,9 @@ sqrt(v / (v + s^2)) of its size, as a normal posterior would have it. A directio
 taken to be at least the standard deviation of its noise (`LEAST`), as a smaller one is not told
 from none.
 
-At large orders the estimate is far better than the noise among directions that do not rise above
-it. Its squared error in all is told by Stein's estimate (`denoise.left_of_noise`), so errors among
-those directions are smaller by as much.
+At orders from 100 the estimate is far better than the noise among directions that do not rise
+above it. Its squared error in all is told by Stein's estimate (`denoise.left_of_noise`), so errors
+among those directions are smaller by as much.
 """
 
 from __future__ import annotations

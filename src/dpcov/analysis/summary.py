@@ -8,11 +8,11 @@ import numpy as np
 
 from dpcov.analysis.drowned import deviations, drowned
 from dpcov.analysis.expected import (
-    MEAN,
     NO_LAW,
     NOTHING_SHOWS,
+    correlation_standard_errors,
     drowned_pairs,
-    expected_correlation_error,
+    half_widths,
 )
 from dpcov.analysis.rounding import keeps_declared
 from dpcov.core.show.result import Found
@@ -24,19 +24,17 @@ from dpcov.releases.pairwise import missing_shares
 if TYPE_CHECKING:
     from dpcov.releases import Release
 
-REACH = 1.96 / MEAN  # of a 95 % interval, over the mean absolute error
-
 
 def summary(release: Release) -> Found:
     """What `dpcov show` says."""
-    errors = expected_correlation_error(release) if release.has_intercept else None
+    errors = correlation_standard_errors(release) if release.has_intercept else None
     below = np.tril_indices(len(release.columns), -1)
     error, accuracy = None, []
     if release.has_intercept and below[0].size:
         accuracy = [NOTHING_SHOWS if release.uninformative else NO_LAW]
     if accuracy and errors is not None:
         error = {"mean": float(errors[below].mean()), "worst": float(errors[below].max())}
-        reach = np.minimum(REACH * errors[below], 1.0)
+        reach = half_widths(errors[below])
         accuracy = [
             "95 % intervals of correlations, for the privacy noise: "
             f"± {reach.mean():.3f} on average, ± {reach.max():.3f} at worst",
@@ -47,7 +45,7 @@ def summary(release: Release) -> Found:
         "columns": release.columns,
         "public_count": release.unit_count,
         "count": release.count() if release.tells_count else None,
-        "correlation_error": error,
+        "correlation_standard_error": error,
         **({"missing": shares} if (shares := missing_shares(release)) else {}),
     }
     notes = sentences(*drowned(release), *accuracy)

@@ -31,8 +31,8 @@ def plan(
     error: Annotated[
         float | None,
         typer.Option(
-            help="Wanted mean absolute error of a correlation, such as 0.05: says which epsilon, "
-            "and how many rows, would do."
+            help="Wanted standard error of a correlation, such as 0.05: says which epsilon, and "
+            "how many rows, would do."
         ),
     ] = None,
     neighbors: options.Neighbors = "add-remove",

@@ -10,7 +10,7 @@ import numpy as np
 from dpcov.core.entropy import simulation_generator
 from dpcov.denoise.clipped import Clip
 from dpcov.denoise.projection import project
-from dpcov.denoise.shrinkage import james_stein, nothing_shows, share_left, shrink, simulates
+from dpcov.denoise.shrinkage import SMALL, james_stein, nothing_shows, share_left, shrink
 from dpcov.denoise.structure import Structure
 from dpcov.errors import ReleaseError
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
 
 Method = Literal["none", "project", "shrink"]
+SAME = 0.01  # of the noise's squares, by which an estimate of this version is off itself
 METHODS: tuple[Method, ...] = ("none", "project", "shrink")
 
 
@@ -78,19 +79,30 @@ def shown(release: Release, generator: np.random.Generator) -> tuple[Matrix, Mat
 def left_of_noise(release: Release, generator: np.random.Generator) -> float:
     """Squared error to expect of the estimate, over that of the noise; 1 where it is not known.
 
-    That is where the noise is simulated, as errors are told in another way, or where another
-    version made the estimate.
+    That is at small orders, where Stein's estimate is too rough, and where another version made the
+    estimate, or another method.
     """
     if release.noise is None or release.denoise != "shrink" or release.published is None:
         return 1.0
     noisy, law, trace = _observed(release, release.noise)
-    structure = Structure.of(release)
-    drawn = simulates(law, trace) if structure is None else structure.simulates(law, trace)
-    if drawn or nothing_shows(law, trace):
+    if law.dimension < SMALL or nothing_shows(law, trace) or not _made_here(release, release.noise):
         return 1.0
-    if not np.allclose(denoise(release).second_moment(), release.second_moment(), rtol=1e-6):
-        return 1.0
-    return share_left(noisy, law, trace, _directions(release), generator)
+    structure, seed = _equations(release, law, trace), int(generator.integers(2**32))
+    through = None if structure is None else structure.equated
+
+    def estimated(matrix: Matrix) -> Matrix:
+        again = np.random.default_rng(seed)
+        return shrink(matrix, law, trace, again, through, _directions(release))
+
+    observed = noisy if through is None else through(noisy)
+    return share_left(observed, law, estimated, generator, through)
+
+
+def _made_here(release: Release, noise: MatrixLaw) -> bool:
+    """Whether this version makes the same estimate, but for what its simulations change."""
+    again = denoise(release, generator=np.random.default_rng(0)).second_moment()
+    off = release.mapped(again - release.second_moment()) / release.lattice.step**2
+    return float(np.sum(off**2)) <= SAME * noise.frobenius_squared
 
 
 def _observed(release: Release, noise: MatrixLaw) -> tuple[Matrix, MatrixLaw, float]:
@@ -141,10 +153,16 @@ def _shrunken(
     """
     if nothing_shows(law, trace):
         return _isotropic(release, trace, noisy), False
-    structure = Structure.of(release)
-    if structure is None or not structure.simulates(law, trace):
+    structure = _equations(release, law, trace)
+    if structure is None:
         return shrink(noisy, law, trace, generator, directions=_directions(release)), True
     return structure.shrunk(noisy, law, trace, generator), True
+
+
+def _equations(release: Release, law: MatrixLaw, trace: float) -> Structure | None:
+    """The equations of the schema's levels, where they come before shrinking."""
+    structure = Structure.of(release)
+    return structure if structure is not None and structure.simulates(law, trace) else None
 
 
 def noisy_trace(release: Release) -> tuple[float, float] | None:

@@ -203,20 +203,33 @@ def beside(matrix: Matrix, law: MatrixLaw, trace: float, directions: Matrix | No
 def share_left(
     matrix: Matrix,
     law: MatrixLaw,
-    trace: float,
-    directions: Matrix | None,
+    estimated: Callable[[Matrix], Matrix],
     generator: np.random.Generator,
+    through: Callable[[Matrix], Matrix] | None = None,
 ) -> float:
-    """Squared error to expect of `beside`, over that of the noise: from 2 / d to 1.
+    """Squared error to expect of an estimate, over that of the noise: from 2 / d to 1.
 
-    Stein's estimate (1981), ||Y - H||^2 - E ||Z||^2 + 2 div H, where the divergence is that along a
-    draw Z of the noise, <Z, H(Y + e Z) - H(Y)> / e (Ramani, Blu and Unser 2008). It is as much off
-    as ||Z||^2, by about 2 / d.
+    Stein's estimate (1981), ||Y - H||^2 - E ||Z||^2 + 2 div H, where the divergence is that along
+    draws Z of the noise, <Z, H(Y + e Z) - H(Y)> / e in the mean (Ramani, Blu and Unser 2008). It is
+    as much off as ||Z||^2, by about 2 / d.
+
+    Parameters
+    ----------
+    matrix : (d, d) symmetric, Y.
+    law : law of the noise, before it went `through` a linear map to be in `matrix`.
+    estimated : H, the same for the same matrix.
+
     """
-    found, noise = beside(matrix, law, trace, directions), law.simulate(generator)
-    moved = beside(matrix + NUDGE * noise, law, trace, directions) - found
-    error = np.sum((matrix - found) ** 2) + 2 * np.sum(noise * moved) / NUDGE
-    return float(np.clip(error / law.frobenius_squared - 1, 2 / len(matrix), 1.0))
+    found, size, along = estimated(matrix), 0.0, 0.0
+    draws = max(1, LARGE // law.dimension)
+    for _ in range(draws):
+        noise = law.simulate(generator)
+        noise = noise if through is None else through(noise)
+        size += float(np.sum(noise**2)) / draws
+        moved = estimated(matrix + NUDGE * noise) - found
+        along += float(np.sum(noise * moved)) / NUDGE / draws
+    error = float(np.sum((matrix - found) ** 2)) + 2 * along
+    return float(np.clip(error / size - 1, 2 / law.dimension, 1.0))
 
 
 def asymptotic_spectrum(values: Vector, law: MatrixLaw, trace: float) -> Vector:

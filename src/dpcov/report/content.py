@@ -14,7 +14,7 @@ import numpy as np
 from markupsafe import Markup
 
 from dpcov.analysis.declared import sections
-from dpcov.analysis.expected import NOTHING_SHOWS
+from dpcov.analysis.expected import NOTHING_SHOWS, half_widths
 from dpcov.analysis.features import target_and_features
 from dpcov.analysis.summary import facts
 from dpcov.core.entropy import simulation_generator
@@ -146,8 +146,8 @@ def _glance(release: Release, errors: Matrix | None) -> list[tuple[str, str, str
     count = len(release.columns)
     cards.append(("columns", str(columns), f"{count} feature{'s' * (count > 1)}, levels included"))
     if errors is not None:
-        typical = errors[np.tril_indices(count, -1)].mean()
-        what = "mean error of a correlation, from the privacy noise"
+        typical = half_widths(errors[np.tril_indices(count, -1)]).mean()
+        what = "95 % interval of a correlation on average, for the privacy noise"
         cards.append(("accuracy", f"± {typical:.2g}", what))
     return cards
 

@@ -43,7 +43,6 @@ SLOW_TO_DRAW = 20  # order above which many draws of nuclear-Laplace noise take 
 FARTHEST = 1e4  # factor to which a wanted error is sought
 STRIDE = 4.0
 CLOSE = 0.05  # log of the factor by which a found budget may be off
-MEAN_ABSOLUTE = math.sqrt(2 / math.pi)  # of a standard normal
 MOST_ROWS = 10**12
 RowCount = Annotated[int, Interval(1, MOST_ROWS, "both")]
 Needed = tuple[Budget | None, int | None]
@@ -60,7 +59,7 @@ LEGEND = (
     "all that a mechanism adds: additive-wishart, gaussian, laplace, matrix-laplace and "
     "nuclear-laplace.",
     "All else is what a release would lose if the table were like the imagined one. entry: the "
-    "error of an entry once denoised; correlation: mean absolute error; eigenvalues: mean relative "
+    "error of an entry once denoised; correlation: standard error; eigenvalues: mean relative "
     "error of the 3 largest; regression: change of a prediction, in standard deviations of what is "
     "predicted.",
     "All of it is error from the privacy noise, and from what a mechanism chooses to clip. On five "
@@ -114,7 +113,7 @@ class Plan(Result):
     recommended : the mechanism that ``auto`` takes at this budget.
     mechanism, method : the mechanism asked for, or ``auto``, and how releases are denoised.
     curve : of that mechanism at multiples of the budget's epsilon.
-    sampling : mean absolute error of a correlation that sampling alone leaves, whatever the
+    sampling : standard error of a correlation that sampling alone leaves, whatever the
         privacy: what the noise may be compared with.
     between : least and largest of each error of that mechanism at this budget, over tables that
         are as plausible: with shorter and longer tails, and where nothing is known, other spreads.
@@ -138,7 +137,7 @@ class Plan(Result):
     between: Mapping[str, tuple[float, float]]
 
     def budget_for(self, error: float) -> Budget | None:
-        """The least budget whose correlations have this mean absolute error; None if none has."""
+        """The least budget whose correlations have this standard error; None if none has."""
         planner = self._planner()
         trials = planner.trials(self.rows)
         factor = _crossing(
@@ -147,7 +146,7 @@ class Plan(Result):
         return None if factor is None else scaled(self.budget, factor)
 
     def rows_for(self, error: float) -> int | None:
-        """The least number of rows whose correlations have this error at this budget."""
+        """The least number of rows whose correlations have this standard error at this budget."""
         planner = self._planner()
 
         def at(factor: float) -> Prediction:
@@ -216,14 +215,14 @@ class Plan(Result):
     def sampling_in_words(self) -> str:
         """What the errors from the privacy noise may be compared with."""
         return (
-            f"For comparison, sampling alone leaves a mean error of {self.sampling:.2g} in a "
+            f"For comparison, sampling alone leaves a standard error of {self.sampling:.2g} in a "
             f"correlation of {self.rows} independent rows."
         )
 
     def answers(self, error: float, needed: Needed) -> list[str]:
         """What a wanted error of a correlation needs."""
         budget, rows = needed
-        wanted = f"A mean error of {error:g} in a correlation"
+        wanted = f"A standard error of {error:g} in a correlation"
         first = (
             f"{wanted} is out of reach with {self.rows} rows at any sensible budget."
             if budget is None
@@ -462,7 +461,7 @@ def plan(
         recommended=planner.chosen(budget).name,
         mechanism=mechanism,
         curve=tuple(curve),
-        sampling=MEAN_ABSOLUTE * (1 - supposed.typical_correlation**2) / math.sqrt(rows),
+        sampling=(1 - supposed.typical_correlation**2) / math.sqrt(rows),
         between=between,
     )
 

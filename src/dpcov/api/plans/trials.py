@@ -51,7 +51,8 @@ class Errors:
         releases, mapped back: with what clipping took away, and as good as the imagined table.
     entry : the same once denoised; the median over releases, as a few releases of a drowned table
         have most of the error.
-    correlation : mean absolute error of a correlation; None without an intercept or a pair.
+    correlation : standard error of a correlation: root mean square error over all of them and over
+        releases; None without an intercept or a pair.
     eigenvalue : mean relative error of the leading eigenvalues (at most 3) of the covariance of the
         encoded columns; the median over releases, as a noisy count has no mean to speak of.
     prediction : root mean square change of what ridge regression predicts, in standard deviations
@@ -206,8 +207,7 @@ def targets_of(schema: Schema, target: str | None) -> tuple[int, ...]:
 def _correlation_error(truth: Release, releases: Sequence[Release]) -> float:
     below = np.tril_indices(len(truth.columns), -1)
     exact = truth.correlation()
-    errors = [np.abs(release.correlation() - exact)[below].mean() for release in releases]
-    return float(np.mean(errors))
+    return _size(np.array([(release.correlation() - exact)[below] for release in releases]))
 
 
 def _eigenvalue_error(truth: Release, releases: Sequence[Release]) -> float:
