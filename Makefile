@@ -7,7 +7,7 @@ ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 # A worker has whole files for the most part, and what their tests share is made once.
 WORKERS := -n auto --dist worksteal
 
-.PHONY: help demo test test-slow test-papers test-peers test-spark test-all lint types data wheel bench ways bench-scaling peers arena frontier entrants judge notebooks persons csv reads \
+.PHONY: help demo test test-slow test-papers test-peers test-spark test-all lint types data wheel bench ways bench-scaling peers arena frontier entrants estimates judge notebooks persons csv reads \
 	spark accuracy reproduce reproduce-seeds engines frames analysis discriminant precision \
 	denoising pictures report-picture plan-calibration ridge-comparison calibration interval-coverage tried missing counts mahalanobis trust mutants figures docs locks sbom schemas clean
 
@@ -92,6 +92,10 @@ entrants: .venv/ready-bench ## What users read, now, at an earlier commit and of
 	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments:benchmarks/arena $(BIN)/python \
 		benchmarks/before_and_now.py $(PART) $(if $(BEFORE),--before $(BEFORE)) \
 		$(if $(SEEDS),--seeds $(SEEDS))
+
+estimates: .venv/ready-bench ## Errors of the estimate over an earlier version's, of the same releases (BEFORE=folder)
+	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments:benchmarks/arena $(BIN)/python \
+		benchmarks/estimates.py $(BEFORE) $(if $(SEEDS),--seeds $(SEEDS))
 
 judge: .venv/ready-bench ## The default beside its bars, from what make entrants kept (PART=tune)
 	$(ONE_THREAD) PYTHONPATH=benchmarks:experiments:benchmarks/arena $(BIN)/python \

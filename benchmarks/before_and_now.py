@@ -70,7 +70,7 @@ ENTRANTS: dict[str, dict[str, dict[str, str]]] = {
 JUDGED = ("means", "correlation", "largest", "ols", "ridge", "relative", "frobenius")
 ERRORS = ("count", "pca", *JUDGED)
 # Entrants of parts; of many columns those that end within a minute a release.
-WIDE = [one for one in ENTRANTS if one.startswith("now")] + ["before", "before, regression"]
+WIDE = [one for one in ENTRANTS if not one.startswith("before, ")] + ["before, regression"]
 FEW = {HEAVY: ["now"], FORMER: ["now", "now, frobenius", "before"]}
 FEW |= dict.fromkeys(("wide-tune", "wide"), WIDE)
 TARGETS, MOST = 3, 100.0  # columns that are regressed; sampling errors that are told apart

@@ -232,6 +232,7 @@ def frontier(cells: Cells) -> str:
 
 
 TOLD = ["where", "cells", "mean", "95 % of tables", "bar"]
+DEFAULT = ("The default over the best of a cell", "The default over what is simple")
 GOALS = "Each goal over the best for its own error"
 
 
@@ -244,20 +245,11 @@ def judge(cells: Cells) -> str:
         if c["part"] == "The default over the best peer in hindsight"
     ]
     return (
-        f"{_best(cells)}\n\nEach `--goal` over the best of a cell for its own error:\n\n"
+        f"{_with_tail(cells, 'over', *DEFAULT)}\n\n"
+        f"Each `--goal` over the best of a cell for its own error:\n\n"
         f"{_with_tail(cells, 'error', GOALS)}\n\nOver the best peer of a cell, in hindsight:\n\n"
         f"{_table(peers)}\n\nOver each entrant, geometric means:\n\n{_everyone(cells)}"
     )
-
-
-def wide(cells: Cells) -> str:
-    """The default over the best of a cell, over simple things and over everyone."""
-    return f"{_best(cells)}\n\nOver each entrant, geometric means:\n\n{_everyone(cells)}"
-
-
-def _best(cells: Cells) -> str:
-    titles = ("The default over the best of a cell", "The default over what is simple")
-    return _with_tail(cells, "over", *titles)
 
 
 def _with_tail(cells: Cells, of: str, *titles: str) -> str:
@@ -289,6 +281,21 @@ def former(cells: Cells) -> str:
         seconds = [f"{c['seconds']:.2f}", _bar(c["its bar"])]
         lines.append([c["table"], c["where"], *errors, _bar(c["bar"]), *seconds])
     return _table(lines)
+
+
+def estimates(cells: Cells) -> str:
+    """Errors over those of an earlier estimator: means, and cells that are surely worse."""
+    lines = [["mechanism", "error", *TOLD[1:]]]
+    lines += [
+        [c["mechanism"], c["error"], *_told({**c, "where": ""})[1:]]
+        for c in cells
+        if c["part"] == "means"
+    ]
+    single = [c for c in cells if c["part"] == "cells"]
+    worse = [c for c in single if not c["ok"]]
+    names = ", ".join(f"{c['mechanism']} on {c['table']}, {c['error']}" for c in worse) or "none"
+    share = f"{len(worse)} of {len(single)} cells are surely above {single[0]['bar']:g} times: "
+    return f"{_table(lines)}\n\n{share}{names}."
 
 
 def _bar(bar: float | None) -> str:
@@ -366,9 +373,10 @@ FIGURES: dict[str, tuple[str, Callable[[Cells], str]]] = {
     "arena": ("docs/arena.md", arena),
     "frontier": ("docs/arena.md", frontier),
     "judge-default": ("docs/arena.md", judge),
+    "estimates": ("docs/dev/denoising.md", estimates),
     "judge-former": ("docs/arena.md", former),
-    "judge-wide": ("docs/arena.md", wide),
-    "judge-wide-tune": ("docs/arena.md", wide),
+    "judge-wide": ("docs/arena.md", judge),
+    "judge-wide-tune": ("docs/arena.md", judge),
     "bench": ("docs/explanation/speed.md", bench),
     "bench-parts": ("docs/explanation/speed.md", parts),
     "bench-scaling": ("docs/explanation/speed.md", scaling),

@@ -1,0 +1,131 @@
+"""Errors of this version's estimate over those of an earlier one, of the same releases.
+
+    make estimates BEFORE=results/entrants/a85f506
+
+`BEFORE` is where the earlier version was installed: `git archive COMMIT`, then
+`pip install --no-deps --target`. It releases the tables of two parts by mechanisms that are in
+both, and keeps what it reads off; this version reads the files and denoises them anew. A cell is a
+table, a mechanism and a budget; something shows in it where this version's error is below that of
+no correlations, or no moment, at all. Single cells are held against a bar as `judge.py` does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matrix_errors import correlations
+
+import dpcov
+from before_and_now import BUDGETS, PURE, RHO, Truth, errors, released, rounded
+from dpcov.denoise import denoise
+from dpcov.releases import VoidReleaseWarning
+from judge import Cell, Logs, Pair, beyond, log_ratio, said
+from judged_tables import PARTS, table_named
+from results import Kept, show, write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+Row = dict[str, Any]
+MECHANISMS = ("standardized", "matrix-laplace", "gaussian", "preconditioned")
+FIGURES = ("correlation", "frobenius")
+MEAN, MOST = 0.9, 1.25  # bars
+
+
+def measured(job: tuple[str, str, int, str]) -> list[Row]:
+    """A row for each budget: both errors, by seed."""
+    name, mechanism, seeds, before = job
+    table, rows = table_named(name), []
+    truth = Truth.of(table)
+    budgets = [one for one in BUDGETS if mechanism not in (RHO if one[0] == "epsilon" else PURE)]
+    with TemporaryDirectory() as folder:
+        asked = [
+            {"mechanism": mechanism, kind: size, "seed": seed, "out": f"{folder}/{at}-{seed}.json"}
+            for at, (kind, size) in enumerate(budgets)
+            for seed in range(seeds)
+        ]
+        answers = released(table, asked, before, "")
+        for at, (kind, size) in enumerate(budgets):
+            row: Row = {"table": name, "mechanism": mechanism, "rows": truth.rows, kind: size}
+            found = answers[at * seeds : (at + 1) * seeds]
+            refused = sorted({one for one in found if isinstance(one, str)})
+            rows.append(row | {"refused": refused, "nothing": nothing(truth)})
+            if not refused:
+                again = [estimated(Path(one["out"])) for one in asked[at * seeds :][:seeds]]
+                for of, told in (("before", found), ("now", again)):
+                    each = [errors(one, truth) for one in told]
+                    rows[-1][of] = {key: rounded(one[key] for one in each) for key in FIGURES}
+    return rows
+
+
+def estimated(path: Path) -> tuple[float, Any, Any]:
+    """Count, means and covariance of a file's release, denoised by this version."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", VoidReleaseWarning)
+        kept = dpcov.Release.load(path)
+    made = denoise(kept, generator=np.random.default_rng(0))
+    return made.count(), made.mean(), made.covariance()
+
+
+def nothing(truth: Truth) -> dict[str, float]:
+    """Errors of an answer without a correlation, and of one without anything."""
+    kept = truth.deviations > 0
+    true = correlations(truth.covariance[np.ix_(kept, kept)])
+    off = true[np.triu_indices(len(true), 1)]
+    of_none = float(np.sqrt(np.mean(off**2))) if len(off) else 0.0
+    return {"correlation": of_none, "frobenius": 1.0}
+
+
+def pairs(rows: Sequence[Row], figure: str) -> Iterator[Pair]:
+    """Errors now and before of each cell where anything shows."""
+    for row in rows:
+        if not row["refused"] and np.mean(row["now"][figure]) < row["nothing"][figure]:
+            kind = "epsilon" if "epsilon" in row else "rho"
+            place = {key: row[key] for key in ("table", "mechanism", "rows")}
+            place |= {"kind": kind, "size": row[kind], "error": figure}
+            yield Pair(place, *(np.array(row[of][figure]) for of in ("now", "before")))
+
+
+def means(found: Sequence[Pair]) -> Iterator[Row]:
+    """Mean ratios by mechanism, and of all."""
+    for name in (*MECHANISMS, "all"):
+        logs: Logs = {}
+        for at, pair in enumerate(found):
+            if name in (pair.place["mechanism"], "all"):
+                place = pair.place
+                cell = Cell(place["table"], place["rows"], place["kind"], place["size"] + 1e-9 * at)
+                logs[cell] = log_ratio(*(np.array([v.mean()]) for v in (pair.own, pair.other)))
+        if logs:
+            yield {"mechanism": name, "error": found[0].place["error"], **said(logs, MEAN)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("before", help="where the earlier version is installed")
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--tables", nargs="*", default=[*PARTS["tune"], *PARTS["default"]])
+    asked = parser.parse_args()
+    kept = Kept("estimates-rows.json", "make estimates")
+    there = {(row["table"], row["mechanism"]) for row in kept.go_on()}
+    cells = [cell for cell in product(asked.tables, MECHANISMS) if cell not in there]
+    kept.pooled(measured, [(*cell, asked.seeds, asked.before) for cell in cells])
+    found = {figure: list(pairs(kept.rows, figure)) for figure in FIGURES}
+    ratios = [row for figure in FIGURES for row in means(found[figure])]
+    single = beyond([pair for figure in FIGURES for pair in found[figure]], MOST)
+    show("This version's errors over the earlier one's", ratios)
+    show("Cells", single[:20])
+    told = [{"part": "means", **row} for row in ratios]
+    told += [{"part": "cells", **row} for row in single]
+    write("estimates.json", "make estimates", told)
+    return int(not kept.done() or not all(row["ok"] for row in told))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
