@@ -11,7 +11,6 @@ from dpcov.analysis.declared import command
 from dpcov.analysis.drowned import drowned
 from dpcov.analysis.intervals import intervals, shown_unasked
 from dpcov.analysis.moments import require_matrix
-from dpcov.core.entropy import simulation_generator
 from dpcov.core.show.result import Found
 from dpcov.core.show.table import Cell, Row, Table, square, triangle
 from dpcov.releases.pairwise import assumed
@@ -48,8 +47,7 @@ def covariances(release: Release, *, generator: np.random.Generator | None = Non
     figures = {"mean": release.mean()}
     notes = (*drowned(release), *assumed(release))
     if shown_unasked(release):
-        draws = simulation_generator(0) if generator is None else generator  # the same each time
-        found = intervals(release, "mean", guaranteed=False, generator=draws)
+        found = intervals(release, "mean", guaranteed=False, generator=generator)
         figures |= {"[0.025": found.low, "0.975]": found.high}
         notes = (found.covering, *notes)
     forms = (*["{:.5g}"] * len(figures), "{:.4g}")

@@ -141,7 +141,7 @@ def lda(
     alpha : strength of the penalty, at least 0; default, the one that is best for the regressions
         of the indicators, chosen from the release as in `ridge_alpha`.
     features : names of features or columns; default, all but the target.
-    generator : for the simulations that choose alpha.
+    generator : for the simulations that choose alpha; default, the same each time.
 
     Raises
     ------

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.analysis.plausible import PlausibleMoments
-from dpcov.core.entropy import simulation_generator
+from dpcov.core.entropy import reading_generator
 from dpcov.denoise.clipped import Clip
 from dpcov.releases import NoisyCount
 from dpcov.releases.pairwise import completed, hidden, least_rows, moved
@@ -81,7 +81,7 @@ def deviations(release: Release) -> tuple[float, Vector]:
     truths that are plausible. The release has a noise law.
     """
     plausible = PlausibleMoments(
-        release, sampling=False, generator=simulation_generator(0), draws=DRAWS, alone=True
+        release, sampling=False, generator=reading_generator(), draws=DRAWS, alone=True
     )
     t, count = release.intercept(), release.count()
     encoded = (release.mean() - release.centers) / release.scales

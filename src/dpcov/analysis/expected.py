@@ -9,7 +9,7 @@ import numpy as np
 
 from dpcov.analysis.intervals import stated
 from dpcov.analysis.statistics import Correlations
-from dpcov.core.entropy import simulation_generator
+from dpcov.core.entropy import reading_generator
 from dpcov.denoise import Method, denoise
 from dpcov.denoise.clipped import Clip
 from dpcov.rows.moment import units_per_row
@@ -48,7 +48,7 @@ def correlation_standard_errors(
     """
     if release.uninformative or release.noise is None:
         return None
-    draws = simulation_generator() if generator is None else generator
+    draws = reading_generator(generator)
     found = stated(release, [Correlations()], sampling=False, draws=draws)[0]
     deviations = np.where(np.isnan(found.deviations), UNKNOWN, found.deviations)
     return Correlations().shaped(release, deviations)

@@ -12,7 +12,7 @@ import scipy
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.analysis.rounding import hardly_noisy
 from dpcov.analysis.statistics import statistic_named
-from dpcov.core.entropy import simulation_generator
+from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.show.result import Result
 from dpcov.core.show.table import LONGEST, Row, Table
@@ -175,7 +175,7 @@ def intervals(
     sampling : whether to cover sampling error too; needs an intercept.
     guaranteed : whether to take the noise law alone; default, where the tail of the table is not
         seen.
-    generator : for the simulations.
+    generator : for the simulations; default, the same each time.
 
     Raises
     ------
@@ -214,7 +214,7 @@ def several_intervals(
 ) -> list[Intervals]:
     """Intervals for several statistics from the same simulations; otherwise as `intervals`."""
     check("level", level, Probability, ReleaseError)
-    draws = simulation_generator() if generator is None else generator
+    draws = reading_generator(generator)
     covers: Covers = "privacy noise and sampling" if sampling else "privacy noise"
     asked = [statistic_named(statistic) for statistic in statistics]
     told, clip = assumed(release), None

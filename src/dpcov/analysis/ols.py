@@ -19,7 +19,7 @@ from dpcov.analysis.plausible import estimate, sampling_errors
 from dpcov.analysis.ridge import INTERCEPT, Ridge, ridge
 from dpcov.analysis.statistics import Stack
 from dpcov.analysis.statistics import coefficients as coefficients_of
-from dpcov.core.entropy import simulation_generator
+from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.show.result import OMITTED, Picture, Result
 from dpcov.core.show.table import ALWAYS, Table, rows_of
@@ -182,7 +182,7 @@ def ols(
     features : names of features or columns; default, all but the target's column. Of each
         categorical column that is named as a whole the first level is the reference.
     level : coverage of the intervals.
-    generator : for the simulations.
+    generator : for the simulations; default, the same each time.
 
     Raises
     ------
@@ -194,7 +194,7 @@ def ols(
     to, at = target_and_features(release, target, features, reference=True)
     require_matrix(release)
     statistic = coefficients_of(target, features)
-    draws = simulation_generator() if generator is None else generator
+    draws = reading_generator(generator)
     matrix = estimate(release)
     stack = Stack.of(release, matrix[None])
     gram = stack.covariances[0][np.ix_(at, at)]

@@ -12,7 +12,7 @@ from dpcov.analysis.features import new_rows
 from dpcov.analysis.intervals import intervals, shown_unasked
 from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.analysis.statistics import eigenvalues
-from dpcov.core.entropy import simulation_generator
+from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.show.result import OMITTED, Result
 from dpcov.core.show.table import ALWAYS, WIDEST, Table
@@ -122,7 +122,7 @@ def pca(
     correlation : divide each feature by its standard deviation first. Otherwise features count in
         the data's units, so that those with large numbers dominate.
     error_rate : of the test behind `PCA.significant`.
-    generator : for its simulations.
+    generator : for its simulations; default, the same each time.
 
     Raises
     ------
@@ -172,8 +172,7 @@ def _leading(release: Release, k: int | None = None, *, correlation: bool = Fals
     found = pca(release, limit, correlation=correlation)
     if not shown_unasked(release):
         return found
-    statistic, draws = eigenvalues(correlation=correlation), simulation_generator(0)
-    told = intervals(release, statistic, guaranteed=False, generator=draws)  # the same each time
+    told = intervals(release, eigenvalues(correlation=correlation), guaranteed=False)
     return replace(found, ends=np.stack([told.low, told.high])[:, :limit])
 
 
@@ -230,7 +229,7 @@ def significant_components(
     if corner <= 0:
         return 0
     p = len(sums)
-    draws = simulation_generator() if generator is None else generator
+    draws = reading_generator(generator)
     count = FEW_DRAWS if p > MANY_FEATURES else DRAWS
     centring = np.column_stack([np.eye(p), -sums / corner])
     whitening = np.linalg.solve(np.linalg.cholesky(centring @ centring.T), centring)

@@ -14,7 +14,7 @@ from dpcov.analysis.features import target_and_features
 from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.analysis.normal_equations import Penalty, Problem
 from dpcov.analysis.plausible import PlausibleMoments
-from dpcov.core.entropy import simulation_generator
+from dpcov.core.entropy import reading_generator
 from dpcov.errors import ReleaseError
 from dpcov.releases.pairwise import fewest_rows, moved
 
@@ -55,7 +55,7 @@ def ridge_alpha(
     ----------
     release, target, features, intercept, penalty : as in `ridge`.
     alphas : to choose from; default, a grid around the average variance of a feature.
-    generator : for the simulations.
+    generator : for the simulations; default, the same each time.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def least_risk(
             "The noise of this release has no law that can be simulated, so alpha can't be chosen "
             "from it. Give alpha."
         )
-    draws = simulation_generator() if generator is None else generator
+    draws = reading_generator(generator)
     entries, crosses = _noise(release, targets, features, draws)
     unseen = UNSEEN * math.sqrt(release.lattice.dimension) * entries
     if alphas is None:

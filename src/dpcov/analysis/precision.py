@@ -15,7 +15,7 @@ from dpcov.analysis.expected import repeated
 from dpcov.analysis.features import chosen
 from dpcov.analysis.graphical_lasso import Solution, graphical_lasso
 from dpcov.analysis.moments import Moments, require_matrix
-from dpcov.core.entropy import simulation_generator
+from dpcov.core.entropy import reading_generator
 from dpcov.core.installing import installing
 from dpcov.core.show.frames import frame
 from dpcov.core.show.result import Picture, Result
@@ -202,7 +202,7 @@ def precision(
     draws : number of releases to simulate by the public noise law for the stability of the edges,
         alpha kept; 20 tell a firm edge from an accident. It takes the denoised matrix for the
         truth and leaves out sampling error.
-    generator : for these simulations.
+    generator : for these simulations; default, the same each time.
 
     Returns
     -------
@@ -225,7 +225,7 @@ def precision(
     solution = _along_path(problem, release) if alpha is None else problem.solution(alpha)
     shares = None
     if draws > 0:
-        generator = simulation_generator() if generator is None else generator
+        generator = reading_generator(generator)
         shares = _shares(release, problem, solution, draws, generator)
     fitted = solution.optimum.precision
     deviations = np.sqrt(np.diag(fitted))

@@ -16,7 +16,7 @@ from dpcov.analysis.moments import require_matrix, spreads
 from dpcov.analysis.normal_equations import PENALTIES, Penalty, Problem
 from dpcov.analysis.penalty import pull_of_mean, ridge_alpha
 from dpcov.analysis.statistics import Coefficients
-from dpcov.core.entropy import simulation_generator
+from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import AtLeast0, check
 from dpcov.core.show.result import OMITTED, Picture, Result
 from dpcov.core.show.table import ALWAYS, Table, rows_of
@@ -191,7 +191,7 @@ def ridge(
     intercept : whether to fit b.
     penalty : ``encoded``, ``standardized`` or ``raw``.
     errors : whether to simulate standard errors; beyond 200 features there are none.
-    generator : for the simulations that choose alpha and tell errors.
+    generator : for the simulations that choose alpha and tell errors; default, the same each time.
 
     Raises
     ------
@@ -199,7 +199,7 @@ def ridge(
         was released, or alpha has to be chosen and the release has no noise law.
 
     """
-    pull, draws = 0.0, simulation_generator() if generator is None else generator
+    pull, draws = 0.0, reading_generator(generator)
     if alpha is None:
         alpha = ridge_alpha(
             release, target, features, intercept=intercept, penalty=penalty, generator=draws

@@ -10,7 +10,7 @@ import numpy as np
 from dpcov.analysis.declared import section
 from dpcov.analysis.expected import NO_LAW
 from dpcov.analysis.moments import Moments, require_matrix
-from dpcov.core.entropy import simulation_generator
+from dpcov.core.entropy import reading_generator
 from dpcov.core.show.result import Picture, Result
 from dpcov.core.show.table import Table, rows_of
 from dpcov.releases.pairwise import completed, least_rows, moved
@@ -128,7 +128,7 @@ def _floor(
 ) -> float | None:
     if release.noise is None:
         return None
-    draws = simulation_generator() if generator is None else generator
+    draws = reading_generator(generator)
     law = release.noise.rescaled(release.lattice.step**2)
     p = len(moments.means)
     away = moments.encoded / release.intercept()

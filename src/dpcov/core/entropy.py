@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 KEY_BYTES = 32
+READING = 20_250_103
 
 
 class Entropy:
@@ -64,6 +65,11 @@ def simulation_generator(seed: int | None = None) -> np.random.Generator:
     if seed is None:
         return np.random.default_rng()
     return np.random.default_rng(int.from_bytes(_derived(b"simulation", seed), "little"))
+
+
+def reading_generator(given: np.random.Generator | None = None) -> np.random.Generator:
+    """The one given, or one that draws the same each time, so that a release is read alike."""
+    return simulation_generator(READING) if given is None else given
 
 
 def _derived(purpose: bytes, seed: int) -> bytes:

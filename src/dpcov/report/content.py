@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import math
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from dpcov.analysis.declared import sections
 from dpcov.analysis.expected import NOTHING_SHOWS, half_widths
 from dpcov.analysis.features import target_and_features
 from dpcov.analysis.summary import facts
-from dpcov.core.entropy import simulation_generator
+from dpcov.core.entropy import READING, simulation_generator
 from dpcov.core.printable import shortened
 from dpcov.core.show.html import element
 from dpcov.errors import ReleaseError
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
 
 LONGEST_HEADING = 60
-SEED = 20_250_103  # of simulations: the same release gives the same page
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +61,11 @@ def content(
     if target is not None:
         target_and_features(release, target, features)  # refuses what it does not know
         asked["target"] = target
-    seed = SEED if generator is None else int(generator.integers(2**62))
-    parts = [
-        _part(release, section, asked, simulation_generator(seed + zlib.crc32(name)))
+    seed = READING if generator is None else int(generator.integers(2**62))
+    parts = [  # each begins anew, so that none changes what another draws
+        _part(release, section, asked, simulation_generator(seed))
         for section in sections()
-        if (name := section.name.encode()) and _wanted(section, asked)
+        if _wanted(section, asked)
     ]
     results = [part.result for part in parts if part.result is not None]
     errors = next((found.errors for found in results if hasattr(found, "errors")), None)
