@@ -8,7 +8,8 @@ those of the part `goals` with each goal that changes what is released.
 correlations and regressions (least squares, ridge) of up to three numbers on all else; those of the
 noise law alone (`guaranteed=True`) against these of the rows as the release shortened them. Cells
 in which the tail is not seen, so that these are what is answered first, stand apart. The oracle's
-interval is 3.92 root mean square errors of the estimate wide. Controls: the same releases with half
+interval is 3.92 root mean square errors of the estimate wide; *certified*, over the same, is the
+least that any private interval has on average (`certified`). Controls: the same releases with half
 of their noise, and without their counts of rows by length.
 """
 
@@ -25,6 +26,7 @@ import numpy as np
 
 import dpcov
 from calibration_page import CONTROLS, beyond, summary, unnoticed
+from certified import effects, rows_held
 from dpcov.analysis.features import target_and_features
 from dpcov.analysis.intervals import Stated, several_intervals, stated
 from dpcov.analysis.ols import ols
@@ -84,12 +86,14 @@ def measured(job: tuple[str, int, str, int]) -> list[Row]:
         unseen.append(Clip.of(made).unseen)
         times.append(spent / seconds)
         answers += [answered(made, target, seed) for target in targets]
+    changes = effects(encoded(table, made), levels_of(made))
     place = {"table": name, "goal": goal, "kind": kind, "budget": said(budget)}
     place["relation"] = relation
     rows = []
     for of, every in zip((*PLAIN, "OLS", "ridge"), zip(*found, strict=True), strict=False):
         row: Row = {**place, "seeds": seeds, "releases": len(found), "statistic": of}
-        if (figures := judged(every)) is not None:  # one column has no correlations
+        least = rows_held(budget) * changes[of] if of in changes else None
+        if (figures := judged(every, least)) is not None:  # one column has no correlations
             row |= figures | {"time": float(np.median(times)), "unseen": float(np.mean(unseen))}
             rows.append(row | {"OLS answers": float(np.mean(answers)) if of == "OLS" else None})
     return rows
@@ -103,6 +107,13 @@ def encoded(table: Table, release: Release) -> Matrix:
     """(n, p) encoded features of the table's rows."""
     indicators = np.array([feature.is_indicator for feature in release.schema.features])
     return table.features() * np.where(indicators, 0.5, 1.0) - release.centers / release.scales
+
+
+def levels_of(release: Release) -> Matrix:
+    """(p,) which column an indicator is of; -1 for all else."""
+    names = list(release.schema.encoded_columns)
+    features = release.schema.variables
+    return np.array([names.index(one.column) if one.is_indicator else -1 for one in features])
 
 
 def moment(release: Release, rows: Matrix) -> Matrix:
@@ -197,8 +208,11 @@ def together(found: list[Outcome]) -> list[Outcome]:
     return [{key: np.concatenate([one[key] for one in found]) for key in found[0]}] if found else []
 
 
-def judged(releases: tuple[Outcome, ...]) -> Row | None:
-    """Figures of a statistic, from its outcomes in all releases of a cell; None if it has none."""
+def judged(releases: tuple[Outcome, ...], least: Matrix | None = None) -> Row | None:
+    """Figures of a statistic, from its outcomes in all releases of a cell; None if it has none.
+
+    `least` is the length that private intervals have at least.
+    """
     each = {key: np.array([one[key] for one in releases]) for key in releases[0]}
     real, stated, by_noise = (
         np.sqrt(np.mean(each[key] ** 2, axis=0)) for key in ("error", "deviation", "by noise")
@@ -211,9 +225,11 @@ def judged(releases: tuple[Outcome, ...]) -> Row | None:
         key: float(each[key][:, kept].mean()) if key in each else None
         for key in ("covered", "guaranteed", *CONTROLS)
     }
-    over = each["width"].mean(axis=0)[kept] / (ORACLE * real[kept])
+    oracle = ORACLE * real[kept]
+    over = each["width"].mean(axis=0)[kept] / oracle
     return row | {
         "width": float(np.median(over)),
+        "certified": None if least is None else float(np.median(least[kept] / oracle)),
         "real/stated": _over(real[told], stated[told]),
         "by noise": _over(by_noise[told], stated[told]),
     }

@@ -68,9 +68,9 @@ def _mean(values: Any) -> float | None:
 
 def beyond(rows: list[Row]) -> list[Row]:
     """Cells that cover too seldom, or are too wide."""
-    keys = ("table", "budget", "relation", "statistic", "covered", "width", "real/stated")
+    keys = ("table", "budget", "relation", "statistic", "covered", "width", "certified")
     found = [row for row in seen(rows) if row["covered"] < LEAST or row["width"] > WIDEST]
-    return [{key: row[key] for key in keys} for row in found]
+    return [{key: row.get(key) for key in (*keys, "real/stated")} for row in found]
 
 
 def unnoticed(rows: list[Row]) -> list[Row]:
@@ -97,8 +97,8 @@ def calibration(rows: list[Row]) -> str:
         f"{answers:.0%} of the fits. The account takes {time:.1f} times the CPU of its release "
         f"(median over cells). Left out are {sum(told.values())} of {len(told)} cells whose tail "
         f"is not seen, of {', '.join(hidden) or 'no table'}.\n\nTables with cells below {LEAST:g}, "
-        f"or more than {WIDEST:g} times as wide as the oracle's: how many, and of these the "
-        f"extremes.\n\n{_table_beyond(rows)}"
+        f"or more than {WIDEST:g} times as wide as the oracle's: how many, of these the extremes, "
+        f"and of the widest the least that a private interval can have.\n\n{_table_beyond(rows)}"
     )
 
 
@@ -126,6 +126,7 @@ def _table_beyond(rows: list[Row]) -> str:
             "cells": len(cells),
             "least covered": float(_of(cells, "covered").min()),
             "widest": float(_of(cells, "width").max()),
+            "certified": max(cells, key=lambda cell: cell["width"]).get("certified"),
         }
         for (name, of), cells in groups.items()
     ]
