@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 PATH_LENGTH = 25
 PATH_END = 0.5  # smallest alpha of the path, over sqrt(log p / n)
 GAMMA = 0.5  # of the extended BIC
-MOST_SIMULATED = 20  # features up to which the report has the stability of edges
-STABILITY = 20  # releases that are simulated for it
+MOST_SIMULATED = 20  # features up to which the stability of edges is told unasked
+STABILITY = 20  # releases that are simulated for it then
 CLEAR = 10.0  # a feature has its place in a graph from this ratio of variance to noise on
 
 
@@ -171,7 +171,7 @@ class SparsePrecision(Result):
     ),
     draws=Option(
         "--stability",
-        "Simulate so many releases for the stability of the edges.",
+        "Simulate so many releases for the stability of the edges; default, 20 if few features.",
         int,
         least=0,
     ),
@@ -182,7 +182,7 @@ def precision(
     *,
     features: Sequence[str] | None = None,
     correlation: bool = True,
-    draws: int = 0,
+    draws: int | None = None,
     generator: np.random.Generator | None = None,
 ) -> SparsePrecision:
     """Sparse inverse covariance by the graphical lasso.
@@ -200,8 +200,8 @@ def precision(
     correlation : S holds the correlations, so that units don't matter; otherwise the covariance,
         each feature in units of its half-range (a level in its own).
     draws : number of releases to simulate by the public noise law for the stability of the edges,
-        alpha kept; 20 tell a firm edge from an accident. It takes the denoised matrix for the
-        truth and leaves out sampling error.
+        alpha kept; default, 20 of at most 20 features, which tell a firm edge from an accident,
+        else none. It takes the denoised matrix for the truth and leaves out sampling error.
     generator : for these simulations; default, the same each time.
 
     Returns
@@ -219,12 +219,12 @@ def precision(
             f"alpha must be above 0; it is {alpha:g}. Without a penalty nothing is sparse: "
             "partial_correlations has that."
         )
-    if draws > 0 and release.noise is None:
+    if draws and release.noise is None:
         raise ReleaseError("This release has no noise law to simulate; leave out the stability.")
     problem = _Problem.of(release, features, correlation=correlation)
     solution = _along_path(problem, release) if alpha is None else problem.solution(alpha)
-    shares = None
-    if draws > 0:
+    shares, few = None, release.noise is not None and len(problem.at) <= MOST_SIMULATED
+    if draws := STABILITY * few if draws is None else draws:
         generator = reading_generator(generator)
         shares = _shares(release, problem, solution, draws, generator)
     fitted = solution.optimum.precision
@@ -252,10 +252,7 @@ def precision(
 )
 def graph(release: Release, *, generator: np.random.Generator | None = None) -> SparsePrecision:
     """Related features, with the stability of the edges where that does not take long."""
-    found = precision(release)
-    if release.noise is None or len(found.columns) > MOST_SIMULATED:
-        return found
-    return precision(release, draws=STABILITY, generator=generator)
+    return precision(release, generator=generator)
 
 
 def precision_alpha(
