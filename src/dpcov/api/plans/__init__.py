@@ -66,8 +66,8 @@ LEGEND = (
     "public tables, given a release of half of one (--like), 116 of 125 predictions of what auto "
     "takes, and 94 % of all, were within a factor of 1.3 of what the other half showed; given "
     "spreads and means of columns, how correlated they are and how much of one the others explain "
-    "(--spread, --mean, --correlation, --explained), 98 % for entries, 92 % for correlations, 88 % "
-    "for regression and 70 % for eigenvalues. Given spreads and correlation alone, 78 % for "
+    "(--spread, --mean, --correlation, --explained), 98 % for entries, 88 % for correlations, 90 % "
+    "for regression and 64 % for eigenvalues. Given spreads and correlation alone, 84 % for "
     "correlations. With the defaults, correlations of what auto takes were within 2. Mechanisms "
     "that auto does not take are tried less often here than alone (--mechanism), so their "
     "eigenvalues are rough.",
@@ -396,9 +396,9 @@ def plan(
     table, and as good as the guess. `make plan-calibration` compares it with five public tables,
     budgets from 0.1 to 10: for what ``auto`` takes, with a release of a table like them, 116 of 125
     errors were predicted within a factor of 1.3; with all that a guess can hold in numbers, to a
-    digit or two, 96 % of entries, 88 % of correlations, 84 % of regressions and 68 % of
-    eigenvalues; with the defaults, correlations within 2. `Plan.between` held 91 % of them with a
-    release, in ranges of 1.5 from end to end; 93 to 98 % with numbers, in ranges of 2.5.
+    digit or two, 96 % of entries, 92 % of correlations, 88 % of regressions and 56 % of
+    eigenvalues; with the defaults, correlations within 2. `Plan.between` held 90 % of them with a
+    release, in ranges of 1.5 from end to end; 94 to 97 % with numbers, in ranges of 2.5.
 
     Parameters
     ----------
