@@ -112,4 +112,4 @@ def _private_count(release: Release) -> str:
     if best is None and release.noise is None:
         return f"{about} (private)"
     deviation = deviations(release)[0] if best is None else best.deviation
-    return f"{about} ± {deviation:.0f} (private: with noise)"
+    return f"{about}, standard error {deviation:.0f} (private: with noise)"

@@ -165,4 +165,4 @@ def _rows(release: Release) -> tuple[str, str, str]:
     else:
         return "rows", f"≈ {about}", "private: with noise"
     rounded = f"{float(f'{deviation:.2g}'):,g}".replace(",", "\u202f")
-    return "rows", f"≈ {about}", f"± {rounded}, since their number is private too"
+    return "rows", f"≈ {about}", f"standard error {rounded}, since their number is private too"
