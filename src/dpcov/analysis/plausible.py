@@ -23,6 +23,7 @@ among those directions are smaller by as much.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -167,22 +168,31 @@ class _Directions:
         if release.has_intercept:  # the corner of no rows at all is that of one
             moment[-1, -1] = max(moment[-1, -1], release.intercept() ** 2)
         self.clip = Clip(release, moment)
-        diagonal, other = _variances(law)
-        least = LEAST * np.sqrt(diagonal)
-        self.center, values, self._vectors = _varying(moment, free, least)
+        self._release, self._law = release, law
+        least = LEAST * np.sqrt(law.diagonal_variance)
+        self.center, self._values, self._vectors = _varying(moment, free, least)
         if self._structure is not None:  # products of two levels of a column are none
             nearest = self._structure.nearest(self.center)
             self.center = _varying(nearest, free, least / FEWER)[0]
-        own = np.eye(len(values))
-        prior = np.outer(values, values) * (1 + own) / ROWS
-        drowned = values <= np.median(values) + law.detectable
+
+    @cached_property
+    def _left(self) -> Matrix:
+        """(q, q) what shrinking leaves of the size of the noise in an entry."""
+        drowned = self._values <= np.median(self._values) + self._law.detectable
         among = np.outer(drowned, drowned)
         seen = 1 - float(np.mean(among))  # the share of the noise in entries that are as they were
-        share = left_of_noise(release, np.random.default_rng(ROUNDED))
-        self._left = np.where(among, np.sqrt(max((share - seen) / (1 - seen), 1 / among.size)), 1.0)
+        share = left_of_noise(self._release, np.random.default_rng(ROUNDED))
+        return np.where(among, np.sqrt(max((share - seen) / (1 - seen), 1 / among.size)), 1.0)
+
+    @cached_property
+    def _kept(self) -> Matrix:
+        """(q, q) share of its size that an error in an entry keeps: `v_ab` above has it."""
+        diagonal, other = _variances(self._law)
+        own = np.eye(len(self._values))
+        prior = np.outer(self._values, self._values) * (1 + own) / ROWS
         noise = (other + (diagonal - other) * own) * self._left**2
         noise += self.clip.variances(self._vectors)
-        self._kept = np.sqrt(prior / (prior + noise))
+        return np.asarray(np.sqrt(prior / (prior + noise)))
 
     def left(self, noise: Matrix) -> Matrix:
         """(d, d) what shrinking leaves of a draw of the noise, where errors of it are known.
