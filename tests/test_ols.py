@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -159,6 +160,25 @@ def test_too_few_rows_are_refused() -> None:
     made = dpcov.release(rows, lower=-1, upper=1, epsilon=1e6, neighbors="replace-one", seed=0)
     with pytest.raises(ReleaseError, match="more rows than there are"):
         ols(made, "x3")
+
+
+def test_where_the_number_of_rows_is_private_it_answers_as_of_few() -> None:
+    """Noise decides on it then; a control is above, where it is public."""
+    rows = np.random.default_rng(0).uniform(-1, 1, (4, 4))
+    fit = ols(dpcov.release(rows, lower=-1, upper=1, epsilon=1e6, seed=0), "x3")
+    assert fit.degrees == 1
+    assert not np.isnan(fit.standard_errors).any()
+    assert np.all(fit.upper - fit.lower > 12 * fit.sampling_errors)
+
+
+def test_coefficients_that_may_be_anything_have_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where plausible errors leave no rows, or no variance."""
+    unknown = SimpleNamespace(deviations=np.full(3, np.nan), trusted=np.zeros(3, bool))
+    monkeypatch.setattr("dpcov.analysis.ols.stated", lambda *_: [unknown])
+    fit = ols(released(), "y", ["a", "b"])
+    assert np.all(fit.standard_errors == np.inf)
+    assert np.all(fit.p_values == 1)
+    assert np.all(fit.conf_int() == [-np.inf, np.inf])
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, 95])

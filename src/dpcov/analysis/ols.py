@@ -208,6 +208,8 @@ def ols(
     if has_gaps(release.schema):
         count = max(fewest_rows(release, [to, *at]), 1.0)
     degrees = count - len(at) - 1
+    if degrees < 1 and release.row_count is None:  # noise decides on it: then as few as can be
+        degrees = 1.0
     if degrees < 1:
         raise ReleaseError(
             f"A fit of {len(at)} features needs more rows than there are (about {count:.0f})."
@@ -229,7 +231,8 @@ def ols(
     privacy, trusted = None, np.ones(len(sampling), bool)
     if release.noise is not None:
         noise = stated(release, [statistic], False, draws)[0]
-        privacy, trusted = noise.deviations, noise.trusted
+        privacy = np.where(np.isnan(noise.deviations), np.inf, noise.deviations)  # may be any
+        trusted = noise.trusted
         reach = np.hypot(reach, scipy.stats.norm.ppf((1 + level) / 2) * privacy)
     errors = sampling if privacy is None else np.hypot(sampling, privacy)
     with np.errstate(divide="ignore", invalid="ignore"):
