@@ -30,6 +30,7 @@ from certified import effects, rows_held
 from dpcov.analysis.features import target_and_features
 from dpcov.analysis.intervals import Stated, several_intervals, stated
 from dpcov.analysis.ols import ols
+from dpcov.analysis.plausible import starting_point
 from dpcov.analysis.statistics import NAMED, Coefficients, Statistic
 from dpcov.denoise.clipped import Clip
 from dpcov.errors import ReleaseError
@@ -146,6 +147,8 @@ def outcomes(
         release, statistics, LEVEL, False, guaranteed=True, generator=np.random.default_rng(seed)
     )
     whole, short = moment(release, rows), shortened(release, rows)
+    start = starting_point(replace(release, lengths=None))
+    starts = [statistic.values(release, start[None])[0] for statistic in statistics]
     found = []
     for at, unit in enumerate(units(release, whole, targets)):
         truth, clipped = (statistics[at].values(release, one[None])[0] for one in (whole, short))
@@ -161,6 +164,8 @@ def outcomes(
                 "width": (high - low) / unit,
                 "covered": within(truth, low, high),
                 "guaranteed": within(np.clip(clipped, *statistics[at].limits(release)), *sure),
+                "its error": (starts[at] - clipped) / unit,
+                "its width": (sure[1] - sure[0]) / unit,
                 **dict(zip(CONTROLS, held, strict=False)),
             }
         )
@@ -227,8 +232,10 @@ def judged(releases: tuple[Outcome, ...], least: Matrix | None = None) -> Row | 
     }
     oracle = ORACLE * real[kept]
     over = each["width"].mean(axis=0)[kept] / oracle
+    alone = ORACLE * np.sqrt(np.mean(each["its error"] ** 2, axis=0))[kept]
     return row | {
         "width": float(np.median(over)),
+        "guaranteed width": float(np.median(each["its width"].mean(axis=0)[kept] / alone)),
         "certified": None if least is None else float(np.median(least[kept] / oracle)),
         "real/stated": _over(real[told], stated[told]),
         "by noise": _over(by_noise[told], stated[told]),
