@@ -207,9 +207,10 @@ def ols(
     count = max(release.count(), 1.0)
     if has_gaps(release.schema):
         count = max(fewest_rows(release, [to, *at]), 1.0)
-    degrees = count - len(at) - 1
-    if degrees < 1 and release.row_count is None:  # noise decides on it: then as few as can be
-        degrees = 1.0
+    rows = count
+    if release.row_count is None:  # noise decides on it: then the fewest that can be fitted
+        rows = max(count, len(at) + 2.0)
+    degrees = rows - len(at) - 1
     if degrees < 1:
         raise ReleaseError(
             f"A fit of {len(at)} features needs more rows than there are (about {count:.0f})."
@@ -219,12 +220,12 @@ def ols(
     judge = Problem.of(release, [to], at, "standardized")
     encoded = coefficients[1:] * scales / unit
     loss, power = float(judge.losses(encoded[None, :, None])[0, 0]), float(judge.power[0])
-    residual = loss * count / degrees
+    residual = loss * rows / degrees
     offsets = release.centers[at] / scales
     means = stack.means[0, at] + offsets  # about 0 in the data's units
     spread = np.concatenate([[1 + means @ inverse @ means], np.diag(inverse)])
     units = unit / np.concatenate([[1.0], scales])
-    sampling = np.sqrt(residual / count * spread) * units
+    sampling = np.sqrt(residual / rows * spread) * units
     if has_gaps(release.schema):
         sampling = np.maximum(sampling, _simulated(release, statistic, matrix, draws))
     reach = scipy.stats.t.ppf((1 + level) / 2, degrees) * sampling
@@ -261,7 +262,7 @@ def ols(
         degrees=degrees,
         count=count,
         r_squared=float(explained),
-        adjusted_r_squared=float(1 - (1 - explained) * (count - 1) / degrees),
+        adjusted_r_squared=float(1 - (1 - explained) * (rows - 1) / degrees),
         f=f,
         f_p_value=float(scipy.stats.f.sf(f, len(at), degrees)),
         digits=_digits(release, stack.covariances[0][np.ix_([*at, to], [*at, to])]),
