@@ -10,7 +10,7 @@ import numpy as np
 from dpcov.core.entropy import simulation_generator
 from dpcov.denoise.clipped import Clip
 from dpcov.denoise.projection import project
-from dpcov.denoise.shrinkage import SMALL, james_stein, nothing_shows, share_left, shrink
+from dpcov.denoise.shrinkage import SMALL, james_stein, nothing_shows, share_left, shrink, simulates
 from dpcov.denoise.structure import Structure
 from dpcov.errors import ReleaseError
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
 
 Method = Literal["none", "project", "shrink"]
-SAME = 0.01  # of the noise's squares, by which an estimate of this version is off itself
+# Of the noise's squares, by which an estimate of this version may be off itself.
+SIMULATED, ROUNDED = 0.01, 1e-9
 METHODS: tuple[Method, ...] = ("none", "project", "shrink")
 
 
@@ -85,24 +86,24 @@ def left_of_noise(release: Release, generator: np.random.Generator) -> float:
     if release.noise is None or release.denoise != "shrink" or release.published is None:
         return 1.0
     noisy, law, trace = _observed(release, release.noise)
-    if law.dimension < SMALL or nothing_shows(law, trace) or not _made_here(release, release.noise):
-        return 1.0
     structure, seed = _equations(release, law, trace), int(generator.integers(2**32))
-    through = None if structure is None else structure.equated
+    same = SIMULATED if structure is not None or simulates(law, trace) else ROUNDED
+    if law.dimension < SMALL or nothing_shows(law, trace) or _off(release, release.noise) > same:
+        return 1.0
+    through = None if structure is None else structure.nearest
 
     def estimated(matrix: Matrix) -> Matrix:
-        again = np.random.default_rng(seed)
-        return shrink(matrix, law, trace, again, through, _directions(release))
+        return _shrunken(release, matrix, law, trace, np.random.default_rng(seed))[0]
 
     observed = noisy if through is None else through(noisy)
     return share_left(observed, law, estimated, generator, through)
 
 
-def _made_here(release: Release, noise: MatrixLaw) -> bool:
-    """Whether this version makes the same estimate, but for what its simulations change."""
+def _off(release: Release, noise: MatrixLaw) -> float:
+    """Squares by which this version's estimate is off the release's, over those of the noise."""
     again = denoise(release, generator=np.random.default_rng(0)).second_moment()
     off = release.mapped(again - release.second_moment()) / release.lattice.step**2
-    return float(np.sum(off**2)) <= SAME * noise.frobenius_squared
+    return float(np.sum(off**2)) / noise.frobenius_squared
 
 
 def _observed(release: Release, noise: MatrixLaw) -> tuple[Matrix, MatrixLaw, float]:
