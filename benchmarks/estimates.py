@@ -97,10 +97,11 @@ def means(found: Sequence[Pair]) -> Iterator[Row]:
     """Mean ratios by mechanism, and of all."""
     for name in (*MECHANISMS, "all"):
         logs: Logs = {}
-        for at, pair in enumerate(found):
-            if name in (pair.place["mechanism"], "all"):
-                place = pair.place
-                cell = Cell(place["table"], place["rows"], place["kind"], place["size"] + 1e-9 * at)
+        for pair in found:
+            place = pair.place
+            if name in (place["mechanism"], "all"):
+                kind = f"{place['mechanism']}, {place['kind']}"
+                cell = Cell(place["table"], place["rows"], kind, place["size"])
                 logs[cell] = log_ratio(*(np.array([v.mean()]) for v in (pair.own, pair.other)))
         if logs:
             yield {"mechanism": name, "error": found[0].place["error"], **said(logs, MEAN)}

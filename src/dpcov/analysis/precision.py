@@ -223,10 +223,12 @@ def precision(
         raise ReleaseError("This release has no noise law to simulate; leave out the stability.")
     problem = _Problem.of(release, features, correlation=correlation)
     solution = _along_path(problem, release) if alpha is None else problem.solution(alpha)
-    shares, few = None, release.noise is not None and len(problem.at) <= MOST_SIMULATED
-    if draws := STABILITY * few if draws is None else draws:
-        generator = reading_generator(generator)
-        shares = _shares(release, problem, solution, draws, generator)
+    if draws is None:
+        quick = release.noise is not None and len(problem.at) <= MOST_SIMULATED
+        draws = STABILITY if quick else 0
+    shares = None
+    if draws > 0:
+        shares = _shares(release, problem, solution, draws, reading_generator(generator))
     fitted = solution.optimum.precision
     deviations = np.sqrt(np.diag(fitted))
     partial = 0.0 - fitted / np.outer(deviations, deviations)  # no -0.0
