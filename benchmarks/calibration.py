@@ -233,9 +233,10 @@ def judged(releases: tuple[Outcome, ...], least: Matrix | None = None) -> Row | 
     oracle = ORACLE * real[kept]
     over = each["width"].mean(axis=0)[kept] / oracle
     alone = ORACLE * np.sqrt(np.mean(each["its error"] ** 2, axis=0))[kept]
+    its = float(np.median(each["its width"].mean(axis=0)[kept] / alone))
     return row | {
         "width": float(np.median(over)),
-        "guaranteed width": float(np.median(each["its width"].mean(axis=0)[kept] / alone)),
+        "guaranteed width": None if np.isnan(its) else its,  # none of a variance below 0
         "certified": None if least is None else float(np.median(least[kept] / oracle)),
         "real/stated": _over(real[told], stated[told]),
         "by noise": _over(by_noise[told], stated[told]),
