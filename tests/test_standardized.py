@@ -388,6 +388,47 @@ def test_a_mean_that_noise_drowns_stays_at_the_midpoint_and_features_keep_their_
     assert spread.count == pytest.approx(50, abs=0.1)
 
 
+def noisy_means(apart, size, columns, seed):
+    """Means about 0.3 that lie `apart`, and the same with Laplace noise of deviation `size`."""
+    rng = np.random.default_rng(seed)
+    means = np.clip(0.3 + apart * rng.normal(size=columns), -1, 1)
+    return means, means + rng.laplace(size=columns) * size / np.sqrt(2)
+
+
+@pytest.mark.parametrize(
+    ("apart", "size", "least", "most"),
+    [(0.03, 0.3, 0.0, 0.3), (0.3, 0.3, 0.6, 0.8), (0.3, 0.03, 0.95, 1.05)],
+)
+def test_of_many_columns_means_are_as_far_off_as_they_lie_apart(apart, size, least, most):
+    """And how far is known. Control: where every mean is as likely, as far off as the noise."""
+    errors, told, alone = [], [], []
+    for seed in range(100):
+        means, found = noisy_means(apart, size, 300, seed)
+        center, off = standardized.expected_means(found, np.full(300, size))
+        errors.append(center - means)
+        told.append(off)
+        alone.append(found / (1 + 3 * size**2) - means)
+    error, stated, before = (np.sqrt(np.mean(np.square(one))) for one in (errors, told, alone))
+    assert least < error / size < most
+    assert 0.9 < error / stated < 1.1
+    assert before > 0.75 * size
+
+
+def test_a_mean_far_from_the_others_is_moved_two_deviations_at_most():
+    found = np.array([*np.zeros(299), 0.9])
+    center, off = standardized.expected_means(found, np.full(300, 0.1))
+    assert 0.65 < center[-1] <= 0.7
+    assert off[-1] < 0.1
+
+
+def test_few_columns_are_hardly_pulled():
+    found = np.array([0.5])
+    for size in (0.01, 0.1):
+        center, off = standardized.expected_means(found, np.full(1, size))
+        assert center[0] == pytest.approx(0.5, abs=size / 2)
+        assert off[0] == pytest.approx(size, rel=0.2)
+
+
 @pytest.mark.parametrize("end", [0.0, 1.0])
 def test_no_center_is_beyond_the_bounds(end):
     rows = open_rows(np.full((200, D), end), NARROW)

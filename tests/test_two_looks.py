@@ -31,6 +31,7 @@ from dpcov.mechanisms.standardized import (
     BY_COLUMN,
     BY_DIRECTION,
     DISTORTS,
+    HIDES,
     REACH,
     Spread,
     Standardized,
@@ -112,7 +113,7 @@ def test_on_each_path_the_laws_are_those_of_a_fixed_share(
 ) -> None:
     """So each spends the whole budget, and nothing of the first look and the counts hangs on it."""
     several = BY_DIRECTION.calibrate(LATTICES[0], budget, neighbors)
-    assert [path.share for path in several.paths] == [0.03, 0.06, 0.12, 0.24]
+    assert [path.share for path in several.paths] == [0.03, 0.06, 0.12, 0.24, 0.0]
     for path in several.paths:
         fixed = replace(BY_DIRECTION, directions_share=path.share, directions_most=0.0)
         laws = fixed.calibrate(LATTICES[0], budget, neighbors)
@@ -120,10 +121,11 @@ def test_on_each_path_the_laws_are_those_of_a_fixed_share(
 
 
 def test_shares_are_doubled_while_they_are_not_above_the_most() -> None:
+    """And the last path has none, where there is a choice."""
     for most, shares in ((0.2, [0.03, 0.06, 0.12]), (0.02, [0.03]), (0.06, [0.03, 0.06])):
         mechanism = replace(BY_DIRECTION, directions_most=most)
         laws = mechanism.calibrate(LATTICES[0], ZCDP(2.0), ADD)
-        assert [path.share for path in laws.paths] == shares
+        assert [path.share for path in laws.paths] == [*shares, 0.0]
     (path,) = replace(BY_COLUMN, directions_most=0.2).calibrate(LATTICES[0], ZCDP(2.0), ADD).paths
     assert (path.share, path.directions) == (0.0, None)
     with pytest.raises(MechanismError, match="directions_most"):
@@ -134,15 +136,17 @@ def test_the_share_is_that_of_the_least_predicted_error() -> None:
     """A map that is off adds `DISTORTS` times the noise of its look to the release's."""
     laws = BY_DIRECTION.calibrate(LATTICES[0], PureDP(1.0), ADD)
     for count in 10.0 ** np.arange(7):
-        looks = [noise_share(path.directions.matrix, count, 3) for path in laws.paths]  # type: ignore[union-attr]
-        noise = [math.sqrt(path.final.matrix.diagonal_variance) for path in laws.paths]
-        errors = np.array(noise) * (1 + DISTORTS * np.array(looks))
-        assert laws.path(count, 3) == laws.paths[np.argmin(errors)]
+        *looked, without = laws.paths
+        looks = [noise_share(path.directions.matrix, count, 3) for path in looked]  # type: ignore[union-attr]
+        noise = [math.sqrt(path.final.matrix.diagonal_variance) for path in looked]
+        best = np.argmin(np.array(noise) * (1 + DISTORTS * np.array(looks)))
+        assert laws.path(count, 1e9, 3) == looked[best]
+        assert laws.path(count, count, 3) == (without if looks[best] > HIDES else looked[best])
 
 
 def test_the_second_look_has_a_larger_share_the_fewer_rows_the_first_one_tells() -> None:
     laws = BY_DIRECTION.calibrate(LATTICES[0], PureDP(1.0), ADD)
-    shares = [laws.path(count, 3).share for count in (1, 1e3, 1e4, 1e5, 1e6, 1e9)]
+    shares = [laws.path(count, 1e9, 3).share for count in (1, 1e3, 1e4, 1e5, 1e6, 1e9)]
     assert shares == sorted(shares, reverse=True)
     assert {0.03, 0.24} <= set(shares)
     for n in (100, 100_000):

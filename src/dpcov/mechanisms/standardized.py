@@ -45,8 +45,13 @@ REACH = 4.0  # typical lengths, of rows that a second look doesn't clip
 DROWNS = 0.05
 # By how much of that noise errors of the release grow, as its map is off (docs/dev/denoising.md).
 DISTORTS = 5.0
+# Noise in a direction, over what one has on average, from which a second look hides more than it
+# shows (measured there).
+HIDES = 2.0
 LEAST_SPREAD = 2.0**-20  # in units of a feature's half-range
 FINER = 16  # than the standard deviation: where a center may be
+DEVIATIONS = 64  # of means of features from each other, that are weighed
+FARTHEST = 2.0  # deviations of its noise that a mean is moved
 GAP = 1.0  # deviations of a feature that the mark of its gaps is long (measured)
 
 
@@ -67,7 +72,7 @@ class Calibration:
     """Public outcome of calibrating `Standardized`.
 
     `look` is the law of every number of the look, `counts` that of every count of mapped rows by
-    norm; of the `paths`, that of the least second look is the first.
+    norm; of the `paths`, that of the least second look is the first, one without it the last.
     """
 
     guarantee: Guarantee
@@ -83,14 +88,19 @@ class Calibration:
     def final(self) -> additive.Calibration:
         return self.paths[0].final
 
-    def path(self, count: float, p: int) -> Path:
-        """That of the least predicted error: its noise, and what a map that is off adds to it."""
+    def path(self, count: float, most: float, p: int) -> Path:
+        """That of the least predicted error: its noise, and what a map that is off adds to it.
 
-        def predicted(path: Path) -> float:
-            look = path.directions and noise_share(path.directions.matrix, count, p)
-            return math.sqrt(path.final.matrix.diagonal_variance) * (1 + DISTORTS * (look or 0.0))
-
-        return min(self.paths, key=predicted)
+        If there is a choice, the last one, without a second look, where noise would hide most
+        directions from it even with the most rows that there may be.
+        """
+        noises = [noise_share(at.directions.matrix, 1.0, p) for at in self.paths if at.directions]
+        errors = [
+            math.sqrt(path.final.matrix.diagonal_variance) * (1 + DISTORTS * noise / count)
+            for path, noise in zip(self.paths, noises, strict=False)
+        ]
+        best = int(np.argmin(errors)) if errors else 0
+        return self.paths[-1 if noises and noises[best] / most > HIDES else best]
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +283,7 @@ class Standardized(Mechanism):
         first, directions = rows.second_moments()[0], None
         seen = look(first, laws.look, looking, rows.gaps)
         images = seen.images(self.power, rows.schema, on_grid=True)
-        path = laws.path(images.count, plain.features)
+        path = laws.path(seen.count, seen.most, plain.features)
         taken = replace(self, directions_share=path.share, directions_most=0.0)
         if path.directions is not None:
             radius = look_radius(images, path.directions.matrix, plain.features)
@@ -307,10 +317,11 @@ class Standardized(Mechanism):
             return (Path(0.0, of_images(left)),)
         doublings = math.log2(max(1.0, self.directions_most / self.directions_share))
         shares = [self.directions_share * 2**k for k in range(math.floor(doublings) + 1)]
-        return tuple(
+        paths = [
             Path(share, of_images(left - exact(share) * budget), of_images(exact(share) * budget))
             for share in shares
-        )
+        ]
+        return (*paths, *([Path(0.0, of_images(left))] if self.directions_most else []))
 
 
 # What `auto` takes of it.
@@ -396,14 +407,15 @@ def noise_share(law: MatrixLaw, count: float, p: int) -> float:
 class Spread:
     """What the look tells: a center and variances about it, (p,), of features in [-1, 1].
 
-    And about how many rows there are. Of each feature in `gaps`, which has the positions of their
-    marks, mean and variance are those of the rows that have it.
+    And about how many rows there are, and at most. Of each feature in `gaps`, which has the
+    positions of their marks, mean and variance are those of the rows that have it.
     """
 
     center: Vector
     variances: Vector
     count: float
     gaps: Mapping[int, int] = field(default_factory=dict)
+    most: float = math.inf
 
     def images(self, power: float, schema: Schema, *, on_grid: bool = False) -> Images:
         """Rows about the center, in units of this power of the standard deviations.
@@ -445,11 +457,35 @@ def look(moment: SecondMoment, law: ScalarLaw, noise: Integers, gaps: Mapping[in
     fewest = np.maximum(1.0, count - 2 * deviation / constant**2)
     of_mean, of_square = deviation / (constant * fewest), deviation / fewest
     means = products / (constant * count)
-    # The expected mean where, before the look, any value in [-1, 1] is as likely.
-    center = np.clip(means / (1 + 3 * of_mean**2), -1, 1)
-    slack = 0.5 * np.hypot(of_square, 2 * center * of_mean) + of_mean**2
+    center, off = expected_means(means, of_mean)
+    slack = 0.5 * np.hypot(of_square, 2 * center * off) + off**2
     variances = np.clip(np.maximum(squares / count - center**2, slack) + slack, LEAST_SPREAD**2, 1)
-    return Spread(center, variances, max(1.0, corner / constant**2), gaps)
+    rows = max(1.0, corner / constant**2)
+    return Spread(center, variances, rows, gaps, rows + 2 * deviation / constant**2)
+
+
+def expected_means(found: Vector, noise: Vector) -> tuple[Vector, Vector]:
+    """Expected means of features, (p,), and how far off they are, from means with normal noise.
+
+    Before the look means lie about a common one, anywhere in [-1, 1], and any deviation from it is
+    as likely: how far apart they are, these noisy ones tell (Efron and Morris 1973). One that is
+    unlike the others is moved `FARTHEST` at most (the same 1972).
+    """
+    apart = np.linspace(0, math.sqrt(1 / 3), DEVIATIONS)[:, None]
+    variances = apart**2 + noise**2
+    weights = 1 / variances
+    common = (weights * found).sum(axis=1) / (weights.sum(axis=1) + 3)
+    squares = (weights * found**2).sum(axis=1) - common**2 * (weights.sum(axis=1) + 3)
+    likelihoods = -0.5 * (squares + np.log(variances).sum(axis=1) + np.log(weights.sum(axis=1) + 3))
+    chances = np.exp(likelihoods - likelihoods.max())
+    chances /= chances.sum()
+    pulled = noise**2 / variances  # shares of the common mean
+    centers = found - pulled * (found - common[:, None])
+    center = chances @ centers
+    squared = pulled * apart**2 + pulled**2 / (weights.sum(axis=1) + 3)[:, None]
+    off = np.sqrt(chances @ (squared + (centers - center) ** 2))
+    reach = FARTHEST * noise
+    return np.clip(np.clip(center, found - reach, found + reach), -1, 1), off
 
 
 def _sums(moment: SecondMoment, noise: Integers) -> tuple[Vector, Vector, float]:
