@@ -63,7 +63,8 @@ def related(n: int = 5000, seed: int = 0) -> Any:
 
 
 def door(table: Any) -> Rows:
-    return open_rows(table, Schema.from_bounds(-1.0, 1.0, tuple("abcd")))
+    names = tuple(f"x{j}" for j in range(table.shape[1]))
+    return open_rows(table, Schema.from_bounds(-1.0, 1.0, names))
 
 
 def made_of(rows: Rows, seed: int = 1, mechanism: Any = TWO, **changed: Any) -> Release:
@@ -155,6 +156,23 @@ def test_the_second_look_has_a_larger_share_the_fewer_rows_the_first_one_tells()
         same = made_of(door(related(n)), mechanism=again, budget=PureDP(1.0))
         assert np.array_equal(made.published, same.published)
         assert (again.directions_share > 0.1) == (n == 100)
+
+
+@pytest.mark.parametrize("neighbors", Neighbors)
+def test_many_columns_have_no_second_look_and_the_release_has_its_share(
+    neighbors: Neighbors,
+) -> None:
+    """Control: of few columns and few rows, whose number is not known either, they have one."""
+    table = np.random.default_rng(1).normal(0, 0.2, (2000, 60))
+    made = made_of(door(table), mechanism=BY_DIRECTION, budget=PureDP(1.0), neighbors=neighbors)
+    assert made.directions is None
+    assert made.parameters["directions_share"] == 0
+    once = replace(BY_DIRECTION, directions_share=0.0, directions_most=0.0)
+    assert once == Standardized(**made.parameters)
+    same = made_of(door(table), mechanism=once, budget=PureDP(1.0), neighbors=neighbors)
+    assert np.array_equal(made.published, same.published)
+    few = made_of(door(table[:100, :4]), mechanism=BY_DIRECTION, budget=PureDP(1.0))
+    assert few.directions is not None
 
 
 def test_for_a_delta_variances_of_all_parts_are_8_larger() -> None:

@@ -50,6 +50,7 @@ DISTORTS = 5.0
 HIDES = 2.0
 LEAST_SPREAD = 2.0**-20  # in units of a feature's half-range
 FINER = 16  # than the standard deviation: where a center may be
+ANYWHERE = 1 / 3  # the variance of what may be anywhere in [-1, 1]
 DEVIATIONS = 64  # of means of features from each other, that are weighed
 FARTHEST = 2.0  # deviations of its noise that a mean is moved
 GAP = 1.0  # deviations of a feature that the mark of its gaps is long (measured)
@@ -95,12 +96,14 @@ class Calibration:
         directions from it even with the most rows that there may be.
         """
         noises = [noise_share(at.directions.matrix, 1.0, p) for at in self.paths if at.directions]
+        if not noises:
+            return self.paths[0]
         errors = [
             math.sqrt(path.final.matrix.diagonal_variance) * (1 + DISTORTS * noise / count)
             for path, noise in zip(self.paths, noises, strict=False)
         ]
-        best = int(np.argmin(errors)) if errors else 0
-        return self.paths[-1 if noises and noises[best] / most > HIDES else best]
+        best = int(np.argmin(errors))
+        return self.paths[-1 if noises[best] / most > HIDES else best]
 
 
 @dataclass(frozen=True, slots=True)
@@ -471,18 +474,19 @@ def expected_means(found: Vector, noise: Vector) -> tuple[Vector, Vector]:
     as likely: how far apart they are, these noisy ones tell (Efron and Morris 1973). One that is
     unlike the others is moved `FARTHEST` at most (the same 1972).
     """
-    apart = np.linspace(0, math.sqrt(1 / 3), DEVIATIONS)[:, None]
+    apart = np.linspace(0, math.sqrt(ANYWHERE), DEVIATIONS)[:, None]
     variances = apart**2 + noise**2
-    weights = 1 / variances
-    common = (weights * found).sum(axis=1) / (weights.sum(axis=1) + 3)
-    squares = (weights * found**2).sum(axis=1) - common**2 * (weights.sum(axis=1) + 3)
-    likelihoods = -0.5 * (squares + np.log(variances).sum(axis=1) + np.log(weights.sum(axis=1) + 3))
+    total = np.sum(1 / variances, axis=1) + 1 / ANYWHERE
+    common = np.sum(found / variances, axis=1) / total
+    beside = found - common[:, None]
+    squares = np.sum(beside**2 / variances, axis=1) + common**2 / ANYWHERE
+    likelihoods = -0.5 * (squares + np.log(variances).sum(axis=1) + np.log(total))
     chances = np.exp(likelihoods - likelihoods.max())
     chances /= chances.sum()
     pulled = noise**2 / variances  # shares of the common mean
-    centers = found - pulled * (found - common[:, None])
+    centers = found - pulled * beside
     center = chances @ centers
-    squared = pulled * apart**2 + pulled**2 / (weights.sum(axis=1) + 3)[:, None]
+    squared = pulled * apart**2 + pulled**2 / total[:, None]
     off = np.sqrt(chances @ (squared + (centers - center) ** 2))
     reach = FARTHEST * noise
     return np.clip(np.clip(center, found - reach, found + reach), -1, 1), off
