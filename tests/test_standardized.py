@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm
 
 from denoised_errors import mean_error
 from dpcov.core.entropy import Entropy, simulation_generator
@@ -387,87 +386,6 @@ def test_a_mean_that_noise_drowns_stays_at_the_midpoint_and_features_keep_their_
     spread = looked(rows, clear, 0)
     np.testing.assert_allclose(spread.center, 2 * narrow(50).mean(axis=0) - 1, atol=1e-4)
     assert spread.count == pytest.approx(50, abs=0.1)
-
-
-def noisy_means(apart, size, columns, seed):
-    """Means about 0.3 that lie `apart`, and the same with Laplace noise of deviation `size`."""
-    rng = np.random.default_rng(seed)
-    means = np.clip(0.3 + apart * rng.normal(size=columns), -1, 1)
-    return means, means + rng.laplace(size=columns) * size / np.sqrt(2)
-
-
-@pytest.mark.parametrize(
-    ("apart", "size", "least", "most"),
-    [(0.03, 0.3, 0.0, 0.3), (0.3, 0.3, 0.6, 0.8), (0.3, 0.03, 0.95, 1.05)],
-)
-def test_of_many_columns_means_are_as_far_off_as_they_lie_apart(apart, size, least, most):
-    """And how far is known. Control: where every mean is as likely, as far off as the noise."""
-    errors, told, alone = [], [], []
-    for seed in range(100):
-        means, found = noisy_means(apart, size, 300, seed)
-        center, off = standardized.expected_means(found, np.full(300, size))
-        errors.append(center - means)
-        told.append(off)
-        alone.append(found / (1 + 3 * size**2) - means)
-    error, stated, before = (np.sqrt(np.mean(np.square(one))) for one in (errors, told, alone))
-    assert least < error / size < most
-    assert 0.9 < error / stated < 1.1
-    assert before > 0.75 * size
-
-
-def test_means_and_how_far_off_they_are_are_those_of_the_posterior(monkeypatch):
-    """By sums over the common mean, and over how far means lie from it."""
-    monkeypatch.setattr(standardized, "FARTHEST", np.inf)
-    found, noise = np.array([0.6, -0.1, 0.3]), np.array([0.2, 0.3, 0.1])
-    common = np.linspace(-6, 6, 6001)[:, None]
-    chances, means, squares = [], [], []
-    for apart in np.linspace(0, np.sqrt(1 / 3), standardized.DEVIATIONS):
-        beside = norm.pdf(found, common, np.hypot(apart, noise)).prod(axis=1)
-        chances.append(beside * norm.pdf(common[:, 0], 0, np.sqrt(1 / 3)))
-        kept = apart**2 / (apart**2 + noise**2)
-        means.append(common + kept * (found - common))
-        squares.append(means[-1] ** 2 + kept * noise**2)
-    weights = np.array(chances) / np.sum(chances)
-    mean, square = (np.einsum("ac,acp->p", weights, np.array(each)) for each in (means, squares))
-    center, off = standardized.expected_means(found, noise)
-    assert center == pytest.approx(mean, rel=1e-6)
-    assert off == pytest.approx(np.sqrt(square - mean**2), rel=1e-6)
-
-
-def test_a_mean_far_from_the_others_is_moved_two_deviations_at_most():
-    found = np.array([*np.zeros(299), 0.9])
-    center, off = standardized.expected_means(found, np.full(300, 0.1))
-    assert 0.65 < center[-1] <= 0.7
-    assert off[-1] < 0.1
-
-
-def test_few_columns_are_hardly_pulled():
-    found = np.array([0.5])
-    for size in (0.01, 0.1):
-        center, off = standardized.expected_means(found, np.full(1, size))
-        assert center[0] == pytest.approx(0.5, abs=size / 2)
-        assert off[0] == pytest.approx(size, rel=0.2)
-
-
-def test_a_variance_is_as_uncertain_as_the_mean_that_it_is_about(monkeypatch):
-    rows = open_rows(narrow(5000), NARROW)
-    clear = replace(
-        Standardized().calibrate(rows.lattice(), PureDP(1.0), ADD).look, scale=Fraction(1)
-    )
-    center, off = np.array([0.4, -0.3, 0.2, 0.1]), 0.3
-    monkeypatch.setattr(standardized, "expected_means", lambda found, _: (center, off))
-    slack = np.abs(center) * off + off**2
-    squares = np.mean((2 * narrow(5000) - 1) ** 2, axis=0) - center**2
-    expected = np.minimum(np.maximum(squares, slack) + slack, 1)
-    assert looked(rows, clear, 0).variances == pytest.approx(expected, rel=1e-3)
-
-
-def test_there_are_at_most_as_many_rows_as_two_deviations_more():
-    rows = open_rows(narrow(5000), NARROW)
-    law, lattice = Standardized().calibrate(rows.lattice(), PureDP(1.0), ADD).look, rows.lattice()
-    spread = looked(rows, law, 0)
-    deviation = law.standard_deviation / lattice.intercept_units**2
-    assert spread.most == pytest.approx(spread.count + 2 * deviation)
 
 
 @pytest.mark.parametrize("end", [0.0, 1.0])

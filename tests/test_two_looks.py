@@ -28,6 +28,7 @@ from dpcov.mechanisms.images import Images
 from dpcov.mechanisms.matrix_laplace import pure_noise
 from dpcov.mechanisms.pure import nuclear_calibration
 from dpcov.mechanisms.standardized import (
+    ASTRAY,
     BY_COLUMN,
     BY_DIRECTION,
     DISTORTS,
@@ -133,6 +134,10 @@ def test_shares_are_doubled_while_they_are_not_above_the_most() -> None:
         Standardized(directions_most=0.9)
 
 
+def spread(count: float, astray: float) -> Spread:
+    return Spread(np.zeros(3), np.ones(3), count, astray=astray)
+
+
 def test_the_share_is_that_of_the_least_predicted_error() -> None:
     """A map that is off adds `DISTORTS` times the noise of its look to the release's."""
     laws = BY_DIRECTION.calibrate(LATTICES[0], PureDP(1.0), ADD)
@@ -141,13 +146,14 @@ def test_the_share_is_that_of_the_least_predicted_error() -> None:
         looks = [noise_share(path.directions.matrix, count, 3) for path in looked]  # type: ignore[union-attr]
         noise = [math.sqrt(path.final.matrix.diagonal_variance) for path in looked]
         best = np.argmin(np.array(noise) * (1 + DISTORTS * np.array(looks)))
-        assert laws.path(count, 1e9, 3) == looked[best]
-        assert laws.path(count, count, 3) == (without if looks[best] > HIDES else looked[best])
+        near, far = (spread(count, astray) for astray in (0.99 * ASTRAY, ASTRAY))
+        assert laws.path(far, 3) == looked[best]
+        assert laws.path(near, 3) == (without if looks[best] > HIDES else looked[best])
 
 
 def test_the_second_look_has_a_larger_share_the_fewer_rows_the_first_one_tells() -> None:
     laws = BY_DIRECTION.calibrate(LATTICES[0], PureDP(1.0), ADD)
-    shares = [laws.path(count, 1e9, 3).share for count in (1, 1e3, 1e4, 1e5, 1e6, 1e9)]
+    shares = [laws.path(spread(count, 1.0), 3).share for count in (1, 1e3, 1e4, 1e5, 1e6, 1e9)]
     assert shares == sorted(shares, reverse=True)
     assert {0.03, 0.24} <= set(shares)
     for n in (100, 100_000):
@@ -162,17 +168,18 @@ def test_the_second_look_has_a_larger_share_the_fewer_rows_the_first_one_tells()
 def test_many_columns_have_no_second_look_and_the_release_has_its_share(
     neighbors: Neighbors,
 ) -> None:
-    """Control: of few columns and few rows, whose number is not known either, they have one."""
-    table = np.random.default_rng(1).normal(0, 0.2, (2000, 60))
-    made = made_of(door(table), mechanism=BY_DIRECTION, budget=PureDP(1.0), neighbors=neighbors)
+    """Controls: where noise hides where rows lie, and of few columns, they have one."""
+    table = np.random.default_rng(1).normal(0, 0.3, (4000, 150)).clip(-1, 1)
+    of = {"mechanism": BY_DIRECTION, "neighbors": neighbors}
+    made = made_of(door(table), budget=ZCDP(0.02), **of)
     assert made.directions is None
     assert made.parameters["directions_share"] == 0
     once = replace(BY_DIRECTION, directions_share=0.0, directions_most=0.0)
     assert once == Standardized(**made.parameters)
-    same = made_of(door(table), mechanism=once, budget=PureDP(1.0), neighbors=neighbors)
+    same = made_of(door(table), budget=ZCDP(0.02), **of | {"mechanism": once})
     assert np.array_equal(made.published, same.published)
-    few = made_of(door(table[:100, :4]), mechanism=BY_DIRECTION, budget=PureDP(1.0))
-    assert few.directions is not None
+    assert made_of(door(table), budget=PureDP(1.0), **of).directions is not None
+    assert made_of(door(table[:, :20]), budget=ZCDP(0.02), **of).directions is not None
 
 
 def test_for_a_delta_variances_of_all_parts_are_8_larger() -> None:

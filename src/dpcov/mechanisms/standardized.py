@@ -46,13 +46,10 @@ DROWNS = 0.05
 # By how much of that noise errors of the release grow, as its map is off (docs/dev/denoising.md).
 DISTORTS = 5.0
 # Noise in a direction, over what one has on average, from which a second look hides more than it
-# shows (measured there).
-HIDES = 2.0
+# shows, but for a center of which more than this share of rows' squared length may be astray.
+HIDES, ASTRAY = 2.0, 0.05
 LEAST_SPREAD = 2.0**-20  # in units of a feature's half-range
 FINER = 16  # than the standard deviation: where a center may be
-ANYWHERE = 1 / 3  # the variance of what may be anywhere in [-1, 1]
-DEVIATIONS = 64  # of means of features from each other, that are weighed
-FARTHEST = 2.0  # deviations of its noise that a mean is moved
 GAP = 1.0  # deviations of a feature that the mark of its gaps is long (measured)
 
 
@@ -89,21 +86,22 @@ class Calibration:
     def final(self) -> additive.Calibration:
         return self.paths[0].final
 
-    def path(self, count: float, most: float, p: int) -> Path:
+    def path(self, seen: Spread, p: int) -> Path:
         """That of the least predicted error: its noise, and what a map that is off adds to it.
 
         If there is a choice, the last one, without a second look, where noise would hide most
-        directions from it even with the most rows that there may be.
+        directions from it; but not where the center may be far off, which shows in a matrix.
         """
         noises = [noise_share(at.directions.matrix, 1.0, p) for at in self.paths if at.directions]
         if not noises:
             return self.paths[0]
         errors = [
-            math.sqrt(path.final.matrix.diagonal_variance) * (1 + DISTORTS * noise / count)
+            math.sqrt(path.final.matrix.diagonal_variance) * (1 + DISTORTS * noise / seen.count)
             for path, noise in zip(self.paths, noises, strict=False)
         ]
         best = int(np.argmin(errors))
-        return self.paths[-1 if noises[best] / most > HIDES else best]
+        hidden = noises[best] / seen.count > HIDES and seen.astray < ASTRAY
+        return self.paths[-1 if hidden else best]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +165,8 @@ class Standardized(Mechanism):
         second look.
     directions_most : float in [0, 1), public
         That share is doubled, while it is not above this one, where the first look tells of so few
-        rows that the second one's noise would spoil the map. 0: never.
+        rows that the second one's noise would spoil the map; where even then it would hide most
+        directions, there is none. 0: never.
     directions_power : float in [0, 1], public
         Power of its standard deviation by which a direction is divided.
     loss_weight : float above 0, public
@@ -286,7 +285,7 @@ class Standardized(Mechanism):
         first, directions = rows.second_moments()[0], None
         seen = look(first, laws.look, looking, rows.gaps)
         images = seen.images(self.power, rows.schema, on_grid=True)
-        path = laws.path(seen.count, seen.most, plain.features)
+        path = laws.path(seen, plain.features)
         taken = replace(self, directions_share=path.share, directions_most=0.0)
         if path.directions is not None:
             radius = look_radius(images, path.directions.matrix, plain.features)
@@ -410,15 +409,16 @@ def noise_share(law: MatrixLaw, count: float, p: int) -> float:
 class Spread:
     """What the look tells: a center and variances about it, (p,), of features in [-1, 1].
 
-    And about how many rows there are, and at most. Of each feature in `gaps`, which has the
-    positions of their marks, mean and variance are those of the rows that have it.
+    And about how many rows there are, and which share of their squared length about the center may
+    be but its error. Of each feature in `gaps`, which has the positions of their marks, mean and
+    variance are those of the rows that have it.
     """
 
     center: Vector
     variances: Vector
     count: float
     gaps: Mapping[int, int] = field(default_factory=dict)
-    most: float = math.inf
+    astray: float = 0.0
 
     def images(self, power: float, schema: Schema, *, on_grid: bool = False) -> Images:
         """Rows about the center, in units of this power of the standard deviations.
@@ -460,36 +460,12 @@ def look(moment: SecondMoment, law: ScalarLaw, noise: Integers, gaps: Mapping[in
     fewest = np.maximum(1.0, count - 2 * deviation / constant**2)
     of_mean, of_square = deviation / (constant * fewest), deviation / fewest
     means = products / (constant * count)
-    center, off = expected_means(means, of_mean)
-    slack = 0.5 * np.hypot(of_square, 2 * center * off) + off**2
+    # The expected mean where, before the look, any value in [-1, 1] is as likely.
+    center = np.clip(means / (1 + 3 * of_mean**2), -1, 1)
+    slack = 0.5 * np.hypot(of_square, 2 * center * of_mean) + of_mean**2
     variances = np.clip(np.maximum(squares / count - center**2, slack) + slack, LEAST_SPREAD**2, 1)
-    rows = max(1.0, corner / constant**2)
-    return Spread(center, variances, rows, gaps, rows + 2 * deviation / constant**2)
-
-
-def expected_means(found: Vector, noise: Vector) -> tuple[Vector, Vector]:
-    """Expected means of features, (p,), and how far off they are, from means with normal noise.
-
-    Before the look means lie about a common one, anywhere in [-1, 1], and any deviation from it is
-    as likely: how far apart they are, these noisy ones tell (Efron and Morris 1973). One that is
-    unlike the others is moved `FARTHEST` at most (the same 1972).
-    """
-    apart = np.linspace(0, math.sqrt(ANYWHERE), DEVIATIONS)[:, None]
-    variances = apart**2 + noise**2
-    total = np.sum(1 / variances, axis=1) + 1 / ANYWHERE
-    common = np.sum(found / variances, axis=1) / total
-    beside = found - common[:, None]
-    squares = np.sum(beside**2 / variances, axis=1) + common**2 / ANYWHERE
-    likelihoods = -0.5 * (squares + np.log(variances).sum(axis=1) + np.log(total))
-    chances = np.exp(likelihoods - likelihoods.max())
-    chances /= chances.sum()
-    pulled = noise**2 / variances  # shares of the common mean
-    centers = found - pulled * beside
-    center = chances @ centers
-    squared = pulled * apart**2 + pulled**2 / total[:, None]
-    off = np.sqrt(chances @ (squared + (centers - center) ** 2))
-    reach = FARTHEST * noise
-    return np.clip(np.clip(center, found - reach, found + reach), -1, 1), off
+    astray = float(np.sum(of_mean**2) / np.sum(variances))
+    return Spread(center, variances, max(1.0, corner / constant**2), gaps, astray)
 
 
 def _sums(moment: SecondMoment, noise: Integers) -> tuple[Vector, Vector, float]:
