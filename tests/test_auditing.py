@@ -94,9 +94,8 @@ def with_less(mechanism: Any, law: str, factor: Fraction) -> Any:
         name, *rest = path
         if name in ("final", "directions") and hasattr(laws, "paths"):
             return replace(laws, paths=tuple(changed(one, path) for one in laws.paths))
-        if getattr(laws, name) is None:  # of a path without a second look
+        if (part := getattr(laws, name)) is None:  # of a path without a second look
             return laws
-        part = getattr(laws, name)
         less = {name: changed(part, rest) if rest else quieter(part, factor)}
         if (again := getattr(laws, "again", None)) is not None:  # on the lattice of mapped rows
             less["again"] = lambda lattice: changed(again(lattice), path)

@@ -46,7 +46,7 @@ DROWNS = 0.05
 # By how much of that noise errors of the release grow, as its map is off (docs/dev/denoising.md).
 DISTORTS = 5.0
 # Noise in a direction, over what one has on average, from which a second look hides more than it
-# shows, but for a center of which more than this share of rows' squared length may be astray.
+# shows; not where a center that is off may be more than this share of rows' squared length.
 HIDES, ASTRAY = 2.0, 0.05
 LEAST_SPREAD = 2.0**-20  # in units of a feature's half-range
 FINER = 16  # than the standard deviation: where a center may be
@@ -130,10 +130,10 @@ class Standardized(Mechanism):
     (`look_sensitivities`; docs/proofs/release.md 9). Every number gets its own discrete Gaussian of
     variance l2^2 / (2 rho), or discrete Laplace of scale l1 / epsilon. A second look, if there is
     one, is the second moment of mapped rows, clipped at a radius that the first tells. Its share of
-    the budget is one of a few that are known beforehand; which, follows from the number of rows as
-    the first look tells it. On each of these paths the parts add up to the whole budget, and the
-    laws of all are calibrated before anything is read. Then counts
-    of rows by the norm of their map (`mechanisms.radius` has the proof), which are published whole
+    the budget is one of a few that are known beforehand; which, follows from what the first look
+    tells. On each of these paths the parts add up to the whole budget, and the laws of all are
+    calibrated before anything is read. Then counts of rows by the norm of their map
+    (`mechanisms.radius` has the proof), which are published whole
     and tell the radius of the release: again the second moment of clipped mapped rows. Of both the
     sensitivity is that of any clipped rows (`Gaussian`, `MatrixLaplace`): a map, a radius and their
     lattice depend on the data through looks before them alone, and the laws are calibrated to that
@@ -313,17 +313,18 @@ class Standardized(Mechanism):
     def _paths(
         self, budget: Fraction, of_images: Callable[[Fraction], additive.Calibration]
     ) -> tuple[Path, ...]:
-        """What may follow the first look: a second one, its share doubled again and again."""
+        """What may follow the first look: a second one, its share doubled again and again, or none."""
         left = budget - sum(self._spent(budget))
+
+        def path(share: float) -> Path:
+            spent = exact(share) * budget
+            return Path(share, of_images(left - spent), of_images(spent) if share > 0 else None)
+
         if self.directions_share == 0:
-            return (Path(0.0, of_images(left)),)
+            return (path(0.0),)
         doublings = math.log2(max(1.0, self.directions_most / self.directions_share))
         shares = [self.directions_share * 2**k for k in range(math.floor(doublings) + 1)]
-        paths = [
-            Path(share, of_images(left - exact(share) * budget), of_images(exact(share) * budget))
-            for share in shares
-        ]
-        return (*paths, *([Path(0.0, of_images(left))] if self.directions_most else []))
+        return tuple(map(path, [*shares, 0.0] if self.directions_most > 0 else shares))
 
 
 # What `auto` takes of it.
