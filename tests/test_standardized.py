@@ -388,6 +388,15 @@ def test_a_mean_that_noise_drowns_stays_at_the_midpoint_and_features_keep_their_
     assert spread.count == pytest.approx(50, abs=0.1)
 
 
+def test_what_may_be_astray_is_the_square_of_what_means_are_off_by():
+    rows = open_rows(narrow(5000), NARROW)
+    law = Standardized().calibrate(rows.lattice(), PureDP(4.0), ADD).look
+    spread, constant = looked(rows, law, 0), rows.lattice().intercept_units
+    size = law.standard_deviation / constant
+    of_mean = size * rows.lattice().step / (spread.count - 2 * size / constant)
+    assert spread.astray == pytest.approx(D * of_mean**2 / spread.variances.sum())
+
+
 @pytest.mark.parametrize("end", [0.0, 1.0])
 def test_no_center_is_beyond_the_bounds(end):
     rows = open_rows(np.full((200, D), end), NARROW)

@@ -165,9 +165,7 @@ def test_the_second_look_has_a_larger_share_the_fewer_rows_the_first_one_tells()
 
 
 @pytest.mark.parametrize("neighbors", Neighbors)
-def test_many_columns_have_no_second_look_and_the_release_has_its_share(
-    neighbors: Neighbors,
-) -> None:
+def test_of_many_columns_the_release_has_the_second_looks_share(neighbors: Neighbors) -> None:
     """Controls: where noise hides where rows lie, and of few columns, they have one."""
     table = np.random.default_rng(1).normal(0, 0.3, (4000, 150)).clip(-1, 1)
     of = {"mechanism": BY_DIRECTION, "neighbors": neighbors}

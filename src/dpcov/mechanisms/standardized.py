@@ -313,7 +313,7 @@ class Standardized(Mechanism):
     def _paths(
         self, budget: Fraction, of_images: Callable[[Fraction], additive.Calibration]
     ) -> tuple[Path, ...]:
-        """What may follow the first look: a second one, its share doubled again and again, or none."""
+        """What may follow the first look: a second one, its share doubled ever again, or none."""
         left = budget - sum(self._spent(budget))
 
         def path(share: float) -> Path:
