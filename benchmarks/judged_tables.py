@@ -208,6 +208,15 @@ def sensors(rng: np.random.Generator) -> Table:
     return numbers(np.clip(seen * rng.permutation(np.geomspace(0.02, 0.3, 300)), -1, 1), (-1, 1))
 
 
+def borders(rng: np.random.Generator) -> Table:
+    """Two hundred columns far from the midpoints of their bounds; some hardly leave one."""
+    means = np.clip(rng.normal(-0.7, 0.3, 200), -1, 1)
+    deviations = np.where(means <= -0.95, 0.005, rng.uniform(0.02, 0.32, 200))
+    causes = rng.normal(size=(10_000, 8)) @ rng.normal(size=(8, 200)) / 4
+    seen = means + deviations * (causes + rng.normal(size=(10_000, 200)))
+    return numbers(np.clip(seen, -1, 1), (-1, 1))
+
+
 def returns(rng: np.random.Generator) -> Table:
     """Three hundred shares of fifteen branches in one market; some days are wilder than others."""
     branches = rng.normal(size=(20_000, 15)).repeat(20, axis=1)
@@ -226,7 +235,7 @@ def genes(rng: np.random.Generator) -> Table:
 MADE: dict[str, Callable[[np.random.Generator], Table]] = {
     **{f.__name__: f for f in (scales, flags, casp, diamonds, census, lognormal, flights, crime)},
     **{f.__name__: f for f in (prices, clusters, bimodal, mistakes, purchases)},
-    **{f.__name__: f for f in (answers, sensors, returns, genes)},
+    **{f.__name__: f for f in (answers, sensors, borders, returns, genes)},
     "few rows": lambda rng: numbers(related(rng, 60, 4), (-5, 5)),
     "one column": lambda rng: numbers(np.exp(rng.normal(size=(3000, 1))), (0, 50)),
     "t with 2": partial(heavy, freedom=2, p=4),

@@ -336,6 +336,7 @@ def assert_isotropic(made):
         {"epsilon": 0.02, "seed": 1},
         {
             "epsilon": 0.02,
+            "seed": 1,
             "mechanism": "standardized",
             "look_share": 0.05,
             "directions_share": 0.11,

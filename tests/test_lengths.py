@@ -254,8 +254,8 @@ def test_where_noise_hides_all_rows_any_tail_may_be():
     assert Lengths((1.0, 2.0), (84, 0), LOUD).chance(1.5, 1e9) == 1
 
 
-@pytest.mark.parametrize(("rows", "hidden"), [(84, True), (85, False)])
-def test_noise_hides_what_is_not_above_three_of_its_deviations(rows, hidden):
+@pytest.mark.parametrize(("rows", "hidden"), [(113, True), (114, False)])
+def test_noise_hides_what_is_not_above_four_of_its_deviations(rows, hidden):
     assert Lengths((1.0, 2.0), (rows, 0), LOUD).hidden == hidden
 
 

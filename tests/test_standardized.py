@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from denoised_errors import mean_error
 from dpcov.core.entropy import Entropy, simulation_generator
@@ -381,20 +382,99 @@ def test_a_mean_that_noise_drowns_stays_at_the_midpoint_and_features_keep_their_
     laws = Standardized().calibrate(rows.lattice(), PureDP(0.01), ADD)
     found = [looked(rows, laws.look, seed) for seed in range(5)]
     assert max(np.abs(spread.center).max() for spread in found) < 0.02
-    assert min(spread.variances.min() for spread in found) == 1
+    assert max(np.ptp(spread.variances) for spread in found) < 1e-3
+    assert min(spread.variances.min() for spread in found) > 0.6
     clear = replace(laws.look, scale=Fraction(1))
     spread = looked(rows, clear, 0)
     np.testing.assert_allclose(spread.center, 2 * narrow(50).mean(axis=0) - 1, atol=1e-4)
     assert spread.count == pytest.approx(50, abs=0.1)
 
 
-def test_what_may_be_astray_is_the_square_of_what_means_are_off_by():
+def noisy_means(apart, size, columns, seed):
+    """Means about 0.3 that lie `apart`, and the same with Laplace noise of deviation `size`."""
+    rng = np.random.default_rng(seed)
+    means = np.clip(0.3 + apart * rng.normal(size=columns), -1, 1)
+    return means, means + rng.laplace(size=columns) * size / np.sqrt(2)
+
+
+@pytest.mark.parametrize(
+    ("apart", "size", "least", "most"),
+    [(0.03, 0.3, 0.0, 0.3), (0.3, 0.3, 0.6, 0.8), (0.3, 0.03, 0.95, 1.05)],
+)
+def test_of_many_columns_means_are_as_far_off_as_they_lie_apart(apart, size, least, most):
+    """And how far is known. Control: where every mean is as likely, as far off as the noise."""
+    errors, told, alone = [], [], []
+    for seed in range(100):
+        means, found = noisy_means(apart, size, 300, seed)
+        center, off = standardized.pooled(found, np.full(300, size))
+        errors.append(center - means)
+        told.append(off)
+        alone.append(found / (1 + 3 * size**2) - means)
+    error, stated, before = (np.sqrt(np.mean(np.square(one))) for one in (errors, told, alone))
+    assert least < error / size < most
+    assert 0.9 < error / stated < 1.1
+    assert before > 0.75 * size
+
+
+def test_means_and_how_far_off_they_are_are_those_of_the_posterior(monkeypatch):
+    """By sums over the common mean, and over how far means lie from it."""
+    monkeypatch.setattr(standardized, "FARTHEST", np.inf)
+    found, noise = np.array([0.6, -0.1, 0.3]), np.array([0.2, 0.3, 0.1])
+    common = np.linspace(-6, 6, 6001)[:, None]
+    chances, means, squares = [], [], []
+    for apart in np.linspace(0, np.sqrt(1 / 3), standardized.DEVIATIONS):
+        beside = norm.pdf(found, common, np.hypot(apart, noise)).prod(axis=1)
+        chances.append(beside * norm.pdf(common[:, 0], 0, np.sqrt(1 / 3)))
+        kept = apart**2 / (apart**2 + noise**2)
+        means.append(common + kept * (found - common))
+        squares.append(means[-1] ** 2 + kept * noise**2)
+    weights = np.array(chances) / np.sum(chances)
+    mean, square = (np.einsum("ac,acp->p", weights, np.array(each)) for each in (means, squares))
+    center, off = standardized.pooled(found, noise)
+    assert center == pytest.approx(mean, rel=1e-6)
+    assert off == pytest.approx(np.sqrt(square - mean**2), rel=1e-6)
+
+
+def test_a_mean_far_from_the_others_is_moved_two_deviations_at_most():
+    found = np.array([*np.zeros(299), 0.9])
+    center, off = standardized.pooled(found, np.full(300, 0.1))
+    assert 0.65 < center[-1] <= 0.7
+    assert off[-1] < 0.1
+
+
+def test_few_columns_are_hardly_pulled():
+    found = np.array([0.5])
+    for size in (0.01, 0.1):
+        center, off = standardized.pooled(found, np.full(1, size))
+        assert center[0] == pytest.approx(0.5, abs=size / 2)
+        assert off[0] == pytest.approx(size, rel=0.2)
+
+
+def test_rows_are_at_the_midpoints_where_a_mean_may_be_anywhere_for_all_the_noise():
+    """Control: with less noise the common mean is told, and most of their length is not astray."""
+    values = np.random.default_rng(0).normal(0.8, 0.02, (5000, 60)).clip(0, 1)
+    rows = open_rows(values, Schema.from_bounds(0.0, 1.0, tuple(f"x{j}" for j in range(60))))
+    law = Standardized().calibrate(rows.lattice(), PureDP(1.0), ADD).look
+    constant = rows.lattice().intercept_units
+    for size, blind in ((0.8, True), (0.3, False)):  # of the noise in a mean
+        scale = Fraction(size * 5000 * constant / rows.lattice().step / np.sqrt(2))
+        spread = looked(rows, replace(law, scale=scale), 1)
+        assert bool(np.all(spread.center == 0)) == blind
+        assert (spread.astray > 0.3) == blind
+    assert np.abs(spread.center - 0.6).mean() < 0.1
+
+
+def test_a_variance_is_what_is_found_and_half_of_how_uncertain_that_is(monkeypatch):
     rows = open_rows(narrow(5000), NARROW)
-    law = Standardized().calibrate(rows.lattice(), PureDP(4.0), ADD).look
-    spread, constant = looked(rows, law, 0), rows.lattice().intercept_units
-    size = law.standard_deviation / constant
-    of_mean = size * rows.lattice().step / (spread.count - 2 * size / constant)
-    assert spread.astray == pytest.approx(D * of_mean**2 / spread.variances.sum())
+    law = Standardized().calibrate(rows.lattice(), PureDP(1.0), ADD).look
+    answers = [(np.array([0.4, -0.3, 0.2, 0.1]), np.full(4, 0.1))]
+    answers += [(np.array([0.5, 0.01, -0.2, 0.9]), np.array([0.1, 0.1, 0.2, 0.4]))]
+    left = iter(answers)
+    monkeypatch.setattr(standardized, "pooled", lambda *_: next(left))
+    spread = looked(rows, law, 0)
+    assert spread.variances == pytest.approx([0.55, 0.1, 0.2, 1.0])
+    assert spread.center is answers[0][0]
+    assert spread.astray == pytest.approx(4 * 0.1**2 / 1.85)
 
 
 @pytest.mark.parametrize("end", [0.0, 1.0])

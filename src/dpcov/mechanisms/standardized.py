@@ -18,7 +18,7 @@ from dpcov.denoise.clipped import UNLIKE
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import additive, gaussian
 from dpcov.mechanisms.base import Mechanism
-from dpcov.mechanisms.images import Images
+from dpcov.mechanisms.images import SURE, Images
 from dpcov.mechanisms.matrix_laplace import pure_noise
 from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon
 from dpcov.mechanisms.radius import count_law
@@ -50,6 +50,9 @@ DISTORTS = 5.0
 HIDES, ASTRAY = 2.0, 0.05
 LEAST_SPREAD = 2.0**-20  # in units of a feature's half-range
 FINER = 16  # than the standard deviation: where a center may be
+ANYWHERE = 1 / 3  # the variance of what may be anywhere in [-1, 1]
+DEVIATIONS = 64  # of numbers of features from each other, that are weighed
+FARTHEST = 2.0  # deviations of its noise that such a number is moved
 GAP = 1.0  # deviations of a feature that the mark of its gaps is long (measured)
 
 
@@ -457,16 +460,43 @@ def look(moment: SecondMoment, law: ScalarLaw, noise: Integers, gaps: Mapping[in
     for at, mark in gaps.items():
         counts[at] -= products[mark] / constant
     count = np.maximum(1.0, counts)
-    # As uncertain as with the fewest rows that the noise in their number lets one think of.
-    fewest = np.maximum(1.0, count - 2 * deviation / constant**2)
-    of_mean, of_square = deviation / (constant * fewest), deviation / fewest
-    means = products / (constant * count)
-    # The expected mean where, before the look, any value in [-1, 1] is as likely.
-    center = np.clip(means / (1 + 3 * of_mean**2), -1, 1)
-    slack = 0.5 * np.hypot(of_square, 2 * center * of_mean) + of_mean**2
-    variances = np.clip(np.maximum(squares / count - center**2, slack) + slack, LEAST_SPREAD**2, 1)
-    astray = float(np.sum(of_mean**2) / np.sum(variances))
+    # Where noise hides whether there are any rows, as uncertain as of one.
+    rows = np.where(count > SURE * deviation / constant**2, count, 1.0)
+    of_mean, of_square = deviation / (constant * rows), deviation / rows
+    center, off = pooled(products / (constant * count), of_mean)
+    # Rows that lie far off show in a matrix; nearer to a mean that is hardly known they don't.
+    blind = of_mean**2 > ANYWHERE
+    center[blind], off[blind] = 0.0, math.sqrt(ANYWHERE)
+    found, unsure = pooled(squares / count - center**2, np.hypot(of_square, 2 * center * off))
+    slack = 0.5 * unsure
+    variances = np.clip(np.maximum(found, slack) + slack, LEAST_SPREAD**2, 1)
+    astray = float(np.sum(off**2) / np.sum(variances))
     return Spread(center, variances, max(1.0, corner / constant**2), gaps, astray)
+
+
+def pooled(found: Vector, noise: Vector) -> tuple[Vector, Vector]:
+    """Expected numbers of features, (p,), and how far off they are, from those with normal noise.
+
+    Before the look they lie about a common one, anywhere in [-1, 1], and any deviation from it is
+    as likely: how far apart they are, the noisy ones tell (Efron and Morris 1973). One that is
+    unlike the others is moved `FARTHEST` at most (the same 1972).
+    """
+    apart = np.linspace(0, math.sqrt(ANYWHERE), DEVIATIONS)[:, None]
+    variances = apart**2 + noise**2
+    total = np.sum(1 / variances, axis=1) + 1 / ANYWHERE
+    common = np.sum(found / variances, axis=1) / total
+    beside = found - common[:, None]
+    squares = np.sum(beside**2 / variances, axis=1) + common**2 / ANYWHERE
+    likelihoods = -0.5 * (squares + np.log(variances).sum(axis=1) + np.log(total))
+    chances = np.exp(likelihoods - likelihoods.max())
+    chances /= chances.sum()
+    pulled = noise**2 / variances  # shares of the common mean
+    centers = found - pulled * beside
+    center = chances @ centers
+    squared = pulled * apart**2 + pulled**2 / total[:, None]
+    off = np.sqrt(chances @ (squared + (centers - center) ** 2))
+    reach = FARTHEST * noise
+    return np.clip(np.clip(center, found - reach, found + reach), -1, 1), off
 
 
 def _sums(moment: SecondMoment, noise: Integers) -> tuple[Vector, Vector, float]:

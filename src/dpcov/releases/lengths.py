@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 BINS = 2  # for an octave of squared length; a window is an octave
 SHORTEST = 6  # octaves below the typical squared length, at which the first bin ends
-HIDDEN = 3.0  # deviations of its noise that the fullest window is not above where noise hides all
+HIDDEN = 4.0  # deviations of its noise that the fullest window is not above where noise hides all
 # Chances that noise alone passes for rows in a window, of which there are about 20: beside others
 # that show, and far from them, where it costs more.
 NEAR, FAR = 5e-4, 1e-5
