@@ -193,12 +193,17 @@ def peers(cells: Cells) -> str:
         for c in cells
         if c["kind"] == "loss"
     ]
-    versions = dict.fromkeys(f"{c['method']} {c['version']}" for c in draws)
+    of_errors, of_draws = (
+        ", ".join(
+            dict.fromkeys(f"{c['method']} {c['version']}" for c in some if c["method"] in drawers)
+        )
+        for some in (errors, draws)
+    )
     return "\n\n".join(
         [
-            f"Measured with {', '.join(versions)}. Mean error ± standard error of 20 releases:",
+            f"Measured with {of_errors}. Mean error ± standard error of 20 releases:",
             _table(lines),
-            f"Mean of u_1^2 over {draws[0]['draws']:,} draws at epsilon 1:",
+            f"Mean of u_1^2 over {draws[0]['draws']:,} draws at epsilon 1 ({of_draws}):",
             _table(moments),
             "Largest privacy loss found when one row of many equal ones is replaced, over epsilon:",
             _table(losses),
