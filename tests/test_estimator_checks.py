@@ -72,7 +72,13 @@ def test_scikit_learns_check_passes(estimator: Any, check: Any) -> None:
     run(estimator, check)
 
 
-# Two fits of which noise hides all are alike, whatever their noise.
-@parametrize_with_checks(NOISY, expected_failed_checks=exempt, xfail_strict=False)
+def exempt_in_noise(estimator: Any) -> dict[str, str]:
+    """Not what two fits differ by: noise hides all of so few rows, so both have the null model."""
+    kept = exempt(estimator)
+    kept.pop("check_sample_weight_equivalence_on_dense_data", None)
+    return kept
+
+
+@parametrize_with_checks(NOISY, expected_failed_checks=exempt_in_noise, xfail_strict=True)
 def test_no_check_fails_because_of_noise(estimator: Any, check: Any) -> None:
     run(estimator, check)
