@@ -6,7 +6,9 @@ import pty
 import signal
 import subprocess
 import sys
+import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,8 @@ import pytest
 
 from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import PureDP
+from dpcov.rows.schema import FileOptions
+from dpcov.rows.sources.text import TextSource
 from tables_for_tests import PLANTED, SCHEMA_TEXT, people
 
 # A shell's background jobs, and so what they start, ignore interrupts unless they say otherwise.
@@ -78,6 +82,30 @@ def test_an_interrupt_leaves_the_ledger_right_and_no_half_file(tmp_path, data, t
     account = ledger.account()
     assert account.spent == {"epsilon": 1.0}
     assert len(account.entries) == 1
+
+
+@pytest.fixture
+def listening():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # as in LISTEN
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.slow
+def test_no_interrupt_is_lost_while_text_is_read(tmp_path, listening):
+    """Of those that come as a block has just been parsed, Arrow loses some in the main thread."""
+    source = TextSource(endless_csv(tmp_path), FileOptions(), ("age", "sex", "income"))
+
+    def read_for_ten_seconds() -> None:
+        deadline = time.monotonic() + 10
+        with closing(source.batches(source.names)) as batches:
+            while time.monotonic() < deadline:
+                next(batches)
+
+    for wait in np.random.default_rng(0).uniform(0.0, 0.03, 200):
+        threading.Timer(wait, os.kill, [os.getpid(), signal.SIGINT]).start()
+        with pytest.raises(KeyboardInterrupt):
+            read_for_ten_seconds()
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -134,9 +135,12 @@ class TextSource(Source):
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         wanted, size = list(columns), batch_rows(len(columns))
-        with closing(self.blocks()) as blocks:
+        # Arrow's reader takes signals in the main thread, and loses one that comes as it ends: in
+        # another thread it leaves them to Python.
+        with closing(self.blocks()) as blocks, ThreadPoolExecutor(1) as parser:
             for block in blocks:
-                cells, places = self._parsed(block, wanted), _places(block.is_record)
+                cells = parser.submit(self._parsed, block, wanted).result()
+                places = _places(block.is_record)
                 for start in range(0, len(block.is_record), size):
                     here = slice(start, start + size)
                     yield pa.RecordBatch.from_arrays(
