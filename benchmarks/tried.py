@@ -5,7 +5,8 @@
 *Shares*: the default, which takes that of its second look by the number of rows that the first one
 tells, over the same with each share that it may take, and without a second look; on all tables to
 tune of which it takes one. *Weights*: on the same tables, what a clip takes counting less or more
-where the radius is chosen, as for goals. *Bands*: in place of a clip, rows beyond the
+where the radius is chosen, as for goals. *Pulls*: how far the first look moves a mean or a variance
+that is unlike the others, on all tables to tune. *Bands*: in place of a clip, rows beyond the
 radius in matrices of their own, each of four times the squared length, with noise in proportion
 (rows are in one part alone, so under add/remove this costs no budget). Simulated about the map and
 the radius of a release, with the noise of its law; what of a band noise drowns is isotropic.
@@ -15,10 +16,12 @@ Tables to tune that have long tails; errors are those of `before_and_now`.
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import asdict
 from itertools import product
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -26,6 +29,7 @@ import dpcov
 from before_and_now import BUDGETS, Truth, errors
 from calibration import encoded
 from dpcov.core.privacy import Neighbors, PureDP
+from dpcov.mechanisms import standardized
 from dpcov.mechanisms.choice import choose
 from dpcov.mechanisms.standardized import BY_DIRECTION
 from judged_tables import PARTS, Table, table_named
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
 
 SHARES = (0.0, *(BY_DIRECTION.directions_share * 2**k for k in range(4)))
 BY_ROWS = "by rows"
+PULLS = (0.0, 1.0, standardized.FARTHEST, 4.0, math.inf)  # deviations of noise
 WEIGHTS = (0.2, 0.35, 0.5, 0.7, 1.0, 2.0, 3.0)
 SEEDS, SIMULATED = 24, 6
 REACHES = (0.5, 0.7, 1.0, 1.4, 2.0, 4.0)  # radii, over that of the release
@@ -68,12 +73,26 @@ def by_weights(name: str) -> list[Row]:
 
 def by_options(part: str, name: str, asked: dict[str, dict[str, Any]]) -> list[Row]:
     """Errors of releases with these options; none of tables without a second look."""
-    table = table_named(name)
-    schema = dpcov.Schema.parse(table.declared())
+    schema = dpcov.Schema.parse(table_named(name).declared())
     if choose(schema, PureDP(1.0), Neighbors.ADD_REMOVE).mechanism != BY_DIRECTION:
         return []
-    rows, truth = [], Truth.of(table)
-    for (taken, options), (kind, size), seed in product(asked.items(), BUDGETS, range(SEEDS)):
+    return [row for taken, options in asked.items() for row in rows_of(part, name, taken, options)]
+
+
+def by_pulls(name: str) -> list[Row]:
+    """Errors of releases whose first look moves a number by so many deviations of its noise."""
+    rows = []
+    for pull in PULLS:
+        with patch.object(standardized, "FARTHEST", pull):
+            rows += rows_of("pulls", name, f"{pull:g}", {})
+    return rows
+
+
+def rows_of(part: str, name: str, taken: str, options: dict[str, Any]) -> list[Row]:
+    """Errors of releases with these options, at each budget."""
+    table, rows = table_named(name), []
+    truth = Truth.of(table)
+    for (kind, size), seed in product(BUDGETS, range(SEEDS)):
         budget = {kind: size}
         made = released(table, budget, seed, **options)
         told = errors((made.count(), made.mean(), made.covariance()), truth)
@@ -188,6 +207,7 @@ def main() -> int:
     parts = (
         ("shares", by_shares, PARTS["tune"]),
         ("weights", by_weights, PARTS["tune"]),
+        ("pulls", by_pulls, PARTS["tune"]),
         ("bands", by_bands, HEAVY),
     )
     for part, work, names in parts:
@@ -198,6 +218,9 @@ def main() -> int:
     for word, weight in product(("all", "whole"), WEIGHTS):
         rows = over(kept.rows, "weights", f"{word} {weight:g}".__eq__, f"{word} 1".__eq__)
         show(f"For {word}, clips counting {weight:g}, over 1", rows)
+    for pull in PULLS:
+        rows = over(kept.rows, "pulls", f"{pull:g}".__eq__, f"{standardized.FARTHEST:g}".__eq__)
+        show(f"Means and variances moved by {pull:g} deviations at most, over what is kept", rows)
     several = [lambda taken, kind=kind: taken.startswith(kind) for kind in ("bands", "clip")]
     show("Bands over one clipped matrix, best radii", over(kept.rows, "bands", *several))
     same = over(kept.rows, "bands", "bands 1".__eq__, "clip 1".__eq__)
