@@ -32,6 +32,7 @@ from dpcov.core.privacy import Neighbors, PureDP
 from dpcov.mechanisms import standardized
 from dpcov.mechanisms.choice import choose
 from dpcov.mechanisms.standardized import BY_DIRECTION
+from judge import log_ratio
 from judged_tables import PARTS, Table, table_named
 from results import Kept, show
 
@@ -182,10 +183,10 @@ def over(rows: list[Row], part: str, one: Any, other: Any) -> list[Row]:
     for kind in ("epsilon", "rho"):
         cells = {(row["table"], row[kind]) for row in rows if kind in row and row["part"] == part}
         logs = [
-            np.log(_best(rows, part, kind, cell, one) / _best(rows, part, kind, cell, other))
+            log_ratio(_best(rows, part, kind, cell, one), _best(rows, part, kind, cell, other))
             for cell in cells
         ]
-        mean, most = np.mean(logs, axis=0), np.max(logs, axis=0)
+        mean, most = np.nanmean(logs, axis=0), np.nanmax(logs, axis=0)
         for word, line in (("mean", mean), ("worst", most)):
             ratios = dict(zip(SHOWN, np.exp(line).tolist(), strict=True))
             found.append({"budget": kind, "": word, "cells": len(logs), **ratios})
