@@ -12,6 +12,7 @@ from dpcov.analysis.statistics import Correlations
 from dpcov.core.entropy import reading_generator
 from dpcov.denoise import Method, denoise
 from dpcov.denoise.clipped import Clip
+from dpcov.releases.lengths import REACH
 from dpcov.rows.moment import units_per_row
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
     from dpcov.releases import Release
 
-REACH = 1.96  # standard errors, of a 95 % interval
 DROWNS = 0.05  # standard error from which a correlation is hardly told
 UNKNOWN = 1 / np.sqrt(3)  # that of one which may be anything from -1 to 1
 NOTHING_SHOWS = (
