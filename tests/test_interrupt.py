@@ -96,16 +96,16 @@ def test_no_interrupt_is_lost_while_text_is_read(tmp_path, listening):
     """Of those that come as a block has just been parsed, Arrow loses some in the main thread."""
     source = TextSource(endless_csv(tmp_path), FileOptions(), ("age", "sex", "income"))
 
-    def read_for_ten_seconds() -> None:
+    def read_for_ten_seconds(wait: float) -> None:
+        threading.Timer(wait, os.kill, [os.getpid(), signal.SIGINT]).start()
         deadline = time.monotonic() + 10
         with closing(source.batches(source.names)) as batches:
             while time.monotonic() < deadline:
                 next(batches)
 
     for wait in np.random.default_rng(0).uniform(0.0, 0.03, 200):
-        threading.Timer(wait, os.kill, [os.getpid(), signal.SIGINT]).start()
         with pytest.raises(KeyboardInterrupt):
-            read_for_ten_seconds()
+            read_for_ten_seconds(wait)
 
 
 @pytest.mark.slow

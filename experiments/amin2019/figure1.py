@@ -92,7 +92,7 @@ def repeats(name: str, method: str, small: bool) -> int:
 def _cell(name: str, epsilon: float, method: str, count: int) -> Cell:
     entry, held = ENTRIES[method], table(name)
     wrong = factor(method, held.d, held.n)
-    mean = Mean.of(_each(name, epsilon, method, count, wrong, seeds.own(0)))
+    mean = Mean.of(_errors(name, epsilon, method, count, (wrong, seeds.own(0))))
     return Cell(
         *(name, held.d, held.n, epsilon, method, entry.family, entry.pure, count),
         *(mean.value, mean.error),
@@ -100,11 +100,11 @@ def _cell(name: str, epsilon: float, method: str, count: int) -> Cell:
 
 
 @cache
-def _each(name: str, epsilon: float, method: str, count: int, wrong: float, _: int) -> list[float]:
-    """Errors of a cell, in a run; what a fault leaves as it is, is not drawn again under it."""
-    held = table(name)
+def _errors(name: str, epsilon: float, method: str, count: int, _: object) -> list[float]:
+    """Of a cell, by the fault in force and the run; what a fault leaves is not drawn again."""
+    entry, held = ENTRIES[method], table(name)
     drawn = (seed_of(name, epsilon, method, at) for at in range(count))
-    return [held.error(ENTRIES[method].method(held, epsilon / wrong, seed)) for seed in drawn]
+    return [held.error(entry.estimate(held, epsilon, seed)) for seed in drawn]
 
 
 def _zero(name: str, epsilon: float) -> Cell:
