@@ -346,8 +346,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("part", choices=PARTS)
     asked = parser.parse_args()
-    kept = Kept(f"entrants-{asked.part}.json", f"make entrants PART={asked.part}")
-    rows = kept.go_on()
+    rows = Kept(f"entrants-{asked.part}.json", f"make entrants PART={asked.part}").ended()
     former = asked.part == FORMER
     found = {"Over the default before": over_former(cells_of(rows))} if former else judged(rows)
     for title, rows in found.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import subprocess
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
@@ -44,6 +45,12 @@ class Kept:
                 self.rows = json.loads(path.read_text())["rows"]
                 break
         return self.rows
+
+    def ended(self) -> list[dict[str, Any]]:
+        """The rows of a run that has ended; without one, say what makes it and exit."""
+        if not (path := self.folder / self.name).exists():
+            sys.exit(f"There is no {path.name} yet: {self.command} makes it.")
+        return list(json.loads(path.read_text())["rows"])
 
     def part(self, label: str, work: Callable[[], Iterable[dict[str, Any]]]) -> None:
         """Add the rows of a part one by one; if it fails, say so and go on."""

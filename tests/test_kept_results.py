@@ -56,6 +56,16 @@ def test_a_run_without_rows_is_no_result(tmp_path):
     assert not (tmp_path / "t.json").exists()
 
 
+def test_half_a_run_is_not_judged(tmp_path):
+    kept = results.Kept("t.json", "make t", folder=tmp_path)
+    kept.part("first", lambda: [{"x": 1}])
+    with pytest.raises(SystemExit, match=r"no t\.json yet: make t makes it"):
+        kept.ended()
+    assert kept.done()
+    kept.part("second", lambda: [{"x": 2}])
+    assert kept.ended() == [{"x": 1}], "the run that ended, not the one that goes on"
+
+
 def test_jobs_in_processes_of_their_own_are_kept_in_order(tmp_path):
     kept = results.Kept("t.json", "make t", folder=tmp_path)
     kept.pooled(doubled, [1, 2, 3])
