@@ -43,6 +43,15 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
     return run
 
 
+@pytest.fixture(scope="session")
+def opened(tmp_path_factory):
+    """Every door but those of servers, opened once a worker (`trust/doors.py`)."""
+    from doors import doors  # other tests need none of it
+
+    with doors(tmp_path_factory.mktemp("doors"), servers=False) as found:
+        yield found
+
+
 def pytest_collection_modifyitems(items):
     """Mark what lies in a folder of the papers, or is run with one of their mechanisms."""
     for item in items:

@@ -1,17 +1,11 @@
 """Both sides of a benchmark's ratio compute the same matrix."""
 
-import importlib
-import sys
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-
-workloads = importlib.import_module("workloads")
+import workloads
 
 ROWS = 300
 

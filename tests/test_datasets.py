@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import importlib
 import re
 import sys
 import tomllib
@@ -11,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import datasets
+import fetch
+
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-datasets = importlib.import_module("datasets")
-fetch = importlib.import_module("fetch")
 
 FILES = tomllib.loads((ROOT / "data" / "files.toml").read_text(encoding="utf-8"))
 SHIPPED = {path for path, file in FILES.items() if "urls" not in file}

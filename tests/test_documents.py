@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+import figures
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
-sys.path.insert(0, str(ROOT / "benchmarks"))
-import figures  # noqa: E402 (the benchmarks are no package)
 
 
 def blocks(language: str) -> list[str]:
@@ -106,7 +106,7 @@ def changed_tree(tmp_path_factory):
 
 BATTERY = [  # files, what tells a commit's tests among theirs, and how many there are at least
     ("tests/conformance/test_mechanisms.py", "plain-gaussian|PlainGaussian", 60),
-    ("tests/test_door.py", "npy|every_door", 3),
+    ("tests/test_door.py tests/test_doors_agree.py", "npy|every_door", 3),
     ("tests/test_means.py tests/test_results.py tests/test_completion.py", "means", 4),
 ]
 

@@ -1,6 +1,5 @@
 """Results of a benchmark that fails, is interrupted or killed: what it has is kept."""
 
-import importlib
 import json
 import subprocess
 import sys
@@ -8,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import results
+
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
-results = importlib.import_module("results")
 
 
 def halfway():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import UserList, deque
 from pathlib import Path
 from typing import Any
@@ -23,10 +22,8 @@ from dpcov.rows.schema import Schema
 from dpcov.rows.sources import array, training
 from dpcov.rows.sources.array import UNTOLD, ObjectSource
 from dpcov.rows.sources.training import training_table
-from tables_for_tests import PLANTED
-
-sys.path.append(str(Path(__file__).parents[1] / "trust"))
 from outcomes import Book, Outcome, outcome_of
+from tables_for_tests import PLANTED
 
 COUNT = 12
 ROWS = [[at % 5, (at * at) % 7 + 0.5] for at in range(COUNT)]

@@ -1,17 +1,15 @@
 """The faults that `make mutants` plants, and the notes on those that change nothing."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "trust"), str(ROOT / "benchmarks")]
+import mutant_tests
+import mutants
+from mutations import keys
+from mutations import mutants as planted
 
-import mutant_tests  # noqa: E402
-import mutants  # noqa: E402
-from mutations import keys  # noqa: E402
-from mutations import mutants as planted  # noqa: E402
+ROOT = Path(__file__).resolve().parents[1]
 
 SOURCE = '''
 """Docstring with 1."""

@@ -1,11 +1,11 @@
 """One plan a release: what is run is what was calibrated before anything was booked."""
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+import ways
 from dpcov import api
 from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import PureDP
@@ -13,10 +13,6 @@ from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import MECHANISMS, base, count
 from dpcov.mechanisms.choice import GOALS
-
-sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
-
-import ways
 
 TABLE = np.random.default_rng(0).random((400, 3))
 BUDGETS = {

@@ -2,17 +2,16 @@
 
 import json
 import math
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import figures
+import peers
+import peers_law
+
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-import figures  # noqa: E402 (the benchmarks are no package)
-import peers  # noqa: E402
-import peers_law  # noqa: E402
 
 SPECTRUM = (20.0, 0.0, 0.0, 0.0, 0.0)
 DRAWS = 1000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import sys
 from collections import Counter
 from pathlib import Path
 from statistics import median
@@ -15,15 +14,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import records as attacks
 from dpcov.rows.schema import FileOptions, Schema
 from dpcov.rows.sources import text as text_module
 from dpcov.rows.sources.text import TextSource
 from records_by_hand import Rule, lines_of, rows_of
 from strategies import moment, same
-
-ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "trust"), str(ROOT / "benchmarks")]
-import records as attacks  # noqa: E402 (no package)
 
 NAMES = ("x0", "x1", "x2", "x3")
 LARGE = 2**22

@@ -1,10 +1,8 @@
 """Sampled audits: lower bounds that stay below the truth, and broken mechanisms that they catch."""
 
 import math
-import sys
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,9 +28,7 @@ from dpcov.mechanisms import (
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
-
-sys.path[:0] = [str(Path(__file__).parents[1] / "trust")]
-from sampled_audit import (  # noqa: E402 (no package)
+from sampled_audit import (
     EASIEST,
     Claim,
     audit,
@@ -42,7 +38,7 @@ from sampled_audit import (  # noqa: E402 (no package)
     lower_bound,
     pairs_of,
 )
-from sampled_outputs import outputs  # noqa: E402
+from sampled_outputs import outputs
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
 each_relation = pytest.mark.parametrize("neighbors", Neighbors)

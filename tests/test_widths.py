@@ -11,6 +11,7 @@ import pytest
 
 import dpcov
 from dpcov import cli
+from dpcov.api import plans
 from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import PureDP
 from dpcov.rows.schema import Schema
@@ -60,10 +61,24 @@ def made(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def planned():
+    """Plan once, as COMMANDS do: what is tried here is how a plan is printed."""
+    make, made = plans.plan, []
+
+    def plan(*arguments, **others):
+        if not made:
+            made.append(make(*arguments, **others))
+        return made[0]
+
+    return plan
+
+
 @pytest.fixture
-def run(made: Path, capsys, monkeypatch):
+def run(made: Path, planned, capsys, monkeypatch):
     """Run a command at a width; what it prints, without escapes."""
     monkeypatch.chdir(made)
+    monkeypatch.setattr(plans, "plan", planned)
 
     def run(line: str, width: int, on_terminal: bool) -> str:
         monkeypatch.setenv("COLUMNS", str(width))
