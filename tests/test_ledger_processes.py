@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
+from subprocess import PIPE
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -18,7 +21,7 @@ from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import PureDP
 
 PROLOGUE = """
-import os, sys
+import os, signal, sys
 from pathlib import Path
 from dpcov.errors import BudgetExceededError
 from dpcov.api.ledger import Ledger
@@ -32,7 +35,7 @@ def draw(number):
     os.fsync(drawn)
 """
 
-# Processes fork from one that has imported all: 32 imports are 22 s of CPU.
+# Processes fork from one that has imported all: each import is .7 s of CPU.
 RACE = (
     PROLOGUE
     + """
@@ -53,13 +56,24 @@ print(*(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children
 """
 )
 
+# For each line a process that spends: it tells its number where it may be killed.
+FOR_EACH_LINE = """
+for _ in sys.stdin:
+    if not (child := os.fork()):
+        spend()
+    os.waitpid(child, 0)
+    print("ended", flush=True)
+"""
+
 SPEND_FOR_EVER = (
     PROLOGUE
     + """
-print("ready", flush=True)
-while True:
-    draw(ledger.reserve(guarantee))
+def spend():
+    print(os.getpid(), flush=True)
+    while True:
+        draw(ledger.reserve(guarantee))
 """
+    + FOR_EACH_LINE
 )
 
 DRAW_BEFORE_COMMIT = (
@@ -70,12 +84,15 @@ insert = module.insert
 
 def insert_and_draw(*row):
     draw(insert(*row))
-    print("ready", flush=True)
-    sys.stdin.read()
+    print(os.getpid(), flush=True)
+    signal.pause()
 
 module.insert = insert_and_draw
-ledger.reserve(guarantee)
+
+def spend():
+    ledger.reserve(guarantee)
 """
+    + FOR_EACH_LINE
 )
 
 
@@ -86,18 +103,20 @@ class Bench:
         self.ledger = Ledger.create(folder / "x.ledger", PureDP(budget))
         self.drawn_file = folder / "drawn"
         self.drawn_file.touch()
-        self.part = part
+        self.arguments = [str(self.ledger.path), str(self.drawn_file), str(part)]
 
-    def start(self, script: str) -> subprocess.Popen[bytes]:
-        arguments = (self.ledger.path, self.drawn_file, self.part)
-        command = [sys.executable, "-c", script, *map(str, arguments)]
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-    def kill_after(self, script: str, seconds: float) -> None:
-        with self.start(script) as process:
-            wait_until_ready(process)
-            time.sleep(seconds)
-            process.kill()
+    def kill(self, script: str, after: Iterable[float]) -> None:
+        """Kill one process after the other that spends, each after so many seconds."""
+        command = [sys.executable, "-c", script, *self.arguments]
+        with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, text=True) as parent:
+            assert parent.stdin is not None
+            assert parent.stdout is not None
+            for seconds in after:
+                print(file=parent.stdin, flush=True)
+                child = int(parent.stdout.readline())
+                time.sleep(seconds)
+                os.kill(child, signal.SIGKILL)
+                assert parent.stdout.readline() == "ended\n"
 
     def drawn(self) -> set[int]:
         return set(map(int, re.findall(r"^drawn (\d+)$", self.drawn_file.read_text(), re.M)))
@@ -106,14 +125,9 @@ class Bench:
         return {entry.id for entry in Ledger.open(self.ledger.path).account().entries}
 
 
-def wait_until_ready(process: subprocess.Popen[bytes]) -> None:
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"ready\n"
-
-
 def test_of_32_processes_exactly_20_get_the_20_slots(tmp_path: Path) -> None:
     bench = Bench(tmp_path, budget=1.0, part=0.05)
-    codes = run(RACE, bench.ledger.path, bench.drawn_file, "0.05").split()
+    codes = run(RACE, *bench.arguments).split()
     assert Counter(codes) == {"0": 20, "3": 12}
     assert bench.drawn() == bench.counted() == set(range(1, 21))
     assert bench.ledger.account().left == {"epsilon": 0.0}
@@ -124,8 +138,7 @@ def test_kill_9_never_under_counts_and_over_counts_once_per_kill(
     tmp_path: Path, kills: int
 ) -> None:
     bench, chance = Bench(tmp_path, budget=1e9, part=0.001), random.Random(kills)  # noqa: S311
-    for _ in range(kills):
-        bench.kill_after(SPEND_FOR_EVER, chance.uniform(0, 0.1))
+    bench.kill(SPEND_FOR_EVER, (chance.uniform(0, 0.1) for _ in range(kills)))
     drawn, counted = bench.drawn(), bench.counted()
     assert not drawn - counted
     assert len(counted - drawn) <= kills
@@ -134,7 +147,7 @@ def test_kill_9_never_under_counts_and_over_counts_once_per_kill(
 
 def test_noise_drawn_before_the_commit_is_caught_as_under_counted(tmp_path: Path) -> None:
     bench = Bench(tmp_path, budget=1e9, part=0.001)
-    bench.kill_after(DRAW_BEFORE_COMMIT, 0)
+    bench.kill(DRAW_BEFORE_COMMIT, [0])
     assert bench.drawn() - bench.counted() == {1}
 
 
