@@ -54,6 +54,16 @@ def test_counts_tell_how_much_squared_length_a_clip_takes(tail, radius):
     assert np.all(np.less([taken, first], found.most(radius, 0.95)))
 
 
+def test_rows_that_are_shorter_than_every_bin_but_the_first_show():
+    """A table is far narrower than its bounds; the number of bins is odd, a window has two."""
+    found = counted(np.full(3000, 1e-3), LOUD)
+    assert not found.hidden
+    assert found.squared(4.0).size < 1
+    assert found.chance(4.0, 1.0) == 1 > counted(np.full(3000, 0.4), LOUD).chance(4.0, 1.0)
+    assert counted(np.empty(0), LOUD).hidden
+    assert counted(np.full(60, 1e-3), LOUD).hidden
+
+
 def test_a_tail_that_noise_hides_may_be_long():
     norms = drawn("heavy", 2000)
     found = counted(norms, LOUD)

@@ -107,9 +107,16 @@ class Lengths:
         return bound(_squared(radius)), bound(_length(radius))
 
     def chance(self, radius: float, size: float) -> float:
-        """That rows too few to show hold more than this of what a clip takes of squared length."""
+        """That rows too few to show hold more than this of what a clip takes of squared length.
+
+        Where none show but in the first window, which has all that are shorter, nothing tells how
+        fast they become fewer; then they may, if noise can hide any.
+        """
+        tail = self._tail
+        if self.hidden or (tail.ends <= BINS and self.law.upper_quantile(NEAR) >= 1):
+            return 1.0
         each, _ = self._of_bins(_squared(radius))
-        return 1.0 if self.hidden else float(self._tail.weights @ (self._tail.beyond @ each > size))
+        return float(tail.weights @ (tail.beyond @ each > size))
 
     def like(self, count: int) -> Vector:
         """(count,) squared lengths of rows such as were counted, ascending."""
@@ -148,10 +155,15 @@ class Lengths:
 
     @property
     def _windows(self) -> tuple[Vector, float]:
-        """Counts of windows, and the standard deviation of the noise in each."""
-        first = range(len(self.counts) % BINS, len(self.counts), BINS)
+        """Counts of windows, and the deviation of the noise in each; the first may have less."""
+        counts = np.append(np.zeros(self._before), self.counts)
         deviation = self.law.standard_deviation * math.sqrt(BINS)
-        return np.add.reduceat(np.array(self.counts, float), first), deviation
+        return counts.reshape(-1, BINS).sum(axis=1), deviation
+
+    @property
+    def _before(self) -> int:
+        """Bins that the first window lacks: the last one ends with the last bin."""
+        return -len(self.counts) % BINS
 
     @cached_property
     def _tail(self) -> _Tail:
@@ -176,14 +188,14 @@ class Lengths:
             before = rows / shares
             variance = deviation**2 * (1 + shares**-2) + (MISFIT * before) ** 2
             logs += _log_normal(counts[last - 1] - before, variance)
-        ended = len(self.counts) % BINS + BINS * (last + 1)
+        ended = BINS * (last + 1) - self._before
         beyond = np.zeros((len(shares), len(self.counts)))
         for at in range(last + 1, len(counts)):
             rows = rows * shares
             shares = shares ** (2**bends)
             logs += _log_normal(counts[at] - rows, deviation**2 + rows)
             falling = shares[:, None] ** (np.arange(BINS) / BINS)  # within the window
-            first = len(self.counts) % BINS + BINS * at
+            first = BINS * at - self._before
             parts = falling / falling.sum(axis=1, keepdims=True)
             beyond[:, first : first + BINS] = rows[:, None] * parts
         seen = np.maximum(np.array(self.counts, float), 0.0)
