@@ -167,7 +167,7 @@ def test_a_mechanism_that_is_no_sum_is_run_as_it_is(mechanism, budget, neighbors
 @pytest.mark.slow
 @each_relation
 def test_a_mechanism_that_takes_an_intercept_is_audited_on_tables_with_one(neighbors):
-    found = audited(Standardized(), ZCDP(2.0), neighbors, 200, intercept=0.5)
+    found = audited(Standardized(), ZCDP(2.0), neighbors, 400, intercept=0.5)
     assert not found.violated
     assert found.bound > 0.3 * found.claim.value
     with pytest.raises(MechanismError, match="intercept"):
