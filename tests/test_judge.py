@@ -64,8 +64,7 @@ def test_of_many_equals_luck_does_not_choose_and_would_on_the_same_seeds():
 
 
 def test_a_default_that_is_a_third_worse_is_caught_and_one_that_is_better_is_not():
-    runs = in_all("now", 4 / 3, tables=MANY), in_all("other", tables=MANY)
-    worse = only(judge.choices(cells(*runs)))
+    worse = only(judge.choices(cells(in_all("now", 4 / 3, MANY), in_all("other", 1, MANY))))
     assert worse["mean"] == pytest.approx(4 / 3, abs=0.05)
     assert worse["from"] < worse["mean"] < worse["to"]
     assert not worse["ok"]
