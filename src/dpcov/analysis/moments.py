@@ -63,8 +63,8 @@ def require_matrix(release: Release) -> None:
     matrix = release.covariance() if release.has_intercept else release.second_moment()
     if not matrix.any():
         raise ReleaseError(
-            "No column varies in this release: none does, or noise hides it. If one does, use a "
-            "larger epsilon or more rows."
+            "The denoised matrix of this release is null, so there is nothing to analyse. "
+            "Use a larger epsilon or more rows."
         )
 
 
