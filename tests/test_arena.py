@@ -2,29 +2,23 @@
 
 import importlib
 import math
-import sys
 from pathlib import Path
 
+import arena_tables
+import cell_file
+import cells
+import entrants
+import lower_bounds
+import matrix_errors
 import numpy as np
 import pandas as pd
+import paper_methods
 import pytest
+import ranking
+import summary
 from scipy.stats import studentized_range
 
 from dpcov.core.privacy import Neighbors, PureDP
-
-ROOT = Path(__file__).parents[1]
-for folder in ("benchmarks/arena", "experiments", "benchmarks"):
-    sys.path.insert(0, str(ROOT / folder))
-
-arena_tables = importlib.import_module("arena_tables")
-cell_file = importlib.import_module("cell_file")
-cells = importlib.import_module("cells")
-entrants = importlib.import_module("entrants")
-lower_bounds = importlib.import_module("lower_bounds")
-matrix_errors = importlib.import_module("matrix_errors")
-paper_methods = importlib.import_module("paper_methods")
-ranking = importlib.import_module("ranking")
-summary = importlib.import_module("summary")
 
 # Table 6 of Demsar 2006: areas under the curve of four classifiers on 14 data sets.
 DEMSAR = np.array(

@@ -1,18 +1,12 @@
 """What `make calibration` holds releases against, and what it says of them."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
+import calibration
+import calibration_page
 import dpcov
-
-ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "experiments")]
-import calibration  # noqa: E402 (the benchmarks are no package)
-import calibration_page  # noqa: E402
-import judged_tables  # noqa: E402
+import judged_tables
 
 
 @pytest.fixture(scope="module")

@@ -1,18 +1,16 @@
 """What `make entrants` measures is what it says."""
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from paper_methods import peers
+
+import before_and_now
+import whole_matrix
+from judged_tables import PARTS, table_named
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / name) for name in ("benchmarks", "benchmarks/arena", "experiments")]
-from paper_methods import peers  # noqa: E402
-
-import before_and_now  # noqa: E402 (the benchmarks are no package)
-import whole_matrix  # noqa: E402
-from judged_tables import PARTS, table_named  # noqa: E402
 
 NAME = "few rows"
 TRUTH = before_and_now.Truth.of(table_named(NAME))

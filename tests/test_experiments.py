@@ -25,15 +25,6 @@ FIELDS = {"id", "claim", "where", "expected", "tolerance", "verdict", "why"}
 WRONG = {"not reproduced", "refuted", "misprint"}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def beside_the_experiments():
-    folders = [str(ROOT / "benchmarks"), str(ROOT / "experiments")]
-    sys.path[:0] = folders
-    yield
-    for folder in folders:
-        sys.path.remove(folder)
-
-
 @pytest.fixture
 def claims():
     return importlib.import_module("claims")

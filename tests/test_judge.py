@@ -2,14 +2,11 @@
 
 import string
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / name) for name in ("benchmarks", "benchmarks/arena", "experiments")]
-import judge  # noqa: E402 (the benchmarks are no package)
+import judge
 
 SEEDS, TABLES = 50, tuple("abcdefgh")
 MANY = tuple(string.ascii_letters)  # where a mean over tables is held to a few hundredths

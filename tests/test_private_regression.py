@@ -1,17 +1,10 @@
 """The methods for a single regression that releases are compared with are what they claim to be."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).parents[1]
-for folder in ("benchmarks", "experiments"):
-    sys.path.insert(0, str(ROOT / folder))
-
-from dpcov.core.privacy import gaussian_mu  # noqa: E402
-from private_regression import Moments, adassp, output_perturbation  # noqa: E402
+from dpcov.core.privacy import gaussian_mu
+from private_regression import Moments, adassp, output_perturbation
 
 N, P, EPSILON, DELTA = 20_000, 3, 1.0, 1e-6
 

@@ -2,16 +2,15 @@
 
 import importlib
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
+from dpcov.core import registry
+from dpcov.mechanisms import MECHANISMS
+from trust import MODULES
+
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "trust"), str(ROOT / "benchmarks"), str(ROOT / "tests" / "conformance")]
-from dpcov.core import registry  # noqa: E402
-from dpcov.mechanisms import MECHANISMS  # noqa: E402
-from trust import MODULES  # noqa: E402 (no package)
 
 QUICK = [
     name

@@ -64,12 +64,12 @@ def made(tmp_path_factory):
 @pytest.fixture(scope="module")
 def planned():
     """Plan once, as COMMANDS do: what is tried here is how a plan is printed."""
-    make, made = plans.plan, []
+    make, kept = plans.plan, []
 
     def plan(*arguments, **others):
-        if not made:
-            made.append(make(*arguments, **others))
-        return made[0]
+        if not kept:
+            kept.append(make(*arguments, **others))
+        return kept[0]
 
     return plan
 

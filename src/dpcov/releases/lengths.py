@@ -109,8 +109,8 @@ class Lengths:
     def chance(self, radius: float, size: float) -> float:
         """That rows too few to show hold more than this of what a clip takes of squared length.
 
-        Where none show but in the first window, which has all that are shorter, nothing tells how
-        fast they become fewer; then they may, if noise can hide any.
+        Where rows show in the first window alone, which has all that are shorter, nothing tells how
+        fast they become fewer: they may, unless noise hides none.
         """
         tail = self._tail
         if self.hidden or (tail.ends <= BINS and self.law.upper_quantile(NEAR) >= 1):
