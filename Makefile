@@ -55,11 +55,11 @@ test-all: .venv/ready-test ## All tests
 wheel: .venv/ready-test ## Build sdist and wheel; the wheel runs its demo in an empty environment
 	.ci/wheel $(PYTHON)
 
-lint: .venv/ready-lint ## Style, which room may import which, and lines of code by room
+lint: .venv/ready-lint ## Check style and imports; print code lines by package
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache --no-logo
-	$(BIN)/python benchmarks/lines.py --check
+	$(BIN)/python benchmarks/lines.py
 
 types: .venv/ready-lint ## Types of src, strictly, and of what a caller may write
 	$(BIN)/mypy

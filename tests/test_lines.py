@@ -1,4 +1,4 @@
-"""Lines of code are counted as the page says, and no room is above its ceiling."""
+"""Lines of code are counted by package and folder."""
 
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def test_code_counts_and_what_is_said_about_it_does_not():
 
 
 @pytest.mark.parametrize(
-    ("path", "room"),
+    ("path", "name"),
     [
         ("src/dpcov/api.py", "src/dpcov"),
         ("src/dpcov/rows/sources/spark.py", "src/dpcov/rows"),
@@ -55,30 +55,11 @@ def test_code_counts_and_what_is_said_about_it_does_not():
         ("benchmarks/arena/arena.py", "benchmarks"),
     ],
 )
-def test_a_file_belongs_to_one_room(path, room):
-    assert lines.room(Path(path)) == room
+def test_a_file_belongs_to_one_package(path, name):
+    assert lines.package(Path(path)) == name
 
 
-def test_every_room_keeps_below_its_ceiling():
-    page = lines.PAGE.read_text(encoding="utf-8")
-    assert lines.breaches(lines.counted(), lines.ceilings(page)) == []
-
-
-def test_a_room_too_large_one_without_a_ceiling_and_a_ceiling_too_many_are_told():
-    found = lines.breaches({"a": 1_001, "b": 1, "d": 2}, {"a": 1_000, "c": 5, "d": 2})
-    assert found == [
-        "a: 1,001 code lines, above its ceiling of 1,000",
-        "b: no ceiling in the table",
-        "c: a ceiling without a room",
-    ]
-
-
-def test_ceilings_are_lowered_and_never_raised():
-    page = "| room | ceiling |\n|---|---|\n| `a` | 1,000 |\n| `b` | 10 |\n"
-    assert lines.lowered(page, {"a": 900, "b": 20}) == page.replace("1,000", "900")
-
-
-def test_what_is_counted_of_a_folder_is_the_sum_of_its_rooms(tmp_path):
+def test_the_count_of_a_folder_is_the_sum_of_its_packages(tmp_path):
     for path, text in (
         ("src/dpcov/api.py", "x = 1\ny = 2\n"),
         ("src/dpcov/papers/p.py", "z = 3\n"),
