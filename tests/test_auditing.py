@@ -187,11 +187,11 @@ SENSITIVITIES = [
     (BY_DIRECTION, RHO, ADD, (standardized, "count_law", fewer_rows)),
     (
         *(Standardized(), PURE, ADD),
-        (standardized, "look_sensitivities", less(standardized.look_sensitivities)),
+        (standardized, "pilot_sensitivities", less(standardized.pilot_sensitivities)),
     ),
     (
         *(Standardized(), RHO, ADD),
-        (standardized, "look_sensitivities", less(standardized.look_sensitivities)),
+        (standardized, "pilot_sensitivities", less(standardized.pilot_sensitivities)),
     ),
 ]
 

@@ -26,6 +26,7 @@ from dpcov.mechanisms import Gaussian, MatrixLaplace, additive, gaussian
 from dpcov.mechanisms.choice import GOALS, choose
 from dpcov.mechanisms.images import Images
 from dpcov.mechanisms.matrix_laplace import pure_noise
+from dpcov.mechanisms.pilot_sensitivity import pilot_sensitivities
 from dpcov.mechanisms.pure import nuclear_calibration
 from dpcov.mechanisms.standardized import (
     ASTRAY,
@@ -37,7 +38,6 @@ from dpcov.mechanisms.standardized import (
     Spread,
     Standardized,
     drawn,
-    look_sensitivities,
     noise_share,
 )
 from dpcov.releases import Release
@@ -87,17 +87,17 @@ def test_both_looks_counts_and_release_spend_the_budget_to_the_last(
     lattice: Lattice, neighbors: Neighbors
 ) -> None:
     """What is left is a release that spends it in one that looks once."""
-    squared, absolute = look_sensitivities(lattice, neighbors)
+    squared, absolute = pilot_sensitivities(lattice, neighbors)
     images = lattice.relative()
     pure = TWO.calibrate(lattice, PureDP(2.0), neighbors)
     assert absolute / pure.look.scale == 2 * FIRST  # type: ignore[attr-defined]
     assert neighbors.sides * lattice.unit.max_rows / pure.counts.scale == 2 * RADIUS  # type: ignore[attr-defined]
-    guarantee = Guarantee(PureDP(2.0), neighbors, lattice.unit)
+    guarantee = Guarantee(PureDP(2 * float(SECOND)), neighbors, lattice.unit)
     asked = images, guarantee, 2 * SECOND
     assert pure.paths[0].directions == nuclear_calibration(*asked, TWO.trace_share, pure_noise)
     rho = TWO.calibrate(lattice, ZCDP(2.0), neighbors)
     assert squared / (2 * rho.look.variance) == 2 * FIRST  # type: ignore[attr-defined]
-    guarantee = Guarantee(ZCDP(2.0), neighbors, lattice.unit)
+    guarantee = Guarantee(ZCDP(2 * float(SECOND)), neighbors, lattice.unit)
     asked = images, guarantee, 2 * SECOND
     assert rho.paths[0].directions == gaussian.calibration(*asked, 0, TWO.trace_share)
     as_much = replace(TWO, directions_share=0.0, radius_share=TWO.radius_share + 0.11)
@@ -183,8 +183,8 @@ def test_of_many_columns_the_release_has_the_second_looks_share(neighbors: Neigh
 def test_for_a_delta_variances_of_all_parts_are_8_larger() -> None:
     lattice, guarantee = LATTICES[0], Guarantee(ApproxDP(0.1, 1e-3), ADD)
     laws = TWO.calibrate(lattice, guarantee.budget, ADD)
-    rho = look_sensitivities(lattice, ADD)[0] / (2 * (laws.look.variance - 8)) / FIRST  # type: ignore[attr-defined]
-    asked = lattice.relative(), guarantee, SECOND * rho
+    rho = pilot_sensitivities(lattice, ADD)[0] / (2 * (laws.look.variance - 8)) / FIRST  # type: ignore[attr-defined]
+    asked = lattice.relative(), guarantee.of_part(SECOND * rho), SECOND * rho
     assert laws.paths[0].directions == gaussian.calibration(*asked, 8, TWO.trace_share)
 
 

@@ -57,14 +57,31 @@ class Request:
     where: tuple[str, ...] = ()
     ledger: Ledger | None = None
     dataset: str | None = None
+    part_of: str | None = None  # the column of a grouped release, which records the spend of all
 
     @property
     def guarantee(self) -> Guarantee:
         return self.laws.guarantee
 
     def run(self) -> Release:
-        """Reserve the budget, read the data, draw the noise, release, denoise; close the data."""
+        """Reserve the budget, then read the data, draw the noise, release and denoise.
+
+        Raises
+        ------
+        LedgerError
+            The request is one group of a grouped release, which reserves the budget of all.
+
+        """
+        if self.part_of is not None:
+            raise LedgerError(
+                f"This request is one group of a release by {self.part_of!r}. Run the whole "
+                "grouped request, which records the budget of all groups once."
+            )
         self.book(self.guarantee, note=self.mechanism.name)
+        return self._draw()
+
+    def _draw(self) -> Release:
+        """Read the data, draw the noise, release and denoise; close the data."""
         entropy = Entropy.system() if self.seed is None else Entropy.seeded(self.seed)
         with closing(self.rows) as rows:
             rows.read()

@@ -64,7 +64,7 @@ class GroupedRequest:
         some = replace(next(iter(self.levels.values())), ledger=self.ledger, dataset=self.dataset)
         some.book(self.together, note=f"{some.mechanism.name} by {self.by}")
         return {
-            level: replace(request.run(), group=Group(self.by, level, self.together))
+            level: replace(request._draw(), group=Group(self.by, level, self.together))
             for level, request in self.levels.items()
         }
 
@@ -133,7 +133,11 @@ def prepare_by(
         )
         for code, label in enumerate(column.labels)
     }
-    told = {level: replace(one, where=conditions.texts) for level, one in levels.items()}
+    told = {
+        level: replace(one, where=conditions.texts, part_of=by) for level, one in levels.items()
+    }
+    if all(isinstance(one.guarantee.budget, PureDP) for one in told.values()):
+        together = replace(together, budget=pure_part(together.budget))
     book = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
     return GroupedRequest(by, told, together, book, dataset)
 
@@ -222,6 +226,11 @@ def release_by(  # type: ignore[misc]  # an option is called `by`, too
         seed=seed,
         **options,
     ).run()
+
+
+def pure_part(budget: Budget) -> Budget:
+    """Return what releases of a budget spend together if none of them spends a delta."""
+    return PureDP(budget.epsilon) if isinstance(budget, ApproxDP) else budget
 
 
 def budget_of_level(budget: Budget, neighbors: Neighbors) -> Budget:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
@@ -152,6 +152,24 @@ class Guarantee:
     neighbors: Neighbors
     unit: Unit = ROW
 
+    def of_part(self, spent: Fraction) -> Guarantee:
+        """Return the guarantee of a round that spends a part of this budget.
+
+        Parameters
+        ----------
+        spent : Fraction
+            Part of epsilon, of rho, or of mu^2 / 2 for Gaussian noise with an (epsilon, delta).
+
+        """
+        match self.budget:
+            case PureDP():
+                part: Budget = PureDP(round_up(spent))
+            case ZCDP():
+                part = ZCDP(round_up(spent))
+            case ApproxDP(delta=delta):
+                part = ApproxDP(gaussian_epsilon(math.sqrt(2 * upper_float(spent)), delta), delta)
+        return replace(self, budget=part)
+
     def in_words(self) -> str:
         """The guarantee in a sentence that a reader without training can check."""
         column, rows = self.unit.column, self.unit.max_rows
@@ -220,6 +238,24 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
             f"No usable Gaussian noise gives ({epsilon:g}, {delta:g})-DP. Use a larger delta."
         )
     return low
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """Return an epsilon (rounded up) at which Gaussian noise of this mu is (epsilon, delta)-DP.
+
+    The inverse of `gaussian_mu`: the least such epsilon, by bisection that keeps the private end.
+    """
+    mu, delta = _positive("mu", mu), _positive("delta", delta)
+    low, high = 0.0, 1.0
+    while gaussian_delta(mu, high) > delta * (1 - 1e-9):
+        low, high = high, 2 * high
+    for _ in range(200):
+        middle = (low + high) / 2
+        if gaussian_delta(mu, middle) > delta * (1 - 1e-9):
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:

@@ -49,15 +49,15 @@ def by_budget(
     budget: Budget,
     laplace: Callable[[], Laws],
     gaussian: Callable[[], Laws],
-    squared_noise: Callable[[Laws], float],
+    noise: Callable[[Laws], float],
 ) -> Laws:
-    """Laplace noise for a pure budget, Gaussian for rho, for a delta whichever is less."""
+    """Return Laplace noise for a pure budget, Gaussian for rho, for a delta the one with less."""
     if isinstance(budget, PureDP):
         return laplace()
     made = gaussian()
     if isinstance(budget, ApproxDP):
         with suppress(MechanismError):
-            return min(laplace(), made, key=squared_noise)
+            return min(laplace(), made, key=noise)
     return made
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -20,7 +19,8 @@ from dpcov.mechanisms import additive, gaussian
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.images import SURE, Images
 from dpcov.mechanisms.matrix_laplace import pure_noise
-from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon
+from dpcov.mechanisms.pilot_sensitivity import pilot_sensitivities
+from dpcov.mechanisms.pure import by_budget, nuclear_calibration, pure_epsilon, pure_guarantee
 from dpcov.mechanisms.radius import count_law
 from dpcov.releases import Sums
 from dpcov.releases.lengths import BINS, Lengths, bin_ends
@@ -53,6 +53,9 @@ FINER = 16  # than the standard deviation: where a center may be
 ANYWHERE = 1 / 3  # the variance of what may be anywhere in [-1, 1]
 DEVIATIONS = 64  # of numbers of features from each other, that are weighed
 FARTHEST = 2.0  # deviations of its noise that such a number is moved
+# Weight of the last round's noise in the comparison of two calibrations; earlier rounds share the
+# rest. Of the weights tried it loses least (docs/results/noise_choice.json).
+LAST_ROUND_WEIGHT = 0.7
 GAP = 1.0  # deviations of a feature that the mark of its gaps is long (measured)
 
 
@@ -129,8 +132,8 @@ class Standardized(Mechanism):
 
         l2^2 <= Q^2 (u^2 + T^2) + T^4,    l1 <= Q^2 + T sqrt(p) Q + T^2;
 
-    what a unit adds is at most k times as long, and two units that are exchanged, twice that
-    (`look_sensitivities`; docs/proofs/release.md 9). Every number gets its own discrete Gaussian of
+    what a unit adds is at most k times as long. `pilot_sensitivities` bounds the change if one unit
+    replaces another (docs/proofs/pilot.md). Every number gets its own discrete Gaussian of
     variance l2^2 / (2 rho), or discrete Laplace of scale l1 / epsilon. A second look, if there is
     one, is the second moment of mapped rows, clipped at a radius that the first tells. Its share of
     the budget is one of a few that are known beforehand; which, follows from what the first look
@@ -247,39 +250,37 @@ class Standardized(Mechanism):
                 f"{self.name} takes features about their means, which only an intercept tells. "
                 "Give the schema an intercept (the default is 0.3), or choose another mechanism."
             )
-        guarantee = Guarantee(budget, Neighbors(neighbors), lattice.unit)
+        relation = Neighbors(neighbors)
         return by_budget(
             budget,
-            lambda: self._laplace(lattice, guarantee),
-            lambda: self._gaussian(lattice, guarantee),
-            lambda laws: laws.final.matrix.frobenius_squared,
+            lambda: self._laplace(lattice, budget, relation),
+            lambda: self._gaussian(lattice, budget, relation),
+            noise_of_rounds,
         )
 
-    def _laplace(self, lattice: Lattice, guarantee: Guarantee) -> Calibration:
-        """Pure, and so for any delta."""
-        epsilon = pure_epsilon(self.name, guarantee.budget)
-        laws = laplace_laws(lattice, guarantee.neighbors, *self._spent(epsilon))
+    def _laplace(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
+        """Calibrate Laplace noise, which is pure and spends no delta."""
+        epsilon = pure_epsilon(self.name, budget)
+        guarantee = pure_guarantee(lattice, epsilon, neighbors)
+        laws = laplace_laws(lattice, neighbors, *self._spent(epsilon))
+
         # Of the longest images that a lattice holds: others have less noise, in lattice units.
-        of_images = partial(
-            nuclear_calibration,
-            lattice.relative(),
-            guarantee,
-            trace_share=self.trace_share,
-            law=pure_noise,
-        )
-        return Calibration(guarantee, *laws, self._paths(epsilon, of_images))
+        def of_images(stated: Guarantee, spent: Fraction) -> additive.Calibration:
+            return nuclear_calibration(
+                lattice.relative(), stated, spent, self.trace_share, pure_noise
+            )
 
-    def _gaussian(self, lattice: Lattice, guarantee: Guarantee) -> Calibration:
-        rho, extra = gaussian.concentration(self.name, guarantee.budget)
-        laws = gaussian_laws(lattice, guarantee.neighbors, *self._spent(rho), extra)
-        of_images = partial(
-            gaussian.calibration,
-            lattice.relative(),
-            guarantee,
-            extra=extra,
-            trace_share=self.trace_share,
-        )
-        return Calibration(guarantee, *laws, self._paths(rho, of_images))
+        return Calibration(guarantee, *laws, self._paths(guarantee, epsilon, of_images))
+
+    def _gaussian(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
+        rho, extra = gaussian.concentration(self.name, budget)
+        guarantee = Guarantee(budget, neighbors, lattice.unit)
+        laws = gaussian_laws(lattice, neighbors, *self._spent(rho), extra)
+
+        def of_images(stated: Guarantee, spent: Fraction) -> additive.Calibration:
+            return gaussian.calibration(lattice.relative(), stated, spent, extra, self.trace_share)
+
+        return Calibration(guarantee, *laws, self._paths(guarantee, rho, of_images))
 
     def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
         rows.require_rereadable()
@@ -314,14 +315,18 @@ class Standardized(Mechanism):
         return exact(self.look_share) * budget, exact(self.radius_share) * budget
 
     def _paths(
-        self, budget: Fraction, of_images: Callable[[Fraction], additive.Calibration]
+        self,
+        guarantee: Guarantee,
+        budget: Fraction,
+        of_images: Callable[[Guarantee, Fraction], additive.Calibration],
     ) -> tuple[Path, ...]:
         """What may follow the first look: a second one, its share doubled ever again, or none."""
         left = budget - sum(self._spent(budget))
 
         def path(share: float) -> Path:
             spent = exact(share) * budget
-            return Path(share, of_images(left - spent), of_images(spent) if share > 0 else None)
+            directions = of_images(guarantee.of_part(spent), spent) if share > 0 else None
+            return Path(share, of_images(guarantee, left - spent), directions)
 
         if self.directions_share == 0:
             return (path(0.0),)
@@ -335,12 +340,27 @@ BY_COLUMN = Standardized()
 BY_DIRECTION = Standardized(look_share=0.05, directions_share=0.03, directions_most=0.24)
 
 
+def noise_of_rounds(laws: Calibration) -> float:
+    """Return the noise of all rounds in one number, to compare two calibrations.
+
+    It is a weighted geometric mean of the standard deviations. Its ratio predicts the ratio of the
+    errors of two releases (`benchmarks/noise_choice.py` measures both).
+    """
+    first = laws.paths[0]
+    before = [laws.look.standard_deviation, laws.counts.standard_deviation]
+    if first.directions is not None:
+        before.append(math.sqrt(first.directions.matrix.frobenius_squared))
+    last = math.log(first.final.matrix.frobenius_squared) / 2
+    mean_before = sum(map(math.log, before)) / len(before)
+    return math.exp(LAST_ROUND_WEIGHT * last + (1 - LAST_ROUND_WEIGHT) * mean_before)
+
+
 def laplace_laws(
     lattice: Lattice, neighbors: Neighbors, looking: Fraction, counting: Fraction
 ) -> tuple[ScalarLaplace, ScalarLaplace]:
     """Laws of the look's numbers and of counts of rows, that spend these epsilons."""
     rows = neighbors.sides * lattice.unit.max_rows
-    of_look = ScalarLaplace(look_sensitivities(lattice, neighbors)[1] / looking)
+    of_look = ScalarLaplace(pilot_sensitivities(lattice, neighbors)[1] / looking)
     return of_look, ScalarLaplace(rows / counting)
 
 
@@ -348,25 +368,9 @@ def gaussian_laws(
     lattice: Lattice, neighbors: Neighbors, looking: Fraction, counting: Fraction, extra: int
 ) -> tuple[ScalarGaussian, ScalarGaussian]:
     """The same for these rhos; variances are larger by `extra` (`gaussian.concentration`)."""
-    squared, _ = look_sensitivities(lattice, neighbors)
+    squared, _ = pilot_sensitivities(lattice, neighbors)
     of_look = ScalarGaussian(squared / (2 * looking) + extra)
     return of_look, count_law(lattice, counting / neighbors.sides, extra)
-
-
-def look_sensitivities(lattice: Lattice, neighbors: Neighbors) -> tuple[Fraction, Fraction]:
-    """Squared l2 and l1 sensitivity of the look, in squared lattice units; `Standardized` has why.
-
-    Exchanged units: the squares of features and of the intercept have one sign, so for them l2^2
-    is at most twice that of one unit; products have two, so four times.
-    """
-    k, p, side = lattice.unit.max_rows, lattice.features, lattice.side
-    constant = lattice.intercept_units
-    largest = min(side, math.ceil(1 / exact(lattice.step)))
-    squares = side**2 * largest**2 + constant**4
-    products = side**2 * constant**2
-    absolute = side**2 + constant * side * (math.isqrt(p - 1) + 1) + constant**2
-    two = neighbors.sides
-    return Fraction(k**2 * (two * squares + two**2 * products)), Fraction(k * two * absolute)
 
 
 def best_radius(lengths: Lengths, law: MatrixLaw, lattice: Lattice, weight: float) -> float:

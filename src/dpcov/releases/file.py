@@ -339,7 +339,15 @@ def _release(document: ReleaseDocument) -> Release:
         raise ValueError("guarantee: its unit is not its schema's")
     (side, step), features = document.lattice.grid(), len(schema.features)
     radius, units = document.lattice.radius, document.lattice.intercept_units
-    lattice = Lattice(features, radius, schema.intercept, unit, side=side, step=step)
+    lattice = Lattice(
+        features,
+        radius,
+        schema.intercept,
+        unit,
+        side=side,
+        step=step,
+        equal_intercepts=schema.weight is None,
+    )
     if lattice.intercept_units != units:
         if document.linear_map is None or not 0 < units <= lattice.intercept_units:
             raise ValueError("lattice: its intercept is not its schema's")

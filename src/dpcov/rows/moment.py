@@ -51,6 +51,7 @@ class Lattice:
     unit: Unit = ROW
     side: int = 0
     step: float = 0.0  # in units of an encoded row
+    equal_intercepts: bool = False  # every row has the whole t, because there are no weights
 
     def __post_init__(self) -> None:
         if self.side == 0:
@@ -72,6 +73,7 @@ class Lattice:
             schema.effective_radius,
             schema.intercept,
             schema.privacy_unit,
+            equal_intercepts=schema.weight is None,
         )
         return whole if radius is features is None else whole.relative(radius)
 
