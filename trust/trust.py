@@ -20,6 +20,7 @@ MODULES: tuple[str, ...] = (
     "arithmetic",
     "randomness",
     "exact_losses",
+    "coupling",
     "audits",
     "ledger_attacks",
     "power_loss",
