@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ STORED_AS = {"date": "double", "time": "double"}
 _LETTERS = {"byte": b"b", "int": b"i", "long": b"l", "float": b"f", "double": b"d"}
 _BYTES = {"byte": 251, "int": 252, "long": 253, "float": 254, "double": 255}
 _WORDS = {"byte": 65530, "int": 65529, "long": 65528, "float": 65527, "double": 65526}
+LONGEST = 2**16  # bytes of a text; dpcov takes a longer one for missing
 _KEYS = {117: (4, 4), 118: (2, 6), 119: (3, 5)}  # bytes of column and row of a strL cell
 
 
@@ -49,6 +51,14 @@ def missing_bits(kind: str, letter: str, version: int) -> int:
     first = {"byte": 101, "int": 32741, "long": 2147483621, "float": 0x7F000000}
     step = {"float": 0x800, "double": 1 << 40}.get(kind, 1)
     return (first | {"double": 0x7FE0000000000000})[kind] + at * step
+
+
+def largest(kind: str, version: int) -> float:
+    """Return the largest number that is none of the missing ones."""
+    old = {"byte": 126, "int": 32766, "long": 2147483646}
+    new = {"byte": 100, "int": 32740, "long": 2147483620}
+    ends = {"float": 1.7014117331926443e38, "double": 8.988465674311579e307}
+    return ((old if version < 113 else new) | ends)[kind]
 
 
 class Writer:
@@ -85,6 +95,29 @@ class Writer:
         if cell is None:
             return b""
         return cell if isinstance(cell, bytes) else str(cell).encode(self.encoding, "replace")
+
+    def meaning(self, kind: str, cell: Any) -> Any:
+        """Return what a cell stands for; None for a missing one.
+
+        By Stata's descriptions, but that in old formats other programs than Stata write UTF-8.
+        """
+        kind = STORED_AS.get(kind, kind)
+        if kind in CODES:
+            bits = self.number(kind, cell)
+            (number,) = struct.unpack(self.order + CODES[kind], bits)
+            old = self.version <= 105 and kind == "double" and number == 2.0**333
+            return None if old or not number <= largest(kind, self.version) else number
+        if isinstance(cell, Block):
+            known = cell.kind in (129, 130) and cell.key is None
+            return self._decoded(cell.content) if known else None
+        return self._decoded(self.text(cell))
+
+    def _decoded(self, content: bytes) -> str | None:
+        content = content.split(b"\0")[0]
+        for encoding in ("utf-8", self.encoding):
+            with suppress(UnicodeDecodeError):
+                return content.decode(encoding) if len(content) <= LONGEST else None
+        return None
 
     def write(self, path: Path, columns: Columns) -> Path:
         """Write a table."""

@@ -25,6 +25,7 @@ MODULES: tuple[str, ...] = (
     "power_loss",
     "malformed",
     "door",
+    "stored_cells",
     "records",
 )
 

@@ -53,8 +53,8 @@ _NAMES = (
 _ONLY, _WITH_LABELS = " and types only", ", types and value labels"
 _LABELLED = (
     "# Value labels may disclose what single rows hold: programs often write one for each value",
-    "# that occurs, however rare. They are not protected. Confirm each from public knowledge, or delete",
-    "# it, before anybody else sees this draft.",
+    "# that occurs, however rare. They are not protected. Confirm each from public knowledge, or",
+    "# delete it, before anybody else sees this draft.",
 )
 _LABELS = ("# The values that have labels in the file, if it holds codes:",)
 _MISSING = (

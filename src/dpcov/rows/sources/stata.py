@@ -52,8 +52,7 @@ class StataSource(Source):
     Parameters
     ----------
     path : of the file.
-    options : the encoding of texts, if it is another than the format's own. That is UTF-8 from
-        format 118 on, which is tried first there, and Windows-1252 before.
+    options : the encoding of texts, for a file whose texts are in none that its format has.
 
     """
 
@@ -64,8 +63,7 @@ class StataSource(Source):
         self._path, broken = path, BROKEN.format(repr(shown(path)), self.door)
         self._layout = quiet(broken)(layout_of)(path)
         self._stated = None if options.encoding == "utf-8" else options.encoding
-        own = "utf-8" if self._layout.version > 117 else None
-        self._encodings = [one for one in (own, self._stated) if one] or ["cp1252"]
+        self._encodings = _encodings(self._layout.version, self._stated)
         fields = self._layout.fields
         self._fields = {_name(field.name, self._encodings): field for field in fields}
         if len(self._fields) != len(fields):
@@ -159,6 +157,17 @@ class StataSource(Source):
                 texts.seek(place)
                 content = _up_to_zero(texts.read(min(length, LONGEST_CELL + 1)))
                 yield content if len(content) <= LONGEST_CELL else None
+
+
+def _encodings(version: int, stated: str | None) -> list[str]:
+    """Return in which encodings each text is tried, in this order.
+
+    Texts are UTF-8 from format 118 on. Before, Stata writes them as the computer does, while other
+    programs write UTF-8, which texts in Windows-1252 almost never are by chance.
+    """
+    if version > 117:
+        return ["utf-8", *([stated] if stated else [])]
+    return [stated] if stated else ["utf-8", "cp1252"]
 
 
 def _name(raw: bytes, encodings: Sequence[str]) -> str:
