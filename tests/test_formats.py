@@ -245,6 +245,7 @@ def test_dates_and_times_of_sas_count_from_1960(tmp_path, monkeypatch):
     """No writer of such files is at hand: this is what a reader tells of one."""
     stored = {"day": [0.0, 22000.0, None], "time": [0.0, 86400.5, 1e300], "text": ["a", "b", None]}
     about = SimpleNamespace(
+        number_rows=None,
         column_names=list(stored),
         file_encoding="WINDOWS-1252",
         readstat_variable_types={"day": "double", "time": "double", "text": "string"},
@@ -271,6 +272,7 @@ def test_a_stated_encoding_counts_more_than_that_of_the_file(tmp_path):
 
 def test_an_encoding_that_python_does_not_read_is_refused_if_there_are_texts(tmp_path, monkeypatch):
     about = SimpleNamespace(
+        number_rows=None,
         column_names=["a"],
         file_encoding="EUC-TW",
         readstat_variable_types={"a": "string"},
@@ -433,6 +435,17 @@ def test_what_is_no_such_file_is_refused(tmp_path, name):
     (tmp_path / name).write_bytes(b"weight,visits\n1,2\n")
     with pytest.raises(SourceError, match=r"is not a complete .*Nothing was spent"):
         open_source(tmp_path / name, FileOptions(), ())
+
+
+@pytest.mark.parametrize("options", [{}, {"row_compress": True}, {"compress": True}])
+def test_a_file_of_spss_that_is_cut_off_is_refused_before_anything_is_spent(tmp_path, options):
+    path = statistics(tmp_path, "sav", **options)
+    whole = path.read_bytes()
+    assert open_source(path, FileOptions(), ()).names == tuple(COLUMNS)  # the control
+    for length in (len(whole) - 50, len(whole) * 2 // 3):
+        path.write_bytes(whole[:length])
+        with pytest.raises(SourceError, match=r"is not a complete SPSS file .*Nothing was spent"):
+            open_source(path, FileOptions(), ())
 
 
 @pytest.mark.parametrize(

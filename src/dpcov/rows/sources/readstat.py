@@ -70,6 +70,9 @@ class ReadstatSource(Source):
         self.about = described(stated, metadataonly=True, user_missing=True)[1]
         # The same names, byte by byte: as they are to be asked for.
         spelt = described(_BYTES, metadataonly=True)[1].column_names
+        if rows := self.about.number_rows:  # a file that is cut off has no last row
+            last = {"usecols": spelt[:1], "row_offset": max(rows - 1, 0), "row_limit": 1}
+            described(_BYTES, **last)
         self.names = tuple(map(str, self.about.column_names))
         self._encoding = _python_name(stated or self.about.file_encoding or "cp1252")
         self._spelt = dict(zip(self.names, spelt, strict=True))
