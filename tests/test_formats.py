@@ -26,7 +26,6 @@ from dpcov.errors import SourceError
 from dpcov.rows.schema import FileOptions, Schema
 from dpcov.rows.sources import INSTEAD, open_rows, open_source
 from dpcov.rows.sources import workbook as sheets
-from dpcov.rows.sources.readstat import _known
 from dpcov.rows.sources.sql import DatabaseTable
 from strategies import moment, same
 from test_installing import asked
@@ -246,6 +245,7 @@ def test_dates_and_times_of_sas_count_from_1960(tmp_path, monkeypatch):
     """No writer of such files is at hand: this is what a reader tells of one."""
     stored = {"day": [0.0, 22000.0, None], "time": [0.0, 86400.5, 1e300], "text": ["a", "b", None]}
     about = SimpleNamespace(
+        number_rows=None,
         column_names=list(stored),
         file_encoding="WINDOWS-1252",
         readstat_variable_types={"day": "double", "time": "double", "text": "string"},
@@ -265,13 +265,26 @@ def test_dates_and_times_of_sas_count_from_1960(tmp_path, monkeypatch):
 def test_a_stated_encoding_counts_more_than_that_of_the_file(tmp_path):
     path = statistics(tmp_path, "sav", frame=pd.DataFrame({"a": ["abcdefgh", "b"]}))
     path.write_bytes(path.read_bytes().replace(b"abcdefgh", b"abcdefg\xe9"))
-    for encoding, text in (("utf-8", "abcdefg\ufffd"), ("cp1252", "abcdefgé")):
+    for encoding, text in (("utf-8", None), ("cp1252", "abcdefgé")):
         (batch, *_) = open_source(path, FileOptions(encoding=encoding), ()).batches(["a"])
         assert batch.column("a").to_pylist() == [text, "b"]
 
 
-def test_an_encoding_of_no_name_is_read_as_utf_8():
-    assert (_known("no such"), _known("windows-1252")) == ("utf-8", "cp1252")
+def test_an_encoding_that_python_does_not_read_is_refused_if_there_are_texts(tmp_path, monkeypatch):
+    about = SimpleNamespace(
+        number_rows=None,
+        column_names=["a"],
+        file_encoding="EUC-TW",
+        readstat_variable_types={"a": "string"},
+        original_variable_types={"a": "$"},
+    )
+    monkeypatch.setattr(pyreadstat, "read_sas7bdat", lambda *_, **__: ({"a": ["x"]}, about))
+    (path := tmp_path / "p.sas7bdat").touch()
+    with pytest.raises(SourceError, match="in EUC-TW, an encoding that Python does not read"):
+        open_source(path, FileOptions(), ())
+    assert open_source(path, FileOptions(encoding="cp1252"), ()).names == ("a",)
+    about.readstat_variable_types["a"] = "double"  # the control
+    assert open_source(path, FileOptions(), ()).names == ("a",)
 
 
 @pytest.mark.parametrize("ending", ["dta", "sav"])
@@ -282,7 +295,7 @@ def test_a_byte_that_is_no_letter_spoils_its_own_cell_only(tmp_path, ending):
     with pytest.raises(Exception, match=r".*"):  # the control
         getattr(pyreadstat, f"read_{ending}")(str(path))
     (batch, *_) = open_source(path, FileOptions(), ()).batches(["é"])
-    assert batch.column("é").to_pylist() == ["abcdefg\ufffd", "abcdefgé"]
+    assert batch.column("é").to_pylist() == [None, "abcdefgé"]
 
 
 def test_what_a_file_declares_missing_is_missing(tmp_path):
@@ -424,9 +437,20 @@ def test_what_is_no_such_file_is_refused(tmp_path, name):
         open_source(tmp_path / name, FileOptions(), ())
 
 
+@pytest.mark.parametrize("options", [{}, {"row_compress": True}, {"compress": True}])
+def test_a_file_of_spss_that_is_cut_off_is_refused_before_anything_is_spent(tmp_path, options):
+    path = statistics(tmp_path, "sav", **options)
+    whole = path.read_bytes()
+    assert open_source(path, FileOptions(), ()).names == tuple(COLUMNS)  # the control
+    for length in (len(whole) - 50, len(whole) * 2 // 3):
+        path.write_bytes(whole[:length])
+        with pytest.raises(SourceError, match=r"is not a complete SPSS file .*Nothing was spent"):
+            open_source(path, FileOptions(), ())
+
+
 @pytest.mark.parametrize(
     ("name", "package"),
-    [("p.xlsx", "openpyxl"), ("p.dta", "pyreadstat"), ("p.sas7bdat", "pyreadstat")],
+    [("p.xlsx", "openpyxl"), ("p.sav", "pyreadstat"), ("p.sas7bdat", "pyreadstat")],
 )
 def test_a_reader_that_is_not_there_is_told_with_its_command(tmp_path, monkeypatch, name, package):
     (tmp_path / name).touch()
@@ -559,7 +583,7 @@ def labelled(folder: Path) -> Path:
 
 
 def test_labels_and_codes_are_proposed_in_a_draft_as_comments(tmp_path, run):
-    drafted = run(f"schema {labelled(tmp_path)}").out
+    drafted = run(f"schema {labelled(tmp_path)} --labels").out
     bare = run(f"schema {statistics(tmp_path, 'sav', frame=LABELLED)}").out
     told = [line for line in drafted.splitlines() if line not in bare.splitlines()]
     assert all(line.startswith("#") for line in told)
@@ -572,11 +596,31 @@ def test_labels_and_codes_are_proposed_in_a_draft_as_comments(tmp_path, run):
     assert '# levels = [\n#   "N",  # north\n#   "S",  # south\n# ]' in text
     assert "# The file declares as missing: 900 to 990, 998" in text
     assert "Ada" not in drafted  # of a column that is left out
-    assert "confirm each from public knowledge" in text
+    assert "Confirm each from public knowledge" in text
+
+
+def test_labels_are_left_out_of_a_draft_unless_they_are_asked_for(tmp_path, run):
+    """Pandas labels the values that occur, a rare one too."""
+    frame = pd.DataFrame({"town": pd.Categorical(["Aix", "Aix", "Rare"])})
+    frame.to_stata(path := tmp_path / "p.dta", write_index=False)
+    drafted = run(f"schema {path}").out
+    assert "Rare" not in drafted
+    assert "# A draft from column names and types only." in drafted
+    asked_for = run(f"schema {path} --labels").out
+    assert "1,  # Rare" in asked_for  # the control
+    assert "names and types only" not in asked_for
+    assert "Value labels may disclose what single rows hold" in asked_for
+    of_spss = run(f"schema {labelled(tmp_path)}").out
+    assert "male" not in of_spss
+    assert "The file declares as missing" in of_spss
+    text_file(tmp_path)
+    refused = run(f"schema {tmp_path / 'p.csv'} --labels")
+    assert refused.code == 2
+    assert "Only Stata and SPSS files have value labels" in refused.err
 
 
 def test_what_is_proposed_is_a_schema_once_it_is_confirmed(tmp_path, run):
-    drafted = run(f"schema {labelled(tmp_path)}").out
+    drafted = run(f"schema {labelled(tmp_path)} --labels").out
     sex = drafted.split("[columns.sex]")[1].split("[columns.town]")[0].splitlines()
     confirmed = [
         line.removeprefix("# ") for line in sex if re.match(r"# (kind|levels|  \d|])", line)
@@ -597,7 +641,7 @@ def test_stata_s_labels_are_proposed_without_those_of_missing_values(tmp_path, r
         variable_value_labels={"sex": {1: "male", "a": "refused"}},
         missing_user_values={"sex": ["a"]},
     )
-    drafted = run(f"schema {path}").out
+    drafted = run(f"schema {path} --labels").out
     assert "# levels = [\n#   1,  # male\n# ]" in drafted
     assert "refused" not in drafted
 

@@ -199,5 +199,12 @@ SHEET = Cells(  # as a workbook's programs write them; a text that begins with =
 STORED = Cells(
     FLOATS.clean, [None, float("nan"), -0.0, -999.0, 5e-324, 2.0**53, 2.0**53 + 2, 1e6], 2.0**53
 )
+
+
+def shorter(cells: Cells, length: int) -> Cells:
+    """Texts that are there, of fewer letters."""
+    return Cells(cells.clean, [text for text in cells.odd if text and len(text) < length])
+
+
 SHORT = Cells(TEXTS.clean, [text for text in TEXTS.odd if text is not None and len(text) < 1000])
 DAYS = Cells({"dates": [22_000.0, 3650.0]}, [None, float("nan"), 1e300, -1e300, 0.5, -1e7])

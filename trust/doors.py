@@ -35,6 +35,7 @@ from door_cells import Cells, Row
 from dpcov.rows.sources.sql import DatabaseTable
 from dpcov.rows.sources.training import training_table
 from identity import identity
+from stata_files import Writer
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import postgres_server
@@ -127,33 +128,51 @@ class Workbooks:
         return path
 
 
-READSTAT = {"double": held.STORED, "long": held.integers(16, null=False), "date": held.DAYS}
-READSTAT |= {"string": held.SHORT}
-FORMATS = {".dta": "%td", ".sav": "DATE11"}
+SPSS = {"double": held.STORED, "long": held.integers(16, null=False), "date": held.DAYS}
+SPSS |= {"string": held.SHORT}
+STATA = {"string": held.SHORT, "date": held.DAYS, "double": held.FLOATS, "float": held.SINGLES}
+STATA |= {"byte": held.integers(8), "int": held.integers(16), "long": held.integers(32)}
+STATA_105 = {kind: STATA[kind] for kind in ("double", "float", "byte", "int", "long")}
+STATA_105 |= {"string": held.shorter(held.TEXTS, 80)}
+STATA_117 = {"strL": held.RAW_TEXTS, **STATA}
 
 
 class Statistics:
-    """Files of Stata and SPSS."""
+    """Files of SPSS."""
 
-    def __init__(self, folder: Path, ending: str) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._ending = ending
-        self._write = pyreadstat.write_dta if ending == ".dta" else pyreadstat.write_sav
         self._number = itertools.count()
 
     def __call__(self, columns: Columns) -> Path:
         frame = pd.DataFrame({name: self._column(*column) for name, column in columns.items()})
-        formats = {
-            name: FORMATS[self._ending] for name, (kind, _) in columns.items() if kind == "date"
-        }
-        path = self._folder / f"{next(self._number)}{self._ending}"
-        self._write(frame, str(path), variable_format=formats)
+        formats = {name: "DATE11" for name, (kind, _) in columns.items() if kind == "date"}
+        path = self._folder / f"{next(self._number)}.sav"
+        pyreadstat.write_sav(frame, str(path), variable_format=formats)
         return path
 
     def _column(self, kind: str, cells: list[Any]) -> pd.Series:
         if kind == "string":
             return pd.Series(["" if cell is None else str(cell) for cell in cells], dtype=object)
         return pd.Series(cells, dtype="int32" if kind == "long" else "float64")
+
+
+class StataFiles:
+    """Files of Stata of one format, written byte by byte."""
+
+    def __init__(self, folder: Path, version: int, big: bool = False) -> None:
+        self._folder = folder
+        self._writer = Writer(version, big)
+        self._number = itertools.count()
+
+    def __call__(self, columns: Columns) -> Path:
+        named = {"string": "str"}
+        table = {name: (named.get(kind, kind), cells) for name, (kind, cells) in columns.items()}
+        return self._writer.write(self._folder / f"{next(self._number)}.dta", table)
+
+    def stored(self, kind: str, cell: Any) -> Any:
+        """Return what a cell stands for in the file."""
+        return self._writer.meaning(kind, cell)
 
 
 def stored_in_sheets(_: str, cell: Any) -> Any:
@@ -722,12 +741,13 @@ def local(folder: Path) -> list[Door]:
             costly=True,
             stored=stored_in_sheets,
         ),
-        Door("Stata", READSTAT, "long", _each(Statistics(folder, ".dta"))),
-        Door(
-            "SPSS",
-            READSTAT,
-            "long",
-            _each(Statistics(folder, ".sav")),
-            stored=stored_in_spss,
+        *(
+            Door(name, types, "long", _each(files), stored=files.stored)
+            for name, types, files in (
+                ("Stata", STATA, StataFiles(folder, 118)),
+                ("Stata 117", STATA_117, StataFiles(folder, 117, big=True)),
+                ("Stata 105", STATA_105, StataFiles(folder, 105)),
+            )
         ),
+        Door("SPSS", SPSS, "long", _each(Statistics(folder)), stored=stored_in_spss),
     ]

@@ -349,6 +349,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "src/dpcov/releases/lengths.py": ("tests/test_lengths.py",),
     "src/dpcov/rows/sources/readstat.py": ("tests/test_formats.py",),
+    "src/dpcov/rows/sources/stored.py": ("tests/test_formats.py", "tests/test_stata.py"),
     "src/dpcov/rows/sources/workbook.py": ("tests/test_formats.py",),
     "src/dpcov/denoise/structure.py": (
         "tests/test_structure.py",

@@ -26,6 +26,7 @@ MODULES: tuple[str, ...] = (
     "power_loss",
     "malformed",
     "door",
+    "stored_cells",
     "records",
 )
 

@@ -36,7 +36,7 @@ _PERSONS = {"person", "patient", "participant", "subject", "respondent", "user",
 _PERSONS |= {"client", "member", "employee", "student", "pupil", "resident", "household"}
 _WEIGHTS = {"weight", "weights", "wt", "wgt", "pweight", "fweight"}
 _INCOMPLETE = (
-    "# A draft from column names and types only. Fill in the bounds and the levels from public",
+    "# A draft from column names{}. Fill in the bounds and the levels from public",
     "# knowledge (what the column can hold), never from the data: they are not protected.",
     '# Change kind to "ignored" (and drop the other keys) to leave a column out.',
     "# Then: dpcov plan THIS_FILE --rows GUESS --epsilon 1",
@@ -50,10 +50,13 @@ _NAMES = (
     "# The names are the file's first record, which this draft makes public. If the file has no",
     "# header, they are somebody's values: delete this, and draft with --no-header --columns N.",
 )
-_LABELS = (
-    "# The levels that have labels in the file, if it holds codes. They may be those that occur,",
-    "# and not those that can: confirm each from public knowledge, or delete them.",
+_ONLY, _WITH_LABELS = " and types only", ", types and value labels"
+_LABELLED = (
+    "# Value labels may disclose what single rows hold: programs often write one for each value",
+    "# that occurs, however rare. They are not protected. Confirm each from public knowledge, or",
+    "# delete it, before anybody else sees this draft.",
 )
+_LABELS = ("# The values that have labels in the file, if it holds codes:",)
 _MISSING = (
     "# The file declares these missing in some columns, and there they are read so. Where they are",
     "# in all columns, and in other copies of the table, confirm it:",
@@ -147,7 +150,9 @@ def draft(types: Mapping[str, Kind], options: FileOptions, stated: Stated | None
     }
     typed = known.unit is None or known.unit.type is not None
     complete = typed and not any(map(gaps, columns.values()))
-    lines = [*(_COMPLETE if complete else _INCOMPLETE)]
+    sources = _WITH_LABELS if known.labels else _ONLY
+    lines = [line.format(sources) for line in (_COMPLETE if complete else _INCOMPLETE)]
+    lines += _LABELLED if known.labels else ()
     lines += _KINDS if any("kind" in gaps(given) for given in columns.values()) else ()
     lines += _NAMES if "unknown" in types.values() and options.header else ()
     lines += ["version = 2", f"missing = {_toml(list(known.missing))}", *_proposed_missing(known)]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from dpcov.cli.drafts import Stated
     from dpcov.rows.schema import FileOptions, Kind
+    from dpcov.rows.sources.base import Source
 
 Out = Annotated[Path | None, typer.Option("--out", help="Where to write; default, print it.")]
 
@@ -39,6 +40,14 @@ def schema(
             "JSON) metadata, as public as a schema."
         ),
     ] = None,
+    labels: Annotated[
+        bool,
+        typer.Option(
+            "--labels",
+            help="Propose the value labels of a Stata or SPSS file as levels. They may disclose "
+            "which values occur.",
+        ),
+    ] = False,
     out: Out = None,
     force: options.Force = False,
     header: Annotated[
@@ -64,7 +73,6 @@ def schema(
     from dpcov.core.files import check_writable, write
     from dpcov.rows.schema import FileOptions
     from dpcov.rows.sources import open_source
-    from dpcov.rows.sources.readstat import ReadstatSource
     from dpcov.rows.sources.sql import table_of
 
     if interactive and out is None:
@@ -94,8 +102,10 @@ def schema(
         source.close()
     stated = Stated() if metadata is None else others.read(metadata, table or file, kinds)
     stated = proposed(kinds, stated, keys)
-    if isinstance(source, ReadstatSource):
-        stated = replace(stated, labels=source.labels(), codes={**stated.codes, **source.codes()})
+    if hasattr(source, "codes"):
+        stated = replace(stated, codes={**stated.codes, **source.codes()})
+    if labels:
+        stated = replace(stated, labels=_labels(source))
     if interactive:
         stated = _interview(kinds, reading, stated)
     text = draft(kinds, reading, stated)
@@ -126,6 +136,13 @@ def migrate(
         return
     write(out, text, force=force)
     say(f"written to {shown(out)}: version 2, and every row is encoded as before", quiet)
+
+
+def _labels(source: Source) -> Mapping[str, Mapping[float | str, str]]:
+    if not hasattr(source, "labels"):
+        raise SourceError("Only Stata and SPSS files have value labels. Leave out --labels.")
+    found: Mapping[str, Mapping[float | str, str]] = source.labels()
+    return found
 
 
 def _interview(kinds: Mapping[str, Kind], reading: FileOptions, stated: Stated) -> Stated:

@@ -24,10 +24,12 @@ from dpcov.rows.sources.rows import Rows
 from dpcov.rows.sources.spark import SparkRows, SparkSource, is_frame, is_spark
 from dpcov.rows.sources.sql import LINK, NO_LINK, NO_TABLE, POSTGRES, DatabaseTable, database_kind
 from dpcov.rows.sources.sqlite import SqliteSource
+from dpcov.rows.sources.stata import StataSource
 from dpcov.rows.sources.text import STANDARD_INPUT, TextSource
 from dpcov.rows.sources.workbook import WorkbookSource
 
 PARQUET_ENDINGS = (".parquet", ".pq")
+STATA_ENDING = ".dta"
 WORKBOOK_ENDINGS = (".xlsx", ".xlsm")
 UNKNOWN = (
     "This kind of data can't be read. Give a path to a file (CSV, TSV, Parquet, Excel, Stata, "
@@ -139,6 +141,8 @@ def _open_file(
     ending = path.suffix.lower()
     if ending in WORKBOOK_ENDINGS:
         return WorkbookSource(path, None, options, declared)
+    if ending == STATA_ENDING:
+        return StataSource(path, options)
     if ending in READERS:
         return ReadstatSource(path, options)
     if holds_sums(path):

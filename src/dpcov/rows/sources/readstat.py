@@ -1,4 +1,4 @@
-"""Data files of Stata, SPSS and SAS, as libreadstat reads them.
+"""Data files of SPSS and SAS, as libreadstat reads them.
 
 Types come from the file's own header. What the file declares missing is missing. Dates are made of
 the numbers that they are stored as, and texts of their bytes, each cell by itself: the library
@@ -7,36 +7,37 @@ would give up the whole table at a date too far away, or at a byte that is no le
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from dpcov.core.installing import library
-from dpcov.core.printable import shown
+from dpcov.core.printable import printable, shown
 from dpcov.errors import SourceError
 from dpcov.rows.cells import batch_rows
-from dpcov.rows.dates import DAY, FIRST, LAST, SECOND
+from dpcov.rows.dates import DAY, SECOND
 from dpcov.rows.schema import FileOptions, Kind
 from dpcov.rows.sources.base import Source, kind_of
 from dpcov.rows.sources.quiet import quiet
+from dpcov.rows.sources.stored import BROKEN, TIME, is_encoding, moments_from, texts_from
+
+UNKNOWN_ENCODING = (
+    "{} says that its texts are in {}, an encoding that Python does not read. Declare another "
+    "encoding under [file], or save the table as CSV."
+)
 
 READERS = {  # the program, and the function that reads its files
-    ".dta": ("Stata", "read_dta"),
     ".sav": ("SPSS", "read_sav"),
     ".zsav": ("SPSS", "read_sav"),
     ".sas7bdat": ("SAS", "read_sas7bdat"),
 }
-_ORIGINS = {"Stata": date(1960, 1, 1), "SAS": date(1960, 1, 1), "SPSS": date(1582, 10, 14)}
+_ORIGINS = {"SAS": date(1960, 1, 1), "SPSS": date(1582, 10, 14)}
 _SAS_DATES = "WEEKDAT[EX]|(MMDDYY|DDMMYY|YYMMDD)[BCDNPS]?|DATE|(IS|E|B)8601DA"
 _DATES = {  # formats of dates and of dates with times, and the units of their numbers
-    "Stata": ((r"%-?t?d.*", DAY), (r"%-?tc.*", SECOND // 1000)),
     "SPSS": ((r"[AEJS]?DATE[0-9.]*", SECOND), (r"(DATETIME|YMDHMS)[0-9.]*", SECOND)),
     "SAS": (
         (rf"({_SAS_DATES})[0-9.]*", DAY),
@@ -44,7 +45,7 @@ _DATES = {  # formats of dates and of dates with times, and the units of their n
     ),
 }
 _BYTES = "ISO-8859-1"  # in which any byte is a letter, so that no text is refused
-_UTF8_STATA = re.compile(rb"<stata_dta><header><release>(11[89]|1[2-9]\d)")
+_PYTHON_NAMES = {"big-5": "big5", "windows-936": "gbk"}
 
 
 class ReadstatSource(Source):
@@ -65,17 +66,20 @@ class ReadstatSource(Source):
         self._path = path
         self._reader = getattr(pyreadstat, reader)
         stated = None if options.encoding == "utf-8" else options.encoding
-        described = quiet(
-            f"{shown(path)!r} is not a complete {self.door} file (cut off, or of another format). "
-            "Nothing was spent."
-        )(self._read)
+        described = quiet(BROKEN.format(repr(shown(path)), self.door))(self._read)
         self.about = described(stated, metadataonly=True, user_missing=True)[1]
         # The same names, byte by byte: as they are to be asked for.
         spelt = described(_BYTES, metadataonly=True)[1].column_names
+        if rows := self.about.number_rows:  # a file that is cut off has no last row
+            last = {"usecols": spelt[:1], "row_offset": max(rows - 1, 0), "row_limit": 1}
+            described(_BYTES, **last)
         self.names = tuple(map(str, self.about.column_names))
-        self._encoding = _known(stated or self.about.file_encoding or self._default())
+        self._encoding = _python_name(stated or self.about.file_encoding or "cp1252")
         self._spelt = dict(zip(self.names, spelt, strict=True))
         self.types = {name: self._type(name) for name in self.names}
+        has_texts = any(map(pa.types.is_large_string, self.types.values()))
+        if has_texts and not is_encoding(self._encoding):
+            raise SourceError(UNKNOWN_ENCODING.format(repr(shown(path)), printable(self._encoding)))
 
     def _read(self, encoding: str | None, **what: Any) -> tuple[dict[str, list[Any]], Any]:
         """Columns as lists of what is stored, and what the file says of them."""
@@ -83,15 +87,10 @@ class ReadstatSource(Source):
         found: tuple[dict[str, list[Any]], Any] = self._reader(str(self._path.absolute()), **what)
         return found
 
-    def _default(self) -> str:
-        """The encoding of a file that tells none."""
-        with self._path.open("rb") as file:
-            return "utf-8" if _UTF8_STATA.match(file.read(64)) else "cp1252"
-
     def _unit(self, name: str) -> tuple[pa.DataType, int] | None:
         """The type of a column of dates or times, and the microseconds of one unit of it."""
         told = str(self.about.original_variable_types[name])
-        for kind, (form, unit) in zip((pa.date32(), _TIME), _DATES[self.door], strict=True):
+        for kind, (form, unit) in zip((pa.date32(), TIME), _DATES[self.door], strict=True):
             if re.fullmatch(form, told):
                 return kind, unit
         return None
@@ -144,32 +143,16 @@ class ReadstatSource(Source):
     def _array(self, name: str, values: list[Any]) -> pa.Array:
         kind, unit = self.types[name], self._unit(name)
         if pa.types.is_large_string(kind):
-            return pa.array([_decoded(text, self._encoding) for text in values], kind)
+            stored = (None if text is None else text.encode(_BYTES) for text in values)
+            return texts_from(stored, [self._encoding])
         if unit is None:
             return pa.array(values, kind)
-        origin = (_ORIGINS[self.door] - date(1970, 1, 1)).days * DAY
-        with np.errstate(all="ignore"):
-            moments = np.rint(np.array(values, np.float64) * unit[1]) + origin
-        held = (moments >= FIRST) & (moments <= LAST)
-        moments = np.where(held, moments, 0).astype(np.int64)
-        if kind == _TIME:
-            return pa.array(moments, kind, mask=~held)
-        return pa.array((moments // DAY).astype(np.int32), kind, mask=~held)
-
-
-_TIME = pa.timestamp("us")
+        return moments_from(values, unit[1], _ORIGINS[self.door], kind)
 
 
 def _among(value: Any, ranges: list[tuple[Any, Any]]) -> bool:
     return any(least <= value <= most for least, most in ranges)
 
 
-def _known(encoding: str) -> str:
-    with suppress(LookupError):
-        return codecs.lookup(encoding).name
-    return "utf-8"
-
-
-def _decoded(text: str | None, encoding: str) -> str | None:
-    """A text that was read byte by byte, in its encoding."""
-    return None if text is None else text.encode(_BYTES).decode(encoding, "replace")
+def _python_name(encoding: str) -> str:
+    return _PYTHON_NAMES.get(encoding.lower(), encoding)

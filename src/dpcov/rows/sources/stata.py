@@ -1,0 +1,194 @@
+"""Stata's data files, cell by cell.
+
+libreadstat, which reads files of other programs, takes strL texts for UTF-8 whatever they are, and
+misses how formats up to 105 store missing numbers; so dpcov reads these files itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import date
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from dpcov.core.arrays import AnyArray
+from dpcov.core.installing import library
+from dpcov.core.printable import shown
+from dpcov.errors import SourceError
+from dpcov.rows.cells import LONGEST_CELL, batch_rows
+from dpcov.rows.dates import DAY, SECOND
+from dpcov.rows.schema import FileOptions
+from dpcov.rows.sources.base import Source
+from dpcov.rows.sources.dta import NUMBERS, Field, layout_of
+from dpcov.rows.sources.quiet import quiet
+from dpcov.rows.sources.stored import BROKEN, TIME, moments_from, texts_from
+
+_ORIGIN = date(1960, 1, 1)
+_DATES = ((re.compile(r"%-?t?d.*"), DAY), (re.compile(r"%-?tc.*"), SECOND // 1000))
+_TYPES = {
+    "byte": pa.int8(),
+    "int": pa.int16(),
+    "long": pa.int32(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+}
+_LARGEST = {"byte": 100, "int": 32_740, "long": 2_147_483_620}  # numbers; beyond are missing ones
+_LARGEST_OLD = {"byte": 126, "int": 32_766, "long": 2_147_483_646}  # before format 113
+_LARGEST_FLOAT = {
+    "float": np.nextafter(np.float32(2.0**127), np.float32(0)),
+    "double": np.nextafter(2.0**1023, 0.0),
+}
+_OLD_MISSING = 2.0**333  # the missing double up to format 105
+_BLOCK_BYTES = 2**26  # of rows that are read at once
+
+
+class StataSource(Source):
+    """A Stata file, read in parts; value labels are not read for values.
+
+    Parameters
+    ----------
+    path : of the file.
+    options : the encoding of texts, for a file whose texts are in none that its format has.
+
+    """
+
+    door = "Stata"
+    costly = True
+
+    def __init__(self, path: Path, options: FileOptions) -> None:
+        self._path, broken = path, BROKEN.format(repr(shown(path)), self.door)
+        self._layout = quiet(broken)(layout_of)(path)
+        self._stated = None if options.encoding == "utf-8" else options.encoding
+        self._encodings = _encodings(self._layout.version, self._stated)
+        fields = self._layout.fields
+        self._fields = {_name(field.name, self._encodings): field for field in fields}
+        if len(self._fields) != len(fields):
+            raise SourceError(broken)
+        self.names = tuple(self._fields)
+        self.types = {name: _type(field) for name, field in self._fields.items()}
+
+    def labels(self) -> dict[str, dict[float | str, str]]:
+        """Return value labels of each column that has some, without those of missing values."""
+        pyreadstat = library("pyreadstat", "value labels need their library", SourceError)
+        read = quiet(f"The value labels of {shown(self._path)!r} can't be read.")(
+            pyreadstat.read_dta
+        )
+        _, about = read(str(self._path.absolute()), encoding=self._stated, metadataonly=True)
+        found = {
+            name: {value: label for value, label in told.items() if not isinstance(value, str)}
+            for name, told in about.variable_value_labels.items()
+        }
+        return {name: told for name, told in found.items() if told and name in self.types}
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        fields = [self._fields[name] for name in columns]
+        size = self._rows_at_once(fields)
+        view = np.dtype(
+            {
+                "names": [str(at) for at in range(len(fields))],
+                "formats": [self._stored(field) for field in fields],
+                "offsets": [field.offset for field in fields],
+                "itemsize": self._layout.width,
+            }
+        )
+        with self._path.open("rb") as rows, self._path.open("rb") as texts:
+            rows.seek(self._layout.start)
+            for first in range(0, max(self._layout.rows, 1), size):
+                count = min(size, self._layout.rows - first)
+                content = rows.read(count * self._layout.width)
+                if len(content) != count * self._layout.width:
+                    raise SourceError("The data file changed while it was read.")
+                held = np.frombuffer(content, view, count)
+                arrays = [
+                    self._array(field, held[str(at)], texts) for at, field in enumerate(fields)
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+    def _rows_at_once(self, fields: Sequence[Field]) -> int:
+        """Return a number of rows whose cells fit into memory, however long their texts are."""
+        longest = LONGEST_CELL * sum(field.kind == "strL" for field in fields)
+        most = _BLOCK_BYTES // (self._layout.width + longest)
+        return max(1, min(batch_rows(len(fields)), most))
+
+    def _stored(self, field: Field) -> str:
+        """Return NumPy's type of a column's cells as they are stored."""
+        if field.kind == "str":
+            return f"V{field.width}"
+        order = ">" if self._layout.order == "big" else "<"
+        return order + NUMBERS.get(field.kind, "u8")
+
+    def _array(self, field: Field, stored: AnyArray, texts: BinaryIO) -> pa.Array:
+        if field.kind == "str":
+            return texts_from(map(_up_to_zero, stored.tolist()), self._encodings)
+        values = stored.astype(stored.dtype.newbyteorder("="))
+        if field.kind == "strL":
+            return texts_from(self._contents(values, texts), self._encodings)
+        absent, unit = self._absent(field.kind, values), _unit(field)
+        if unit is None:
+            return pa.array(values, _TYPES[field.kind], mask=absent)
+        numbers = np.where(absent, np.nan, values.astype(np.float64))
+        return moments_from(numbers, unit[1], _ORIGIN, unit[0])
+
+    def _absent(self, kind: str, values: AnyArray) -> AnyArray:
+        """Return which numbers stand for a missing one, in the way of the file's format."""
+        version = self._layout.version
+        whole = _LARGEST if version > 112 else _LARGEST_OLD
+        absent: AnyArray = ~(values <= (whole | _LARGEST_FLOAT)[kind])
+        if version <= 105 and kind == "double":
+            absent |= values == _OLD_MISSING
+        return absent
+
+    def _contents(self, stored: AnyArray, texts: BinaryIO) -> Iterator[bytes | None]:
+        """Return the bytes of strL cells; None for a cell without content, or with too much."""
+        keys = self._layout.keys(stored)
+        places, lengths = self._layout.blocks.find(keys)
+        for key, place, length in zip(
+            keys.tolist(), places.tolist(), lengths.tolist(), strict=True
+        ):
+            if not key:
+                yield b""
+            elif length < 0:
+                yield None
+            else:
+                texts.seek(place)
+                content = _up_to_zero(texts.read(min(length, LONGEST_CELL + 1)))
+                yield content if len(content) <= LONGEST_CELL else None
+
+
+def _encodings(version: int, stated: str | None) -> list[str]:
+    """Return in which encodings each text is tried, in this order.
+
+    Texts are UTF-8 from format 118 on. Before, Stata writes them as the computer does, while other
+    programs write UTF-8, which texts in Windows-1252 almost never are by chance.
+    """
+    if version > 117:
+        return ["utf-8", *([stated] if stated else [])]
+    return [stated] if stated else ["utf-8", "cp1252"]
+
+
+def _name(raw: bytes, encodings: Sequence[str]) -> str:
+    (found,) = texts_from([raw], encodings).to_pylist()
+    return raw.decode("latin-1") if found is None else str(found)
+
+
+def _unit(field: Field) -> tuple[pa.DataType, int] | None:
+    """Return the type of a column of dates or times, and the microseconds of one unit of it."""
+    for kind, (form, unit) in zip((pa.date32(), TIME), _DATES, strict=True):
+        if form.fullmatch(field.form):
+            return kind, unit
+    return None
+
+
+def _type(field: Field) -> pa.DataType:
+    if field.kind not in NUMBERS:
+        return pa.large_string()
+    unit = _unit(field)
+    return _TYPES[field.kind] if unit is None else unit[0]
+
+
+def _up_to_zero(content: bytes) -> bytes:
+    return content.split(b"\0", 1)[0]
