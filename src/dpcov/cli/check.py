@@ -116,6 +116,11 @@ def _of_column(seen: Seen, column: Numeric | Categorical | None) -> Iterator[str
         yield f"{share} of those would be numbers with {signs} under [file]"
     if share := _share(seen.missing, seen.cells):
         yield f"{share} are missing"
+    if column is not None and column.missing == "none" and (seen.missing or _hides(seen, column)):
+        yield (
+            'the schema promises by missing = "none" that no cell is missing, which is untrue: '
+            f"a release counts one as {_encoded(column)}"
+        )
     for count, side in ((seen.below, "below the lower"), (seen.above, "above the upper")):
         if share := _share(count, seen.cells):
             yield f"{share} are {side} bound, and count as it"
@@ -123,6 +128,16 @@ def _of_column(seen: Seen, column: Numeric | Categorical | None) -> Iterator[str
         unmet = [level_text(one) for at, one in enumerate(column.levels) if at not in seen.met]
         if unmet:
             yield f"no cell is {', '.join(unmet)}"
+
+
+def _hides(seen: Seen, column: Numeric | Categorical) -> bool:
+    """Return True if cells that can't be read count as missing."""
+    return column.kind != "categorical" and seen.unreadable > 0
+
+
+def _encoded(column: Numeric | Categorical) -> str:
+    """Return what a missing cell is encoded as where none was promised."""
+    return "none of the levels" if column.kind == "categorical" else "the midpoint of the bounds"
 
 
 def _share(part: int, whole: int) -> str:
