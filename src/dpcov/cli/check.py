@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 import textwrap
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcov.cli import options
-from dpcov.core.printable import printable
+from dpcov.core.printable import printable, shown
 from dpcov.errors import OutputError
 
 if TYPE_CHECKING:
@@ -58,16 +59,20 @@ def check(
     trust_views: options.TrustViews = False,
 ) -> None:
     """Tell you alone, on a terminal, which cells can't be read; CONFIDENTIAL, no release."""
+    from dpcov.rows.missing import UnstatedMissingWarning, notice_of
     from dpcov.rows.schema import Schema
     from dpcov.rows.sources.check import look
     from dpcov.rows.sources.sql import table_of
 
     if not sys.stdout.isatty():
         raise OutputError(TERMINAL)
-    declared = Schema.load(schema)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnstatedMissingWarning)  # said below, as all else is
+        declared = Schema.load(schema)
     found = look(table_of(data, table, trust_views), declared)
+    notice = [notice_of(declared.unstated, shown(schema))] if declared.unstated else []
     width = max(len(MARK) + 20, shutil.get_terminal_size().columns - 1)
-    for sentence in (*WARNING, *_sentences(found, declared)):
+    for sentence in (*WARNING, *notice, *_sentences(found, declared)):
         for line in textwrap.wrap(printable(sentence), width - len(MARK), break_on_hyphens=False):
             typer.echo(MARK + line)
 
