@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import subprocess
 from pathlib import Path
 
@@ -24,7 +25,8 @@ COLUMNS = {
     "born": {"kind": "date", "lower": "1900-01-01", "upper": "2025-01-01"},
 }
 TOML = "\n".join(
-    ["version = 2", "{}"]
+    ["version = 3", "{}"]
+    + ["[defaults.missing]", 'numbers = "midpoint"', 'categories = "zeros"']
     + [
         f"[columns.{name}]\n" + "\n".join(f"{key} = {value!r}" for key, value in column.items())
         for name, column in COLUMNS.items()
@@ -135,10 +137,13 @@ def test_every_text_format_tells_of_each_column_when_more_than_a_hundredth_canno
 
 def test_every_line_is_marked_however_narrow_the_terminal(tmp_path):
     table, schema = write(tmp_path, "csv")
+    former = schema.read_text().replace("version = 3\n", "version = 2\n")
+    schema.write_text(re.sub(r"\[defaults.missing\]\n.*\n.*\n", "", former))  # gets a notice
     with terminal([*DPCOV, "check", str(table), "--schema", str(schema)], tmp_path, {}, 40) as one:
         assert one.ended() == 0
     lines = without_escapes(one.seen).splitlines()
     assert len(lines) > 20
+    assert "leaves open" in " ".join(line.removeprefix(MARK) for line in lines)
     assert all(line.startswith(MARK) and len(line) <= 40 for line in lines)
 
 

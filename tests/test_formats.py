@@ -625,7 +625,9 @@ def test_what_is_proposed_is_a_schema_once_it_is_confirmed(tmp_path, run):
     confirmed = [
         line.removeprefix("# ") for line in sex if re.match(r"# (kind|levels|  \d|])", line)
     ]
-    (tmp_path / "s.toml").write_text("\n".join(["version = 2", "[columns.sex]", *confirmed]))
+    (tmp_path / "s.toml").write_text(
+        "\n".join(["version = 3", "[columns.sex]", "missing = 'zeros'", *confirmed])
+    )
     schema = Schema.load(tmp_path / "s.toml")
     assert schema.columns["sex"].levels == (1, 2)
     found = moment(labelled(tmp_path), schema)

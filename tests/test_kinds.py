@@ -290,7 +290,11 @@ def test_whole_numbers_are_whole_or_missing():
     ("text", "words"),
     [
         ('[columns.a]\nkind = "flag"', "columns.a: kind = 'flag' needs version = 2"),
-        ('version = 3\n[columns.a]\nkind = "flag"', "version: Input should be 1 or 2"),
+        ('version = 4\n[columns.a]\nkind = "flag"', "version: Input should be 1, 2 or 3"),
+        (
+            'version = 3\n[columns.a]\nkind = "numeric"\nlower = 0\nupper = 1\nmissing = "none"',
+            "version 3 calls kind = 'numeric'",
+        ),
         (
             'version = 2\n[columns.a]\nkind = "numeric"\nlower = 0\nupper = 1',
             "calls kind = 'numeric'",
@@ -370,7 +374,7 @@ def test_a_migrated_schema_gives_the_same_integers(tmp_path, monkeypatch, before
     Path("old.toml").write_text(before)
     assert migrate("old.toml", "--out", "new.toml").exit_code == 0
     old, new = Schema.load("old.toml"), Schema.load("new.toml")
-    assert (old.version, new.version) == (1, 2)
+    assert (old.version, new.version) == (1, 3)
     assert [column.kind for column in new.columns.values()] == [
         "number",
         "categorical",
@@ -389,12 +393,12 @@ def test_a_migrated_schema_gives_the_same_integers(tmp_path, monkeypatch, before
     assert (encode(people(), old) != encode(people(), wider)).any()  # control
 
 
-def test_migration_replaces_nothing_unasked_and_takes_version_1_only(tmp_path, monkeypatch):
+def test_migration_replaces_nothing_unasked_and_takes_former_versions_only(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("s.toml").write_text(V1)
     assert migrate("s.toml", "--out", "s.toml").exit_code != 0
     assert Path("s.toml").read_text() == V1
-    assert migrate("s.toml").stdout.startswith("version = 2\n")
+    assert migrate("s.toml").stdout.startswith("version = 3\n")
     assert migrate("s.toml", "--out", "s.toml", "--force").exit_code == 0
     assert isinstance(migrate("s.toml").exception, SchemaError)
     Path("t.toml").write_text('[columns]\na = {"kind" = "numeric", lower = 0, upper = 1}\n')
@@ -627,7 +631,7 @@ def test_a_draft_proposes_kinds_by_declared_types_and_keys_by_name():
     filled = filled.replace("lower = 1900-01-01", "lower = 0", 1).replace(
         "upper = 2000-01-01", "upper = 300", 1
     )
-    made = Schema.parse(tomllib.loads(filled))
+    made = Schema.parse(tomllib.loads(filled.replace("# missing =", 'missing = "pairwise"')))
     assert [c.kind for c in made.columns.values()] == [
         "ignored",
         "number",

@@ -288,8 +288,10 @@ def test_a_file_that_is_absent_or_huge_or_no_text_is_refused(tmp_path, monkeypat
 def test_a_draft_from_metadata_is_the_schema_that_it_states(tmp_path) -> None:
     kinds = dict.fromkeys(("age", "sex", "income", "smoker"), "number")
     stated = read(tmp_path, CSVW, names=kinds)
-    made = Schema.parse(tomllib.loads(draft(kinds, FileOptions(separator=";"), stated)))
-    assert made == Schema.parse(stated.document(FileOptions(separator=";")))
+    rules = {"defaults": {"missing": {"numbers": "none", "categories": "zeros"}}}
+    drafted = tomllib.loads(draft(kinds, FileOptions(separator=";"), stated))
+    made = Schema.parse(drafted | rules)
+    assert made == Schema.parse(stated.document(FileOptions(separator=";")) | rules)
     assert made.features[0].scale == 60.0
     assert [f.name for f in made.features[1:4]] == ["sex=F", "sex=M", "sex=other."]
     assert made.missing == ("", "NA")

@@ -18,9 +18,10 @@ from dpcov.rows.schema import FileOptions, PersonUnit, Schema
 from tables_for_tests import PLANTED, write_people
 from terminals import DPCOV, Terminal, terminal, without_escapes
 
+FLAG = {"kind": "flag", "missing": "none"}
 KINDS = {"age": "number", "sex": "categorical", "income": "number", "note": "categorical"}
 ASKING = ["schema", "people.csv", "--interactive", "--out", "t.toml"]
-ANSWERS = ["a", "c", "F, M", "n", "0", "2e5", "o", "y"]
+ANSWERS = ["a", "midpoint", "c", "F, M", "zeros", "n", "0", "2e5", "none", "o", "y"]
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +77,7 @@ def test_no_value_of_the_data_is_shown_or_suggested(name: str) -> None:
     frame = pd.DataFrame(cells)
     frame.to_csv(name, index=False) if name.endswith("csv") else frame.to_parquet(name)
     line = [part.replace("people.csv", name) for part in ASKING]
-    done = run("why", "nonsense", "a", "c", "x,y", "back", "", "", "yes", line=line)
+    done = run("why", "nonsense", "a", "n", "c", "x,y", "z", "back", "", "", "yes", line=line)
     assert done.exit_code == 0
     for told in ("17.25", "93.75", "17", "93", PLANTED):
         assert told not in done.output + Path("t.toml").read_text()
@@ -87,53 +88,59 @@ def test_no_value_of_the_data_is_shown_or_suggested(name: str) -> None:
 )
 def test_public_defaults_are_offered_by_a_word_or_its_first_letter(word, bounds) -> None:
     for answer in (word, word[0], word.upper(), f" {word} "):
-        found = interview(answer, "yes", kinds={"x": "number"})
+        found = interview(answer, "none", "yes", kinds={"x": "number"})
         expected = bounds and {"kind": "number", "lower": bounds[0], "upper": bounds[1]}
-        assert found.columns["x"] == (expected or {"kind": "flag"})
+        assert found.columns["x"] == (expected or {"kind": "flag"}) | {"missing": "none"}
 
 
 def test_dates_and_whole_numbers_are_of_the_kind_that_their_type_and_bounds_tell() -> None:
     kinds = {"a": "integer", "b": "unknown", "c": "time", "d": "date", "e": "unknown"}
     days = ["1990-01-31", "2000-12-31"]
-    answers = ["n", "0", "9", "t", "soon", *days, "time", *days, "t", *days[::-1], *days]
-    found = interview(*answers, "t", "1990-01-31 12:30", "2000-12-31", "y", kinds=kinds).columns
+    answers = ["n", "0", "9", "pairwise", "t", "soon", *days, "", "time", *days, ""]
+    answers += ["t", *days[::-1], *days, "", "t", "1990-01-31 12:30", "2000-12-31", "", "y"]
+    found = interview(*answers, kinds=kinds).columns
     assert [found[name]["kind"] for name in kinds] == ["integer", "date", "time", "date", "time"]
-    assert found["b"] == {"kind": "date", "lower": days[0], "upper": days[1]}
+    bounds = {"lower": days[0], "upper": days[1]}
+    assert found["b"] == {"kind": "date", **bounds, "missing": "pairwise"}
     assert found["e"]["lower"] == "1990-01-31T12:30:00"
 
 
 def test_a_key_is_offered_to_be_left_out() -> None:
     kinds = {"row_id": "integer", "age": "integer"}
-    found = interview("", "a", "y", kinds=kinds, stated=proposed(kinds, Stated(), {}))
+    found = interview("", "a", "n", "y", kinds=kinds, stated=proposed(kinds, Stated(), {}))
     assert found.columns["row_id"] == {"kind": "ignored"}
 
 
 def test_going_back_keeps_answers_and_changes_them() -> None:
-    found = interview("p", "back", "", "flag", "back", "back", "f", "", "o", "b", "o", "o", "y")
+    found = interview(
+        "p", "n", "back", "", "flag", "", "back", "back", "f", "", "", "o", "b", "o", "o", "y"
+    )  # fmt: skip
     kinds = {name: declared["kind"] for name, declared in found.columns.items()}
     assert kinds == {"age": "flag", "sex": "flag", "income": "ignored", "note": "ignored"}
 
 
 def test_back_from_the_first_column_stays_there() -> None:
-    assert interview("b", "b", "f", "d", "y").columns["age"] == {"kind": "flag"}
+    assert interview("b", "b", "f", "n", "d", "y").columns["age"] == FLAG
 
 
 def test_back_from_bounds_levels_and_persons_asks_for_the_column_again() -> None:
     found = interview(
-        "n", "back", "n", "1", "back", "c", "back", "i", "back", "f", "d", "y"
+        "n", "back", "n", "1", "back", "c", "back", "i", "back", "f", "back", "f", "n", "d", "y"
     )  # fmt: skip
-    assert found.columns["age"] == {"kind": "flag"}
+    assert found.columns["age"] == FLAG
     assert found.unit is None
 
 
 def test_wrong_bounds_are_asked_for_again() -> None:
-    found = interview("n", "low", "nan", "inf", "", "5", "2", "5", "8", "d", "y")
-    assert found.columns["age"] == {"kind": "number", "lower": 5.0, "upper": 8.0}
+    found = interview("n", "low", "nan", "inf", "", "5", "2", "5", "8", "n", "d", "y")
+    assert found.columns["age"] == FLAG | {"kind": "number", "lower": 5.0, "upper": 8.0}
 
 
 def test_wrong_levels_are_asked_for_again() -> None:
-    found = interview("c", ",", "a,a", 'a, "b, c" ,d', "d", "y")
-    assert found.columns["age"] == {"kind": "categorical", "levels": ["a", "b, c", "d"]}
+    found = interview("c", ",", "a,a", 'a, "b, c" ,d', "other", "d", "y")
+    assert found.columns["age"] == {
+        "kind": "categorical", "levels": ["a", "b, c", "d"], "missing": "other", "other": True,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -147,32 +154,32 @@ def test_wrong_levels_are_asked_for_again() -> None:
     ],
 )
 def test_levels_are_numbers_only_where_all_are_spelt_so(typed, levels) -> None:
-    assert interview("c", typed, "d", "y").columns["age"]["levels"] == levels
+    assert interview("c", typed, "n", "d", "y").columns["age"]["levels"] == levels
 
 
 def test_the_person_is_protected_where_a_column_tells_persons_apart() -> None:
-    found = interview("i", "0", "many", "2", "name", "uuid", "f", "d", "y")
+    found = interview("i", "0", "many", "2", "name", "uuid", "f", "n", "d", "y")
     assert found.unit == PersonUnit(column="age", type="uuid", max_rows=2)
     assert found.columns["age"] == {"kind": "ignored"}
     assert Schema.parse(found.document(FileOptions(header=False))).privacy_unit.max_rows == 2
 
 
 def test_another_id_replaces_the_first_and_an_id_can_be_taken_back() -> None:
-    found = interview("i", "2", "text", "i", "3", "integer", "f", "d", "y")
+    found = interview("i", "2", "text", "i", "3", "integer", "f", "n", "d", "y")
     assert found.unit == PersonUnit(column="sex", type="integer", max_rows=3)
-    assert interview("i", "2", "text", "b", "f", "d", "y").unit is None
-    assert interview("i", "2", "back", "f", "d", "y").unit is None
+    assert interview("i", "2", "text", "b", "f", "n", "d", "y").unit is None
+    assert interview("i", "2", "back", "f", "n", "d", "y").unit is None
 
 
 def test_what_is_no_schema_goes_back_instead_of_being_written() -> None:
-    done = run("done", "f", "yes")
+    done = run("done", "f", "none", "yes")
     assert done.exit_code == 0
     assert "This is no schema yet. no column is numeric or categorical." in done.output
     assert list(Schema.load("t.toml").encoded_columns) == ["note"]
 
 
 def test_back_from_the_summary_returns_to_the_last_column() -> None:
-    assert interview("f", "d", "b", "p", "y").columns["note"]["upper"] == 100.0
+    assert interview("f", "n", "d", "b", "p", "", "y").columns["note"]["upper"] == 100.0
 
 
 def test_metadata_are_offered_as_answers(folder: Path) -> None:
@@ -180,7 +187,7 @@ def test_metadata_are_offered_as_answers(folder: Path) -> None:
     document = {"": {"s": {"people": {"age": facts, "sex": {"type": "string"}}}}}
     Path("meta.json").write_text(json.dumps(document))
     line = [*ASKING, "--metadata", "meta.json"]
-    done = run("", "", "c", "m,f", "d", "y", line=line)
+    done = run("", "l", "", "c", "m,f", "z", "d", "y", line=line)
     assert done.exit_code == 0
     assert "[Enter: numbers from 18 to 65]" in done.output
     made = Schema.load("t.toml").columns
@@ -194,8 +201,9 @@ STOPS = [
     ("c", "quit"),
     ("n", "1", "quit"),
     ("i", "quit"),
-    ("f", "d", "q"),
-    ("f", "d"),
+    ("f", "quit"),
+    ("f", "n", "d", "q"),
+    ("f", "n", "d"),
     ("n", "1"),
 ]
 
@@ -210,8 +218,8 @@ def test_quitting_or_the_end_of_the_input_writes_nothing(answers, folder: Path) 
 
 
 def test_quit_is_a_level_only_in_quotes_and_never_by_its_first_letter() -> None:
-    assert interview("c", "q, b", "d", "y").columns["age"]["levels"] == ["q", "b"]
-    assert interview("c", '"quit", b', "d", "y").columns["age"]["levels"] == ["quit", "b"]
+    assert interview("c", "q, b", "z", "d", "y").columns["age"]["levels"] == ["q", "b"]
+    assert interview("c", '"quit", b', "z", "d", "y").columns["age"]["levels"] == ["quit", "b"]
     with pytest.raises(Quit):
         interview("c", "quit")
 
@@ -237,7 +245,7 @@ def test_a_draft_with_gaps_says_what_comes_next() -> None:
 
 def test_names_do_not_act_on_the_terminal() -> None:
     Path("people.csv").write_text("a\x1b[31mb\n1\n")
-    assert "\x1b[31m" not in run("f", "y").output
+    assert "\x1b[31m" not in run("f", "n", "y").output
 
 
 def asking(folder: Path, width: int = 80):
@@ -253,10 +261,13 @@ def answered(screen: Terminal) -> None:
         screen.type(f"{text}\r")
 
     answer("Column 1 of 4: age", "What does it hold? ", "p")
+    answer("leave it out of means", "What does a missing cell mean? ", "pairwise")
     answer("Column 2 of 4: sex", "What does it hold? ", "back")
     answer("Column 1 of 4: age", "[Enter: numbers from 0 to 100] ", "age")
+    answer("", "What does a missing cell mean? [Enter: pairwise] ", "none")
     answer("Column 2 of 4: sex", "What does it hold? ", "c")
     answer("With commas between", "Levels: ", "m, f")
+    answer("none of the levels", "What does a missing cell mean? ", "zeros")
     answer("Column 3 of 4: income", "What does it hold? ", "d")
     screen.expect("Write it? (yes, back, quit) ")
 
@@ -272,6 +283,7 @@ def test_on_a_terminal_it_asks_goes_back_and_writes(folder: Path, width: int) ->
         questions = without_escapes(screen.seen).split("written to")[0]
         assert max(map(len, questions.splitlines())) <= width
     made = Schema.load("t.toml")
+    assert [one.missing for one in made.encoded_columns.values()] == ["none", "zeros"]
     assert list(made.encoded_columns) == ["age", "sex"]
     assert made.columns["age"].upper == 120.0
 

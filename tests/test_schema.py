@@ -235,6 +235,7 @@ def test_the_text_of_a_level(level, text):
 
 
 COMPLETED = {"# lower =": "lower = 0", "# upper =": "upper = 1", "# levels = []": "levels = ['a']"}
+COMPLETED |= {"# missing =": 'missing = "none"'}
 SEEN = st.characters(codec="utf-8", exclude_categories=UNSEEN)
 NAMES = st.text(SEEN, min_size=1, max_size=12)
 
@@ -299,13 +300,14 @@ def test_a_draft_of_a_text_file_leaves_kinds_to_a_person():
         Schema.parse(tomllib.loads(text))
     stated = text.replace('# kind = "number"\n# lower =\n# upper =\n', 'kind = "ignored"\n', 1)
     stated = stated.replace("\n# kind =", "\nkind =").replace("# lower =", "lower = 0")
+    stated = stated.replace("# numbers =", 'numbers = "none"').replace("# [defaults", "[defaults")
     made = Schema.parse(tomllib.loads(stated.replace("# upper =", "upper = 1")))
     assert [column.kind for column in made.columns.values()] == ["ignored", "number"]
 
 
 def test_a_draft_is_no_schema_until_bounds_are_declared():
     with pytest.raises(
-        SchemaError, match=r"a\.lower, columns\.a\.upper\. Declare them from public"
+        SchemaError, match=r"a\.lower, columns\.a\.upper, columns\.a\.missing\. Declare them from"
     ):
         Schema.parse(tomllib.loads(draft({"a": "number"}, FileOptions())))
 

@@ -27,6 +27,7 @@ from dpcov.mechanisms import RETIRED, Mechanism, MechanismOptions, count, mechan
 from dpcov.mechanisms.choice import Goal, calibrated, choose, require_answerable
 from dpcov.mechanisms.count import WithCount
 from dpcov.releases import Release
+from dpcov.rows.missing import NumberRule
 from dpcov.rows.moment import units_per_row
 from dpcov.rows.schema import Bounds, FileOptions, Schema
 from dpcov.rows.sources import open_rows, open_source
@@ -118,6 +119,7 @@ def prepare(
     where: str | Sequence[str] = (),
     lower: Bounds | None = None,
     upper: Bounds | None = None,
+    missing: NumberRule | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
@@ -145,7 +147,7 @@ def prepare(
     if schema is None and not holds_sums(data):  # opened once: a stream may come only once
         names = names_by_bounds(lower, upper) if is_list(data) else ()
         data = open_source(data, FileOptions(), names)
-    resolved = _schema(data, schema, lower, upper, radius, intercept)
+    resolved = _schema(data, schema, lower, upper, missing, radius, intercept)
     if resolved.by is not None:
         raise SchemaError(
             f"The schema asks for one release for each level of {resolved.by!r}: use "
@@ -206,6 +208,9 @@ def release(data: Any, **asked: Any) -> Release:
     dataset : which data set of the ledger; needed if it has several.
     schema : `Schema` or path of a TOML one. Without it `lower` and `upper` are required: public
         bounds, one number or one for each column, never taken from the data.
+    missing : without a schema, what a missing number means: ``midpoint`` (default; it counts as the
+        midpoint of its bounds), ``pairwise`` (it is left out), ``level`` (a 0/1 feature tells) or
+        ``none`` (you promise that there are none; one would count as the midpoint).
     table : table of a database.
     trust_views : whether the table may be a view or another program of its owner's, which then runs
         with your rights and may let one row change others; it is told with the release.
@@ -258,6 +263,7 @@ def _schema(
     schema: Schema | str | Path | None,
     lower: Bounds | None,
     upper: Bounds | None,
+    missing: NumberRule | None,
     radius: float | None,
     intercept: float | None,
 ) -> Schema:
@@ -267,10 +273,15 @@ def _schema(
                 "Give a schema, or lower and upper: public bounds of the columns. They are never "
                 "taken from the data, because they would tell about single rows."
             )
-        resolved = Schema.from_bounds(lower, upper, data.names)
+        resolved = Schema.from_bounds(lower, upper, data.names, missing)
     else:
         if lower is not None or upper is not None:
             raise SchemaError("Give either a schema, or lower and upper, not both.")
+        if missing is not None:
+            raise SchemaError(
+                "The schema says what missing cells mean. Leave out missing, or state it in the "
+                "columns of the schema."
+            )
         resolved = schema if isinstance(schema, Schema) else Schema.load(schema)
     changes = {"radius": radius, "intercept": intercept}
     given = {name: value for name, value in changes.items() if value is not None}

@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 import textwrap
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcov.cli import options
-from dpcov.core.printable import printable
+from dpcov.core.printable import printable, shown
 from dpcov.errors import OutputError
 
 if TYPE_CHECKING:
@@ -58,16 +59,20 @@ def check(
     trust_views: options.TrustViews = False,
 ) -> None:
     """Tell you alone, on a terminal, which cells can't be read; CONFIDENTIAL, no release."""
+    from dpcov.rows.missing import UnstatedMissingWarning, notice_of
     from dpcov.rows.schema import Schema
     from dpcov.rows.sources.check import look
     from dpcov.rows.sources.sql import table_of
 
     if not sys.stdout.isatty():
         raise OutputError(TERMINAL)
-    declared = Schema.load(schema)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnstatedMissingWarning)  # said below, as all else is
+        declared = Schema.load(schema)
     found = look(table_of(data, table, trust_views), declared)
+    notice = [notice_of(declared.unstated, shown(schema))] if declared.unstated else []
     width = max(len(MARK) + 20, shutil.get_terminal_size().columns - 1)
-    for sentence in (*WARNING, *_sentences(found, declared)):
+    for sentence in (*WARNING, *notice, *_sentences(found, declared)):
         for line in textwrap.wrap(printable(sentence), width - len(MARK), break_on_hyphens=False):
             typer.echo(MARK + line)
 
@@ -116,6 +121,11 @@ def _of_column(seen: Seen, column: Numeric | Categorical | None) -> Iterator[str
         yield f"{share} of those would be numbers with {signs} under [file]"
     if share := _share(seen.missing, seen.cells):
         yield f"{share} are missing"
+    if column is not None and column.missing == "none" and (seen.missing or _hides(seen, column)):
+        yield (
+            'the schema promises by missing = "none" that no cell is missing, which is untrue: '
+            f"a release counts one as {_encoded(column)}"
+        )
     for count, side in ((seen.below, "below the lower"), (seen.above, "above the upper")):
         if share := _share(count, seen.cells):
             yield f"{share} are {side} bound, and count as it"
@@ -123,6 +133,16 @@ def _of_column(seen: Seen, column: Numeric | Categorical | None) -> Iterator[str
         unmet = [level_text(one) for at, one in enumerate(column.levels) if at not in seen.met]
         if unmet:
             yield f"no cell is {', '.join(unmet)}"
+
+
+def _hides(seen: Seen, column: Numeric | Categorical) -> bool:
+    """Return True if cells that can't be read count as missing."""
+    return column.kind != "categorical" and seen.unreadable > 0
+
+
+def _encoded(column: Numeric | Categorical) -> str:
+    """Return what a missing cell is encoded as where none was promised."""
+    return "none of the levels" if column.kind == "categorical" else "the midpoint of the bounds"
 
 
 def _share(part: int, whole: int) -> str:

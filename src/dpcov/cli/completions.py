@@ -6,6 +6,7 @@ offered that mean nothing else to a shell.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,7 +89,11 @@ def _schema(ctx: typer.Context) -> Schema | None:
     try:
         if (file := _path(ctx, "file")) is not None:
             return Release.load(file).schema
-        return None if (file := _path(ctx, "schema")) is None else Schema.load(file)
+        if (file := _path(ctx, "schema")) is None:
+            return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the shell shows completions only
+            return Schema.load(file)
     except DpcovError:
         return None
 

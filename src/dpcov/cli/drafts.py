@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from dpcov.core.printable import printable
 from dpcov.errors import SchemaError
+from dpcov.rows.missing import group_of
 from dpcov.rows.schema import Column, PersonUnit, Schema
 
 if TYPE_CHECKING:
@@ -22,14 +23,18 @@ if TYPE_CHECKING:
 Declaration = dict[str, Any]  # of one column, with the keys of the TOML file; some may lack
 
 MODELS = {model.model_fields["kind"].default: model for model in get_args(get_args(Column)[0])}
-_VERSION = re.compile(r"^version[ \t]*=[ \t]*1[ \t]*(#.*)?\n", re.MULTILINE)
+_VERSION = re.compile(r"^version[ \t]*=[ \t]*[12][ \t]*(#.*)?\n", re.MULTILINE)
 _NUMERIC = re.compile(r"(kind[\"']?[ \t]*=[ \t]*)([\"'])numeric\2")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _GAPS = {
-    kind: tuple(name for name, part in model.model_fields.items() if part.is_required())
+    kind: (
+        *(name for name, part in model.model_fields.items() if part.is_required()),
+        *(["missing"] if group_of(kind) else []),
+    )
     for kind, model in MODELS.items()
-} | {"unknown": ("kind", "lower", "upper", "levels")}
-_EMPTY = {"kind": ' "number"', "lower": "", "upper": "", "levels": " []"}
+} | {"unknown": ("kind", "lower", "upper", "levels", "missing")}
+_EMPTY = {"kind": ' "number"', "lower": "", "upper": "", "levels": " []", "missing": ""}
+_FORMER_RULES = 'defaults.missing = { numbers = "midpoint", categories = "zeros" }'
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _KEYS = {"id", "ids", "uuid", "guid", "key", "pk", "identifier", "ssn", "mrn"}
 _PERSONS = {"person", "patient", "participant", "subject", "respondent", "user", "customer"}
@@ -57,6 +62,17 @@ _LABELLED = (
     "# delete it, before anybody else sees this draft.",
 )
 _LABELS = ("# The values that have labels in the file, if it holds codes:",)
+_RULES = (
+    "",
+    "# What a missing cell means: state `missing` in each column, or here for all of them.",
+    '# Numbers (number, integer, count, flag, date, time): "none" promises that none is missing,',
+    '# "pairwise" leaves it out of means and covariances, "midpoint" counts it as the midpoint of',
+    '# the bounds, "level" does so too and adds a 0/1 feature. Categories: "none", "zeros" (no',
+    '# level), "level" (a level of its own), or "other", which needs other = true.',
+    "# [defaults.missing]",
+    "# numbers =",
+    "# categories =",
+)
 _MISSING = (
     "# The file declares these missing in some columns, and there they are read so. Where they are",
     "# in all columns, and in other copies of the table, confirm it:",
@@ -81,9 +97,6 @@ def _roles(names: Iterable[str]) -> tuple[str, ...]:
         "# [weight]            # survey weights, and the largest that can occur",
         f"# column = {_toml(roles.get('weight', 'weight'))}",
         "# maximum = 1",
-        "",
-        '# A missing number counts as the midpoint of its bounds; missing = "pairwise" in its',
-        "# column leaves it out of means and covariances.",
     )
 
 
@@ -130,7 +143,7 @@ class Stated:
 
     def document(self, options: FileOptions) -> dict[str, Any]:
         """As `dpcov.Schema.parse` takes it."""
-        found: dict[str, Any] = {"version": 2, "missing": self.missing}
+        found: dict[str, Any] = {"version": 3, "missing": self.missing}
         found["columns"] = dict(self.columns)
         found["file"] = options.model_dump(exclude_defaults=True)
         return found if self.unit is None else found | {"unit": self.unit.model_dump()}
@@ -155,7 +168,9 @@ def draft(types: Mapping[str, Kind], options: FileOptions, stated: Stated | None
     lines += _LABELLED if known.labels else ()
     lines += _KINDS if any("kind" in gaps(given) for given in columns.values()) else ()
     lines += _NAMES if "unknown" in types.values() and options.header else ()
-    lines += ["version = 2", f"missing = {_toml(list(known.missing))}", *_proposed_missing(known)]
+    lines += ["version = 3", "# Texts of missing cells:"]
+    lines += [f"missing = {_toml(list(known.missing))}", *_proposed_missing(known)]
+    lines += _RULES if any("missing" in gaps(given) for given in columns.values()) else ()
     if known.unit is not None:
         lines += ["", "[unit]", f"column = {_toml(known.unit.column)}"]
         kind = known.unit.type
@@ -211,21 +226,22 @@ def _text(code: float | str) -> str:
 
 
 def migrated(text: str, declared: Schema) -> str:
-    """The text of a schema of version 1 as one of version 2, comments and all."""
-    wanted = declared.model_dump(mode="json") | {"version": 2}
+    """Return the text of a schema of version 1 or 2 as one of version 3, comments and all."""
+    wanted = declared.model_dump(mode="json") | {"version": 3}
     for column in wanted["columns"].values():
         column["kind"] = {"numeric": "number"}.get(column["kind"], column["kind"])
     schema = Schema.parse(wanted)
-    edited = _VERSION.sub("", text)
-    edited = "version = 2\n" + _NUMERIC.sub(r"\1\2number\2", edited)
+    edited = _NUMERIC.sub(r"\1\2number\2", _VERSION.sub("", text))
+    edited = f"version = 3\n{_FORMER_RULES}\n{edited}"
     try:
-        if Schema.parse(tomllib.loads(edited)) == schema:
+        made = Schema.parse(tomllib.loads(edited))
+        if made.model_dump(exclude={"defaults"}) == schema.model_dump(exclude={"defaults"}):
             return edited
     except (tomllib.TOMLDecodeError, SchemaError):
         pass
     raise SchemaError(
-        "This schema can't be rewritten by its text: put version = 2 at its top, and write kind = "
-        '"number" for "numeric".'
+        f"This schema can't be rewritten by its text. Put version = 3 and {_FORMER_RULES} at its "
+        'top, and write kind = "number" for "numeric".'
     )
 
 

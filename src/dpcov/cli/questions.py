@@ -17,9 +17,11 @@ from dpcov.cli.drafts import Declaration, Stated, gaps
 from dpcov.core.printable import printable
 from dpcov.errors import SchemaError
 from dpcov.rows.dates import DAY, SECOND, moment_of, shown_date, shown_time
+from dpcov.rows.missing import group_of
 from dpcov.rows.schema import PersonUnit, Schema
 
 if TYPE_CHECKING:
+    from dpcov.rows.missing import Group
     from dpcov.rows.schema import FileOptions, Kind
 
 T = TypeVar("T")
@@ -66,6 +68,20 @@ TYPES = {
     "ignored": "another type",
     "unknown": "not told by a text file",
 }
+MEANINGS: dict[Group, dict[str, str]] = {
+    "numbers": {
+        "none": "no cell can be missing, and you promise it",
+        "pairwise": "leave it out of means and covariances",
+        "midpoint": "count it as the midpoint of the bounds",
+        "level": "count it as the midpoint, and add a 0/1 feature",
+    },
+    "categories": {
+        "none": "no cell can be missing, and you promise it",
+        "zeros": "count it as none of the levels",
+        "level": "give it a level of its own",
+        "other": "count it with values that are none of the levels",
+    },
+}
 ID_TYPES = ("integer", "decimal", "uuid", "text")
 LATER = "back or quit, in full"
 
@@ -101,7 +117,8 @@ class Interview:
     def __post_init__(self) -> None:
         self.unit = self.stated.unit
         columns = self.stated.columns.items()
-        self.answers = {name: given for name, given in columns if not gaps(given)}
+        self.answers = {name: given for name, given in columns if {*gaps(given)} <= {"missing"}}
+        self._rules: dict[Group, str] = {}  # the last answer of each group
         if self.unit is not None and self.unit.type is None:
             self.answers.pop(self.unit.column, None)  # metadata don't tell what an id is
 
@@ -128,11 +145,9 @@ class Interview:
         """One column: the kind of answer, then what it needs; the place of the next one."""
         known = self.answers.get(name)
         self.say(f"\nColumn {at + 1} of {len(self.kinds)}: {printable(name)} ({self._type(name)})")
-        offer = "" if known is None else f" [Enter: {self._in_words(name, known)}]"
+        offer = "" if known is None else f" [Enter: {self._content(name, known)}]"
         while True:
             word = _completed(self.ask(f"What does it hold?{offer}"), CHOICES | MOVES)
-            if not word and known is not None:
-                return at + 1
             if word == "quit":
                 raise Quit
             if word == "back":
@@ -143,7 +158,7 @@ class Interview:
             if word == "why":
                 self.say(WHY)
                 self._show_choices()
-            elif word in CHOICES:
+            elif word in CHOICES or (not word and known is not None):
                 with suppress(Back):
                     self._declare(name, word)
                     return at + 1
@@ -155,14 +170,43 @@ class Interview:
         return f"type: {TYPES[self.kinds[name]]}{printable(hint)}"
 
     def _declare(self, name: str, word: str) -> None:
-        """Take an answer and what it needs."""
+        """Take an answer and what it needs; of no word, the answer that is there."""
+        if not word:
+            self._state_rule(name, self.answers[name])
+            return
         if word == "id":
             self._person(name)
             return
         asked = {"numbers": self._bounds, "time": self._dates, "categories": self._levels}
-        self.answers[name] = PRESETS[word] if word in PRESETS else asked[word](name)
+        declared = PRESETS[word] if word in PRESETS else asked[word](name)
+        self._state_rule(name, declared)
         if self.unit is not None and self.unit.column == name:
             self.unit = None  # a column that is something else now is not the id
+
+    def _state_rule(self, name: str, declared: Declaration) -> None:
+        """Set the answer of a column, once what its missing cells mean is stated; ask for that."""
+        group = group_of(declared["kind"])
+        if group is not None and "missing" not in declared:
+            rule = self._rule(group)
+            declared = declared | {"missing": rule} | ({"other": True} if rule == "other" else {})
+        self.answers[name] = declared
+
+    def _rule(self, group: Group) -> str:
+        """What a missing cell means; Enter for the last answer of the group."""
+        last, meanings = self._rules.get(group), MEANINGS[group]
+        if last is None:
+            for word, meaning in meanings.items():
+                self.say(f"  {word:<12}{meaning}")
+        offer = "" if last is None else f" [Enter: {last}]"
+        while True:
+            typed = self.ask(f"What does a missing cell mean?{offer}").strip()
+            if typed in ("quit", "back"):
+                raise Quit if typed == "quit" else Back
+            word = _completed(typed, meanings) or last or ""
+            if word in meanings:
+                self._rules[group] = word
+                return word
+            self.say(f"One of: {', '.join(meanings)} ({LATER}).")
 
     def _bounds(self, name: str) -> Declaration:
         """Bounds of numbers that a person states."""
@@ -249,6 +293,10 @@ class Interview:
                 return word == "yes"
 
     def _in_words(self, name: str, declaration: Declaration) -> str:
+        rule = declaration.get("missing")
+        return self._content(name, declaration) + (f"; missing cells: {rule}" if rule else "")
+
+    def _content(self, name: str, declaration: Declaration) -> str:
         if declaration["kind"] == "flag":
             return "truth values"
         if "upper" in declaration:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import textwrap
 import tomllib
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -117,25 +118,29 @@ def schema(
 
 
 def migrate(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A schema of version 1.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A schema of version 1 or 2.")],
     out: Out = None,
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write a schema of version 1 as one of version 2, which encodes every row the same."""
+    """Write a schema of version 1 or 2 as one of version 3, which encodes every row the same."""
     from dpcov.cli.drafts import migrated
     from dpcov.core.files import read_text, write
+    from dpcov.rows.missing import UnstatedMissingWarning
     from dpcov.rows.schema import LARGEST_FILE, Schema
 
-    declared = Schema.load(file)
-    if declared.version != 1:
-        raise SchemaError(f"The schema {shown(file)!r} is of version {declared.version} already.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnstatedMissingWarning)  # what it says is done here
+        declared = Schema.load(file)
+    if declared.version == 3:
+        raise SchemaError(f"The schema {shown(file)!r} is of version 3 already.")
     text = migrated(read_text(file, "schema", SchemaError, most=LARGEST_FILE), declared)
     if out is None:
         typer.echo(text, nl=False)
         return
     write(out, text, force=force)
-    say(f"written to {shown(out)}: version 2, and every row is encoded as before", quiet)
+    say(f"written to {shown(out)}: version 3, and every row is encoded as before", quiet)
+    say("next: decide in each column what a missing cell means, as [defaults.missing] does", quiet)
 
 
 def _labels(source: Source) -> Mapping[str, Mapping[float | str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
 
 T = TypeVar("T")
+Missing = Literal["midpoint", "pairwise", "none"]  # `level` would add features
 NO_BOUNDS = (
     "Give {name}: public lower and upper bounds of {what}, from what is known without the data. "
     "They are never taken from the data, because they would tell about single rows."
@@ -52,8 +53,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     bounds : ``(lower, upper)``, each a number or one for each column; or a dict of such pairs of
         numbers by column name. Required; for a list of rows one for each column, as no row may say
-        how many there are. Values outside are moved to the nearer bound, and missing ones, or those
-        that are no numbers, to the midpoint.
+        how many there are. Values outside are moved to the nearer bound.
+    missing : what a missing value means, or one that is no number: ``midpoint`` (it counts as the
+        midpoint of its bounds), ``pairwise`` (it is left out of means and covariances) or ``none``
+        (you promise that there are none; one would count as the midpoint).
     epsilon, delta, rho : the budget of each `fit`: epsilon, epsilon and delta, or rho.
     neighbors, mechanism, denoise, radius : as in `dpcov.release`; ``auto`` follows the estimator's
         `goal`.
@@ -65,6 +68,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     bounds: Any = None
     _: KW_ONLY
+    missing: Missing = "midpoint"
     epsilon: float | None = None
     delta: float | None = None
     rho: float | None = None
@@ -104,14 +108,21 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         validate_data(self, shape, skip_check_array=True)
         self.n_features_in_: int  # which this has set
         self._check_request(len(rows.features), len(rows.targets))
+        if self.missing not in get_args(Missing):
+            raise EstimatorError(
+                f"There is no missing = {self.missing!r} for estimators. Choose: "
+                f"{', '.join(get_args(Missing))}."
+            )
+        rule = None if self.missing == "midpoint" else self.missing
         lower, upper = _bounds(self.bounds, rows.features, "bounds", "the columns")
         if target is not None:
             low, high = _bounds(target_bounds, rows.targets, "target_bounds", "the target")
             lower, upper = [*lower, *low], [*upper, *high]
         declared = _weight(rows.weights, largest_weight)
+        schema = Schema.from_bounds(lower, upper, rows.features + rows.targets, rule, **declared)
         self.release_: Release = release(
             rows,
-            schema=Schema.from_bounds(lower, upper, rows.features + rows.targets, **declared),
+            schema=schema,
             seed=seed,
             **{name: getattr(self, name) for name in (*RELEASED, *BOOKED)},
         )

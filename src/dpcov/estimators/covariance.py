@@ -31,6 +31,7 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
     ----------
     bounds : public ``(lower, upper)``, each a number or one for each column; or a dict of pairs by
         column name. Required; never taken from the data.
+    missing : ``midpoint`` (default), ``pairwise`` or ``none``, as in `dpcov.release`.
     epsilon, delta, rho, neighbors, mechanism, denoise, radius : as in `dpcov.release`; each `fit`
         spends this budget.
     ledger, dataset : where each `fit` is booked before any noise is drawn.
@@ -87,7 +88,7 @@ class PrivateGraphicalLasso(PrivateCovariance):
 
     Parameters
     ----------
-    bounds, epsilon, delta, rho, neighbors, mechanism, denoise, radius, ledger, dataset, \
+    bounds, missing, epsilon, delta, rho, neighbors, mechanism, denoise, radius, ledger, dataset, \
 random_state, store_precision : as in `PrivateCovariance`.
     alpha : strength of the penalty on the inverse of the correlations, above 0; default, chosen
         from the release. (scikit-learn's penalty is on the inverse of the covariance.)

@@ -12,6 +12,7 @@ import difflib
 import math
 import tomllib
 import unicodedata
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -44,6 +45,18 @@ from dpcov.core.show.table import declared
 from dpcov.errors import SchemaError
 from dpcov.rows.dates import DAY, SECOND, moment_of, shown_date, shown_time
 from dpcov.rows.derived import logarithm, product
+from dpcov.rows.missing import (
+    CategoryRule,
+    Defaults,
+    NumberRule,
+    UnstatedMissingWarning,
+    is_unstated,
+    notice_of,
+    refuse_no_rule,
+    rule_of_derived,
+    rules_wanted,
+    with_rules,
+)
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
@@ -80,10 +93,11 @@ class Numeric(_Model):
     kind: str = "numeric"
     lower: FiniteFloat
     upper: FiniteFloat
-    missing: Literal["midpoint", "level", "pairwise"] = Field(
+    missing: NumberRule = Field(
         "midpoint",
         description="Missing values become the midpoint of the bounds; `level` adds an indicator; "
-        "`pairwise` leaves them out: means and covariances are those of the rows that have them.",
+        "`pairwise` leaves them out: means and covariances are those of the rows that have them; "
+        "`none` promises that there are none. Version 3 has no default.",
     )
 
     @model_validator(mode="after")
@@ -112,7 +126,7 @@ class Numeric(_Model):
     @property
     def has_indicator(self) -> bool:
         """Whether a row tells whether its cell is missing."""
-        return self.missing != "midpoint"
+        return self.missing in ("level", "pairwise")
 
     @classmethod
     def shown(cls, value: float) -> str:
@@ -255,8 +269,7 @@ class Formula(_Model):
             ends = [x * y for x in (one.lower, one.upper) for y in (other.lower, other.upper)]
         if not math.isfinite(sum(ends)):
             raise ValueError("its bounds are beyond the numbers of float64")
-        pairwise = any(parent.missing == "pairwise" for parent in parents)
-        missing: Literal["pairwise", "midpoint"] = "pairwise" if pairwise else "midpoint"
+        missing = rule_of_derived([parent.missing for parent in parents])
         return Derived(lower=min(ends), upper=max(ends), missing=missing, formula=self)
 
 
@@ -276,10 +289,10 @@ class Categorical(_Model):
     kind: Literal["categorical"] = "categorical"
     levels: tuple[bool | int | float | str, ...] = Field(min_length=1)
     other: bool = False
-    missing: Literal["zeros", "level", "other"] = Field(
+    missing: CategoryRule = Field(
         "zeros",
         description="Missing values become all zeros; `level` adds an indicator; `other` counts "
-        "them with undeclared ones.",
+        "them with undeclared ones; `none` promises that there are none. Version 3 has no default.",
     )
 
     @field_validator("levels")
@@ -319,7 +332,7 @@ class Categorical(_Model):
     @property
     def is_full(self) -> bool:
         """Whether every value, missing ones too, has exactly one indicator."""
-        return self.other and self.missing != "zeros"
+        return self.other and self.missing in ("level", "other")
 
 
 class Ignored(_Model):
@@ -476,9 +489,12 @@ class Schema(_Model):
     columns that are no features.
     """
 
-    version: Literal[1, 2] = Field(
-        1, description="1 knows the kinds numeric, categorical and ignored; 2 all but numeric."
+    version: Literal[1, 2, 3] = Field(
+        1,
+        description="1 knows the kinds numeric, categorical and ignored; 2 all but numeric; 3 "
+        "requires `missing` of each column.",
     )
+    defaults: Defaults | None = Field(None, description="What columns of version 3 share.")
     columns: dict[str, Column] = Field(min_length=1)
     derived: dict[str, Formula] = Field(
         {}, description="Features that are computed of each row, from columns of numbers."
@@ -496,22 +512,31 @@ class Schema(_Model):
 
     @model_serializer(mode="wrap")
     def _as_before(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A schema of version 1 is written as before there was another one."""
+        """A schema of version 1 or 2 is written as before there was a later one."""
         found: dict[str, Any] = write(self)
-        later = ("version", "derived") if self.version == 1 else ()
+        later = {1: ("version", "derived", "defaults"), 2: ("defaults",), 3: ()}[self.version]
         return {name: part for name, part in found.items() if name not in later}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_rules(cls, document: Any) -> Any:
+        return with_rules(document)
 
     @model_validator(mode="after")
     def _of_its_version(self) -> Schema:
-        """Refuse kinds of the other version, and what can't be derived."""
+        """Refuse kinds and rules of the other versions, and what can't be derived."""
+        if self.defaults is not None and self.version < 3:
+            raise ValueError("defaults need version = 3")
         for name, column in self.columns.items():
             if self.version == 1 and not isinstance(column, Plain | Categorical | Ignored):
                 raise ValueError(f"columns.{name}: kind = {column.kind!r} needs version = 2")
-            if self.version == 2 and isinstance(column, Plain):
+            if self.version > 1 and isinstance(column, Plain):
                 raise ValueError(
-                    f"columns.{name}: version 2 calls kind = 'numeric' number (or integer, count, "
-                    "flag, ...)"
+                    f"columns.{name}: version {self.version} calls kind = 'numeric' number (or "
+                    "integer, count, flag, ...)"
                 )
+            if self.version < 3 and getattr(column, "missing", None) == "none":
+                raise ValueError(f'columns.{name}: missing = "none" needs version = 3')
         if self.derived and self.version == 1:
             raise ValueError("derived columns need version = 2")
         for name, formula in self.derived.items():
@@ -600,6 +625,12 @@ class Schema(_Model):
         return found
 
     @property
+    def unstated(self) -> tuple[str, ...]:
+        """Columns of a schema of version 2 that leave open what a missing cell means."""
+        columns = self.read_columns.items() if self.version == 2 else ()
+        return tuple(name for name, one in columns if "missing" not in one.model_fields_set)
+
+    @property
     def needed(self) -> tuple[str, ...]:
         """Names of the columns that must be read."""
         others = [part.column for part in (self.unit, self.weight) if part is not None]
@@ -686,16 +717,22 @@ class Schema(_Model):
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
-        """Read a TOML schema; raises `SchemaError` with one line for each fault."""
+        """Read a TOML schema; raises `SchemaError` with one line for each fault.
+
+        Warn if it is of version 2 and leaves open what missing cells of a column mean.
+        """
         text, name = read_text(path, "schema", SchemaError, most=LARGEST_FILE), shown(path)
         try:
-            return cls.parse(tomllib.loads(text))
+            found = cls.parse(tomllib.loads(text))
         except tomllib.TOMLDecodeError as error:
             raise SchemaError(f"The schema {name!r} is not valid TOML: {error}.") from None
         except RecursionError:
             raise SchemaError(f"The schema {name!r} is nested too deeply.") from None
         except SchemaError as error:
             raise SchemaError(f"The schema {name!r} has a fault. {error}") from None
+        if found.unstated:
+            warnings.warn(notice_of(found.unstated, name), UnstatedMissingWarning, stacklevel=2)
+        return found
 
     @classmethod
     def from_bounds(
@@ -703,14 +740,26 @@ class Schema(_Model):
         lower: Bounds,
         upper: Bounds,
         names: Sequence[str],
+        missing: NumberRule | Sequence[str] | None = None,
         **fields: Any,
     ) -> Schema:
-        """Schema of an all-numeric table with public bounds, scalars or one for each column."""
+        """Return the schema of an all-numeric table with public bounds, scalars or one a column.
+
+        `missing` is the rule for missing cells of all columns (default ``midpoint``), or the cell
+        texts that mean a missing value.
+        """
         lows, highs = (_per_column(bound, len(names)) for bound in (lower, upper))
         if len(set(names)) < len(names):
             raise SchemaError("Two columns have the same name.")
+        kind = {"kind": "numeric"}
+        if isinstance(missing, str):
+            refuse_no_rule(missing)
+            kind = {"kind": "number", "missing": missing}
+            fields["version"] = 3
+        elif missing is not None:
+            fields["missing"] = missing
         columns = {
-            name: {"kind": "numeric", "lower": low, "upper": high}
+            name: {**kind, "lower": low, "upper": high}
             for name, low, high in zip(names, lows, highs, strict=True)
         }
         return cls.parse({"columns": columns, **fields})
@@ -750,13 +799,22 @@ def _sentences(error: ValidationError) -> str:
     faults = error.errors()
     gaps = [_place(fault) for fault in faults if fault["type"] == "missing"]
     gaps += [f"{_place(fault)}.kind" for fault in faults if fault["type"] == _NO_KIND]
-    others = [fault for fault in faults if fault["type"] not in ("missing", _NO_KIND)][:5]
+    unstated = [fault for fault in faults if is_unstated(fault)]
+    others = [
+        fault
+        for fault in faults
+        if fault["type"] not in ("missing", _NO_KIND) and fault not in unstated
+    ][:5]
     found = "; ".join(
         ": ".join(filter(None, (_place(fault), str(fault["msg"]).removeprefix("Value error, "))))
         for fault in others
     )
     sentences = [f"{found}."] if found else []
+    if unstated and not gaps and not any(fault["loc"][0] == "defaults" for fault in others):
+        places, kinds = zip(*(fault["loc"][1:3] for fault in unstated), strict=True)
+        sentences.append(rules_wanted(places, kinds))
     if gaps:
+        gaps += map(_place, unstated)
         more = f" and {len(gaps) - 10} more" if len(gaps) > 10 else ""
         sentences.append(
             f"Not filled in yet: {', '.join(gaps[:10])}{more}. Declare them from public knowledge, "

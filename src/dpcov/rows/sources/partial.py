@@ -250,5 +250,8 @@ class SummedRows(Rows):
 
 
 def _declared(schema: Schema) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """All but how the file of the rows was written; sums depend on the order of the columns too."""
-    return schema.model_dump(exclude={"file"}), tuple(schema.columns)
+    """All but how the file of the rows was written, and where the schema states what it states.
+
+    Sums depend on the order of the columns too.
+    """
+    return schema.model_dump(exclude={"file", "defaults"}), tuple(schema.columns)
