@@ -350,7 +350,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "src/dpcov/releases/lengths.py": ("tests/test_lengths.py",),
     "src/dpcov/rows/sources/readstat.py": ("tests/test_formats.py",),
     **dict.fromkeys(
-        (f"src/dpcov/rows/sources/{name}.py" for name in ("workbook", "ooxml", "sheet", "sheet_cells")),
+        (
+            f"src/dpcov/rows/sources/{name}.py"
+            for name in ("workbook", "ooxml", "sheet", "sheet_cells")
+        ),
         ("tests/test_workbooks.py", "tests/test_formats.py"),
     ),
     "src/dpcov/denoise/structure.py": (

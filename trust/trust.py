@@ -26,6 +26,7 @@ MODULES: tuple[str, ...] = (
     "malformed",
     "door",
     "records",
+    "workbooks",
 )
 
 
