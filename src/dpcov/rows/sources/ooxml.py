@@ -19,7 +19,7 @@ SPREADSHEET = (
     "http://schemas.openxmlformats.org/spreadsheetml/2006/main",  # Transitional
     "http://purl.oclc.org/ooxml/spreadsheetml/main",  # Strict
 )
-CHUNK = 2**16  # bytes that are parsed at once
+CHUNK = 2**14  # bytes that are parsed at once
 LONGEST_TAG = 2**20  # bytes of a tag or a comment, which the parser holds as a whole
 DEEPEST = 100  # elements within each other
 PACKED = 100  # times: what repeats itself as much as sheets can, rows of zeros, is packed 15 times

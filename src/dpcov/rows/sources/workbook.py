@@ -33,7 +33,7 @@ NOT_PROTECTED = (
     "mixes them, and then the guarantee does not hold. A workbook with XML that is not well formed "
     "is refused before anything is spent, so that this refusal depends on the cells."
 )
-MOST_LETTERS = 2**25  # of the texts of a batch
+MOST_LETTERS = 2**23  # of the texts of a batch
 _IDS = (  # how a sheet names its part
     "http://schemas.openxmlformats.org/officeDocument/2006/relationships id",  # Transitional
     "http://purl.oclc.org/ooxml/officeDocument/relationships id",  # Strict
