@@ -24,8 +24,7 @@ import pytest
 import dpcov
 from dpcov.errors import SourceError
 from dpcov.rows.schema import FileOptions, Schema
-from dpcov.rows.sources import INSTEAD, open_rows, open_source
-from dpcov.rows.sources import workbook as sheets
+from dpcov.rows.sources import INSTEAD, ooxml, open_rows, open_source
 from dpcov.rows.sources.sql import DatabaseTable
 from strategies import moment, same
 from test_installing import asked
@@ -407,9 +406,9 @@ def test_a_sheet_that_does_not_fit_is_refused(tmp_path, header, more, sheet, wor
 
 
 def test_a_large_workbook_that_is_packed_as_tables_are_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(sheets, "LARGE", 1)
+    monkeypatch.setattr(ooxml, "LARGE", 1)
     assert same(moment(workbook(tmp_path), declared()), moment(parquet(tmp_path), declared()))
-    monkeypatch.setattr(sheets, "PACKED", 1)  # a control
+    monkeypatch.setattr(ooxml, "PACKED", 1)  # a control
     with pytest.raises(SourceError, match="packed far more"):
         open_rows(workbook(tmp_path), declared())
 
@@ -450,7 +449,7 @@ def test_a_file_of_spss_that_is_cut_off_is_refused_before_anything_is_spent(tmp_
 
 @pytest.mark.parametrize(
     ("name", "package"),
-    [("p.xlsx", "openpyxl"), ("p.sav", "pyreadstat"), ("p.sas7bdat", "pyreadstat")],
+    [("p.sav", "pyreadstat"), ("p.sas7bdat", "pyreadstat")],
 )
 def test_a_reader_that_is_not_there_is_told_with_its_command(tmp_path, monkeypatch, name, package):
     (tmp_path / name).touch()

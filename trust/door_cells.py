@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from excel_edits import CELLS
+
 HUGE = 70_000  # letters: more than a cell may have
 FAR = 2**62  # milliseconds: no calendar reaches so far
 
@@ -179,7 +181,7 @@ DYNAMIC = Cells(  # a column of SQLite holds what it is given, whatever it decla
         *(b"x", b"", b"\xff" * 9, 0, 1, 1.0, "1.0"),
     ],
 )
-SHEET = Cells(  # as a workbook's programs write them; a text that begins with = is a formula
+SHEET = Cells(  # as programs write them, and as XML that none should write
     {
         "whole numbers": [1, 2, 0, 3],
         "decimals": [1.5, 0.25, -2.5],
@@ -192,6 +194,7 @@ SHEET = Cells(  # as a workbook's programs write them; a text that begins with =
         *(None, "x", " ", " 1", "1_000", "1e3", "True", "Zürich", "9" * 400, "y" * 32_000, "NA"),
         *("#N/A", "nan", "\u202e", "a\nb", UUIDS[0], -999, -0.0, 1.7e308, 5e-324, 2.0**53 + 2),
         *(10**30, time(5, 30), datetime(1899, 12, 31), datetime(9999, 12, 31)),
+        *CELLS[::5],  # one in five of the malformed ones; `workbooks` tries them all
     ],
     2.0**53,
 )

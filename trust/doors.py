@@ -17,12 +17,12 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import date, time
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
-import openpyxl
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -34,6 +34,7 @@ import door_cells as held
 from door_cells import Cells, Row
 from dpcov.rows.sources.sql import DatabaseTable
 from dpcov.rows.sources.training import training_table
+from excel_files import Raw, Workbooks
 from identity import identity
 from stata_files import Writer
 
@@ -112,22 +113,6 @@ class Texts:
         return path
 
 
-class Workbooks:
-    """Excel workbooks of one sheet."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._number = itertools.count()
-
-    def __call__(self, columns: Columns) -> Path:
-        book = openpyxl.Workbook()
-        for row in [tuple(columns), *_rows(columns)]:
-            book.active.append(row)
-        path = self._folder / f"{next(self._number)}.xlsx"
-        book.save(path)
-        return path
-
-
 SPSS = {"double": held.STORED, "long": held.integers(16, null=False), "date": held.DAYS}
 SPSS |= {"string": held.SHORT}
 STATA = {"string": held.SHORT, "date": held.DAYS, "double": held.FLOATS, "float": held.SINGLES}
@@ -176,7 +161,12 @@ class StataFiles:
 
 
 def stored_in_sheets(_: str, cell: Any) -> Any:
-    """Numbers are float64."""
+    """Numbers are float64, times of day are numbers of days, and XML says what it must."""
+    cell = cell.says if isinstance(cell, Raw) else cell
+    if isinstance(cell, time):
+        return (cell.hour * 60 + cell.minute) / 1440
+    if isinstance(cell, date) and cell.year < 1900:
+        return None
     return float(cell) if isinstance(cell, int) and not isinstance(cell, bool) else cell
 
 

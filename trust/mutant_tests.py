@@ -350,7 +350,13 @@ TESTS: dict[str, tuple[str, ...]] = {
     "src/dpcov/releases/lengths.py": ("tests/test_lengths.py",),
     "src/dpcov/rows/sources/readstat.py": ("tests/test_formats.py",),
     "src/dpcov/rows/sources/stored.py": ("tests/test_formats.py", "tests/test_stata.py"),
-    "src/dpcov/rows/sources/workbook.py": ("tests/test_formats.py",),
+    **dict.fromkeys(
+        (
+            f"src/dpcov/rows/sources/{name}.py"
+            for name in ("workbook", "ooxml", "sheet", "sheet_cells")
+        ),
+        ("tests/test_workbooks.py", "tests/test_formats.py"),
+    ),
     "src/dpcov/denoise/structure.py": (
         "tests/test_structure.py",
         "tests/test_missing.py::test_what_the_schema_implies_holds_of_mapped_rows_too",

@@ -28,6 +28,7 @@ MODULES: tuple[str, ...] = (
     "door",
     "stored_cells",
     "records",
+    "workbooks",
 )
 
 
