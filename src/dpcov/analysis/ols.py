@@ -24,13 +24,14 @@ from dpcov.core.parameters import Probability, check
 from dpcov.core.show.result import OMITTED, Picture, Result
 from dpcov.core.show.table import ALWAYS, Table, rows_of
 from dpcov.errors import ReleaseError
-from dpcov.releases.pairwise import assumed, fewest_rows, has_gaps
+from dpcov.releases.pairwise import assumed, fewest_rows, has_gaps, rows_of_pairs
 
 if TYPE_CHECKING:
     from dpcov.analysis.statistics import Statistic
     from dpcov.core.arrays import Booleans, Matrix, Vector
     from dpcov.releases import Release
 
+NAMED = 5  # features that a refusal names
 DRAWS = 519  # of sampling errors, where cells may be missing
 SMALL = 1e-3  # of them, for what they do to first order
 COVERS = (
@@ -89,8 +90,6 @@ class OLS(Result):
     count: float
     r_squared: float
     adjusted_r_squared: float
-    f: float
-    f_p_value: float
     digits: float
     assumed: tuple[str, ...] = field(default=(), metadata=OMITTED)
     tail: tuple[str, ...] = field(default=(), metadata=OMITTED)
@@ -113,7 +112,7 @@ class OLS(Result):
     def _notes(self) -> tuple[str, ...]:
         facts = (
             f"About {self.count:.0f} rows; R-squared {self.r_squared:.3f} (adjusted "
-            f"{self.adjusted_r_squared:.3f}); F {self.f:.4g} (p {self.f_p_value:.3g}); "
+            f"{self.adjusted_r_squared:.3f}); "
             f"residual std {self.residual_deviation:.4g}. The "
             f"lattice tells {max(0.0, self.digits):.0f} digits."
         )
@@ -192,18 +191,16 @@ def ols(
     """
     check("level", level, Probability, ReleaseError)
     to, at = target_and_features(release, target, features, reference=True)
-    require_matrix(release)
+    if not has_gaps(release.schema):
+        require_matrix(release)
     statistic = coefficients_of(target, features)
     draws = reading_generator(generator)
-    matrix = estimate(release)
+    matrix = _estimate(release, [to, *at])
     stack = Stack.of(release, matrix[None])
     gram = stack.covariances[0][np.ix_(at, at)]
-    inverse, rank = solve(np.nan_to_num(gram), np.eye(len(at)))
+    inverse, rank = solve(gram, np.eye(len(at)))
     if rank < len(at):
-        raise ReleaseError(
-            f"Only {rank} of these {len(at)} features vary on their own, so their coefficients are "
-            "not determined. Choose fewer features, or use ridge."
-        )
+        raise ReleaseError(_undetermined(release, at, gram))
     count = max(release.count(), 1.0)
     if has_gaps(release.schema):
         count = max(fewest_rows(release, [to, *at]), 1.0)
@@ -217,9 +214,8 @@ def ols(
         )
     coefficients = statistic.values(release, matrix[None])[0]
     scales, unit = release.scales[at], release.scales[to]
-    judge = Problem.of(release, [to], at, "standardized")
     encoded = coefficients[1:] * scales / unit
-    loss, power = float(judge.losses(encoded[None, :, None])[0, 0]), float(judge.power[0])
+    loss, power = _loss(release, stack.covariances[0], to, at, encoded)
     residual = loss * rows / degrees
     offsets = release.centers[at] / scales
     means = stack.means[0, at] + offsets  # about 0 in the data's units
@@ -239,7 +235,6 @@ def ols(
     with np.errstate(divide="ignore", invalid="ignore"):
         t = coefficients / errors
     explained = 1 - loss / power if power > 0 else 0.0
-    f = _ratio(explained, 1 - explained) * degrees / len(at)
     names = names_of(release, at)
     model = Ridge(
         target, names, coefficients[1:], float(coefficients[0]), 0.0, "encoded",
@@ -263,16 +258,66 @@ def ols(
         count=count,
         r_squared=float(explained),
         adjusted_r_squared=float(1 - (1 - explained) * (rows - 1) / degrees),
-        f=f,
-        f_p_value=float(scipy.stats.f.sf(f, len(at), degrees)),
         digits=_digits(release, stack.covariances[0][np.ix_([*at, to], [*at, to])]),
         assumed=assumed(release),
         tail=unseen(release),
     )
 
 
-def _ratio(above: float, below: float) -> float:
-    return above / below if below > 0 else np.inf
+def _estimate(release: Release, at: list[int]) -> Matrix:
+    """(d, d) the second moment that errors are about; refuses features that no row has together."""
+    if not has_gaps(release.schema):
+        return estimate(release)
+    if not release.second_moment().any():
+        require_matrix(release)  # says so
+    matrix = estimate(release)
+    rows = rows_of_pairs(release.schema, matrix, release.intercept())[np.ix_(at, at)]
+    if rows.min() >= 1:
+        return matrix
+    own = np.flatnonzero(np.diag(rows) < 1)  # of no row by itself, or of none with another
+    lacking = own[:1] if own.size else np.unravel_index(int(rows.argmin()), rows.shape)
+    names = " and ".join(repr(name) for name in names_of(release, sorted(at[j] for j in lacking)))
+    raise ReleaseError(
+        f"As far as the noise shows, no row has a value of {names}, so a regression with "
+        f"{'it' if own.size else 'both'} is not determined. Choose other columns, or use ridge."
+    )
+
+
+def _undetermined(release: Release, at: list[int], gram: Matrix) -> str:
+    """Say which features follow from the others, or do not vary, in the released matrix."""
+    names = []
+    for own, name in enumerate(names_of(release, at)):
+        others = [j for j in range(len(at)) if j != own]
+        if solve(gram[np.ix_(others, others)], np.eye(len(others)))[1] == _rank(gram):
+            names.append(name)
+    shown = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" * (len(names) > NAMED))
+    return (
+        "Coefficients are not determined: in the released matrix each of these features is "
+        f"constant, or follows from the others: {shown}. Choose fewer features, or use ridge."
+    )
+
+
+def _rank(matrix: Matrix) -> int:
+    return solve(matrix, np.eye(len(matrix)))[1]
+
+
+def _loss(
+    release: Release, covariance: Matrix, to: int, at: list[int], coefficients: Vector
+) -> tuple[float, float]:
+    """Encoded variance of the residuals, and of the target.
+
+    By the denoised matrix; where cells may be missing by the matrix of the fit, as pairs of columns
+    are about different rows.
+    """
+    problem = Problem.of(release, [to], at, "standardized")
+    if has_gaps(release.schema):
+        problem = replace(
+            problem,
+            gram=covariance[np.ix_(at, at)],
+            cross=covariance[np.ix_(at, [to])],
+            power=covariance[[to], [to]],
+        )
+    return float(problem.losses(coefficients[None, :, None])[0, 0]), float(problem.power[0])
 
 
 def _digits(release: Release, covariance: Matrix) -> float:
