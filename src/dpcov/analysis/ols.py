@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -22,9 +23,11 @@ from dpcov.analysis.statistics import coefficients as coefficients_of
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.show.result import OMITTED, Picture, Result
-from dpcov.core.show.table import ALWAYS, Table, rows_of
+from dpcov.core.show.table import ALWAYS, Row, Table, rows_of
 from dpcov.errors import ReleaseError
+from dpcov.releases.dates import dates_of, length, shown
 from dpcov.releases.pairwise import assumed, fewest_rows, has_gaps, rows_of_pairs
+from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from dpcov.analysis.statistics import Statistic
@@ -40,6 +43,11 @@ COVERS = (
 )
 SAMPLING_ONLY = (
     "Std. errors cover sampling only: the privacy noise of this release has no law to simulate."
+)
+NO_TEST = "No F test and no test of R-squared: both would ignore the privacy noise."
+GONE = (
+    "OLS.{name} is NaN, as an F test ignores the privacy noise. Use the intervals of the "
+    "coefficients; this name will be removed."
 )
 
 
@@ -63,13 +71,16 @@ class OLS(Result):
         how far those of Student's interval and of the privacy noise's do; `level` is the coverage
         meant.
     trusted : (k + 1,) `Intervals.trusted`, False where noise drowns a coefficient.
-    residual_deviation, degrees, count, r_squared, adjusted_r_squared, f, f_p_value : as usual,
-        estimated from the release, for sampling alone; `count` may be an estimate. Where cells may
-        be missing it is the smallest number of rows that any two of the columns have together.
+    residual_deviation, degrees, count, r_squared, adjusted_r_squared : as usual, estimated from
+        the release; `count` may be an estimate. Where cells may be missing it is the smallest
+        number of rows that any two of the columns have together. R-squared is a point estimate
+        without a test: privacy noise can raise it, and its adjustment is for sampling alone.
+    f, f_p_value : NaN, with a `FutureWarning`: an F test would ignore the privacy noise.
     digits : about how many of a coefficient the lattice tells, were there no noise: half a step,
         over the least deviation, times the condition of the features' correlations.
     assumed : a sentence on missing cells, where there can be some.
     tail : one where the tail of the table is not seen.
+    dependent : one where a person can have several rows.
 
     """
 
@@ -93,6 +104,17 @@ class OLS(Result):
     digits: float
     assumed: tuple[str, ...] = field(default=(), metadata=OMITTED)
     tail: tuple[str, ...] = field(default=(), metadata=OMITTED)
+    dependent: str = field(default="", metadata=OMITTED)
+
+    @property
+    def f(self) -> float:
+        """NaN, as an F statistic would ignore the privacy noise."""
+        return _gone("f")
+
+    @property
+    def f_p_value(self) -> float:
+        """NaN, as an F test would ignore the privacy noise."""
+        return _gone("f_p_value")
 
     def tables(self) -> list[Table]:
         tail = (1 - self.level) / 2
@@ -101,7 +123,8 @@ class OLS(Result):
             replace(
                 self.data(),
                 heads=(*heads, f"[{tail:.3g}", f"{1 - tail:.3g}]"),
-                title=f"Least squares of {self.model.target}",
+                rows=self._shown(),
+                title=titled(f"Least squares of {self.model.target}", self.dependent),
                 forms=("{:.5g}", *["{:.4g}"] * 3, "{:.2f}", "{:.3f}", "{:.5g}", "{:.5g}"),
                 strengths=[ALWAYS, *np.abs(self.model.effects)],
                 rest="features with small effects",
@@ -109,13 +132,26 @@ class OLS(Result):
             )
         ]
 
+    def _shown(self) -> list[Row]:
+        """Rows of the table; of a date as the target, the intercept and its ends are dates."""
+        schema, target = self.model.schema, self.model.target
+        (name, cells), *rows = self.data().rows
+        if target in dates_of(schema):
+            value, *errors, t, p, low, high = cells
+            value, low, high = shown(schema, target, [value, low, high])  # type: ignore[list-item]
+            errors = [length(schema, target, one) for one in errors]  # type: ignore[arg-type]
+            cells = [value, *errors, t, p, low, high]
+        return [(name, cells), *rows]
+
     def _notes(self) -> tuple[str, ...]:
+        residual = length(self.model.schema, self.model.target, self.residual_deviation)
         facts = (
-            f"About {self.count:.0f} rows; R-squared {self.r_squared:.3f} (adjusted "
-            f"{self.adjusted_r_squared:.3f}); "
-            f"residual std {self.residual_deviation:.4g}. The "
-            f"lattice tells {max(0.0, self.digits):.0f} digits."
+            f"About {self.count:.0f} rows; R-squared {self.r_squared:.3f}, as estimated (adjusted "
+            f"for sampling {self.adjusted_r_squared:.3f}); residual std "
+            f"{residual if isinstance(residual, str) else format(residual, '.4g')}. "
+            f"The lattice tells {max(0.0, self.digits):.0f} digits."
         )
+        facts = f"{facts} {NO_TEST}"
         covers = SAMPLING_ONLY if self.privacy_errors is None else COVERS
         if self.assumed:
             covers = covers.replace(
@@ -261,7 +297,13 @@ def ols(
         digits=_digits(release, stack.covariances[0][np.ix_([*at, to], [*at, to])]),
         assumed=assumed(release),
         tail=unseen(release),
+        dependent=dependent(release),
     )
+
+
+def _gone(name: str) -> float:
+    warnings.warn(GONE.format(name=name), FutureWarning, stacklevel=3)
+    return float("nan")
 
 
 def _estimate(release: Release, at: list[int]) -> Matrix:
@@ -290,10 +332,10 @@ def _undetermined(release: Release, at: list[int], gram: Matrix) -> str:
         others = [j for j in range(len(at)) if j != own]
         if solve(gram[np.ix_(others, others)], np.eye(len(others)))[1] == _rank(gram):
             names.append(name)
-    shown = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" * (len(names) > NAMED))
+    listed = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" * (len(names) > NAMED))
     return (
-        "Coefficients are not determined: in the released matrix each of these features is "
-        f"constant, or follows from the others: {shown}. Choose fewer features, or use ridge."
+        "These features are constant or follow from the others in the released matrix, so their "
+        f"coefficients are not determined: {listed}. Choose fewer features, or use ridge."
     )
 
 
