@@ -151,7 +151,6 @@ class OLS(Result):
             f"{residual if isinstance(residual, str) else format(residual, '.4g')}. "
             f"The lattice tells {max(0.0, self.digits):.0f} digits."
         )
-        facts = f"{facts} {NO_TEST}"
         covers = SAMPLING_ONLY if self.privacy_errors is None else COVERS
         if self.assumed:
             covers = covers.replace(
@@ -159,9 +158,9 @@ class OLS(Result):
             )
         drowned = [name for name, sure in zip(self.names, self.trusted, strict=True) if not sure]
         if not drowned:
-            return facts, covers, *self.assumed, *self.tail
+            return facts, covers, NO_TEST, *self.assumed, *self.tail
         warning = f"Noise drowns, so that their figures can't be trusted: {', '.join(drowned)}."
-        return facts, covers, *self.assumed, *self.tail, warning
+        return facts, covers, NO_TEST, *self.assumed, *self.tail, warning
 
     def data(self) -> Table:
         unknown = np.full(len(self.names), np.nan)
