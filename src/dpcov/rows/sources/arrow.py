@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 
 from dpcov.core.printable import shown
 from dpcov.errors import SourceError
-from dpcov.rows.cells import batch_rows, is_text
+from dpcov.rows.cells import batch_rows
+from dpcov.rows.numbers import is_text
 from dpcov.rows.sources.base import Source
 
 if TYPE_CHECKING:

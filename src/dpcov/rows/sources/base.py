@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpcov.rows.cells import is_moment, is_number, is_text
+from dpcov.rows.cells import is_moment
+from dpcov.rows.numbers import is_number, is_text
 from dpcov.rows.schema import Categorical, Cells, Date, Kind, Numeric, Time
 
 PROGRAM = (
