@@ -164,7 +164,7 @@ def _two_readings(self: Any) -> None:
     self._copy = copy
 
 
-def _again(self: Any) -> pa.RecordBatchReader:
+def _again(self: Any, columns: Sequence[str]) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_stream(self._data)
 
 

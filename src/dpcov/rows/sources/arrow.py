@@ -300,9 +300,12 @@ class ArrowSource(Source):
         self.door = "arrow" if self.settled else "stream"
         # The reader that told the schema is the first to be read: some streams come only once.
         self._opened: pa.RecordBatchReader | None = pa.RecordBatchReader.from_stream(data)
-        self._take(self._opened.schema)
+        fields = self._opened.schema
+        lacking = _lacking(data)
+        found = [None if field.name in lacking else field.type for field in fields]
+        self._take_some(fields.names, found, [lacking.get(name, "") for name in fields.names])
 
-    def _reader(self) -> pa.RecordBatchReader:
+    def _reader(self, columns: Sequence[str]) -> pa.RecordBatchReader:
         reader, self._opened = self._opened, None
         if reader is not None:
             return reader
@@ -312,7 +315,7 @@ class ArrowSource(Source):
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         size = batch_rows(len(columns))
-        for batch in self._reader():
+        for batch in self._reader(columns):
             chosen = batch.select(list(columns))
             for column in chosen.columns:
                 _check(column)
@@ -320,12 +323,50 @@ class ArrowSource(Source):
                 yield chosen.slice(start, size)
 
 
-def _is_table(data: Any) -> bool:
-    """Whether data is a table in memory, of pyarrow or polars."""
-    if isinstance(data, pa.Table | pa.RecordBatch):
-        return True
+def _lacking(data: Any) -> dict[str, str]:
+    """Columns of DuckDB relations that come in a type that does not hold them, and their own."""
+    kind = type(data)
+    if kind.__name__ != "DuckDBPyRelation" or "duckdb" not in kind.__module__:
+        return {}
+    types = zip(data.columns, map(str, data.types), strict=True)
+    return {name: told for name, told in types if told == "UHUGEINT"}
+
+
+class PolarsSource(ArrowSource):
+    """A polars DataFrame, of which only the columns that are asked for become Arrow's."""
+
+    def __init__(self, data: Any) -> None:
+        self._data = data
+        self.door = "arrow"
+        columns = data.get_columns()
+        self._take_some(data.columns, [*map(_polars_type, columns)], list(data.dtypes))
+
+    def _reader(self, columns: Sequence[str]) -> pa.RecordBatchReader:
+        places = [self.names.index(name) for name in columns] or [0]
+        return pa.RecordBatchReader.from_stream(self._data[:, places])
+
+
+def _polars_type(column: Any) -> pa.DataType | None:
+    """The Arrow type of a column; None for one that Arrow lacks, and for pointers to objects."""
+    if str(column.dtype) == "Object":
+        return None
+    try:
+        return pa.RecordBatchReader.from_stream(column.clear().to_frame()).schema.field(0).type
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # polars panics
+        return None
+
+
+def is_polars(data: Any) -> bool:
+    """Whether `data` is a data frame of polars."""
     kind = type(data)
     return kind.__module__.split(".")[0] == "polars" and kind.__name__ == "DataFrame"
+
+
+def _is_table(data: Any) -> bool:
+    """Whether data is a table in memory."""
+    return isinstance(data, pa.Table | pa.RecordBatch)
 
 
 def _check(column: pa.Array) -> None:
