@@ -316,11 +316,14 @@ class ArrowSource(Source):
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         size = batch_rows(len(columns))
         for batch in self._reader(columns):
-            chosen = batch.select(list(columns))
+            chosen = self._chosen(batch, columns)
             for column in chosen.columns:
                 _check(column)
             for start in range(0, chosen.num_rows, size):
                 yield chosen.slice(start, size)
+
+    def _chosen(self, batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+        return batch.select(list(columns))
 
 
 def _lacking(data: Any) -> dict[str, str]:
@@ -342,8 +345,15 @@ class PolarsSource(ArrowSource):
         self._take_some(data.columns, [*map(_polars_type, columns)], list(data.dtypes))
 
     def _reader(self, columns: Sequence[str]) -> pa.RecordBatchReader:
-        places = [self.names.index(name) for name in columns] or [0]
-        return pa.RecordBatchReader.from_stream(self._data[:, places])
+        held = self._data.get_columns()
+        some = [held[self.names.index(name)] for name in columns] or held[:1]
+        # A column without a name would get another one in a new frame.
+        named = [column.alias(str(at)) for at, column in enumerate(some)]
+        return pa.RecordBatchReader.from_stream(type(self._data)(named))
+
+    def _chosen(self, batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+        places = list(range(len(columns)))
+        return batch.select(places).rename_columns(list(columns))
 
 
 def _polars_type(column: Any) -> pa.DataType | None:
