@@ -31,6 +31,7 @@ BATCH_CELLS = 2**22  # cells of a batch: 32 MiB of float64, whatever the number 
 
 _PLAIN_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"  # as a code that is no number is not written
 MOST_DIGITS = 76  # of the widest type of numbers
+FINEST = 200  # digits behind the point, zeros too: at very many Arrow ends the process
 _TRUTHS = {"true": Decimal(1), "false": Decimal(0)}
 
 
@@ -255,7 +256,7 @@ def _positions(values: pa.Array, declared: Sequence[bool | int | float | str]) -
         by_text = {i for i in numbers if isinstance(declared[i], str) and texts[i].isascii()}
         by_text -= {i for i in by_text if texts[i].lower() in ("true", "false")}
         # From 2^53 on letters alone tell: two integers may be parsed as one float64.
-        numbers = {i: number for i, number in numbers.items() if abs(number) < EXACT}
+        numbers = {i: number for i, number in numbers.items() if -EXACT < number < EXACT}
         typed = {i: float(v) for i, v in numbers.items() if i not in by_text}
         told = _confirmed(others, read, _lookup(read, typed), numbers)
         found = np.where(found < 0, told, found)
@@ -301,8 +302,8 @@ def _all_in_type(numbers: Mapping[int, Decimal], kind: pa.DataType) -> dict[int,
 def _in_type(number: Decimal, kind: pa.DataType) -> pa.Scalar | None:
     """The number in a type of numbers; None where it can't be there."""
     if pa.types.is_floating(kind):
-        return pa.scalar(float(number), kind) if abs(number) <= EXACT else None
-    if number.adjusted() > MOST_DIGITS:
+        return pa.scalar(float(number), kind) if -EXACT <= number <= EXACT else None
+    if number.adjusted() > MOST_DIGITS or int(number.as_tuple().exponent) < -FINEST:
         return None
     if pa.types.is_integer(kind) and number != number.to_integral_value():
         return None  # Arrow would cut it to an integer
