@@ -30,19 +30,19 @@ _TRUTHS = {b"true": 1.0, b"false": 0.0}  # as columns of truth values are read
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a plain type holds texts."""
+    """Return True if a plain type holds texts."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether a plain type holds numbers."""
+    """Return True if a plain type holds numbers."""
     return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     )
 
 
 def number_of(text: str | bytes) -> float | None:
-    """Nearest float64 of the number that a text spells; None if it spells none."""
+    """Return the nearest float64 of the number that a text spells; None if it spells none."""
     if isinstance(text, bytes):
         text = text.decode(errors="replace")
     try:
@@ -110,7 +110,7 @@ class Numbers:
 
     @property
     def known(self) -> Booleans:
-        """Which cells are numbers that are not left out."""
+        """Return True for cells that are numbers and are not left out."""
         return ~np.isnan(self.floats)
 
     def only(self, kept: Booleans) -> Numbers:
@@ -118,7 +118,7 @@ class Numbers:
         return self if kept.all() else Numbers(self.cells, np.where(kept, self.floats, np.nan))
 
     def signs(self, number: Decimal) -> NDArray[np.int8]:
-        """Sign of each cell minus a declared number; of a cell that is left out, anything.
+        """Return the sign of each cell minus a declared number; for cells left out, any sign.
 
         Rounding to float64 keeps the order, so that only cells that tie there are compared exactly.
         """
@@ -131,11 +131,11 @@ class Numbers:
 
     @property
     def _rounds(self) -> bool:
-        """Whether a declared number is rounded to the type of the cells."""
+        """Return True if a declared number is rounded to the type of the cells."""
         return bool(pa.types.is_floating(self.cells.type))
 
     def _ties(self, ties: Booleans, number: Decimal) -> NDArray[np.int8]:
-        """Signs, exactly, of cells whose nearest float64 is that of the number."""
+        """Return exact signs of cells whose nearest float64 is that of the number."""
         known = self.cells.take(pa.array(np.flatnonzero(ties)))
         if self._rounds:  # a finite number beyond the type, and infinite cells
             return np.full(len(known), 1 if number > 0 else -1, np.int8)
@@ -146,7 +146,7 @@ class Numbers:
         return told[values.indices.to_numpy()]
 
     def among(self, numbers: Sequence[Decimal]) -> Booleans:
-        """Which cells are one of the declared numbers."""
+        """Return True for cells that are one of the declared numbers."""
         own = {number: _rounded(number, self.cells.type) for number in numbers}
         if self._rounds:
             own = {one: near for one, near in own.items() if one.is_finite() == np.isfinite(near)}
@@ -158,7 +158,7 @@ class Numbers:
         return found
 
     def whole(self) -> Booleans:
-        """Which cells are whole numbers."""
+        """Return True for cells that are whole numbers."""
         found: Booleans = self.floats == np.rint(self.floats)
         kind = self.cells.type
         if pa.types.is_decimal(kind) and kind.scale > 0:
@@ -168,7 +168,7 @@ class Numbers:
 
 
 def _rounded(number: Decimal, kind: pa.DataType) -> float:
-    """The number as the nearest float of a type of floats; of other types, as float64."""
+    """Return the nearest float of a type of floats; for other types, the nearest float64."""
     nearest = float(number)
     if pa.types.is_floating(kind) and kind != pa.float64():
         with np.errstate(over="ignore"):
@@ -177,7 +177,7 @@ def _rounded(number: Decimal, kind: pa.DataType) -> float:
 
 
 def _sign(cell: int | Decimal | bytes, number: Decimal) -> int:
-    """Sign of a cell minus a number that has the same nearest float64."""
+    """Return the sign of a cell minus a number that has the same nearest float64."""
     if isinstance(cell, bytes):
         try:
             exact = Decimal(cell.decode())
@@ -190,7 +190,7 @@ def _sign(cell: int | Decimal | bytes, number: Decimal) -> int:
 
 
 def _is_written_out(word: bytes, number: Decimal) -> bool:
-    """Whether a text spells a float64 to 17 or more digits, as some programs write all numbers."""
+    """Return True if a text writes a float64 out in full, as some programs write all numbers."""
     digits = len(number.as_tuple().digits)
     if word.strip(b"+-").isdigit() or not WRITTEN_OUT[0] <= digits <= WRITTEN_OUT[1]:
         return False
@@ -198,7 +198,7 @@ def _is_written_out(word: bytes, number: Decimal) -> bool:
 
 
 def _of_decimals(cells: pa.Array) -> Matrix:
-    """Nearest float64 of decimal numbers; Arrow's own cast is off by a unit of the last place.
+    """Return the nearest float64 of decimals; Arrow's cast is off by a unit of the last place.
 
     A quotient of two numbers that float64 holds is rounded once. Other decimals go through their
     texts, of which the nearest float64 is parsed.

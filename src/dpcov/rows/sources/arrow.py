@@ -19,6 +19,7 @@ from dpcov.rows.cells import batch_rows
 from dpcov.rows.dates import FIRST, LAST
 from dpcov.rows.numbers import is_text
 from dpcov.rows.sources.base import Source
+from dpcov.rows.sources.quiet import quiet
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
@@ -360,11 +361,11 @@ def _polars_type(column: Any) -> pa.DataType | None:
     """The Arrow type of a column; None for one that Arrow lacks, and for pointers to objects."""
     if str(column.dtype) == "Object":
         return None
+    empty = column.clear().to_frame()
+    table = quiet("no Arrow type")(lambda: pa.RecordBatchReader.from_stream(empty))
     try:
-        return pa.RecordBatchReader.from_stream(column.clear().to_frame()).schema.field(0).type
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException:  # polars panics
+        return table().schema.field(0).type
+    except SourceError:
         return None
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from dpcov.errors import SourceError
 from dpcov.rows.cells import batch_rows
 from dpcov.rows.sources.base import Source
 from dpcov.rows.sources.ids import IdColumn
 from dpcov.rows.sources.objects import texts_of
+from dpcov.rows.sources.quiet import quiet
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import AnyArray
@@ -91,15 +93,14 @@ def _array(column: Any, categories: pa.Array | None, *, ids: bool = False) -> pa
 def _objects(column: Any) -> Iterable[object]:
     """The cells of a column of objects; of another library's type each is asked for by itself."""
     if isinstance(column.dtype, np.dtype):
-        cells: AnyArray = column.to_numpy()
-        return cells
-    return (_cell(column.array, at) for at in range(len(column)))
+        held: AnyArray = column.to_numpy()
+        return held
+    read: Callable[[int], object] = quiet("no object")(column.array.__getitem__)
+    return (_cell(read, at) for at in range(len(column)))
 
 
-def _cell(cells: Any, at: int) -> object:
+def _cell(read: Callable[[int], object], at: int) -> object:
     try:
-        return cells[at]
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException:  # the cell can't be made an object, and is missing
+        return read(at)
+    except SourceError:  # the cell can't be made an object, and is missing
         return None
