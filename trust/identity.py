@@ -74,7 +74,7 @@ def identity(cell: Any, declared: str, missing: tuple[str, ...]) -> Any:
     Of the type "text" cells that are the same number are taken for one here, which only leaves out
     tables; "bytes" tells all texts apart, as the library must.
     """
-    if not is_sure(cell):
+    if not is_sure(cell) or _is_nothing(cell):
         return None
     found = number(cell)
     words = text(cell).strip(_BLANKS)
@@ -91,6 +91,17 @@ def identity(cell: Any, declared: str, missing: tuple[str, ...]) -> Any:
     if declared == "text":
         return found or words
     return _bytes(cell)
+
+
+def _is_nothing(cell: Any) -> bool:
+    """Whether a cell is no number of a type of numbers, or has no text at all."""
+    try:
+        str(cell)
+    except Exception:
+        return True
+    if isinstance(cell, Decimal):
+        return cell.is_nan()
+    return isinstance(cell, complex) and cell != cell
 
 
 def _bytes(cell: Any) -> bytes:

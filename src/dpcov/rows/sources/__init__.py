@@ -12,7 +12,7 @@ from dpcov.core.spelling import asked
 from dpcov.errors import SourceError
 from dpcov.rows.schema import FileOptions, Schema
 from dpcov.rows.sources.array import ArraySource, ObjectSource
-from dpcov.rows.sources.arrow import ArrowSource, ParquetSource
+from dpcov.rows.sources.arrow import ArrowSource, ParquetSource, PolarsSource, is_polars
 from dpcov.rows.sources.base import Source, holds_sums
 from dpcov.rows.sources.conditions import Conditions, rows_meeting
 from dpcov.rows.sources.duckdb import DuckdbSource
@@ -112,6 +112,8 @@ def open_source(
         return _open_database(data, options, declared)
     if isinstance(data, str | Path):
         return _open_file(Path(data), options, declared, numbers)
+    if is_polars(data):
+        return PolarsSource(data)
     if hasattr(data, "__arrow_c_stream__"):
         return ArrowSource(data)
     kind = getattr(getattr(data, "dtype", None), "kind", None)

@@ -9,13 +9,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpcov.rows.cells import is_moment, is_number, is_text
+from dpcov.rows.cells import is_moment
+from dpcov.rows.numbers import is_number, is_text
 from dpcov.rows.schema import Categorical, Cells, Date, Kind, Numeric, Time
 
 PROGRAM = (
     "What a view, a query or a stream makes of each row: one that mixes rows of several persons, "
     "or fails on a row, breaks the guarantee."
 )
+NO_TYPE = pa.struct([])  # of a column that is not read
+UNLIKE_STORED = ("pandas.period", "arrow.opaque")  # types whose cells are not what they store
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -75,6 +78,17 @@ class Source:
         self.names = tuple(field.name for field in fields)
         self.types = {field.name: field.type for field in fields}
         self.unfit = unfit_columns(fields)
+
+    def _take_some(
+        self, names: Sequence[str], found: Sequence[pa.DataType | None], told: Sequence[object]
+    ) -> None:
+        """Take names and types; of columns without one, which are not read, the type as `told`."""
+        self._take(
+            [pa.field(n, NO_TYPE if t is None else t) for n, t in zip(names, found, strict=True)]
+        )
+        lacking = {n: str(t) for n, t, f in zip(names, told, found, strict=True) if f is None}
+        self.unfit = {**self.unfit, **lacking}
+        self.unfit_ids = {n: f"it is of the type {t}" for n, t in lacking.items()}
 
 
 class Wrapper(Source):
@@ -136,7 +150,8 @@ def unfit_columns(fields: Iterable[pa.Field]) -> dict[str, str]:
 def unwrapped(kind: pa.DataType) -> pa.DataType:
     """The plain type in which the encoder reads a column of this type."""
     if isinstance(kind, pa.BaseExtensionType):
-        return unwrapped(kind.storage_type)
+        unlike = kind.extension_name in UNLIKE_STORED
+        return kind if unlike else unwrapped(kind.storage_type)
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return unwrapped(kind.value_type)
     if pa.types.is_string_view(kind):

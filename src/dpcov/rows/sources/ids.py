@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcov.errors import SourceError
-from dpcov.rows.cells import LONGEST_CELL, cells, distinct, is_missing, is_number, is_text, plain
+from dpcov.rows.cells import LONGEST_CELL, cells, distinct, is_missing, plain
+from dpcov.rows.numbers import is_number, is_text
 from dpcov.rows.sources.base import unwrapped
 from dpcov.rows.sources.objects import texts_of
 
