@@ -56,6 +56,7 @@ def check(
     schema: Annotated[Path, typer.Option("--schema", help="TOML schema of the data.")],
     table: options.Table = None,
     trust_views: options.TrustViews = False,
+    rows: options.Rows = None,
 ) -> None:
     """Tell you alone, on a terminal, which cells can't be read; CONFIDENTIAL, no release."""
     from dpcov.rows.schema import Schema
@@ -64,7 +65,7 @@ def check(
 
     if not sys.stdout.isatty():
         raise OutputError(TERMINAL)
-    declared = Schema.load(schema)
+    declared = Schema.load(schema).with_rows(rows)
     found = look(table_of(data, table, trust_views), declared)
     width = max(len(MARK) + 20, shutil.get_terminal_size().columns - 1)
     for sentence in (*WARNING, *_sentences(found, declared)):

@@ -7,7 +7,7 @@ It is the one grammar of all doors: the number 1 is the same as 1, 1.0, true, or
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 LONGEST_CELL = 2**16  # bytes of a text; a longer one is missing, at every door
 BATCH_CELLS = 2**22  # cells of a batch: 32 MiB of float64, whatever the number of columns
 
+MINUS = "\N{MINUS SIGN}"  # as typesetters and some spreadsheets write it
+_ASCII_BLANKS = "\t\n\v\f\r\x1c\x1d\x1e\x1f "  # with the others, what `str.strip` strips
+_OTHER_BLANKS = "\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_OUTER = f"^[{_ASCII_BLANKS}{_OTHER_BLANKS}]+|[{_ASCII_BLANKS}{_OTHER_BLANKS}]+$"
+
 _PLAIN_DECIMAL = r"^[+-]?[0-9]{1,300}(\.[0-9]{0,300})?([eE][+-]?[0-9]{1,3})?$"
 _PLAIN_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"  # as a code that is no number is not written
 _TRUTHS = {b"true": 1.0, b"false": 0.0}  # as columns of truth values are read
@@ -42,9 +47,28 @@ def cells(values: pa.Array, missing: tuple[str, ...]) -> pa.Array:
     if not is_text(values.type):
         return values
     absent = pc.greater(pc.binary_length(values), LONGEST_CELL)
-    values = pc.ascii_trim_whitespace(values)
+    values = trimmed(values)
     absent = pc.or_(absent, pc.is_in(values, pa.array(missing, values.type)))
     return pc.if_else(absent, None, values)
+
+
+def trimmed(texts: pa.Array) -> pa.Array:
+    """Return the texts without outer blanks, as `str.strip` does; they may be no valid UTF-8."""
+    texts = pc.ascii_trim(texts, characters=_ASCII_BLANKS)
+    return _beyond_ascii(texts, lambda t: pc.replace_substring_regex(t, _OUTER, ""))
+
+
+def with_hyphens(texts: pa.Array) -> pa.Array:
+    """Return the texts with a hyphen for each minus sign, as numbers are mostly written."""
+    return _beyond_ascii(texts, lambda t: pc.replace_substring(t, MINUS, "-"))
+
+
+def _beyond_ascii(texts: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    """Change the texts that hold other characters than those of ASCII: few, as a rule."""
+    others = pc.invert(pc.string_is_ascii(texts)).fill_null(False)
+    if not pc.any(others, min_count=0).as_py():
+        return texts
+    return pc.replace_with_mask(texts, others, change(texts.filter(others)))
 
 
 def is_missing(values: pa.Array, missing: tuple[str, ...]) -> Booleans:
@@ -243,7 +267,7 @@ def _positions(values: pa.Array, declared: Sequence[bool | int | float | str]) -
         words = {i: str(truth).lower() for i, truth in truths.items()}
         found = np.where(found < 0, _lookup(pc.ascii_lower(values), words), found)
     if numbers:
-        others = pc.if_else(pa.array(found < 0), values, None)
+        others = with_hyphens(pc.if_else(pa.array(found < 0), values, None))
         parsed = _parsed(others)
         by_text = {i for i in numbers if isinstance(declared[i], str) and texts[i].isascii()}
         by_text -= {i for i in by_text if texts[i].lower() in ("true", "false")}
@@ -270,7 +294,7 @@ def _meanings(texts: Mapping[int, str]) -> tuple[dict[int, Decimal], dict[int, b
 
 def _exact_number(text: str) -> Decimal | None:
     try:
-        number = Decimal(text)
+        number = Decimal(text.replace(MINUS, "-"))
     except InvalidOperation:
         return None
     if not number.is_finite() or _number(text) is None:
@@ -337,7 +361,7 @@ def _number(text: str | bytes) -> float | None:
     if isinstance(text, bytes):
         text = text.decode(errors="replace")
     try:
-        return float(pa.scalar(text.strip()).cast(pa.float64()).as_py())
+        return float(pa.scalar(text.strip().replace(MINUS, "-")).cast(pa.float64()).as_py())
     except pa.ArrowInvalid:
         return None
 
@@ -349,6 +373,7 @@ def _parsed(texts: pa.Array) -> pa.Array:
     take, go in bulk and every other text is tried alone: a cell's value never depends on other
     cells. Texts from a file may be no valid UTF-8.
     """
+    texts = with_hyphens(texts)
     try:
         return texts.cast(pa.float64())
     except pa.ArrowInvalid:

@@ -394,12 +394,28 @@ class FileOptions(_Model):
     max_record_lines: int = Field(
         1000, ge=1, le=10**6, description="Of how many lines a record may be; public."
     )
+    extra_cell: Literal["first", "last"] | None = Field(
+        None,
+        description="Each row has one cell more than the header: `first` where R's write.table "
+        "puts row names, `last` where rows alone end with a separator.",
+    )
+    rows: int | None = Field(
+        None,
+        ge=1,
+        le=2**40,
+        description="The number of rows, public and known from elsewhere, for replace-one: rows "
+        "beyond are dropped, and missing ones are rows without values.",
+    )
     encoding: str = Field(
         "utf-8", description="utf-8, utf-16, utf-32, or one of a byte for each character."
     )
     decimal: Literal[".", ","] = "."
-    thousands: Literal[".", ",", " ", "'", "\u2019", "_", "\u00a0", "\u202f"] | None = Field(
-        None, description="What may group the digits of columns of numbers by three."
+    thousands: (
+        Literal[".", ",", " ", "'", "\u2019", "_", "\u00a0", "\u2007", "\u2009", "\u202f"] | None
+    ) = Field(
+        None,
+        description="What may group the digits of columns of numbers by three; a space of any kind "
+        "stands for all of them.",
     )
     compression: Literal["auto", "none", "gzip"] = Field(
         "auto", description="`auto` goes by the file's name."
@@ -430,12 +446,21 @@ class FileOptions(_Model):
             raise ValueError("quote must differ from separator and comment")
         if self.decimal == self.thousands:
             raise ValueError("decimal and thousands must differ")
+        if self.extra_cell is not None and not self.header:
+            raise ValueError("extra_cell needs a header: without one, declare all columns")
         if self.comment is not None and not self.header:
             raise ValueError(
                 "comment needs a header, below which no line is a comment: without one a row could "
                 "be taken for a comment. Skip the lines at the top with skip_lines"
             )
         return self
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out later options that are not set: earlier versions of dpcov know none of them."""
+        found: dict[str, Any] = write(self)
+        later = ("extra_cell", "rows")
+        return {name: one for name, one in found.items() if name not in later or one is not None}
 
     @property
     def quote_sign(self) -> str | None:
@@ -493,6 +518,12 @@ class Schema(_Model):
         {}, description="How conditions read columns that are no features."
     )
     file: FileOptions = FileOptions()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _stripped(cls, document: Any) -> Any:
+        """Strip the names of columns, as those of a table are."""
+        return _without_blanks(document) if isinstance(document, dict) else document
 
     @model_serializer(mode="wrap")
     def _as_before(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -571,6 +602,10 @@ class Schema(_Model):
                     f"a file without a header needs the {role} among the columns, as kind = "
                     "'ignored'"
                 )
+        if self.unit is not None and self.file.rows is not None:
+            raise ValueError(
+                "file.rows does not fix the number of persons: leave out rows, or the unit"
+            )
         for name in self.where:
             if name in self.encoded_columns:
                 raise ValueError(f"where names {name!r}, whose type its column tells: leave it out")
@@ -684,6 +719,13 @@ class Schema(_Model):
             return privacy.Unit()
         return privacy.Unit(self.unit.column, self.unit.max_rows)
 
+    def with_rows(self, rows: int | None) -> Schema:
+        """Return the schema of a table of so many rows (`file.rows`); itself if None."""
+        if rows is None:
+            return self
+        document = self.model_dump()
+        return Schema.parse(document | {"file": document["file"] | {"rows": rows}})
+
     @classmethod
     def load(cls, path: str | Path) -> Schema:
         """Read a TOML schema; raises `SchemaError` with one line for each fault."""
@@ -721,6 +763,31 @@ class Schema(_Model):
             f"protects {self.privacy_unit}"
         )
         return html.tables([declared(self.columns | self.encoded_columns, title)])
+
+
+def _without_blanks(document: dict[str, Any]) -> dict[str, Any]:
+    """Strip each name of a column in a plain document of a schema."""
+    found = dict(document)
+    for part in ("columns", "derived", "where"):
+        if isinstance(named := found.get(part), dict):
+            found[part] = {_stripped(name): value for name, value in named.items()}
+            if len(found[part]) < len(named):
+                raise ValueError(f"{part}: two names differ by blanks at their ends only")
+    for part in ("unit", "weight"):
+        if isinstance(one := found.get(part), dict) and "column" in one:
+            found[part] = one | {"column": _stripped(one["column"])}
+    if isinstance(derived := found.get("derived"), dict):
+        found["derived"] = {name: _stripped(formula) for name, formula in derived.items()}
+    return found | ({"by": _stripped(found["by"])} if "by" in found else {})
+
+
+def _stripped(name: Any) -> Any:
+    """Strip a name, or each of several, or of a formula; leave what is none to be refused."""
+    if isinstance(name, list | tuple):
+        return [_stripped(one) for one in name]
+    if isinstance(name, dict):
+        return {key: _stripped(one) for key, one in name.items()}
+    return name.strip() if isinstance(name, str) else name
 
 
 def level_text(level: bool | int | float | str) -> str:
