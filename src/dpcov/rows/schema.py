@@ -414,8 +414,8 @@ class FileOptions(_Model):
         Literal[".", ",", " ", "'", "\u2019", "_", "\u00a0", "\u2007", "\u2009", "\u202f"] | None
     ) = Field(
         None,
-        description="What may group the digits of columns of numbers by three; a space of any kind "
-        "stands for all of them.",
+        description="What may group the digits of columns of numbers by three. A space stands for "
+        "all kinds of spaces, and a no-break or thin space for all of these.",
     )
     compression: Literal["auto", "none", "gzip"] = Field(
         "auto", description="`auto` goes by the file's name."

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dpcov.core.privacy import Neighbors
-from dpcov.core.spelling import asked, named
+from dpcov.core.spelling import spelled
 from dpcov.errors import SourceError
 from dpcov.rows.cells import batch_rows, is_moment, is_number, is_text
 from dpcov.rows.schema import Categorical, Cells, Date, Kind, Numeric, Time
@@ -34,10 +34,15 @@ DECLARED = "dpcov uses exactly the {:,} rows that were declared."
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
+def rows_given() -> str:
+    """Spell how a number of rows is given."""
+    return spelled("rows=N", "--rows N")
+
+
 def refuse_rows(schema: Schema, neighbors: Neighbors) -> None:
     """Refuse to fix the number of rows where one record more or less counts as one change."""
     if schema.file.rows is not None and neighbors != Neighbors.REPLACE_ONE:
-        raise SourceError(FIXED.format(named("rows")))
+        raise SourceError(FIXED.format(rows_given()))
 
 
 class Source:
@@ -158,7 +163,7 @@ class FixedRows(Wrapper):
     def __init__(self, source: Source, rows: int) -> None:
         if not source.ordered:
             source.close()
-            raise SourceError(NO_ORDER.format(asked("rows", "N")))
+            raise SourceError(NO_ORDER.format(rows_given()))
         super().__init__(source)
         self.rows_are_lines, self.public_rows = True, rows
 

@@ -25,7 +25,7 @@ from dpcov.errors import MechanismError, SourceError
 from dpcov.rows.moment import Lattice, SecondMoment
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
-from dpcov.rows.sources.base import SUMS_START, holds_sums
+from dpcov.rows.sources.base import SUMS_START, holds_sums, rows_given
 from dpcov.rows.sources.conditions import Conditions
 from dpcov.rows.sources.quiet import quiet
 from dpcov.rows.sources.rows import IntegerRows, Rows
@@ -95,7 +95,7 @@ class PartialMoment:
         conditions = Conditions.parse(where, schema)
         if conditions and schema.file.rows is not None:
             raise SourceError(
-                f"A declared number of rows ({named('rows')}) is for replace-one, where no "
+                f"A declared number of rows ({rows_given()}) is for replace-one, where no "
                 f"condition ({named('where')}) can be used. Leave out one of them."
             )
         with closing(open_rows(data, schema, conditions, threads=threads)) as rows:
@@ -128,7 +128,7 @@ class PartialMoment:
             raise SourceError(f"The parts were made under different conditions ({named('where')}).")
         if (self.schema.file.rows is None) != (other.schema.file.rows is None):
             raise SourceError(
-                f"Only one of the parts has a declared number of rows ({named('rows')}). Sum the "
+                f"Only one of the parts has a declared number of rows ({rows_given()}). Sum the "
                 "rows of both with such a number, or of both without."
             )
         if set(self.parts) & set(other.parts):
@@ -159,7 +159,7 @@ class PartialMoment:
             )
         if schema.file.rows not in (None, self.public_rows):
             raise SourceError(
-                f"The sums were not made of so many rows ({named('rows')}). Give the number to "
+                f"The sums were not made of so many rows ({rows_given()}). Give the number to "
                 f"{spelled('PartialMoment.of', 'dpcov moments')}, where rows are."
             )
         return SummedRows(self)

@@ -19,11 +19,10 @@ import numpy as np
 import pyarrow as pa
 from threadpoolctl import ThreadpoolController
 
-from dpcov.core.spelling import asked
 from dpcov.errors import MechanismError, SourceError
 from dpcov.rows.encoder import Encoder, Scratch
 from dpcov.rows.moment import Accumulator, Lattice, LinearMap, SecondMoment, squared_lengths
-from dpcov.rows.sources.base import fits, kind_of, unwrapped
+from dpcov.rows.sources.base import fits, kind_of, rows_given, unwrapped
 from dpcov.rows.sources.hashes import HashedSum, counted
 from dpcov.rows.sources.ids import refuse_unfit
 from dpcov.rows.sources.kept import Kept
@@ -45,8 +44,8 @@ UNREADABLE = (
 
 
 COUNTABLE = (
-    "Under replace-one the number of rows is public, and here one record can change it. Give the "
-    "number that you know from elsewhere ({}, or rows under [file] in the schema), or {}."
+    "Under replace-one the number of rows is public, and in a text file with quoted cells, or in a "
+    "workbook, one record can change it. Give the number that you know from elsewhere ({}), or {}."
 )
 
 
@@ -161,7 +160,7 @@ class Rows:
     def require_countable(self) -> None:
         """Refuse to call a number of rows public that a cell may change."""
         if not self.countable:
-            raise SourceError(COUNTABLE.format(asked("rows", "N"), self._how_to_count))
+            raise SourceError(COUNTABLE.format(rows_given(), self._how_to_count))
 
     @quiet(UNREADABLE)
     def second_moments(

@@ -50,7 +50,7 @@ BYTE_ORDER_MARK = codecs.BOM_UTF8
 LF, CR = 10, 13
 STANDARD_INPUT = "-"
 SEPARATORS = ",;\t|"  # the usual ones
-SPACES = " \u00a0\u2007\u2009\u202f"  # that group thousands, one as another: they look alike
+SPACES = "\u00a0\u2007\u2009\u202f"  # that group thousands, one as another: they look alike
 NOT_REGULAR = (
     "{} is no regular file. To read a table from a pipe, give - as its name and the pipe as "
     "standard input: dpcov release - ... < PIPE"
@@ -64,12 +64,10 @@ LINES = "Each line of the text file is one row: a record with line breaks counts
 RECORDS = (
     "This assumes that the file follows RFC 4180, without lone carriage returns outside quotes "
     "(pandas and Python's csv write them by default; quoting=csv.QUOTE_ALL avoids it). Otherwise "
-    "one record counts as up to {reach:,} rows, and as more if it has over {lines:,} lines, with "
-    "as many times the epsilon: see docs/proofs/records.md."
+    "one record counts as up to {reach:,} rows, and as more if it has more than {lines:,} lines, "
+    "with as many times the epsilon: see docs/proofs/records.md."
 )
-COUNT_LINES = (
-    'set records = "lines" under [file] in the schema if no cell of the file holds a line break'
-)
+COUNT_LINES = 'set records = "lines" under [file] in the schema if no cell holds a line break'
 
 
 class TextSource(Source):
@@ -84,6 +82,8 @@ class TextSource(Source):
 
     Attributes
     ----------
+    cells : the names of all columns, in order; empty for one without a name.
+    padded : places in `cells` of the names from which blanks were stripped.
     advice : the separator to declare, where the first record, kept apart by it, has all columns
         that are declared; otherwise nothing. It rests on names that are public, and on no cell.
 
@@ -91,6 +91,7 @@ class TextSource(Source):
 
     door = "csv"
     costly = True
+    padded: Sequence[int] = ()
     how_to_count = COUNT_LINES
 
     def __init__(
@@ -113,7 +114,7 @@ class TextSource(Source):
         self._waiting = None if self.settled else lines
         if self.settled:
             lines.close()
-        cells = self._header(header) if options.header else declared
+        cells = self.cells = self._header(header) if options.header else declared
         if not cells:
             raise SourceError(f"{NO_COLUMNS}{spelled('.', FOR_A_DRAFT)}")
         self._width = len(cells) + (options.extra_cell is not None)
@@ -255,10 +256,12 @@ class TextSource(Source):
             )
         self.advice = self._other_separator(text)
         names = self._split(text, self.options.separator)
+        written = self._cells(text, self.options.separator)
+        self.padded = [at for at, (a, b) in enumerate(zip(written, names, strict=True)) if a != b]
         if names and not any(names):
             raise SourceError(f"{where} is empty: a header with the columns' names is needed.")
         named = [name for name in names if name]
-        if not (self._declared and set(self._declared) <= {*named} or is_header({*named})):
+        if not ((self._declared and set(self._declared) <= {*named}) or is_header({*named})):
             raise SourceError(no_header(where) + self.advice)
         if not self._declared and len({*named}) < len(named):
             twice = next(one for one in named if named.count(one) > 1)
@@ -383,7 +386,9 @@ class Notation:
     def _grouping(self) -> str:
         """A pattern of what groups thousands."""
         thousands = self.thousands or ""
-        return f"[{SPACES}]" if thousands in SPACES else re.escape(thousands)
+        if thousands == " " or thousands in SPACES:
+            return f"[{' ' * (thousands == ' ')}{SPACES}]"
+        return re.escape(thousands)
 
     def plainly(self, texts: pa.Array) -> pa.Array:
         """Cells as plain decimals; null where a cell is no number in this notation."""
