@@ -215,6 +215,7 @@ def release_by(  # type: ignore[misc]  # an option is called `by`, too
         table=table,
         trust_views=trust_views,
         where=where,
+        rows=rows,
         epsilon=epsilon,
         delta=delta,
         rho=rho,
