@@ -359,3 +359,9 @@ def test_check_names_blanks_and_minus_signs_and_proposes_thousands(tmp_path):
     found = told(pa.table({"a": ["1\u00a0234", "\u00a05"]}), schema_of("a"))
     assert "100.0 % of those would be numbers without the spaces inside" in found
     assert "thousands = " not in found
+
+
+@pytest.mark.parametrize("unseen", ["\t", "\x85", "\u2028", "\u200b", "\ufeff"])
+def test_a_name_with_a_character_that_nobody_sees_is_refused_and_not_stripped(unseen):
+    with pytest.raises(SchemaError, match="which nobody sees"):
+        schema_of(f"a{unseen}")

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 LARGEST_FILE = 2**24  # bytes of a schema
 RESOLUTION = 2.0**-21  # of a half-range: what a number may be off by before it is encoded
 UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # categories of characters that no name may hold
+SPACES = " \xa0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))  # category Zs
 MAX_FEATURES = 8191  # squared norms of integer rows stay exact in float64: 8191 * 2^40 < 2^53
 
 
@@ -787,7 +788,7 @@ def _stripped(name: Any) -> Any:
         return [_stripped(one) for one in name]
     if isinstance(name, dict):
         return {key: _stripped(one) for key, one in name.items()}
-    return name.strip() if isinstance(name, str) else name
+    return name.strip(SPACES) if isinstance(name, str) else name
 
 
 def level_text(level: bool | int | float | str) -> str:
