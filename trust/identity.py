@@ -12,7 +12,6 @@ import numpy as np
 LONGEST = 2**16
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _SURE = {np.float16: 2**11, np.float32: 2**24}
-_BLANKS = " \t\n\v\f\r"
 
 
 def number(cell: Any) -> tuple[Any, ...] | None:
@@ -26,7 +25,7 @@ def number(cell: Any) -> tuple[Any, ...] | None:
     if isinstance(cell, bool):
         return None
     if isinstance(cell, str):
-        text = cell.strip(_BLANKS)
+        text = cell.strip().replace("\N{MINUS SIGN}", "-")
         if len(cell) > LONGEST or not _NUMBER.fullmatch(text):
             return None
         cell = Decimal(text)
@@ -77,7 +76,7 @@ def identity(cell: Any, declared: str, missing: tuple[str, ...]) -> Any:
     if not is_sure(cell) or _is_nothing(cell):
         return None
     found = number(cell)
-    words = text(cell).strip(_BLANKS)
+    words = text(cell).strip()
     null = cell is None or (not isinstance(cell, str) and words in ("nan", "NaN", "NaT", "<NA>"))
     absent = null or words in missing or len(_bytes(cell)) > LONGEST
     if absent or (found is not None and found in map(number, missing)):

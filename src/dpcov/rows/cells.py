@@ -17,7 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcov.rows.dates import DAY, FIRST, LAST, MOST_EAST, PATTERN, SECOND, moment_of
-from dpcov.rows.numbers import EXACT, Numbers, exact_number, is_number, is_text, parsed
+from dpcov.rows.numbers import (
+    EXACT,
+    Numbers,
+    exact_number,
+    is_number,
+    is_text,
+    parsed,
+    trimmed,
+    with_hyphens,
+)
 from dpcov.rows.schema import Categorical, Numeric, level_text
 
 if TYPE_CHECKING:
@@ -44,7 +53,7 @@ def cells(values: pa.Array, missing: tuple[str, ...]) -> pa.Array:
     if not is_text(values.type):
         return values
     absent = pc.greater(pc.binary_length(values), LONGEST_CELL)
-    values = pc.ascii_trim_whitespace(values)
+    values = trimmed(values)
     absent = pc.or_(absent, pc.is_in(values, pa.array(missing, values.type)))
     return pc.if_else(absent, None, values)
 
@@ -251,7 +260,7 @@ def _positions(values: pa.Array, declared: Sequence[bool | int | float | str]) -
         words = {i: str(truth).lower() for i, truth in truths.items()}
         found = np.where(found < 0, _lookup(pc.ascii_lower(values), words), found)
     if numbers:
-        others = pc.if_else(pa.array(found < 0), values, None)
+        others = with_hyphens(pc.if_else(pa.array(found < 0), values, None))
         read = parsed(others)
         by_text = {i for i in numbers if isinstance(declared[i], str) and texts[i].isascii()}
         by_text -= {i for i in by_text if texts[i].lower() in ("true", "false")}

@@ -7,7 +7,7 @@ compares it exactly. Every function is total, and what it says of a cell depends
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
     from dpcov.core.arrays import Booleans, Matrix
 
+MINUS = "\N{MINUS SIGN}"  # as typesetters and some spreadsheets write it
+_ASCII_BLANKS = "\t\n\v\f\r\x1c\x1d\x1e\x1f "  # with the others, what `str.strip` strips
+_OTHER_BLANKS = "\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_OUTER = f"^[{_ASCII_BLANKS}{_OTHER_BLANKS}]+|[{_ASCII_BLANKS}{_OTHER_BLANKS}]+$"
 EXACT = 2**53  # up to which float64 holds every integer
 EXACT_POWERS = 22  # powers of ten that float64 holds
 WRITTEN_OUT = (17, 800)  # digits with which float64 can be written out in full
@@ -41,12 +45,31 @@ def is_number(kind: pa.DataType) -> bool:
     )
 
 
+def trimmed(texts: pa.Array) -> pa.Array:
+    """Return the texts without outer blanks, as `str.strip` does; they may be no valid UTF-8."""
+    texts = pc.ascii_trim(texts, characters=_ASCII_BLANKS)
+    return _beyond_ascii(texts, lambda t: pc.replace_substring_regex(t, _OUTER, ""))
+
+
+def with_hyphens(texts: pa.Array) -> pa.Array:
+    """Return the texts with a hyphen for each minus sign, as numbers are mostly written."""
+    return _beyond_ascii(texts, lambda t: pc.replace_substring(t, MINUS, "-"))
+
+
+def _beyond_ascii(texts: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    """Change the texts that hold other characters than those of ASCII: few, as a rule."""
+    others = pc.invert(pc.string_is_ascii(texts)).fill_null(False)
+    if not pc.any(others, min_count=0).as_py():
+        return texts
+    return pc.replace_with_mask(texts, others, change(texts.filter(others)))
+
+
 def number_of(text: str | bytes) -> float | None:
     """Return the nearest float64 of the number that a text spells; None if it spells none."""
     if isinstance(text, bytes):
         text = text.decode(errors="replace")
     try:
-        return float(pa.scalar(text.strip()).cast(pa.float64()).as_py())
+        return float(pa.scalar(text.strip().replace(MINUS, "-")).cast(pa.float64()).as_py())
     except pa.ArrowInvalid:
         return None
 
@@ -54,7 +77,7 @@ def number_of(text: str | bytes) -> float | None:
 def exact_number(text: str) -> Decimal | None:
     """Return the number that a declared text spells, infinite ones too; None if it spells none."""
     try:
-        number = Decimal(text)
+        number = Decimal(text.replace(MINUS, "-"))
     except InvalidOperation:
         return None
     if number.is_nan() or number_of(text) is None:
@@ -69,6 +92,7 @@ def parsed(texts: pa.Array) -> pa.Array:
     take, go in bulk and every other text is tried alone: a cell's value never depends on other
     cells. Texts from a file may be no valid UTF-8.
     """
+    texts = with_hyphens(texts)
     try:
         return texts.cast(pa.float64())
     except pa.ArrowInvalid:
@@ -180,7 +204,7 @@ def _sign(cell: int | Decimal | bytes, number: Decimal) -> int:
     """Return the sign of a cell minus a number that has the same nearest float64."""
     if isinstance(cell, bytes):
         try:
-            exact = Decimal(cell.decode())
+            exact = Decimal(cell.decode().replace(MINUS, "-"))
         except (InvalidOperation, UnicodeDecodeError):  # such as the text true, which is 1
             return 0
         if _is_written_out(cell, exact):

@@ -297,7 +297,7 @@ class ArrowSource(Source):
 
     def __init__(self, data: Any) -> None:
         self._data = data
-        self.settled = _is_table(data)
+        self.settled = self.ordered = _is_table(data)
         self.door = "arrow" if self.settled else "stream"
         # The reader that told the schema is the first to be read: some streams come only once.
         self._opened: pa.RecordBatchReader | None = pa.RecordBatchReader.from_stream(data)
