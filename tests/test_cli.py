@@ -177,16 +177,9 @@ def test_a_seeded_release_says_not_private_everywhere(run, command: str) -> None
 
 
 @pytest.mark.parametrize("command", READING)
-@pytest.mark.parametrize("matrix", [True, False])
-def test_a_release_that_shows_nothing_says_so(run, command: str, matrix: bool) -> None:
-    made = dpcov.release(
-        correlated(200, 3), lower=-1, upper=1, epsilon=0.01, neighbors="replace-one", seed=1
-    )
-    if matrix:  # as the denoiser leaves it where noise drowns it
-        made = dpcov.release(correlated(200, 3), lower=-1, upper=1, epsilon=1.0)
-        made = made.with_denoised("shrink", np.eye(4))
-    assert (made.published is not None) == matrix
-    made.save("r.json")
+def test_a_release_that_shows_nothing_says_so(run, command: str) -> None:
+    made = dpcov.release(correlated(200, 3), lower=-1, upper=1, epsilon=1.0)
+    made.with_denoised("shrink", np.eye(4)).save("r.json")  # as the denoiser leaves noise alone
     shown = run(command)
     assert shown.code == 0
     assert "No correlation rises above the noise" in shown.out + shown.err

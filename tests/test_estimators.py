@@ -380,14 +380,34 @@ DROWNED: dict[str, Any] = {"epsilon": 1e-3, "neighbors": "replace-one"}
 @BY_NAME
 def test_what_drowns_in_noise_keeps_its_release_and_is_told(estimator: Any) -> None:
     drowned = clone(estimator).set_params(**DROWNED)
-    if type(estimator) is PrivateCovariance:  # which has no model beside the release
-        drowned.fit(ROWS[:20])
-    else:
-        with pytest.warns(NullModelWarning, match="holds the trace only.*null model") as caught:
-            drowned.fit(ROWS[:20], TARGET[:20])
-        assert caught[0].filename == __file__
+    with pytest.warns(NullModelWarning, match="holds the trace only.*null model") as caught:
+        drowned.fit(ROWS[:20], TARGET[:20])
+    assert [one.filename for one in caught] == [__file__]
     assert drowned.release_.published is None
-    assert np.isfinite(drowned.release_.mean()).all()
+    assert drowned.null_reason_ == drowned.release_.not_released
+    assert clone(estimator).set_params(**EXACT).fit(ROWS, TARGET).null_reason_ is None
+
+
+@BY_NAME
+def test_correlations_below_the_noise_are_warned_of(estimator: Any) -> None:
+    """Under add/remove a matrix is released whose denoised form is a scaled identity."""
+    with pytest.warns(NullModelWarning, match="No correlation rises above the noise"):
+        fitted = clone(estimator).set_params(epsilon=1e-4, random_state=1).fit(ROWS, TARGET)
+    assert fitted.release_.published is not None
+    assert "No correlation" in fitted.null_reason_
+
+
+def test_a_covariance_that_was_not_released_is_0_about_the_midpoints() -> None:
+    model = PrivateCovariance(bounds=([0, -4, -1], [2, 4, 3]), **DROWNED)
+    with pytest.warns(NullModelWarning, match="trace only"):
+        model.fit(ROWS[:20])
+    assert model.location_.tolist() == [1, 0, 1]
+    assert not model.covariance_.any()
+    assert not model.precision_.any()
+    few = PrivateCovariance(bounds=(-4, 4), epsilon=10.0, mechanism="exponential-pca")
+    with pytest.warns(NullModelWarning, match="1 of 4 directions"):
+        few.fit(ROWS)
+    assert not few.covariance_.any()
 
 
 @pytest.mark.filterwarnings("ignore::dpcov.estimators.NullModelWarning")
@@ -397,7 +417,7 @@ def test_a_null_model_predicts_the_mean() -> None:
         model = clone(RIDGE).set_params(**DROWNED).fit(ROWS[:20], target[:20])
         assert not model.coef_.any()
         assert model.coef_.shape == (*shape, 3)
-        assert np.array_equal(model.intercept_, np.squeeze(model.release_.mean()[3:]))
+        assert np.array_equal(model.intercept_, np.squeeze(model.release_.centers[3:]))
         assert np.array_equal(model.predict(ROWS[:2])[1], model.intercept_)
         assert np.isnan(model.alpha_).all()
     about_0 = clone(RIDGE).set_params(**DROWNED, fit_intercept=False)

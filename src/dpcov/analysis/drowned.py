@@ -9,7 +9,7 @@ import numpy as np
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.core.entropy import reading_generator
 from dpcov.denoise.clipped import Clip
-from dpcov.releases import NoisyCount
+from dpcov.releases import NoisyCount, held
 from dpcov.releases.pairwise import completed, hidden, least_rows, moved
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ def drowned(release: Release) -> tuple[str, ...]:
     long most rows are, and so what a clip took. Nothing is known of a mechanism without a noise
     law, but that none is left.
     """
+    if reason := held.directions_reason(release):
+        return (reason,)
     if not release.has_intercept:
         return ()
     count = release.count()
@@ -41,8 +43,6 @@ def drowned(release: Release) -> tuple[str, ...]:
             "The noise drowns the number of rows: none is left, so means and covariances tell "
             "nothing.",
         )
-    if release.published is None:
-        return ("The release holds the trace only: its means and covariances tell nothing.",)
     if release.noise is None:
         return ()
     of_count, of_means = deviations(release)

@@ -12,6 +12,7 @@ from dpcov.analysis.statistics import Correlations
 from dpcov.core.entropy import reading_generator
 from dpcov.denoise import Method, denoise
 from dpcov.denoise.clipped import Clip
+from dpcov.releases import held
 from dpcov.releases.lengths import REACH
 from dpcov.rows.moment import units_per_row
 
@@ -36,7 +37,7 @@ NO_LAW = (
 def correlation_standard_errors(
     release: Release, *, generator: np.random.Generator | None = None
 ) -> Matrix | None:
-    """Standard error of each correlation, due to the privacy noise.
+    """Return the standard error of each correlation, due to the privacy noise.
 
     From the same draws as `intervals` have, to first order; without sampling error.
 
@@ -45,7 +46,12 @@ def correlation_standard_errors(
     (p, p) matrix, 0 on the diagonal; None where there is nothing to simulate: no correlation
     rises above the noise, or the mechanism has no noise law.
 
+    Raises
+    ------
+    NotReleasedError : the release holds no correlations.
+
     """
+    held.refuse(release.not_released)
     if release.uninformative or release.noise is None:
         return None
     draws = reading_generator(generator)
@@ -104,5 +110,5 @@ def _again(release: Release, units: Matrix, clip: Clip, generator: np.random.Gen
 
 
 def silent(release: Release) -> bool:
-    """Whether it is for the noise that all correlations are 0."""
-    return release.uninformative and (release.noise is not None or release.published is None)
+    """Return True if all correlations of a release are 0 because of the noise."""
+    return release.uninformative and release.noise is not None

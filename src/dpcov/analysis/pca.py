@@ -17,7 +17,7 @@ from dpcov.core.parameters import Probability, check
 from dpcov.core.show.result import OMITTED, Result
 from dpcov.core.show.table import ALWAYS, WIDEST, Table
 from dpcov.errors import ReleaseError
-from dpcov.releases import SMALLEST_VARIANCE
+from dpcov.releases import SMALLEST_VARIANCE, held
 from dpcov.releases.pairwise import completed, has_gaps, least_rows, moved
 
 if TYPE_CHECKING:
@@ -216,9 +216,9 @@ def significant_components(
         simulated.
 
     """
+    held.refuse(release.not_released)
     if release.noise is None:
         return None
-    release.mean()  # refuses a release without an intercept
     gaps = has_gaps(release.schema)
     if gaps:
         least = least_rows(release)

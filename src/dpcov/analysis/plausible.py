@@ -34,8 +34,7 @@ from dpcov.analysis.rounding import RoundingErrors
 from dpcov.denoise import denoise, left_of_noise
 from dpcov.denoise.clipped import Clip
 from dpcov.denoise.structure import Structure
-from dpcov.errors import ReleaseError
-from dpcov.releases import NoisyCount
+from dpcov.releases import NoisyCount, held
 from dpcov.releases.pairwise import has_gaps, rows_by_pair
 from dpcov.rows.moment import units_per_row
 
@@ -84,12 +83,8 @@ class PlausibleMoments:
         draws: int = DRAWS,
         alone: bool = False,
     ) -> None:
-        if release.noise is None:
-            release.noisy()  # says so where only the trace was released
-            raise ReleaseError(
-                f"The noise of the mechanism {release.mechanism!r} has no law that can be "
-                "simulated, so nothing is known of the error of this release."
-            )
+        held.refuse(held.law_reason(release))
+        assert release.noise is not None  # noqa: S101  for type checkers: the line above
         self._law = release.noise.rescaled(release.lattice.step**2)
         self._release = release
         self._generator = generator

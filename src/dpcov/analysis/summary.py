@@ -27,14 +27,15 @@ if TYPE_CHECKING:
 
 def summary(release: Release) -> Found:
     """What `dpcov show` says."""
-    errors = correlation_standard_errors(release) if release.has_intercept else None
-    below = np.tril_indices(len(release.columns), -1)
+    whole = release.not_released is None
+    errors = correlation_standard_errors(release) if whole else None
+    pairs = np.tril_indices(len(release.columns), -1)
     error, accuracy = None, []
-    if release.has_intercept and below[0].size:
+    if whole and pairs[0].size:
         accuracy = [NOTHING_SHOWS if release.uninformative else NO_LAW]
     if accuracy and errors is not None:
-        error = {"mean": float(errors[below].mean()), "worst": float(errors[below].max())}
-        reach = half_widths(errors[below])
+        error = {"mean": float(errors[pairs].mean()), "worst": float(errors[pairs].max())}
+        reach = half_widths(errors[pairs])
         accuracy = [
             "95 % intervals of correlations, for the privacy noise: "
             f"± {reach.mean():.3f} on average, ± {reach.max():.3f} at worst",
@@ -43,12 +44,14 @@ def summary(release: Release) -> Found:
     document = {
         **carried(release),
         "columns": release.columns,
+        "not_released": release.not_released,
         "public_count": release.unit_count,
         "count": release.count() if release.tells_count else None,
         "correlation_standard_error": error,
         **({"missing": shares} if (shares := missing_shares(release)) else {}),
     }
-    notes = sentences(*drowned(release), *accuracy)
+    below = [sentence for sentence in drowned(release) if sentence != release.not_released]
+    notes = sentences(*below, *accuracy)
     return Found([facts(release), notes], document)
 
 
@@ -67,6 +70,8 @@ def facts(release: Release) -> Table:
         "resolution": _resolution(release),
         "made by": release.made_by(),
     }
+    if release.not_released is not None:
+        found["not released"] = release.not_released
     if release.group is not None:
         group = f"the rows with {release.group.column} = {release.group.level}"
         found = {"group": group} | found

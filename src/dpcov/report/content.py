@@ -20,7 +20,7 @@ from dpcov.core.entropy import READING, simulation_generator
 from dpcov.core.printable import shortened
 from dpcov.core.show.html import element
 from dpcov.errors import ReleaseError
-from dpcov.releases import NOT_PRIVATE, VOID, NoisyCount
+from dpcov.releases import NOT_PRIVATE, VOID, NoisyCount, held
 from dpcov.report import words
 from dpcov.report.figures import svg
 
@@ -127,7 +127,8 @@ def _table(table: Table, caption: str) -> Markup:
 
 
 def _require_signal(release: Release) -> None:
-    if release.has_intercept and len(release.columns) > 1 and release.uninformative:
+    held.refuse(release.not_released)
+    if len(release.columns) > 1 and release.uninformative:
         raise ReleaseError(NOTHING_SHOWS)
 
 
