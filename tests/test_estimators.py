@@ -32,6 +32,7 @@ from dpcov.estimators import (
     PrivateGraphicalLasso,
     PrivatePCA,
     PrivateRidge,
+    base,
 )
 from tables_for_tests import PLANTED
 
@@ -389,12 +390,19 @@ def test_what_drowns_in_noise_keeps_its_release_and_is_told(estimator: Any) -> N
 
 
 @BY_NAME
-def test_correlations_below_the_noise_are_warned_of(estimator: Any) -> None:
-    """Under add/remove a matrix is released whose denoised form is a scaled identity."""
-    with pytest.warns(NullModelWarning, match="No correlation rises above the noise"):
-        fitted = clone(estimator).set_params(epsilon=1e-4, random_state=1).fit(ROWS, TARGET)
+@pytest.mark.parametrize(("size", "reason"), [(1.0, "No correlation rises"), (0.0, "is null")])
+def test_a_release_below_the_noise_is_warned_of(
+    monkeypatch: pytest.MonkeyPatch, estimator: Any, size: float, reason: str
+) -> None:
+    def denoised(*given: Any, **asked: Any) -> Any:
+        made = dpcov.release(*given, **asked)
+        return made.with_denoised("shrink", size * np.eye(made.lattice.dimension))
+
+    monkeypatch.setattr(base, "release", denoised)
+    with pytest.warns(NullModelWarning, match=reason):
+        fitted = clone(estimator).fit(ROWS, TARGET)
     assert fitted.release_.published is not None
-    assert "No correlation" in fitted.null_reason_
+    assert reason in fitted.null_reason_
 
 
 def test_a_covariance_that_was_not_released_is_0_about_the_midpoints() -> None:
