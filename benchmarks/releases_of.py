@@ -36,7 +36,7 @@ def stated(made: dpcov.Release, seed: int) -> Any:
     """(p,) standard errors of the means."""
     draws = np.random.default_rng(seed)
     found = dpcov.intervals(
-        made, "mean", ONE_DEVIATION, sampling=False, guaranteed=False, generator=draws
+        made, "mean", ONE_DEVIATION, sampling=False, generator=draws
     )
     return (found.high - found.low) / 2
 

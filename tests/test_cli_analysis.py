@@ -59,7 +59,7 @@ def test_components_are_printed_and_exported(run) -> None:
     shown = run("pca r.json -k 8").out
     assert "2 components more; --csv" in shown
     assert re.search(r"In \d of 9 dimensions they rise above the noise", shown)
-    ends = dpcov.intervals(Release.load("r.json"), "eigenvalues", guaranteed=False)
+    ends = dpcov.intervals(Release.load("r.json"), "eigenvalues")
     for name, told in (("[0.025", ends.low), ("0.975]", ends.high)):
         assert rows[name] == pytest.approx(told[:4], rel=0.1)
     other = figures(run("pca r.json -k 1 --correlation --csv").out)[1]
@@ -146,7 +146,7 @@ def test_a_covariance_is_shown_in_the_units_of_the_data(run) -> None:
     mean, low, high, deviation = line[1].split()
     assert mean == f"{made.mean()[at]:.5g}"
     assert deviation == f"{made.covariance()[at, at] ** 0.5:.4g}"
-    told = dpcov.intervals(made, "mean", guaranteed=False)
+    told = dpcov.intervals(made, "mean")
     assert [float(low), float(high)] == pytest.approx([told.low[at], told.high[at]], rel=0.05)
     assert "Intervals cover privacy noise and sampling, 95% each." in shown
     assert f"{made.covariance()[at, 0]:.4g}" in shown

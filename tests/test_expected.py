@@ -15,7 +15,7 @@ import pytest
 import dpcov
 from dpcov import correlation_standard_errors
 from dpcov.analysis.correlation import correlations
-from dpcov.analysis.expected import drowned_pairs, repeated, silent
+from dpcov.analysis.expected import correlation_errors, repeated, silent
 from dpcov.analysis.summary import summary
 from dpcov.core.entropy import simulation_generator
 from dpcov.denoise.clipped import Clip
@@ -128,22 +128,32 @@ def test_a_correlation_that_may_be_anything_is_not_stated_as_exact() -> None:
 
 
 def test_without_a_spread_it_may_be_any_of_minus_1_to_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    nothing = SimpleNamespace(deviations=np.full(15, np.nan))
+    unknown = np.full(15, np.nan)
+    nothing = SimpleNamespace(values=np.ones(15), deviations=unknown)
     monkeypatch.setattr("dpcov.analysis.expected.stated", lambda *_, **__: [nothing])
     errors = correlation_standard_errors(repeats(1)[0])
     assert errors is not None
     assert errors[BELOW] == pytest.approx(1 / np.sqrt(3))
+    found = correlation_errors(repeats(1)[0])
+    assert found is not None
+    assert found.below.all()
 
 
-def test_correlations_that_noise_drowns_are_counted() -> None:
-    """By the standard error that `intervals` have."""
+def test_correlations_below_the_noise_level_are_counted() -> None:
+    """By the interval that `intervals` have for the noise alone."""
     clear, few = repeats(1)[0], dpcov.release(DATA[:500], lower=-1, upper=1, epsilon=1.0, seed=1)
-    assert drowned_pairs(correlation_standard_errors(clear)) == drowned_pairs(None) == ()
-    errors = correlation_standard_errors(few, generator=simulation_generator(1))
-    high = int(np.sum(errors[BELOW] > 0.05))
-    assert high > 0
-    assert drowned_pairs(errors)[0].startswith(f"Noise drowns {high} of 10 correlations")
-    assert any("Noise drowns" in line for line in correlations(few).summary().splitlines())
+    found = correlation_errors(few)
+    told = dpcov.intervals(few, "correlation", sampling=False)
+    assert found is not None
+    assert np.array_equal(found.below, (told.low <= 0) & (told.high >= 0))
+    assert np.array_equal(found.errors, correlation_standard_errors(few))
+    high = int(np.sum(found.below[BELOW]))
+    assert 0 < high < 10
+    assert found.sentence()[0].startswith(f"{high} of 10 correlations ")
+    assert found.sentence()[0] in correlations(few).summary()
+    of_clear = correlation_errors(clear)
+    assert of_clear is not None
+    assert len(of_clear.sentence()) == of_clear.below.any()
 
 
 @pytest.mark.parametrize(

@@ -326,7 +326,7 @@ def test_intervals_know_of_the_clip_and_without_the_counts_they_do_not():
         made = released(seed, table)
         for found, kept in ((made, covered), (replace(made, lengths=None), alone)):
             about = dpcov.intervals(
-                found, "covariance", sampling=False, guaranteed=False,
+                found, "covariance", sampling=False,
                 generator=np.random.default_rng(seed),
             )  # fmt: skip
             kept += ((np.diag(about.low) <= truth) & (truth <= np.diag(about.high))).tolist()

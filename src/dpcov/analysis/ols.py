@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
+from dpcov.analysis.below_noise import RULE
 from dpcov.analysis.declared import FEATURES, TARGET, command, section
 from dpcov.analysis.drowned import unseen
 from dpcov.analysis.features import names_of, target_and_features
@@ -22,8 +23,9 @@ from dpcov.analysis.statistics import coefficients as coefficients_of
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.show.result import OMITTED, Picture, Result
-from dpcov.core.show.table import ALWAYS, Table, rows_of
+from dpcov.core.show.table import ALWAYS, Table, beside, rows_of
 from dpcov.errors import ReleaseError
+from dpcov.releases import held
 from dpcov.releases.pairwise import assumed, fewest_rows, has_gaps
 
 if TYPE_CHECKING:
@@ -61,7 +63,9 @@ class OLS(Result):
     lower, upper : each end lies away from the coefficient by the root of the sum of the squares of
         how far those of Student's interval and of the privacy noise's do; `level` is the coverage
         meant.
-    trusted : (k + 1,) `Intervals.trusted`, False where noise drowns a coefficient.
+    trusted : (k + 1,) `Intervals.trusted`.
+    below_noise : (k + 1,) bool, which coefficients are below the noise level, by the rule of
+        `dpcov.analysis.below_noise`; None where the release has no noise law.
     residual_deviation, degrees, count, r_squared, adjusted_r_squared, f, f_p_value : as usual,
         estimated from the release, for sampling alone; `count` may be an estimate. Where cells may
         be missing it is the smallest number of rows that any two of the columns have together.
@@ -94,13 +98,14 @@ class OLS(Result):
     digits: float
     assumed: tuple[str, ...] = field(default=(), metadata=OMITTED)
     tail: tuple[str, ...] = field(default=(), metadata=OMITTED)
+    below_noise: Booleans | None = None
 
     def tables(self) -> list[Table]:
         tail = (1 - self.level) / 2
         heads = ("", "coef", "std err", "sampling", "privacy", "t", "P>|t|")
         return [
             replace(
-                self.data(),
+                self._figures(),
                 heads=(*heads, f"[{tail:.3g}", f"{1 - tail:.3g}]"),
                 title=f"Least squares of {self.model.target}",
                 forms=("{:.5g}", *["{:.4g}"] * 3, "{:.2f}", "{:.3f}", "{:.5g}", "{:.5g}"),
@@ -122,13 +127,18 @@ class OLS(Result):
             covers = covers.replace(
                 "classical formula", "simulated, at least the classical formula"
             )
-        drowned = [name for name, sure in zip(self.names, self.trusted, strict=True) if not sure]
-        if not drowned:
-            return facts, covers, *self.assumed, *self.tail
-        warning = f"Noise drowns, so that their figures can't be trusted: {', '.join(drowned)}."
-        return facts, covers, *self.assumed, *self.tail, warning
+        below = np.zeros(len(self.names), bool) if self.below_noise is None else self.below_noise
+        names = [name for name, flagged in zip(self.names, below, strict=True) if flagged]
+        warning = (f"Below the noise level, as {RULE}: {', '.join(names)}.",) if names else ()
+        return facts, covers, *self.assumed, *self.tail, *warning
 
     def data(self) -> Table:
+        table = self._figures()
+        if self.below_noise is None:
+            return table
+        return beside(table, {"below noise": self.below_noise.tolist()})
+
+    def _figures(self) -> Table:
         unknown = np.full(len(self.names), np.nan)
         columns = {
             "coefficient": self.coefficients,
@@ -190,6 +200,7 @@ def ols(
         features, or `ridge`).
 
     """
+    held.refuse(release.not_released)
     check("level", level, Probability, ReleaseError)
     to, at = target_and_features(release, target, features, reference=True)
     require_matrix(release)
@@ -229,11 +240,11 @@ def ols(
     if has_gaps(release.schema):
         sampling = np.maximum(sampling, _simulated(release, statistic, matrix, draws))
     reach = scipy.stats.t.ppf((1 + level) / 2, degrees) * sampling
-    privacy, trusted = None, np.ones(len(sampling), bool)
+    privacy, trusted, below = None, np.ones(len(sampling), bool), None
     if release.noise is not None:
         noise = stated(release, [statistic], False, draws)[0]
         privacy = np.where(np.isnan(noise.deviations), np.inf, noise.deviations)  # may be any
-        trusted = noise.trusted
+        trusted, below = noise.trusted, noise.below_noise
         reach = np.hypot(reach, scipy.stats.norm.ppf((1 + level) / 2) * privacy)
     errors = sampling if privacy is None else np.hypot(sampling, privacy)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -268,6 +279,7 @@ def ols(
         digits=_digits(release, stack.covariances[0][np.ix_([*at, to], [*at, to])]),
         assumed=assumed(release),
         tail=unseen(release),
+        below_noise=below,
     )
 
 

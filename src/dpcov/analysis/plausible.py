@@ -101,7 +101,8 @@ class PlausibleMoments:
         self.draws = min(max(DRAWN_NUMBERS // self.center.size, FEW_DRAWS), draws)
         self._sampling = np.zeros((self.draws, 1, 1))
         if sampling:
-            self._sampling = sampling_errors(release, self.draws, generator)
+            own = generator.spawn(1)[0]  # so that the noise is the same without it
+            self._sampling = sampling_errors(release, self.draws, own)
 
     def errors(self) -> Iterator[Matrix]:
         """All errors, in batches of shape (b, d, d); a plausible truth is `center` minus one."""
@@ -110,12 +111,16 @@ class PlausibleMoments:
 
     def both(self) -> Iterator[tuple[Matrix, Matrix]]:
         """The errors, and beside them the same draws at their whole size."""
+        for kept, whole, sampling in self.parts():
+            yield kept + sampling, whole + sampling
+
+    def parts(self) -> Iterator[tuple[Matrix, Matrix, Matrix]]:
+        """The errors of the noise alone, the same at their whole size, and those of sampling."""
         size = max(1, BATCH_NUMBERS // self.center.size)
         for start in range(0, self.draws, size):
             stop = min(start + size, self.draws)
             kept, whole = zip(*(self._noise() for _ in range(start, stop)), strict=True)
-            sampling = self._sampling[start:stop]
-            yield np.stack(kept) + sampling, np.stack(whole) + sampling
+            yield np.stack(kept), np.stack(whole), self._sampling[start:stop]
 
     def _noise(self) -> tuple[Matrix, Matrix]:
         noise = self._law.simulate(self._generator)

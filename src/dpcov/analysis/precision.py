@@ -19,7 +19,7 @@ from dpcov.core.entropy import reading_generator
 from dpcov.core.installing import installing
 from dpcov.core.show.frames import frame
 from dpcov.core.show.result import Picture, Result
-from dpcov.core.show.table import LONGEST, Row, Table, square
+from dpcov.core.show.table import LONGEST, Row, Table, beside, square, square_columns
 from dpcov.errors import NotReleasedError, ReleaseError
 from dpcov.releases import SMALLEST_VARIANCE
 from dpcov.releases.pairwise import fewest_rows, rows_by_pair
@@ -151,7 +151,10 @@ class SparsePrecision(Result):
         ]
 
     def data(self) -> Table:
-        return square(self.columns, self.precision)
+        more = {"partial correlation": self.partial_correlations}
+        if self.shares is not None:
+            more["stability"] = self.shares
+        return beside(square(self.columns, self.precision), square_columns(self.columns, more))
 
     def document(self) -> dict[str, Any]:
         found = Result.document(self)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcov.analysis.drowned import deviations, drowned
+from dpcov.analysis.drowned import deviations, drowned, means_below_noise
 from dpcov.analysis.expected import (
     NO_LAW,
     NOTHING_SHOWS,
-    correlation_standard_errors,
-    drowned_pairs,
+    correlation_errors,
+    correlations_below_noise,
     half_widths,
 )
 from dpcov.analysis.rounding import keeps_declared
@@ -28,19 +28,28 @@ if TYPE_CHECKING:
 def summary(release: Release) -> Found:
     """What `dpcov show` says."""
     whole = release.not_released is None
-    errors = correlation_standard_errors(release) if whole else None
+    found = correlation_errors(release) if whole else None
+    below = correlations_below_noise(release, found) if whole else None
     pairs = np.tril_indices(len(release.columns), -1)
-    error, accuracy = None, []
+    error, reached, accuracy = None, None, []
     if whole and pairs[0].size:
         accuracy = [NOTHING_SHOWS if release.uninformative else NO_LAW]
-    if accuracy and errors is not None:
+    if accuracy and found is not None:
+        errors = found.errors
         error = {"mean": float(errors[pairs].mean()), "worst": float(errors[pairs].max())}
         reach = half_widths(errors[pairs])
+        reached = {"mean": float(reach.mean()), "worst": float(reach.max())}
         accuracy = [
-            "95 % intervals of correlations, for the privacy noise: "
+            "95% intervals of correlations, for the privacy noise: "
             f"± {reach.mean():.3f} on average, ± {reach.max():.3f} at worst",
-            *drowned_pairs(errors),
+            *found.sentence(),
         ]
+    told = [sentence for sentence in drowned(release) if sentence != release.not_released]
+    notes = [*told, *accuracy]
+    means = None
+    if whole:
+        flagged = means_below_noise(release)
+        means = [name for name, below in zip(release.columns, flagged, strict=True) if below]
     document = {
         **carried(release),
         "columns": release.columns,
@@ -48,11 +57,13 @@ def summary(release: Release) -> Found:
         "public_count": release.unit_count,
         "count": release.count() if release.tells_count else None,
         "correlation_standard_error": error,
+        "correlation_half_width": reached,
+        "correlations_below_noise": None if below is None else int(below[pairs].sum()),
+        "means_below_noise": means,
+        "notes": notes,
         **({"missing": shares} if (shares := missing_shares(release)) else {}),
     }
-    below = [sentence for sentence in drowned(release) if sentence != release.not_released]
-    notes = sentences(*below, *accuracy)
-    return Found([facts(release), notes], document)
+    return Found([facts(release), sentences(*notes)], document)
 
 
 def facts(release: Release) -> Table:

@@ -146,7 +146,7 @@ def _glance(release: Release, errors: Matrix | None) -> list[tuple[str, str, str
     cards.append(("columns", str(columns), f"{count} feature{'s' * (count > 1)}, levels included"))
     if errors is not None:
         typical = half_widths(errors[np.tril_indices(count, -1)]).mean()
-        what = "95 % interval of a correlation on average, for the privacy noise"
+        what = "95% interval of a correlation on average, for the privacy noise"
         cards.append(("accuracy", f"± {typical:.2g}", what))
     return cards
 
