@@ -121,8 +121,9 @@ def test_correlations_are_printed_with_the_error_to_expect(run) -> None:
 
 def matrix_from_csv(text: str) -> tuple[list[str], np.ndarray]:
     head, *rows = csv.reader(io.StringIO(text))
-    assert [row[0] for row in rows] == head[1:]
-    return head[1:], np.array([[float(cell) for cell in row[1:]] for row in rows])
+    names = [row[0] for row in rows]
+    assert names == head[1 : 1 + len(rows)]
+    return names, np.array([[float(cell) for cell in row[1 : 1 + len(rows)]] for row in rows])
 
 
 @pytest.mark.parametrize("columns", [1, 2, 15, 16])

@@ -154,7 +154,9 @@ def test_control_the_sentences_follow_the_noise():
     assert drowned(made) == ()
     louder = replace(made, noise=made.noise.rescaled(1e3))
     means_alone = [one.split(":")[0] for one in drowned(louder)]
-    assert means_alone == ["The means of x0, x1, x2 are below the noise level"]  # the count has its own
+    assert means_alone == [
+        "The means of x0, x1, x2 are below the noise level"
+    ]  # the count has its own
     louder = replace(louder, count_noise=ScalarLaplace(1000 * made.count_noise.scale))
     assert [one.split(":")[0] for one in drowned(louder)] == [
         "The number of rows is below the noise level",

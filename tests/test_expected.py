@@ -19,6 +19,7 @@ from dpcov.analysis.expected import correlation_errors, repeated, silent
 from dpcov.analysis.summary import summary
 from dpcov.core.entropy import simulation_generator
 from dpcov.denoise.clipped import Clip
+from dpcov.errors import NotReleasedError
 from dpcov.releases import Release
 from dpcov.rows.moment import units_per_row
 from dpcov.rows.schema import Schema
@@ -102,7 +103,8 @@ def test_the_expected_error_is_symmetric_and_costs_nothing() -> None:
 def test_nothing_is_claimed_where_nothing_rises_above_the_noise() -> None:
     few = {"lower": -1, "upper": 1, "epsilon": 0.01}
     trace_alone = dpcov.release(DATA[:20], neighbors="replace-one", **few)
-    assert correlation_standard_errors(trace_alone) is None
+    with pytest.raises(NotReleasedError, match="trace only"):
+        correlation_standard_errors(trace_alone)
     made = [dpcov.release(DATA[:20], seed=seed, **few) for seed in range(10)]
     closed = [release for release in made if release.uninformative]
     assert closed, "the gate of the denoiser lets noise through at times, not always"
@@ -236,7 +238,11 @@ def test_silence_is_for_the_noise_where_there_is_any() -> None:
     alone = dpcov.release(DATA[:20], neighbors="replace-one", **asked)
     nothing = clear.with_denoised("shrink", np.diag(np.diag(clear.second_moment())))
     assert nothing.uninformative
-    assert [silent(one) for one in (clear, alone, nothing)] == [False, True, True]
+    assert [silent(one) for one in (clear, alone, nothing)] == [
+        False,
+        False,
+        True,
+    ]  # `alone` is refused
     assert not silent(replace(nothing, noise=None))
     assert not silent(replace(clear, noise=None))
 
@@ -246,11 +252,12 @@ def test_intervals_are_stated_in_a_line_and_no_wider_than_correlations(
 ) -> None:
     """As they may be to first order, at many columns."""
     made, told = repeats(1)[0], []
-    errors = correlation_standard_errors(made, generator=simulation_generator(1))
-    assert errors is not None
+    found = correlation_errors(made, generator=simulation_generator(1))
+    assert found is not None
+    errors = found.errors
     for factor in (1.0, 300.0):
-        patched = lambda _, factor=factor: factor * errors  # noqa: E731
-        monkeypatch.setattr("dpcov.analysis.summary.correlation_standard_errors", patched)
+        larger = replace(found, errors=factor * errors)
+        monkeypatch.setattr("dpcov.analysis.summary.correlation_errors", lambda _, it=larger: it)
         text = summary(made).summary()
         line = re.search(r"noise: ± ([\d.]+) on average, ± ([\d.]+) at worst", text)
         assert line is not None

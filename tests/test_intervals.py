@@ -164,11 +164,14 @@ def test_noise_that_is_hardly_there_is_blamed_for_nothing(epsilon: float, fine: 
 
 def test_intervals_that_can_not_be_trusted_say_so_in_a_sentence() -> None:
     many = made(mechanism="matrix-laplace", epsilon=20.0)
-    assert intervals(many, "correlation", sampling=False).warning is None
+    clear = intervals(many, "correlation", sampling=False)
+    assert not clear.below_noise.any()
+    assert clear.warning is None
     few = made(DATA[:300], mechanism="matrix-laplace", epsilon=0.1)
     warning = intervals(few, "correlation", sampling=False).warning
     assert warning is not None
-    assert warning.startswith("Noise drowns 12 of 16 of these figures")
+    assert warning.startswith("12 of 16 figures are below the noise level")
+    assert "12 of 16 intervals rest on more than the noise" in warning
 
 
 @pytest.mark.parametrize(

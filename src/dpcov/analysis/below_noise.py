@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MOST = 0.1  # of the width of the bounds, or of the count, that the noise's deviation may be
 LEVEL = 0.95
 FLAG = "below the noise level"
-RULE = "the 95% interval for the privacy noise alone contains 0"
+RULE = "the 95% interval for noise alone contains 0"
 
 
 def below_noise(values: Array, deviations: Array) -> Booleans:

@@ -62,10 +62,8 @@ def drowned(release: Release) -> tuple[str, ...]:
             if blind
             else "the noise's standard deviation is above a tenth of the width of the bounds."
         )
-        verb = "is" if len(names) == 1 else "are"
-        what = "mean" if len(names) == 1 else "means"
         named = f"{', '.join(names[:NAMED])}{more}"
-        found.append(f"The {what} of {named} {verb} below the noise level: {why}")
+        found.append(f"The means of {named} are below the noise level: {why}")
     return (*found, *unseen(release))
 
 

@@ -22,12 +22,12 @@ NO_INTERCEPT = (
     "second_moment() is what it has; set intercept above 0 for the rest."
 )
 NO_COUNT = (
-    "This release holds no number of rows, which is private. Make a release with an intercept "
-    "above 0."
+    "This release was made without an intercept, and it holds no number of rows, which is private. "
+    "Set intercept above 0."
 )
 NO_LAW = (
-    "The noise of the mechanism {mechanism!r} has no distribution that can be simulated, so the "
-    "error of this release is not known. Choose a mechanism that adds noise, such as auto."
+    "The noise of the mechanism {mechanism!r} has no law that can be simulated, so the error of "
+    "this release is not known. Choose a mechanism that adds noise, such as auto."
 )
 OPTIONS = ("components", "rank")  # of mechanisms, for the number of directions that they release
 
