@@ -61,7 +61,7 @@ def covariances(release: Release, *, generator: np.random.Generator | None = Non
     rows = _told(release, figures | {DEVIATION: deviations})
     title = "Means and standard deviations"
     heads: tuple[str, ...] = ("", *figures, DEVIATION)
-    if below.any():
+    if below is not None and below.any():
         rows = [(name, [*row, flag]) for (name, row), flag in zip(rows, flags(below), strict=True)]
         heads, forms = (*heads, ""), (*forms, "")
     means = Table(heads, rows, title, forms, notes=notes)
@@ -83,6 +83,7 @@ def covariances(release: Release, *, generator: np.random.Generator | None = Non
         "correlation": release.correlation(),
     }
     columns = {"mean": release.mean(), **ends, "mean below noise": below, DEVIATION: deviations}
-    file = beside(square(names, covariance), {what: one.tolist() for what, one in columns.items()})
+    known = {what: one.tolist() for what, one in columns.items() if one is not None}
+    file = beside(square(names, covariance), known)
     related = square_columns(names, {"correlation": release.correlation()})
     return Found([means, whole or strongest], facts, beside(file, related))

@@ -67,10 +67,10 @@ def drowned(release: Release) -> tuple[str, ...]:
     return (*found, *unseen(release))
 
 
-def means_below_noise(release: Release) -> Booleans:
-    """(p,) whether each mean is below the noise level; False if the noise has no known law."""
+def means_below_noise(release: Release) -> Booleans | None:
+    """(p,) whether each mean is below the noise level; None if the noise has no known law."""
     if release.noise is None:
-        return np.zeros(len(release.columns), np.bool_)
+        return None
     if release.count() <= 0:
         return np.ones(len(release.columns), np.bool_)
     return _means_below(release, deviations(release)[1])

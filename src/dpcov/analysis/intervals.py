@@ -267,31 +267,38 @@ def several_intervals(
     draws = reading_generator(generator)
     covers: Covers = "privacy noise and sampling" if sampling else "privacy noise"
     asked = [statistic_named(statistic) for statistic in statistics]
-    told, clip = assumed(release), None
-    if hardly_noisy(release):
-        told = (*told, FINE)
-    if release.lengths is not None:
-        clip = Clip.of(release)
+    clip = None if release.lengths is None else Clip.of(release)
     unknown = release.clipped and clip is None
+    told = _said(release, clip, level, for_clipped_rows)
     of_means = partial(means_below_noise, release)
     if for_clipped_rows:
-        told += (SHORTENED if release.clipped else WHOLE,)
-        told += () if clip is None else (clip.beyond(level),)
         release = replace(release, lengths=None)
         ends = _alone(release, asked, level, sampling, draws)
     else:
-        told += () if clip is None or not clip.unseen else (UNSEEN,)
-        told += (COUNTED, clip.beyond(level)) if release.clipped and clip is not None else ()
         found = stated(release, asked, sampling, draws)
         ends = [(*one.interval(level), one.below_noise) for one in found]
     made = []
     for statistic, (*parts, below) in zip(asked, ends, strict=True):
         flags = of_means() if isinstance(statistic, Means) else below
+        flags = below if flags is None else flags
         low, high, trusted, flagged = (statistic.shaped(release, one) for one in (*parts, flags))
         made.append(
             Intervals(low, high, level, covers, trusted, unknown, told, for_clipped_rows, flagged)
         )
     return made
+
+
+def _said(
+    release: Release, clip: Clip | None, level: float, for_clipped_rows: bool
+) -> tuple[str, ...]:
+    """What the intervals assume, and which rows they are for."""
+    told = assumed(release) + ((FINE,) if hardly_noisy(release) else ())
+    beyond = () if clip is None else (clip.beyond(level),)
+    if for_clipped_rows:
+        return (*told, SHORTENED if release.clipped else WHOLE, *beyond)
+    if clip is not None and clip.unseen:
+        told += (UNSEEN,)
+    return (*told, COUNTED, *beyond) if release.clipped and clip is not None else told
 
 
 def stated(

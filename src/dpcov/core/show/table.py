@@ -139,6 +139,8 @@ def square(names: Sequence[str], matrix: Matrix) -> Table:
 
 def beside(table: Table, columns: Mapping[str, Sequence[Cell]]) -> Table:
     """A table with more columns to the right, for a file."""
+    if not columns:
+        return table
     more = zip(*columns.values(), strict=True)
     rows = [(name, [*cells, *extra]) for (name, cells), extra in zip(table.rows, more, strict=True)]
     return replace(table, heads=(*table.heads, *columns), rows=rows)
