@@ -14,7 +14,7 @@ import numpy as np
 from datasets import PUBLISHED, TABLES, here, rows_over_largest_norm
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import ZCDP, Budget, Neighbors, PureDP
-from dpcov.denoise import denoise
+from dpcov.denoise import best_estimate, denoise
 from dpcov.mechanisms import Mechanism
 from dpcov.mechanisms.choice import choose
 from dpcov.rows.moment import SecondMoment
@@ -95,9 +95,9 @@ def measure(
         return float(np.linalg.norm(estimate - truth)) / n
 
     ours = denoise(made, "shrink", generator=simulation_generator(seed))
-    projected = denoise(made, "project").second_moment()
-    trace = float(np.trace(ours.second_moment()))
-    return error(ours.second_moment()), {
+    projected = best_estimate(denoise(made, "project"))
+    trace = float(np.trace(best_estimate(ours)))
+    return error(best_estimate(ours)), {
         "zero": error(0.0),
         "isotropic": error(np.eye(len(truth)) * trace / len(truth)),
         "projected": error(projected),

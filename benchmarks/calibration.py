@@ -6,8 +6,8 @@ Each table of a part (`tables.toml`) is released by default at six budgets, the 
 those of the part `goals` with each goal that changes what is released.
 95 % intervals for the privacy noise are held against the table's own means, covariances,
 correlations and regressions (least squares, ridge) of up to three numbers on all else; those of the
-noise law alone (`guaranteed=True`) against these of the rows as the release shortened them. Cells
-in which the tail is not seen, so that these are what is answered first, stand apart. The oracle's
+noise law alone (`for_clipped_rows=True`) against these of the rows as the release clipped them.
+Cells in which the tail is not seen stand apart. The oracle's
 interval is 3.92 root mean square errors of the estimate wide; *certified*, over the same, is the
 least that any private interval has on average (`certified`). Controls: the same releases with half
 of their noise, and without their counts of rows by length.
@@ -143,8 +143,9 @@ def outcomes(
     seconds = time.process_time() - begun
     controls = [told(other, statistics, seed) for other in controlled(release)]
     without = account if release.lengths is None else controls[-1]
+    draws = np.random.default_rng(seed)
     alone = several_intervals(
-        release, statistics, LEVEL, False, guaranteed=True, generator=np.random.default_rng(seed)
+        release, statistics, LEVEL, False, for_clipped_rows=True, generator=draws
     )
     whole, short = moment(release, rows), shortened(release, rows)
     start = starting_point(replace(release, lengths=None))

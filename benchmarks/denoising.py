@@ -17,7 +17,7 @@ import numpy as np
 from accuracy import open_table
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import ZCDP, ApproxDP, Budget, Neighbors
-from dpcov.denoise import denoise
+from dpcov.denoise import best_estimate, denoise
 from dpcov.mechanisms import (
     AdaptiveGaussian,
     Gaussian,
@@ -54,8 +54,8 @@ WORSE = 1.02  # what the error of the mean of 10 leaves open
 def forms(release: Release, seed: int) -> dict[str, Matrix]:
     return {
         "published": release.noisy(),
-        "projected": denoise(release, "project").second_moment(),
-        "denoised": denoise(release, generator=simulation_generator(seed)).second_moment(),
+        "projected": best_estimate(denoise(release, "project")),
+        "denoised": best_estimate(denoise(release, generator=simulation_generator(seed))),
     }
 
 

@@ -70,7 +70,7 @@ def covered(release: dpcov.Release, table: Table, seed: int) -> Any:
     generator = np.random.default_rng(seed)
     whole = moment(release, encoded(table, release))[None]
     asked = list(STATISTICS.values())
-    made = several_intervals(release, asked, LEVEL, guaranteed=False, generator=generator)
+    made = several_intervals(release, asked, LEVEL, generator=generator)
     for (of, statistic), one in zip(STATISTICS.items(), made, strict=True):
         truth, low, high = statistic.values(release, whole)[0], flat(one.low), flat(one.high)
         once = np.isfinite(truth) & ((of != "correlation") | (np.abs(truth) < 1 - ROUNDING))

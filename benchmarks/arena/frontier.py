@@ -25,7 +25,7 @@ import datasets
 from accuracy import RememberedRows
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import Neighbors
-from dpcov.denoise import denoise
+from dpcov.denoise import best_estimate, denoise
 from dpcov.mechanisms.choice import choose, least_noise
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import FileOptions, Schema
@@ -54,7 +54,7 @@ def denoised(door: RememberedRows, mechanism: Mechanism, cell: Cell, seed: int) 
     made = mechanism(
         door, budget=cell.budget, neighbors=cell.neighbors, entropy=Entropy.seeded(seed)
     )
-    return denoise(made, generator=simulation_generator(seed)).second_moment()
+    return best_estimate(denoise(made, generator=simulation_generator(seed)))
 
 
 def estimated(contest: Contest, mechanism: Mechanism, cell: Cell, seed: int) -> Matrix:

@@ -15,7 +15,7 @@ import faults
 import seeds
 from claims import Finding
 from dpcov.core.privacy import ApproxDP, Budget, Neighbors, PureDP
-from dpcov.denoise import denoise
+from dpcov.denoise import best_estimate, denoise
 from dpcov.errors import MechanismRefused
 from dpcov.mechanisms import Mechanism, UnboundedGaussian
 from dpcov.mechanisms.choice import choose
@@ -56,7 +56,7 @@ def released(
     made = mechanism(
         open_rows(rows, schema), budget=budget, neighbors=REPLACE, entropy=seeds.entropy(seed)
     )
-    return denoise(made, "project").second_moment() * bound**2 / len(rows)
+    return best_estimate(denoise(made, "project")) * bound**2 / len(rows)
 
 
 def unbounded(rows: Matrix, seed: int, bound: float = BOUND) -> Matrix:

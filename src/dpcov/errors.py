@@ -49,6 +49,10 @@ class ReleaseError(DpcovError):
     """A release file cannot be read, or is not what it should be."""
 
 
+class NotReleasedError(ReleaseError):
+    """A figure that the release does not hold; the text says why it was not released."""
+
+
 class OutputError(DpcovError):
     """The output cannot be written; found before anything is spent, where it can be."""
 

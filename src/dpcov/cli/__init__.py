@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import tomllib
@@ -25,6 +24,7 @@ from dpcov.cli.plan import app as plan_app
 from dpcov.cli.report import app as report_app
 from dpcov.cli.schema import migrate, schema
 from dpcov.core.printable import hidden, shown
+from dpcov.core.show.plain import json_text
 from dpcov.core.spelling import shell_spelling
 from dpcov.errors import DpcovError, MechanismError, OutputError
 
@@ -189,7 +189,7 @@ def release(
         left = None if book is None else book.account(dataset).left
         files = {level: str(place) for level, place in places.items()}
         facts = {"reason": request.reason, "files": files, "left": left}
-        typer.echo(json.dumps(document(one, mechanism=one.mechanism, **facts)))
+        typer.echo(json_text(document(one, mechanism=one.mechanism, **facts)))
         return
     if quiet:
         warn_if_seeded(one, error=True)
@@ -245,7 +245,7 @@ def mechanisms(as_json: options.Json = False) -> None:
         for name, kind in MECHANISMS.items()
     ]
     if as_json:
-        typer.echo(json.dumps(listed))
+        typer.echo(json_text(listed))
         return
     rows: list[Row] = []
     for name, what, taken in (one.values() for one in listed):
@@ -265,7 +265,7 @@ def show(file: options.ReleasePath, as_json: options.Json = False) -> None:
     loaded = Release.load(file)
     found = summary(loaded)
     if as_json:
-        typer.echo(json.dumps(document(loaded, **found.document())))
+        typer.echo(json_text(document(loaded, **found.document())))
         return
     warn_if_seeded(loaded)
     if loaded.may_be_void:

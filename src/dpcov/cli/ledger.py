@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +9,7 @@ import typer
 from dpcov.cli import options
 from dpcov.cli.options import example, say
 from dpcov.core.printable import shown
+from dpcov.core.show.plain import json_text
 from dpcov.errors import LedgerError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def show(
     accounts = [ledger.account(name) for name in names]
     plain = [account.to_json() for account in accounts]
     if as_json:
-        typer.echo(json.dumps(plain[0] if len(plain) == 1 else {"datasets": plain}))
+        typer.echo(json_text(plain[0] if len(plain) == 1 else {"datasets": plain}))
     else:
         print_tables(table for account in accounts for table in account.tables())
 
@@ -125,7 +125,7 @@ def _tell(file: Path, chain: Chain, as_json: bool, quiet: bool) -> None:
     """What a chain holds that is whole."""
     if as_json:
         facts = {"records": len(chain.digests), "unverified": chain.unverified, "head": chain.head}
-        typer.echo(json.dumps(facts))
+        typer.echo(json_text(facts))
         return
     say(f"{shown(file)} is whole: {len(chain.digests)} records, head {chain.head}", quiet)
     if chain.unverified:
@@ -134,4 +134,4 @@ def _tell(file: Path, chain: Chain, as_json: bool, quiet: bool) -> None:
 
 
 def _account(ledger: Ledger, dataset: str | None) -> str:
-    return json.dumps(ledger.account(dataset).to_json())
+    return json_text(ledger.account(dataset).to_json())

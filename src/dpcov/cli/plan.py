@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +10,7 @@ import typer
 
 from dpcov.cli import completions, options
 from dpcov.cli.options import example
+from dpcov.core.show.plain import json_text
 from dpcov.errors import ReleaseError, SchemaError
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def plan(
     )
     needed = None if error is None else (found.budget_for(error), found.rows_for(error))
     if as_json:
-        typer.echo(json.dumps(found.document(error, needed)))
+        typer.echo(json_text(found.document(error, needed)))
     else:
         answers = [] if needed is None or error is None else found.answers(error, needed)
         print_tables([*found.tables(), sentences(*answers)])

@@ -63,6 +63,14 @@ def denoise(
     return release.with_denoised(made, release.unmapped(whole))
 
 
+def best_estimate(release: Release) -> Matrix:
+    """(d, d) denoised second moment; if the trace only was released, the scaled identity of it.
+
+    For studies of errors: `Release.second_moment` refuses what was not released.
+    """
+    return release.second_moment() if release.denoised is None else release.denoised
+
+
 def shown(release: Release, generator: np.random.Generator) -> tuple[Matrix, MatrixLaw] | None:
     """What a noisy second moment shows of the true one, and the law of the noise that is in it.
 

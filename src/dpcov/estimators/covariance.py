@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.covariance import EmpiricalCovariance
 
+from dpcov.analysis.moments import require_matrix
 from dpcov.analysis.precision import SparsePrecision
 from dpcov.analysis.precision import precision as sparse_precision
 from dpcov.core.parameters import Above0, check
 from dpcov.errors import EstimatorError
-from dpcov.estimators.base import PrivateEstimator, analyzed
+from dpcov.estimators.base import PrivateEstimator
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from dpcov.core.arrays import Matrix
+    from dpcov.releases import Release
 
 
 @dataclass(eq=False, repr=False)
@@ -42,6 +46,7 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
     Attributes
     ----------
     release_, guarantee_ : the release and its guarantee.
+    null_reason_ : None, or why `covariance_` says nothing of the table.
     location_ : (p,) means.
     covariance_ : (p, p), over the count.
     precision_ : (p, p) its pseudo-inverse.
@@ -63,6 +68,10 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
     def fit(self, X: Any, y: Any = None) -> Self:
         """Make a release of the rows of `X`; spends the budget.
 
+        If the release holds no covariances, or nothing in them rises above the noise, a
+        `NullModelWarning` says so and `null_reason_` holds the reason. Without covariances
+        `location_` is the midpoints of the bounds and `covariance_` is 0.
+
         Parameters
         ----------
         X : (n, p) array, or table of pandas, polars or pyarrow with p columns of numbers; a list of
@@ -75,10 +84,13 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
 
         """
         self._make_release(X)
-        mean = self.release_.mean()
+        covariance = self._analyzed(lambda: _varying(self.release_))
+        if covariance is None:
+            covariance = np.zeros((self.n_features_in_, self.n_features_in_))
+        mean = self._means()
         about = np.outer(mean, mean) * self.assume_centered
         self.location_ = mean * (not self.assume_centered)
-        self._set_covariance(self.release_.covariance() + about)
+        self._set_covariance(covariance + about)
         return self
 
 
@@ -95,7 +107,8 @@ random_state, store_precision : as in `PrivateCovariance`.
 
     Attributes
     ----------
-    release_, guarantee_, location_, n_features_in_, feature_names_in_ : as in `PrivateCovariance`.
+    release_, guarantee_, null_reason_, location_, n_features_in_, feature_names_in_ : as in
+        `PrivateCovariance`.
     precision_ : (p, p) with exact zeros; 0 in the rows of columns without variance.
     covariance_ : (p, p) its pseudo-inverse: the covariance of the fitted graph.
     alpha_ : the penalty used.
@@ -131,8 +144,8 @@ random_state, store_precision : as in `PrivateCovariance`.
 
         """
         self._make_release(X)
-        self.location_ = self.release_.mean()
-        found = analyzed(lambda: sparse_precision(self.release_, self.alpha))
+        self.location_ = self._means()
+        found = self._analyzed(lambda: sparse_precision(self.release_, self.alpha))
         self.graph_: SparsePrecision = _no_graph(self.release_.columns) if found is None else found
         self.alpha_: float = self.graph_.alpha
         at = [self.release_.columns.index(name) for name in self.graph_.columns]
@@ -151,6 +164,12 @@ random_state, store_precision : as in `PrivateCovariance`.
             raise EstimatorError(
                 "PrivateGraphicalLasso has no graph about 0: assume_centered=False."
             )
+
+
+def _varying(release: Release) -> Matrix:
+    """(p, p) covariance; raises `ReleaseError` if it is not held, or 0."""
+    require_matrix(release)
+    return release.covariance()
 
 
 def _no_graph(columns: tuple[str, ...]) -> SparsePrecision:

@@ -21,7 +21,7 @@ from dpcov.core.entropy import READING, simulation_generator
 from dpcov.core.printable import shortened
 from dpcov.core.show.html import element
 from dpcov.errors import ReleaseError
-from dpcov.releases import NOT_PRIVATE, VOID, NoisyCount
+from dpcov.releases import NOT_PRIVATE, VOID, NoisyCount, held
 from dpcov.report import words
 from dpcov.report.figures import svg
 
@@ -129,7 +129,8 @@ def _table(table: Table, caption: str) -> Markup:
 
 
 def _require_signal(release: Release) -> None:
-    if release.has_intercept and len(release.columns) > 1 and release.uninformative:
+    held.refuse(release.not_released)
+    if len(release.columns) > 1 and release.uninformative:
         raise ReleaseError(NOTHING_SHOWS)
 
 
@@ -147,7 +148,7 @@ def _glance(release: Release, errors: Matrix | None) -> list[tuple[str, str, str
     cards.append(("columns", str(columns), f"{count} feature{'s' * (count > 1)}, levels included"))
     if errors is not None:
         typical = half_widths(errors[np.tril_indices(count, -1)]).mean()
-        what = "95 % interval of a correlation on average, for the privacy noise"
+        what = "95% interval of a correlation on average, for the privacy noise"
         cards.append(("accuracy", f"± {typical:.2g}", what))
     return cards
 

@@ -47,6 +47,12 @@ class Result:
 
         return csv_lines(self.data())
 
+    def notes(self) -> list[str]:
+        """Sentences that stand with the tables, each once."""
+        if not self.told:
+            return []
+        return list(dict.fromkeys(note for table in self.tables() for note in table.notes))
+
     def picture(self) -> Picture | None:
         """What is drawn of it."""
         return None

@@ -12,9 +12,9 @@ import numpy as np
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpcov.core.arrays import Matrix, Vector
+    from dpcov.core.arrays import AnyArray, Matrix, Vector
 
-Cell = float | str | None
+Cell = float | str | bool | None  # a truth value is for files
 Row = tuple[str, Sequence[Cell]]
 LONGEST = 30  # rows that are shown; of more, the STRONGEST are
 STRONGEST = 20
@@ -107,11 +107,18 @@ class Table:
         head = self.heads[0] or NAME
         while head in self.heads[1:]:
             head += "_"
-        figures = np.array([cells for _, cells in self.rows], np.float64).T
-        parts = [np.ascontiguousarray(column) for column in figures]
+        parts = [
+            pa.array([known(cells[at]) for _, cells in self.rows])
+            for at in range(len(self.heads) - 1)
+        ]
         return pa.table(
             [pa.array([name for name, _ in self.rows]), *parts], [head, *self.heads[1:]]
         )
+
+
+def known(cell: Cell) -> Cell:
+    """Return a cell as a file has it: None in the place of a number that is not finite."""
+    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 
 def _text(cell: Cell, form: str) -> str:
@@ -128,6 +135,24 @@ def rows_of(names: Iterable[str], *figures: Vector) -> list[Row]:
 def square(names: Sequence[str], matrix: Matrix) -> Table:
     """A symmetric matrix with its names, whole: to compute with."""
     return Table(("", *names), list(zip(names, matrix.tolist(), strict=True)))
+
+
+def beside(table: Table, columns: Mapping[str, Sequence[Cell]]) -> Table:
+    """A table with more columns to the right, for a file."""
+    if not columns:
+        return table
+    more = zip(*columns.values(), strict=True)
+    rows = [(name, [*cells, *extra]) for (name, cells), extra in zip(table.rows, more, strict=True)]
+    return replace(table, heads=(*table.heads, *columns), rows=rows)
+
+
+def square_columns(names: Sequence[str], matrices: Mapping[str, AnyArray]) -> dict[str, list[Cell]]:
+    """The columns of square matrices, each named by its matrix and its own name."""
+    return {
+        f"{what} {name}": matrix[:, at].tolist()
+        for what, matrix in matrices.items()
+        for at, name in enumerate(names)
+    }
 
 
 def triangle(

@@ -14,9 +14,10 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from dpcov.core.printable import harmless, printable
+from dpcov.core.show.table import known
 
 if TYPE_CHECKING:
-    from dpcov.core.show.table import Table
+    from dpcov.core.show.table import Cell, Table
 
 PIPE = 160  # columns of what is no terminal, for what is shown only where it fits
 NARROWEST = 8  # columns that folded names take at least
@@ -139,11 +140,23 @@ def _fold(found: Grid, width: int) -> None:
     names.min_width = None
 
 
+def _cell(cell: Cell) -> str:
+    cell = known(cell)
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    if cell is None or isinstance(cell, str):
+        return harmless(cell or "")
+    return repr(float(cell))
+
+
 def csv_lines(table: Table) -> str:
-    """All figures in full precision as CSV, each row with its name."""
+    """Return all figures in full precision as CSV, each row with its name.
+
+    What is not a number is empty.
+    """
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(map(harmless, table.heads))
     for name, cells in table.rows:
-        writer.writerow([harmless(name), *(repr(float(cell)) for cell in cells)])  # type: ignore[arg-type]
+        writer.writerow([harmless(name), *map(_cell, cells)])
     return buffer.getvalue()
