@@ -17,6 +17,7 @@ from typer.main import get_command
 
 from dpcov.cli import completions, options
 from dpcov.cli.options import example, say
+from dpcov.cli.output import written
 from dpcov.core.printable import shown
 
 if TYPE_CHECKING:
@@ -151,7 +152,8 @@ def _write(
         print(caveat, file=sys.stderr)
     table = found.arrow()
     write_table(release, table, out, force=force, inputs=[file])
-    say(f"{table.num_rows} rows written to {shown(out)}", quiet)
+    with written(out):
+        say(f"{table.num_rows} rows written to {shown(out)}", quiet)
 
 
 def _print(release: Release, found: Result, as_json: bool, as_csv: bool) -> None:
@@ -159,12 +161,12 @@ def _print(release: Release, found: Result, as_json: bool, as_csv: bool) -> None
     from dpcov.report.exports import stamp
 
     if as_json:
-        typer.echo(json.dumps(document(release, **found.document())))
+        print(json.dumps(document(release, **found.document())))
         return
     if as_csv or not found.told:
         for caveat in caveats(release):
             print(caveat, file=sys.stderr)
-        typer.echo(stamp(release) + found.csv(), nl=False)
+        print(stamp(release) + found.csv(), end="")
         return
     from dpcov.core.show.text import print_tables, warn
 

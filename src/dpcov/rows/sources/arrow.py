@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from dpcov.core.files import utf8_name
 from dpcov.core.printable import shown
 from dpcov.errors import SourceError
 from dpcov.rows.cells import batch_rows, is_text
@@ -63,7 +64,10 @@ class ParquetSource(Source):
 
     def _open(self) -> pq.ParquetFile:
         return pq.ParquetFile(
-            self._path, buffer_size=READ_BUFFER, pre_buffer=False, read_dictionary=self._texts
+            utf8_name(self._path, SourceError),
+            buffer_size=READ_BUFFER,
+            pre_buffer=False,
+            read_dictionary=self._texts,
         )
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -99,7 +100,7 @@ SUMS_START = '{"format": "dpcov.moments/1", '  # of a file of sums (dpcov.rows.s
 
 def holds_sums(data: object) -> bool:
     """Whether `data` is the path of a file of exact sums: private data, but no rows."""
-    if not isinstance(data, str | Path) or not Path(data).is_file():
+    if not isinstance(data, str | Path) or not os.path.isfile(data):  # noqa: PTH113  never raises
         return False
     try:
         with Path(data).open("rb") as file:
