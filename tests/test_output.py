@@ -94,7 +94,7 @@ PRINTING = (
     "--version",
     "release --help",
     "schema a.csv",
-    "plan a.toml --rows 1000 --mechanism gaussian --goal frobenius",
+    "plan a.toml --rows 1000 --mechanism gaussian --rho 0.1",
     "mechanisms",
     "mechanisms --json",
     "ledger show L",
@@ -313,7 +313,7 @@ def test_a_name_that_is_not_utf8_is_read_or_refused_in_a_sentence(folder):
         "report {}.json --out {}.html",
         "moments {}.csv --schema {}.toml --out {}.sums",
         "merge {}.sums --out {}-2.sums",
-        "plan {}.toml --rows 100 --mechanism gaussian --like {}.json",
+        "plan {}.toml --rows 100 --mechanism gaussian --rho 0.1 --like {}.json",
     )
     refused = (
         "release {}.parquet --schema a.toml --epsilon 1 --out x.json",
