@@ -15,6 +15,7 @@ from dpcov.analysis.expected import (
     half_widths,
 )
 from dpcov.analysis.rounding import keeps_declared
+from dpcov.core.privacy import delta_warning
 from dpcov.core.show.result import Found
 from dpcov.core.show.table import Table, sentences
 from dpcov.releases import NoisyCount
@@ -46,10 +47,23 @@ def summary(release: Release) -> Found:
         "public_count": release.unit_count,
         "count": release.count() if release.tells_count else None,
         "correlation_standard_error": error,
+        "budget_warnings": large_delta(release),
         **({"missing": shares} if (shares := missing_shares(release)) else {}),
     }
-    notes = sentences(*drowned(release), *accuracy)
+    notes = sentences(*large_delta(release), *drowned(release), *accuracy)
     return Found([facts(release), notes], document)
+
+
+def large_delta(release: Release) -> list[str]:
+    """Return what is to be said about a delta, beside the number of rows that was published.
+
+    Under add/remove that is the noisy count: the exact one is private.
+    """
+    if not release.tells_count or release.schema.weight is not None:
+        return []
+    unit = release.guarantee.unit.column
+    about = f"the number of {'rows' if unit is None else 'persons'} (about {release.count():.0f})"
+    return delta_warning(release.whole_guarantee.budget, release.count(), about)
 
 
 def facts(release: Release) -> Table:

@@ -15,10 +15,12 @@ from dpcov.api.ledger import Ledger
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.parameters import Count, checked
 from dpcov.core.privacy import (
+    BudgetWarning,
     Guarantee,
     Neighbors,
     NeighborsName,
     budget_from,
+    budget_warnings,
     neighbors_named,
 )
 from dpcov.denoise import Method
@@ -116,6 +118,8 @@ def prepare(
 ) -> Request:
     """Check a request for a release from public things alone; see `release`."""
     budget = budget_from(epsilon, delta, rho)
+    for sentence in budget_warnings(budget):
+        warnings.warn(sentence, BudgetWarning, stacklevel=4)
     relation = neighbors_named(neighbors)
     fields: dict[str, Any] = dict(options)
     if isinstance(radius, str):  # which kind: an option of the mechanism

@@ -136,6 +136,7 @@ def release(
     quiet: options.Quiet = False,
 ) -> None:
     """Release the second moment of a table under differential privacy."""
+    from dpcov.analysis.summary import large_delta
     from dpcov.api import prepare
     from dpcov.api.grouped import paths, prepare_by
     from dpcov.cli.progress import reading
@@ -186,16 +187,20 @@ def release(
             made = {"": request.run()} if grouped is None else grouped.run()
         _save(made, outputs)
     level, one = list(made.items())[-1]
+    warned = large_delta(one)
     with written(*places.values(), note="The budget is spent, and "):
         if as_json:
             book = request.ledger if grouped is None else grouped.ledger
             left = None if book is None else book.account(dataset).left
             files = {level: str(place) for level, place in places.items()}
             facts = {"reason": request.reason, "files": files, "left": left}
+            facts["budget_warnings"] = warned
             print(json.dumps(document(one, mechanism=one.mechanism, **facts)))
             return
         if quiet:
             warn_if_seeded(one, error=True)
+        for sentence in warned:
+            print(f"dpcov: {sentence}", file=sys.stderr)
         say(f"guarantee: {one.guarantee_in_words()}", quiet)
         if ledger is None:
             say("ledger: none, so nothing keeps count of repeated releases (--ledger)", quiet)

@@ -37,6 +37,7 @@ from pydantic import (
 
 from dpcov.core import privacy
 from dpcov.core.encodings import encoding_named
+from dpcov.core.faults import reason
 from dpcov.core.files import read_text
 from dpcov.core.printable import shown
 from dpcov.core.show import html
@@ -56,6 +57,16 @@ MAX_FEATURES = 8191  # squared norms of integer rows stay exact in float64: 8191
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    if not TYPE_CHECKING:  # mypy knows the fields
+
+        def __init__(self, **fields: Any) -> None:
+            try:
+                super().__init__(**fields)
+            except ValidationError as error:
+                raise SchemaError(_sentences(error)) from None
+
+        __init__.__pydantic_base_init__ = True  # models within models are made without it
 
     @classmethod
     def parse(cls, document: dict[str, Any]) -> Self:
@@ -527,9 +538,7 @@ class Schema(_Model):
                 parents.append(found)
             try:
                 formula.column(*parents)
-            except ValidationError as error:
-                raise ValueError(f"derived.{name}: {_sentences(error)}") from None
-            except ValueError as error:
+            except (SchemaError, ValueError) as error:
                 raise ValueError(f"derived.{name}: {error}") from None
         return self
 
@@ -751,10 +760,7 @@ def _sentences(error: ValidationError) -> str:
     gaps = [_place(fault) for fault in faults if fault["type"] == "missing"]
     gaps += [f"{_place(fault)}.kind" for fault in faults if fault["type"] == _NO_KIND]
     others = [fault for fault in faults if fault["type"] not in ("missing", _NO_KIND)][:5]
-    found = "; ".join(
-        ": ".join(filter(None, (_place(fault), str(fault["msg"]).removeprefix("Value error, "))))
-        for fault in others
-    )
+    found = "; ".join(": ".join(filter(None, (_place(fault), reason(fault)))) for fault in others)
     sentences = [f"{found}."] if found else []
     if gaps:
         more = f" and {len(gaps) - 10} more" if len(gaps) > 10 else ""

@@ -21,6 +21,8 @@ from dpcov.core.privacy import (
     Neighbors,
     NeighborsName,
     budget_from,
+    budget_warnings,
+    delta_warning,
     neighbors_named,
 )
 from dpcov.core.show.result import Result
@@ -177,7 +179,7 @@ class Plan(Result):
         title = f"Likely range, {amount(self.budget)}, mechanism {self.mechanism}"
         form = ("{:.2g}",)
         return [
-            sentences(*self.assumptions()),
+            sentences(*self.warnings(), *self.assumptions()),
             Table(("mechanism", *heads), by_mechanism, "By mechanism", form),
             Table(
                 ("budget", *heads),
@@ -188,6 +190,11 @@ class Plan(Result):
             ),
             Table(("", *heads), likely, title, form, notes=(RANGE,)),
         ]
+
+    def warnings(self) -> list[str]:
+        """Return what is to be said about the budget, from its figures and the guessed rows."""
+        guessed = delta_warning(self.budget, self.rows, f"the {self.rows:,} rows")
+        return [*budget_warnings(self.budget), *guessed]
 
     def assumptions(self) -> list[str]:
         """What the imagined table is, in words."""
@@ -242,6 +249,7 @@ class Plan(Result):
             "features": len(self.schema.features),
             "budget": asdict(self.budget),
             "neighbors": self.neighbors.value,
+            "warnings": self.warnings(),
             "guess": {
                 "spread": self.guess.spread,
                 "spreads": dict(self.guess.spreads),
