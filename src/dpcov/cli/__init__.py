@@ -193,7 +193,7 @@ def release(
             book = request.ledger if grouped is None else grouped.ledger
             left = None if book is None else book.account(dataset).left
             files = {level: str(place) for level, place in places.items()}
-            facts = {"reason": request.reason, "files": files, "left": left}
+            facts: dict[str, Any] = {"reason": request.reason, "files": files, "left": left}
             facts["budget_warnings"] = warned
             print(json.dumps(document(one, mechanism=one.mechanism, **facts)))
             return
@@ -251,19 +251,29 @@ def _option(stated: str) -> tuple[str, Any]:
 @app.command(epilog=example("mechanisms"))
 def mechanisms(as_json: options.Json = False) -> None:
     """List the mechanisms, what they guarantee, and their options (for release --set)."""
+    from dpcov.core.privacy import ApproxDP, Neighbors
     from dpcov.core.show.table import Row, Table
     from dpcov.core.show.text import print_tables
     from dpcov.mechanisms import MECHANISMS, options_of
+    from dpcov.rows.moment import Lattice
 
+    example = Lattice(10, 1.0), ApproxDP(1.0, 1e-6), Neighbors.ADD_REMOVE
     listed: list[dict[str, Any]] = [
-        {"name": name, "what": str(kind.__doc__).splitlines()[0], "options": options_of(name)}
+        {
+            "name": name,
+            "what": str(kind.__doc__).splitlines()[0],
+            "options": options_of(name),
+            "least_rows": kind().least_units(*example) or None,
+        }
         for name, kind in MECHANISMS.items()
     ]
     if as_json:
         print(json.dumps(listed))
         return
     rows: list[Row] = []
-    for name, what, taken in (one.values() for one in listed):
+    for name, what, taken, least in (one.values() for one in listed):
+        if least:
+            what += f" Needs at least {least:,} rows, for 10 columns at epsilon 1 and delta 1e-6."
         rows.append((name, [what, ", ".join(f"{key}={value}" for key, value in taken.items())]))
     heads = ("mechanism", "what it releases, and its guarantee", "options")
     print_tables([Table(heads, rows, words=True)])

@@ -29,7 +29,8 @@ class _Stream:
     def __init__(self, stream: TextIO, *, mute: bool) -> None:
         self._stream, self._mute = stream, mute
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+            with suppress(OSError):  # it writes what waits there first
+                stream.reconfigure(errors="backslashreplace")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)

@@ -42,8 +42,8 @@ class PrivatePCA(
         that the components are to explain.
     correlation : divide each column by its standard deviation first.
     whiten : divide scores by the standard deviations of the components.
-    epsilon, delta, rho, neighbors, mechanism, denoise, radius, ledger, dataset, random_state : as
-        in `PrivateCovariance`.
+    epsilon, delta, rho, neighbors, mechanism, denoise, radius, ledger, dataset, n_features,
+    random_state : as in `PrivateCovariance`.
 
     Attributes
     ----------

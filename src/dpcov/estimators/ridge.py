@@ -45,8 +45,8 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     largest_weight : public bound on `sample_weight`; required where `fit` is given weights, which
         cost no privacy if each depends on its row alone. Larger ones count as the largest, missing
         and negative ones as 0.
-    epsilon, delta, rho, neighbors, mechanism, denoise, radius, ledger, dataset, random_state : as
-        in `PrivateCovariance`.
+    epsilon, delta, rho, neighbors, mechanism, denoise, radius, ledger, dataset, n_features,
+    random_state : as in `PrivateCovariance`.
 
     Attributes
     ----------

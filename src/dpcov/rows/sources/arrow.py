@@ -53,7 +53,7 @@ class ParquetSource(Source):
         self._texts: list[str] = []
         try:
             with self._open() as file:
-                schema = file.schema_arrow
+                schema, self.row_count = file.schema_arrow, file.metadata.num_rows
         except (pa.ArrowException, OSError):
             raise SourceError(
                 f"{shown(path)!r} is not a complete Parquet file (cut off, or of another format). "
@@ -211,6 +211,7 @@ class ArrowSource(Source):
         self._data = data
         self.settled = _is_table(data)
         self.door = "arrow" if self.settled else "stream"
+        self.row_count = len(data) if self.settled and hasattr(data, "__len__") else None
         # The reader that told the schema is the first to be read: some streams come only once.
         self._opened: pa.RecordBatchReader | None = pa.RecordBatchReader.from_stream(data)
         self._take(self._opened.schema)

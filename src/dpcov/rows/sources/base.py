@@ -34,6 +34,8 @@ class Source:
     costly : whether a reading costs much more than that of a copy of numbers.
     rows_are_lines : whether no cell can change the number of rows.
     advice : what else is said where a column is missing; public.
+    row_count : how many rows there are, if that is known without reading a cell. Only under
+        replace-one may anything depend on it.
 
     """
 
@@ -46,6 +48,7 @@ class Source:
     costly = False
     rows_are_lines = True
     advice = ""
+    row_count: int | None = None
 
     @property
     def caveat(self) -> str:

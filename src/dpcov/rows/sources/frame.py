@@ -32,6 +32,7 @@ class FrameSource(Source):
                 for j, (name, kind) in enumerate(data.dtypes.items())
             ]
         )
+        self.row_count = len(data)
         self.costly = any(map(_of_objects, data.dtypes))
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

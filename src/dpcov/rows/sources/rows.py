@@ -80,6 +80,7 @@ class Rows:
     door : what kind of table it is, in a word.
     where : the conditions that the rows meet, as they are told.
     caveat : what is not protected on account of where the rows come from.
+    public_rows : under replace-one, the number of rows, if it is known without reading a cell.
     countable : whether no cell can change the number of rows.
     rereadable : whether mechanisms may ask more than once.
     tells_rows : whether `integer_rows` can be asked for.
@@ -88,6 +89,7 @@ class Rows:
 
     rereadable = True
     tells_rows = True
+    public_rows: int | None = None
     where: tuple[str, ...] = ()
 
     def __init__(self, schema: Schema, source: Source, *, threads: int | None = None) -> None:
@@ -119,6 +121,9 @@ class Rows:
         self.door = source.door
         self.caveat = source.caveat
         self.countable = source.rows_are_lines
+        # Of weighted rows and of persons another number is public.
+        weighed = schema.unit is not None or schema.weight is not None
+        self.public_rows = None if weighed else source.row_count
         self._source = source if schema.unit is None else Kept(source, schema)
         self._total: int | None = None
         self._threads = threads or available_cores()
