@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -43,7 +44,7 @@ def environment(folder: Path) -> dict[str, str]:
     program = folder / "bin" / "dpcov"
     program.parent.mkdir(exist_ok=True)
     program.write_text(
-        f"#!/bin/sh\nexec {sys.executable} -c 'from dpcov.cli import main; main()' \"$@\"\n"
+        f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -c 'from dpcov.cli import main; main()' \"$@\"\n"
     )
     program.chmod(0o755)
     path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
