@@ -155,7 +155,10 @@ def run(mechanism: Mechanism, rows: Rows, laws: WithCount, entropy: Entropy) -> 
         try:
             return mechanism.run(rows, laws.laws, entropy)
         except MechanismRefused as refused:
-            raise MechanismRefused(refused.wanted, laws.least_units) from None
+            wanted = refused.wanted
+        raise MechanismRefused(
+            wanted, laws.least_units
+        )  # afresh: nothing of the run is its context
     noise = laws.count.sample(entropy)
     made = mechanism.run(rows, laws.laws, entropy)
     return told(made, laws, rows.total() + noise)
