@@ -550,7 +550,7 @@ def test_weights_count_rows() -> None:
     ("largest", "weights", "message"),
     [
         (None, WEIGHTS, "Give largest_weight"),
-        (0.0, WEIGHTS, "greater than"),
+        (0.0, WEIGHTS, "must be above"),
         (2.0, WEIGHTS[:-1], "The table and the weights must have the same number of rows"),
         (2.0, WEIGHTS[:, None], "must be 1D array or scalar, not 2D"),
     ],

@@ -170,7 +170,7 @@ def test_a_changed_file_is_refused_with_its_position(tmp_path: Path, text: str, 
         assert message.isprintable()
         assert len(message) < 1000
         assert "is no valid release file: " in message
-        assert "Input should" not in message.split("file: ")[1].split(":")[0], "no position"
+        assert "must be" not in message.split("file: ")[1].split(":")[0], "no position"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import math
 import re
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from cases import (
     ADDITIVE,
@@ -368,14 +369,20 @@ def test_a_refusal_is_spent_and_says_the_same_of_every_table(case, tmp_path, mon
     for i, values in enumerate((table(few), table(few, seed=1), table(few + 9) * 1e-3)):
         ledger = Ledger.create(tmp_path / str(i), case.budget, neighbors=case.neighbors)
         asked = {"lower": 0, "upper": 1, "mechanism": case.name, "neighbors": case.neighbors}
+        # A stream, whose number of rows is not known before the spend.
+        names = [f"x{j}" for j in range(values.shape[1])]
+        stream = pa.table(list(values.T), names).to_reader()
         with pytest.raises(MechanismRefused) as caught:
-            dpcov.release(values, ledger=ledger, **asked, **dataclasses.asdict(case.budget))
+            dpcov.release(stream, ledger=ledger, **asked, **dataclasses.asdict(case.budget))
         assert caught.value.__cause__ is None
         assert caught.value.__context__ is None
         assert ledger.account().to_json()["spent"] == dataclasses.asdict(case.budget)
         texts.add(str(caught.value))
     assert len(texts) == 1
-    assert not any(character.isdigit() for character in texts.pop())
+    text = texts.pop()
+    least = re.search(r" It takes at least [\d,]+ rows \(persons\) with this budget\.", text)
+    assert least is not None
+    assert not any(character.isdigit() for character in text.replace(least[0], ""))
 
 
 def test_an_unknown_name_or_option_is_refused_with_the_choices():

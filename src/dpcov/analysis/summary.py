@@ -15,6 +15,7 @@ from dpcov.analysis.expected import (
     half_widths,
 )
 from dpcov.analysis.rounding import keeps_declared
+from dpcov.core.privacy import delta_warning
 from dpcov.core.show.result import Found
 from dpcov.core.show.table import Table, sentences
 from dpcov.releases import NoisyCount
@@ -41,6 +42,7 @@ def summary(release: Release) -> Found:
         "means_below_noise": _means_below(release),
         "facts": dict(described.texts()),
         "notes": notes,
+        "budget_warnings": large_delta(release),
         **({"missing": shares} if (shares := missing_shares(release)) else {}),
     }
     return Found([described, sentences(*notes)], document)
@@ -78,6 +80,18 @@ def _means_below(release: Release) -> list[str] | None:
     if flagged is None:
         return None
     return [name for name, below in zip(release.columns, flagged, strict=True) if below]
+
+
+def large_delta(release: Release) -> list[str]:
+    """Return what is to be said about a delta, beside the number of rows that was published.
+
+    Under add/remove that is the noisy count: the exact one is private.
+    """
+    if not release.tells_count or release.schema.weight is not None:
+        return []
+    unit = release.guarantee.unit.column
+    about = f"the number of {'rows' if unit is None else 'persons'} (about {release.count():.0f})"
+    return delta_warning(release.whole_guarantee.budget, release.count(), about)
 
 
 def facts(release: Release) -> Table:

@@ -16,6 +16,7 @@ from typer.main import get_command
 
 from dpcov.cli import completions, options
 from dpcov.cli.options import example, say
+from dpcov.cli.output import written
 from dpcov.core.printable import printable, shown
 from dpcov.core.show.plain import json_text
 
@@ -151,7 +152,8 @@ def _write(
         print(printable(sentence), file=sys.stderr)
     table = found.arrow()
     write_table(release, table, out, force=force, inputs=[file])
-    say(f"{table.num_rows} rows written to {shown(out)}", quiet)
+    with written(out):
+        say(f"{table.num_rows} rows written to {shown(out)}", quiet)
 
 
 def _print(release: Release, found: Result, as_json: bool, as_csv: bool) -> None:
@@ -160,12 +162,12 @@ def _print(release: Release, found: Result, as_json: bool, as_csv: bool) -> None
 
     if as_json:
         notes = [*caveats(release), *found.notes()]
-        typer.echo(json_text(document(release, **found.document(), notes=notes)))
+        print(json_text(document(release, **found.document(), notes=notes)))
         return
     if as_csv or not found.told:
         for sentence in [*caveats(release), *found.notes()]:
             print(printable(sentence), file=sys.stderr)
-        typer.echo(stamp(release) + found.csv(), nl=False)
+        print(stamp(release) + found.csv(), end="")
         return
     from dpcov.core.show.text import print_tables, warn
 

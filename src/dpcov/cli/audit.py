@@ -54,7 +54,7 @@ def audit(
         seed=seed,
     )
     if as_json:
-        typer.echo(json_text(found.to_json()))
+        print(json_text(found.to_json()))
     elif not quiet:
         _print(found)
     if found.violated:

@@ -50,6 +50,9 @@ def neighbors_named(name: Neighbors | str) -> Neighbors:
         ) from None
 
 
+LARGE_EPSILON, LARGE_DELTA = 20.0, 1e-5  # above, a budget gets a warning
+
+
 @dataclass(frozen=True, slots=True)
 class Unit:
     """Who is protected: one row, or one person (`column`) owning at most `max_rows` rows."""
@@ -142,6 +145,48 @@ def budget_from(
     if epsilon is None:
         raise BudgetError("State a privacy budget: epsilon (with an optional delta), or rho.")
     return PureDP(epsilon) if delta is None else ApproxDP(epsilon, delta)
+
+
+class BudgetWarning(UserWarning):
+    """A warning about a budget so large that its guarantee means little."""
+
+
+def budget_warnings(budget: Budget) -> list[str]:
+    """Return what is to be said about a budget from its figures alone."""
+    found = []
+    epsilon = _epsilon(budget)
+    if epsilon > LARGE_EPSILON:
+        stated = f"epsilon = {epsilon:.3g}"
+        if isinstance(budget, ZCDP):
+            stated = f"rho = {budget.rho:g} ({stated} at delta = 1e-06)"
+        found.append(
+            f"{stated} protects hardly anybody: one row may change the probability "
+            f"of an outcome by a factor of e^{epsilon:.3g}. Usual values are 0.1 to 3."
+        )
+    if isinstance(budget, ApproxDP) and budget.delta > LARGE_DELTA:
+        found.append(
+            f"delta = {budget.delta:g} is large: the guarantee may fail with that probability. Use "
+            "a delta well below one over the number of people."
+        )
+    return found
+
+
+def delta_warning(budget: Budget, units: float, described: str) -> list[str]:
+    """Return what is to be said about a delta that is at least 1 / `units`, a number not private.
+
+    A mechanism with such a delta may publish a whole row.
+    """
+    if not isinstance(budget, ApproxDP) or budget.delta * units < 1:
+        return []
+    return [
+        f"delta = {budget.delta:g} is at least one over {described}: such a guarantee allows a "
+        "release that publishes whole rows. Use a delta well below."
+    ]
+
+
+def _epsilon(budget: Budget) -> float:
+    """The epsilon of a budget; of rho, the one at a delta of one in a million."""
+    return zcdp_epsilon(budget.rho, 1e-6) if isinstance(budget, ZCDP) else budget.epsilon
 
 
 @dataclass(frozen=True, slots=True)

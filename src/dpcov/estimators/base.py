@@ -16,9 +16,10 @@ from dpcov.analysis.expected import NOTHING_SHOWS
 from dpcov.analysis.features import new_rows
 from dpcov.api import release
 from dpcov.core.entropy import simulation_generator
+from dpcov.core.parameters import Count, check
 from dpcov.errors import EstimatorError, ReleaseError
 from dpcov.rows.schema import Schema
-from dpcov.rows.sources.array import names_by_bounds
+from dpcov.rows.sources.array import column_names, names_by_bounds
 from dpcov.rows.sources.training import is_frame, training_table
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     Parameters that all estimators have, all of them public:
 
     bounds : ``(lower, upper)``, each a number or one for each column; or a dict of such pairs of
-        numbers by column name. Required; for a list of rows one for each column, as no row may say
-        how many there are. Values outside are moved to the nearer bound.
+        numbers by column name. Required; for a list of rows one for each column, or `n_features`,
+        as no row may say how many there are. Values outside are moved to the nearer bound.
     missing : what a missing value means, or one that is no number: ``midpoint`` (it counts as the
         midpoint of its bounds), ``pairwise`` (it is left out of means and covariances) or ``none``
         (you promise that there are none; one would count as the midpoint).
@@ -62,6 +63,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     neighbors, mechanism, denoise, radius : as in `dpcov.release`; ``auto`` follows the estimator's
         `goal`.
     ledger, dataset : where each `fit` is booked before any noise is drawn.
+    n_features : public number of columns of a list of rows whose bounds are single numbers. A row
+        of another length is a row of missing values.
     random_state : an integer, for tests only: the release is then stamped ``NOT PRIVATE``.
 
     Attributes that all estimators have:
@@ -86,6 +89,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     radius: Any = None
     ledger: Any = None
     dataset: str | None = None
+    n_features: int | None = None
     random_state: int | None = None
 
     def __sklearn_tags__(self) -> Any:
@@ -108,10 +112,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         rows = training_table(
             table,
             target,
-            _names_of_list(self.bounds),
+            self._names(),
             targets=_names_of_list(target_bounds),
             weights=weights,
         )
+        self._check_width(len(rows.features))
         shape = table if is_frame(table) else np.empty((0, len(rows.features)))
         validate_data(self, shape, skip_check_array=True)
         self.n_features_in_: int  # which this has set
@@ -138,6 +143,21 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         self.null_reason_: str | None = None
         single = all(rows.types[name] == pa.float32() for name in rows.features)
         self._dtype = np.dtype(np.float32 if single else np.float64)
+
+    def _names(self) -> tuple[str, ...]:
+        """Return the names of a list's columns, if their number is stated."""
+        if self.n_features is None:
+            return _names_of_list(self.bounds)
+        check("n_features", self.n_features, Count, EstimatorError)
+        return column_names(self.n_features)
+
+    def _check_width(self, width: int) -> None:
+        """Refuse another number of columns than was stated."""
+        if self.n_features is not None and self.n_features != width:
+            raise EstimatorError(
+                f"n_features is {self.n_features}, but there are {width} columns. Leave out "
+                "n_features, or give the table that it is for."
+            )
 
     def _check_request(self, features: int, targets: int) -> None:
         """Refuse parameters that don't fit a table of so many columns and targets."""

@@ -39,6 +39,8 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
     epsilon, delta, rho, neighbors, mechanism, denoise, radius : as in `dpcov.release`; each `fit`
         spends this budget.
     ledger, dataset : where each `fit` is booked before any noise is drawn.
+    n_features : public number of columns of a list of rows whose bounds are single numbers. A row
+        of another length is a row of missing values.
     random_state : an integer, for tests only: the release is then stamped ``NOT PRIVATE``.
     store_precision : whether to keep `precision_`.
     assume_centered : whether the mean is 0, so that `covariance_` is about 0.
@@ -101,7 +103,7 @@ class PrivateGraphicalLasso(PrivateCovariance):
     Parameters
     ----------
     bounds, missing, epsilon, delta, rho, neighbors, mechanism, denoise, radius, ledger, dataset, \
-random_state, store_precision : as in `PrivateCovariance`.
+n_features, random_state, store_precision : as in `PrivateCovariance`.
     alpha : strength of the penalty on the inverse of the correlations, above 0; default, chosen
         from the release. (scikit-learn's penalty is on the inverse of the covariance.)
 

@@ -43,7 +43,7 @@ class PrivatePCA(
     correlation : divide each column by its standard deviation first.
     whiten : divide scores by the standard deviations of the components.
     missing, epsilon, delta, rho, neighbors, mechanism, denoise, radius, ledger, dataset, \
-random_state : as in `PrivateCovariance`.
+n_features, random_state : as in `PrivateCovariance`.
 
     Attributes
     ----------

@@ -46,7 +46,7 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         cost no privacy if each depends on its row alone. Larger ones count as the largest, missing
         and negative ones as 0.
     missing, epsilon, delta, rho, neighbors, mechanism, denoise, radius, ledger, dataset, \
-random_state : as in `PrivateCovariance`.
+n_features, random_state : as in `PrivateCovariance`.
 
     Attributes
     ----------

@@ -38,6 +38,7 @@ from pydantic import (
 
 from dpcov.core import privacy
 from dpcov.core.encodings import encoding_named
+from dpcov.core.faults import reason
 from dpcov.core.files import read_text
 from dpcov.core.printable import shown
 from dpcov.core.show import html
@@ -70,6 +71,16 @@ MAX_FEATURES = 8191  # squared norms of integer rows stay exact in float64: 8191
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    if not TYPE_CHECKING:  # mypy knows the fields
+
+        def __init__(self, **fields: Any) -> None:
+            try:
+                super().__init__(**fields)
+            except ValidationError as error:
+                raise SchemaError(_sentences(error)) from None
+
+        __init__.__pydantic_base_init__ = True  # models within models are made without it
 
     @classmethod
     def parse(cls, document: dict[str, Any]) -> Self:
@@ -584,9 +595,7 @@ class Schema(_Model):
                 parents.append(found)
             try:
                 formula.column(*parents)
-            except ValidationError as error:
-                raise ValueError(f"derived.{name}: {_sentences(error)}") from None
-            except ValueError as error:
+            except (SchemaError, ValueError) as error:
                 raise ValueError(f"derived.{name}: {error}") from None
         return self
 
@@ -873,10 +882,7 @@ def _sentences(error: ValidationError) -> str:
         for fault in faults
         if fault["type"] not in ("missing", _NO_KIND) and fault not in unstated
     ][:5]
-    found = "; ".join(
-        ": ".join(filter(None, (_place(fault), str(fault["msg"]).removeprefix("Value error, "))))
-        for fault in others
-    )
+    found = "; ".join(": ".join(filter(None, (_place(fault), reason(fault)))) for fault in others)
     sentences = [f"{found}."] if found else []
     if unstated and not gaps and not any(fault["loc"][0] == "defaults" for fault in others):
         places, kinds = zip(*(fault["loc"][1:3] for fault in unstated), strict=True)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 UNTOLD = (
-    "Only its rows could say how many columns a list has, and no row may decide that: give an "
-    "array, a data frame, a schema, or bounds with one entry for each column."
+    "A list has no declared number of columns. Pass `np.asarray(X)`, a data frame, or bounds with "
+    "one entry per column; or state `n_features`."
 )
 
 
@@ -41,6 +41,7 @@ class ArraySource(Source):
         self.types = dict.fromkeys(self.names, pa.from_numpy_dtype(self._kind))
         self._array = array
         self._missing = np.ma.getmask(data)
+        self.row_count = len(array)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         at = [self.names.index(name) for name in columns]
@@ -79,6 +80,7 @@ class ObjectSource(Source):
                 data = np.where(mask, None, data.astype(object))
         self.types = dict.fromkeys(self.names, pa.large_string())
         self._data: Sequence[Any] = data
+        self.row_count = len(data)
 
     def kinds(self) -> dict[str, Kind]:
         return dict.fromkeys(self.names, "number")
@@ -103,7 +105,12 @@ def is_list(data: object) -> bool:
 
 def names_by_bounds(*bounds: Any) -> tuple[str, ...]:
     """Names of as many columns as bounds have entries; none where a bound is for all columns."""
-    return _named((), max(map(_entries, bounds)))
+    return column_names(max(map(_entries, bounds)))
+
+
+def column_names(width: int) -> tuple[str, ...]:
+    """Return names for so many columns."""
+    return _named((), width)
 
 
 def _entries(bound: Any) -> int:

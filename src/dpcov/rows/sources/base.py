@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -62,10 +63,10 @@ class Source:
     costly : whether a reading costs much more than that of a copy of numbers.
     rows_are_lines : whether no cell can change the number of rows.
     how_to_count : what else makes that so, where it is not; without a full stop.
-    public_rows : the number of rows, where it is public under replace-one and known without reading
-        a cell.
     ordered : whether the table itself says which row comes first.
     advice : what else is said where a column is missing; public.
+    row_count : how many rows there are, if that is known without reading a cell. Only under
+        replace-one may anything depend on it.
 
     """
 
@@ -78,9 +79,9 @@ class Source:
     costly = False
     rows_are_lines = True
     how_to_count = "save the table as Parquet"
-    public_rows: int | None = None
     ordered = True
     advice = ""
+    row_count: int | None = None
 
     @property
     def caveat(self) -> str:
@@ -150,7 +151,7 @@ class Stripped(Wrapper):
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
-        self.public_rows = source.public_rows
+        self.row_count = source.row_count
         self.names = tuple(name.strip() for name in source.names)
         self._own = dict(zip(self.names, source.names, strict=True))
         self.types = {name.strip(): kind for name, kind in source.types.items()}
@@ -179,15 +180,15 @@ class FixedRows(Wrapper):
             source.close()
             raise SourceError(NO_ORDER.format(rows_given()))
         super().__init__(source)
-        self.rows_are_lines, self.public_rows = True, rows
+        self.rows_are_lines, self.row_count = True, rows
 
     @property
     def caveat(self) -> str:
-        declared = "" if self.source.rows_are_lines else f"{DECLARED.format(self.public_rows)} "
+        declared = "" if self.source.rows_are_lines else f"{DECLARED.format(self.row_count)} "
         return f"{declared}{self.source.caveat}"
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
-        left, size = self.public_rows or 0, batch_rows(len(columns))
+        left, size = self.row_count or 0, batch_rows(len(columns))
         for batch in self.source.batches(columns):
             first = batch.slice(0, left)
             left -= first.num_rows
@@ -205,7 +206,7 @@ SUMS_START = '{"format": "dpcov.moments/1", '  # of a file of sums (dpcov.rows.s
 
 def holds_sums(data: object) -> bool:
     """Whether `data` is the path of a file of exact sums: private data, but no rows."""
-    if not isinstance(data, str | Path) or not Path(data).is_file():
+    if not isinstance(data, str | Path) or not os.path.isfile(data):  # noqa: PTH113  never raises
         return False
     try:
         with Path(data).open("rb") as file:

@@ -36,6 +36,7 @@ class FrameSource(Source):
         told = [f"{k} of {k.categories.dtype}" if hasattr(k, "categories") else k for k in kinds]
         self._take_some(names, found, told)
         self.costly = any(map(_of_objects, kinds))
+        self.row_count = len(data)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         size, kinds = batch_rows(len(columns)), list(self._data.dtypes)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.core.files import read_text, write
+from dpcov.core.files import read_text, require_readable, write
 from dpcov.core.printable import shown
 from dpcov.core.spelling import named, spelled
 from dpcov.errors import MechanismError, SourceError
@@ -181,6 +181,7 @@ class PartialMoment:
     @classmethod
     def load(cls, path: Path) -> PartialMoment:
         """Read a file of sums; no error quotes it."""
+        require_readable(path, SourceError)
         if not holds_sums(path):
             raise SourceError(f"{shown(path)!r} is no file of sums (dpcov moments).")
         return cls._loaded(path)

@@ -86,8 +86,8 @@ class Rows:
     door : what kind of table it is, in a word.
     where : the conditions that the rows meet, as they are told.
     caveat : what is not protected on account of where the rows come from.
+    public_rows : under replace-one, the number of rows, if it is known without reading a cell.
     countable : whether no cell can change the number of rows.
-    public_rows : that number, where it is known without reading a cell: public under replace-one.
     rereadable : whether mechanisms may ask more than once.
     tells_rows : whether `integer_rows` can be asked for.
 
@@ -95,8 +95,8 @@ class Rows:
 
     rereadable = True
     tells_rows = True
-    where: tuple[str, ...] = ()
     public_rows: int | None = None
+    where: tuple[str, ...] = ()
 
     def __init__(self, schema: Schema, source: Source, *, threads: int | None = None) -> None:
         absent = [name for name in schema.needed if name not in source.names]
@@ -127,7 +127,9 @@ class Rows:
         self.door = source.door
         self.caveat = source.caveat
         self.countable = source.rows_are_lines
-        self.public_rows = source.public_rows
+        # Of weighted rows and of persons another number is public.
+        weighed = schema.unit is not None or schema.weight is not None
+        self.public_rows = None if weighed else source.row_count
         self._how_to_count = source.how_to_count
         self._source = source if schema.unit is None else Kept(source, schema)
         self._total: int | None = None
