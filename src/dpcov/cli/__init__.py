@@ -286,7 +286,8 @@ def show(file: options.ReleasePath, as_json: options.Json = False) -> None:
     """Say what a release is, what it guarantees and how accurate it is."""
     from dpcov.analysis.summary import summary
     from dpcov.core.show.text import print_tables, warn
-    from dpcov.releases import VOID, Release
+    from dpcov.releases import Release
+    from dpcov.releases.advisories import advisories
     from dpcov.report.documents import document
 
     loaded = Release.load(file)
@@ -295,8 +296,8 @@ def show(file: options.ReleasePath, as_json: options.Json = False) -> None:
         print(json_text(document(loaded, **found.document())))
         return
     warn_if_seeded(loaded)
-    if loaded.may_be_void:
-        warn(VOID)
+    for sentence in advisories(loaded):
+        warn(sentence)
     print_tables(found.tables())
     name = shown(file)
     print(f"next: dpcov correlation {name}, or dpcov report {name} --out PAGE.html")

@@ -24,6 +24,7 @@ from dpcov.core.show import html
 from dpcov.core.show.table import LONGEST, Row, Table
 from dpcov.errors import ReleaseError
 from dpcov.releases import dates, held
+from dpcov.releases.advisories import VOID, advisories
 from dpcov.releases.pairwise import completed, has_gaps, least_rows, proper
 from dpcov.rows.moment import Lattice, longest_image, units_per_row
 
@@ -39,10 +40,6 @@ if TYPE_CHECKING:
 
 NOT_PRIVATE = "reproducible: NOT PRIVATE"
 SEEDED = "NOT PRIVATE: made with a seed, for tests only."
-VOID = (
-    "Made by a version before 0.2.0: void unless made from Parquet, Arrow or NumPy without persons "
-    "or conditions. Run it again (both releases count)."
-)
 NAMED = 5  # features in the short form of a release
 ROUNDING = 1e-13  # share of a second moment below which a variance is a rounding error
 LARGEST_FILE = 2**33  # of a release of as many features as a schema may have
@@ -541,7 +538,8 @@ class Release:
         return facts | {"made by": self.made_by()}
 
     def __repr__(self) -> str:
-        facts = self._facts() | ({"warning": VOID} if self.may_be_void else {})
+        faults = advisories(self)
+        facts = self._facts() | ({"warning": " ".join(faults)} if faults else {})
         return "\n".join(["Release", *(f"  {name}: {printable(it)}" for name, it in facts.items())])
 
     def _repr_html_(self) -> str:
@@ -560,7 +558,7 @@ class Release:
             left = max(len(means) - LONGEST, 0)
             heads = ("", "mean", "std. deviation")
             shown.append(Table(heads, means[:LONGEST], beyond=left, rest="features"))
-        against = [NOT_PRIVATE] * self.reproducible + [VOID] * self.may_be_void
+        against = [NOT_PRIVATE] * self.reproducible + [*advisories(self)]
         return "".join(html.paragraph(told, "strong") for told in against) + html.tables(shown)
 
 

@@ -21,7 +21,8 @@ from dpcov.core.entropy import READING, simulation_generator
 from dpcov.core.printable import shortened
 from dpcov.core.show.html import element
 from dpcov.errors import ReleaseError
-from dpcov.releases import NOT_PRIVATE, VOID, NoisyCount, held
+from dpcov.releases import NOT_PRIVATE, NoisyCount, held
+from dpcov.releases.advisories import advisories
 from dpcov.report import words
 from dpcov.report.figures import svg
 
@@ -72,7 +73,7 @@ def content(
     errors = next((found.errors for found in results if hasattr(found, "errors")), None)
     return {
         "not_private": NOT_PRIVATE if release.reproducible else None,
-        "void": VOID if release.may_be_void else None,
+        "void": " ".join(advisories(release)) or None,
         "glance": _glance(release, errors),
         "cautions": [found.caution for found in results if found.caution],
         "parts": parts,
