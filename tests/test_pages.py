@@ -71,6 +71,26 @@ def test_only_a_server_excuses_code_from_running():
     assert needed == {"dpcov.rows.sources.sql"}
 
 
+def contents(page):
+    """The pages that a page lists, in their order."""
+    found = []
+    for block in re.findall(
+        r"^```\{toctree\}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE
+    ):
+        for line in block.splitlines():
+            if line and not line.startswith(":"):
+                found += sorted(page.parent.glob(f"{line}.md"))
+    return found
+
+
+def test_every_page_is_listed_once_and_the_reference_comes_before_the_proofs():
+    listed = [entry for page in ALL for entry in contents(page)]
+    assert sorted([*listed, DOCS / "index.md"]) == ALL
+    places = [listed.index(DOCS / f"{page}.md") for page in ("reference/python", "proofs/release")]
+    assert places == sorted(places)
+    assert {DOCS / f"{page}.md" for page in ("CONTRIBUTING", "SECURITY", "CHANGELOG")} <= {*listed}
+
+
 def run(text, folder):
     page = folder / "page.md"
     page.write_text(text)
