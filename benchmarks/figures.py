@@ -116,7 +116,8 @@ def trust(cells: Cells) -> str:
     for i, cell in enumerate(cells):
         repeated = i > 0 and cells[i - 1]["attack"] == cell["attack"]
         attack = "" if repeated else cell["attack"]
-        figures = [cell[name].replace("|", "\\|") for name in ("measured", "wanted", "found")]
+        texts = (cell[name].replace("|", "\\|") for name in ("measured", "wanted", "found"))
+        figures = [re.sub(r"(\d) %", r"\1%", text) for text in texts]
         lines.append([attack, *figures, "yes" if cell["ok"] else "**NO**"])
     return _table(lines)
 
