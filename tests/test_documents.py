@@ -73,6 +73,15 @@ def test_the_example_of_the_readme_protects_persons_and_gives_the_figures_that_i
     assert whole != pytest.approx(private + 0.05, abs=0.02)  # control: another figure is noticed
 
 
+def test_the_example_of_the_readme_needs_only_what_make_demo_installs():
+    (program,) = blocks("python")
+    named = set(re.findall(r"(?:import |, )(\w+)[\w.]* as ", program))
+    locked = (ROOT / "requirements" / "demo.txt").read_text()
+    assert named == {"numpy", "pyarrow"}
+    assert all(re.search(rf"^{name}==", locked, re.MULTILINE) for name in named)
+    assert not re.search(r"^pandas==", locked, re.MULTILINE)  # control: the lock is a real limit
+
+
 def test_the_commands_of_the_readme_do_what_their_comments_say(example):
     folder, printed = example
     plan, *_, ols = printed.values()
