@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -105,7 +106,7 @@ def test_the_readme_is_short_and_its_picture_is_there():
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
 def test_what_is_linked_is_there(page):
     named = re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text())
-    assert len(named) > 5
+    assert len(named) >= 6
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
@@ -141,6 +142,35 @@ def test_the_commits_of_contributing_apply_and_pass_their_battery(changed_tree):
     for tests, word, least in BATTERY:
         own = [line for line in passed if line.startswith(tuple(tests.split()))]
         assert len([line for line in own if re.search(word, line)]) >= least, tests
+
+
+CHANGED = re.findall(r"^\+\+\+ b/(\S+)", CONTRIBUTING, re.MULTILINE)
+
+
+@pytest.mark.parametrize("check", [["check"], ["format", "--check"]])
+def test_the_commits_of_contributing_pass_the_linter(changed_tree, check):
+    pytest.importorskip("ruff", reason="ruff is not installed (make lint)")
+    line = f"{sys.executable} -m ruff {' '.join(check)} --no-cache"
+    shell(f"{line} {' '.join(CHANGED)}", changed_tree)
+    (changed_tree / "worse.py").write_text("import os\nx = ( 1)\n")
+    with pytest.raises(subprocess.CalledProcessError):  # control
+        shell(f"{line} worse.py", changed_tree)
+
+
+def test_the_commits_of_contributing_keep_to_the_layers(changed_tree):
+    pytest.importorskip("importlinter", reason="import-linter is not installed (make lint)")
+    code = "from importlinter.cli import lint_imports_command as run; run()"
+    line = f'PYTHONPATH=src {sys.executable} -c "{code}" --no-cache --no-logo'
+    assert "0 broken" in shell(line, changed_tree)
+
+
+def test_contributing_is_short_and_lists_the_packages_in_the_order_of_their_layers():
+    prose = re.sub(r"^```diff\n.*?^```\n", "", CONTRIBUTING, flags=re.DOTALL | re.MULTILINE)
+    assert len(re.findall(r"[^\W_][\w'/-]*", prose)) <= 700
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
+    rows = re.findall(r"^\| (`.*?) \|", prose, re.MULTILINE)
+    assert [re.findall(r"`(\w+)`", row) for row in rows] == [one.split(" | ") for one in layers]
 
 
 def test_the_readmes_make_targets_exist():
