@@ -114,7 +114,7 @@ def test_what_is_linked_is_there(page):
 def changed_tree(tmp_path_factory):
     """A copy of what the commits of CONTRIBUTING.md change, with both applied."""
     tree = tmp_path_factory.mktemp("tree")
-    for folder in ("src", "tests", "trust", "benchmarks"):
+    for folder in ("src", "tests", "trust", "benchmarks", "tools"):
         shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("*.pyc"))
     shutil.copy(ROOT / "pyproject.toml", tree)
     commits = re.findall(r"^```diff\n(.*?)^```", CONTRIBUTING, re.DOTALL | re.MULTILINE)
@@ -155,6 +155,13 @@ def test_the_commits_of_contributing_pass_the_linter(changed_tree, check):
     (changed_tree / "worse.py").write_text("import os\nx = ( 1)\n")
     with pytest.raises(subprocess.CalledProcessError):  # control
         shell(f"{line} worse.py", changed_tree)
+
+
+def test_the_new_files_of_contributing_pass_the_prose_check(changed_tree):
+    new = re.findall(r"^--- /dev/null\n\+\+\+ b/(\S+)", CONTRIBUTING, re.MULTILINE)
+    assert len(new) == 4
+    printed = shell(f"{sys.executable} tools/prose.py {' '.join(new)}", changed_tree)
+    assert printed.splitlines()[-1] == "0 findings"
 
 
 def test_the_commits_of_contributing_keep_to_the_layers(changed_tree):
