@@ -180,6 +180,23 @@ def test_contributing_is_short_and_lists_the_packages_in_the_order_of_their_laye
     assert [re.findall(r"`(\w+)`", row) for row in rows] == [one.split(" | ") for one in layers]
 
 
+KINDS = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
+
+
+def test_the_changelog_keeps_the_form_of_keep_a_changelog():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    head, *versions = re.split(r"^## (?=\[)", text, flags=re.MULTILINE)
+    assert "## Do I have to run again?" in head
+    dated = r"\[\d+\.\d+\.\d+\] - (\d{4}-\d\d-\d\d|unreleased)"
+    assert all(re.fullmatch(dated, version.splitlines()[0]) for version in versions)
+    kinds = re.findall(r"^### (.*)$", text, re.MULTILINE)
+    assert {*kinds} <= {*KINDS}
+    entries = [line for version in versions for line in version.splitlines() if line[:2] == "- "]
+    assert len(entries) > 50
+    assert all(line.endswith(".") and len(line) <= 120 for line in entries)
+    assert not re.search(r"^  \S", text, re.MULTILINE)  # an entry is one line
+
+
 def test_the_readmes_make_targets_exist():
     targets = re.findall(r"^([\w-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE)
     named = set(re.findall(r"(?:^|`)make ([a-z-]+)", README, re.MULTILINE))
