@@ -32,7 +32,7 @@ from strategies import (
 )
 
 DIGITS = st.text("0123456789", max_size=5)
-SIGNS = st.sampled_from(["", "+", "-"])
+SIGNS = st.sampled_from(["", "+", "-", "\N{MINUS SIGN}"])
 
 
 def forms(column: pa.Array, declared: str, missing: tuple[str, ...] = ()) -> list[bytes | None]:
@@ -48,7 +48,7 @@ def text_forms(words, declared: str) -> list[bytes | None]:
 
 def value_of(word: str, declared: str) -> Decimal | None:
     """What Python says that a number is; None where it is none, or not of the type."""
-    word = word.strip(" \t\n\v\f\r")
+    word = word.strip().replace("\N{MINUS SIGN}", "-")
     if "_" in word or not word.isascii():
         return None
     try:
@@ -81,7 +81,7 @@ def spellings(draw) -> str:
     point = "." if at < len(whole) or draw(st.booleans()) else ""
     exponent = power + len(whole) - at
     tail = "" if exponent == 0 and draw(st.booleans()) else f"e{exponent}"
-    blank = draw(st.sampled_from(["", " ", "\t"]))
+    blank = draw(st.sampled_from(["", " ", "\t", "\u00a0", "\u2009"]))
     word = draw(SIGNS) + whole[:at] + point + whole[at:] + tail
     return blank + (word.upper() if draw(st.booleans()) else word) + blank
 

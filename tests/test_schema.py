@@ -237,7 +237,7 @@ def test_the_text_of_a_level(level, text):
 COMPLETED = {"# lower =": "lower = 0", "# upper =": "upper = 1", "# levels = []": "levels = ['a']"}
 COMPLETED |= {"# missing =": 'missing = "none"'}
 SEEN = st.characters(codec="utf-8", exclude_categories=UNSEEN)
-NAMES = st.text(SEEN, min_size=1, max_size=12)
+NAMES = st.text(SEEN, min_size=1, max_size=12).map(str.strip).filter(bool)
 
 
 def completed(text: str) -> Schema:

@@ -20,12 +20,13 @@ from dpcov.core import files
 from dpcov.errors import SourceError
 from dpcov.mechanisms import Gaussian
 from dpcov.releases import Release
-from dpcov.rows import cells, sources
+from dpcov.rows import cells, numbers, sources
 from dpcov.rows.moment import SecondMoment
 from dpcov.rows.sources import (
     array,
     arrow,
     duckdb,
+    frame,
     kept,
     objects,
     partial,
@@ -164,7 +165,7 @@ def _two_readings(self: Any) -> None:
     self._copy = copy
 
 
-def _again(self: Any) -> pa.RecordBatchReader:
+def _again(self: Any, columns: Sequence[str]) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_stream(self._data)
 
 
@@ -220,6 +221,25 @@ def _fails(*_: Any, **__: Any) -> Release:
 
 def _shown(share: float) -> Iterator[None]:
     yield
+
+
+def _by_path(self: Any, group: int, name: str) -> pa.ChunkedArray:
+    """Every column whose path is the name, of which the first is taken."""
+    return self._opened[0].read_row_group(group, columns=[name], use_threads=False).column(0)
+
+
+def _in_nanoseconds(*given: Any, **asked: Any) -> Any:
+    return _PARQUET_FILE(*given, **asked | {"coerce_int96_timestamp_unit": "ns"})
+
+
+_PARQUET_FILE = arrow.pq.ParquetFile
+
+
+def _all_or_nothing(column: Any) -> Any:
+    """What is missing is asked of all objects together."""
+    found = column.to_numpy(object, copy=True)
+    found[column.isna()] = None
+    return found
 
 
 _S_ISREG = SimpleNamespace(S_ISREG=lambda mode: True)
@@ -286,4 +306,20 @@ NO_LIKENESS = _one(cells, "_meanings", _without_likeness)
 NEVER_CLOSED = _one(Connected, "close", lambda self: None)
 PRINTED_SUMS = _one(SecondMoment, "__repr__", _printed)
 LATE_LAWS = _one(Gaussian, "run", _fails)
+IN_FLOAT64 = _one(
+    numbers,
+    "_of_decimals",
+    lambda held: held.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False),
+)
+NEVER_ROUNDED = _one(numbers, "_rounded", lambda number, kind: float(number))
+BY_PATH = _one(arrow.ParquetTable, "column", _by_path)
+IN_NANOSECONDS = _all(
+    patch.object(arrow.pq, "ParquetFile", _in_nanoseconds),
+    patch.object(arrow, "_of_a_year", lambda moments, wide: moments),
+)
+EVERY_COLUMN = _all(
+    patch.object(sources, "is_polars", lambda data: False),
+    patch.object(frame, "_type", lambda empty, kind: pa.array(empty, from_pandas=True).type),
+)
+OBJECTS_TOGETHER = _one(frame, "_objects", _all_or_nothing)
 ANY_QUERY = _one(spark, "_is_deterministic", lambda frame: True)

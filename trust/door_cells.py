@@ -5,11 +5,13 @@ A column of clean cells is where a fast path would run; an odd cell is what woul
 
 from __future__ import annotations
 
+import enum
 import math
 import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,25 @@ class Row:
     """A whole row in place of a cell: a line of a file, or an object in a list."""
 
     content: Any
+
+
+class Hostile:
+    """An object that fails at whatever it is asked but for what it is."""
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("S3CRET")
+
+    __str__ = __bool__ = __lt__ = __eq__  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return "Hostile()"
+
+
+class Color(enum.Enum):
+    """A name in place of a cell."""
+
+    RED = 1
 
 
 @dataclass(frozen=True)
@@ -110,7 +131,9 @@ def decimals(precision: int, scale: int) -> Cells:
     """Decimal numbers of a type."""
     most = Decimal("9" * (precision - scale) + "." + "9" * scale)
     clean = {"decimals": [Decimal("1.5"), Decimal("0.25"), Decimal("-2.75")]}
-    return Cells(clean, [None, most, most.copy_negate(), Decimal(0), Decimal(7), Decimal("-999")])
+    near = [Decimal("0.1"), Decimal("0.3"), Decimal("999.9")]  # which no float holds
+    odd = [None, most, most.copy_negate(), Decimal(0), Decimal(7), Decimal("-999"), *near]
+    return Cells(clean, odd)
 
 
 NUMERIC = Cells(
@@ -143,6 +166,8 @@ OBJECTS = Cells(
         *(True, Decimal("7.00"), Decimal("NaN"), Decimal("1e999999"), b"1", b"\xff"),
         *(object(), [1], (), {"a": 1}, range(3), np.float32(0.5), np.bool_(True), np.array([1, 2])),
         *(pd.NA, pd.NaT, np.datetime64("NaT"), datetime(2026, 1, 1, tzinfo=UTC), uuid.UUID(int=7)),
+        *(Decimal("sNaN"), Decimal("-NaN12"), Hostile(), Color.RED, Fraction(1, 2), datetime.max),
+        *(np.float16(0.1), np.longdouble(0.1), "1\udfff", b"1\xff", complex("nan"), datetime.min),
     ],
 )
 
@@ -152,7 +177,9 @@ def _distinct(cells: Cells) -> Cells:
     known: set[Any] = set()
 
     def new(cell: Any) -> bool:
-        if isinstance(cell, list | dict | tuple | range | np.ndarray) or cell in known:
+        if isinstance(cell, list | dict | tuple | range | np.ndarray | Hostile):
+            return False
+        if (isinstance(cell, Decimal) and cell.is_snan()) or cell in known:
             return False
         if isinstance(cell, int) and abs(cell) > 10**300:  # they are compared with floats
             return False

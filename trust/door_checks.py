@@ -16,12 +16,17 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import dpcov
 from door_roles import IGNORED, NUMBER, PLAIN, Role, image
@@ -29,9 +34,12 @@ from doors import Door, run_in
 from dpcov.cli import progress
 from dpcov.core.files import reserved
 from dpcov.errors import DpcovError, SourceError
+from dpcov.rows.encoder import Encoder
+from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Numeric, Schema
 from dpcov.rows.sources import kept as private_copy
 from dpcov.rows.sources import open_rows, open_source
+from dpcov.rows.sources.conditions import Conditions
 from dpcov.rows.sources.partial import PartialMoment
 from dpcov.rows.sources.sql import DatabaseTable
 from outcomes import Book, outcome_of
@@ -337,6 +345,70 @@ def largest_cell(door: Door, kind: str) -> list[str]:
     if hasattr(source, "close"):
         source.close()
     return [f"a cell of {longest} letters"] if longest > 2**17 else []
+
+
+CODES = {"columns": {"x0": PLAIN | {"missing": "level"}}, "missing": ["", "999.9", "-0.3"]}
+READ_ALIKE = ["999.9", "-0.3", "36.9", "0.1"]
+DECIMALS = (pa.decimal128(5, 1), pa.decimal256(60, 20), pa.float32(), pa.float16())
+
+
+def codes_of_every_type() -> list[str]:
+    """A missing code, or a condition, is met by the cell that it is, in every type of numbers."""
+    schema, faults = Schema.parse(CODES), []
+    asked = Schema.parse(CODES | {"columns": {"x1": PLAIN}, "where": {"x0": "number"}})
+    least = Conditions.parse(["x0 <= 0.1", "x0 >= 0.1", "x0 = 0.1"], asked)
+    for kind in DECIMALS:
+        cells = [Decimal(cell) if pa.types.is_decimal(kind) else float(cell) for cell in READ_ALIKE]
+        held = [np.float16(cell) for cell in cells] if pa.types.is_float16(kind) else cells
+        table = pa.table({"x0": pa.array(held, kind), "x1": [1.0] * len(cells)})
+        numbers = Encoder(schema, Lattice.of(schema)).blocks(table.to_batches()[0])
+        absent = [bool(cell) for block in numbers for cell in block[1]]
+        if absent != [True, True, False, False]:
+            faults.append(f"{kind}: codes are met by {absent}")
+        rows = open_rows(table, Schema.parse({"columns": {"x1": PLAIN}}), least, threads=1)
+        if (kept := rows.hashed_moment()[0].unit_count) != 1:
+            faults.append(f"{kind}: {kept} rows of 1")
+    return faults
+
+
+def named_like_a_path(folder: Path) -> list[str]:
+    """A Parquet column p.a beside a struct p is read."""
+    path = folder / "paths.parquet"
+    pq.write_table(pa.table({"p": [{"a": -5.0}] * 2, "p.a": [1.0, 2.0]}), path)
+    schema = Schema.parse({"columns": {"p.a": NUMBER}})
+    plain = pa.table({"p.a": [1.0, 2.0]})
+    images = [open_rows(data, schema, threads=1).hashed_moment()[1] for data in (path, plain)]
+    return [] if images[0] == images[1] else ["another column was read"]
+
+
+def old_timestamps(folder: Path) -> list[str]:
+    """An INT96 timestamp keeps its year."""
+    path, far = folder / "old.parquet", datetime(9999, 12, 31)
+    moments = pa.array([far, datetime(2006, 1, 2), datetime(1600, 1, 1)], pa.timestamp("us"))
+    pq.write_table(pa.table({"x0": moments}), path, use_deprecated_int96_timestamps=True)
+    bounds = {"kind": "date", "lower": "1500-01-01", "upper": "9999-12-31"}
+    schema = Schema.parse({"version": 2, "columns": {"x0": bounds}})
+    table = pa.table({"x0": moments})
+    images = [open_rows(data, schema, threads=1).hashed_moment()[1] for data in (path, table)]
+    return [] if images[0] == images[1] else ["another year"]
+
+
+def types_that_arrow_lacks() -> list[str]:
+    """Columns that nobody asks for refuse no table, whatever their type."""
+    plain = {"x0": [1.5, 2.0], "x1": [1.0, 2.0]}
+    tables: dict[str, Any] = {
+        "Sparse": pd.DataFrame(plain | {"x": pd.Series([0, 1], dtype="Sparse[int]")}),
+        "complex": pd.DataFrame(plain | {"x": [1j, 2j]}),
+        "Int128": pl.DataFrame(plain).with_columns(pl.lit(1, pl.Int128).alias("x")),
+    }
+    faults = []
+    for name, table in tables.items():
+        try:
+            with closing(open_rows(table, X, threads=1)) as rows:
+                rows.hashed_moment()
+        except DpcovError as error:
+            faults.append(f"{name}: {error}")
+    return faults
 
 
 def row_security(link: str) -> list[str]:

@@ -10,13 +10,14 @@ import itertools
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import door_broken as broken
 import door_checks as checks
-from door_cells import FAR, Row
+from door_cells import FAR, Hostile, Row
 from door_company import Effort, judged
 from door_neighbours import LINES, Pairs, in_process, on_the_command_line
 from door_persons import Told, tell
@@ -122,10 +123,14 @@ def _by_the_rule(part: Parts, folder: Path) -> list[Listed]:
     sqlite = part.company("SQLite", "DECIMAL(10,3)", "number", "floats", [None, "x"])
     lists = part.company("estimators", "object", "number", "truths", [None, "x"])
     row = part.neighbours("estimators", "object", "number", "words", [Row([1, 2])])
+    objects = part.neighbours(
+        "pandas, objects", "object", "number", "floats", [Decimal("sNaN"), Hostile()]
+    )
     target = part.neighbours("estimators, targets", "object", "number", "words", [Row([1, 2])])
     return [
         ("lists", "the first row of a list decides", broken.FIRST_ROW, row),
         ("lists", "the first target of a list decides", broken.FIRST_ROW, target),
+        ("objects", "all objects together", broken.OBJECTS_TOGETHER, objects),
         ("1", "SQLite: a batch as int64", broken.WHOLE_BATCHES, sqlite),
         ("2", "lists: one type for all cells", broken.TYPE_OF_ALL, lists),
         ("3", "text: blank lines are no rows", broken.NO_BLANK_LINES, blank),
@@ -190,6 +195,11 @@ def _of_sources(doors: Doors, folder: Path) -> list[Listed]:
         ),
         ("19", "streams are taken for tables", broken.ALL_SETTLED, checks.read_twice),
         ("20", "ids and cells of two readings", broken.TWO_READINGS, checks.shuffled_persons),
+        ("types", "decimals as Arrow casts them", broken.IN_FLOAT64, checks.codes_of_every_type),
+        ("types", "float32 against float64", broken.NEVER_ROUNDED, checks.codes_of_every_type),
+        ("paths", "Parquet by path", broken.BY_PATH, lambda: checks.named_like_a_path(folder)),
+        ("years", "INT96 wraps", broken.IN_NANOSECONDS, lambda: checks.old_timestamps(folder)),
+        ("types", "every column is opened", broken.EVERY_COLUMN, checks.types_that_arrow_lacks),
         ("28", "SQLite stays locked", broken.NEVER_CLOSED, lambda: checks.lets_go(folder)),
         (
             "laws",

@@ -186,6 +186,8 @@ ARROW = {
     "uint64": (pa.uint64(), held.integers(64, signed=False)),
     "decimal128": (pa.decimal128(30, 3), held.decimals(30, 3)),
     "decimal256": (pa.decimal256(60, 3), held.decimals(60, 3)),
+    "decimal32": (pa.decimal32(9, 3), held.decimals(9, 3)),
+    "decimal64": (pa.decimal64(18, 3), held.decimals(18, 3)),
     "bool": (pa.bool_(), held.TRUTHS),
     "string": (pa.string(), held.RAW_TEXTS),
     "large_string": (pa.large_string(), held.RAW_TEXTS),
@@ -198,7 +200,7 @@ ARROW = {
     "16 bytes": (pa.binary(16), held.SIXTEEN),
     "timestamp": (pa.timestamp("ms"), held.DATES),
 }
-NOT_IN_PARQUET = ("string_view", "runs of strings", "decimal256")
+NOT_IN_PARQUET = ("string_view", "runs of strings", "decimal256", "decimal32", "decimal64")
 
 
 def arrow_array(kind: pa.DataType, cells: Sequence[Any]) -> pa.Array:
@@ -241,6 +243,10 @@ PANDAS = {
     "category of objects": held.CATEGORIES,
     "double[pyarrow]": held.FLOATS,
     "int64[pyarrow]": held.integers(64),
+    "Float32": held.SINGLES,
+    "decimal128(30, 3)[pyarrow]": held.decimals(30, 3),
+    "Sparse[float64]": Cells({"numbers": [0.5, 1.0]}, [None]),  # which is refused
+    "complex128": Cells({"numbers": [0.5, 1.0]}, []),
 }
 
 
@@ -249,6 +255,8 @@ def _series(kind: str, cells: list[Any]) -> pd.Series:
         return pd.Series(_categories(cells, kind))
     if kind == "object":
         return pd.Series(cells, dtype=object)
+    if kind.startswith("decimal128"):
+        return pd.Series(cells, dtype=pd.ArrowDtype(pa.decimal128(30, 3)))
     return pd.Series(cells, dtype=kind)
 
 
@@ -277,6 +285,7 @@ POLARS = {
     "String": (pl.String, held.TEXTS),
     "Categorical": (pl.Categorical, held.TEXTS),
     "Decimal": (pl.Decimal(30, 3), held.decimals(30, 3)),
+    "Int128": (pl.Int128, held.integers(128)),  # which is refused
     "Enum": (
         pl.Enum([str(c) for c in [*held.LEVELS.clean["words"], *held.LEVELS.odd[1:]]]),
         held.LEVELS,
@@ -544,6 +553,7 @@ def run_in(link: str, *statements: str) -> None:
 
 
 SPARK = {
+    "decimal(9,3)": Cells(held.decimals(9, 3).clean, held.decimals(9, 3).odd[:5]),
     "double": Cells(held.FLOATS.clean, held.FLOATS.odd[:8]),
     "long": Cells(held.integers(64).clean, held.integers(64).odd[:5]),
     "string": Cells(held.TEXTS.clean, [None, "x", "1_000", " 1", "Zürich"]),

@@ -12,7 +12,6 @@ import numpy as np
 LONGEST = 2**16
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _SURE = {np.float16: 2**11, np.float32: 2**24}
-_BLANKS = " \t\n\v\f\r"
 
 
 def number(cell: Any) -> tuple[Any, ...] | None:
@@ -26,7 +25,7 @@ def number(cell: Any) -> tuple[Any, ...] | None:
     if isinstance(cell, bool):
         return None
     if isinstance(cell, str):
-        text = cell.strip(_BLANKS)
+        text = cell.strip().replace("\N{MINUS SIGN}", "-")
         if len(cell) > LONGEST or not _NUMBER.fullmatch(text):
             return None
         cell = Decimal(text)
@@ -74,10 +73,10 @@ def identity(cell: Any, declared: str, missing: tuple[str, ...]) -> Any:
     Of the type "text" cells that are the same number are taken for one here, which only leaves out
     tables; "bytes" tells all texts apart, as the library must.
     """
-    if not is_sure(cell):
+    if not is_sure(cell) or _is_nothing(cell):
         return None
     found = number(cell)
-    words = text(cell).strip(_BLANKS)
+    words = text(cell).strip()
     null = cell is None or (not isinstance(cell, str) and words in ("nan", "NaN", "NaT", "<NA>"))
     absent = null or words in missing or len(_bytes(cell)) > LONGEST
     if absent or (found is not None and found in map(number, missing)):
@@ -91,6 +90,17 @@ def identity(cell: Any, declared: str, missing: tuple[str, ...]) -> Any:
     if declared == "text":
         return found or words
     return _bytes(cell)
+
+
+def _is_nothing(cell: Any) -> bool:
+    """Whether a cell is no number of a type of numbers, or has no text at all."""
+    try:
+        str(cell)
+    except Exception:
+        return True
+    if isinstance(cell, Decimal):
+        return cell.is_nan()
+    return isinstance(cell, complex) and cell != cell
 
 
 def _bytes(cell: Any) -> bytes:

@@ -323,6 +323,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "src/dpcov/rows/encoder.py": ENCODER,
     "src/dpcov/rows/cells.py": ENCODER,
+    "src/dpcov/rows/numbers.py": ("tests/test_own_types.py", "tests/test_encoder.py"),
     "src/dpcov/mechanisms/count.py": ("tests/test_count.py",),
     "src/dpcov/core/accounting.py": (
         "tests/test_conversions.py",

@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from dpcov.rows.schema import FileOptions
-from dpcov.rows.sources.text import TextSource
+from dpcov.rows.sources import open_source
 from figure import Figure
 
 CELLS = 4
@@ -34,7 +34,7 @@ def door(text: bytes, **options: Any) -> list[Any]:
     with tempfile.NamedTemporaryFile(suffix=".csv") as file:
         file.write(text)
         file.flush()
-        source = TextSource(Path(file.name), FileOptions(header=False, **options), NAMES)
+        source = open_source(Path(file.name), FileOptions(header=False, **options), NAMES)
         rows: list[Any] = []
         for batch in source.batches(NAMES):
             columns = [column.cast("binary").to_pylist() for column in batch.columns]
@@ -130,6 +130,70 @@ def shifted(records: int) -> tuple[bytes, bytes]:
     return lines, b'7,1,",7\n' + lines
 
 
+def cut_and_filled(rows: list[Any], count: int) -> list[Any]:
+    """Return exactly so many rows: the first, and then rows without values."""
+    return [*rows[:count], *[None] * (count - len(rows))]
+
+
+def repeated(rows: list[Any], count: int) -> list[Any]:
+    """Return exactly so many rows, from the first again after the last: a control."""
+    return [rows[at % len(rows)] for at in range(count)] if rows else [None] * count
+
+
+def neighbours(kind: str, rows: int, count: int, *, broken: bool) -> list[tuple[bytes, bytes]]:
+    """Pairs of texts that differ in one record: one more, another one, or a broken one."""
+    rng = random.Random(1)  # noqa: S311
+    pairs = []
+    for _ in range(count):
+        whole = table(kind, rows, rng)
+        starts = [0, *(found.end() for found in _RECORD.finditer(whole))]
+        at = rng.randrange(len(starts) - 2)
+        own = whole[starts[at] : starts[at + 1]]
+        other = rng.choice([b"", b'7,"\n,\n",7,"a ""b"""\n'])
+        if broken:
+            place = rng.randrange(len(own))
+            other = own[:place] + rng.choice([b'"', b"\n", b","]) + own[place:]
+        before, after = whole[: starts[at]], whole[starts[at + 1] :]
+        pairs.append((whole, before + other + after))
+    return pairs
+
+
+def declared_rows(count: int) -> list[Figure]:
+    """Measure what one record changes among a declared number of rows, too few or too many."""
+
+    def fixed(text: bytes, rows: int) -> list[Any]:
+        return door(text, rows=rows)
+
+    def worst(read: Callable[[bytes, int], list[Any]], *, broken: bool) -> int:
+        found = []
+        for kind in KINDS[:-1]:
+            for pair in neighbours(kind, 40, count, broken=broken):
+                for rows in (20, 60):
+                    one, other = (read(text, rows) for text in pair)
+                    assert len(one) == len(other) == rows
+                    found.append(changed(one, other))
+        return max(found)
+
+    clean, spoilt = worst(fixed, broken=False), worst(fixed, broken=True)
+    pairs = 2 * count * len(KINDS[:-1])
+    measured = f"rows of a declared number that differ in {pairs} pairs of files, one record"
+    caught = {
+        "repeats rows to the declared number": worst(
+            lambda text, rows: repeated(door(text), rows), broken=False
+        ),
+        "cuts lines, before records are told": worst(
+            lambda text, rows: cut_and_filled(by_lines(text), rows), broken=False
+        ),
+    }
+    figures = [
+        _figure(f"{measured} of RFC 4180", "<= 1", str(clean), clean <= 1),
+        _figure(f"{measured} broken", f"<= {5 * LIMIT}", str(spoilt), spoilt <= 5 * LIMIT),
+    ]
+    for name, found in caught.items():
+        figures.append(_figure(f"control: {name}", "caught", str(found > 1), found > 1))
+    return figures
+
+
 def _figure(measured: str, wanted: str, found: str, ok: bool) -> Figure:
     return Figure(ATTACK, measured, wanted, found, ok)
 
@@ -168,6 +232,7 @@ def measure(quick: bool) -> list[Figure]:
         "drops blank lines": not conforming(without_blanks),
         "resumes after the whole stretch": median(stray_quotes(skipping, "numbers", 20, 400)) > 1,
     }
+    figures += declared_rows(10 if quick else 50)
     figures += [_figure(f"control: {name}", "caught", str(ok), ok) for name, ok in caught.items()]
     figures.append(
         _figure("control: this reader", "passes", str(conforming(door)), conforming(door))

@@ -56,9 +56,9 @@ def claims(paper: str) -> str:
 
 
 def statements(paper: str) -> str:
-    """What a paper states, by its number, and the claims that judge it, or why none can."""
+    """Return each numbered statement of a paper, with the claims that measure it."""
     told = {claim["id"]: f"{claim['claim']}: {claim['verdict']}" for claim in _claims(paper)}
-    lines = [["statement", "judged by"]]
+    lines = [["statement", "measured by"]]
     for name, found in STATED[paper].items():
         if isinstance(found, str):
             judged = f"not measurable: {found}"

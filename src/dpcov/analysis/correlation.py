@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from dpcov.core.show.frames import frame
 from dpcov.core.show.result import OMITTED, Found, Picture, Result
 from dpcov.core.show.table import STRONGEST, Row, Table, rows_of, square, triangle
 from dpcov.errors import ReleaseError
+from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -138,11 +139,13 @@ def correlations(
     if silent(release):
         return Found([], facts, square(names, matrix))
     kinds, notes = {"private": (matrix, "{:.3f}")}, list(drowned_pairs(errors))
+    first = ""
     if errors is not None:
         both = truth is None and shown_unasked(release)
         found = intervals(release, "correlation", 0.95, both, guaranteed=False, generator=generator)
         kinds |= {"[0.025": (found.low, "{:.3f}"), "0.975]": (found.high, "{:.3f}")}
         notes.insert(0, found.covering)
+        first = dependent(release) * both
     if truth is not None:
         away, below = matrix - truth, np.tril_indices(len(names), -1)
         kinds |= {"non-private": (truth, "{:.3f}"), "difference": (away, "{:+.3f}")}
@@ -151,6 +154,7 @@ def correlations(
         notes.append(f"{real}: {_root_mean_square(away[below]):.3f}{told}")
     whole = triangle("Private correlations", names, matrix)
     listed = pairs(names, matrix, kinds, *notes)
+    listed = replace(listed, title=titled(listed.title, first))
     return Found([whole, listed] if whole else [listed], facts, square(names, matrix))
 
 

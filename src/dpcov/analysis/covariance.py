@@ -13,8 +13,9 @@ from dpcov.analysis.intervals import intervals, shown_unasked
 from dpcov.analysis.moments import require_matrix
 from dpcov.core.show.result import Found
 from dpcov.core.show.table import Cell, Row, Table, square, triangle
+from dpcov.releases.dates import length, shown
 from dpcov.releases.pairwise import assumed
-from dpcov.rows.schema import Date, Time
+from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Vector
@@ -24,16 +25,12 @@ DEVIATION = "standard deviation"
 
 
 def _told(release: Release, figures: dict[str, Vector]) -> list[Row]:
-    """Figures of each feature; of a date, all but its deviation as dates."""
-    columns = release.schema.encoded_columns
+    """Figures of each feature, its deviation last; of a date, all others as dates."""
     rows: list[Row] = []
     for name, *values in zip(release.columns, *figures.values(), strict=True):
-        cells: dict[str, Cell] = dict(zip(figures, map(float, values), strict=True))
-        column = columns.get(name)
-        if isinstance(column, Date | Time):
-            dated = zip(figures, values, strict=True)
-            cells |= {key: column.shown(value) for key, value in dated if key != DEVIATION}
-        rows.append((name, list(cells.values())))
+        *told, deviation = map(float, values)
+        cells: list[Cell] = shown(release.schema, name, told)
+        rows.append((name, [*cells, length(release.schema, name, deviation)]))
     return rows
 
 
@@ -53,6 +50,8 @@ def covariances(release: Release, *, generator: np.random.Generator | None = Non
     forms = (*["{:.5g}"] * len(figures), "{:.4g}")
     rows = _told(release, figures | {DEVIATION: np.sqrt(np.diag(covariance))})
     title = "Means and standard deviations"
+    if shown_unasked(release):
+        title = titled(title, dependent(release))
     means = Table(("", *figures, DEVIATION), rows, title, forms, notes=notes)
     kinds = {
         "covariance": (covariance, "{:.4g}"),

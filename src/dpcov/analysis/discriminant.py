@@ -22,6 +22,7 @@ from dpcov.core.parameters import AtLeast0, check
 from dpcov.core.show.result import OMITTED, Result
 from dpcov.core.show.table import ALWAYS, WIDEST, Table
 from dpcov.errors import ReleaseError
+from dpcov.releases.dates import shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,7 +82,10 @@ class LDA(Result):
         order = np.argsort(-self.priors, kind="stable")
         means = self.means[order]
         spreads = np.maximum(self.spreads, sys.float_info.min)
-        rows = list(zip(self.columns, means.T.tolist(), strict=True))
+        rows = [
+            (name, shown(self.schema, name, own))
+            for name, own in zip(self.columns, means.T.tolist(), strict=True)
+        ]
         return [
             Table(
                 ("", *(self.classes[c] for c in order)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -11,14 +11,16 @@ import scipy
 
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.analysis.rounding import hardly_noisy
-from dpcov.analysis.statistics import statistic_named
+from dpcov.analysis.statistics import Means, statistic_named
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
-from dpcov.core.show.result import Result
-from dpcov.core.show.table import LONGEST, Row, Table
+from dpcov.core.show.result import OMITTED, Result
+from dpcov.core.show.table import LONGEST, Cell, Row, Table
 from dpcov.denoise.clipped import Clip
 from dpcov.errors import ReleaseError
+from dpcov.releases.dates import shown as shown_dates
 from dpcov.releases.pairwise import assumed
+from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from dpcov.analysis.statistics import Function, Name, Statistic
@@ -75,6 +77,8 @@ class Intervals(Result):
         counts tell what that took: intervals for covariances and eigenvalues cover too seldom.
     assumed : sentences on missing cells, where there can be some, and on what a clip took, where
         counts tell of it (`Release.lengths`).
+    dependent : a sentence on sampling errors where a person can have several rows, or "".
+    means_of : the release whose means they are for; of dates they are shown as dates.
     warning : what there is to beware of, else None.
 
     """
@@ -87,6 +91,8 @@ class Intervals(Result):
     clipped: bool = False
     assumed: tuple[str, ...] = ()
     guaranteed: bool = False
+    dependent: str = field(default="", metadata=OMITTED)
+    means_of: Release | None = field(default=None, metadata=OMITTED, repr=False, compare=False)
 
     @property
     def covering(self) -> str:
@@ -123,8 +129,12 @@ class Intervals(Result):
         for place in shown:
             drowned = "" if trusted[place] else "drowned by noise"
             name = ", ".join(map(str, place))
-            rows.append((name, [float(low[place]), float(high[place]), drowned]))
-        title = f"{self.level:.0%} intervals for {self.covers}"
+            ends: list[Cell] = [float(low[place]), float(high[place])]
+            if self.means_of is not None:
+                feature = self.means_of.columns[place[0]]
+                ends = shown_dates(self.means_of.schema, feature, ends)  # type: ignore[arg-type]
+            rows.append((name, [*ends, drowned]))
+        title = titled(f"{self.level:.0%} intervals for {self.covers}", self.dependent)
         notes = (*([CLIPPED] if self.clipped else []), *self.assumed)
         beyond = len(places) - len(shown)
         return [Table(("entry", "low", "high", ""), rows, title, beyond=beyond, notes=notes)]
@@ -233,10 +243,13 @@ def several_intervals(
         ends = _alone(release, asked, level, sampling, draws)
     else:
         ends = [one.interval(level) for one in stated(release, asked, sampling, draws)]
-    made = []
+    made, persons = [], dependent(release) * sampling
     for statistic, found in zip(asked, ends, strict=True):
         low, high, trusted = (statistic.shaped(release, values) for values in found)
-        made.append(Intervals(low, high, level, covers, trusted, unknown, told, guaranteed))
+        of = release if isinstance(statistic, Means) else None
+        made.append(
+            Intervals(low, high, level, covers, trusted, unknown, told, guaranteed, persons, of)
+        )
     return made
 
 

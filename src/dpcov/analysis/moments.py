@@ -10,6 +10,7 @@ import numpy as np
 
 from dpcov.denoise.projection import project
 from dpcov.errors import ReleaseError
+from dpcov.releases.pairwise import hidden
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
@@ -62,6 +63,11 @@ def require_matrix(release: Release) -> None:
         release.noisy()  # says so
     matrix = release.covariance() if release.has_intercept else release.second_moment()
     if not matrix.any():
+        if hidden(release).all():
+            raise ReleaseError(
+                "The noise hides how many rows have a value in each column, so there is nothing to "
+                "analyse. Use a larger epsilon or more rows."
+            )
         raise ReleaseError(
             "The denoised matrix of this release is null, so there is nothing to analyse. "
             "Use a larger epsilon or more rows."

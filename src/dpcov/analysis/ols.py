@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -22,15 +23,18 @@ from dpcov.analysis.statistics import coefficients as coefficients_of
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.show.result import OMITTED, Picture, Result
-from dpcov.core.show.table import ALWAYS, Table, rows_of
+from dpcov.core.show.table import ALWAYS, Row, Table, rows_of
 from dpcov.errors import ReleaseError
-from dpcov.releases.pairwise import assumed, fewest_rows, has_gaps
+from dpcov.releases.dates import dates_of, length, shown
+from dpcov.releases.pairwise import assumed, fewest_rows, has_gaps, rows_of_pairs
+from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from dpcov.analysis.statistics import Statistic
     from dpcov.core.arrays import Booleans, Matrix, Vector
     from dpcov.releases import Release
 
+NAMED = 5  # features that a refusal names
 DRAWS = 519  # of sampling errors, where cells may be missing
 SMALL = 1e-3  # of them, for what they do to first order
 COVERS = (
@@ -39,6 +43,11 @@ COVERS = (
 )
 SAMPLING_ONLY = (
     "Std. errors cover sampling only: the privacy noise of this release has no law to simulate."
+)
+NO_TEST = "No F test and no test of R-squared: both would ignore the privacy noise."
+GONE = (
+    "OLS.{name} is NaN, as an F test ignores the privacy noise. Use the intervals of the "
+    "coefficients; this name will be removed."
 )
 
 
@@ -62,13 +71,16 @@ class OLS(Result):
         how far those of Student's interval and of the privacy noise's do; `level` is the coverage
         meant.
     trusted : (k + 1,) `Intervals.trusted`, False where noise drowns a coefficient.
-    residual_deviation, degrees, count, r_squared, adjusted_r_squared, f, f_p_value : as usual,
-        estimated from the release, for sampling alone; `count` may be an estimate. Where cells may
-        be missing it is the smallest number of rows that any two of the columns have together.
+    residual_deviation, degrees, count, r_squared, adjusted_r_squared : as usual, estimated from
+        the release; `count` may be an estimate. Where cells may be missing it is the smallest
+        number of rows that any two of the columns have together. R-squared is a point estimate
+        without a test: privacy noise can raise it, and its adjustment is for sampling alone.
+    f, f_p_value : NaN, with a `FutureWarning`: an F test would ignore the privacy noise.
     digits : about how many of a coefficient the lattice tells, were there no noise: half a step,
         over the least deviation, times the condition of the features' correlations.
     assumed : a sentence on missing cells, where there can be some.
     tail : one where the tail of the table is not seen.
+    dependent : one where a person can have several rows.
 
     """
 
@@ -89,11 +101,20 @@ class OLS(Result):
     count: float
     r_squared: float
     adjusted_r_squared: float
-    f: float
-    f_p_value: float
     digits: float
     assumed: tuple[str, ...] = field(default=(), metadata=OMITTED)
     tail: tuple[str, ...] = field(default=(), metadata=OMITTED)
+    dependent: str = field(default="", metadata=OMITTED)
+
+    @property
+    def f(self) -> float:
+        """NaN, as an F statistic would ignore the privacy noise."""
+        return _gone("f")
+
+    @property
+    def f_p_value(self) -> float:
+        """NaN, as an F test would ignore the privacy noise."""
+        return _gone("f_p_value")
 
     def tables(self) -> list[Table]:
         tail = (1 - self.level) / 2
@@ -102,7 +123,8 @@ class OLS(Result):
             replace(
                 self.data(),
                 heads=(*heads, f"[{tail:.3g}", f"{1 - tail:.3g}]"),
-                title=f"Least squares of {self.model.target}",
+                rows=self._shown(),
+                title=titled(f"Least squares of {self.model.target}", self.dependent),
                 forms=("{:.5g}", *["{:.4g}"] * 3, "{:.2f}", "{:.3f}", "{:.5g}", "{:.5g}"),
                 strengths=[ALWAYS, *np.abs(self.model.effects)],
                 rest="features with small effects",
@@ -110,12 +132,24 @@ class OLS(Result):
             )
         ]
 
+    def _shown(self) -> list[Row]:
+        """Rows of the table; of a date as the target, the intercept and its ends are dates."""
+        schema, target = self.model.schema, self.model.target
+        (name, cells), *rows = self.data().rows
+        if target in dates_of(schema):
+            value, *errors, t, p, low, high = cells
+            value, low, high = shown(schema, target, [value, low, high])  # type: ignore[list-item]
+            errors = [length(schema, target, one) for one in errors]  # type: ignore[arg-type]
+            cells = [value, *errors, t, p, low, high]
+        return [(name, cells), *rows]
+
     def _notes(self) -> tuple[str, ...]:
+        residual = length(self.model.schema, self.model.target, self.residual_deviation)
         facts = (
-            f"About {self.count:.0f} rows; R-squared {self.r_squared:.3f} (adjusted "
-            f"{self.adjusted_r_squared:.3f}); F {self.f:.4g} (p {self.f_p_value:.3g}); "
-            f"residual std {self.residual_deviation:.4g}. The "
-            f"lattice tells {max(0.0, self.digits):.0f} digits."
+            f"About {self.count:.0f} rows; R-squared {self.r_squared:.3f}, as estimated (adjusted "
+            f"for sampling {self.adjusted_r_squared:.3f}); residual std "
+            f"{residual if isinstance(residual, str) else format(residual, '.4g')}. "
+            f"The lattice tells {max(0.0, self.digits):.0f} digits."
         )
         covers = SAMPLING_ONLY if self.privacy_errors is None else COVERS
         if self.assumed:
@@ -124,9 +158,9 @@ class OLS(Result):
             )
         drowned = [name for name, sure in zip(self.names, self.trusted, strict=True) if not sure]
         if not drowned:
-            return facts, covers, *self.assumed, *self.tail
+            return facts, covers, NO_TEST, *self.assumed, *self.tail
         warning = f"Noise drowns, so that their figures can't be trusted: {', '.join(drowned)}."
-        return facts, covers, *self.assumed, *self.tail, warning
+        return facts, covers, NO_TEST, *self.assumed, *self.tail, warning
 
     def data(self) -> Table:
         unknown = np.full(len(self.names), np.nan)
@@ -192,18 +226,16 @@ def ols(
     """
     check("level", level, Probability, ReleaseError)
     to, at = target_and_features(release, target, features, reference=True)
-    require_matrix(release)
+    if not has_gaps(release.schema):
+        require_matrix(release)
     statistic = coefficients_of(target, features)
     draws = reading_generator(generator)
-    matrix = estimate(release)
+    matrix = _estimate(release, [to, *at])
     stack = Stack.of(release, matrix[None])
     gram = stack.covariances[0][np.ix_(at, at)]
-    inverse, rank = solve(np.nan_to_num(gram), np.eye(len(at)))
+    inverse, rank = solve(gram, np.eye(len(at)))
     if rank < len(at):
-        raise ReleaseError(
-            f"Only {rank} of these {len(at)} features vary on their own, so their coefficients are "
-            "not determined. Choose fewer features, or use ridge."
-        )
+        raise ReleaseError(_undetermined(release, at, gram))
     count = max(release.count(), 1.0)
     if has_gaps(release.schema):
         count = max(fewest_rows(release, [to, *at]), 1.0)
@@ -217,9 +249,8 @@ def ols(
         )
     coefficients = statistic.values(release, matrix[None])[0]
     scales, unit = release.scales[at], release.scales[to]
-    judge = Problem.of(release, [to], at, "standardized")
     encoded = coefficients[1:] * scales / unit
-    loss, power = float(judge.losses(encoded[None, :, None])[0, 0]), float(judge.power[0])
+    loss, power = _loss(release, stack.covariances[0], to, at, encoded)
     residual = loss * rows / degrees
     offsets = release.centers[at] / scales
     means = stack.means[0, at] + offsets  # about 0 in the data's units
@@ -239,7 +270,6 @@ def ols(
     with np.errstate(divide="ignore", invalid="ignore"):
         t = coefficients / errors
     explained = 1 - loss / power if power > 0 else 0.0
-    f = _ratio(explained, 1 - explained) * degrees / len(at)
     names = names_of(release, at)
     model = Ridge(
         target, names, coefficients[1:], float(coefficients[0]), 0.0, "encoded",
@@ -263,16 +293,72 @@ def ols(
         count=count,
         r_squared=float(explained),
         adjusted_r_squared=float(1 - (1 - explained) * (rows - 1) / degrees),
-        f=f,
-        f_p_value=float(scipy.stats.f.sf(f, len(at), degrees)),
         digits=_digits(release, stack.covariances[0][np.ix_([*at, to], [*at, to])]),
         assumed=assumed(release),
         tail=unseen(release),
+        dependent=dependent(release),
     )
 
 
-def _ratio(above: float, below: float) -> float:
-    return above / below if below > 0 else np.inf
+def _gone(name: str) -> float:
+    warnings.warn(GONE.format(name=name), FutureWarning, stacklevel=3)
+    return float("nan")
+
+
+def _estimate(release: Release, at: list[int]) -> Matrix:
+    """(d, d) the second moment that errors are about; refuses features that no row has together."""
+    if not has_gaps(release.schema):
+        return estimate(release)
+    if not release.second_moment().any():
+        require_matrix(release)  # says so
+    matrix = estimate(release)
+    rows = rows_of_pairs(release.schema, matrix, release.intercept())[np.ix_(at, at)]
+    if rows.min() >= 1:
+        return matrix
+    own = np.flatnonzero(np.diag(rows) < 1)  # of no row by itself, or of none with another
+    lacking = own[:1] if own.size else np.unravel_index(int(rows.argmin()), rows.shape)
+    names = " and ".join(repr(name) for name in names_of(release, sorted(at[j] for j in lacking)))
+    raise ReleaseError(
+        f"As far as the noise shows, no row has a value of {names}, so a regression with "
+        f"{'it' if own.size else 'both'} is not determined. Choose other columns, or use ridge."
+    )
+
+
+def _undetermined(release: Release, at: list[int], gram: Matrix) -> str:
+    """Say which features follow from the others, or do not vary, in the released matrix."""
+    names = []
+    for own, name in enumerate(names_of(release, at)):
+        others = [j for j in range(len(at)) if j != own]
+        if solve(gram[np.ix_(others, others)], np.eye(len(others)))[1] == _rank(gram):
+            names.append(name)
+    listed = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" * (len(names) > NAMED))
+    return (
+        "These features are constant or follow from the others in the released matrix, so their "
+        f"coefficients are not determined: {listed}. Choose fewer features, or use ridge."
+    )
+
+
+def _rank(matrix: Matrix) -> int:
+    return solve(matrix, np.eye(len(matrix)))[1]
+
+
+def _loss(
+    release: Release, covariance: Matrix, to: int, at: list[int], coefficients: Vector
+) -> tuple[float, float]:
+    """Encoded variance of the residuals, and of the target.
+
+    By the denoised matrix; where cells may be missing by the matrix of the fit, as pairs of columns
+    are about different rows.
+    """
+    problem = Problem.of(release, [to], at, "standardized")
+    if has_gaps(release.schema):
+        problem = replace(
+            problem,
+            gram=covariance[np.ix_(at, at)],
+            cross=covariance[np.ix_(at, [to])],
+            power=covariance[[to], [to]],
+        )
+    return float(problem.losses(coefficients[None, :, None])[0, 0]), float(problem.power[0])
 
 
 def _digits(release: Release, covariance: Matrix) -> float:

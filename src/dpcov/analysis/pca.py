@@ -19,6 +19,7 @@ from dpcov.core.show.table import ALWAYS, WIDEST, Table
 from dpcov.errors import ReleaseError
 from dpcov.releases import SMALLEST_VARIANCE
 from dpcov.releases.pairwise import completed, has_gaps, least_rows, moved
+from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
@@ -49,6 +50,7 @@ class PCA(Result):
         where the release has no noise law. See `significant_components`.
     means, deviations : (p,) what `transform` subtracts and divides by.
     ends : (2, k) of 95 % intervals of `explained_variance`, where they were asked for.
+    dependent : a sentence on them where a person can have several rows, or "".
 
     """
 
@@ -62,6 +64,7 @@ class PCA(Result):
     deviations: Vector
     schema: Schema = field(metadata=OMITTED)
     ends: Matrix | None = field(default=None, metadata=OMITTED)
+    dependent: str = field(default="", metadata=OMITTED)
 
     def transform(self, rows: Any) -> Matrix:
         """(m, k) scores of new rows, given in the data's units.
@@ -93,7 +96,7 @@ class PCA(Result):
             Table(
                 ("", *(f"PC{j + 1}" for j in range(len(self.components)))),
                 [*heads, *zip(self.columns, loadings, strict=True)],
-                "Principal components",
+                titled("Principal components", self.dependent),
                 ("{:.3f}",),
                 head_form="{:.4g}",
                 strengths=[*[ALWAYS] * len(heads), *sizes],
@@ -173,7 +176,8 @@ def _leading(release: Release, k: int | None = None, *, correlation: bool = Fals
     if not shown_unasked(release):
         return found
     told = intervals(release, eigenvalues(correlation=correlation), guaranteed=False)
-    return replace(found, ends=np.stack([told.low, told.high])[:, :limit])
+    ends = np.stack([told.low, told.high])[:, :limit]
+    return replace(found, ends=ends, dependent=dependent(release))
 
 
 def _over_deviation(covariance: Matrix) -> Vector:

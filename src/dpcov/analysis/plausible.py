@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpcov.analysis.available import possible
 from dpcov.analysis.moments import Moments, positive
 from dpcov.analysis.pseudo_rows import pseudo_rows
 from dpcov.analysis.rounding import RoundingErrors
@@ -104,6 +105,8 @@ class PlausibleMoments:
         self._rounding = RoundingErrors(release, self.center)
         self._off = np.random.default_rng(ROUNDED)  # so that other draws are as without it
         self.draws = min(max(DRAWN_NUMBERS // self.center.size, FEW_DRAWS), draws)
+        if self._directions is not None and has_gaps(release.schema):
+            self.center = possible(release, self.center, self._few())
         self._sampling = np.zeros((self.draws, 1, 1))
         if sampling:
             self._sampling = sampling_errors(release, self.draws, generator)
@@ -118,24 +121,33 @@ class PlausibleMoments:
         size = max(1, BATCH_NUMBERS // self.center.size)
         for start in range(0, self.draws, size):
             stop = min(start + size, self.draws)
-            kept, whole = zip(*(self._noise() for _ in range(start, stop)), strict=True)
+            drawn = (self._noise(self._generator, self._off) for _ in range(start, stop))
+            kept, whole = zip(*drawn, strict=True)
             sampling = self._sampling[start:stop]
             yield np.stack(kept) + sampling, np.stack(whole) + sampling
 
-    def _noise(self) -> tuple[Matrix, Matrix]:
-        noise = self._law.simulate(self._generator)
+    def _few(self) -> Matrix:
+        """(b, d, d) errors with those of sampling, the same each time."""
+        draws = np.random.default_rng(ROUNDED)
+        noise = np.stack([self._noise(draws, draws)[0] for _ in range(FEW_DRAWS)])
+        return noise + sampling_errors(self._release, FEW_DRAWS, draws)
+
+    def _noise(
+        self, draws: np.random.Generator, rounding_draws: np.random.Generator
+    ) -> tuple[Matrix, Matrix]:
+        noise = self._law.simulate(draws)
         if self._directions is not None:
             noise = self._directions.left(noise)
-        noise -= self._clip.drawn(self._generator)
-        noise[-1, -1] = self._of_corner(noise)
-        more, rounding = self._clip.more(self._generator), self._rounding.draw(self._off)
+        noise -= self._clip.drawn(draws)
+        noise[-1, -1] = self._of_corner(noise, draws)
+        more, rounding = self._clip.more(draws), self._rounding.draw(rounding_draws)
         whole = self._release.unmapped(noise - more) + rounding
         if self._directions is None:
             return whole, whole
         kept = self._directions.kept(noise) - more
         return self._release.unmapped(kept) + rounding, whole
 
-    def _of_corner(self, noise: Matrix) -> float:
+    def _of_corner(self, noise: Matrix, draws: np.random.Generator) -> float:
         """The error of the best count, as the corner has it; 0 where the count is public.
 
         The corner's own where there is none that is better.
@@ -146,7 +158,7 @@ class PlausibleMoments:
         if best is None or release.count_noise is None or not release.has_intercept:
             return float(noise[-1, -1])
         of_corner = float(noise[-1, -1]) / t**2
-        own = release.count_noise.simulate(self._generator) / units_per_row(release.schema)
+        own = release.count_noise.simulate(draws) / units_per_row(release.schema)
         return (best.of_corner * of_corner + (1 - best.of_corner) * own) * t**2
 
 
@@ -247,10 +259,20 @@ def _variances(law: MatrixLaw) -> tuple[float, float]:
 def estimate(release: Release) -> Matrix:
     """(d, d) second moment in squared units of an encoded row: what errors are about.
 
-    Without a noise law it is the denoised one.
+    Without a noise law it is the denoised one. Where cells may be missing its available-case
+    covariance is a `possible` one.
     """
+    draws = np.random.default_rng(ROUNDED)
+    gaps = has_gaps(release.schema)
     if release.noise is None:
-        return release.with_count(release.second_moment())
+        matrix = release.with_count(release.second_moment())
+        return (
+            possible(release, matrix, sampling_errors(release, FEW_DRAWS, draws))
+            if gaps
+            else matrix
+        )
+    if gaps:
+        return PlausibleMoments(release, sampling=False, generator=draws).center
     law = release.noise.rescaled(release.lattice.step**2)
     return release.unmapped(_Directions(release, law).center)
 

@@ -19,8 +19,10 @@ from dpcov.analysis.statistics import Coefficients
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import AtLeast0, check
 from dpcov.core.show.result import OMITTED, Picture, Result
-from dpcov.core.show.table import ALWAYS, Table, rows_of
+from dpcov.core.show.table import ALWAYS, Row, Table, rows_of
 from dpcov.errors import ReleaseError
+from dpcov.releases.dates import dates_of, length, shown
+from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix, Vector
@@ -48,6 +50,7 @@ class Ridge(Result):
         towards 0 themselves. None where they were not asked for or can't be told.
     spreads : (k,) standard deviations of the features.
     why : it is this model and no other, or "".
+    dependent : a sentence where a person can have several rows, or "".
 
     """
 
@@ -62,6 +65,7 @@ class Ridge(Result):
     schema: Schema = field(metadata=OMITTED)
     spreads: Vector = field(metadata=OMITTED)
     why: str = field(default="", metadata=OMITTED)
+    dependent: str = field(default="", metadata=OMITTED)
 
     @property
     def effects(self) -> Vector:
@@ -88,7 +92,7 @@ class Ridge(Result):
         return np.column_stack([found - reach, found + reach])
 
     def tables(self) -> list[Table]:
-        rows, figures = self.data().rows, np.append(np.nan, self.effects)
+        rows, figures = self._shown(), np.append(np.nan, self.effects)
         told = self.standard_errors is not None
         alpha = f"{self.alpha:.4g} ({self.penalty})"
         facts = f"alpha = {alpha}; R^2 = {self.r_squared:.3f}, as estimated."
@@ -99,13 +103,22 @@ class Ridge(Result):
                     (name, [*cells, effect])
                     for (name, cells), effect in zip(rows, figures, strict=True)
                 ],
-                f"Ridge regression of {self.target}",
+                titled(f"Ridge regression of {self.target}", self.dependent * told),
                 (*["{:.5g}"] * 4, "{:.3g}"),
                 strengths=[ALWAYS, *np.abs(self.effects)],
                 rest="features with small effects",
                 notes=(facts, *[COVERS] * told, *[self.why] * bool(self.why)),
             )
         ]
+
+    def _shown(self) -> list[Row]:
+        """Rows of the table; of a date as the target, the intercept and its ends are dates."""
+        (name, cells), *rows = self.data().rows
+        if self.target in dates_of(self.schema):
+            value, error, *ends = cells
+            value, *ends = shown(self.schema, self.target, [value, *ends])  # type: ignore[list-item]
+            cells = [value, length(self.schema, self.target, error), *ends]  # type: ignore[arg-type]
+        return [(name, cells), *rows]
 
     def data(self) -> Table:
         columns = {
@@ -219,6 +232,7 @@ def ridge(
         _errors(release, path, draws) if errors and intercept and shown_unasked(release) else None,
         release.schema,
         spreads(release, at),
+        dependent=dependent(release),
     )
 
 

@@ -218,13 +218,18 @@ class Coefficients(_Plain):
         scales = release.scales
         stack = Stack.of(release, matrices)
         gram = stack.covariances[:, at][:, :, at]
-        undefined = _undefined(stack.covariances)
+        undefined = _undefined(gram) | np.isnan(stack.covariances[:, at, to]).any(axis=1)
         gram = np.where(undefined[:, None, None], 0.0, gram) + np.diag(self.penalties or [0.0])
-        undefined = np.linalg.eigvalsh(gram)[:, 0] <= 0
+        variances = np.diagonal(gram, axis1=1, axis2=2)
+        flat = variances <= 0  # says nothing of other features
+        gram = np.where(flat[:, :, None] | flat[:, None, :], np.eye(len(at)), gram)
+        roots = np.sqrt(np.where(flat, 1.0, variances))
+        related = gram / (roots[:, :, None] * roots[:, None, :])
+        undefined |= np.linalg.eigvalsh(related)[:, 0] <= 0
         gram = np.where(undefined[:, None, None], np.eye(len(at)), gram)
         slopes = np.linalg.solve(gram, stack.covariances[:, at, to][:, :, None])[:, :, 0]
         slopes = slopes * scales[to] / scales[at]
-        slopes[undefined] = np.nan
+        slopes[undefined[:, None] | flat] = np.nan
         means = Means().values(release, matrices)
         intercepts = means[:, to] - np.einsum("bk,bk->b", slopes, means[:, at])
         return np.column_stack([intercepts, slopes])

@@ -13,6 +13,7 @@ from dpcov.core.printable import shortened
 from dpcov.core.show.result import Found, Picture
 from dpcov.core.show.table import Cell, Table
 from dpcov.errors import ReleaseError
+from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from dpcov.releases import Release
@@ -42,15 +43,16 @@ def strongest_pairs(release: Release, *, generator: np.random.Generator | None =
     i, j = i[order], j[order]
     low = high = values = matrix[i, j]
     cells: list[list[Cell]] = [[value] for value in values.tolist()]
-    heads, note = ("pair", "correlation", "95 % interval", ""), NO_LAW
+    heads, note, title = ("pair", "correlation", "95 % interval", ""), NO_LAW, TITLE
     if release.noise is not None:
+        title = titled(TITLE, dependent(release))
         found = intervals(release, "correlation", LEVEL, guaranteed=False, generator=generator)
         low, high, note = found.low[i, j], found.high[i, j], found.covering
         for row, a, b, sure in zip(cells, low, high, found.trusted[i, j], strict=True):
             row += [f"{a:+.3f} to {b:+.3f}", "" if sure else "drowned by noise"]
     named = [(features[b].name, features[a].name) for a, b in zip(i, j, strict=True)]
     rows = [(" - ".join(pair), row) for pair, row in zip(named, cells, strict=True)]
-    table = Table(heads[: len(cells[0]) + 1], rows, TITLE, ("{:+.3f}",), notes=(note,))
+    table = Table(heads[: len(cells[0]) + 1], rows, title, ("{:+.3f}",), notes=(note,))
     drawn = {
         "names": [" - ".join(map(shortened, pair)) for pair in named[:DRAWN]],
         "values": values[:DRAWN],

@@ -30,14 +30,19 @@ LEAST_DAMPING = 1e-9
 
 
 def sample(release: Release, n: int, seed: int | None = None) -> pa.Table:
-    """Draw `n` synthetic rows with about the means and covariance of the release.
+    """Draw `n` synthetic rows with about the correlations of the release.
+
+    Means are kept of categories and of numbers whose law is near a normal one within the bounds.
+    They are not kept of rare flags, of rare counts, or of numbers with many values at a bound:
+    normal draws are moved into the bounds, which moves the mean away from the bound. Take means
+    from the release (`Release.mean`), not from these rows.
 
     Categorical columns are drawn one after the other: the chances of a column's levels are the
     linear regression of its indicators on those drawn before, cut to [0, 1] and then scaled,
     level by level, until their averages are the released shares. Then the numbers are drawn from
     a normal law, its mean linear in the levels, its covariance the residual one, and moved into
     their bounds. Relations beyond second moments are not kept. Whole numbers and flags are rounded
-    up or down at random, so that their means stay; derived columns are computed.
+    up or down at random; derived columns are computed.
 
     Parameters
     ----------
@@ -85,7 +90,8 @@ class Rows(Result):
 
 @command(
     "sample",
-    "Draw synthetic rows with the means and covariance of a release.",
+    "Draw synthetic rows with about the correlations of a release. Means of rare flags, rare "
+    "counts and numbers with many values at a bound are not kept.",
     "-n 5",
     n=Option("-n", "Number of rows.", int),
     seed=Option("--seed", "For the same rows every time.", int),

@@ -32,7 +32,7 @@ from dpcov.rows.moment import units_per_row
 from dpcov.rows.schema import Bounds, FileOptions, Schema
 from dpcov.rows.sources import open_rows, open_source
 from dpcov.rows.sources.array import is_list, names_by_bounds
-from dpcov.rows.sources.base import holds_sums
+from dpcov.rows.sources.base import holds_sums, refuse_rows
 from dpcov.rows.sources.conditions import Conditions, refuse_conditions
 from dpcov.rows.sources.partial import PartialMoment
 from dpcov.rows.sources.rows import Rows
@@ -117,6 +117,7 @@ def prepare(
     table: str | None = None,
     trust_views: bool = False,
     where: str | Sequence[str] = (),
+    rows: Count | None = None,
     lower: Bounds | None = None,
     upper: Bounds | None = None,
     missing: NumberRule | None = None,
@@ -147,7 +148,7 @@ def prepare(
     if schema is None and not holds_sums(data):  # opened once: a stream may come only once
         names = names_by_bounds(lower, upper) if is_list(data) else ()
         data = open_source(data, FileOptions(), names)
-    resolved = _schema(data, schema, lower, upper, missing, radius, intercept)
+    resolved = _schema(data, schema, lower, upper, missing, radius, intercept).with_rows(rows)
     if resolved.by is not None:
         raise SchemaError(
             f"The schema asks for one release for each level of {resolved.by!r}: use "
@@ -157,28 +158,29 @@ def prepare(
     refuse_conditions(conditions, relation)
     summed = PartialMoment.load(Path(data)) if holds_sums(data) else data
     if isinstance(summed, PartialMoment):
-        rows: Rows = summed.seen(resolved, conditions)
+        opened: Rows = summed.seen(resolved, conditions)
     else:
-        rows = open_rows(data, resolved, conditions, threads=threads)
+        opened = open_rows(data, resolved, conditions, threads=threads)
+    refuse_rows(opened.schema, relation)
     if relation == Neighbors.REPLACE_ONE:
-        rows.require_countable()
+        opened.require_countable()
     if named is None:
         # `radius` is an option of mechanisms that map no rows
-        again = rows.rereadable and "radius" not in fields
-        choice = choose(rows.schema, budget, relation, goal=goal, rereadable=again)
+        again = opened.rereadable and "radius" not in fields
+        choice = choose(opened.schema, budget, relation, goal=goal, rereadable=again)
         chosen, reason, laws = choice.mechanism, choice.reason, choice.laws
         if fields:
             laws = None
             chosen = mechanism_named(chosen.name, **asdict(chosen) | fields)  # type: ignore[call-overload]
     else:
         chosen, reason, laws = named, "asked for", None
-    require_answerable(chosen, rows)
-    per_row = units_per_row(rows.schema)
-    laws = laws or calibrated(chosen, rows.lattice(), budget, relation, per_row)
+    require_answerable(chosen, opened)
+    per_row = units_per_row(opened.schema)
+    laws = laws or calibrated(chosen, opened.lattice(), budget, relation, per_row)
     if chosen.passes > 1:
-        rows.require_rereadable()
+        opened.require_rereadable()
     book = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
-    return Request(rows, chosen, reason, laws, denoise, seed, rows.where, book, dataset)
+    return Request(opened, chosen, reason, laws, denoise, seed, opened.where, book, dataset)
 
 
 def taking(prepare: Callable[P, object]) -> Callable[[Callable[..., R]], Callable[P, R]]:
@@ -216,6 +218,9 @@ def release(data: Any, **asked: Any) -> Release:
         with your rights and may let one row change others; it is told with the release.
     where : which rows count: ``["age >= 18"]``, all to be met (docs/how-to/conditions.md). The
         conditions are public, are told with the release, and need ``add-remove``.
+    rows : how many rows the table has, for ``replace-one``: public, and known from elsewhere. dpcov
+        uses exactly so many, in the order of the table: rows beyond are dropped, and missing ones
+        are rows without values.
     epsilon, delta, rho : the budget: epsilon alone (pure DP), epsilon and delta, or rho (zCDP).
     mechanism : ``auto`` (``standardized`` where the data can be asked more than once and there is
         an intercept, else the least noise), or a name of `MECHANISMS` (``dpcov mechanisms``

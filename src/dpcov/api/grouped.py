@@ -33,6 +33,7 @@ from dpcov.mechanisms.choice import Goal
 from dpcov.releases import Group, Release
 from dpcov.rows.schema import Ignored, Schema
 from dpcov.rows.sources import open_source
+from dpcov.rows.sources.base import refuse_rows
 from dpcov.rows.sources.conditions import Conditions, refuse_conditions, rows_meeting
 from dpcov.rows.sources.kept import Kept
 from dpcov.rows.sources.level import FilteredSource, Level
@@ -81,6 +82,7 @@ def prepare_by(
     table: str | None = None,
     trust_views: bool = False,
     where: str | Sequence[str] = (),
+    rows: Count | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
@@ -95,7 +97,7 @@ def prepare_by(
     **options: Unpack[MechanismOptions],
 ) -> GroupedRequest:
     """Check a request for grouped releases from public things alone; see `release_by`."""
-    whole = schema if isinstance(schema, Schema) else Schema.load(schema)
+    whole = (schema if isinstance(schema, Schema) else Schema.load(schema)).with_rows(rows)
     by = whole.by if by is None else by
     if by is None:
         raise SchemaError("Name the column whose levels are released apart: by.")
@@ -107,6 +109,7 @@ def prepare_by(
     together = Guarantee(budget_from(epsilon, delta, rho), neighbors_named(neighbors))
     conditions = Conditions.parse(where, whole)
     refuse_conditions(conditions, together.neighbors)
+    refuse_rows(whole, together.neighbors)
     data = table_of(data, table, trust_views)
     source = open_source(data, whole.file, tuple(whole.columns), whole.numbers)
     source = rows_meeting(source, conditions)
@@ -114,7 +117,9 @@ def prepare_by(
     if not is_spark(source):  # all levels are one reading, so that no row is in two
         source = Kept(source, whole, once=True)
     parts = {**whole.columns, by: Ignored()}
-    level_schema = Schema.parse(whole.model_dump() | {"columns": parts, "by": None})
+    file = whole.file.model_dump(exclude={"rows"})  # the whole table has so many, no level
+    document = whole.model_dump() | {"columns": parts, "by": None, "file": file}
+    level_schema = Schema.parse(document)
     share = budget_of_level(together.budget, together.neighbors)
     levels = {
         label: prepare(
@@ -153,6 +158,7 @@ def release_by(  # type: ignore[misc]  # an option is called `by`, too
     table: str | None = None,
     trust_views: bool = False,
     where: str | Sequence[str] = (),
+    rows: Count | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
@@ -213,6 +219,7 @@ def release_by(  # type: ignore[misc]  # an option is called `by`, too
         table=table,
         trust_views=trust_views,
         where=where,
+        rows=rows,
         epsilon=epsilon,
         delta=delta,
         rho=rho,

@@ -7,7 +7,7 @@ import shutil
 import sys
 import textwrap
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -57,6 +57,7 @@ def check(
     schema: Annotated[Path, typer.Option("--schema", help="TOML schema of the data.")],
     table: options.Table = None,
     trust_views: options.TrustViews = False,
+    rows: options.Rows = None,
 ) -> None:
     """Tell you alone, on a terminal, which cells can't be read; CONFIDENTIAL, no release."""
     from dpcov.rows.missing import UnstatedMissingWarning, notice_of
@@ -68,9 +69,10 @@ def check(
         raise OutputError(TERMINAL)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnstatedMissingWarning)  # said below, as all else is
-        declared = Schema.load(schema)
+        loaded = Schema.load(schema)
+    declared = loaded.with_rows(rows)
     found = look(table_of(data, table, trust_views), declared)
-    notice = [notice_of(declared.unstated, shown(schema))] if declared.unstated else []
+    notice = [notice_of(loaded.unstated, shown(schema))] if loaded.unstated else []
     width = max(len(MARK) + 20, shutil.get_terminal_size().columns - 1)
     for sentence in (*WARNING, *notice, *_sentences(found, declared)):
         for line in textwrap.wrap(printable(sentence), width - len(MARK), break_on_hyphens=False):
@@ -81,13 +83,29 @@ def _sentences(found: Look, declared: Schema) -> Iterator[str]:
     """What is to be said, the file first."""
     from dpcov.rows.schema import Number
 
-    said = [*_of_the_file(found, declared)]
+    said = [*_of_the_names(found), *_of_the_file(found, declared)]
     for name, seen in found.columns.items():
         column: Numeric | Categorical | None = declared.read_columns.get(name)
         if declared.weight is not None and name == declared.weight.column:
             column = Number(lower=0.0, upper=declared.weight.maximum)
         said += [f"{name}: {text}." for text in _of_column(seen, column)]
     yield from said or ["Every cell can be read, none is missing or beyond its bounds."]
+
+
+def _of_the_names(found: Look) -> Iterator[str]:
+    if found.unnamed:
+        yield f"The header has no name at {_places(found.unnamed)}, which is left out."
+    if found.twice:
+        yield f"The header repeats a name at {_places(found.twice)}: do not declare that name."
+    if found.padded:
+        places = _places(found.padded)
+        yield f"The name at {places} begins or ends with a blank: declare it without."
+
+
+def _places(positions: Sequence[int]) -> str:
+    """Columns by their number, from 1."""
+    several = "columns" if len(positions) > 1 else "column"
+    return f"{several} {', '.join(str(at + 1) for at in positions)}"
 
 
 def _of_the_file(found: Look, declared: Schema) -> Iterator[str]:
@@ -97,6 +115,19 @@ def _of_the_file(found: Look, declared: Schema) -> Iterator[str]:
     if best and best[0][1] > found.records:
         separator, share = json.dumps(best[0][0]), _share(best[0][1], found.rows)
         yield f"With separator = {separator} under [file], {share} of them would be records."
+    elif found.longer > found.records:
+        yield (
+            f"{_share(found.longer, found.rows)} of the records have one cell more than the header "
+            'has names. Under [file], declare extra_cell = "first" if they begin with a row name '
+            '(R\'s write.table), or "last" if they end with a separator.'
+        )
+    elif found.shorter > found.records:
+        yield (
+            f"{_share(found.shorter, found.rows)} of the records have one cell less than the "
+            "header: delete the separator at its end, or extra_cell under [file]."
+        )
+    if (rows := declared.file.rows) not in (None, found.counted):
+        yield f"The table has {found.counted:,} rows, and {rows:,} are declared."
     if found.encoding:
         yield f"As {declared.file.encoding} is declared: {ENCODINGS[found.encoding]}."
 
@@ -119,6 +150,15 @@ def _of_column(seen: Seen, column: Numeric | Categorical | None) -> Iterator[str
         signs = f'decimal = "{notation.decimal}"'
         signs += f', thousands = "{notation.thousands}"' if notation.thousands else ""
         yield f"{share} of those would be numbers with {signs} under [file]"
+    if share := _share(seen.spaced, seen.unreadable):
+        yield (
+            f"{share} of those would be numbers without the spaces inside: thousands under [file] "
+            "is for text files, so convert the column to numbers"
+        )
+    if share := _share(seen.padded, seen.cells):
+        yield f"{share} begin or end with a no-break or other wide blank, which is dropped"
+    if share := _share(seen.minus, seen.cells):
+        yield f"{share} are numbers with the minus sign U+2212, read as with a hyphen"
     if share := _share(seen.missing, seen.cells):
         yield f"{share} are missing"
     if column is not None and column.missing == "none" and (seen.missing or _hides(seen, column)):

@@ -27,6 +27,7 @@ def moments(
     table: options.Table = None,
     trust_views: options.TrustViews = False,
     where: options.Where = None,
+    rows: options.Rows = None,
     threads: options.Threads = None,
     force: options.Force = False,
     quiet: options.Quiet = False,
@@ -39,7 +40,8 @@ def moments(
 
     inputs = [Path(data), schema]
     check_writable(out, force=force, inputs=inputs)
-    found, declared = table_of(data, table, trust_views), Schema.load(schema)
+    declared = Schema.load(schema).with_rows(rows)
+    found = table_of(data, table, trust_views)
     part = PartialMoment.of(found, declared, where=where or (), threads=threads)
     part.save(out, force=force, inputs=inputs)
     say(f"written to {shown(out)}: {PRIVATE}", quiet)

@@ -46,6 +46,16 @@ Denoise = Annotated[
     Literal["none", "project", "shrink"],
     typer.Option(help="How the noise is reduced afterwards; costs no privacy."),
 ]
+Rows = Annotated[
+    int | None,
+    typer.Option(
+        "--rows",
+        metavar="N",
+        min=1,
+        help="How many rows the table has, known from elsewhere and public; for replace-one. Rows "
+        "beyond are dropped, and missing ones are rows without values.",
+    ),
+]
 Threads = Annotated[
     int | None, typer.Option(help="Threads; the result is the same.", min=1, max=256)
 ]

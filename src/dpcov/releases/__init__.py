@@ -21,8 +21,9 @@ import numpy as np
 from dpcov.core.files import read_text, write
 from dpcov.core.printable import printable, shown
 from dpcov.core.show import html
-from dpcov.core.show.table import LONGEST, Row, Table, rows_of
+from dpcov.core.show.table import LONGEST, Row, Table
 from dpcov.errors import ReleaseError
+from dpcov.releases import dates
 from dpcov.releases.pairwise import completed, has_gaps, least_rows, proper
 from dpcov.rows.moment import Lattice, longest_image, units_per_row
 
@@ -519,7 +520,14 @@ class Release:
         shown = [Table(("", ""), rows, "Private release", words=True)]
         if self.has_intercept:
             deviations = np.sqrt(np.maximum(np.diag(self.covariance()), 0.0))
-            means = rows_of(self.columns, self.mean(), deviations)
+            figures = zip(self.columns, self.mean().tolist(), deviations.tolist(), strict=True)
+            means: list[Row] = [
+                (
+                    name,
+                    [*dates.shown(self.schema, name, [mean]), dates.length(self.schema, name, own)],
+                )
+                for name, mean, own in figures
+            ]
             left = max(len(means) - LONGEST, 0)
             heads = ("", "mean", "std. deviation")
             shown.append(Table(heads, means[:LONGEST], beyond=left, rest="features"))

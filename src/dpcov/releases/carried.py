@@ -7,6 +7,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from dpcov.releases import NOT_PRIVATE, VOID
+from dpcov.releases.dates import units_of
+from dpcov.releases.persons import dependent
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -15,12 +17,22 @@ if TYPE_CHECKING:
 
 
 def stated(release: Release) -> dict[str, Any]:
-    """What a release guarantees, and what speaks against it."""
-    found = {
+    """Return what a release guarantees, what speaks against it, and what its figures mean.
+
+    `sampling` is there where a person can have several rows; `dates` says what numbers of dates
+    and times count.
+    """
+    found: dict[str, Any] = {
         "status": NOT_PRIVATE if release.reproducible else "private",
         "guarantee": release.guarantee_in_words(),
     }
-    return found | ({"warning": VOID} if release.may_be_void else {})
+    if release.may_be_void:
+        found["warning"] = VOID
+    if sentence := dependent(release):
+        found["sampling"] = sentence
+    if units := units_of(release.schema):
+        found["dates"] = units
+    return found
 
 
 def carried(release: Release) -> dict[str, Any]:

@@ -86,6 +86,11 @@ def _pairs(schema: Schema, moments: Array, t: float) -> tuple[Array, Array, Arra
     return rows, sums, moments[..., at[:, None], at]
 
 
+def rows_of_pairs(schema: Schema, moment: Array, t: float) -> Array:
+    """(..., p, p) numbers of rows that have both of two variables, as noise left them."""
+    return _pairs(schema, moment, t)[0]
+
+
 def _diagonal(matrices: Array) -> Array:
     return np.diagonal(matrices, axis1=-2, axis2=-1)
 

@@ -8,7 +8,7 @@ It is the one grammar of all doors: the number 1 is the same as 1, 1.0, true, or
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,20 +17,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcov.rows.dates import DAY, FIRST, LAST, MOST_EAST, PATTERN, SECOND, moment_of
+from dpcov.rows.numbers import (
+    EXACT,
+    Numbers,
+    exact_number,
+    is_number,
+    is_text,
+    parsed,
+    trimmed,
+    with_hyphens,
+)
 from dpcov.rows.schema import Categorical, Numeric, level_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpcov.core.arrays import Booleans, Integers, Matrix
+    from dpcov.rows.schema import Reading
 
 LONGEST_CELL = 2**16  # bytes of a text; a longer one is missing, at every door
 BATCH_CELLS = 2**22  # cells of a batch: 32 MiB of float64, whatever the number of columns
 
-_PLAIN_DECIMAL = r"^[+-]?[0-9]{1,300}(\.[0-9]{0,300})?([eE][+-]?[0-9]{1,3})?$"
 _PLAIN_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"  # as a code that is no number is not written
-_TRUTHS = {b"true": 1.0, b"false": 0.0}  # as columns of truth values are read
-_EXACT = 2**53  # up to which float64 holds every integer
+MOST_DIGITS = 76  # of the widest type of numbers
+FINEST = 200  # digits behind the point, zeros too: at very many Arrow ends the process
+_TRUTHS = {"true": Decimal(1), "false": Decimal(0)}
 
 
 def cells(values: pa.Array, missing: tuple[str, ...]) -> pa.Array:
@@ -42,16 +53,16 @@ def cells(values: pa.Array, missing: tuple[str, ...]) -> pa.Array:
     if not is_text(values.type):
         return values
     absent = pc.greater(pc.binary_length(values), LONGEST_CELL)
-    values = pc.ascii_trim_whitespace(values)
+    values = trimmed(values)
     absent = pc.or_(absent, pc.is_in(values, pa.array(missing, values.type)))
     return pc.if_else(absent, None, values)
 
 
 def is_missing(values: pa.Array, missing: tuple[str, ...]) -> Booleans:
     """Which of these `cells` are null, NaN, or a number that is declared missing."""
-    declared = _declared_numbers(missing) if is_text(values.type) else missing
     null: Booleans = values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
-    return null | (_positions(values, declared) >= 0)
+    codes = _missing_codes(missing, pa.types.is_boolean(values.type))
+    return null | Numbers.of(values).among(codes) if codes else null
 
 
 def distinct(values: pa.Array) -> tuple[pa.Array, NDArray[np.integer[Any]]] | None:
@@ -98,8 +109,8 @@ def plain(values: pa.Array) -> pa.Array:
         return plain(values.values).take(_runs(values))
     if pa.types.is_string_view(kind):
         return values.cast(pa.large_string())
-    if pa.types.is_float16(kind):
-        return values.cast(pa.float32())
+    if pa.types.is_decimal(kind) and kind.bit_width < 128:
+        return values.cast(pa.decimal128(38, kind.scale))
     return values.cast(pa.large_binary()) if pa.types.is_binary_view(kind) else values
 
 
@@ -116,20 +127,21 @@ def numbers_of(values: pa.Array | Matrix, missing: tuple[str, ...]) -> Matrix:
         return values
     if (parts := distinct(values)) is not None:
         return np.append(numbers_of(parts[0], missing), np.nan).take(parts[1])
+    return told_numbers(values, "number", missing).floats
+
+
+def told_numbers(values: pa.Array, reading: Reading, missing: tuple[str, ...]) -> Numbers:
+    """Cells of a plain type as numbers, without those that are missing or of another reading.
+
+    -999 means missing however it is written, and in columns of numbers too.
+    """
     values = cells(values, missing)
-    if is_text(values.type):
-        values = _parsed(values)
-    elif pa.types.is_boolean(values.type):
-        values = values.cast(pa.uint8())
-    elif not is_number(values.type):
-        values = pa.nulls(len(values))
-    if values.type != pa.float64():
-        values = values.cast(pa.float64(), safe=False)
-    result: Matrix = values.to_numpy(zero_copy_only=False)
-    declared = _declared_numbers(missing)
-    if declared:  # -999 means missing however it is written, and in columns of numbers too
-        result = np.where(np.isin(result, declared), np.nan, result)
-    return result
+    found = Numbers.of(values)
+    if codes := _missing_codes(missing, pa.types.is_boolean(values.type)):
+        found = found.only(~found.among(codes))
+    if reading == "whole":
+        return found.only(found.whole())
+    return found.only(found.among(FLAGS)) if reading == "flag" else found
 
 
 def values_of(values: pa.Array | Matrix, column: Numeric, missing: tuple[str, ...]) -> Matrix:
@@ -137,31 +149,35 @@ def values_of(values: pa.Array | Matrix, column: Numeric, missing: tuple[str, ..
     if isinstance(values, np.ndarray):
         return values
     if column.reading in ("day", "second"):
-        moments = _moments(values, missing)
-        told = [moment for text in missing if (moment := moment_of(text.strip())) is not None]
+        moments = moments_of(values, column, missing)
         whole, rest = np.divmod(moments, SECOND)
-        found = moments // DAY if column.reading == "day" else whole + rest / SECOND
-        return np.where(np.isin(moments, np.array([_NEVER, *told])), np.nan, found)
-    numbers = numbers_of(values, missing)
-    if column.reading == "number":
-        return numbers
-    is_whole = column.reading == "whole"
-    held = numbers == np.rint(numbers) if is_whole else (numbers == 0) | (numbers == 1)
-    return numbers if held.all() else np.where(held, numbers, np.nan)
+        found = moments.astype(float) if column.reading == "day" else whole + rest / SECOND
+        return np.where(moments == NEVER, np.nan, found)
+    if (parts := distinct(values)) is not None:
+        return np.append(values_of(parts[0], column, missing), np.nan).take(parts[1])
+    return told_numbers(values, column.reading, missing).floats
+
+
+def moments_of(values: pa.Array, column: Numeric, missing: tuple[str, ...]) -> Integers:
+    """Days of a column of dates, microseconds of one of times; `NEVER` for any other cell."""
+    moments = _moments(values, missing)
+    told = [moment for text in missing if (moment := moment_of(text.strip())) is not None]
+    found = moments // DAY if column.reading == "day" else moments
+    return np.where(np.isin(moments, np.array([NEVER, *told])), NEVER, found)
 
 
 def _moments(values: pa.Array, missing: tuple[str, ...]) -> Integers:
-    """Microseconds since 1970 of dates and times, and of the texts of such; else `_NEVER`."""
+    """Microseconds since 1970 of dates and times, and of the texts of such; else `NEVER`."""
     if (parts := distinct(values)) is not None:
-        return np.append(_moments(parts[0], missing), _NEVER).take(parts[1])
+        return np.append(_moments(parts[0], missing), NEVER).take(parts[1])
     values = cells(values, missing)
     if is_text(values.type):
         words = values.dictionary_encode()  # days are few, and words are dear
         places = words.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        return np.append(_spelt_moments(words.dictionary), _NEVER).take(places)
+        return np.append(_spelt_moments(words.dictionary), NEVER).take(places)
     kind = values.type
     if not is_moment(kind):
-        return np.full(len(values), _NEVER)
+        return np.full(len(values), NEVER)
     ticks = _TICKS[getattr(kind, "unit", "ms" if pa.types.is_date64(kind) else "D")]
     valid = values.is_valid().to_numpy(zero_copy_only=False)
     counts = values.cast(pa.int32() if ticks == 1 else pa.int64()).fill_null(0)
@@ -170,10 +186,11 @@ def _moments(values: pa.Array, missing: tuple[str, ...]) -> Integers:
     valid &= (counts >= max(least, -(2**63))) & (counts <= min(most, 2**63 - 1))
     counts = np.where(valid, counts, 0)
     moments = counts * (DAY // ticks) if ticks <= DAY else counts // (ticks // DAY)
-    return np.where(valid, moments, _NEVER)
+    return np.where(valid, moments, NEVER)
 
 
-_NEVER = np.int64(-(2**63))
+NEVER = np.int64(-(2**63))
+FLAGS = (Decimal(0), Decimal(1))
 _TICKS = {"D": 1, "s": 86_400, "ms": 86_400_000, "us": DAY, "ns": DAY * 1000}  # of a day
 
 
@@ -203,7 +220,7 @@ def _spelt_moments(texts: pa.Array) -> Integers:
     moments = days.astype(np.int64) * DAY + seconds * SECOND
     moments += fraction.to_numpy(zero_copy_only=False)
     fits &= (moments >= FIRST) & (moments <= LAST)
-    return np.where(fits, moments, _NEVER)
+    return np.where(fits, moments, NEVER)
 
 
 def codes_of(
@@ -243,24 +260,37 @@ def _positions(values: pa.Array, declared: Sequence[bool | int | float | str]) -
         words = {i: str(truth).lower() for i, truth in truths.items()}
         found = np.where(found < 0, _lookup(pc.ascii_lower(values), words), found)
     if numbers:
-        others = pc.if_else(pa.array(found < 0), values, None)
-        parsed = _parsed(others)
+        others = with_hyphens(pc.if_else(pa.array(found < 0), values, None))
+        read = parsed(others)
         by_text = {i for i in numbers if isinstance(declared[i], str) and texts[i].isascii()}
         by_text -= {i for i in by_text if texts[i].lower() in ("true", "false")}
         # From 2^53 on letters alone tell: two integers may be parsed as one float64.
-        numbers = {i: number for i, number in numbers.items() if abs(number) < _EXACT}
+        numbers = {i: number for i, number in numbers.items() if -EXACT < number < EXACT}
         typed = {i: float(v) for i, v in numbers.items() if i not in by_text}
-        found = np.where(found < 0, _lookup(parsed, typed), found)
-        plain = pc.if_else(pc.match_substring_regex(others, _PLAIN_NUMBER), parsed, None)
+        told = _confirmed(others, read, _lookup(read, typed), numbers)
+        found = np.where(found < 0, told, found)
+        plain = pc.if_else(pc.match_substring_regex(others, _PLAIN_NUMBER), read, None)
         alike = {i: float(numbers[i]) for i in by_text & set(numbers)}
         spelt = {i: number for i, number in alike.items() if level_text(number) == texts[i]}
         found = np.where(found < 0, _lookup(plain, spelt), found)
     return found
 
 
+def _confirmed(
+    texts: pa.Array, read: pa.Array, found: Integers, numbers: Mapping[int, Decimal]
+) -> Integers:
+    """What was found by float64, without texts of numbers that only round to it."""
+    floats = read.to_numpy(zero_copy_only=False)
+    for i in np.unique(found[found >= 0]).tolist():
+        at = np.flatnonzero(found == i)
+        signs = Numbers(texts.take(pa.array(at)), floats[at]).signs(numbers[i])
+        found[at[signs != 0]] = -1
+    return found
+
+
 def _meanings(texts: Mapping[int, str]) -> tuple[dict[int, Decimal], dict[int, bool]]:
     """The numbers and the truth values that declared texts stand for."""
-    numbers = {i: n for i, text in texts.items() if (n := _exact_number(text)) is not None}
+    numbers = {i: n for i, text in texts.items() if (n := _finite_number(text)) is not None}
     words = {"true": True, "false": False}
     truths = {i: words[text.lower()] for i, text in texts.items() if text.lower() in words}
     alike = {i: bool(n) for i, n in numbers.items() if n in (0, 1) and n not in truths.values()}
@@ -268,14 +298,9 @@ def _meanings(texts: Mapping[int, str]) -> tuple[dict[int, Decimal], dict[int, b
     return numbers, truths | alike
 
 
-def _exact_number(text: str) -> Decimal | None:
-    try:
-        number = Decimal(text)
-    except InvalidOperation:
-        return None
-    if not number.is_finite() or _number(text) is None:
-        return None
-    return number or Decimal(0)  # -0 is 0
+def _finite_number(text: str) -> Decimal | None:
+    number = exact_number(text)
+    return number if number is not None and number.is_finite() else None
 
 
 def _all_in_type(numbers: Mapping[int, Decimal], kind: pa.DataType) -> dict[int, pa.Scalar]:
@@ -286,7 +311,9 @@ def _all_in_type(numbers: Mapping[int, Decimal], kind: pa.DataType) -> dict[int,
 def _in_type(number: Decimal, kind: pa.DataType) -> pa.Scalar | None:
     """The number in a type of numbers; None where it can't be there."""
     if pa.types.is_floating(kind):
-        return pa.scalar(float(number), kind) if abs(number) <= _EXACT else None
+        return pa.scalar(float(number), kind) if -EXACT <= number <= EXACT else None
+    if number.adjusted() > MOST_DIGITS or int(number.as_tuple().exponent) < -FINEST:
+        return None
     if pa.types.is_integer(kind) and number != number.to_integral_value():
         return None  # Arrow would cut it to an integer
     try:
@@ -295,10 +322,13 @@ def _in_type(number: Decimal, kind: pa.DataType) -> pa.Scalar | None:
         return None
 
 
-def _lookup(values: pa.Array, wanted: Mapping[int, bool | float | str | pa.Scalar]) -> Integers:
+def _lookup(values: pa.Array, wanted: Mapping[int, Any]) -> Integers:
     """Key in `wanted` of each value, or -1."""
     if not wanted:
         return np.full(len(values), -1, np.int64)
+    if pa.types.is_float16(values.type):  # for which Arrow has no such functions
+        wanted = {i: one.cast(pa.float32()) for i, one in wanted.items()}
+        values = values.cast(pa.float32())
     if pa.types.is_floating(values.type):
         values = pc.add(values, pa.scalar(0.0, values.type))  # -0.0 is 0.0
     found = pc.index_in(values, value_set=pa.array(list(wanted.values()), values.type))
@@ -311,50 +341,14 @@ def batch_rows(columns: int) -> int:
     return max(1, min(65536, BATCH_CELLS // max(columns, 1)))
 
 
-def is_text(kind: pa.DataType) -> bool:
-    """Whether a plain type holds texts."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def is_number(kind: pa.DataType) -> bool:
-    """Whether a plain type holds numbers."""
-    return bool(
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    )
-
-
 def is_moment(kind: pa.DataType) -> bool:
     """Whether a plain type holds dates, or dates with times."""
     return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
 @lru_cache
-def _declared_numbers(missing: tuple[str, ...]) -> list[float]:
-    return [number for text in missing if (number := _number(text)) is not None]
-
-
-def _number(text: str | bytes) -> float | None:
-    if isinstance(text, bytes):
-        text = text.decode(errors="replace")
-    try:
-        return float(pa.scalar(text.strip()).cast(pa.float64()).as_py())
-    except pa.ArrowInvalid:
-        return None
-
-
-def _parsed(texts: pa.Array) -> pa.Array:
-    """Parse each text on its own; a text that is no number becomes null.
-
-    The bulk cast takes all texts or none. Where it refuses, plain decimals, which it is sure to
-    take, go in bulk and every other text is tried alone: a cell's value never depends on other
-    cells. Texts from a file may be no valid UTF-8.
-    """
-    try:
-        return texts.cast(pa.float64())
-    except pa.ArrowInvalid:
-        plain = pc.match_substring_regex(texts, _PLAIN_DECIMAL)
-        numbers = pc.if_else(plain, texts, None).cast(pa.float64())
-        others = pc.if_else(plain, None, texts).dictionary_encode()
-        words = others.dictionary.cast(pa.large_binary()).to_pylist()
-        parsed = pa.array([_TRUTHS.get(w.lower(), _number(w)) for w in words], pa.float64())
-        return pc.coalesce(numbers, parsed.take(others.indices))
+def _missing_codes(missing: tuple[str, ...], are_truths: bool) -> tuple[Decimal, ...]:
+    """Numbers that are declared missing; in a column of truth values true and false are some."""
+    found = [number for text in missing if (number := exact_number(text.strip())) is not None]
+    truths = [_TRUTHS[text.strip().lower()] for text in missing if text.strip().lower() in _TRUTHS]
+    return (*found, *truths) if are_truths else (*found,)

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
 LARGEST_FILE = 2**24  # bytes of a schema
 RESOLUTION = 2.0**-21  # of a half-range: what a number may be off by before it is encoded
 UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # categories of characters that no name may hold
+SPACES = " \xa0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))  # category Zs
 MAX_FEATURES = 8191  # squared norms of integer rows stay exact in float64: 8191 * 2^40 < 2^53
 
 
@@ -407,12 +408,28 @@ class FileOptions(_Model):
     max_record_lines: int = Field(
         1000, ge=1, le=10**6, description="Of how many lines a record may be; public."
     )
+    extra_cell: Literal["first", "last"] | None = Field(
+        None,
+        description="Each row has one cell more than the header: `first` where R's write.table "
+        "puts row names, `last` where rows alone end with a separator.",
+    )
+    rows: int | None = Field(
+        None,
+        ge=1,
+        le=2**40,
+        description="The number of rows, public and known from elsewhere, for replace-one: rows "
+        "beyond are dropped, and missing ones are rows without values.",
+    )
     encoding: str = Field(
         "utf-8", description="utf-8, utf-16, utf-32, or one of a byte for each character."
     )
     decimal: Literal[".", ","] = "."
-    thousands: Literal[".", ",", " ", "'", "\u2019", "_", "\u00a0", "\u202f"] | None = Field(
-        None, description="What may group the digits of columns of numbers by three."
+    thousands: (
+        Literal[".", ",", " ", "'", "\u2019", "_", "\u00a0", "\u2007", "\u2009", "\u202f"] | None
+    ) = Field(
+        None,
+        description="What may group the digits of columns of numbers by three. A space stands for "
+        "all kinds of spaces, and a no-break or thin space for all of these.",
     )
     compression: Literal["auto", "none", "gzip"] = Field(
         "auto", description="`auto` goes by the file's name."
@@ -443,12 +460,21 @@ class FileOptions(_Model):
             raise ValueError("quote must differ from separator and comment")
         if self.decimal == self.thousands:
             raise ValueError("decimal and thousands must differ")
+        if self.extra_cell is not None and not self.header:
+            raise ValueError("extra_cell needs a header: without one, declare all columns")
         if self.comment is not None and not self.header:
             raise ValueError(
                 "comment needs a header, below which no line is a comment: without one a row could "
                 "be taken for a comment. Skip the lines at the top with skip_lines"
             )
         return self
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out later options that are not set: earlier versions of dpcov know none of them."""
+        found: dict[str, Any] = write(self)
+        later = ("extra_cell", "rows")
+        return {name: one for name, one in found.items() if name not in later or one is not None}
 
     @property
     def quote_sign(self) -> str | None:
@@ -509,6 +535,12 @@ class Schema(_Model):
         {}, description="How conditions read columns that are no features."
     )
     file: FileOptions = FileOptions()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _stripped(cls, document: Any) -> Any:
+        """Strip the names of columns, as those of a table are."""
+        return _without_blanks(document) if isinstance(document, dict) else document
 
     @model_serializer(mode="wrap")
     def _as_before(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -596,6 +628,10 @@ class Schema(_Model):
                     f"a file without a header needs the {role} among the columns, as kind = "
                     "'ignored'"
                 )
+        if self.unit is not None and self.file.rows is not None:
+            raise ValueError(
+                "file.rows does not fix the number of persons: leave out rows, or the unit"
+            )
         for name in self.where:
             if name in self.encoded_columns:
                 raise ValueError(f"where names {name!r}, whose type its column tells: leave it out")
@@ -715,6 +751,13 @@ class Schema(_Model):
             return privacy.Unit()
         return privacy.Unit(self.unit.column, self.unit.max_rows)
 
+    def with_rows(self, rows: int | None) -> Schema:
+        """Return the schema of a table of so many rows (`file.rows`); itself if None."""
+        if rows is None:
+            return self
+        document = self.model_dump()
+        return Schema.parse(document | {"file": document["file"] | {"rows": rows}})
+
     @classmethod
     def load(cls, path: str | Path) -> Schema:
         """Read a TOML schema; raises `SchemaError` with one line for each fault.
@@ -770,6 +813,31 @@ class Schema(_Model):
             f"protects {self.privacy_unit}"
         )
         return html.tables([declared(self.columns | self.encoded_columns, title)])
+
+
+def _without_blanks(document: dict[str, Any]) -> dict[str, Any]:
+    """Strip each name of a column in a plain document of a schema."""
+    found = dict(document)
+    for part in ("columns", "derived", "where"):
+        if isinstance(named := found.get(part), dict):
+            found[part] = {_stripped(name): value for name, value in named.items()}
+            if len(found[part]) < len(named):
+                raise ValueError(f"{part}: two names differ by blanks at their ends only")
+    for part in ("unit", "weight"):
+        if isinstance(one := found.get(part), dict) and "column" in one:
+            found[part] = one | {"column": _stripped(one["column"])}
+    if isinstance(derived := found.get("derived"), dict):
+        found["derived"] = {name: _stripped(formula) for name, formula in derived.items()}
+    return found | ({"by": _stripped(found["by"])} if "by" in found else {})
+
+
+def _stripped(name: Any) -> Any:
+    """Strip a name, or each of several, or of a formula; leave what is none to be refused."""
+    if isinstance(name, list | tuple):
+        return [_stripped(one) for one in name]
+    if isinstance(name, dict):
+        return {key: _stripped(one) for key, one in name.items()}
+    return name.strip(SPACES) if isinstance(name, str) else name
 
 
 def level_text(level: bool | int | float | str) -> str:

@@ -12,8 +12,8 @@ from dpcov.core.spelling import asked
 from dpcov.errors import SourceError
 from dpcov.rows.schema import FileOptions, Schema
 from dpcov.rows.sources.array import ArraySource, ObjectSource
-from dpcov.rows.sources.arrow import ArrowSource, ParquetSource
-from dpcov.rows.sources.base import Source, holds_sums
+from dpcov.rows.sources.arrow import ArrowSource, ParquetSource, PolarsSource, is_polars
+from dpcov.rows.sources.base import FixedRows, Source, Stripped, holds_sums
 from dpcov.rows.sources.conditions import Conditions, rows_meeting
 from dpcov.rows.sources.duckdb import DuckdbSource
 from dpcov.rows.sources.frame import FrameSource
@@ -99,8 +99,18 @@ def open_source(
     """Open a data set as a stream of Arrow batches.
 
     Of columns without a name `declared` has the names; a text file's columns `numbers` are read as
-    its options say that numbers are written.
+    its options say that numbers are written. Where the options have a number of rows, the source
+    has so many.
     """
+    source = _opened(data, options, declared, numbers)
+    if any(name != name.strip() for name in source.names) and not isinstance(source, SparkSource):
+        source = Stripped(source)
+    return source if options.rows is None else FixedRows(source, options.rows)
+
+
+def _opened(
+    data: Any, options: FileOptions, declared: tuple[str, ...], numbers: frozenset[str]
+) -> Source:
     if is_frame(data):  # first: frames have any attribute that a column is named after
         return SparkSource(data)
     _refuse_query(data)
@@ -112,6 +122,8 @@ def open_source(
         return _open_database(data, options, declared)
     if isinstance(data, str | Path):
         return _open_file(Path(data), options, declared, numbers)
+    if is_polars(data):
+        return PolarsSource(data)
     if hasattr(data, "__arrow_c_stream__"):
         return ArrowSource(data)
     kind = getattr(getattr(data, "dtype", None), "kind", None)

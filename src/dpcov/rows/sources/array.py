@@ -74,8 +74,9 @@ class ObjectSource(Source):
             self.names = declared
         else:
             self.names = _named(declared, _width(data))
-            masked = isinstance(data, np.ma.MaskedArray)
-            data = data.astype(object).filled(None) if masked else np.asarray(data)
+            mask, data = np.ma.getmask(data), np.asarray(data)
+            if mask is not np.ma.nomask:  # of objects, `filled` would make it a question mark
+                data = np.where(mask, None, data.astype(object))
         self.types = dict.fromkeys(self.names, pa.large_string())
         self._data: Sequence[Any] = data
 

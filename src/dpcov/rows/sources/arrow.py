@@ -15,8 +15,11 @@ import pyarrow.parquet as pq
 
 from dpcov.core.printable import shown
 from dpcov.errors import SourceError
-from dpcov.rows.cells import batch_rows, is_text
+from dpcov.rows.cells import batch_rows
+from dpcov.rows.dates import FIRST, LAST
+from dpcov.rows.numbers import is_text
 from dpcov.rows.sources.base import Source
+from dpcov.rows.sources.quiet import quiet
 
 if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 READ_BUFFER = 2**16
 SMALL_GROUP = 2**18  # rows: 2 MiB of float64 in each column
 SMALL_COLUMN = 2**22  # bytes, uncompressed
+MILLISECOND = 1000  # microseconds
 DAMAGED = (
     "The table in memory is damaged: its arrays lead outside themselves. If a ledger was set, the "
     "reserved budget stays spent."
@@ -43,6 +47,7 @@ class ParquetSource(Source):
     """A Parquet file, decoded in batches through small buffers.
 
     Texts are read as dictionaries: a kilobyte of Parquet may hold a long text a million times.
+    Columns are read by the place of their leaf, since a name may be the path of another column too.
     """
 
     door = "parquet"
@@ -52,7 +57,7 @@ class ParquetSource(Source):
         self._texts: list[str] = []
         try:
             with self._open() as file:
-                schema = file.schema_arrow
+                schema = file.schema
         except (pa.ArrowException, OSError):
             raise SourceError(
                 f"{shown(path)!r} is not a complete Parquet file (cut off, or of another format). "
@@ -61,14 +66,12 @@ class ParquetSource(Source):
         self._texts = [field.name for field in schema if is_text(field.type)]
         self._take(schema)
 
-    def _open(self) -> pq.ParquetFile:
-        return pq.ParquetFile(
-            self._path, buffer_size=READ_BUFFER, pre_buffer=False, read_dictionary=self._texts
-        )
+    def _open(self) -> ParquetTable:
+        return ParquetTable(self._path, self._texts)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         with self._open() as file:
-            for group in range(file.num_row_groups):
+            for group in range(file.metadata.num_row_groups):
                 yield from _decoded(file, group, columns)
 
     def parts(self, columns: Sequence[str]) -> list[RowGroup]:
@@ -82,8 +85,104 @@ class ParquetSource(Source):
                     file.metadata.row_group(group).num_rows,
                     _is_small(file, group, len(columns)),
                 )
-                for group in range(file.num_row_groups)
+                for group in range(file.metadata.num_row_groups)
             ]
+
+
+class ParquetTable:
+    """An open Parquet file, and its columns by name.
+
+    INT96 timestamps are decoded as microseconds. Those of years that microseconds do not hold would
+    wrap around into other years; so they are decoded as milliseconds too, which hold any, and are
+    null if they are no years from 1 to 9999.
+
+    Attributes
+    ----------
+    schema : of the table, as Arrow sees it.
+    metadata : of the file.
+
+    """
+
+    def __init__(self, path: Path, texts: Sequence[str]) -> None:
+        self._opened = [pq.ParquetFile(path, coerce_int96_timestamp_unit="us", **_buffers(texts))]
+        (first,) = self._opened
+        self.metadata = first.metadata
+        self.schema = first.schema_arrow
+        places, at = list[int](), 0
+        for field in self.schema:
+            places.append(at)
+            at += _leaves(field.type)
+        stored = first.schema
+        if at != len(stored):
+            raise pa.ArrowInvalid("columns without a known place")
+        self._places = dict(zip(self.schema.names, places, strict=True))
+        self._old = {n for n, at in self._places.items() if stored[at].physical_type == "INT96"}
+        if self._old:
+            wide = pq.ParquetFile(path, coerce_int96_timestamp_unit="ms", **_buffers(texts))
+            self._opened.append(wide)
+
+    def __enter__(self) -> ParquetTable:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in self._opened:
+            file.close()
+
+    def column(self, group: int, name: str) -> pa.ChunkedArray:
+        """One column of a row group."""
+        read = [
+            file.reader.read_row_group(
+                group, column_indices=[self._places[name]], use_threads=False
+            )
+            for file in (self._opened if name in self._old else self._opened[:1])
+        ]
+        column, *wide = (table.column(0) for table in read)
+        return _of_a_year(column, wide[0]) if wide else column
+
+    def batches(self, group: int, names: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
+        """Columns of a row group, in batches of at most `size` rows."""
+
+        def stream(file: pq.ParquetFile, some: Sequence[str]) -> Iterator[pa.RecordBatch]:
+            places = [self._places[name] for name in some]
+            return iter(
+                file.reader.iter_batches(
+                    size, row_groups=[group], column_indices=places, use_threads=False
+                )
+            )
+
+        old = [name for name in names if name in self._old]
+        batches = stream(self._opened[0], names)
+        if not old:
+            yield from batches
+            return
+        for batch, wide in zip(batches, stream(self._opened[1], old), strict=True):
+            arrays = [
+                _of_a_year(batch.column(name), wide.column(name))
+                if name in old
+                else batch.column(name)
+                for name in names
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, list(names))
+
+
+def _buffers(texts: Sequence[str]) -> dict[str, Any]:
+    return {"buffer_size": READ_BUFFER, "pre_buffer": False, "read_dictionary": list(texts)}
+
+
+def _leaves(kind: pa.DataType) -> int:
+    """How many columns of a Parquet file hold a column of this type."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _leaves(kind.storage_type)
+    return sum(_leaves(kind.field(at).type) for at in range(kind.num_fields)) or 1
+
+
+def _of_a_year(moments: Any, wide: Any) -> Any:
+    """Microseconds, null if the milliseconds of the same cells are no years from 1 to 9999."""
+    counts = wide.cast(pa.int64())
+    within = pc.and_(
+        pc.greater_equal(counts, FIRST // MILLISECOND), pc.less_equal(counts, LAST // MILLISECOND)
+    )
+    return pc.if_else(within, moments, None)
 
 
 class Handles:
@@ -92,12 +191,12 @@ class Handles:
     To open a file of many columns takes longer than to read one of them.
     """
 
-    def __init__(self, opened: Callable[[], pq.ParquetFile]) -> None:
+    def __init__(self, opened: Callable[[], ParquetTable]) -> None:
         self._opened = opened
-        self._idle: list[pq.ParquetFile] = []
+        self._idle: list[ParquetTable] = []
 
     @contextmanager
-    def one(self) -> Iterator[pq.ParquetFile]:
+    def one(self) -> Iterator[ParquetTable]:
         try:
             file = self._idle.pop()
         except IndexError:
@@ -129,37 +228,31 @@ class RowGroup:
         """Each column is forgotten before the next is read, which takes the same memory."""
         with self.handles.one() as file:
             for name in names:
-                use(name, _column(file, self.number, name))
+                use(name, file.column(self.number, name))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         with self.handles.one() as file:
             yield from _decoded(file, self.number, self.names)
 
 
-def _decoded(file: pq.ParquetFile, group: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _decoded(file: ParquetTable, group: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     names, size = list(columns), batch_rows(len(columns))
     if _is_small(file, group, len(names)):
         yield from _by_column(file, group, names).to_batches(max_chunksize=size)
     else:
         about = file.metadata.row_group(group)
         fitting = max(1, DECODED_BYTES * about.num_rows // max(1, about.total_byte_size))
-        yield from file.iter_batches(
-            batch_size=min(size, fitting), row_groups=[group], columns=names, use_threads=False
-        )
+        yield from file.batches(group, names, min(size, fitting))
 
 
-def _is_small(file: pq.ParquetFile, group: int, columns: int) -> bool:
+def _is_small(file: ParquetTable, group: int, columns: int) -> bool:
     """Whether these columns of a row group may be decoded one by one, whole."""
     about = file.metadata.row_group(group)
     claimed = about.total_byte_size  # of all columns: asking for one aborts on some damaged footers
     return bool(about.num_rows <= SMALL_GROUP and claimed <= SMALL_COLUMN * columns)
 
 
-def _column(file: pq.ParquetFile, group: int, name: str) -> pa.ChunkedArray:
-    return file.read_row_group(group, columns=[name], use_threads=False).column(0)
-
-
-def _by_column(file: pq.ParquetFile, group: int, names: list[str]) -> pa.Table:
+def _by_column(file: ParquetTable, group: int, names: list[str]) -> pa.Table:
     """A row group decoded one column after the other.
 
     Streaming keeps a dictionary, a compressed and a decoded page of every column at once, about
@@ -168,12 +261,11 @@ def _by_column(file: pq.ParquetFile, group: int, names: list[str]) -> pa.Table:
     operating system can hand out by the two megabytes.
     """
     rows = file.metadata.row_group(group).num_rows
-    fields = file.schema_arrow  # made anew at each access
-    of_floats = [name for name in names if fields.field(name).type == pa.float64()]
+    of_floats = [name for name in names if file.schema.field(name).type == pa.float64()]
     room = dict(zip(of_floats, np.empty((len(of_floats), rows)), strict=True))
     columns = []
     for name in names:
-        decoded = _column(file, group, name)
+        decoded = file.column(group, name)
         if name in room:
             columns.append(_copied(decoded, room[name]))
         else:
@@ -205,13 +297,16 @@ class ArrowSource(Source):
 
     def __init__(self, data: Any) -> None:
         self._data = data
-        self.settled = _is_table(data)
+        self.settled = self.ordered = _is_table(data)
         self.door = "arrow" if self.settled else "stream"
         # The reader that told the schema is the first to be read: some streams come only once.
         self._opened: pa.RecordBatchReader | None = pa.RecordBatchReader.from_stream(data)
-        self._take(self._opened.schema)
+        fields = self._opened.schema
+        lacking = _lacking(data)
+        found = [None if field.name in lacking else field.type for field in fields]
+        self._take_some(fields.names, found, [lacking.get(name, "") for name in fields.names])
 
-    def _reader(self) -> pa.RecordBatchReader:
+    def _reader(self, columns: Sequence[str]) -> pa.RecordBatchReader:
         reader, self._opened = self._opened, None
         if reader is not None:
             return reader
@@ -221,20 +316,68 @@ class ArrowSource(Source):
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         size = batch_rows(len(columns))
-        for batch in self._reader():
-            chosen = batch.select(list(columns))
+        for batch in self._reader(columns):
+            chosen = self._chosen(batch, columns)
             for column in chosen.columns:
                 _check(column)
             for start in range(0, chosen.num_rows, size):
                 yield chosen.slice(start, size)
 
+    def _chosen(self, batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+        return batch.select(list(columns))
 
-def _is_table(data: Any) -> bool:
-    """Whether data is a table in memory, of pyarrow or polars."""
-    if isinstance(data, pa.Table | pa.RecordBatch):
-        return True
+
+def _lacking(data: Any) -> dict[str, str]:
+    """Columns of DuckDB relations that come in a type that does not hold them, and their own."""
+    kind = type(data)
+    if kind.__name__ != "DuckDBPyRelation" or "duckdb" not in kind.__module__:
+        return {}
+    types = zip(data.columns, map(str, data.types), strict=True)
+    return {name: told for name, told in types if told == "UHUGEINT"}
+
+
+class PolarsSource(ArrowSource):
+    """A polars DataFrame, of which only the columns that are asked for become Arrow's."""
+
+    def __init__(self, data: Any) -> None:
+        self._data = data
+        self.door = "arrow"
+        columns = data.get_columns()
+        self._take_some(data.columns, [*map(_polars_type, columns)], list(data.dtypes))
+
+    def _reader(self, columns: Sequence[str]) -> pa.RecordBatchReader:
+        held = self._data.get_columns()
+        some = [held[self.names.index(name)] for name in columns] or held[:1]
+        # A column without a name would get another one in a new frame.
+        named = [column.alias(str(at)) for at, column in enumerate(some)]
+        return pa.RecordBatchReader.from_stream(type(self._data)(named))
+
+    def _chosen(self, batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+        places = list(range(len(columns)))
+        return batch.select(places).rename_columns(list(columns))
+
+
+def _polars_type(column: Any) -> pa.DataType | None:
+    """The Arrow type of a column; None for one that Arrow lacks, and for pointers to objects."""
+    if str(column.dtype) == "Object":
+        return None
+    empty = column.clear().to_frame()
+    table = quiet("no Arrow type")(lambda: pa.RecordBatchReader.from_stream(empty))
+    try:
+        return table().schema.field(0).type
+    except SourceError:
+        return None
+
+
+def is_polars(data: Any) -> bool:
+    """Whether `data` is a data frame of polars."""
     kind = type(data)
     return kind.__module__.split(".")[0] == "polars" and kind.__name__ == "DataFrame"
+
+
+def _is_table(data: Any) -> bool:
+    """Whether data is a table in memory."""
+    return isinstance(data, pa.Table | pa.RecordBatch)
 
 
 def _check(column: pa.Array) -> None:

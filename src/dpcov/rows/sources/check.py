@@ -18,20 +18,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcov.errors import SourceError
-from dpcov.rows.cells import cells, codes_of, is_missing, values_of
+from dpcov.rows.cells import cells, codes_of, is_missing, plain, values_of
+from dpcov.rows.numbers import MINUS, is_text, trimmed
 from dpcov.rows.schema import Categorical, Number, Numeric
 from dpcov.rows.sources import open_source
+from dpcov.rows.sources.base import Stripped
 from dpcov.rows.sources.ids import IdColumn, canonical
 from dpcov.rows.sources.quiet import quiet
 from dpcov.rows.sources.rows import UNREADABLE, Rows
 from dpcov.rows.sources.text import CHUNK, ONCE, SEPARATORS, Notation, TextSource
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dpcov.core.arrays import Booleans
     from dpcov.rows.schema import Schema
+    from dpcov.rows.sources.base import Source
 
 MANY = 0.01  # a share of cells or records from which a declaration is more likely wrong than they
-NOTATIONS = [Notation(*signs) for signs in ((",", None), (",", "."), (".", ","), (",", " "))]
+NOTATIONS = [
+    Notation(*signs)
+    for signs in ((",", None), (",", "."), (".", ","), (",", " "), (".", " "), (".", "'"))
+]
+SPACED = Notation(".", " ")
 
 
 @dataclass(slots=True, repr=False)  # its repr would tell of the data
@@ -46,6 +55,9 @@ class Seen:
     below, above : numbers beyond the bounds.
     met : positions of the declared levels that occur.
     otherwise : of those that are unreadable, how many another notation of numbers reads.
+    spaced : of those in other tables than texts, how many are numbers but for spaces inside.
+    padded : texts with outer blanks that are not of ASCII.
+    minus : numbers with U+2212 as their minus sign.
 
     """
 
@@ -56,6 +68,9 @@ class Seen:
     above: int = 0
     met: set[int] = field(default_factory=set)
     otherwise: Counter[Notation] = field(default_factory=Counter)
+    spaced: int = 0
+    padded: int = 0
+    minus: int = 0
 
 
 @dataclass(slots=True, repr=False)
@@ -65,15 +80,25 @@ class Look:
     Attributes
     ----------
     columns : features, the weight and the person's id.
+    counted : how many rows there are.
     rows, records : of a text file, how many rows there are, and how many of them are records.
+    longer, shorter : how many would be with a cell more, or less, than the header has names.
+    unnamed, twice, padded : places in the header of cells without a name, of names that stand there
+        again, and of names with outer blanks.
     separated : how many would be records with another separator; told where many are none.
     encoding : one that the bytes of a text file fit better than that declared; or nothing.
 
     """
 
     columns: dict[str, Seen]
+    counted: int = 0
     rows: int = 0
     records: int = 0
+    longer: int = 0
+    shorter: int = 0
+    unnamed: Sequence[int] = ()
+    twice: Sequence[int] = ()
+    padded: Sequence[int] = ()
     separated: Counter[str] = field(default_factory=Counter)
     encoding: str = ""
 
@@ -81,7 +106,8 @@ class Look:
 @quiet(UNREADABLE)
 def look(data: Any, schema: Schema) -> Look:
     """Read a table once more than a release would; refuses by names and types, as that would."""
-    source = open_source(data, schema.file, tuple(schema.columns))  # numbers as they are written
+    options = schema.file.model_copy(update={"rows": None})  # all that there are
+    source = open_source(data, options, tuple(schema.columns))  # numbers as they are written
     try:
         text = source if isinstance(source, TextSource) else None
         if text is not None and not text.settled:
@@ -91,6 +117,7 @@ def look(data: Any, schema: Schema) -> Look:
         unit = schema.unit.column if schema.unit else None
         names = [IdColumn(name) if name == unit else name for name in schema.needed]
         for batch in source.batches(names):
+            found.counted += batch.num_rows
             for name in schema.needed:
                 values = batch.column(name)
                 # A text file's cells are texts: null are those of rows that are no records.
@@ -98,6 +125,8 @@ def look(data: Any, schema: Schema) -> Look:
                 _see(name, values, schema, found.columns[name], text is not None)
         if text is not None:
             _see_text(text, found)
+            _see_header(text.cells, found)
+        found.padded = _padded(source)
         return found
     finally:
         source.close()
@@ -118,10 +147,15 @@ def _see(name: str, values: pa.Array, schema: Schema, seen: Seen, is_written: bo
         odd = np.isnan(numbers) & ~absent
         seen.below += int((numbers < column.lower).sum())
         seen.above += int((numbers > column.upper).sum())
-        if is_written and name in schema.numbers:
-            for one in NOTATIONS:
-                again = values_of(one.plainly(values.filter(pa.array(odd))), column, schema.missing)
-                seen.otherwise[one] += int(np.isfinite(again).sum())
+        texts = plain(values)
+        if is_text(texts.type) and name in schema.numbers:
+            unread = texts.filter(pa.array(odd))
+            nearest = sorted(NOTATIONS, key=lambda one: one.decimal != written.decimal)
+            for one in nearest if is_written else ():
+                seen.otherwise[one] += _numbers(one, unread, column, schema)
+            seen.spaced += 0 if is_written else _numbers(SPACED, unread, column, schema)
+            minus = pc.match_substring(texts, MINUS).fill_null(False).to_numpy(zero_copy_only=False)
+            seen.minus += int((minus & ~odd & ~absent).sum())
     elif isinstance(column, Categorical):
         codes = codes_of(read, column, schema.missing)
         declared = (codes >= 0) & (codes < len(column.levels))
@@ -130,8 +164,22 @@ def _see(name: str, values: pa.Array, schema: Schema, seen: Seen, is_written: bo
     else:
         odd = _no_id(values, schema) & ~absent
     seen.cells += len(values)
+    seen.padded += _with_other_blanks(plain(values))
     seen.missing += int(absent.sum())
     seen.unreadable += int(odd.sum())
+
+
+def _numbers(one: Notation, texts: pa.Array, column: Numeric, schema: Schema) -> int:
+    """How many of these texts a notation reads as numbers."""
+    return int(np.isfinite(values_of(one.plainly(texts), column, schema.missing)).sum())
+
+
+def _with_other_blanks(values: pa.Array) -> int:
+    """How many texts begin or end with a blank that is not of ASCII."""
+    if not is_text(values.type):
+        return 0
+    changed = pc.not_equal(trimmed(values), pc.ascii_trim_whitespace(values))
+    return int(pc.sum(changed, min_count=0).as_py())
 
 
 def _no_id(values: pa.Array, schema: Schema) -> Booleans:
@@ -140,18 +188,36 @@ def _no_id(values: pa.Array, schema: Schema) -> Booleans:
     return np.asarray(ids.is_null().to_numpy(zero_copy_only=False))
 
 
+def _see_header(cells: Sequence[str], found: Look) -> None:
+    """Find the cells of a header that name no column, or one that was named before."""
+    found.unnamed = [at for at, name in enumerate(cells) if not name]
+    found.twice = [at for at, name in enumerate(cells) if name and name in cells[:at]]
+
+
+def _padded(source: Source) -> Sequence[int]:
+    """Places of the columns from whose names outer blanks were stripped."""
+    if isinstance(source, TextSource):
+        return source.padded
+    own = source.source.names if isinstance(source, Stripped) else ()
+    return [at for at, name in enumerate(own) if name != name.strip()]
+
+
 def _see_text(source: TextSource, found: Look) -> None:
     """Look at records and bytes, which take readings of their own."""
     found.rows, found.records = _records(source)
     if found.rows - found.records > MANY * found.rows:
         for other in SEPARATORS.replace(source.options.separator, ""):
             found.separated[other] = _records(source, other)[1]
+        found.longer = _records(source, more_cells=1)[1]
+        found.shorter = _records(source, more_cells=-1)[1]
     found.encoding = _encoding(source)
 
 
-def _records(source: TextSource, separator: str | None = None) -> tuple[int, int]:
+def _records(
+    source: TextSource, separator: str | None = None, more_cells: int = 0
+) -> tuple[int, int]:
     rows = records = 0
-    with closing(source.blocks(separator)) as blocks:
+    with closing(source.blocks(separator, more_cells)) as blocks:
         for block in blocks:
             rows += len(block.is_record)
             records += int(block.is_record.sum())

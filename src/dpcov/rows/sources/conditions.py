@@ -14,7 +14,9 @@ import unicodedata
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from decimal import Decimal
+from operator import eq, ge, gt, le, lt, ne
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -24,17 +26,26 @@ from dpcov.core.printable import hidden, printable
 from dpcov.core.privacy import Neighbors
 from dpcov.core.spelling import named
 from dpcov.errors import SchemaError, SourceError
-from dpcov.rows.cells import cells, codes_of, distinct, is_text, numbers_of, values_of
+from dpcov.rows.cells import (
+    NEVER,
+    cells,
+    codes_of,
+    distinct,
+    moments_of,
+    told_numbers,
+)
+from dpcov.rows.dates import SECOND
+from dpcov.rows.numbers import is_text
 from dpcov.rows.schema import UNSEEN, Categorical, Cells, Date, Flag, Numeric, Time, level_text
 from dpcov.rows.sources.base import fits, unwrapped
 from dpcov.rows.sources.level import FilteredSource
 
 if TYPE_CHECKING:
-    from dpcov.core.arrays import Booleans
+    from dpcov.core.arrays import Booleans, Integers
     from dpcov.rows.schema import Schema
     from dpcov.rows.sources.base import Source
 
-    Literal = bool | float | str
+    Literal = bool | Decimal | str
 
 EXAMPLE = "\"age >= 18 and region in ('north', 'south')\""
 EXACT = 2**53  # from here on not every integer is a float64
@@ -46,24 +57,80 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_COMPARED: dict[str, Callable[..., pa.Array]] = {
-    "=": pc.equal,
-    "!=": pc.not_equal,
-    "<": pc.less,
-    "<=": pc.less_equal,
-    ">": pc.greater,
-    ">=": pc.greater_equal,
+_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
+    "=": eq,
+    "!=": ne,
+    "<": lt,
+    "<=": le,
+    ">": gt,
+    ">=": ge,
 }
 _ORDERED = ("<", "<=", ">", ">=")
 
 _WANTED: dict[str, tuple[type, str]] = {  # literals, by how cells are read
-    **dict.fromkeys(("number", "whole"), (float, "a number")),
+    **dict.fromkeys(("number", "whole"), (Decimal, "a number")),
     **dict.fromkeys(("boolean", "flag"), (bool, "true or false")),
     **dict.fromkeys(("day", "second"), (str, "a date in quotes, such as '1990-12-31'")),
     "text": (str, "'text'"),
 }
 
 Reading = Cells | Categorical | Numeric  # how the cells of a column are read
+Value = Decimal | int | bytes  # of a literal: as a number, a date or the place of a level, a text
+
+
+class Held(Protocol):
+    """Cells as they are compared with literals."""
+
+    @property
+    def known(self) -> Booleans:
+        """Which cells are not missing."""
+
+    def signs(self, literal: Any) -> Any:
+        """Whether each cell is below, at or above a literal: -1, 0 or 1; if missing, anything."""
+
+    def among(self, literals: Sequence[Any]) -> Booleans:
+        """Which cells are one of the literals; of a missing one, anything."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)  # its repr would print the data
+class HeldIntegers:
+    """Dates, or places of levels; those that are `missing` hold that integer."""
+
+    cells: Integers
+    missing: int
+
+    @property
+    def known(self) -> Booleans:
+        return self.cells != self.missing
+
+    def signs(self, literal: int) -> Any:
+        return np.subtract(self.cells > literal, self.cells < literal, dtype=np.int8)
+
+    def among(self, literals: Sequence[int]) -> Booleans:
+        return np.isin(self.cells, literals)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class HeldTexts:
+    """Texts as bytes, which may be no valid UTF-8; null where missing."""
+
+    cells: pa.Array
+
+    @property
+    def known(self) -> Booleans:
+        return _booleans(self.cells.is_valid())
+
+    def signs(self, literal: bytes) -> Any:
+        wanted = pa.scalar(literal, self.cells.type)
+        above, below = (_booleans(f(self.cells, wanted)) for f in (pc.greater, pc.less))
+        return np.subtract(above, below, dtype=np.int8)
+
+    def among(self, literals: Sequence[bytes]) -> Booleans:
+        return _booleans(pc.is_in(self.cells, value_set=pa.array(literals, self.cells.type)))
+
+
+def _booleans(found: pa.BooleanArray) -> Booleans:
+    return np.asarray(found.fill_null(False).to_numpy(zero_copy_only=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +142,7 @@ class Condition:
     column : its name.
     cells : how its cells are read: as numbers, texts, truth values, dates, or declared levels.
     operator : a sign, or ``in``, ``not in``, ``is null``, ``is not null``.
-    literals : what a cell is compared with, as `read` gives it.
+    literals : what a cell is compared with, by the `Held` cells that `read` gives.
     missing : cell texts that mean a missing value.
     text : the condition as it is told. Public.
 
@@ -84,7 +151,7 @@ class Condition:
     column: str
     cells: Reading
     operator: str
-    literals: tuple[float | bytes, ...]
+    literals: tuple[Value, ...]
     missing: tuple[str, ...]
     text: str
 
@@ -101,17 +168,16 @@ class Condition:
         found = read(values, self.cells, self.missing)
         match self.operator:
             case "is null":
-                met = found.is_null()
+                return ~found.known
             case "is not null":
-                met = found.is_valid()
+                return found.known
             case "in":
-                met = pc.is_in(found, value_set=pa.array(self.literals, found.type))
+                met = found.among(self.literals)
             case "not in":
-                among = pc.is_in(found, value_set=pa.array(self.literals, found.type))
-                met = pc.and_not(found.is_valid(), among)
+                met = ~found.among(self.literals)
             case sign:
-                met = _COMPARED[sign](found, pa.scalar(self.literals[0], found.type))
-        return met.fill_null(False).to_numpy(zero_copy_only=False)
+                met = _COMPARED[sign](found.signs(self.literals[0]), 0)
+        return met & found.known
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,27 +237,24 @@ def refuse_conditions(conditions: Conditions, neighbors: Neighbors) -> None:
         )
 
 
-def read(values: pa.Array, as_what: Reading, missing: tuple[str, ...]) -> pa.Array:
-    """Cells as numbers or dates, as bytes of texts, as 1 and 0, or as positions of declared levels.
+def read(values: pa.Array, as_what: Reading, missing: tuple[str, ...]) -> Held:
+    """Cells as numbers, each column in its own type; as dates, texts, or places of declared levels.
 
-    Null where a cell is missing; an undeclared level is the position after the last.
+    An undeclared level has the place after the last.
     """
     if isinstance(as_what, Categorical):
         told = Categorical(levels=as_what.levels, other=True, missing="level")
-        codes = codes_of(values, told, missing)
-        return pa.array(codes, mask=codes == told.absent)
+        return HeldIntegers(codes_of(values, told, missing), told.absent)
     if as_what == "text":
         texts = cells(values, missing)
         if not is_text(texts.type):
-            return pa.nulls(len(texts), pa.large_binary())
-        return texts.cast(pa.large_binary())  # they may be no valid UTF-8
+            return HeldTexts(pa.nulls(len(texts), pa.large_binary()))
+        return HeldTexts(texts.cast(pa.large_binary()))
+    if isinstance(as_what, Date | Time):
+        return HeldIntegers(moments_of(values, as_what, missing), int(NEVER))
     if isinstance(as_what, Numeric):
-        numbers = values_of(values, as_what, missing) + 0.0
-    else:
-        numbers = numbers_of(values, missing) + 0.0  # -0.0 is 0.0
-    if as_what == "boolean":
-        return pa.array(numbers, mask=~np.isin(numbers, (0.0, 1.0)))
-    return pa.array(numbers, mask=np.isnan(numbers))
+        return told_numbers(values, as_what.reading, missing)
+    return told_numbers(values, "flag" if as_what == "boolean" else "number", missing)
 
 
 def _require_fit(test: Condition, source: Source) -> None:
@@ -324,34 +387,48 @@ class _Reader:
             return word.lower() == "true"
         if not _NUMBER.fullmatch(word):
             raise self._wrong("a value is a number, 'text' in single quotes, true or false")
-        number = float(word)
+        number = Decimal(word)
         if not math.isfinite(number) or (word.lstrip("+-").isdigit() and abs(number) >= EXACT):
             raise self._wrong("numbers must be finite, and integers below 2^53")
-        return number
+        return number or Decimal(0)  # -0 is 0
 
     def _found(
         self, stated: Literal, column: str, as_what: Reading, ordered: bool
-    ) -> tuple[float | bytes, str]:
+    ) -> tuple[Value, str]:
         """A literal as it is compared, by the grammar of cells, and as it is told."""
         how = as_what.reading if isinstance(as_what, Numeric) else as_what
         if isinstance(how, str):
             wanted, value = _WANTED[how]
             if not isinstance(stated, wanted):
                 raise self._wrong(f"{column!r} is compared with {value}")
-        cell = pa.array([stated])
-        (value,) = read(cell, as_what, () if ordered else self._schema.missing).to_pylist()
-        if isinstance(as_what, Date | Time):
-            if value is None:
+        held = read(_cell(stated, as_what), as_what, () if ordered else self._schema.missing)
+        if not held.known[0]:
+            if isinstance(as_what, Date | Time):
                 raise self._wrong(f"{column!r} is compared with {_WANTED['day'][1]}")
-            return value, _spelled(as_what.shown(value))
-        if value is None:
             raise self._wrong(f"such a cell is missing: write {_name(column)} is null")
+        if isinstance(held, HeldTexts):
+            text = held.cells[0].as_py()
+            return text, _spelled(text.decode())
+        if not isinstance(held, HeldIntegers):
+            number = Decimal(stated)
+            return number, _spelled(stated)
+        found = int(held.cells[0])
+        if isinstance(as_what, Date | Time):
+            return found, _spelled(as_what.shown(found if how == "day" else found / SECOND))
         if isinstance(as_what, Categorical):
-            if value == len(as_what.levels):
-                near = _nearest(level_text(stated), as_what)
+            if found == len(as_what.levels):
+                text = level_text(float(stated) if isinstance(stated, Decimal) else stated)
+                near = _nearest(text, as_what)
                 raise self._wrong(f"it is no declared level of {column!r}; did you mean {near}?")
-            return value, _level(as_what.levels[value])
-        return value, _spelled(value.decode() if as_what == "text" else type(stated)(value))
+            return found, _level(as_what.levels[found])
+        raise TypeError(type(as_what))
+
+
+def _cell(stated: Literal, as_what: Reading) -> pa.Array:
+    """A literal as the one cell of a column."""
+    if isinstance(stated, Decimal):
+        return pa.array([float(stated) if isinstance(as_what, Categorical) else str(stated)])
+    return pa.array([stated])
 
 
 def _nearest(text: str, declared: Categorical) -> str:
@@ -367,12 +444,15 @@ def _level(level: bool | float | str) -> str:
     return _spelled(level if typed else level_text(level))
 
 
-def _spelled(value: bool | float | str) -> str:
+def _spelled(value: bool | float | Decimal | str) -> str:
     """A value as a literal."""
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, Decimal):
+        near = float(value)
+        return _spelled(near) if Decimal(repr(near)) == value else str(value)
     return str(int(value)) if abs(value) < EXACT and value == int(value) else repr(value)
 
 

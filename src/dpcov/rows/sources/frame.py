@@ -2,37 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from dpcov.errors import SourceError
 from dpcov.rows.cells import batch_rows
 from dpcov.rows.sources.base import Source
 from dpcov.rows.sources.ids import IdColumn
 from dpcov.rows.sources.objects import texts_of
+from dpcov.rows.sources.quiet import quiet
+
+if TYPE_CHECKING:
+    from dpcov.core.arrays import AnyArray
 
 
 class FrameSource(Source):
     """A pandas DataFrame. Cells of a column of objects are texts, each made from that cell alone.
 
     (Left to itself the conversion takes its type from all cells, and fails on a mixed column with a
-    message that quotes one of them.)
+    message that quotes one of them.) Columns of a type that Arrow lacks are not read.
     """
 
     door = "pandas"
 
     def __init__(self, data: Any) -> None:
         self._data = data
-        empty = data.iloc[:0]
-        self._take(
-            [
-                pa.field(str(name), _array(empty.iloc[:, j], _categories(kind)).type)
-                for j, (name, kind) in enumerate(data.dtypes.items())
-            ]
-        )
-        self.costly = any(map(_of_objects, data.dtypes))
+        empty, kinds = data.iloc[:0], list(data.dtypes)
+        found = [_type(empty.iloc[:, j], kind) for j, kind in enumerate(kinds)]
+        names = [str(name) for name in data.columns]
+        told = [f"{k} of {k.categories.dtype}" if hasattr(k, "categories") else k for k in kinds]
+        self._take_some(names, found, told)
+        self.costly = any(map(_of_objects, kinds))
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         size, kinds = batch_rows(len(columns)), list(self._data.dtypes)
@@ -48,17 +51,33 @@ class FrameSource(Source):
 
 
 def _of_objects(kind: Any) -> bool:
-    """Whether cells are objects of Python, also as categories, or texts that may not be Unicode."""
+    """Whether cells are seen as objects of Python, each by itself.
+
+    Those of other libraries' types are, as are texts that may not be Unicode; of categories, too.
+    """
     kind = getattr(kind, "categories", kind)
     kind = getattr(kind, "dtype", kind)
-    return bool(kind == np.dtype(object) or getattr(kind, "storage", None) == "python")
+    if isinstance(kind, np.dtype):
+        return kind.kind == "O"
+    own = type(kind).__module__.split(".")[0] == "pandas"
+    return not own or getattr(kind, "storage", None) == "python"
+
+
+def _type(empty: Any, kind: Any) -> pa.DataType | None:
+    """The Arrow type in which a column's cells come; None if there is no such type."""
+    if _of_objects(kind):
+        return pa.large_string()
+    try:
+        return _array(empty, None).type
+    except (pa.ArrowException, TypeError, ValueError, NotImplementedError):
+        return None
 
 
 def _categories(kind: Any, *, ids: bool = False) -> pa.Array | None:
     """The texts of categories that are objects, and null, to which the code -1 leads."""
     if not (_of_objects(kind) and hasattr(kind, "categories")):
         return None
-    return texts_of([*kind.categories.astype(object), None], ids=ids)
+    return texts_of([*_objects(kind.categories), None], ids=ids)
 
 
 def _array(column: Any, categories: pa.Array | None, *, ids: bool = False) -> pa.Array:
@@ -66,8 +85,22 @@ def _array(column: Any, categories: pa.Array | None, *, ids: bool = False) -> pa
         codes = column.cat.codes.to_numpy()
         return categories.take(pa.array(np.where(codes < 0, len(categories) - 1, codes)))
     if _of_objects(column.dtype):
-        cells = column.to_numpy(object, copy=True)
-        cells[column.isna()] = None
-        return texts_of(cells, ids=ids)
+        return texts_of(_objects(column), ids=ids)
     array = pa.array(column, from_pandas=True)
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def _objects(column: Any) -> Iterable[object]:
+    """The cells of a column of objects; of another library's type each is asked for by itself."""
+    if isinstance(column.dtype, np.dtype):
+        held: AnyArray = column.to_numpy()
+        return held
+    read: Callable[[int], object] = quiet("no object")(column.array.__getitem__)
+    return (_cell(read, at) for at in range(len(column)))
+
+
+def _cell(read: Callable[[int], object], at: int) -> object:
+    try:
+        return read(at)
+    except SourceError:  # the cell can't be made an object, and is missing
+        return None

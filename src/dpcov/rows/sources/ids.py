@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcov.errors import SourceError
-from dpcov.rows.cells import LONGEST_CELL, cells, distinct, is_missing, is_number, is_text, plain
+from dpcov.rows.cells import LONGEST_CELL, cells, distinct, is_missing, plain
+from dpcov.rows.numbers import is_number, is_text, with_hyphens
 from dpcov.rows.sources.base import unwrapped
 from dpcov.rows.sources.objects import texts_of
 
@@ -110,6 +111,8 @@ def _spelt(values: pa.Array) -> pa.Array:
 
 def _each(values: pa.Array, form: Callable[[bytes], bytes | None]) -> pa.Array:
     """The canonical form of each text: plain integers are theirs, others are seen one by one."""
+    if form is not _uuid and is_text(values.type):
+        values = with_hyphens(values)
     ids = values.cast(pa.large_binary())
     done = pa.nulls(len(ids), ids.type)
     if form is not _uuid:

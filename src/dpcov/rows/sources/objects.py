@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -95,27 +96,37 @@ _TOGETHER: dict[type, Callable[[AnyArray, Spelling], pa.Array]] = {
 def _text(cell: object, spelt: Spelling) -> str | None:
     try:
         text = spelt(cell)
-        # A lone surrogate can't be written; too long a text is missing, however it came.
-        found = b"" if text is None else text.encode(errors="replace")
+        if text is None:
+            return None
+        # A lone surrogate can't be written; too long a text is missing, however it came. A subclass
+        # of texts may encode itself in any way: so the method of the class is called.
+        found = str.encode(text, errors="replace")
+        return found.decode() if len(found) <= LONGEST_CELL else None
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException:  # panics of compiled libraries too: the cell has no text
         return None
-    return None if text is None or len(found) > LONGEST_CELL else found.decode()
 
 
 def _spelt(cell: object) -> str | None:
     """As the same value is spelt in a text file; whole floats as integers are."""
     if isinstance(cell, bytes):
-        return cell.decode(errors="replace")
+        return bytes.decode(cell, errors="replace")
     if cell is None or isinstance(cell, str):
         return cell
-    if cell is np.ma.masked:
+    if cell is np.ma.masked or _is_nan(cell):
         return None
-    if isinstance(cell, np.floating):
-        cell = cell.item()
+    if isinstance(cell, np.floating) and not isinstance(cell, np.longdouble):
+        cell = float(str(cell))  # by the shortest text that its own type reads back
     text = level_text(cell) if isinstance(cell, float) else str(cell)
     return None if text in _MARKS else text
+
+
+def _is_nan(cell: object) -> bool:
+    """Whether a number that is no float is none, of which some may not even be compared."""
+    if isinstance(cell, Decimal):
+        return cell.is_nan()
+    return isinstance(cell, complex | np.complexfloating) and bool(cell != cell)
 
 
 def _spelt_as_id(cell: object) -> str | None:

@@ -45,7 +45,7 @@ from dpcov.errors import MechanismError, SourceError
 from dpcov.rows.moment import Lattice, SecondMoment
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
-from dpcov.rows.sources.base import SUMS_START, holds_sums
+from dpcov.rows.sources.base import SUMS_START, holds_sums, rows_given
 from dpcov.rows.sources.conditions import Conditions
 from dpcov.rows.sources.quiet import quiet
 from dpcov.rows.sources.rows import IntegerRows, Rows
@@ -91,6 +91,11 @@ class PartialMoment:
     relative: bool = False
 
     @property
+    def public_rows(self) -> int | None:
+        """The number of rows, where it was declared."""
+        return None if self.schema.file.rows is None else self.rows
+
+    @property
     def lattice(self) -> Lattice:
         """The grid of the rows that were summed."""
         if not self.relative:
@@ -108,6 +113,11 @@ class PartialMoment:
                 "be in several. Release from one table."
             )
         conditions = Conditions.parse(where, schema)
+        if conditions and schema.file.rows is not None:
+            raise SourceError(
+                f"A declared number of rows ({rows_given()}) is for replace-one, where no "
+                f"condition ({named('where')}) can be used. Leave out one of them."
+            )
         with closing(open_rows(data, schema, conditions, threads=threads)) as rows:
             found, image = rows.hashed_moment()
             countable = rows.countable and not conditions
@@ -136,6 +146,11 @@ class PartialMoment:
             )
         if self.where != other.where:
             raise SourceError(f"The parts were made under different conditions ({named('where')}).")
+        if (self.schema.file.rows is None) != (other.schema.file.rows is None):
+            raise SourceError(
+                f"Only one of the parts has a declared number of rows ({rows_given()}). Sum the "
+                "rows of both with such a number, or of both without."
+            )
         if set(self.parts) & set(other.parts):
             raise SourceError(
                 "Two parts hold the very same rows, or a part is in a sum that is given beside it."
@@ -161,6 +176,11 @@ class PartialMoment:
             raise SourceError(
                 "The sums were made with another schema, other options of it, or its columns in "
                 "another order."
+            )
+        if schema.file.rows not in (None, self.public_rows):
+            raise SourceError(
+                f"The sums were not made of so many rows ({rows_given()}). Give the number to "
+                f"{spelled('PartialMoment.of', 'dpcov moments')}, where rows are."
             )
         return SummedRows(self)
 
@@ -237,6 +257,8 @@ class SummedRows(Rows):
         self.where = sums.where
         self.caveat = " ".join(sums.caveats)
         self.countable = sums.countable
+        self.public_rows = sums.public_rows
+        self._how_to_count = HOW_TO_COUNT
         self._partial = sums
 
     def read(self) -> None:
@@ -267,6 +289,9 @@ class SummedRows(Rows):
     def integer_rows(self) -> IntegerRows:
         """Can't be told."""
         raise MechanismError(_NO_ROWS)
+
+
+HOW_TO_COUNT = 'sum text files with records = "lines" under [file], and without conditions'
 
 
 def _declared(schema: Schema) -> tuple[dict[str, Any], tuple[str, ...]]:

@@ -22,7 +22,7 @@ from threadpoolctl import ThreadpoolController
 from dpcov.errors import MechanismError, SourceError
 from dpcov.rows.encoder import Encoder, Scratch
 from dpcov.rows.moment import Accumulator, Lattice, LinearMap, SecondMoment, squared_lengths
-from dpcov.rows.sources.base import fits, kind_of, unwrapped
+from dpcov.rows.sources.base import fits, kind_of, rows_given, unwrapped
 from dpcov.rows.sources.hashes import HashedSum, counted
 from dpcov.rows.sources.ids import refuse_unfit
 from dpcov.rows.sources.kept import Kept
@@ -40,6 +40,12 @@ if TYPE_CHECKING:
 UNREADABLE = (
     "The data could not be read to its end (a damaged file, a lost disk, or a type that does not "
     "fit its column). If a ledger was set, the reserved budget stays spent."
+)
+
+
+COUNTABLE = (
+    "Under replace-one the number of rows is public, and in a text file with quoted cells, or in a "
+    "workbook, one record can change it. Give the number that you know from elsewhere ({}), or {}."
 )
 
 
@@ -81,6 +87,7 @@ class Rows:
     where : the conditions that the rows meet, as they are told.
     caveat : what is not protected on account of where the rows come from.
     countable : whether no cell can change the number of rows.
+    public_rows : that number, where it is known without reading a cell: public under replace-one.
     rereadable : whether mechanisms may ask more than once.
     tells_rows : whether `integer_rows` can be asked for.
 
@@ -89,6 +96,7 @@ class Rows:
     rereadable = True
     tells_rows = True
     where: tuple[str, ...] = ()
+    public_rows: int | None = None
 
     def __init__(self, schema: Schema, source: Source, *, threads: int | None = None) -> None:
         absent = [name for name in schema.needed if name not in source.names]
@@ -119,6 +127,8 @@ class Rows:
         self.door = source.door
         self.caveat = source.caveat
         self.countable = source.rows_are_lines
+        self.public_rows = source.public_rows
+        self._how_to_count = source.how_to_count
         self._source = source if schema.unit is None else Kept(source, schema)
         self._total: int | None = None
         self._threads = threads or available_cores()
@@ -150,12 +160,7 @@ class Rows:
     def require_countable(self) -> None:
         """Refuse to call a number of rows public that a cell may change."""
         if not self.countable:
-            raise SourceError(
-                "Under replace-one the number of rows is public, and in a text file with quoted "
-                "cells, or in a workbook, one record can change it: use add-remove. Or set records "
-                '= "lines" under [file] in the schema, where cells of a text hold no line breaks; '
-                "or save the workbook as Parquet or CSV."
-            )
+            raise SourceError(COUNTABLE.format(rows_given(), self._how_to_count))
 
     @quiet(UNREADABLE)
     def second_moments(

@@ -89,6 +89,7 @@ class SparkSource(Source):
     """A Spark data frame; its rows stay in the cluster."""
 
     door = "spark"
+    ordered = False
 
     def __init__(self, frame: Any) -> None:
         if frame.isStreaming:
@@ -96,7 +97,7 @@ class SparkSource(Source):
         if not _is_deterministic(frame):
             raise SourceError(CHANGING)
         self._frame = frame
-        self._types = [(field.name, field.dataType) for field in frame.schema.fields]
+        self._types = [(field.name.strip(), field.dataType) for field in frame.schema.fields]
         self._workers_run = False
         self.names = tuple(name for name, _ in self._types)
         self.types = {name: _arrow_type(kind) for name, kind in self._types}

@@ -92,6 +92,7 @@ class Connected(Source):
     """A source that holds a connection: its readings end with it, so that no lock is left."""
 
     costly = True
+    ordered = False
     _connection: Any = None
     _from: str  # the table as SQL
     _read: Mapping[str, str]  # of each column that is read, how, as SQL

@@ -19,7 +19,7 @@ import codecs
 import json
 import re
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -35,6 +35,7 @@ from dpcov.core.printable import shown
 from dpcov.core.spelling import spelled
 from dpcov.errors import SourceError
 from dpcov.rows.cells import LONGEST_CELL, batch_rows
+from dpcov.rows.numbers import trimmed, with_hyphens
 from dpcov.rows.schema import FileOptions, Kind
 from dpcov.rows.sources.base import Source
 
@@ -50,6 +51,7 @@ BYTE_ORDER_MARK = codecs.BOM_UTF8
 LF, CR = 10, 13
 STANDARD_INPUT = "-"
 SEPARATORS = ",;\t|"  # the usual ones
+SPACES = "\u00a0\u2007\u2009\u202f"  # that group thousands, one as another: they look alike
 NOT_REGULAR = (
     "{} is no regular file. To read a table from a pipe, give - as its name and the pipe as "
     "standard input: dpcov release - ... < PIPE"
@@ -61,13 +63,12 @@ FOR_A_DRAFT = "; for a draft of one, say how many there are with --columns."
 ONCE = "Standard input can be read only once. Save the table in a file."
 LINES = "Each line of the text file is one row: a record with line breaks counts as several rows."
 RECORDS = (
-    "A row is a record of the text file. One that breaks the format (a stray quote, a wrong number "
-    "of cells) is a row without values, but a stray quote can also join or break up the records "
-    "around it: together they count as up to {reach:,} rows, which have up to {reach:,} times the "
-    "epsilon. A record of more than {lines:,} lines counts as one row more for each line. Programs "
-    "that write CSV by the book (RFC 4180) leave no stray quotes. [file] max_record_lines sets the "
-    'limit; with records = "lines" each line is one row, whatever it holds.'
+    "This assumes that the file follows RFC 4180, without lone carriage returns outside quotes "
+    "(pandas and Python's csv write them by default; quoting=csv.QUOTE_ALL avoids it). Otherwise "
+    "one record counts as up to {reach:,} rows, and as more if it has more than {lines:,} lines, "
+    "with as many times the epsilon: see docs/proofs/records.md."
 )
+COUNT_LINES = 'set records = "lines" under [file] in the schema if no cell holds a line break'
 
 
 class TextSource(Source):
@@ -82,6 +83,8 @@ class TextSource(Source):
 
     Attributes
     ----------
+    cells : the names of all columns, in order; empty for one without a name.
+    padded : places in `cells` of the names from which blanks were stripped.
     advice : the separator to declare, where the first record, kept apart by it, has all columns
         that are declared; otherwise nothing. It rests on names that are public, and on no cell.
 
@@ -89,6 +92,8 @@ class TextSource(Source):
 
     door = "csv"
     costly = True
+    padded: Sequence[int] = ()
+    how_to_count = COUNT_LINES
 
     def __init__(
         self,
@@ -110,11 +115,15 @@ class TextSource(Source):
         self._waiting = None if self.settled else lines
         if self.settled:
             lines.close()
-        self.names = self._names(header) if options.header else declared
-        if not self.names:
+        cells = self.cells = self._header(header) if options.header else declared
+        if not cells:
             raise SourceError(f"{NO_COLUMNS}{spelled('.', FOR_A_DRAFT)}")
+        self._width = len(cells) + (options.extra_cell is not None)
+        first = int(options.extra_cell == "first")
+        self._places = {name: first + at for at, name in enumerate(cells)}
+        self.names = tuple(name for name in cells if name)  # columns without a name are left out
         self.types = dict.fromkeys(self.names, pa.string())
-        self._grammar = _grammar(options, len(self.names))
+        self._grammar = _grammar(options, self._width)
         self.rows_are_lines = self._grammar.one_line
 
     @property
@@ -148,10 +157,11 @@ class TextSource(Source):
                         names=wanted,
                     )
 
-    def blocks(self, separator: str | None = None) -> Generator[Block]:
+    def blocks(self, separator: str | None = None, more_cells: int = 0) -> Generator[Block]:
         """All rows below the header, in order; as another separator would keep their cells apart.
 
-        A separator other than the declared one is for a look at a file that may be declared wrong.
+        Another separator, or so many more cells than declared, is for `dpcov check`, of a file that
+        may be declared wrong.
         """
         if self.settled:
             lines, _ = self._opened()
@@ -159,7 +169,7 @@ class TextSource(Source):
             raise SourceError(ONCE)
         else:
             lines, self._waiting = self._waiting, None
-        grammar = self._grammar
+        grammar = replace(self._grammar, cells=self._grammar.cells + more_cells)
         if separator is not None:
             grammar = replace(grammar, separator=ord(separator))
         reader = Reader(lines, grammar)
@@ -174,14 +184,16 @@ class TextSource(Source):
             return [pa.array([], pa.string())] * len(wanted)
         marked = block.text.startswith(BYTE_ORDER_MARK)  # the parser would drop it: it is content
         text = (
-            self.options.separator.encode() * (len(self.names) - 1) + b"\n" + block.text
+            self.options.separator.encode() * (self._width - 1) + b"\n" + block.text
             if marked
             else block.text
         )
+        names = [str(at) for at in range(self._width)]  # those of the header may occur twice
+        found = [names[self._places[name]] for name in wanted]
         table = pacsv.read_csv(
             pa.BufferReader(text),
             read_options=pacsv.ReadOptions(
-                column_names=list(self.names), block_size=len(text) + 1, use_threads=False
+                column_names=names, block_size=len(text) + 1, use_threads=False
             ),
             parse_options=pacsv.ParseOptions(
                 delimiter=self.options.separator,
@@ -190,8 +202,8 @@ class TextSource(Source):
                 ignore_empty_lines=False,
             ),
             convert_options=pacsv.ConvertOptions(
-                include_columns=wanted,
-                column_types=dict.fromkeys(wanted, pa.string()),
+                include_columns=found,
+                column_types=dict.fromkeys(found, pa.string()),
                 check_utf8=False,
                 strings_can_be_null=False,
             ),
@@ -199,8 +211,8 @@ class TextSource(Source):
         table = table.slice(int(marked))
         if table.num_rows != count:
             raise SourceError("The parser found other rows than there are records.")
-        cells = {name: table[name].combine_chunks() for name in wanted}
-        return [self._notation.plainly(c) if n in self._foreign else c for n, c in cells.items()]
+        cells = zip(wanted, (table[name].combine_chunks() for name in found), strict=True)
+        return [self._notation.plainly(c) if n in self._foreign else c for n, c in cells]
 
     def _opened(self) -> tuple[Lines, bytes]:
         """The lines below the header, and the header, if there is one."""
@@ -227,7 +239,8 @@ class TextSource(Source):
         file = pa.OSFile(str(self._path)) if held else pa.PythonFile(sys.stdin.buffer, "r")
         return pa.CompressedInputStream(file, "gzip") if gzip else file
 
-    def _names(self, header: bytes) -> tuple[str, ...]:
+    def _header(self, header: bytes) -> tuple[str, ...]:
+        """Names of the columns, from the header and those that are declared; empty for no name."""
         name = repr(shown(self._path)) if self.settled else "standard input"
         where, encoding = f"The first record of {name}", self.options.encoding.upper()
         if len(header) > LONGEST_RECORD:
@@ -244,10 +257,20 @@ class TextSource(Source):
             )
         self.advice = self._other_separator(text)
         names = self._split(text, self.options.separator)
+        written = self._cells(text, self.options.separator)
+        self.padded = [at for at, (a, b) in enumerate(zip(written, names, strict=True)) if a != b]
         if names and not any(names):
             raise SourceError(f"{where} is empty: a header with the columns' names is needed.")
-        if not is_header(names):
+        named = [name for name in names if name]
+        if not ((self._declared and set(self._declared) <= {*named}) or is_header({*named})):
             raise SourceError(no_header(where) + self.advice)
+        if not self._declared and len({*named}) < len(named):
+            twice = next(one for one in named if named.count(one) > 1)
+            places = [at for at, one in enumerate(names, 1) if one == twice]
+            raise SourceError(
+                f"The cells {places[0]} and {places[1]} of {_lowered(where)} are the same name. "
+                "Rename one of the columns, or leave it out."
+            )
         return names
 
     def _other_separator(self, header: str) -> str:
@@ -262,8 +285,8 @@ class TextSource(Source):
         if set(self._declared) <= set(found) if self._declared else len(found) > 1:
             return ""
         for other in SEPARATORS.replace(self.options.separator, ""):
-            names = self._split(header, other)
-            if is_header(names) and len(names) > 1 and set(self._declared) <= set(names):
+            names = [name for name in self._split(header, other) if name]
+            if is_header({*names}) and len(names) > 1 and set(self._declared) <= set(names):
                 return _advice(other, "--{} {}" if not self._declared else "{} = {}")
         return ""
 
@@ -293,7 +316,11 @@ def _advice(separator: str, form: str) -> str:
     return f" With {options}{place} the first record names several columns."
 
 
-def is_header(names: Sequence[str]) -> bool:
+def _lowered(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def is_header(names: Collection[str]) -> bool:
     """Whether these are distinct names of columns, none of which is a number."""
     distinct = 0 < len(names) == len(set(names))
     return distinct and not any(not name or is_number(name) for name in names)
@@ -303,7 +330,7 @@ def no_header(where: str) -> str:
     """What is said of a first record that is no header."""
     draft = spelled("", " (--no-header for a draft)")
     return (
-        f"{where} is no header: its cells are not distinct names. If the file has none, set "
+        f"{where} is no header: its cells are not names of columns. If the file has none, set "
         f"header = false under [file] in the schema{draft}."
     )
 
@@ -351,21 +378,29 @@ class Notation:
         """What a number looks like; thousands may be grouped, all of them or none."""
         whole = "[0-9]+"
         if self.thousands is not None:
-            whole += f"|[0-9]{{1,3}}({re.escape(self.thousands)}[0-9]{{3}})+"
+            whole += f"|[0-9]{{1,3}}({self._grouping}[0-9]{{3}})+"
         sign = re.escape(self.decimal)
         exponent = "([eE][+-]?[0-9]{1,3})?"
         return rf"^[+-]?(({whole})({sign}[0-9]*)?|{sign}[0-9]+){exponent}$"
 
+    @property
+    def _grouping(self) -> str:
+        """A pattern of what groups thousands."""
+        thousands = self.thousands or ""
+        if thousands == " " or thousands in SPACES:
+            return f"[{' ' * (thousands == ' ')}{SPACES}]"
+        return re.escape(thousands)
+
     def plainly(self, texts: pa.Array) -> pa.Array:
         """Cells as plain decimals; null where a cell is no number in this notation."""
-        trimmed = pc.ascii_trim_whitespace(texts)
+        written = with_hyphens(trimmed(texts))
         fits = pc.and_(
-            pc.match_substring_regex(trimmed, self.pattern),
+            pc.match_substring_regex(written, self.pattern),
             pc.less_equal(pc.binary_length(texts), LONGEST_CELL),
         )
-        found = pc.if_else(fits, trimmed, None)
+        found = pc.if_else(fits, written, None)
         if self.thousands is not None:
-            found = pc.replace_substring(found, self.thousands, "")
+            found = pc.replace_substring_regex(found, self._grouping, "")
         return pc.replace_substring(found, self.decimal, ".")
 
 

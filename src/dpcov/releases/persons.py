@@ -1,0 +1,24 @@
+"""What sampling errors take for granted where a person can have several rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dpcov.releases import Release
+
+
+def dependent(release: Release) -> str:
+    """Return a sentence on sampling errors if rows belong to persons with several rows, else ""."""
+    unit = release.guarantee.unit
+    if unit.column is None or unit.max_rows == 1:
+        return ""
+    return (
+        f"Sampling errors assume independent rows. One person can have {unit.max_rows} rows here, "
+        "so standard errors and intervals can be too small."
+    )
+
+
+def titled(title: str, sentence: str) -> str:
+    """Return the first line of a table with sampling errors, with what `dependent` says."""
+    return f"{title}. {sentence}" if sentence else title
