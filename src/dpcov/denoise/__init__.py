@@ -1,4 +1,16 @@
-"""Denoising: post-processing of a release by its public noise law, at no privacy cost."""
+"""Denoising: post-processing of a release by its public noise law, at no privacy cost.
+
+These alternatives did not reduce the errors on the tables of the part `tune` (benchmarks/
+tables.toml), or they increased the errors of other tables:
+
+- Frechet bounds on the number of rows that have two given categories.
+- Shrinkage of single counts of two categories towards 0.
+- Weights of the entries by the variances of their columns, before the spectrum is shrunk.
+- Likelihoods that use the covariances of noisy eigenvalues, and not only their variances.
+- The second moment of the pilot directions as the target of shrinkage.
+- A second moment of its own for each range of row norms, in place of clipping.
+- A distant group of rows as a candidate tail: the intervals of every table become wider.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,29 @@
-"""Exact sums of parts of a table, and their merge, inside one trust domain.
+"""Exact sums of parts of a table, and their merge, for one owner of all parts.
 
-A file of sums is PRIVATE DATA, as the rows are: it is written for its owner alone, is refused as a
-release, and may be released, with noise, in place of the rows. Each row must be in one part only:
-that is its owner's declaration, and only a part that is the same to the last row is found out.
-Parties that don't trust each other with their sums need another protocol (docs/notes/parts.md).
+A file of sums is PRIVATE DATA, as the rows are. Only its owner can read the file. It is no release
+file, but a release can use it in place of the rows. The owner declares that each row is in one part
+only. A repeated part is recognised only if all of its rows are the same.
+
+Sites that cannot show their sums to each other need secure aggregation of the integers and noise
+that no site knows. dpcov implements neither.
+
+A cluster without a source of its own, such as Dask or Ray, can add the sums of its parts. This
+example releases a Dask data frame ``frame``::
+
+        from functools import partial, reduce
+
+        import dask
+        import dpcov
+        from dpcov.rows.sources.partial import PartialMoment
+
+        schema = dpcov.Schema.load("people.toml")
+        add = dask.delayed(partial(reduce, PartialMoment.merged))
+        sums = [dask.delayed(PartialMoment.of)(part, schema, threads=1)
+                for part in frame.to_delayed()]
+        while len(sums) > 1:
+            sums = [add(sums[at : at + 16]) for at in range(0, len(sums), 16)]
+        release = dpcov.release(sums[0].compute(), schema=schema, epsilon=1.0,
+                                mechanism="matrix-laplace")
 """
 
 from __future__ import annotations

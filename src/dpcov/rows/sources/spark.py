@@ -1,7 +1,10 @@
 """Spark data frames: every task sums its rows, and the sums are added exactly.
 
-Only calls of the DataFrame API are used, so that Spark Connect serves as well. dpcov must be
-installed, in the same version, where Spark's Python workers run. See docs/notes/spark.md.
+dpcov calls the DataFrame API only, so Spark Connect works too. dpcov must be installed in the same
+version where Spark's Python workers run.
+
+The packed sums are private data. They travel in Spark's shuffle files and to the driver; with
+persons, the ids and integer rows do so too. `benchmarks/spark.py` has the model of their size.
 """
 
 from __future__ import annotations
