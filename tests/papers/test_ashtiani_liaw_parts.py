@@ -73,9 +73,9 @@ def test_where_no_closeness_keeps_the_budget_the_least_is_told():
 
 def test_more_groups_than_are_compared_are_refused(monkeypatch):
     groups = AshtianiLiaw().calibrate(LATTICE, BUDGET, ADD).groups
-    monkeypatch.setattr(ashtiani_liaw, "MOST_GROUPS", groups)
+    monkeypatch.setattr(ashtiani_liaw, "MAX_GROUPS", groups)
     AshtianiLiaw().calibrate(LATTICE, BUDGET, ADD)
-    monkeypatch.setattr(ashtiani_liaw, "MOST_GROUPS", groups - 1)
+    monkeypatch.setattr(ashtiani_liaw, "MAX_GROUPS", groups - 1)
     with pytest.raises(MechanismError, match=f"{groups} groups .* 3 x 3 each.* larger budget"):
         AshtianiLiaw().calibrate(LATTICE, BUDGET, ADD)
 
@@ -92,10 +92,10 @@ def test_groups_whose_matrices_need_too_much_memory_are_refused_before_anything_
 def test_the_most_entries_are_held_and_not_one_more(monkeypatch):
     require_room("m", 4, 2, 3, most=4)
     for most, entries in ((3, 24), (4, 23)):
-        monkeypatch.setattr(random_groups, "MOST_ENTRIES", entries)
+        monkeypatch.setattr(random_groups, "MAX_GROUP_ENTRIES", entries)
         with pytest.raises(MechanismError, match=r"4 groups .* 2 x 3 each"):
             require_room("m", 4, 2, 3, most=most)
-    monkeypatch.setattr(random_groups, "MOST_ENTRIES", 24)
+    monkeypatch.setattr(random_groups, "MAX_GROUP_ENTRIES", 24)
     require_room("m", 4, 2, 3, most=4)
 
 

@@ -16,7 +16,7 @@ from dpcov.mechanisms import HeavyTailed
 from dpcov.papers import heavy_tailed, preconditioned
 from dpcov.papers.preconditioned import Look
 from dpcov.papers.primitives import bounded_moments
-from dpcov.papers.primitives.bounded_moments import STEP_ERROR, Moments, after_step, steps
+from dpcov.papers.primitives.bounded_moments import STEP_SPECTRAL_ERROR, Moments, after_step, steps
 from dpcov.rows.moment import LinearMap
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
@@ -216,7 +216,7 @@ def test_the_sample_size_of_theory_suffices_and_is_the_least():
     deviation = radius**2 / math.sqrt(0.5 * 2.0 / looks)
     for n, enough in ((size.steps, True), (size.steps - 1, False)):
         bound = moments.spectral_error(2, radius, n, deviation / n, 0.1 / (2 * looks))
-        assert (bound <= STEP_ERROR) == enough
+        assert (bound <= STEP_SPECTRAL_ERROR) == enough
     lower, square = 1 / 50, moments.mahalanobis_radius(2, 0.25) ** 2
     for _ in range(looks):
         lower = after_step(lower)
@@ -361,4 +361,4 @@ def test_no_row_is_longer_than_what_the_radius_is_limited_to():
 
 def test_fourth_moments_follow_from_higher_ones_and_the_step_is_the_papers():
     assert Moments(4, 105.0).fourth == pytest.approx(math.sqrt(105))
-    assert bounded_moments.STEP_ALPHA == 1 / 16
+    assert bounded_moments.STEP_TRUNCATION_ERROR == 1 / 16

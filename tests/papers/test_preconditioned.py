@@ -187,7 +187,7 @@ def last_radius(far, seed, rho=1e-3):
     rows[:far] *= 10
     source = open_rows(rows / 100, Schema.from_bounds(-1, 1, NAMES, intercept=0.0))
     law = radius.count_law(source.lattice(), Fraction(rho) / 2, 0)
-    radii = np.sqrt(D * mapped.SQUARED_RADII)
+    radii = np.sqrt(D * mapped.SQUARED_RADIUS_GRID)
     shape = LinearMap.rounded(100 * np.eye(D))
     entropy = Entropy.seeded(seed)
     clipped = D**1.5 / np.sqrt(2 * 0.01)

@@ -14,7 +14,7 @@ from dpcov.mechanisms import UnboundedGaussian
 from dpcov.papers import unbounded_gaussian
 from dpcov.papers.accounting import gdp_beside_bad_events, gdp_of_pure
 from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
-from dpcov.papers.primitives.random_groups import MOST_ENTRIES
+from dpcov.papers.primitives.random_groups import MAX_GROUP_ENTRIES
 from dpcov.papers.unbounded_gaussian import Calibration, _covariance, fine, first_gap
 from dpcov.rows.moment import Lattice, LinearMap, SecondMoment
 from dpcov.rows.schema import Schema
@@ -94,9 +94,9 @@ def test_more_groups_than_are_held_are_refused(monkeypatch, group_size):
     fewer, more = sorted([laws.values.groups, laws.spaces.groups])
     assert fewer < more - 1
     assert mechanism.least_units(LATTICE, BUDGET, ADD) == group_size * more
-    monkeypatch.setattr(unbounded_gaussian, "MOST_GROUPS", more)
+    monkeypatch.setattr(unbounded_gaussian, "MAX_GROUPS", more)
     mechanism.calibrate(LATTICE, BUDGET, ADD)
-    monkeypatch.setattr(unbounded_gaussian, "MOST_GROUPS", more - 1)
+    monkeypatch.setattr(unbounded_gaussian, "MAX_GROUPS", more - 1)
     with pytest.raises(MechanismError, match=f"{more:,} groups .* larger budget"):
         mechanism.calibrate(LATTICE, BUDGET, ADD)
 
@@ -104,7 +104,7 @@ def test_more_groups_than_are_held_are_refused(monkeypatch, group_size):
 def test_so_many_references_that_groups_need_too_much_memory_are_refused():
     groups = UnboundedGaussian().calibrate(LATTICE, BUDGET, ADD)
     most = max(groups.values.groups, groups.spaces.groups)
-    references = MOST_ENTRIES // (most * LATTICE.dimension)
+    references = MAX_GROUP_ENTRIES // (most * LATTICE.dimension)
     UnboundedGaussian(references=references).calibrate(LATTICE, BUDGET, ADD)
     with pytest.raises(MechanismError, match="too much memory"):
         UnboundedGaussian(references=references + 1).calibrate(LATTICE, BUDGET, ADD)
