@@ -116,9 +116,9 @@ def test_a_release_that_cannot_be_drawn_is_refused_from_public_numbers():
 
 
 def test_there_are_as_many_looks_as_features_up_to_64_or_as_asked_for():
-    assert UnboundedGaussian()._looks(Lattice(3, 1.0)) == 3
-    assert UnboundedGaussian()._looks(Lattice(100, 1.0)) == 64
-    assert UnboundedGaussian(looks=5)._looks(Lattice(3, 1.0)) == 5
+    assert UnboundedGaussian()._query_limit(Lattice(3, 1.0)) == 3
+    assert UnboundedGaussian()._query_limit(Lattice(100, 1.0)) == 64
+    assert UnboundedGaussian(looks=5)._query_limit(Lattice(3, 1.0)) == 5
     assert (UnboundedGaussian().passes, UnboundedGaussian(looks=5).passes) == (132, 14)
 
 
@@ -168,7 +168,7 @@ def course(monkeypatch):
         rows = rows_of(np.zeros((2, p)), intercept)
         guarantee = Guarantee(BUDGET, ADD, rows.schema.privacy_unit)
         laws = Calibration(guarantee, Fraction(1000), votes, spaces, Fraction(7))
-        shape, left = UnboundedGaussian(looks=looks)._round(rows, laws, Entropy.seeded(1))
+        shape, left = UnboundedGaussian(looks=looks)._learned(rows, laws, Entropy.seeded(1))
         assert not votes.answers
         spent = dict(zip(("spaces", "values"), divmod(1000 - int(left), 50), strict=True))
         return shape.matrix(), spent, seen, votes.asked, spaces.asked, cuts
@@ -255,7 +255,7 @@ def test_a_fine_step_is_taken_and_paid_above_the_widest_ratio(course, least, tak
 
 def test_what_is_left_goes_to_the_release_with_the_variance_for_rounding(monkeypatch):
     given, shape = [], LinearMap.rounded(np.eye(3))
-    monkeypatch.setattr(UnboundedGaussian, "_round", lambda *_: (shape, Fraction(5)))
+    monkeypatch.setattr(UnboundedGaussian, "_learned", lambda *_: (shape, Fraction(5)))
     monkeypatch.setattr(
         unbounded_gaussian, "release_mapped", lambda *a, **rest: given.append(rest) or "made"
     )

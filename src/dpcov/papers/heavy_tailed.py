@@ -25,7 +25,7 @@ from dpcov.mechanisms import gaussian
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.radius import SMALLEST_RADIUS, count_law
 from dpcov.papers.mapped import last_laws, release_at, release_mapped
-from dpcov.papers.preconditioned import SPECTRUM_SLACK, look, number_of_rows
+from dpcov.papers.preconditioned import SPECTRUM_SLACK, number_of_rows, pilot_query
 from dpcov.papers.primitives.bounded_moments import (
     STEP_TRUNCATION_ERROR,
     Moments,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from dpcov.core.entropy import Entropy
     from dpcov.core.privacy import Budget
     from dpcov.core.samplers.scalars import ScalarGaussian
-    from dpcov.papers.preconditioned import Look
+    from dpcov.papers.preconditioned import PilotEstimate
     from dpcov.releases import Release
     from dpcov.rows.moment import Lattice
     from dpcov.rows.sources.rows import Rows
@@ -55,7 +55,7 @@ Radii = Literal["practical", "theory"]
 class Calibration:
     """Public noise parameters of `HeavyTailed`.
 
-    The fields `rho_of_look` and `rho_of_count` are the costs of one pilot query and of the row
+    The fields `rho_of_query` and `rho_of_count` are the costs of one pilot query and of the row
     count.
     """
 
@@ -65,7 +65,7 @@ class Calibration:
     count: ScalarGaussian | None
     rho: Fraction
     extra: int
-    rho_of_look: Fraction
+    rho_of_query: Fraction
     rho_of_count: Fraction
 
     def __post_init__(self) -> None:
@@ -254,7 +254,7 @@ class HeavyTailed(Mechanism):
             beta=self.beta,
             condition=self.condition,
             looks=looks,
-            rho_of_look=self.look_share * rho / max(1, looks),
+            rho_of_query=self.look_share * rho / max(1, looks),
             rho_of_release=for_release * rho,
         )
 
@@ -262,27 +262,27 @@ class HeavyTailed(Mechanism):
         rho, extra = gaussian.concentration(self.name, budget)
         neighbors, lattice = Neighbors(neighbors), lattice.relative()
         looks, step, count = self.looks, None, None
-        of_look, of_count = Fraction(0), Fraction(0)
+        of_query, of_count = Fraction(0), Fraction(0)
         if looks:
-            of_look = exact(self.look_share) * rho / looks
-            variance = lattice.frobenius_squared(neighbors) / (2 * of_look) + extra
+            of_query = exact(self.look_share) * rho / looks
+            variance = lattice.frobenius_squared(neighbors) / (2 * of_query) + extra
             step = GaussianOrthogonal(lattice.dimension, variance)
             if lattice.intercept_units == 0:
                 of_count = exact(self.count_share) * rho
                 count = count_law(lattice, of_count, extra)
         guarantee = Guarantee(budget, neighbors, lattice.unit)
-        for looked in (min(1, looks), looks):
-            left = rho - looked * of_look - of_count
+        for queries in (min(1, looks), looks):
+            left = rho - queries * of_query - of_count
             last_laws(lattice, guarantee, left, extra, self.radius_share, self.trace_share)
         self._require_numbers(lattice)
-        return Calibration(guarantee, looks, step, count, rho, extra, of_look, of_count)
+        return Calibration(guarantee, looks, step, count, rho, extra, of_query, of_count)
 
     def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
         rows.require_rereadable()
         lattice = rows.lattice()
         start = self._start(lattice)
-        shape, looked = self._round(rows, start, laws, entropy)
-        left = laws.rho - looked * laws.rho_of_look - laws.rho_of_count
+        shape, queries = self._learned(rows, start, laws, entropy)
+        left = laws.rho - queries * laws.rho_of_query - laws.rho_of_count
         guarantee, extra, share = laws.guarantee, laws.extra, self.trace_share
         if self.radii == "theory":
             goal = self.moments.mahalanobis_radius(lattice.features, self.alpha / 2)
@@ -310,7 +310,7 @@ class HeavyTailed(Mechanism):
 
     def _require_numbers(self, lattice: Lattice) -> None:
         """Raise an error if the first transformation or a radius is out of range."""
-        radii = [longest(self._start(lattice), lattice), self._look_radius(lattice.features)]
+        radii = [longest(self._start(lattice), lattice), self._query_radius(lattice.features)]
         if self.radii == "theory":
             radii.append(self.moments.mahalanobis_radius(lattice.features, self.alpha / 2))
         if not all(SMALLEST_RADIUS < radius < 1 / SMALLEST_RADIUS for radius in radii):
@@ -325,7 +325,7 @@ class HeavyTailed(Mechanism):
             return None
         return longest(shape, lattice) * 2.0 ** (-np.arange(64, -1, -1) / 4)
 
-    def _round(
+    def _learned(
         self, rows: Rows, shape: LinearMap, laws: Calibration, entropy: Entropy
     ) -> tuple[LinearMap, int]:
         """Return the learned transformation, and the number of pilot queries."""
@@ -334,21 +334,21 @@ class HeavyTailed(Mechanism):
         lattice = rows.lattice()
         p = lattice.features
         count = None if laws.count is None else number_of_rows(rows, laws.count, entropy)
-        looked, clear = 0, False
-        while looked < laws.looks and not clear:
-            looked += 1
-            radius = min(self._look_radius(p), longest(shape, lattice))
-            seen = look(rows, shape, radius, laws.step, count, entropy)
-            shape = seen.rounder(shape, self._slack(p, seen, laws.looks))
+        queries, clear = 0, False
+        while queries < laws.looks and not clear:
+            queries += 1
+            radius = min(self._query_radius(p), longest(shape, lattice))
+            seen = pilot_query(rows, shape, radius, laws.step, count, entropy)
+            shape = seen.whitening_map(shape, self._slack(p, seen, laws.looks))
             clear = self.radii == "practical" and seen.clear
-        return shape, looked
+        return shape, queries
 
-    def _look_radius(self, p: int) -> float:
+    def _query_radius(self, p: int) -> float:
         if self.radii == "theory":
             return self.moments.radius(p, STEP_TRUNCATION_ERROR / 2)
         return 2 * math.sqrt(p)
 
-    def _slack(self, p: int, seen: Look, looks: int) -> float:
+    def _slack(self, p: int, seen: PilotEstimate, looks: int) -> float:
         """Return the slack s of a step.
 
         In theory, s bounds the error of all steps, except with probability ``beta / 2``. As
@@ -358,7 +358,7 @@ class HeavyTailed(Mechanism):
         """
         if self.radii == "practical":
             return SPECTRUM_SLACK * seen.standard_error
-        radius, beta = self._look_radius(p), self.beta / (2 * looks)
+        radius, beta = self._query_radius(p), self.beta / (2 * looks)
         return min(1.0, self.moments.spectral_error(p, radius, seen.count, seen.deviation, beta))
 
 

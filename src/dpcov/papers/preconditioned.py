@@ -36,8 +36,8 @@ CLIPPED_FRACTION = 0.01
 SPECTRUM_SLACK = 0.3
 # Largest number of pilot queries. A pilot query halves the error of a transformation, and float64
 # allows 1,074 halvings of 1.
-MAX_LOOKS = 1100
-Looks = Annotated[int, Interval(1, MAX_LOOKS, "both")]
+MAX_QUERIES = 1100
+QueryCount = Annotated[int, Interval(1, MAX_QUERIES, "both")]
 # Number of comparisons of a binary search among `SCALE_COUNT` scales.
 SEARCH_STEPS = 6
 # Number of candidate scales. The search finds the median norm among R 2^-j, where R is the radius
@@ -172,7 +172,7 @@ class Preconditioned(Mechanism):
 
     """
 
-    looks: Looks = 32
+    looks: QueryCount = 32
     look_share: Share = 0.5
     radius_share: Share = 0.08
     count_share: Share = 0.01
@@ -196,12 +196,12 @@ class Preconditioned(Mechanism):
         rho, extra = gaussian.concentration(self.name, budget)
         neighbors, lattice = Neighbors(neighbors), lattice.relative()
         moved, guarantee = neighbors.sides, Guarantee(budget, neighbors, lattice.unit)
-        for looked in (1, self.looks):
-            left = self._left(lattice, rho, looked)
+        for queries in (1, self.looks):
+            left = self._left(lattice, rho, queries)
             last_laws(lattice, guarantee, left, extra, self.radius_share, self.trace_share)
         return Calibration(
             guarantee,
-            gaussian.matrix_noise(lattice, neighbors, self._rho_of_look(rho), extra),
+            gaussian.matrix_noise(lattice, neighbors, self._rho_of_query(rho), extra),
             count_law(lattice, exact(self.count_share) * rho, extra),
             count_law(lattice, exact(self.scale_share) * rho / SEARCH_STEPS / moved**2, extra),
         )
@@ -213,28 +213,28 @@ class Preconditioned(Mechanism):
         counted = lattice.intercept_units == 0
         count = number_of_rows(rows, laws.count, entropy) if counted else None
         start = initial(rows, laws.balance, entropy)
-        shape, looked = self._round(rows, start, laws.step, count, entropy)
+        shape, queries = self._learned(rows, start, laws.step, count, entropy)
         return release_mapped(
             self,
             rows,
             shape,
             guarantee=laws.guarantee,
-            rho=self._left(lattice, rho, looked),
+            rho=self._left(lattice, rho, queries),
             extra=extra,
             radius_share=self.radius_share,
             trace_share=self.trace_share,
             entropy=entropy,
         )
 
-    def _left(self, lattice: Lattice, rho: Fraction, looked: int) -> Fraction:
+    def _left(self, lattice: Lattice, rho: Fraction, queries: int) -> Fraction:
         """Return the budget that remains after the scale, the row count and the pilot queries."""
         counted = exact(self.count_share) if lattice.intercept_units == 0 else 0
-        return rho * (1 - exact(self.scale_share) - counted) - looked * self._rho_of_look(rho)
+        return rho * (1 - exact(self.scale_share) - counted) - queries * self._rho_of_query(rho)
 
-    def _rho_of_look(self, rho: Fraction) -> Fraction:
+    def _rho_of_query(self, rho: Fraction) -> Fraction:
         return exact(self.look_share) * rho / self.looks
 
-    def _round(
+    def _learned(
         self,
         rows: Rows,
         shape: LinearMap,
@@ -244,17 +244,17 @@ class Preconditioned(Mechanism):
     ) -> tuple[LinearMap, int]:
         """Return the learned transformation, and the number of pilot queries."""
         radius = _tail(rows.lattice().features, CLIPPED_FRACTION)
-        looked, clear = 0, False
-        while looked < self.looks and not clear:
-            looked += 1
-            seen = look(rows, shape, radius, law, count, entropy)
-            shape = seen.rounder(shape, SPECTRUM_SLACK * seen.standard_error)
+        queries, clear = 0, False
+        while queries < self.looks and not clear:
+            queries += 1
+            seen = pilot_query(rows, shape, radius, law, count, entropy)
+            shape = seen.whitening_map(shape, SPECTRUM_SLACK * seen.standard_error)
             clear = seen.clear
-        return shape, looked
+        return shape, queries
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class PilotEstimate:
     """Result of a pilot query: the noisy second moment of the transformed rows.
 
     Attributes
@@ -297,7 +297,7 @@ class Look:
         """True if every direction is above the noise level."""
         return bool(self.values[0] > 2 * self.error)
 
-    def rounder(self, shape: LinearMap, slack: float) -> LinearMap:
+    def whitening_map(self, shape: LinearMap, slack: float) -> LinearMap:
         """Return the next transformation ``(M+ + slack I)^(-1/2) A``.
 
         The matrix M+ is the positive semidefinite part of the noisy second moment. The update
@@ -324,24 +324,24 @@ class Look:
         if self.mean is not None:
             moved = shape.center + np.linalg.pinv(shape.matrix()) @ self.mean
             center = np.clip(moved, -1.0, 1.0)
-        return LinearMap.focused(_undoable(inverse_root @ shape.matrix()), MAX_MAPPED_NORM, center)
+        return LinearMap.focused(_bounded(inverse_root @ shape.matrix()), MAX_MAPPED_NORM, center)
 
 
-def _undoable(matrix: Matrix) -> Matrix:
+def _bounded(matrix: Matrix) -> Matrix:
     """Reduce the largest singular values of a matrix to a ratio of `MAX_SINGULAR_VALUE_RATIO`."""
     left, values, right = np.linalg.svd(matrix)
     largest = MAX_SINGULAR_VALUE_RATIO * values[-1]
     return matrix if values[0] <= largest else (left * np.minimum(values, largest)) @ right
 
 
-def look(
+def pilot_query(
     rows: Rows,
     shape: LinearMap,
     radius: float,
     law: GaussianOrthogonal,
     count: float | None,
     entropy: Entropy,
-) -> Look:
+) -> PilotEstimate:
     """Make a pilot query: a noisy second moment of the transformed rows.
 
     Parameters
@@ -366,7 +366,7 @@ def look(
 
     Returns
     -------
-    `Look`
+    `PilotEstimate`
         Noisy second moment, with its eigenvalues and eigenvectors.
 
     """
@@ -381,7 +381,7 @@ def look(
         mean = noisy[:p, -1] / (intercept * count)
     about = np.zeros(p) if mean is None else mean
     values, vectors = np.linalg.eigh(noisy[:p, :p] / count - np.outer(about, about))
-    return Look(values, vectors, law.spread * lattice.step**2 / count, count, mean)
+    return PilotEstimate(values, vectors, law.spread * lattice.step**2 / count, count, mean)
 
 
 def number_of_rows(rows: Rows, law: ScalarGaussian, entropy: Entropy) -> float:

@@ -19,7 +19,7 @@ from dpcov.mechanisms.base import Mechanism
 from dpcov.papers import stable_covariance
 from dpcov.papers.accounting import gdp_beside_bad_events, gdp_of_pure
 from dpcov.papers.mapped import last_laws, release_mapped
-from dpcov.papers.preconditioned import Looks
+from dpcov.papers.preconditioned import QueryCount
 from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
 from dpcov.papers.primitives.random_groups import require_room
 from dpcov.papers.stable_covariance import MACHINE_FAULT_MESSAGE
@@ -45,7 +45,7 @@ CLIPPING_NORM_RATIO = 32.0
 # Largest number of groups.
 MAX_GROUPS = 200_000
 # Largest number of pilot queries.
-MAX_LOOKS = 64
+MAX_QUERIES = 64
 # Number that is added to each variance to cover the rounding.
 ROUNDING_VARIANCE = gaussian.ROUNDING_VARIANCE
 
@@ -176,7 +176,7 @@ class UnboundedGaussian(Mechanism):
 
     """
 
-    looks: Looks | None = None
+    looks: QueryCount | None = None
     group_size: Count = 200
     value_share: Share = 0.25
     space_share: Share = 0.4
@@ -201,14 +201,14 @@ class UnboundedGaussian(Mechanism):
         Each pilot query needs two reads. Four more reads are for the last eigenvalues, the fine
         step, the radius and the release.
         """
-        return 2 * (MAX_LOOKS if self.looks is None else self.looks) + 4
+        return 2 * (MAX_QUERIES if self.looks is None else self.looks) + 4
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
         guarantee = Guarantee(budget, Neighbors(neighbors), lattice.unit)
         if not isinstance(budget, ApproxDP):
             raise MechanismError(stable_covariance.needs_delta(self.name))
         lattice = lattice.relative()
-        looks, bad = self._looks(lattice), budget.delta / 2
+        looks, bad = self._query_limit(lattice), budget.delta / 2
         total = (
             Fraction(gdp_beside_bad_events(budget.epsilon * (1 - 1e-12), budget.delta, bad)) ** 2
         )
@@ -241,7 +241,7 @@ class UnboundedGaussian(Mechanism):
 
     def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
         rows.require_rereadable()
-        shape, left = self._round(rows, laws, entropy)
+        shape, left = self._learned(rows, laws, entropy)
         return release_mapped(
             self,
             rows,
@@ -262,23 +262,25 @@ class UnboundedGaussian(Mechanism):
         laws = self.calibrate(lattice, budget, neighbors)
         return self.group_size * max(laws.values.groups, laws.spaces.groups)
 
-    def _looks(self, lattice: Lattice) -> int:
-        return min(lattice.features, MAX_LOOKS) if self.looks is None else self.looks
+    def _query_limit(self, lattice: Lattice) -> int:
+        return min(lattice.features, MAX_QUERIES) if self.looks is None else self.looks
 
     @quiet(MACHINE_FAULT_MESSAGE)
-    def _round(self, rows: Rows, laws: Calibration, entropy: Entropy) -> tuple[LinearMap, Fraction]:
+    def _learned(
+        self, rows: Rows, laws: Calibration, entropy: Entropy
+    ) -> tuple[LinearMap, Fraction]:
         """Return the learned transformation and the remaining budget, as a squared mu."""
         lattice, left = rows.lattice(), laws.total
         p, radius = lattice.features, lattice.radius
         shape, closed = np.eye(p), False
-        for look in range(self._looks(lattice) + 1):
+        for query in range(self._query_limit(lattice) + 1):
             groups = _groups(rows, shape, radius, laws.values.groups, entropy)
             floor = (radius / UNITS) ** 2
             values, trace = laws.values(*groups, floor, entropy)
             left -= laws.value_cost
             radius = math.sqrt(CLIPPING_NORM_RATIO * p * trace) if trace > 0 else radius
             rank = first_gap(values, closed=closed)
-            if rank is None or look == self._looks(lattice):
+            if rank is None or query == self._query_limit(lattice):
                 break
             ratio = math.sqrt(max(values[rank], floor) / values[rank - 1])
             covariances, _ = _groups(rows, shape, radius, laws.spaces.groups, entropy)

@@ -219,7 +219,7 @@ class Whitened(Mechanism):
             table, laws.rows, laws.stable.test, laws.release, entropy
         )
         step = rows.lattice().radius / FINE_UNITS
-        shape = _rounding_map(moment.astype(np.float64) * (step**2 / units))
+        shape = _whitening_map(moment.astype(np.float64) * (step**2 / units))
         return release_mapped(
             self,
             rows,
@@ -241,7 +241,7 @@ class Whitened(Mechanism):
         return least_units(laws.rows.ceiling * lattice.unit.max_rows, lattice.features)
 
 
-def _rounding_map(covariance: Matrix) -> LinearMap:
+def _whitening_map(covariance: Matrix) -> LinearMap:
     """Return the transformation that whitens rows of a given covariance.
 
     The function accepts every symmetric matrix.

@@ -163,7 +163,7 @@ def sample_size(
     beta: float,
     condition: float,
     looks: int,
-    rho_of_look: float,
+    rho_of_query: float,
     rho_of_release: float,
 ) -> SampleSize:
     """Return the number of rows for which a release has a given error.
@@ -198,7 +198,7 @@ def sample_size(
     `looks` : int
         Number of steps.
 
-    rho_of_look, rho_of_release : float
+    rho_of_query, rho_of_release : float
         Budget of a step and of the release.
 
     Returns
@@ -214,7 +214,7 @@ def sample_size(
         lower = after_step(lower)
 
     def step_error(n: float) -> float:
-        deviation = step_radius**2 / (n * math.sqrt(rho_of_look))
+        deviation = step_radius**2 / (n * math.sqrt(rho_of_query))
         return moments.spectral_error(features, step_radius, n, deviation, beta / (2 * looks))
 
     def final_error(n: float) -> float:

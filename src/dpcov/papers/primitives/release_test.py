@@ -87,7 +87,7 @@ class ReleaseTest:
         if self.limit > MAX_SCORE_LIMIT:
             raise MechanismError(
                 f"The private test needs more than {MAX_SCORE_LIMIT} scores. Use a larger "
-                "test_share, less slack, or a larger budget."
+                "share for the test, less slack, or a larger budget."
             )
 
     @property
