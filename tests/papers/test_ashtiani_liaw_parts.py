@@ -18,7 +18,7 @@ from dpcov.papers import ashtiani_liaw
 from dpcov.papers.accounting import renyi_epsilon
 from dpcov.papers.ashtiani_liaw import Calibration, _closest, _sample
 from dpcov.papers.primitives import random_groups, stable_matrices
-from dpcov.papers.primitives.random_groups import require_room
+from dpcov.papers.primitives.random_groups import require_memory
 from dpcov.papers.primitives.release_test import ReleaseTest
 from dpcov.papers.primitives.sampled_covariance import (
     SampledCovariance,
@@ -92,13 +92,13 @@ def test_groups_whose_matrices_need_too_much_memory_are_refused_before_anything_
 
 
 def test_the_most_entries_are_held_and_not_one_more(monkeypatch):
-    require_room("m", 4, 2, 3, most=4)
+    require_memory("m", 4, 2, 3, most=4)
     for most, entries in ((3, 24), (4, 23)):
         monkeypatch.setattr(random_groups, "MAX_GROUP_ENTRIES", entries)
         with pytest.raises(MechanismError, match=r"4 groups .* 2 x 3 matrix each"):
-            require_room("m", 4, 2, 3, most=most)
+            require_memory("m", 4, 2, 3, most=most)
     monkeypatch.setattr(random_groups, "MAX_GROUP_ENTRIES", 24)
-    require_room("m", 4, 2, 3, most=4)
+    require_memory("m", 4, 2, 3, most=4)
 
 
 @pytest.mark.parametrize("undecided", [False, True])

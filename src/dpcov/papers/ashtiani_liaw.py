@@ -14,7 +14,7 @@ from dpcov.errors import MechanismRefused
 from dpcov.mechanisms.base import Mechanism
 from dpcov.papers import stable_covariance
 from dpcov.papers.accounting import renyi_epsilon
-from dpcov.papers.primitives.random_groups import require_room
+from dpcov.papers.primitives.random_groups import require_memory
 from dpcov.papers.primitives.release_test import ReleaseTest
 from dpcov.papers.primitives.sampled_covariance import SampledCovariance, most_samples
 from dpcov.papers.primitives.stable_matrices import StableMatrices
@@ -165,7 +165,7 @@ class AshtianiLiaw(Mechanism):
         left = float(epsilon - for_test) * (1 - 1e-12)
         groups = stable.count_for(_closest(samples, left, delta))
         d = lattice.dimension
-        require_room(self.name, groups, d, d, most=MAX_GROUPS)
+        require_memory(self.name, groups, d, d, most=MAX_GROUPS)
         close = stable.closeness(groups)
         release = SampledCovariance(close, most_samples(close, left, delta))
         return Calibration(guarantee, stable, groups, release)

@@ -21,7 +21,7 @@ from dpcov.papers.accounting import gdp_beside_bad_events, gdp_of_pure
 from dpcov.papers.mapped import last_laws, release_mapped
 from dpcov.papers.preconditioned import QueryCount
 from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
-from dpcov.papers.primitives.random_groups import require_room
+from dpcov.papers.primitives.random_groups import require_memory
 from dpcov.papers.stable_covariance import MACHINE_FAULT_MESSAGE
 from dpcov.rows.moment import UNITS, LinearMap
 from dpcov.rows.sources.quiet import quiet
@@ -224,7 +224,7 @@ class UnboundedGaussian(Mechanism):
         )
         groups = max(laws.values.groups, laws.spaces.groups)
         d = lattice.dimension
-        require_room(self.name, groups, d, max(d, self.references or 0), most=MAX_GROUPS)
+        require_memory(self.name, groups, d, max(d, self.references or 0), most=MAX_GROUPS)
         left = total * (1 - exact(self.value_share) - exact(self.space_share)) - laws.fine
         for rho in (left / 2, total / 2):
             last_laws(

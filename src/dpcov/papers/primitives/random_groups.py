@@ -9,7 +9,7 @@ from dpcov.errors import MechanismError
 MAX_GROUP_ENTRIES = 2**25
 
 
-def require_room(name: str, groups: int, rows: int, columns: int, *, most: int) -> None:
+def require_memory(name: str, groups: int, rows: int, columns: int, *, most: int) -> None:
     """Raise an error if the groups need too much memory. The check uses public numbers only.
 
     Parameters
