@@ -75,7 +75,7 @@ def test_r_transforms_are_their_formula_in_many_digits(g):
 def test_fifty_columns_are_drawn_and_no_more(law):
     law(50, 1e-9).require_drawable()
     for refused in (law(51, 1e-9).require_drawable, lambda: law(51, 1e-9).sample(None)):
-        with pytest.raises(MechanismError, match="up to 50 columns"):
+        with pytest.raises(MechanismError, match="at most 50 columns"):
             refused()
 
 

@@ -273,7 +273,7 @@ def test_a_seeded_result_says_so_and_is_not_booked(tmp_path):
     assert released(column, 3) == released(column, 3)
     assert released(column, 3).reproducible
     ledger = Ledger.create(tmp_path / "l", ApproxDP(2.0, 1e-5))
-    with pytest.raises(LedgerError, match="seeded"):
+    with pytest.raises(LedgerError, match="with a seed"):
         mean_and_variance(column, epsilon=1.0, delta=1e-6, ledger=ledger, seed=1)
     assert not ledger.account().entries
 
