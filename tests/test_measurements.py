@@ -68,4 +68,6 @@ def test_every_target_of_make_that_a_page_names_exists():
     named = {target for text in PAGES.values() for target in re.findall(r"`make ([a-z-]+)`", text)}
     makefile = (ROOT / "Makefile").read_text()
     assert named <= set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
-    assert len(named) >= 8
+    scripts = {one for text in PAGES.values() for one in re.findall(r"make bench NAME=(\w+)", text)}
+    assert all(len([*(ROOT / "benchmarks").rglob(f"{name}.py")]) == 1 for name in scripts)
+    assert len(named) + len(scripts) >= 12
