@@ -273,7 +273,12 @@ def test_rows_that_both_tables_have_cancel_and_rounds_spend_the_budget(mechanism
 def test_every_path_after_the_first_look_spends_what_is_claimed(budget, distorts, hides, share):
     setting = settings(4)[0]
     table = setting.rows(base(setting, 20_000, simulation_generator(1)))
-    with mock.patch.multiple(standardized, DISTORTS=distorts, HIDES=hides, ASTRAY=np.inf):
+    with mock.patch.multiple(
+        standardized,
+        MAP_ERROR_PER_NOISE_RATIO=distorts,
+        MAX_NOISE_RATIO=hides,
+        MAX_CENTER_ERROR=np.inf,
+    ):
         found = rounds.released(BY_DIRECTION, table, budget, ADD, Entropy.seeded(1))
         assert sum(one.spends for one in found.rounds) == found.whole
         shares = {one.name: one.spends / found.whole for one in found.rounds}

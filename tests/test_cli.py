@@ -71,7 +71,7 @@ def test_every_goal_is_taken(run) -> None:
 @pytest.mark.parametrize(
     ("stated", "message"),
     [
-        ("--set rank=2", "has no option 'rank'. It has: trace_share"),
+        ("--set rank=2", "has no option 'rank'. Its options are: trace_share"),
         ("--set trace_share=much", "trace_share must be"),
         ("--set trace_share", "--set NAME=VALUE, not 'trace_share'"),
         ("--set epsilon=9", "--set NAME=VALUE, not 'epsilon=9'"),

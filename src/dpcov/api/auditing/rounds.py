@@ -215,7 +215,7 @@ def _looks(
 
 def _second(laws: additive.Calibration, lattice: Lattice, made: Release) -> Told:
     """Of a look with these laws, which is at the trace alone behind the public gate."""
-    if additive.nothing_can_show(lattice, made.unit_count, laws.matrix):
+    if additive.below_noise_threshold(lattice, made.unit_count, laws.matrix):
         return _of_moment(None, laws.trace_alone)
     return _of_moment(laws.matrix, laws.trace)
 

@@ -146,7 +146,7 @@ class Trials:
         made = additive.published(mechanism, self.schema, calibration, draws, self.moment)
         if laws.count is not None:
             rows = self.rows * units_per_row(self.schema)
-            made = count.told(made, laws, rows + round(laws.count.simulate(generator)))
+            made = count.with_count(made, laws, rows + round(laws.count.simulate(generator)))
         return denoise(made, self.method, generator=generator)
 
     def _truth(self, release: Release) -> Release:
