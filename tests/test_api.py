@@ -115,7 +115,7 @@ def test_radius_and_intercept_override_the_schema(tmp_path: Path) -> None:
         ({"epsilon": 0}, BudgetError, "finite number above 0"),
         ({"epsilon": 1, "delta": 1}, BudgetError, "delta must be below 1"),
         ({"epsilon": 1, "rho": 1}, BudgetError, "Give rho alone"),
-        ({"epsilon": 1, "mechanism": "magic"}, MechanismError, "The mechanism 'magic' does not exist"),
+        ({"epsilon": 1, "mechanism": "magic"}, MechanismError, "'magic' does not exist"),
         ({"epsilon": 1, "mechanism": "gaussian"}, MechanismError, "needs a delta or rho"),
         ({"rho": 1, "mechanism": "matrix-laplace"}, MechanismError, "needs epsilon"),
         ({"epsilon": 1, "neighbors": "swap"}, MechanismError, "add-remove, replace-one"),
