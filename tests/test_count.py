@@ -376,11 +376,11 @@ def test_the_audit_finds_the_count_to_spend_its_share_and_no_more(mechanism, bud
         found = audit(mechanism_named(mechanism), budget=budget, neighbors=ADD)
     shares = {worst.round: worst.share for worst in found.worst}
     assert not found.violated
-    assert shares["rows"] == pytest.approx(1)
+    assert shares["number of rows"] == pytest.approx(1)
     assert 0.999 < shares["all rounds"] <= 1 + 1e-10
     with only:
         swapped = audit(mechanism_named(mechanism), budget=budget, neighbors=SWAP)
-    assert "rows" not in {worst.round for worst in swapped.worst}
+    assert "number of rows" not in {worst.round for worst in swapped.worst}
 
 
 def test_control_a_count_with_less_noise_than_its_share_is_caught(monkeypatch):
