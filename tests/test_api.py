@@ -128,9 +128,9 @@ def test_radius_and_intercept_override_the_schema(tmp_path: Path) -> None:
         ({"epsilon": 1, "sigma": 1.0}, MechanismError, "no option 'sigma'"),
         ({"epsilon": 1e-15}, MechanismError, "cannot generate noise"),
         ({"rho": 1e-30}, MechanismError, "cannot generate noise"),
-        ({"epsilon": 2.0}, BudgetExceededError, "does not suffice"),
+        ({"epsilon": 2.0}, BudgetExceededError, "Not enough budget"),
         ({"epsilon": 1, "seed": 0}, LedgerError, "seeded release"),
-        ({"epsilon": 1, "dataset": "other"}, LedgerError, "Name a data set"),
+        ({"epsilon": 1, "dataset": "other"}, LedgerError, "no data set 'other'"),
         ({"epsilon": 1, "neighbors": "replace-one"}, LedgerError, "add-remove neighbours"),
     ],
 )
