@@ -66,8 +66,8 @@ class MatrixLaplace(additive.Additive):
         Fraction of epsilon for the trace under add-remove.
 
     radius : ``public`` or ``private``, public
-        ``public`` uses the clipping radius of the schema. ``private`` chooses a radius from a noisy
-        norm histogram.
+        With ``public``, the clipping radius of the schema. With ``private``, a radius that the
+        mechanism chooses from a noisy norm histogram.
 
     radius_share : float in (0, 1), public
         Fraction of epsilon for the choice of a private radius.
