@@ -78,9 +78,14 @@ def choose(
 ) -> Choice:
     """Choose the mechanism of ``auto`` from public information.
 
-    The function chooses `least_noise` if the rows can be read only once, if the schema has no
-    intercept, or if every column is categorical. It also chooses `least_noise` if the budget is too
-    small for `Standardized`. Otherwise the function chooses `Standardized`.
+    The function chooses the mechanism from `least_noise` in these cases:
+
+    - dpcov can read the rows only once.
+    - The schema has no intercept.
+    - Every column is categorical.
+    - The budget is too small for `Standardized`.
+
+    Otherwise the function chooses `Standardized`.
 
     `Standardized` includes a directions query if more than half of the features are numbers (not
     counts, flags or categories) and no column uses ``missing = "pairwise"``.

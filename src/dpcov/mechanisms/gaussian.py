@@ -45,9 +45,10 @@ class Gaussian(additive.Additive):
         sum_i D_ii^2 / 2s^2 + sum_(i<j) D_ij^2 / s^2 = ||D||_F^2 / 2s^2.
 
     For (epsilon, delta), the noise is a rounding of continuous Gaussian noise with variance
-    s^2 - 8, up to a factor e^a with a = 1e-33 d(d+1)/2. The rounding is equivariant under
-    translations (docs/proofs/release.md, section 7). Therefore s^2 = (sensitivity / mu)^2 + 8. Here
-    mu comes from the exact curve, with a safety margin of 1e-9.
+    s^2 - 8. The densities agree up to a factor e^a, where a = 1e-33 d(d+1)/2. The rounding is
+    equivariant under translations (docs/proofs/release.md, section 7). Therefore
+    s^2 = (sensitivity / mu)^2 + 8. Here mu comes from the exact curve, with a safety margin of
+    1e-9.
 
     The mechanism also releases the trace. Under replace-one the trace costs no budget
     (`additive.trace_share` has the proof). Under add-remove the trace costs the fraction

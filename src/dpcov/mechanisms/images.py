@@ -67,13 +67,13 @@ class Images:
         divides each direction by a power of its standard deviation.
 
         The power 1/2 gives the smallest error of the second moment as a whole. The noise of a
-        release grows with the mean squared norm tr(A S A) of the transformed rows, and the inverse
-        map A^-1 transforms the noise back. The power 1 makes the noise in each direction
+        release grows with the mean squared norm tr(A S A) of the transformed rows. The inverse map
+        A^-1 transforms the noise back. The power 1 makes the noise in each direction
         proportional to the standard deviation of the direction. This choice suits results in which
         small directions matter as much as large directions.
 
-        Here `look` is the result of the directions query, `power` is the power of the standard
-        deviation from 0 to 1, and `draws` is a source of simulated noise.
+        The argument `look` is the result of the directions query. The argument `power` is from 0
+        to 1. The argument `draws` is a source of simulated noise.
         """
         seen = shown(look, draws)
         if seen is None:

@@ -164,8 +164,8 @@ class Standardized(Mechanism):
 
     Sensitivity
     -----------
-    The pilot query releases the diagonal and the last column of sum w w', where w = (z, t) is an
-    encoded row with its intercept. These are the sums of z_j^2, t z_j and t^2. In lattice steps,
+    Let w = (z, t) be an encoded row z with its intercept t. The pilot query releases the diagonal
+    and the last column of sum w w'. These are the sums of z_j^2, t z_j and t^2. In lattice steps,
     ||z|| <= Q, |z_j| <= u and t <= T. A row adds a vector with
 
         l2^2 <= Q^2 (u^2 + T^2) + T^4,    l1 <= Q^2 + T sqrt(p) Q + T^2.
@@ -176,8 +176,8 @@ class Standardized(Mechanism):
 
     The directions query, which is optional, releases the second moment of the standardized rows.
     The pilot query determines its clipping radius and its part of the budget. The possible parts
-    are fixed in advance. On each branch all parts add up to the whole budget, and the noise of
-    every branch is calibrated before the mechanism reads the data.
+    are fixed in advance. On each branch all parts add up to the whole budget. The noise of every
+    branch is calibrated before the mechanism reads the data.
 
     The norm histogram counts the transformed rows by norm (`mechanisms.radius` has the proof). The
     histogram determines the clipping radius of the last round, which releases the second moment of

@@ -39,8 +39,10 @@ if TYPE_CHECKING:
     from dpcov.core.privacy import Budget
     from dpcov.mechanisms import Mechanism
 
-TOTAL = "all rounds"  # name of the sum over all rounds in the results
-ROUNDING = 2.0**-36  # largest relative excess of a loss over its claim, from rounding in float64
+# Name of the sum over all rounds in the results.
+TOTAL = "all rounds"
+# Largest relative excess of a loss over its claim, from rounding in float64.
+ROUNDING = 2.0**-36
 # Numbers of rows of the released tables. In the small table, the noise hides all results of the
 # pilot query. In the large table, the pilot query has precise results.
 SMALL_TABLE_ROWS, LARGE_TABLE_ROWS = 1, 20_000

@@ -2,7 +2,7 @@
 
 Connections. Every operation opens its own connection, so several threads and forked processes can
 use the same ledger. The ledger uses the rollback journal of SQLite (``journal_mode=DELETE``) and
-not a write-ahead log, so a copy of the file always contains the last entries. The setting
+not a write-ahead log. A copy of the file therefore always contains the last entries. The setting
 ``synchronous=EXTRA`` syncs the folder after SQLite deletes the journal. Without this sync, a power
 failure could restore the journal and undo an entry.
 
