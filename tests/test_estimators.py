@@ -309,7 +309,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (ALL[0], {"bounds": (2, 1)}, "must be below"),
     (ALL[0], {"epsilon": None}, "State a privacy budget"),
     (ALL[0], {"epsilon": -1.0}, "above 0"),
-    (ALL[0], {"mechanism": "laplacian"}, "no mechanism 'laplacian'"),
+    (ALL[0], {"mechanism": "laplacian"}, "'laplacian' does not exist"),
     (ALL[0], {"neighbors": "friends"}, "no neighbour relation"),
     (ALL[0], {"random_state": np.random.RandomState(0)}, "must be None, or an integer"),
     (ALL[0], {"random_state": True}, "must be None, or an integer"),

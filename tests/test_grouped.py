@@ -285,7 +285,7 @@ def test_a_wrong_column_is_refused_in_one_sentence(
         ("a", {}, "'a' is not a categorical column"),
         ("grop", {}, "'grop' is not a categorical column"),
         ("group", {"unit": {"column": "person", "type": "text", "max_rows": 2}}, "protect rows"),
-        (None, {}, "Name the column"),
+        (None, {}, "Name a categorical column"),
     ],
 )
 def test_what_can_not_set_levels_apart_is_refused(
@@ -313,7 +313,7 @@ def test_one_release_is_not_made_of_a_schema_that_asks_for_many() -> None:
 
 def test_a_bad_request_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
     ledger = Ledger.create(tmp_path / "l.db", PureDP(5.0))
-    with pytest.raises(MechanismError, match="no mechanism"):
+    with pytest.raises(MechanismError, match="'nope' does not exist"):
         grouped(seed=None, ledger=ledger, epsilon=1.0, mechanism="nope")
     with pytest.raises(MechanismError, match="no neighbour relation"):
         grouped(seed=None, ledger=ledger, epsilon=1.0, neighbors="friends")
