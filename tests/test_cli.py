@@ -251,7 +251,11 @@ def test_a_draft_has_names_and_types_and_no_value(run, name: str) -> None:
         )
     assert re.findall(r'columns\.(\w+)\]\nkind = "(\w+)"', text) == kinds
     done = text.replace("# lower =", "lower = 0").replace("# upper =", "upper = 9e9")
-    Path("t.toml").write_text(done.replace("# levels = []", 'levels = ["a"]'))
+    done = done.replace("# levels = []", 'levels = ["a"]').replace("# [defaults", "[defaults")
+    done = done.replace("# numbers =", 'numbers = "none"').replace(
+        "# categories =", 'categories = "none"'
+    )
+    Path("t.toml").write_text(done)
     assert len(Schema.load("t.toml").features) == 4
     assert run(f"release {name} --schema t.toml --epsilon 1 --out r.json").code == 0
 

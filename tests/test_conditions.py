@@ -154,7 +154,7 @@ def number(cell: str | None) -> float | None:
 
 
 def trimmed(cell: str | None) -> bytes | None:
-    cell = None if cell is None else cell.strip(" \t\n\r\v\f")
+    cell = None if cell is None else cell.strip()
     return None if cell is None or cell in SCHEMA.missing else cell.encode()
 
 
@@ -471,7 +471,9 @@ def test_a_condition_is_told_in_one_spelling_however_it_was_stated():
 
 
 ANY_NUMBER = st.floats(allow_nan=False, allow_infinity=False) | st.integers(1 - 2**53, 2**53 - 1)
-NAMES = st.text(st.characters(exclude_categories=UNSEEN), min_size=1, max_size=6)
+NAMES = st.text(st.characters(exclude_categories=UNSEEN), min_size=1, max_size=6).filter(
+    lambda name: name == name.strip()  # names lose outer blanks
+)
 
 
 @given(NAMES, ANY_NUMBER, st.text(st.characters(exclude_categories=UNSEEN), max_size=6))
@@ -490,7 +492,7 @@ def test_what_is_told_can_be_stated_again(name, value, text):
         assert parsed(*told.texts, schema=schema) == told
         assert parsed(" and ".join(told.texts), schema=schema) == told
         assert [t.literals for t in told.tests] == [
-            (Decimal(repr(value)) if as_what == "number" else text.strip(" \t\n\r\v\f").encode(),)
+            (Decimal(repr(value)) if as_what == "number" else text.strip().encode(),)
         ] * 2
 
 

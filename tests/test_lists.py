@@ -284,6 +284,7 @@ def test_a_list_needs_bounds_that_count_its_columns(
     assert not ledger.account().entries
 
 
+@pytest.mark.filterwarnings("ignore::dpcov.estimators.base.NullModelWarning")
 @pytest.mark.parametrize("rows", LISTS)
 def test_a_stated_number_of_columns_takes_the_place_of_bounds_that_count_them(rows: Any) -> None:
     """Rows of another length are rows of missing values, whichever comes first."""

@@ -246,8 +246,8 @@ def test_the_command_line_tells_the_sum_of_the_weights(tmp_path: Path, capsys: A
     [
         ({"weight": {"column": "a", "maximum": 1}}, "'a' is the weight and can't be a feature"),
         ({"weight": {"column": "w"}}, "weight.maximum"),
-        ({"weight": {"column": "w", "maximum": 0}}, "greater than"),
-        ({"weight": {"column": "w", "maximum": np.inf}}, "less than"),
+        ({"weight": {"column": "w", "maximum": 0}}, "above"),
+        ({"weight": {"column": "w", "maximum": np.inf}}, "below"),
         ({"file": {"header": False}}, "needs the weight among the columns"),
     ],
 )

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from dpcov.rows.sources.rows import Rows
 
 
-# "Tuned" means: set on the tables of the part `tune` in benchmarks/tables.toml (`make bench NAME=tried`).
+# "Tuned" means: set on the tables of the part `tune` in benchmarks/tables.toml
+# (`make bench NAME=tried`).
 # A *noise ratio* is the noise in one direction divided by the average variance of a direction.
 
 # Number of candidate radii per doubling of the squared radius. Source: not recorded.
