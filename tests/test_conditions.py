@@ -315,7 +315,7 @@ def test_iso_dates_in_text_are_in_order():
 class Unread(Source):
     """A source that nobody may read."""
 
-    door = "arrow"
+    kind = "arrow"
 
     def __init__(self, *columns: tuple[str, pa.DataType]) -> None:
         self.names = tuple(name for name, _ in columns)
@@ -574,7 +574,7 @@ def test_what_a_source_says_of_itself_is_passed_on():
     source = opened()
     source.unfit_ids = {"n": "double"}
     met = rows_meeting(source, parsed("n > 1"))
-    told = ("door", "names", "unfit", "settled", "costly", "unfit_ids")
+    told = ("kind", "names", "unfit", "repeatable", "costly", "unfit_ids")
     assert [getattr(met, name) for name in told] == [getattr(source, name) for name in told]
 
 

@@ -372,7 +372,7 @@ def test_what_a_sheet_says_of_its_size_cuts_nothing_off(tmp_path):
 @pytest.mark.parametrize("write", [workbook, lambda folder: statistics(folder, "dta")])
 def test_a_file_is_read_alike_each_time_and_it_takes_its_time(tmp_path, write):
     source = open_source(write(tmp_path), FileOptions(), ())
-    assert source.settled
+    assert source.repeatable
     assert source.costly
 
 

@@ -331,7 +331,7 @@ def test_a_stream_is_grouped_in_its_one_reading() -> None:
 class Moving(Source):
     """A table whose first row is of another level each time that it is read."""
 
-    door = "test"
+    kind = "test"
 
     def __init__(self) -> None:
         self._table = pa.Table.from_pandas(table(), preserve_index=False)

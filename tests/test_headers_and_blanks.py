@@ -22,7 +22,7 @@ from dpcov.rows import cells
 from dpcov.rows.cells import numbers_of, trimmed
 from dpcov.rows.schema import FileOptions, Schema
 from dpcov.rows.sources import open_rows, open_source
-from dpcov.rows.sources.check import look
+from dpcov.rows.sources.check import diagnose
 from dpcov.rows.sources.conditions import Conditions
 from dpcov.rows.sources.sql import DatabaseTable
 from strategies import file_moment, moment, same
@@ -316,7 +316,7 @@ def test_inner_spaces_are_separators_only_if_thousands_is_declared(tmp_path, tho
 
 
 def told(path: object, schema: Schema) -> str:
-    return " ".join(_sentences(look(path, schema), schema))
+    return " ".join(_sentences(diagnose(path, schema), schema))
 
 
 def test_check_names_what_the_header_holds(tmp_path):

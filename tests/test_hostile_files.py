@@ -166,7 +166,7 @@ def test_programs_in_a_sqlite_file_are_refused_unless_they_are_trusted(tmp_path,
     with pytest.raises(SourceError, match=r"'v' is a view, or .* trust_views=True"):
         source_of(DatabaseTable(data.database, "v"))
     trusted = source_of(DatabaseTable(data.database, "v", trust_views=True))
-    assert not trusted.settled
+    assert not trusted.repeatable
     assert "a" in trusted.names
 
 

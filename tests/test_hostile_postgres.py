@@ -230,7 +230,7 @@ def test_programs_of_others_are_refused_before_anything_unless_they_are_trusted(
         with pytest.raises(SourceError, match="trust_views=True"):
             source_of(link, "program")
         trusted = source_of(link, "program", trust=True)
-        assert not trusted.settled
+        assert not trusted.repeatable
         trusted.close()
         with pytest.raises(SourceError, match="could not be read to its end") as told:
             moment(DatabaseTable(link, "program", trust_views=True), SCHEMA)
@@ -249,7 +249,7 @@ def test_partitions_and_materialized_views_are_stored_rows(link):
         "CREATE MATERIALIZED VIEW public.kept AS SELECT * FROM public.people",
     )
     for name in ("parted", "kept"):
-        assert source_of(link, name).settled
+        assert source_of(link, name).repeatable
         assert same(moment(DatabaseTable(link, name), SCHEMA), moment(PEOPLE, SCHEMA))
 
 

@@ -219,7 +219,7 @@ def test_what_can_not_be_read_again_is_copied_whole_however_large(path, readings
 class Endless(Source):
     """A source of many rows, made as they are read."""
 
-    door, settled = "test", False
+    kind, repeatable = "test", False
     names = ("id", *(f"x{j}" for j in range(8)))
     types = {"id": pa.int64()} | {f"x{j}": pa.float64() for j in range(8)}
     batch, rows = 2**12, 2**19

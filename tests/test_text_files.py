@@ -335,7 +335,7 @@ def test_standard_input_is_read_once(monkeypatch, packed):
     content = b"a,b\n1,2\n" + b"3,4\n" * 600_000
     monkeypatch.setattr(sys, "stdin", Stdin(gzip.compress(content) if packed else content))
     source = TextSource(Path("-"), FileOptions(compression="gzip" if packed else "auto"), ())
-    assert (source.names, source.settled) == (("a", "b"), False)
+    assert (source.names, source.repeatable) == (("a", "b"), False)
     batches = list(source.batches(("b",)))
     assert sum(batch.num_rows for batch in batches) == 600_001
     assert batches[0].column(0)[0].as_py() == "2"

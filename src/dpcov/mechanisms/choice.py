@@ -138,5 +138,5 @@ def require_answerable(mechanism: Mechanism, rows: Rows) -> None:
             f"This mechanism asks for more than the sums that the file holds. Choose: "
             f"{', '.join(OF_SUMS)}, with the schema's radius; or release from the rows."
         )
-    if not rows.tells_rows and getattr(mechanism, "holds_rows", False):
+    if not rows.has_rows and getattr(mechanism, "holds_rows", False):
         raise MechanismError(IN_MEMORY)

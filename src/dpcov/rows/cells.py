@@ -127,10 +127,10 @@ def numbers_of(values: pa.Array | Matrix, missing: tuple[str, ...]) -> Matrix:
         return values
     if (parts := distinct(values)) is not None:
         return np.append(numbers_of(parts[0], missing), np.nan).take(parts[1])
-    return told_numbers(values, "number", missing).floats
+    return as_numbers(values, "number", missing).floats
 
 
-def told_numbers(values: pa.Array, reading: Reading, missing: tuple[str, ...]) -> Numbers:
+def as_numbers(values: pa.Array, reading: Reading, missing: tuple[str, ...]) -> Numbers:
     """Cells of a plain type as numbers, without those that are missing or of another reading.
 
     -999 means missing however it is written, and in columns of numbers too.
@@ -155,7 +155,7 @@ def values_of(values: pa.Array | Matrix, column: Numeric, missing: tuple[str, ..
         return np.where(moments == NEVER, np.nan, found)
     if (parts := distinct(values)) is not None:
         return np.append(values_of(parts[0], column, missing), np.nan).take(parts[1])
-    return told_numbers(values, column.reading, missing).floats
+    return as_numbers(values, column.reading, missing).floats
 
 
 def moments_of(values: pa.Array, column: Numeric, missing: tuple[str, ...]) -> Integers:

@@ -28,7 +28,7 @@ UNTOLD = (
 class ArraySource(Source):
     """An (n, d) array of numbers; columns are named by the schema, in order."""
 
-    door = "numpy"
+    kind = "numpy"
 
     def __init__(self, data: Any, declared: tuple[str, ...]) -> None:
         array: AnyArray = np.asarray(data)
@@ -64,7 +64,7 @@ class ObjectSource(Source):
     whose cells are all missing; of a single column the cell alone is a row as well.
     """
 
-    door = "list"
+    kind = "list"
     costly = True
 
     def __init__(self, data: Any, declared: tuple[str, ...]) -> None:

@@ -50,7 +50,7 @@ class ParquetSource(Source):
     Columns are read by the place of their leaf, since a name may be the path of another column too.
     """
 
-    door = "parquet"
+    kind = "parquet"
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -297,8 +297,8 @@ class ArrowSource(Source):
 
     def __init__(self, data: Any) -> None:
         self._data = data
-        self.settled = self.ordered = _is_table(data)
-        self.door = "arrow" if self.settled else "stream"
+        self.repeatable = self.ordered = _is_table(data)
+        self.kind = "arrow" if self.repeatable else "stream"
         # The reader that told the schema is the first to be read: some streams come only once.
         self._opened: pa.RecordBatchReader | None = pa.RecordBatchReader.from_stream(data)
         fields = self._opened.schema
@@ -310,7 +310,7 @@ class ArrowSource(Source):
         reader, self._opened = self._opened, None
         if reader is not None:
             return reader
-        if not self.settled:
+        if not self.repeatable:
             raise SourceError("This stream can be read only once. Give a table or a file.")
         return pa.RecordBatchReader.from_stream(self._data)
 
@@ -341,7 +341,7 @@ class PolarsSource(ArrowSource):
 
     def __init__(self, data: Any) -> None:
         self._data = data
-        self.door = "arrow"
+        self.kind = "arrow"
         columns = data.get_columns()
         self._take_some(data.columns, [*map(_polars_type, columns)], list(data.dtypes))
 

@@ -58,7 +58,7 @@ class Source:
     types : the Arrow type in which each column's cells come, in every batch.
     unfit : columns whose type, told beside, is none of numbers or categories.
     unfit_ids : columns in which ids can't be told apart, and why, where `types` don't tell.
-    settled : whether every reading gives the same rows in the same order, whoever reads.
+    repeatable : whether every reading gives the same rows in the same order, whoever reads.
     costly : whether a reading costs much more than that of a copy of numbers.
     rows_are_lines : whether no cell can change the number of rows.
     how_to_count : what else makes that so, where it is not; without a full stop.
@@ -69,12 +69,12 @@ class Source:
 
     """
 
-    door: str
+    kind: str
     names: tuple[str, ...]
     types: Mapping[str, pa.DataType]
     unfit: Mapping[str, str] = NOTHING
     unfit_ids: Mapping[str, str] = NOTHING
-    settled = True
+    repeatable = True
     costly = False
     rows_are_lines = True
     how_to_count = "save the table as Parquet"
@@ -85,7 +85,7 @@ class Source:
     @property
     def caveat(self) -> str:
         """What is not protected on account of where the rows come from; empty for plain tables."""
-        return "" if self.settled else PROGRAM
+        return "" if self.repeatable else PROGRAM
 
     def kinds(self) -> dict[str, Kind]:
         """How each column would most likely be declared, for the draft of a schema."""
@@ -129,9 +129,13 @@ class Wrapper(Source):
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.door, self.names, self.types = source.door, source.names, source.types
+        self.kind, self.names, self.types = source.kind, source.names, source.types
         self.unfit, self.unfit_ids, self.advice = source.unfit, source.unfit_ids, source.advice
-        self.settled, self.costly, self.ordered = source.settled, source.costly, source.ordered
+        self.repeatable, self.costly, self.ordered = (
+            source.repeatable,
+            source.costly,
+            source.ordered,
+        )
         self.rows_are_lines, self.how_to_count = source.rows_are_lines, source.how_to_count
 
     @property

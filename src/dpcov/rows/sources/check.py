@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from dpcov.rows.schema import Schema
     from dpcov.rows.sources.base import Source
 
-MANY = 0.01  # a share of cells or records from which a declaration is more likely wrong than they
+MAX_UNREADABLE_FRACTION = (
+    0.01  # a share of cells or records from which a declaration is more likely wrong than they
+)
 NOTATIONS = [
     Notation(*signs)
     for signs in ((",", None), (",", "."), (".", ","), (",", " "), (".", " "), (".", "'"))
@@ -44,7 +46,7 @@ SPACED = Notation(".", " ")
 
 
 @dataclass(slots=True, repr=False)  # its repr would tell of the data
-class Seen:
+class ColumnDiagnostics:
     """Of how many cells of a column something holds. SENSITIVE.
 
     Attributes
@@ -74,7 +76,7 @@ class Seen:
 
 
 @dataclass(slots=True, repr=False)
-class Look:
+class SourceDiagnostics:
     """What was found. SENSITIVE.
 
     Attributes
@@ -90,7 +92,7 @@ class Look:
 
     """
 
-    columns: dict[str, Seen]
+    columns: dict[str, ColumnDiagnostics]
     counted: int = 0
     rows: int = 0
     records: int = 0
@@ -104,16 +106,16 @@ class Look:
 
 
 @quiet(UNREADABLE)
-def look(data: Any, schema: Schema) -> Look:
+def diagnose(data: Any, schema: Schema) -> SourceDiagnostics:
     """Read a table once more than a release would; refuses by names and types, as that would."""
     options = schema.file.model_copy(update={"rows": None})  # all that there are
     source = open_source(data, options, tuple(schema.columns))  # numbers as they are written
     try:
         text = source if isinstance(source, TextSource) else None
-        if text is not None and not text.settled:
+        if text is not None and not text.repeatable:
             raise SourceError(ONCE)
         Rows(schema, source)
-        found = Look({name: Seen() for name in schema.needed})
+        found = SourceDiagnostics({name: ColumnDiagnostics() for name in schema.needed})
         unit = schema.unit.column if schema.unit else None
         names = [IdColumn(name) if name == unit else name for name in schema.needed]
         for batch in source.batches(names):
@@ -122,17 +124,19 @@ def look(data: Any, schema: Schema) -> Look:
                 values = batch.column(name)
                 # A text file's cells are texts: null are those of rows that are no records.
                 values = values if text is None else values.drop_null()
-                _see(name, values, schema, found.columns[name], text is not None)
+                _count_cells(name, values, schema, found.columns[name], text is not None)
         if text is not None:
-            _see_text(text, found)
-            _see_header(text.cells, found)
+            _diagnose_records(text, found)
+            _diagnose_header(text.cells, found)
         found.padded = _padded(source)
         return found
     finally:
         source.close()
 
 
-def _see(name: str, values: pa.Array, schema: Schema, seen: Seen, is_written: bool) -> None:
+def _count_cells(
+    name: str, values: pa.Array, schema: Schema, seen: ColumnDiagnostics, is_written: bool
+) -> None:
     """Count the cells of a column; numbers of a text file are still as they are written."""
     written = Notation(schema.file.decimal, schema.file.thousands)
     foreign = is_written and not written.plain and name in schema.numbers
@@ -188,7 +192,7 @@ def _no_id(values: pa.Array, schema: Schema) -> Booleans:
     return np.asarray(ids.is_null().to_numpy(zero_copy_only=False))
 
 
-def _see_header(cells: Sequence[str], found: Look) -> None:
+def _diagnose_header(cells: Sequence[str], found: SourceDiagnostics) -> None:
     """Find the cells of a header that name no column, or one that was named before."""
     found.unnamed = [at for at, name in enumerate(cells) if not name]
     found.twice = [at for at, name in enumerate(cells) if name and name in cells[:at]]
@@ -202,10 +206,10 @@ def _padded(source: Source) -> Sequence[int]:
     return [at for at, name in enumerate(own) if name != name.strip()]
 
 
-def _see_text(source: TextSource, found: Look) -> None:
-    """Look at records and bytes, which take readings of their own."""
+def _diagnose_records(source: TextSource, found: SourceDiagnostics) -> None:
+    """SourceDiagnostics at records and bytes, which take readings of their own."""
     found.rows, found.records = _records(source)
-    if found.rows - found.records > MANY * found.rows:
+    if found.rows - found.records > MAX_UNREADABLE_FRACTION * found.rows:
         for other in SEPARATORS.replace(source.options.separator, ""):
             found.separated[other] = _records(source, other)[1]
         found.longer = _records(source, more_cells=1)[1]

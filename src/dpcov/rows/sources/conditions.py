@@ -28,11 +28,11 @@ from dpcov.core.spelling import named
 from dpcov.errors import SchemaError, SourceError
 from dpcov.rows.cells import (
     NEVER,
+    as_numbers,
     cells,
     codes_of,
     distinct,
     moments_of,
-    told_numbers,
 )
 from dpcov.rows.dates import SECOND
 from dpcov.rows.numbers import is_text
@@ -253,8 +253,8 @@ def read(values: pa.Array, as_what: Reading, missing: tuple[str, ...]) -> Held:
     if isinstance(as_what, Date | Time):
         return HeldIntegers(moments_of(values, as_what, missing), int(NEVER))
     if isinstance(as_what, Numeric):
-        return told_numbers(values, as_what.reading, missing)
-    return told_numbers(values, "flag" if as_what == "boolean" else "number", missing)
+        return as_numbers(values, as_what.reading, missing)
+    return as_numbers(values, "flag" if as_what == "boolean" else "number", missing)
 
 
 def _require_fit(test: Condition, source: Source) -> None:

@@ -60,7 +60,7 @@ class DuckdbSource(Connected):
     make fail.
     """
 
-    door = "DuckDB"
+    kind = "DuckDB"
 
     def __init__(self, data: DatabaseTable) -> None:
         super().__init__(data)
@@ -73,7 +73,7 @@ class DuckdbSource(Connected):
                 self._connection.execute(setting)
             self._from, is_program = self._found()
             data.require_trust(is_program)
-            self.settled = not is_program
+            self.repeatable = not is_program
             relation = self._connection.sql(f"SELECT * FROM {self._from} LIMIT 0")  # noqa: S608
             types = map(str, relation.types)
             declared = dict(zip(relation.columns, types, strict=True))

@@ -26,7 +26,7 @@ class FrameSource(Source):
     message that quotes one of them.) Columns of a type that Arrow lacks are not read.
     """
 
-    door = "pandas"
+    kind = "pandas"
 
     def __init__(self, data: Any) -> None:
         self._data = data

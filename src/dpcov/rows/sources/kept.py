@@ -68,8 +68,8 @@ class Kept(Wrapper):
 
     def __init__(self, source: Source, schema: Schema, *, once: bool = False) -> None:
         super().__init__(source)
-        self._once = once or schema.unit is not None or not source.settled
-        self.settled, self.costly = True, False
+        self._once = once or schema.unit is not None or not source.repeatable
+        self.repeatable, self.costly = True, False
         self._schema = schema
         self._kind = _row_type(schema)
         self._key = os.urandom(32)  # of this copy's ids

@@ -109,7 +109,7 @@ class PartialMoment:
             parts,
             conditions.texts,
             countable,
-            (rows.door,),
+            (rows.kind,),
             (rows.caveat,) if rows.caveat else (),
         )
 
@@ -229,11 +229,11 @@ class SummedRows(Rows):
     """Stands for rows that were summed, where a mechanism asks for their sum alone."""
 
     rereadable = False  # the sums tell of no other radius or map
-    tells_rows = False
+    has_rows = False
 
     def __init__(self, sums: PartialMoment) -> None:
         self.schema = sums.schema
-        self.door = " and ".join(["sums", *sums.doors])
+        self.kind = " and ".join(["sums", *sums.doors])
         self.where = sums.where
         self.caveat = " ".join(sums.caveats)
         self.countable = sums.countable

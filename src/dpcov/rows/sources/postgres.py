@@ -196,7 +196,7 @@ class PostgresSource(Connected):
     enumerations as texts.
     """
 
-    door = "PostgreSQL"
+    kind = "PostgreSQL"
 
     def __init__(self, data: DatabaseTable) -> None:
         super().__init__(data)
@@ -218,7 +218,7 @@ class PostgresSource(Connected):
         columns = self._rows(_COLUMNS.format(oid=self._oid))
         is_program = kind in _PROGRAMS or foreign or any(c[4] == "v" for c in columns)
         self._data.require_trust(is_program)
-        self.settled = not is_program
+        self.repeatable = not is_program
         self._kinds = {n: kind for n, _, kind, *_, right in columns if right and kind in _READ}
         shown = {n: t + ("" if right else FORBIDDEN) for n, t, *_, right in columns}
         read = {name: _READ[kind] for name, kind in self._kinds.items()}

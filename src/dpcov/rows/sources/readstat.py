@@ -61,12 +61,12 @@ class ReadstatSource(Source):
     costly = True
 
     def __init__(self, path: Path, options: FileOptions) -> None:
-        self.door, reader = READERS[path.suffix.lower()]
-        pyreadstat = library("pyreadstat", f"{self.door} files need their library", SourceError)
+        self.kind, reader = READERS[path.suffix.lower()]
+        pyreadstat = library("pyreadstat", f"{self.kind} files need their library", SourceError)
         self._path = path
         self._reader = getattr(pyreadstat, reader)
         stated = None if options.encoding == "utf-8" else options.encoding
-        described = quiet(BROKEN.format(repr(shown(path)), self.door))(self._read)
+        described = quiet(BROKEN.format(repr(shown(path)), self.kind))(self._read)
         self.about = described(stated, metadataonly=True, user_missing=True)[1]
         # The same names, byte by byte: as they are to be asked for.
         spelt = described(_BYTES, metadataonly=True)[1].column_names
@@ -90,7 +90,7 @@ class ReadstatSource(Source):
     def _unit(self, name: str) -> tuple[pa.DataType, int] | None:
         """The type of a column of dates or times, and the microseconds of one unit of it."""
         told = str(self.about.original_variable_types[name])
-        for kind, (form, unit) in zip((pa.date32(), TIME), _DATES[self.door], strict=True):
+        for kind, (form, unit) in zip((pa.date32(), TIME), _DATES[self.kind], strict=True):
             if re.fullmatch(form, told):
                 return kind, unit
         return None
@@ -147,7 +147,7 @@ class ReadstatSource(Source):
             return texts_from(stored, [self._encoding])
         if unit is None:
             return pa.array(values, kind)
-        return moments_from(values, unit[1], _ORIGINS[self.door], kind)
+        return moments_from(values, unit[1], _ORIGINS[self.kind], kind)
 
 
 def _among(value: Any, ranges: list[tuple[Any, Any]]) -> bool:

@@ -89,12 +89,12 @@ class Rows:
     countable : whether no cell can change the number of rows.
     public_rows : that number, where it is known without reading a cell: public under replace-one.
     rereadable : whether mechanisms may ask more than once.
-    tells_rows : whether `integer_rows` can be asked for.
+    has_rows : whether `integer_rows` can be asked for.
 
     """
 
     rereadable = True
-    tells_rows = True
+    has_rows = True
     where: tuple[str, ...] = ()
     public_rows: int | None = None
 
@@ -124,7 +124,7 @@ class Rows:
             refuse_unfit(name, unwrapped(source.types[name]), schema.unit.type, source.unfit_ids)
         leave_no_core()
         self.schema = schema
-        self.door = source.door
+        self.kind = source.kind
         self.caveat = source.caveat
         self.countable = source.rows_are_lines
         self.public_rows = source.public_rows
@@ -144,7 +144,7 @@ class Rows:
 
     def require_rereadable(self) -> None:
         """Expect several questions: copy what can't be read again, or not at that cost."""
-        if self._source.costly or not self._source.settled:
+        if self._source.costly or not self._source.repeatable:
             self._source = Kept(self._source, self.schema)
 
     @quiet(UNREADABLE)

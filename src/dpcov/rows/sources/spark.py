@@ -85,7 +85,7 @@ def is_frame(data: object) -> bool:
 class SparkSource(Source):
     """A Spark data frame; its rows stay in the cluster."""
 
-    door = "spark"
+    kind = "spark"
     ordered = False
 
     def __init__(self, frame: Any) -> None:
@@ -131,7 +131,7 @@ class SparkRows(Rows):
     the tasks, hence with the same law.
     """
 
-    tells_rows = False  # they may not fit in memory
+    has_rows = False  # they may not fit in memory
 
     def __init__(self, schema: Schema, source: Source, *, threads: int | None = 1) -> None:
         super().__init__(schema, source, threads=threads)

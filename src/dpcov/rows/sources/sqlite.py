@@ -54,7 +54,7 @@ class SqliteSource(Connected):
     texts in every column but BLOB.
     """
 
-    door = "SQLite"
+    kind = "SQLite"
 
     def __init__(self, data: DatabaseTable) -> None:
         super().__init__(data)
@@ -71,7 +71,7 @@ class SqliteSource(Connected):
             self._declared, is_program = self._described()
             data.require_trust(is_program)
             self.names = tuple(self._declared)
-            self.settled = not is_program
+            self.repeatable = not is_program
             self._from = f"main.{quoted(data.parts[-1])} NOT INDEXED"  # an index has another order
             plain = {name: self._is_plain(name, sqlite3.OperationalError) for name in self.names}
             self.unfit_ids = {name: COLLATED for name in self.names if not plain[name]}

@@ -56,11 +56,11 @@ class StataSource(Source):
 
     """
 
-    door = "Stata"
+    kind = "Stata"
     costly = True
 
     def __init__(self, path: Path, options: FileOptions) -> None:
-        self._path, broken = path, BROKEN.format(repr(shown(path)), self.door)
+        self._path, broken = path, BROKEN.format(repr(shown(path)), self.kind)
         self._layout = quiet(broken)(layout_of)(path)
         self._stated = None if options.encoding == "utf-8" else options.encoding
         self._encodings = _encodings(self._layout.version, self._stated)

@@ -90,7 +90,7 @@ class TextSource(Source):
 
     """
 
-    door = "csv"
+    kind = "csv"
     costly = True
     padded: Sequence[int] = ()
     how_to_count = COUNT_LINES
@@ -102,8 +102,8 @@ class TextSource(Source):
         declared: tuple[str, ...],
         numbers: frozenset[str] = frozenset(),
     ) -> None:
-        self.settled = str(path) != STANDARD_INPUT
-        if self.settled and not path.is_file():
+        self.repeatable = str(path) != STANDARD_INPUT
+        if self.repeatable and not path.is_file():
             raise SourceError(NOT_REGULAR.format(repr(shown(path))))
         self._path = path
         self._declared = declared
@@ -112,8 +112,8 @@ class TextSource(Source):
         self._foreign = frozenset[str]() if self._notation.plain else numbers
         self._grammar = _grammar(options)
         lines, header = self._opened()
-        self._waiting = None if self.settled else lines
-        if self.settled:
+        self._waiting = None if self.repeatable else lines
+        if self.repeatable:
             lines.close()
         cells = self.cells = self._header(header) if options.header else declared
         if not cells:
@@ -163,7 +163,7 @@ class TextSource(Source):
         Another separator, or so many more cells than declared, is for `dpcov check`, of a file that
         may be declared wrong.
         """
-        if self.settled:
+        if self.repeatable:
             lines, _ = self._opened()
         elif self._waiting is None:
             raise SourceError(ONCE)
@@ -232,7 +232,7 @@ class TextSource(Source):
 
     def stream(self) -> Any:
         """The bytes of the table, not compressed; with `read` and `close`."""
-        options, held = self.options, self.settled
+        options, held = self.options, self.repeatable
         gzip = options.compression == "gzip" or (
             options.compression == "auto" and self._path.name.lower().endswith(".gz")
         )
@@ -241,7 +241,7 @@ class TextSource(Source):
 
     def _header(self, header: bytes) -> tuple[str, ...]:
         """Names of the columns, from the header and those that are declared; empty for no name."""
-        name = repr(shown(self._path)) if self.settled else "standard input"
+        name = repr(shown(self._path)) if self.repeatable else "standard input"
         where, encoding = f"The first record of {name}", self.options.encoding.upper()
         if len(header) > LONGEST_RECORD:
             raise SourceError(f"{where} is longer than {LONGEST_RECORD >> 20} MiB.")

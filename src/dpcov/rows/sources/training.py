@@ -41,9 +41,9 @@ class TrainingTable(Source):
         weights: Mapping[str, tuple[Source, str]],
     ) -> None:
         self._source = source
-        self.door = source.door
+        self.kind = source.kind
         self.types: dict[str, pa.DataType] = dict(source.types)
-        self.settled = source.settled
+        self.repeatable = source.repeatable
         self.costly = source.costly
         self.unfit: dict[str, str] = dict(source.unfit)
         self.features = source.names
@@ -59,7 +59,7 @@ class TrainingTable(Source):
         source, own = self._beside[name] = column
         self.types[name] = source.types[own]
         self.unfit |= {name: source.unfit[own]} if own in source.unfit else {}
-        self.settled &= source.settled
+        self.repeatable &= source.repeatable
         self.costly |= source.costly
         return name
 

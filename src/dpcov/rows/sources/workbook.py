@@ -52,7 +52,7 @@ class WorkbookSource(Source):
 
     """
 
-    door = "Excel"
+    kind = "Excel"
     costly = True
     caveat = NOT_PROTECTED
     rows_are_lines = False  # whether a row is blank is up to its cells
