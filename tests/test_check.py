@@ -143,7 +143,7 @@ def test_every_line_is_marked_however_narrow_the_terminal(tmp_path):
         assert one.ended() == 0
     lines = without_escapes(one.seen).splitlines()
     assert len(lines) > 20
-    assert "leaves open" in " ".join(line.removeprefix(MARK) for line in lines)
+    assert "no rule for missing cells" in " ".join(line.removeprefix(MARK) for line in lines)
     assert all(line.startswith(MARK) and len(line) <= 40 for line in lines)
 
 

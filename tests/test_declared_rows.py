@@ -23,7 +23,7 @@ from dpcov.errors import DpcovError, SchemaError, SourceError
 from dpcov.rows.schema import FileOptions, Schema
 from dpcov.rows.sources import open_rows, open_source
 from dpcov.rows.sources.base import FixedRows
-from dpcov.rows.sources.check import look
+from dpcov.rows.sources.check import diagnose
 from dpcov.rows.sources.conditions import Conditions, rows_meeting
 from dpcov.rows.sources.partial import PartialMoment
 from dpcov.rows.sources.sql import DatabaseTable
@@ -298,13 +298,13 @@ def test_only_dpcov_check_compares_the_number_with_that_of_the_file(tmp_path, ru
         assert done.code == 0
         told.add(done.out + done.err)
         assert json.loads((tmp_path / "r.json").read_text())["unit_count"] == 50
-        found = [*_sentences(look(tmp_path / "f.csv", schema_of(rows=50)), schema_of(rows=50))]
+        found = [*_sentences(diagnose(tmp_path / "f.csv", schema_of(rows=50)), schema_of(rows=50))]
         assert found[0] == f"The table has {records:,} rows, and 50 are declared."
-        found = _sentences(look(tmp_path / "f.csv", schema_of()), schema_of())
+        found = _sentences(diagnose(tmp_path / "f.csv", schema_of()), schema_of())
         assert "rows" not in " ".join(found)
     assert len(told) == 1
     (tmp_path / "f.csv").write_text("a\n" + "1\n" * 50)
-    found = [*_sentences(look(tmp_path / "f.csv", schema_of(rows=50)), schema_of(rows=50))]
+    found = [*_sentences(diagnose(tmp_path / "f.csv", schema_of(rows=50)), schema_of(rows=50))]
     assert "declared" not in found[0]
 
 

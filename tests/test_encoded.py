@@ -146,7 +146,7 @@ def test_a_column_in_several_chunks_is_put_in_one_after_the_other():
     columns = Encoder(declared, lattice_of(declared)).columns
     whole, pieces = table(), pa.concat_tables([table()[:7], table()[7:7], table()[7:]])
     (batch,) = whole.to_batches()
-    expected, found = columns.encode(batch), columns.room(len(whole))
+    expected, found = columns.encode(batch), columns.allocate(len(whole))
     for name in columns.names:
         columns.put(name, pieces[name], found)
     assert np.array_equal(found.numbers, expected.numbers)
@@ -160,7 +160,7 @@ def test_a_column_of_another_length_is_refused(rows, name):
     columns = Encoder(declared, lattice_of(declared)).columns
     data = table().append_column("w", pa.array(np.ones(500)))
     with pytest.raises(ValueError):  # noqa: PT011  NumPy's words, or ours
-        columns.put(name, data[name], columns.room(rows))
+        columns.put(name, data[name], columns.allocate(rows))
 
 
 def test_rows_inside_by_the_caps_alone_need_no_sum_of_squares(monkeypatch):

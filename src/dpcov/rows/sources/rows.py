@@ -21,7 +21,7 @@ from threadpoolctl import ThreadpoolController
 
 from dpcov.errors import MechanismError, SourceError
 from dpcov.rows.encoder import Encoder, Scratch
-from dpcov.rows.moment import Accumulator, Lattice, LinearMap, SecondMoment, squared_lengths
+from dpcov.rows.moment import Accumulator, Lattice, LinearMap, SecondMoment, exact_squared_norms
 from dpcov.rows.sources.base import fits, kind_of, rows_given, unwrapped
 from dpcov.rows.sources.hashes import HashedSum, counted
 from dpcov.rows.sources.ids import refuse_unfit
@@ -383,7 +383,7 @@ class NormCounter:
 
     def add(self, block: Matrix) -> None:
         """Count the rows of a (d, m) block of integer-valued floats."""
-        norms = squared_lengths(block[: self._features])
+        norms = exact_squared_norms(block[: self._features])
         bins = np.searchsorted(self._limits, norms, side="left")
         self._counts += np.bincount(bins, minlength=len(self._counts))
 
@@ -541,7 +541,7 @@ class Folder(Generic[Total]):
         rows, columns = max((part.rows for part in parts), default=0), self._encoder.columns
         small = self._threads > 1 and rows * len(columns.names) <= SMALL_PART
         alone = len(parts) - len(parts) % self._threads if small else 0
-        rooms = [columns.room(rows) for _ in range(self._threads if alone else 1)]
+        rooms = [columns.allocate(rows) for _ in range(self._threads if alone else 1)]
 
         with stoppable(self._threads) as pool:
 
