@@ -600,7 +600,7 @@ def test_a_schema_tells_how_conditions_read_what_is_no_feature():
 @pytest.mark.parametrize(
     ("where", "fields", "match"),
     [
-        ({"x": "number"}, {}, "where names 'x', whose type its column tells"),
+        ({"x": "number"}, {}, "contains 'x', but the declaration of this column"),
         ({"y": "date"}, {}, "where.y"),
         ({"a\u202eb": "text"}, {}, "which nobody sees"),
         ({"y": "text"}, {"file": {"header": False}}, "needs 'y', which where names"),

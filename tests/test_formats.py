@@ -470,7 +470,7 @@ def test_a_file_of_an_unknown_kind_says_what_to_do(tmp_path):
 @pytest.mark.parametrize("ending", INSTEAD)
 def test_a_file_of_another_kind_says_what_to_do(tmp_path, ending):
     (path := tmp_path / f"p{ending.upper()}").touch()
-    with pytest.raises(SourceError, match=rf"end with \{ending} can't be read\. \w.+\.$"):
+    with pytest.raises(SourceError, match=rf"cannot read files that end with \{ending}\. \w.+\.$"):
         open_source(path, FileOptions(), ())
 
 
@@ -493,7 +493,7 @@ def test_a_query_says_how_to_make_a_table_of_it(tmp_path):
         (pyarrow.dataset.dataset(table), r"dataset\.scanner\(\)\.to_reader\(\)"),
         (DataFrame(), r"frame\.compute\(\)"),
     ):
-        with pytest.raises(SourceError, match=f"is a query, no table. Give .*{how}"):
+        with pytest.raises(SourceError, match=f"is a query and not a table. Pass .*{how}"):
             open_rows(query, schema)
     assert same(moment(lazy.collect(), schema), moment(table, schema))
     whole = moment(parquet(tmp_path), declared())

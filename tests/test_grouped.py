@@ -300,7 +300,7 @@ def test_a_schema_says_where_its_by_is_wrong() -> None:
     with pytest.raises(SchemaError, match="'b' is not a categorical column"):
         Schema.parse(schema().model_dump() | {"by": "b"})
     alone = {"columns": {"group": schema().model_dump()["columns"]["group"]}, "by": "group"}
-    with pytest.raises(SchemaError, match="no column is left"):
+    with pytest.raises(SchemaError, match="leaves no column to release"):
         Schema.parse(alone)
 
 

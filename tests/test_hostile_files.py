@@ -260,7 +260,7 @@ def test_types_of_duckdb_that_have_no_one_text_are_named(tmp_path, kind):
     data = made(tmp_path / "u", f"CREATE TABLE t (a INTEGER, id {kind})")
     assert source_of(data).unfit["id"].startswith(shown)
     schema = Schema.parse({"columns": {"a": numeric(0, 10)}, "unit": unit("text")})
-    with pytest.raises(SourceError, match="can't tell persons apart: it is of the type"):
+    with pytest.raises(SourceError, match="cannot identify persons: its type is"):
         open_rows(data, schema)
 
 

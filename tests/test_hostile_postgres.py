@@ -262,7 +262,7 @@ def test_rights_may_be_of_some_columns(link):
     run(link, "GRANT SELECT (n, t) ON public.partly TO reader")
     assert moment(DatabaseTable(reader, "partly"), SCHEMA).unit_count == 1
     asked = Schema.parse({"columns": {"secret": categorical("y")}})
-    with pytest.raises(SourceError, match="it is of the type text, which the role may not read"):
+    with pytest.raises(SourceError, match="its type is text, which the role may not read"):
         open_rows(DatabaseTable(reader, "partly"), asked)
     unit = {"column": "secret", "type": "text", "max_rows": 1}
     with pytest.raises(SourceError, match="which the role may not read"):
@@ -349,7 +349,7 @@ def test_types_that_have_no_one_text_are_neither_features_nor_ids(link, kind):
     assert source.unfit == {"c": UNFIT[kind]}
     unit = {"column": "c", "type": "text", "max_rows": 1}
     schema = Schema.parse({"columns": {"n": numeric(0, 10)}, "unit": unit})
-    with pytest.raises(SourceError, match="can't tell persons apart: it is of the type"):
+    with pytest.raises(SourceError, match="cannot identify persons: its type is"):
         open_rows(DatabaseTable(link, "unfit"), schema)
 
 

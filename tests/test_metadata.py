@@ -250,7 +250,7 @@ def csvw(**datatype: object) -> dict[str, object]:
         (csvw(base="double", maximum=True), "no finite number"),
         (csvw(base="boolean", format="Y|Y"), "Column 'age': a level is declared twice"),
         ({"tableSchema": {"columns": [{"name": "age", "datatype": 3}]}}, "neither a name nor"),
-        (smartnoise(age={"type": "int", "lower": 9, "upper": 1}), "must be below upper = 1"),
+        (smartnoise(age={"type": "int", "lower": 9, "upper": 1}), "but upper is 1"),
         (smartnoise(age={"type": "number"}), "type must be int, float, string"),
         (smartnoise(size={"type": "int"}), "names no column of the table"),
         (

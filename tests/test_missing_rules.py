@@ -199,7 +199,9 @@ TOML = 'version = {}\n[columns.age]\nkind = "number"\nlower = 0\nupper = 120\n'
 def test_version_2_gets_a_notice_from_the_schema_alone(tmp_path):
     path = tmp_path / "s.toml"
     path.write_text(TOML.format(2))
-    with pytest.warns(UnstatedMissingWarning, match="rule for missing cells in age: missing numbers count"):
+    with pytest.warns(
+        UnstatedMissingWarning, match="rule for missing cells in age: missing numbers count"
+    ):
         Schema.load(path)
     said = []
     for cells in ([1.0, 2.0, None], [1.0, 2.0, 3.0]):

@@ -175,7 +175,7 @@ def test_a_masked_cell_of_an_array_is_missing():
         (np.zeros(3), "2 dimensions"),
         (np.zeros((2, 3), complex), "real numbers"),
         (np.zeros((2, 3), "M8[s]"), "real numbers"),
-        (np.zeros((2, 4)), "declares 3 columns, the array has 4"),
+        (np.zeros((2, 4)), "declares 3 columns, but the array has 4"),
     ],
 )
 def test_an_array_that_does_not_fit_is_refused(array, words):
@@ -274,7 +274,7 @@ def missing_column(found: str) -> pa.Table:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ("nowhere.csv", "There is no file 'nowhere.csv'"),
+        ("nowhere.csv", "The file 'nowhere.csv' does not exist"),
         ("/", "is a folder"),
         ({"a": [1.0]}, "can't be read. Give a path"),
         (None, "can't be read. Give a path"),

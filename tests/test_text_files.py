@@ -182,7 +182,7 @@ def test_the_number_of_columns_is_never_counted_in_the_data(tmp_path):
 
 
 def test_a_row_is_no_comment():
-    with pytest.raises(SchemaError, match="could be taken for a comment"):
+    with pytest.raises(SchemaError, match="could start like a comment"):
         FileOptions.checked(header=False, comment="#")
 
 

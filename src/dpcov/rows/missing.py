@@ -118,7 +118,7 @@ def rules_wanted(names: Sequence[str], kinds: Sequence[str]) -> str:
     wanted = {group_of(kind) for kind in kinds}
     lines = [f"missing = {_choice(group)} ({group})" for group in RULES if group in wanted]
     return (
-        f"{_some(names)}: version 3 needs a rule for missing cells. Add {' or '.join(lines)} "
+        f"{_some(names)}: version 3 needs a rule for missing cells. Add {'; '.join(lines)} "
         'to each column, or set the rule once under [defaults.missing]; "none" means that '
         "no cell is missing."
     )

@@ -34,7 +34,7 @@ class FrameSource(Source):
         found = [_type(empty.iloc[:, j], kind) for j, kind in enumerate(kinds)]
         names = [str(name) for name in data.columns]
         told = [f"{k} of {k.categories.dtype}" if hasattr(k, "categories") else k for k in kinds]
-        self._take_some(names, found, told)
+        self._set_some_fields(names, found, told)
         self.costly = any(map(_of_objects, kinds))
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

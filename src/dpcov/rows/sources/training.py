@@ -11,7 +11,7 @@ import pyarrow as pa
 from dpcov.errors import EstimatorError
 from dpcov.rows.schema import FileOptions
 from dpcov.rows.sources import open_source
-from dpcov.rows.sources.array import UNTOLD, is_list
+from dpcov.rows.sources.array import UNKNOWN_WIDTH, is_list
 from dpcov.rows.sources.base import Source
 from dpcov.rows.sources.quiet import quiet
 
@@ -160,7 +160,7 @@ def _shaped(data: Any, dimensions: tuple[int, ...]) -> Any:
 def _opened(data: Any, names: tuple[str, ...]) -> Source:
     """Of a list the columns are `names`."""
     if is_list(data) and not names:
-        raise EstimatorError(UNTOLD)
+        raise EstimatorError(UNKNOWN_WIDTH)
     return open_source(data, FileOptions(), names if is_list(data) else ())
 
 
