@@ -268,7 +268,7 @@ def test_an_existing_file_of_any_level_is_kept(run: Any, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("column", "message"), [("grop", "did you mean 'group'?"), ("y", "is not a categorical column")]
+    ("column", "message"), [("grop", "Did you mean 'group'?"), ("y", "is not a categorical column")]
 )
 def test_a_wrong_column_is_refused_in_one_sentence(
     run: Any, tmp_path: Path, column: str, message: str

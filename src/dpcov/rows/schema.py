@@ -1164,8 +1164,6 @@ def _per_column(bound: Bounds, count: int) -> list[float]:
 
 
 _NO_KIND = "union_tag_not_found"  # Type of pydantic's error for a column without a kind.
-_MAX_FAULTS = 5  # Maximum number of faults in a message.
-_MAX_OPEN = 10  # Maximum number of open entries in a message.
 
 
 def _sentences(error: ValidationError) -> str:
@@ -1178,16 +1176,16 @@ def _sentences(error: ValidationError) -> str:
         fault
         for fault in faults
         if fault["type"] not in ("missing", _NO_KIND) and fault not in unstated
-    ][:_MAX_FAULTS]
+    ][:5]
     sentences = [": ".join(filter(None, (_place(fault), _words(fault)))) for fault in others]
     if unstated and not gaps and not any(fault["loc"][0] == "defaults" for fault in others):
         places, kinds = zip(*(fault["loc"][1:3] for fault in unstated), strict=True)
         sentences.append(rules_wanted(places, kinds))
     if gaps:
         gaps += map(_place, unstated)
-        more = f" and {len(gaps) - _MAX_OPEN} more" if len(gaps) > _MAX_OPEN else ""
+        more = f" and {len(gaps) - 10} more" if len(gaps) > 10 else ""
         sentences.append(
-            f"Not filled in yet: {', '.join(gaps[:_MAX_OPEN])}{more}. Declare them from public "
+            f"Not filled in yet: {', '.join(gaps[:10])}{more}. Declare them from public "
             "knowledge, not from the data; `dpcov schema DATA --interactive --out FILE` asks for "
             "them."
         )

@@ -1,8 +1,8 @@
-"""How a table's cells would be read, for whoever holds the table. CONFIDENTIAL.
+"""Diagnostics of a data source for the person who holds the data. CONFIDENTIAL.
 
-What is found is about rows, without noise and outside of any budget. Only `dpcov check` asks for
-it; no release does. Cells are read by the rules of a release (`dpcov.rows.cells`), and counted by
-what becomes of them: none is kept or told.
+The diagnostics describe the rows without noise and outside any privacy budget. Only `dpcov check`
+computes them, and no release does. The functions read cells with the rules of a release
+(`dpcov.rows.cells`) and count the outcomes. No cell value is kept or reported.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dpcov.rows.sources.base import Source
 
 MAX_UNREADABLE_FRACTION = (
-    0.01  # a share of cells or records from which a declaration is more likely wrong than they
+    0.01  # Above this fraction of unreadable cells or records, the declaration is probably wrong.
 )
 NOTATIONS = [
     Notation(*signs)
@@ -45,21 +45,38 @@ NOTATIONS = [
 SPACED = Notation(".", " ")
 
 
-@dataclass(slots=True, repr=False)  # its repr would tell of the data
+@dataclass(slots=True, repr=False)  # a repr would print information about the data
 class ColumnDiagnostics:
-    """Of how many cells of a column something holds. SENSITIVE.
+    """Counts of the cells of one column. SENSITIVE.
 
     Attributes
     ----------
-    cells : how many there are, in rows that are records.
-    missing : empty, null or declared missing.
-    unreadable : neither that nor anything that the column may hold.
-    below, above : numbers beyond the bounds.
-    met : positions of the declared levels that occur.
-    otherwise : of those that are unreadable, how many another notation of numbers reads.
-    spaced : of those in other tables than texts, how many are numbers but for spaces inside.
-    padded : texts with outer blanks that are not of ASCII.
-    minus : numbers with U+2212 as their minus sign.
+    cells : int
+        Number of cells in valid records.
+
+    missing : int
+        Cells that are empty, null or declared as missing.
+
+    unreadable : int
+        Cells that are neither missing nor valid for the column.
+
+    below, above : int
+        Numbers below the lower bound, and above the upper bound.
+
+    met : set of int
+        Positions of the declared levels that occur.
+
+    otherwise : Counter of Notation
+        Unreadable cells that are numbers in another notation.
+
+    spaced : int
+        Unreadable cells of tables other than text files that are numbers with spaces inside.
+
+    padded : int
+        Texts with outer blanks outside ASCII.
+
+    minus : int
+        Numbers with the minus sign U+2212.
 
     """
 
@@ -77,18 +94,31 @@ class ColumnDiagnostics:
 
 @dataclass(slots=True, repr=False)
 class SourceDiagnostics:
-    """What was found. SENSITIVE.
+    """Diagnostics of a data source. SENSITIVE.
 
     Attributes
     ----------
-    columns : features, the weight and the person's id.
-    counted : how many rows there are.
-    rows, records : of a text file, how many rows there are, and how many of them are records.
-    longer, shorter : how many would be with a cell more, or less, than the header has names.
-    unnamed, twice, padded : places in the header of cells without a name, of names that stand there
-        again, and of names with outer blanks.
-    separated : how many would be records with another separator; told where many are none.
-    encoding : one that the bytes of a text file fit better than that declared; or nothing.
+    columns : dict of str to ColumnDiagnostics
+        Diagnostics of the features, the weight and the id.
+
+    counted : int
+        Number of rows.
+
+    rows, records : int
+        For a text file, the number of rows, and the number of rows that are valid records.
+
+    longer, shorter : int
+        Rows that would be valid with one cell more, or with one cell less, than the header.
+
+    unnamed, twice, padded : sequence of int
+        Positions in the header of cells without a name, of repeated names, and of names with outer
+        blanks.
+
+    separated : Counter of str
+        Number of valid records for other separators; empty if most rows are valid.
+
+    encoding : str
+        Encoding that fits the bytes of a text file better than the declared one; otherwise empty.
 
     """
 
@@ -107,9 +137,28 @@ class SourceDiagnostics:
 
 @quiet(UNREADABLE)
 def diagnose(data: Any, schema: Schema) -> SourceDiagnostics:
-    """Read a table once more than a release would; refuses by names and types, as that would."""
-    options = schema.file.model_copy(update={"rows": None})  # all that there are
-    source = open_source(data, options, tuple(schema.columns))  # numbers as they are written
+    """Read a table and count the cells that a release cannot read. CONFIDENTIAL.
+
+    Parameters
+    ----------
+    data : object
+        Data as in `open_rows`.
+    schema : Schema
+        Declared columns.
+
+    Returns
+    -------
+    SourceDiagnostics
+        Counts without noise. SENSITIVE.
+
+    Raises
+    ------
+    SourceError
+        The data cannot be opened, or its columns do not fit the schema.
+
+    """
+    options = schema.file.model_copy(update={"rows": None})  # all rows
+    source = open_source(data, options, tuple(schema.columns))  # without conversion of numbers
     try:
         text = source if isinstance(source, TextSource) else None
         if text is not None and not text.repeatable:
@@ -122,7 +171,7 @@ def diagnose(data: Any, schema: Schema) -> SourceDiagnostics:
             found.counted += batch.num_rows
             for name in schema.needed:
                 values = batch.column(name)
-                # A text file's cells are texts: null are those of rows that are no records.
+                # In a text file, null stands for the cells of invalid records.
                 values = values if text is None else values.drop_null()
                 _count_cells(name, values, schema, found.columns[name], text is not None)
         if text is not None:
@@ -137,7 +186,26 @@ def diagnose(data: Any, schema: Schema) -> SourceDiagnostics:
 def _count_cells(
     name: str, values: pa.Array, schema: Schema, seen: ColumnDiagnostics, is_written: bool
 ) -> None:
-    """Count the cells of a column; numbers of a text file are still as they are written."""
+    """Add the cells of one batch to the counts of a column.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+
+    values : pyarrow.Array
+        Cells.
+
+    schema : Schema
+        Declared columns.
+
+    seen : ColumnDiagnostics
+        Counts to update.
+
+    is_written : bool
+        True for a text file, whose numbers are not yet converted.
+
+    """
     written = Notation(schema.file.decimal, schema.file.thousands)
     foreign = is_written and not written.plain and name in schema.numbers
     read = written.plainly(values) if foreign else values
@@ -174,12 +242,12 @@ def _count_cells(
 
 
 def _numbers(one: Notation, texts: pa.Array, column: Numeric, schema: Schema) -> int:
-    """How many of these texts a notation reads as numbers."""
+    """Return how many texts are numbers in a notation."""
     return int(np.isfinite(values_of(one.plainly(texts), column, schema.missing)).sum())
 
 
 def _with_other_blanks(values: pa.Array) -> int:
-    """How many texts begin or end with a blank that is not of ASCII."""
+    """Return how many texts begin or end with a blank outside ASCII."""
     if not is_text(values.type):
         return 0
     changed = pc.not_equal(trimmed(values), pc.ascii_trim_whitespace(values))
@@ -187,19 +255,20 @@ def _with_other_blanks(values: pa.Array) -> int:
 
 
 def _no_id(values: pa.Array, schema: Schema) -> Booleans:
+    """Return True for each cell that is not an id of the declared type."""
     declared = schema.unit.type if schema.unit else None
     ids = canonical(values, declared, schema.missing)
     return np.asarray(ids.is_null().to_numpy(zero_copy_only=False))
 
 
 def _diagnose_header(cells: Sequence[str], found: SourceDiagnostics) -> None:
-    """Find the cells of a header that name no column, or one that was named before."""
+    """Find header cells without a name, and repeated names."""
     found.unnamed = [at for at, name in enumerate(cells) if not name]
     found.twice = [at for at, name in enumerate(cells) if name and name in cells[:at]]
 
 
 def _padded(source: Source) -> Sequence[int]:
-    """Places of the columns from whose names outer blanks were stripped."""
+    """Return the positions of the columns whose names had outer blanks."""
     if isinstance(source, TextSource):
         return source.padded
     own = source.source.names if isinstance(source, Stripped) else ()
@@ -207,7 +276,7 @@ def _padded(source: Source) -> Sequence[int]:
 
 
 def _diagnose_records(source: TextSource, found: SourceDiagnostics) -> None:
-    """SourceDiagnostics at records and bytes, which take readings of their own."""
+    """Count records and check the encoding of a text file, with separate readings."""
     found.rows, found.records = _records(source)
     if found.rows - found.records > MAX_UNREADABLE_FRACTION * found.rows:
         for other in SEPARATORS.replace(source.options.separator, ""):
@@ -220,6 +289,7 @@ def _diagnose_records(source: TextSource, found: SourceDiagnostics) -> None:
 def _records(
     source: TextSource, separator: str | None = None, more_cells: int = 0
 ) -> tuple[int, int]:
+    """Count the rows and the valid records of a text file."""
     rows = records = 0
     with closing(source.blocks(separator, more_cells)) as blocks:
         for block in blocks:
@@ -229,7 +299,7 @@ def _records(
 
 
 def _encoding(source: TextSource) -> str:
-    """The encoding that the bytes look like, where that is not the declared one."""
+    """Return the encoding that the bytes suggest, if it differs from the declared one."""
     declared = source.options.encoding
     if declared.startswith(("utf-16", "utf-32")):
         return ""
