@@ -222,7 +222,7 @@ def test_types_of_postgres_are_read_as_their_texts(postgres):
         open_rows(table, schema_of("d"))
     for name in "dma":
         unit = {"column": name, "type": "text", "max_rows": 1}
-        with pytest.raises(SourceError, match=f"{name!r} can't tell persons apart"):
+        with pytest.raises(SourceError, match=f"{name!r} cannot identify persons"):
             open_rows(table, Schema.parse({"columns": {"n": numeric(0, 10)}, "unit": unit}))
 
 

@@ -465,17 +465,17 @@ def test_a_type_that_holds_such_ids_is_taken(kind, declared):
 
 
 REFUSED = [
-    (pa.int64(), "text", 'declare type = "integer"'),
-    (pa.float64(), "uuid", 'declare type = "integer"'),
-    (pa.bool_(), "integer", "cast the column to text"),
-    (pa.bool_(), "text", "cast the column to text"),
-    (pa.date32(), "text", "cast the column to text"),
-    (pa.timestamp("us"), "integer", "cast the column to text"),
-    (pa.duration("s"), "decimal", "cast the column to text"),
-    (pa.binary(), "uuid", "cast the column to text"),
-    (pa.binary(15), "uuid", "cast the column to text"),
-    (pa.binary(), "integer", "cast the column to text"),
-    (pa.list_(pa.int64()), "text", "cast the column to text"),
+    (pa.int64(), "text", 'Set type = "integer" in [unit]'),
+    (pa.float64(), "uuid", 'Set type = "integer" in [unit]'),
+    (pa.bool_(), "integer", "Convert the column to text"),
+    (pa.bool_(), "text", "Convert the column to text"),
+    (pa.date32(), "text", "Convert the column to text"),
+    (pa.timestamp("us"), "integer", "Convert the column to text"),
+    (pa.duration("s"), "decimal", "Convert the column to text"),
+    (pa.binary(), "uuid", "Convert the column to text"),
+    (pa.binary(15), "uuid", "Convert the column to text"),
+    (pa.binary(), "integer", "Convert the column to text"),
+    (pa.list_(pa.int64()), "text", "Convert the column to text"),
 ]
 
 
@@ -496,8 +496,7 @@ def test_a_type_that_holds_no_such_ids_is_refused_before_any_cell_is_read(
     with pytest.raises(SourceError) as told:
         open_rows(pa.RecordBatchReader.from_batches(fields, broken()), schema)
     assert str(told.value) == (
-        f"The id column 'id' is of the type {kind}, which holds no ids of the declared type "
-        f"{declared!r}: {words}."
+        f"The id column 'id' has the type {kind}, but the schema declares {declared}. {words}."
     )
 
 
