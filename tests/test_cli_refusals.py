@@ -66,7 +66,7 @@ def options(text: str) -> str:
         (options("--epsilon inf"), "above 0"),
         (options("--epsilon 1e999"), "above 0"),
         (options("--epsilon one"), "--epsilon"),
-        (options("--epsilon 1 --delta 1"), "delta must be below 1"),
+        (options("--epsilon 1 --delta 1"), "delta Set lower below upper 1"),
         (options("--epsilon 1 --delta 0"), "delta must be"),
         (options("--rho 0"), "above 0"),
         (options("--rho 1 --epsilon 1"), "not both"),
@@ -120,7 +120,7 @@ def test_an_existing_output_is_kept(capsys) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "advice"),
     [
-        ("lower = 0\nupper = 100", "lower = 100\nupper = 100", "must be below"),
+        ("lower = 0\nupper = 100", "lower = 100\nupper = 100", "Set lower below upper"),
         ("lower = 0\nupper = 100", "lower = 5\nupper = nan", "age"),
         ("upper = 100", "", "age.upper"),
         ('"numeric"', '"number"', "age"),

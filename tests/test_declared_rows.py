@@ -271,14 +271,14 @@ def test_sums_of_a_declared_number_are_for_replace_one(tmp_path):
     assert released(both, schema=schema_of(), mechanism="gaussian", **ZCDP, rows=7).count() == 7
     with pytest.raises(SourceError, match="needs replace-one"):
         released(both, schema=schema_of(), mechanism="gaussian", **ZCDP, neighbors="add-remove")
-    with pytest.raises(SourceError, match="not made of so many rows"):
+    with pytest.raises(SourceError, match="another number of rows than declared"):
         released(both, schema=schema_of(), mechanism="gaussian", **ZCDP, rows=8)
     plain = PartialMoment.of(tmp_path / "f.csv", schema_of())
     with pytest.raises(SourceError, match="Only one of the parts"):
         plain.merged(other)
     with pytest.raises(SourceError, match="records = "):
         released(plain, schema=schema_of(), mechanism="gaussian", **ZCDP)
-    with pytest.raises(SourceError, match="Leave out one of them"):
+    with pytest.raises(SourceError, match="Omit one of them"):
         PartialMoment.of(tmp_path / "f.csv", schema_of(rows=2), where=["a > 1"])
     one.save(tmp_path / "s.sums")
     assert PartialMoment.load(tmp_path / "s.sums").public_rows == 5

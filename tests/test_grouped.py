@@ -284,7 +284,7 @@ def test_a_wrong_column_is_refused_in_one_sentence(
     [
         ("a", {}, "'a' is not a categorical column"),
         ("grop", {}, "'grop' is not a categorical column"),
-        ("group", {"unit": {"column": "person", "type": "text", "max_rows": 2}}, "protect rows"),
+        ("group", {"unit": {"column": "person", "type": "text", "max_rows": 2}}, "protects rows"),
         (None, {}, "Name the column"),
     ],
 )

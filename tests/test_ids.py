@@ -273,7 +273,7 @@ def test_ids_of_a_masked_array_are_as_exact_as_they_came():
 
 @pytest.mark.parametrize("declared", ["integer", "decimal", "text"])
 def test_an_array_of_truth_values_holds_no_ids(declared):
-    with pytest.raises(SourceError, match="of the type bool, which holds no ids"):
+    with pytest.raises(SourceError, match="has the type bool, but the schema declares"):
         persons(np.ones((3, 2), bool), declared)
 
 
@@ -510,6 +510,6 @@ def test_an_id_without_a_declared_type_is_refused():
 
 def test_a_column_of_which_the_source_says_that_ids_are_not_told_apart_is_refused():
     unfit = {"id": "its collation calls different texts equal"}
-    with pytest.raises(SourceError, match="'id' can't tell persons apart: its collation"):
+    with pytest.raises(SourceError, match="'id' cannot identify persons: its collation"):
         refuse_unfit("id", pa.string(), "text", unfit)
     refuse_unfit("other", pa.string(), "text", unfit)

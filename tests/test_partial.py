@@ -241,7 +241,7 @@ def test_sums_under_other_conditions_do_not_add_up_and_tell_theirs(tmp_path):
     )
     with pytest.raises(SourceError, match="different conditions"):
         young.merged(old)
-    with pytest.raises(SourceError, match="a file of sums holds none"):
+    with pytest.raises(SourceError, match="file of sums contains no rows"):
         prepare(young, schema=NUMBERS, epsilon=1.0, where=["b < 3"])
     young.save(tmp_path / "y.sums")
     made = dpcov.release(

@@ -172,7 +172,7 @@ def test_a_masked_cell_of_an_array_is_missing():
 @pytest.mark.parametrize(
     ("array", "words"),
     [
-        (np.zeros(3), "2 dimensions"),
+        (np.zeros(3), "needs 2"),
         (np.zeros((2, 3), complex), "real numbers"),
         (np.zeros((2, 3), "M8[s]"), "real numbers"),
         (np.zeros((2, 4)), "declares 3 columns, but the array has 4"),
@@ -276,8 +276,8 @@ def missing_column(found: str) -> pa.Table:
     [
         ("nowhere.csv", "The file 'nowhere.csv' does not exist"),
         ("/", "is a folder"),
-        ({"a": [1.0]}, "can't be read. Give a path"),
-        (None, "can't be read. Give a path"),
+        ({"a": [1.0]}, "cannot read this kind of data. Pass"),
+        (None, "cannot read this kind of data. Pass"),
         (missing_column("b"), "no column 'a', which the schema declares"),
         (pa.table([[1.0], [2.0]], ["a", "a"]), "more than one column 'a'"),
         (pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]), "more than one column 'a'"),

@@ -894,7 +894,7 @@ class Schema(_Model):
             raise ValueError(f"by = {by!r} is not a categorical column of the schema{hint}")
         if self.unit is not None:
             raise ValueError(
-                "by = {by!r} protects rows, because one person can have rows in several "
+                f"by = {by!r} protects rows, because one person can have rows in several "
                 "levels. Remove [unit] or by"
             )
         if len(self.encoded_columns) == 1:

@@ -67,7 +67,7 @@ class ParquetSource(Source):
                 schema = file.schema
         except (pa.ArrowException, OSError):
             raise SourceError(
-                f"{shown(path)!r} is not a complete Parquet file. Check the file; nothing "
+                f"{shown(path)!r} is not a complete Parquet file. Check the file. Nothing "
                 "was spent."
             ) from None
         self._texts = [field.name for field in schema if is_text(field.type)]
