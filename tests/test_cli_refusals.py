@@ -167,7 +167,7 @@ def test_data_that_breaks_while_it_is_read_stays_spent_and_quiet(capsys) -> None
         cli.main(RELEASE.format(table="t.parquet").split())
     err = capsys.readouterr().err
     assert ended.value.code == 2
-    assert "could not be read to its end" in err
+    assert "could not read the data to the end" in err
     assert PLANTED not in err
     assert Ledger.open("l.db").account().left == {"epsilon": 0.0}
     assert not Path("r.json").exists()

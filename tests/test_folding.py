@@ -176,7 +176,7 @@ def test_otherwise_one_thread_streams_in_order(tmp_path, monkeypatch, why):
 def test_control_row_groups_that_fit_are_streamed_by_the_threads(tmp_path, monkeypatch):
     monkeypatch.setattr(folding, "MOST_DECODED", 2 * 1000 * 3 * 8)
     monkeypatch.delattr(RowGroup, "batches")
-    with pytest.raises(SourceError, match="could not be read to its end"):
+    with pytest.raises(SourceError, match="could not read the data to the end"):
         moment(parquet(tmp_path), SCHEMA, threads=2)
 
 
@@ -206,7 +206,7 @@ def test_the_first_failure_ends_the_streaming(tmp_path, monkeypatch):
         yield from ()
 
     monkeypatch.setattr(RowGroup, "batches", batches)
-    with pytest.raises(SourceError, match="could not be read to its end"):
+    with pytest.raises(SourceError, match="could not read the data to the end"):
         moment(parquet(tmp_path, row_group_size=100), SCHEMA, threads=2)
     assert len(begun) < 20 < ROWS / 100
 
@@ -221,7 +221,7 @@ def test_the_first_failure_ends_the_reading(tmp_path, monkeypatch, threads):
 
     monkeypatch.setattr(arrow, "_column", column)
     monkeypatch.setattr(folding, "SMALL_PART", 0)
-    with pytest.raises(SourceError, match="could not be read to its end"):
+    with pytest.raises(SourceError, match="could not read the data to the end"):
         moment(parquet(tmp_path, row_group_size=100), SCHEMA, threads=threads)
     assert set(begun) == {0}
 
@@ -235,7 +235,7 @@ def test_after_a_failure_no_thread_begins_another_small_group(tmp_path, monkeypa
         raise ValueError("S3CRET")
 
     monkeypatch.setattr(arrow, "_column", column)
-    with pytest.raises(SourceError, match="could not be read to its end"):
+    with pytest.raises(SourceError, match="could not read the data to the end"):
         moment(parquet(tmp_path, row_group_size=100), SCHEMA, threads=2)
     assert len(set(begun)) < 20 < ROWS / 100
 
@@ -243,7 +243,7 @@ def test_after_a_failure_no_thread_begins_another_small_group(tmp_path, monkeypa
 def test_a_column_that_is_shorter_than_its_group_is_refused(tmp_path, monkeypatch):
     read = arrow._column
     monkeypatch.setattr(arrow, "_column", lambda *given: read(*given)[:-1])
-    with pytest.raises(SourceError, match="could not be read to its end"):
+    with pytest.raises(SourceError, match="could not read the data to the end"):
         moment(parquet(tmp_path), SCHEMA)
 
 

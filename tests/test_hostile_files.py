@@ -172,7 +172,7 @@ def test_programs_in_a_sqlite_file_are_refused_unless_they_are_trusted(tmp_path,
 
 def test_a_view_of_sqlite_may_fail_on_one_row_which_is_why(tmp_path):
     data = stored(tmp_path / "v", "a INTEGER", [*CLEAN, (-(2**63),)], PROGRAMS["a view"])
-    with pytest.raises(SourceError, match="could not be read to its end"):
+    with pytest.raises(SourceError, match="could not read the data to the end"):
         moment(DatabaseTable(data.database, "v", trust_views=True), schema_of("a"))
 
 
@@ -188,7 +188,7 @@ def test_columns_that_were_computed_when_a_row_was_written_are_stored(tmp_path):
 def test_a_collation_of_sqlite_that_calls_texts_equal_holds_no_ids(tmp_path, collation):
     data = stored(tmp_path / "c", f"id TEXT COLLATE {collation}, a INTEGER", [("A", 1), ("a", 1)])
     schema = Schema.parse({"columns": {"a": numeric(0, 10)}, "unit": unit("text")})
-    with pytest.raises(SourceError, match="collation calls different texts equal"):
+    with pytest.raises(SourceError, match="collation treats different texts as equal"):
         open_rows(data, schema)
     plain = stored(tmp_path / "c", "id TEXT, a INTEGER", [("A", 1), ("a", 1)])
     assert moment(plain, schema).unit_count == 2
@@ -269,7 +269,7 @@ def test_a_collation_of_duckdb_that_calls_texts_equal_holds_no_ids(tmp_path):
     for collation in ("NOCASE", "NOACCENT"):
         columns = f"id VARCHAR COLLATE {collation}, a INTEGER"
         data = made(tmp_path / "c", f"CREATE TABLE t ({columns})")
-        with pytest.raises(SourceError, match="collation calls different texts equal"):
+        with pytest.raises(SourceError, match="collation treats different texts as equal"):
             open_rows(data, schema)
 
 

@@ -267,7 +267,7 @@ def test_a_reading_that_fails_leaves_no_copy(path, monkeypatch):
     rows.require_rereadable()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kept, "codes_of", lambda *_: 1 / 0)
-        with pytest.raises(SourceError, match="could not be read to its end"):
+        with pytest.raises(SourceError, match="could not read the data to the end"):
             rows.second_moments()
     assert same(rows.second_moments()[0], moment(path, SCHEMA))
 

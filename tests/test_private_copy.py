@@ -229,7 +229,7 @@ def test_a_file_is_closed_when_a_question_fails(folder):
         raise ValueError("S3CRET")
 
     reader = pa.RecordBatchReader.from_batches(people(3).schema, cut_off())
-    with pytest.raises(SourceError, match="could not be read to its end"):
+    with pytest.raises(SourceError, match="could not read the data to the end"):
         moment(reader, SCHEMA)
     assert unnamed_files().keys() == before
 

@@ -270,7 +270,9 @@ def test_two_contents_of_one_strl_cell_are_refused(tmp_path):
 def test_a_format_that_is_not_read_is_named_with_what_to_do(tmp_path):
     path = written(tmp_path, {"x": ("double", [1.0])})
     path.write_bytes(path.read_bytes().replace(b"<release>118", b"<release>120"))
-    with pytest.raises(SourceError, match=r"has the format 120, .* Save the file in Stata with `saveold`"):
+    with pytest.raises(
+        SourceError, match=r"has the format 120, .* Save the file in Stata with `saveold`"
+    ):
         open_source(path, FileOptions(), ())
 
 
