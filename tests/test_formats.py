@@ -325,7 +325,7 @@ def test_a_blank_row_is_no_row_so_that_the_last_one_decides_about_itself_alone(t
 
 def test_a_workbook_says_that_formulas_are_not_protected(tmp_path):
     made = dpcov.release(workbook(tmp_path), schema=declared(), epsilon=1.0)
-    assert "a formula that reads rows of several persons" in made.provenance["not_protected"]
+    assert "a formula combines rows of several persons" in made.provenance["not_protected"]
     assert made.provenance["door"] == "Excel"
 
 
@@ -463,7 +463,7 @@ def test_a_reader_that_is_not_there_is_told_with_its_command(tmp_path, monkeypat
 
 def test_a_file_of_an_unknown_kind_says_what_to_do(tmp_path):
     (path := tmp_path / "p.foo").write_bytes(b"\xd0\xcf\x11\xe0" * 64)
-    with pytest.raises(SourceError, match="no text at all, save the table as Parquet or CSV"):
+    with pytest.raises(SourceError, match="or save the table as Parquet or CSV"):
         open_source(path, FileOptions(), ())
 
 

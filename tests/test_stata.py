@@ -280,7 +280,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path):
     path = written(tmp_path, {"x": ("double", [1.0, 2.0])}, 114)
     source = open_source(path, FileOptions(), ())
     path.write_bytes(path.read_bytes()[:-3])
-    with pytest.raises(SourceError, match="changed while it was read"):
+    with pytest.raises(SourceError, match="changed while dpcov read it"):
         list(source.batches(["x"]))
 
 

@@ -86,7 +86,7 @@ def test_a_release_says_that_broken_xml_is_refused(tmp_path):
     path = Workbook().write(tmp_path / "t.xlsx", [("a",), (1,)])
     schema = Schema.parse({"version": 2, "columns": {"a": {"kind": "count", "upper": 9}}})
     told = dpcov.release(path, schema=schema, epsilon=1.0).not_protected()
-    assert "XML that is not well formed is refused before anything is spent" in told
+    assert "refuses a workbook with malformed XML before it spends budget" in told
     assert NOT_XML.count(". ") == 1
 
 

@@ -202,7 +202,7 @@ def packed_sums(query: Query, frame: Any) -> Any:
     if unit is None:
         return _mapped(frame, functools.partial(sums_of_rows, query), SUMS)
     ranked = _mapped(frame, functools.partial(images, query), IMAGES)
-    # A failed task returns a row without an id. Such a row is the first of its group, so it is kept.
+    # A failed task returns a row without an id. Such a row comes first in its group and is kept.
     chosen = ranked.selectExpr("id", "image", PLACED).where(f"place <= {unit.max_rows}")
     return _mapped(chosen, functools.partial(sums_of_images, query), SUMS)
 

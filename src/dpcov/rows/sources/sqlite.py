@@ -85,7 +85,8 @@ class SqliteSource(Connected):
             data.require_trust(is_program)
             self.names = tuple(self._declared)
             self.repeatable = not is_program
-            self._from = f"main.{quoted(data.parts[-1])} NOT INDEXED"  # an index could change the order of rows
+            # An index could change the order of rows.
+            self._from = f"main.{quoted(data.parts[-1])} NOT INDEXED"
             plain = {name: self._is_plain(name, sqlite3.OperationalError) for name in self.names}
             self.unfit_ids = {name: COLLATED for name in self.names if not plain[name]}
             self._connection.execute(self._query(self.names) + " LIMIT 0")
