@@ -38,7 +38,9 @@ CHUNK = 2**17  # Number of cells encoded at a time, which fit into the second-le
 
 @dataclass(frozen=True, slots=True, repr=False)  # a repr would print the data
 class Encoded:
-    """Encoded columns of n rows. SENSITIVE.
+    """Encoded columns of n rows.
+
+    The content is private: dpcov publishes it only with noise.
 
     Attributes
     ----------

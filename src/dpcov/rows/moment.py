@@ -228,7 +228,9 @@ def units_per_row(schema: Schema) -> int:
 
 @dataclass(frozen=True, slots=True, repr=False)  # a repr would print the data
 class SecondMoment:
-    """Exact answer to a query. SENSITIVE: only a mechanism may hold it before noise is added.
+    """Exact answer to a query.
+
+    The content is private: only a mechanism can use it, and adds noise.
 
     Attributes
     ----------

@@ -120,7 +120,9 @@ def parsed(texts: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True, slots=True, repr=False)  # a repr would print the data
 class Numbers:
-    """Cells of a column as numbers. SENSITIVE.
+    """Cells of a column as numbers.
+
+    The content is private: dpcov publishes it only with noise.
 
     Attributes
     ----------

@@ -107,7 +107,7 @@ class Source:
 
     @property
     def caveat(self) -> str:
-        """What the guarantee does not cover because of the data source; empty for plain tables."""
+        """Description of what the guarantee does not cover; empty for plain tables."""
         return "" if self.repeatable else PROGRAM
 
     def kinds(self) -> dict[str, Kind]:
@@ -191,7 +191,7 @@ class Wrapper(Source):
 
     @property
     def caveat(self) -> str:
-        """What the guarantee does not cover because of the data source."""
+        """Description of what the guarantee does not cover because of the data source."""
         return self.source.caveat
 
     def kinds(self) -> dict[str, Kind]:
@@ -259,7 +259,7 @@ class FixedRows(Wrapper):
 
     @property
     def caveat(self) -> str:
-        """What the guarantee does not cover, with the declared number of rows."""
+        """Description of what the guarantee does not cover, with the declared number of rows."""
         declared = "" if self.source.rows_are_lines else f"{DECLARED.format(self.public_rows)} "
         return f"{declared}{self.source.caveat}"
 

@@ -1,8 +1,9 @@
-"""Diagnostics of a data source for the person who holds the data. CONFIDENTIAL.
+"""Diagnostics of a data source for the person who holds the data.
 
-The diagnostics describe the rows without noise and outside any privacy budget. Only `dpcov check`
-computes them, and no release does. The functions read cells with the rules of a release
-(`dpcov.rows.cells`) and count the outcomes. No cell value is kept or reported.
+The diagnostics are confidential, because they describe the rows without noise and outside any
+privacy budget. Only `dpcov check` computes them, and no release does. The functions read cells with
+the rules of a release (`dpcov.rows.cells`) and count the outcomes. No cell value is kept or
+reported.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ SPACED = Notation(".", " ")
 
 @dataclass(slots=True, repr=False)  # a repr would print information about the data
 class ColumnDiagnostics:
-    """Counts of the cells of one column. SENSITIVE.
+    """Counts of the cells of one column.
+
+    The content is private: it describes rows without noise.
 
     Attributes
     ----------
@@ -94,7 +97,9 @@ class ColumnDiagnostics:
 
 @dataclass(slots=True, repr=False)
 class SourceDiagnostics:
-    """Diagnostics of a data source. SENSITIVE.
+    """Diagnostics of a data source.
+
+    The content is private: it describes rows without noise.
 
     Attributes
     ----------
@@ -137,7 +142,9 @@ class SourceDiagnostics:
 
 @quiet(UNREADABLE)
 def diagnose(data: Any, schema: Schema) -> SourceDiagnostics:
-    """Read a table and count the cells that a release cannot read. CONFIDENTIAL.
+    """Read a table and count the cells that a release cannot read.
+
+    The result is confidential, because it describes rows without noise.
 
     Parameters
     ----------
@@ -149,7 +156,7 @@ def diagnose(data: Any, schema: Schema) -> SourceDiagnostics:
     Returns
     -------
     SourceDiagnostics
-        Counts without noise. SENSITIVE.
+        Counts without noise.
 
     Raises
     ------

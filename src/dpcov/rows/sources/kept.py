@@ -37,7 +37,9 @@ PARTS = 64  # Number of parts of the persons; one part must fit into memory.
 
 @dataclass(frozen=True, slots=True, repr=False)  # a repr would print the data
 class Batch:
-    """Converted rows: a number or a level position for each column. SENSITIVE.
+    """Converted rows: a number or a level position for each column.
+
+    The content is private: dpcov publishes it only with noise.
 
     Attributes
     ----------

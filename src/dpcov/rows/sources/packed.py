@@ -1,6 +1,6 @@
 """Tasks of a Spark cluster: exact sums over rows, packed as integers that can be added.
 
-Every function converts batches to batches and runs inside a task. The output is PRIVATE DATA and
+Every function converts batches to batches and runs inside a task. The output is private data and
 stays inside the cluster. The message of an error could contain cells, so no error leaves a task.
 Instead, the task returns a batch whose `part` is `FAILED`.
 """
@@ -96,7 +96,7 @@ class Query:
         Tests that a row must meet to count.
 
     key : bytes
-        Secret key that determines the groups of persons. SECRET.
+        Secret key that determines the groups of persons.
 
     """
 

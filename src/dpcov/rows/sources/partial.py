@@ -1,6 +1,6 @@
 """Exact sums of parts of a table, and their merge, inside one organization.
 
-A file of sums is PRIVATE DATA, like the rows. Only its owner can read the file. dpcov does not
+A file of sums is private data, like the rows. Only its owner can read the file. dpcov does not
 accept it as a release, but can make a release from it. Each row must be in one part only. The owner
 is responsible for this condition; dpcov detects only parts with exactly the same rows.
 Organizations that do not trust each other with their sums need another protocol
@@ -55,7 +55,9 @@ _STATED = {
 
 @dataclass(frozen=True, slots=True, repr=False)  # a repr would print the data
 class PartialMoment:
-    """Exact second moment of some rows. SENSITIVE.
+    """Exact second moment of some rows.
+
+    The content is private: dpcov publishes it only with noise.
 
     Attributes
     ----------
@@ -429,13 +431,13 @@ class SummedRows(Rows):
         return self._partial.lattice
 
     def second_moments(self, *, groups: int = 1, **others: Any) -> list[SecondMoment]:
-        """Return the second moment of the file. SENSITIVE."""
+        """Return the second moment of the file, without noise."""
         if groups > 1 or any(others.values()):
             raise MechanismError(_NO_ROWS)
         return [SecondMoment(self._partial.units, self.lattice(), self._partial.rows)]
 
     def total(self) -> int:
-        """Return the number of rows, or the sum of their weights. SENSITIVE."""
+        """Return the number of rows, or the sum of their weights, without noise."""
         weighted = self.schema.weight is not None
         return int(self._partial.units[-1, -1]) if weighted else self._partial.rows
 

@@ -52,7 +52,9 @@ COUNTABLE = (
 
 @dataclass(frozen=True, slots=True, repr=False)  # a repr would print the data
 class IntegerRows:
-    """Integer rows in memory. SENSITIVE.
+    """Integer rows in memory.
+
+    The content is private: dpcov publishes it only with noise.
 
     Attributes
     ----------
@@ -86,7 +88,7 @@ IN_MEMORY = (
 class Rows:
     """Rows of a data set with a schema; the class returns only exact integer sums over rows.
 
-    Every result is SENSITIVE: only a mechanism may hold it.
+    Every result is private: only a mechanism can use it, and adds noise.
 
     Parameters
     ----------
@@ -248,7 +250,7 @@ class Rows:
         Returns
         -------
         list of SecondMoment, length groups
-            SENSITIVE: only a mechanism may hold them.
+            The result is private: only a mechanism can use it, and adds noise.
 
         """
         if groups > 1 and labels is None:
@@ -268,9 +270,9 @@ class Rows:
         Returns
         -------
         moment : SecondMoment
-            Second moment. SENSITIVE.
+            Second moment, without noise.
         hash : str
-            Hash in hexadecimal digits. SENSITIVE.
+            Private hash in hexadecimal digits.
 
         """
         lattice = self.lattice()
@@ -307,10 +309,10 @@ class Rows:
         Returns
         -------
         ndarray of int64, shape (m + 1,)
-            Number of rows per bin. SENSITIVE: only a mechanism may hold it. Bin i has edges[i-1] <
-            norm <= edges[i]; the last bin is above edges[-1]. Adding or removing one privacy unit
-            changes the counts by at most k = `unit.max_rows` in the l1 norm. Replacing one unit
-            changes them by at most 2 k.
+            Number of rows per bin, without noise. Bin i has edges[i-1] < norm <= edges[i]; the last
+            bin is above edges[-1]. Adding or removing one privacy unit changes the counts by at
+            most k = `unit.max_rows` in the l1 norm. Replacing one unit changes the counts by at
+            most 2 k.
 
         """
         features = None if transform is None else len(transform.integers)
@@ -328,8 +330,8 @@ class Rows:
         Returns
         -------
         int
-            Number in units of 1 / `units_per_row`. SENSITIVE: only a mechanism may hold it. Adding
-            or removing one privacy unit changes it by at most k times `units_per_row`.
+            Number in units of 1 / `units_per_row`, without noise. Adding or removing one privacy
+            unit changes the number by at most k times `units_per_row`.
 
         """
         if self._total is None:
@@ -367,7 +369,7 @@ class Rows:
         Returns
         -------
         IntegerRows
-            SENSITIVE: only a mechanism may hold them.
+            The result is private: only a mechanism can use it, and adds noise.
 
         """
         lattice = self.lattice(features=len(self.schema.features))

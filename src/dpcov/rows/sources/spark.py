@@ -184,7 +184,7 @@ class SparkRows(Rows):
 
 
 def packed_sums(query: Query, frame: Any) -> Any:
-    """Return a frame with the packed sums of each task. SENSITIVE.
+    """Return a frame with the packed sums of each task, without noise.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def packed_sums(query: Query, frame: Any) -> Any:
 
 
 def merged_sums(sums: Any) -> Any:
-    """Return a frame with the sums of all tasks, added by `MERGERS` tasks. SENSITIVE.
+    """Return a frame with the sums of all tasks, added by `MERGERS` tasks, without noise.
 
     One merging task receives all parts of the sum of a task. If Spark repeats a lost task, the new
     sum can differ, because groups are drawn again. The new sum then replaces the whole old sum and

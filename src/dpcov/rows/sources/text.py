@@ -145,7 +145,7 @@ class TextSource(Source):
 
     @property
     def caveat(self) -> str:
-        """What the guarantee does not cover because of the rule for records."""
+        """Description of what the guarantee does not cover because of the rule for records."""
         if self.rows_are_lines:
             return LINES
         return RECORDS.format(reach=self.reach, lines=self._grammar.lines)
