@@ -66,7 +66,7 @@ def options(text: str) -> str:
         (options("--epsilon inf"), "above 0"),
         (options("--epsilon 1e999"), "above 0"),
         (options("--epsilon one"), "--epsilon"),
-        (options("--epsilon 1 --delta 1"), "delta Set lower below upper 1"),
+        (options("--epsilon 1 --delta 1"), "delta must be below 1"),
         (options("--epsilon 1 --delta 0"), "delta must be"),
         (options("--rho 0"), "above 0"),
         (options("--rho 1 --epsilon 1"), "not both"),

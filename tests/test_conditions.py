@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from dpcov.core.privacy import Neighbors
 from dpcov.errors import DpcovError, SchemaError, SourceError
-from dpcov.rows.cells import LONGEST_CELL, numbers_of
-from dpcov.rows.schema import UNSEEN, Schema, level_text
+from dpcov.rows.cells import MAX_CELL_BYTES, numbers_of
+from dpcov.rows.schema import INVISIBLE_CATEGORIES, Schema, level_text
 from dpcov.rows.sources import open_source
 from dpcov.rows.sources.base import Source
 from dpcov.rows.sources.conditions import Conditions, refuse_conditions, rows_meeting
@@ -221,7 +221,7 @@ def test_a_number_that_means_missing_still_bounds_others():
 
 
 def test_a_cell_beyond_the_cap_is_missing():
-    column = pa.array(["x" * LONGEST_CELL, "x" * (LONGEST_CELL + 1)])
+    column = pa.array(["x" * MAX_CELL_BYTES, "x" * (MAX_CELL_BYTES + 1)])
     assert verdicts("t >= 'x'", column) == [True, False]
     assert verdicts("t is null", column) == [False, True]
 
@@ -376,7 +376,7 @@ REFUSED = {
     "n != -999": "means a missing cell",
     "t = ' NA '": "means a missing cell",
     "t in ('x', '')": "means a missing cell",
-    f"t > '{'x' * (LONGEST_CELL + 1)}'": "means a missing cell",
+    f"t > '{'x' * (MAX_CELL_BYTES + 1)}'": "means a missing cell",
     # columns whose type nobody told
     "id = 'x'": 'Add id = "number" (or "text", "boolean") under [where]',
     "nn >= 1": "or use 'n'",
@@ -471,10 +471,12 @@ def test_a_condition_is_told_in_one_spelling_however_it_was_stated():
 
 
 ANY_NUMBER = st.floats(allow_nan=False, allow_infinity=False) | st.integers(1 - 2**53, 2**53 - 1)
-NAMES = st.text(st.characters(exclude_categories=UNSEEN), min_size=1, max_size=6)
+NAMES = st.text(st.characters(exclude_categories=INVISIBLE_CATEGORIES), min_size=1, max_size=6)
 
 
-@given(NAMES, ANY_NUMBER, st.text(st.characters(exclude_categories=UNSEEN), max_size=6))
+@given(
+    NAMES, ANY_NUMBER, st.text(st.characters(exclude_categories=INVISIBLE_CATEGORIES), max_size=6)
+)
 @example("And", 1, "'")
 @example('a"b', 9e300, "it's")
 def test_what_is_told_can_be_stated_again(name, value, text):

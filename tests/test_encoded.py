@@ -136,7 +136,7 @@ def test_float32_holds_every_integer_that_it_is_used_for(largest):
 def test_sizes_of_chunks_and_blocks_change_nothing(monkeypatch, chunk, rows):
     expected = encode(table(), schema())
     assert np.array_equal(expected[:, :-1], plain(table(), schema()))
-    monkeypatch.setattr(encoder, "CHUNK", chunk)
+    monkeypatch.setattr(encoder, "CHUNK_CELLS", chunk)
     monkeypatch.setattr(encoder, "BLOCK_ROWS", rows)
     assert np.array_equal(encode(table(), schema()), expected)
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcov.errors import SourceError
-from dpcov.rows.cells import LONGEST_CELL
+from dpcov.rows.cells import MAX_CELL_BYTES
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
 from dpcov.rows.sources.base import unwrapped
@@ -279,7 +279,7 @@ def test_an_array_of_truth_values_holds_no_ids(declared):
 
 @pytest.mark.parametrize("declared", ["integer", "decimal"])
 def test_numbers_of_any_length_and_size_are_told_exactly_and_soon(declared):
-    long = LONGEST_CELL - 9
+    long = MAX_CELL_BYTES - 9
     words = [
         "1e999999999",
         "10e999999998",
@@ -315,10 +315,10 @@ def test_an_exponent_of_ten_digits_is_nobody_and_so_is_a_text_beyond_the_cap():
         b"1e999999999",
     ]
     for declared in ("integer", "decimal", "uuid", "text"):
-        assert text_forms(["7" * (LONGEST_CELL + 1)], declared) == [None]
-    assert text_forms(["7" * LONGEST_CELL], "text") == [b"7" * LONGEST_CELL]
-    for kind in (pa.binary(), pa.large_binary(), pa.binary(LONGEST_CELL + 1)):
-        assert forms(pa.array([b"7" * (LONGEST_CELL + 1)], kind), "text") == [None]
+        assert text_forms(["7" * (MAX_CELL_BYTES + 1)], declared) == [None]
+    assert text_forms(["7" * MAX_CELL_BYTES], "text") == [b"7" * MAX_CELL_BYTES]
+    for kind in (pa.binary(), pa.large_binary(), pa.binary(MAX_CELL_BYTES + 1)):
+        assert forms(pa.array([b"7" * (MAX_CELL_BYTES + 1)], kind), "text") == [None]
 
 
 @pytest.mark.parametrize("digits", range(37, 42))

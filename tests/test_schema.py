@@ -11,7 +11,14 @@ from pydantic import ValidationError
 
 from dpcov.cli.drafts import draft
 from dpcov.errors import SchemaError
-from dpcov.rows.schema import MAX_FEATURES, UNSEEN, FileOptions, Numeric, Schema, level_text
+from dpcov.rows.schema import (
+    INVISIBLE_CATEGORIES,
+    MAX_FEATURES,
+    FileOptions,
+    Numeric,
+    Schema,
+    level_text,
+)
 from strategies import categorical, numeric, schema_of
 
 TOML = """
@@ -236,7 +243,7 @@ def test_the_text_of_a_level(level, text):
 
 COMPLETED = {"# lower =": "lower = 0", "# upper =": "upper = 1", "# levels = []": "levels = ['a']"}
 COMPLETED |= {"# missing =": 'missing = "none"'}
-SEEN = st.characters(codec="utf-8", exclude_categories=UNSEEN)
+SEEN = st.characters(codec="utf-8", exclude_categories=INVISIBLE_CATEGORIES)
 NAMES = st.text(SEEN, min_size=1, max_size=12).map(str.strip).filter(bool)
 
 

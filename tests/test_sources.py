@@ -225,7 +225,7 @@ def test_groups_partition_the_rows():
 
 
 def test_groups_without_fresh_randomness_are_refused():
-    with pytest.raises(MechanismError, match="fresh randomness"):
+    with pytest.raises(MechanismError, match="fresh secret randomness"):
         open_rows(PEOPLE, SCHEMA).second_moments(groups=2)
 
 
@@ -278,7 +278,7 @@ def missing_column(found: str) -> pa.Table:
         ("/", "is a folder"),
         ({"a": [1.0]}, "cannot read this kind of data. Pass"),
         (None, "cannot read this kind of data. Pass"),
-        (missing_column("b"), "no column 'a', which the schema declares"),
+        (missing_column("b"), "no column 'a', but the schema declares it"),
         (pa.table([[1.0], [2.0]], ["a", "a"]), "more than one column 'a'"),
         (pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]), "more than one column 'a'"),
     ],

@@ -144,7 +144,7 @@ def _is_number(word: str | None) -> bool:
 
 def _sparse(self: Any) -> None:
     """Claim the room without taking it."""
-    self._reserved += private_copy.STEP
+    self._reserved += private_copy.GROWTH_BYTES
     os.ftruncate(self._file.fileno(), self._reserved)
 
 

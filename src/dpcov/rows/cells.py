@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Booleans, Integers, Matrix
     from dpcov.rows.schema import Reading
 
-LONGEST_CELL = 2**16  # maximum length of a text in bytes; a longer text is missing
+MAX_CELL_BYTES = 2**16  # maximum length of a text in bytes; a longer text is missing
 BATCH_CELLS = 2**22  # maximum number of cells in a batch: 32 MiB of float64
 
 # Usual spelling of a number. Codes such as 01 or 1E0 do not match.
@@ -51,7 +51,7 @@ _TRUTHS = {"true": Decimal(1), "false": Decimal(0)}
 def cells(values: pa.Array, missing: tuple[str, ...]) -> pa.Array:
     """Return the cells of a column in a plain type, with missing texts as null.
 
-    Texts lose outer blanks. A text longer than `LONGEST_CELL` bytes is missing.
+    Texts lose outer blanks. A text longer than `MAX_CELL_BYTES` bytes is missing.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def cells(values: pa.Array, missing: tuple[str, ...]) -> pa.Array:
     values = plain(values)
     if not is_text(values.type):
         return values
-    absent = pc.greater(pc.binary_length(values), LONGEST_CELL)
+    absent = pc.greater(pc.binary_length(values), MAX_CELL_BYTES)
     values = trimmed(values)
     absent = pc.or_(absent, pc.is_in(values, pa.array(missing, values.type)))
     return pc.if_else(absent, None, values)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 FLOAT32_INTEGERS = 2**24  # Float32 represents every integer up to this size.
 FLOAT32_RANGES = 60  # Half-ranges from 2^-60 to 2^60 are scaled in float32.
-CHUNK = 2**17  # Number of cells encoded at a time, which fit into the second-level cache.
+CHUNK_CELLS = 2**17  # Number of cells encoded at a time, which fit into the second-level cache.
 
 
 @dataclass(frozen=True, slots=True, repr=False)  # a repr would print the data
@@ -219,11 +219,11 @@ class Columns:
 
         """
         midpoint, cap = column.midpoint, float(self._caps[features.start])
-        row, work = rows[0], np.empty(min(CHUNK, len(values)) if midpoint else 0)
+        row, work = rows[0], np.empty(min(CHUNK_CELLS, len(values)) if midpoint else 0)
         with np.errstate(all="ignore"):
             scale = float(self._scales[features.start]) / column.half_range
-            for start in range(0, len(values), CHUNK):
-                part, here = values[start : start + CHUNK], row[start : start + CHUNK]
+            for start in range(0, len(values), CHUNK_CELLS):
+                part, here = values[start : start + CHUNK_CELLS], row[start : start + CHUNK_CELLS]
                 if midpoint != 0:
                     part = np.subtract(part, midpoint, out=work[: len(part)])
                 here[:] = part

@@ -22,7 +22,7 @@ RULES: dict[Group, tuple[str, ...]] = {
     "numbers": get_args(NumberRule),
     "categories": get_args(CategoryRule),
 }
-NAMED = 5  # maximum number of names in a message
+MAX_NAMES = 5  # maximum number of names in a message
 
 
 class UnstatedMissingWarning(UserWarning):
@@ -149,5 +149,5 @@ def notice_of(names: Sequence[str], schema: str) -> str:
 
 def _some(names: Sequence[str]) -> str:
     """List the first names as text, with the number of further names."""
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(map(printable, names[:NAMED])) + more
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(map(printable, names[:MAX_NAMES])) + more

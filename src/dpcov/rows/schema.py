@@ -64,7 +64,13 @@ if TYPE_CHECKING:
 
 LARGEST_FILE = 2**24  # Maximum size of a schema file in bytes.
 RESOLUTION = 2.0**-21  # Maximum rounding error of a number, as a fraction of the half-range.
-UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # Unicode categories of characters forbidden in names.
+INVISIBLE_CATEGORIES = (
+    "Cc",
+    "Cf",
+    "Cs",
+    "Zl",
+    "Zp",
+)  # Unicode categories of characters forbidden in names.
 SPACES = " \xa0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))  # Category Zs.
 MAX_FEATURES = 8191  # Squared norms of integer rows stay exact in float64: 8191 * 2^40 < 2^53.
 
@@ -764,7 +770,7 @@ class Schema(_Model):
         for column in self.encoded_columns.values():
             names += map(level_text, column.levels if isinstance(column, Categorical) else ())
         for name in names:
-            if any(unicodedata.category(character) in UNSEEN for character in name):
+            if any(unicodedata.category(character) in INVISIBLE_CATEGORIES for character in name):
                 raise ValueError(
                     f"the name {name[:50]!r} contains an invisible control or formatting "
                     "character. Rename the column or level"

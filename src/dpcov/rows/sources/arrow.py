@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
 
 READ_BUFFER = 2**16  # Size of the read buffer in bytes.
-SMALL_GROUP = 2**18  # Maximum number of rows of a small row group: 2 MiB of float64 per column.
-SMALL_COLUMN = 2**22  # Maximum uncompressed bytes per column of a small row group.
+SMALL_GROUP_ROWS = (
+    2**18
+)  # Maximum number of rows of a small row group: 2 MiB of float64 per column.
+SMALL_COLUMN_BYTES = 2**22  # Maximum uncompressed bytes per column of a small row group.
 MILLISECOND = 1000  # Microseconds per millisecond.
 DAMAGED = (
     "The table in memory is damaged, because its indices are out of range. Build the table again; "
@@ -264,7 +266,7 @@ class RowGroup:
     @property
     def size(self) -> int:
         """Approximate memory of the streamed batches in bytes."""
-        return 8 * len(self.names) * min(SMALL_GROUP, self.rows)
+        return 8 * len(self.names) * min(SMALL_GROUP_ROWS, self.rows)
 
     def each(self, names: Sequence[str], use: Callable[[str, pa.ChunkedArray], None]) -> None:
         """Call `use` with the name and the cells of one column after the other.
@@ -298,7 +300,7 @@ def _is_small(file: ParquetTable, group: int, columns: int) -> bool:
     claimed = (
         about.total_byte_size
     )  # of all columns, because a request for one column aborts on some damaged files
-    return bool(about.num_rows <= SMALL_GROUP and claimed <= SMALL_COLUMN * columns)
+    return bool(about.num_rows <= SMALL_GROUP_ROWS and claimed <= SMALL_COLUMN_BYTES * columns)
 
 
 def _by_column(file: ParquetTable, group: int, names: list[str]) -> pa.Table:

@@ -24,7 +24,10 @@ PROGRAM = (
     "persons, or fails for a row, the guarantee does not hold."
 )
 NO_TYPE = pa.struct([])  # Type of columns that dpcov does not read.
-UNLIKE_STORED = ("pandas.period", "arrow.opaque")  # Types whose cells differ from stored values.
+REINTERPRETED_TYPES = (
+    "pandas.period",
+    "arrow.opaque",
+)  # Types whose cells differ from stored values.
 NO_ORDER = (
     "A number of rows ({}) needs a table with a fixed order of rows: a file, an array or a "
     "data frame. Omit the number here, because the number of rows of this table is public "
@@ -35,7 +38,7 @@ FIXED = (
     "of the declared rows. Use replace-one, or omit the number."
 )
 DECLARED = "dpcov uses exactly the {:,} rows that were declared."
-NOTHING: Mapping[str, str] = MappingProxyType({})
+EMPTY: Mapping[str, str] = MappingProxyType({})
 
 
 def rows_given() -> str:
@@ -95,8 +98,8 @@ class Source:
     kind: str
     names: tuple[str, ...]
     types: Mapping[str, pa.DataType]
-    unfit: Mapping[str, str] = NOTHING
-    unfit_ids: Mapping[str, str] = NOTHING
+    unfit: Mapping[str, str] = EMPTY
+    unfit_ids: Mapping[str, str] = EMPTY
     repeatable = True
     costly = False
     rows_are_lines = True
@@ -333,7 +336,7 @@ def unfit_columns(fields: Iterable[pa.Field]) -> dict[str, str]:
 def unwrapped(kind: pa.DataType) -> pa.DataType:
     """Return the plain type in which the encoder reads a column of this type."""
     if isinstance(kind, pa.BaseExtensionType):
-        unlike = kind.extension_name in UNLIKE_STORED
+        unlike = kind.extension_name in REINTERPRETED_TYPES
         return kind if unlike else unwrapped(kind.storage_type)
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return unwrapped(kind.value_type)

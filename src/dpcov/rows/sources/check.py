@@ -27,7 +27,7 @@ from dpcov.rows.sources.base import Stripped
 from dpcov.rows.sources.ids import IdColumn, canonical
 from dpcov.rows.sources.quiet import quiet
 from dpcov.rows.sources.rows import UNREADABLE, Rows
-from dpcov.rows.sources.text import CHUNK, ONCE, SEPARATORS, Notation, TextSource
+from dpcov.rows.sources.text import CHUNK_BYTES, ONCE, SEPARATORS, Notation, TextSource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ NOTATIONS = [
     Notation(*signs)
     for signs in ((",", None), (",", "."), (".", ","), (",", " "), (".", " "), (".", "'"))
 ]
-SPACED = Notation(".", " ")
+SPACED_NOTATION = Notation(".", " ")
 
 
 @dataclass(slots=True, repr=False)  # a repr would print information about the data
@@ -232,7 +232,7 @@ def _count_cells(
             nearest = sorted(NOTATIONS, key=lambda one: one.decimal != written.decimal)
             for one in nearest if is_written else ():
                 seen.otherwise[one] += _numbers(one, unread, column, schema)
-            seen.spaced += 0 if is_written else _numbers(SPACED, unread, column, schema)
+            seen.spaced += 0 if is_written else _numbers(SPACED_NOTATION, unread, column, schema)
             minus = pc.match_substring(texts, MINUS).fill_null(False).to_numpy(zero_copy_only=False)
             seen.minus += int((minus & ~odd & ~absent).sum())
     elif isinstance(column, Categorical):
@@ -313,7 +313,7 @@ def _encoding(source: TextSource) -> str:
     decoder = codecs.getincrementaldecoder("utf-8")()
     is_utf8, plain = True, True
     with closing(source.stream()) as stream:
-        while chunk := stream.read(CHUNK):
+        while chunk := stream.read(CHUNK_BYTES):
             if b"\0" in chunk:
                 return "utf-16"
             plain &= chunk.isascii()

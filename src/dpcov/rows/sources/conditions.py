@@ -37,7 +37,16 @@ from dpcov.rows.cells import (
 )
 from dpcov.rows.dates import SECOND
 from dpcov.rows.numbers import is_text
-from dpcov.rows.schema import UNSEEN, Categorical, Cells, Date, Flag, Numeric, Time, level_text
+from dpcov.rows.schema import (
+    INVISIBLE_CATEGORIES,
+    Categorical,
+    Cells,
+    Date,
+    Flag,
+    Numeric,
+    Time,
+    level_text,
+)
 from dpcov.rows.sources.base import fits, unwrapped
 from dpcov.rows.sources.level import FilteredSource
 
@@ -401,7 +410,7 @@ class _Reader:
         self._stated = stated
         self._schema = schema
         self._left: deque[tuple[str, str]] = deque()
-        if any(unicodedata.category(character) in UNSEEN for character in stated):
+        if any(unicodedata.category(character) in INVISIBLE_CATEGORIES for character in stated):
             raise self._wrong("the text contains an invisible character")
         at = 0
         while at < len(stated):

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from dpcov.core.installing import library
 from dpcov.errors import SourceError
-from dpcov.rows.cells import LONGEST_CELL, batch_rows
+from dpcov.rows.cells import MAX_CELL_BYTES, batch_rows
 from dpcov.rows.sources.sql import Connected, quoted
 
 if TYPE_CHECKING:
@@ -127,4 +127,4 @@ def _expression(declared: str) -> str | None:
     if declared in _CAST or declared.startswith("ENUM("):
         return "CAST({0} AS VARCHAR)"
     size = {"VARCHAR": "strlen", "BLOB": "octet_length"}.get(declared)
-    return size and f"CASE WHEN {size}({{0}}) <= {LONGEST_CELL} THEN {{0}} END"
+    return size and f"CASE WHEN {size}({{0}}) <= {MAX_CELL_BYTES} THEN {{0}} END"

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcov.errors import SourceError
-from dpcov.rows.cells import LONGEST_CELL, cells, distinct, is_missing, plain
+from dpcov.rows.cells import MAX_CELL_BYTES, cells, distinct, is_missing, plain
 from dpcov.rows.numbers import is_number, is_text, with_hyphens
 from dpcov.rows.sources.base import unwrapped
 from dpcov.rows.sources.objects import texts_of
@@ -123,7 +123,7 @@ def canonical(column: pa.Array, declared: IdType | None, missing: tuple[str, ...
     absent = pa.array(is_missing(trimmed, missing))
     if declared == "text":  # byte by byte, including outer blanks
         ids = plain(column).cast(pa.large_binary())
-        absent = pc.or_(absent, pc.greater(pc.binary_length(ids), LONGEST_CELL))
+        absent = pc.or_(absent, pc.greater(pc.binary_length(ids), MAX_CELL_BYTES))
     elif pa.types.is_fixed_size_binary(trimmed.type):
         words = (None if word is None else word.hex().encode() for word in trimmed.to_pylist())
         ids = pa.array(words, pa.large_binary())

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dpcov.rows.schema import Schema
     from dpcov.rows.sources.base import Source
 
-LARGEST_COPY = 2**31  # Maximum size in bytes of a copy of a table that can be read again.
+MAX_COPY_BYTES = 2**31  # Maximum size in bytes of a copy of a table that can be read again.
 PARTS = 64  # Number of parts of the persons; one part must fit into memory.
 
 
@@ -143,7 +143,7 @@ class Kept(Wrapper):
             for batch in self.source.batches(names):
                 rows = self._read(batch)
                 copy.add(rows, None if unit is None else _parts(rows[unit.column], self._parts))
-                if not self._once and copy.size > LARGEST_COPY:
+                if not self._once and copy.size > MAX_COPY_BYTES:
                     self._too_large = True
                     return
         except NoRoomError:
@@ -206,9 +206,9 @@ def _parts(ids: NDArray[np.void], parts: int) -> Integers:
 # system's folder for temporary files (TMPDIR).
 
 
-IN_MEMORY = 2**26  # Maximum number of bytes in memory before they are written.
-STEP = 2**26  # Bytes by which the file grows.
-BLOCK = 16  # Size of an AES block in bytes.
+MAX_MEMORY_BYTES = 2**26  # Maximum number of bytes in memory before they are written.
+GROWTH_BYTES = 2**26  # Bytes by which the file grows.
+AES_BLOCK_BYTES = 16  # Size of an AES block in bytes.
 NO_ROOM = (
     "The disk of the folder for temporary files (TMPDIR) is too small for a private copy of "
     "the table. Free disk space or set TMPDIR; with a ledger, the reserved budget stays "
@@ -254,7 +254,7 @@ class Copy:
             for part in np.flatnonzero(np.diff(ends)).tolist():
                 self._waiting[part].append(rows[order[ends[part] : ends[part + 1]]])
         self._bytes += rows.nbytes
-        if self._bytes > IN_MEMORY:
+        if self._bytes > MAX_MEMORY_BYTES:
             self._write()
 
     def _write(self) -> None:
@@ -303,7 +303,7 @@ class _Encrypted:
     def append(self, content: bytes) -> int:
         """Write bytes at the end and return their position."""
         place = self.end
-        self.end += -(-len(content) // BLOCK) * BLOCK
+        self.end += -(-len(content) // AES_BLOCK_BYTES) * AES_BLOCK_BYTES
         try:
             while self._reserved < self.end:
                 self._grow()
@@ -317,11 +317,11 @@ class _Encrypted:
     def _grow(self) -> None:
         """Reserve disk space now, because writing to a sparse file can fail later with a signal."""
         if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(self._file.fileno(), self._reserved, STEP)
+            os.posix_fallocate(self._file.fileno(), self._reserved, GROWTH_BYTES)
         else:
             self._file.seek(self._reserved)
-            self._file.write(bytes(STEP))
-        self._reserved += STEP
+            self._file.write(bytes(GROWTH_BYTES))
+        self._reserved += GROWTH_BYTES
 
     def read(self, place: int, size: int) -> bytes:
         """Return the bytes at a position."""
@@ -332,5 +332,5 @@ class _Encrypted:
         """Encrypt or decrypt bytes at a position."""
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-        counter = modes.CTR((place // BLOCK).to_bytes(BLOCK, "big"))
+        counter = modes.CTR((place // AES_BLOCK_BYTES).to_bytes(AES_BLOCK_BYTES, "big"))
         return Cipher(algorithms.AES256(self._key), counter).encryptor().update(content)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcov.core.arrays import AnyArray
-from dpcov.rows.cells import LONGEST_CELL
+from dpcov.rows.cells import MAX_CELL_BYTES
 from dpcov.rows.schema import level_text
 
 Spelling = Callable[[object], str | None]
@@ -65,7 +65,7 @@ def _words(cells: AnyArray, spelt: Spelling) -> pa.Array:
         texts = pa.array(cells, pa.large_string())
     except UnicodeEncodeError:
         return _one_by_one(cells, spelt)
-    return pc.if_else(pc.greater(pc.binary_length(texts), LONGEST_CELL), None, texts)
+    return pc.if_else(pc.greater(pc.binary_length(texts), MAX_CELL_BYTES), None, texts)
 
 
 def _whole(cells: AnyArray, spelt: Spelling) -> pa.Array:
@@ -118,7 +118,7 @@ def _text(cell: object, spelt: Spelling) -> str | None:
         # UTF-8 cannot represent a lone surrogate. A text that is too long is missing. A subclass of
         # str can redefine encode, so the method of str is called.
         found = str.encode(text, errors="replace")
-        return found.decode() if len(found) <= LONGEST_CELL else None
+        return found.decode() if len(found) <= MAX_CELL_BYTES else None
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException:  # includes panics of compiled libraries

@@ -19,14 +19,16 @@ SPREADSHEET = (
     "http://schemas.openxmlformats.org/spreadsheetml/2006/main",  # Transitional
     "http://purl.oclc.org/ooxml/spreadsheetml/main",  # Strict
 )
-CHUNK = 2**14  # Number of bytes that are parsed at once.
-LONGEST_TAG = 2**20  # Maximum bytes of a tag or comment, which the parser keeps in memory.
-DEEPEST = 100  # Maximum depth of nested elements.
-PACKED = 100  # Maximum compression factor; a sheet with rows of zeros has a factor of 15.
-LARGE = 2**26  # Size in bytes up to which the compression factor of a part is not limited.
-MOST_HELD = 2**30  # Maximum unpacked bytes of a part that is kept in memory.
-MOST_FOUND = 2**18  # Maximum number of elements whose attributes are kept.
-BOMB = (
+CHUNK_BYTES = 2**14  # Number of bytes that are parsed at once.
+MAX_TAG_BYTES = 2**20  # Maximum bytes of a tag or comment, which the parser keeps in memory.
+MAX_DEPTH = 100  # Maximum depth of nested elements.
+MAX_COMPRESSION = 100  # Maximum compression factor; a sheet with rows of zeros has a factor of 15.
+LARGE_PART_BYTES = (
+    2**26
+)  # Size in bytes up to which the compression factor of a part is not limited.
+MAX_HELD_BYTES = 2**30  # Maximum unpacked bytes of a part that is kept in memory.
+MAX_FOUND_ELEMENTS = 2**18  # Maximum number of elements whose attributes are kept.
+TOO_LARGE = (
     "The workbook is too large or compressed too much, so reading it might exhaust the "
     "memory. Save the table as CSV."
 )
@@ -67,7 +69,7 @@ class Reader:
     def start(self, name: str, attributes: dict[str, str]) -> None:
         """Enter an element."""
         self._outer.append(self.state)
-        if len(self._outer) > DEEPEST:
+        if len(self._outer) > MAX_DEPTH:
             raise SourceError(NOT_XML)
         self.state = self._steps.get((self.state, name), OTHER)
         self.opened(attributes)
@@ -110,14 +112,14 @@ class Found(Reader):
     def __init__(self, namespaces: Iterable[str], *paths: str) -> None:
         super().__init__(namespaces, paths)
         self.by_path: dict[str, list[dict[str, str]]] = {path: [] for path in paths}
-        self._left = MOST_FOUND
+        self._left = MAX_FOUND_ELEMENTS
 
     def opened(self, attributes: dict[str, str]) -> None:
         """Keep the attributes of an element."""
         if self.state in self.by_path:
             self._left -= 1
             if self._left < 0:
-                raise SourceError(BOMB)
+                raise SourceError(TOO_LARGE)
             self.by_path[self.state].append(attributes)
 
 
@@ -172,9 +174,9 @@ class Package:
 
         """
         part = self._parts[name.lower()]
-        most = max(LARGE, PACKED * part.compress_size)
-        if part.file_size > (min(most, MOST_HELD) if held else most):
-            raise SourceError(BOMB)
+        most = max(LARGE_PART_BYTES, MAX_COMPRESSION * part.compress_size)
+        if part.file_size > (min(most, MAX_HELD_BYTES) if held else most):
+            raise SourceError(TOO_LARGE)
         parser = expat.ParserCreate(namespace_separator=" ")
         parser.StartDoctypeDeclHandler = _refuse
         parser.StartElementHandler = reader.start
@@ -183,10 +185,10 @@ class Package:
         done = 0
         with self._archive.open(part) as file:
             try:
-                while chunk := file.read(CHUNK):
+                while chunk := file.read(CHUNK_BYTES):
                     parser.Parse(chunk)
                     done += len(chunk)
-                    if done - parser.CurrentByteIndex > LONGEST_TAG:
+                    if done - parser.CurrentByteIndex > MAX_TAG_BYTES:
                         _refuse()
                     yield
                 parser.Parse(b"", True)

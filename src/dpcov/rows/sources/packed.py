@@ -2,7 +2,7 @@
 
 Every function converts batches to batches and runs inside a task. The output is private data and
 stays inside the cluster. The message of an error could contain cells, so no error leaves a task.
-Instead, the task returns a batch whose `part` is `FAILED`.
+Instead, the task returns a batch whose `part` is `FAILED_PART`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dpcov.rows.sources.level import RowTest
     from dpcov.rows.sources.rows import Sum
 
-FAILED = -1  # Number of the part that reports an error.
+FAILED_PART = -1  # Number of the part that reports an error.
 PART_INTEGERS = 2**11  # Number of integers per part of a sum: 16 KiB.
 SUMS = pa.schema([("part", pa.int64()), ("units", pa.int64()), ("integers", pa.binary())])
 IMAGES = pa.schema([("id", pa.binary()), ("rank", pa.int64()), ("image", pa.binary())])
@@ -41,7 +41,7 @@ Batches = Iterator[pa.RecordBatch]
 P = ParamSpec("P")
 
 
-_FAILED_SUM: list[list[Any]] = [[FAILED], [0], [b""]]
+_FAILED_SUM: list[list[Any]] = [[FAILED_PART], [0], [b""]]
 _FAILED_IMAGE: list[list[Any]] = [[None], [0], [None]]
 
 
@@ -186,7 +186,7 @@ def add_part(found: dict[int, tuple[int, Integers]], part: int, units: int, cont
         Number of privacy units and integers of each part. The function updates the dict.
 
     part : int
-        Number of the part, or `FAILED`.
+        Number of the part, or `FAILED_PART`.
 
     units : int
         Number of privacy units.
@@ -195,7 +195,7 @@ def add_part(found: dict[int, tuple[int, Integers]], part: int, units: int, cont
         Packed integers.
 
     """
-    if part == FAILED:
+    if part == FAILED_PART:
         raise SourceError(UNREADABLE)
     before = found.get(part, (0, np.int64(0)))
     found[part] = before[0] + units, before[1] + np.frombuffer(content, "<i8")

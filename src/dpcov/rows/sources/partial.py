@@ -42,7 +42,7 @@ _NO_ROWS = (
     "mechanism, or use the table."
 )
 LARGEST_FILE = 2**30  # Maximum size of a file in bytes; 8,191 features need two thirds of it.
-MOST_ROWS = 2**63  # Strict upper bound on the number of rows.
+ROW_LIMIT = 2**63  # Strict upper bound on the number of rows.
 # Keys of the file, and the attributes that they contain.
 _STATED = {
     "parts": "parts",
@@ -384,7 +384,7 @@ def _possible(units: NDArray[np.object_], rows: int, lattice: Lattice, weighted:
 
     The test uses the diagonal and each pair of features.
     """
-    if not 0 <= rows < MOST_ROWS:
+    if not 0 <= rows < ROW_LIMIT:
         return False
     diagonal = np.diag(units)
     corner = rows * lattice.intercept_units**2

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from dpcov.core.installing import library
 from dpcov.errors import SourceError
-from dpcov.rows.cells import LONGEST_CELL, batch_rows
+from dpcov.rows.cells import MAX_CELL_BYTES, batch_rows
 from dpcov.rows.sources.sql import Connected, quoted
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ _PROGRAMS = ("v", "f")
 def _capped(expression: str) -> str:
     """Return SQL for a text or bytes; a value that is too long becomes null without loading."""
     size = f"pg_catalog.octet_length({expression})"
-    return f"CASE WHEN {size} <= {LONGEST_CELL} THEN {expression} END"
+    return f"CASE WHEN {size} <= {MAX_CELL_BYTES} THEN {expression} END"
 
 
 def _dated(kind: str) -> str:

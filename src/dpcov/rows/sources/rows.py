@@ -556,10 +556,10 @@ def squared_limits(edges: Sequence[float | Fraction] | Matrix, lattice: Lattice)
 # Controller of NumPy's BLAS. It is created once, because this takes as long as summing 1000 rows.
 BLAS = ThreadpoolController().select(user_api="blas")
 Total = TypeVar("Total", covariant=True)
-MOST_DECODED = 2**31  # Maximum bytes of the parts that are decoded at the same time.
+MAX_DECODED_BYTES = 2**31  # Maximum bytes of the parts that are decoded at the same time.
 LIMB_BITS = 32  # Number of bits of the lower limb of a count.
-SHARES = 8  # Number of tasks per thread and part, because some columns take longer.
-SMALL_PART = 2**24  # Maximum number of cells of a part for a single thread: 64 MiB.
+TASKS_PER_THREAD = 8  # Number of tasks per thread and part, because some columns take longer.
+SMALL_PART_CELLS = 2**24  # Maximum number of cells of a part for a single thread: 64 MiB.
 
 
 class Sum(Protocol[Total]):
@@ -718,7 +718,7 @@ class Folder(Generic[Total]):
 
         """
         rows, columns = max((part.rows for part in parts), default=0), self._encoder.columns
-        small = self._threads > 1 and rows * len(columns.names) <= SMALL_PART
+        small = self._threads > 1 and rows * len(columns.names) <= SMALL_PART_CELLS
         alone = len(parts) - len(parts) % self._threads if small else 0
         buffers = [columns.allocate(rows) for _ in range(self._threads if alone else 1)]
 
@@ -750,7 +750,7 @@ class Folder(Generic[Total]):
             self._idle.append(worker)
 
         run: Callable[..., Iterator[None]] = map if threads == 1 else pool.map
-        tasks = 1 if threads == 1 else SHARES * threads
+        tasks = 1 if threads == 1 else TASKS_PER_THREAD * threads
         slices = encoder.block_slices(part.rows, threads)
         for job, pieces in ((put, encoder.columns.names), (add, slices)):
             deque(run(job, [pieces[at::tasks] for at in range(tasks)]), 0)
@@ -858,5 +858,5 @@ def fit_together(parts: Sequence[RowGroup], threads: int) -> bool:
     This is possible if no part is streamed, or if several streamed parts fit into memory.
     """
     streamed = [part.size for part in parts if not part.whole]
-    fits = min(threads, len(streamed)) * max(streamed, default=0) <= MOST_DECODED
+    fits = min(threads, len(streamed)) * max(streamed, default=0) <= MAX_DECODED_BYTES
     return fits and (not streamed or min(threads, len(parts)) > 1)

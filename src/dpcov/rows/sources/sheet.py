@@ -17,7 +17,7 @@ ROW = "worksheet/sheetData/row"
 CELL = f"{ROW}/c"
 VALUE, FORMULA, INLINE = f"{CELL}/v", f"{CELL}/f", f"{CELL}/is"
 INLINE_TEXTS = (f"{INLINE}/t", f"{INLINE}/r/t")
-NOWHERE = 2**20  # Number of a column beyond any sheet.
+NO_COLUMN = 2**20  # Number of a column beyond any sheet.
 _REFERENCE = re.compile(r"([A-Z]{1,3})[0-9]{1,7}")
 _NUMBER = re.compile(r"[0-9]{1,7}")
 
@@ -128,13 +128,13 @@ class SheetReader(Reader):
         column = 0
         for letter in found[1] if found else "":
             column = column * 26 + ord(letter) - ord("A") + 1
-        return column - 1 if found else NOWHERE
+        return column - 1 if found else NO_COLUMN
 
     def _fill(self) -> None:
         """Put a cell into its row; if two cells have the same column, the value is missing."""
         column, held = self._column, self._held
         if not held or (
-            column == NOWHERE if self._counted is None else column not in self._counted
+            column == NO_COLUMN if self._counted is None else column not in self._counted
         ):
             return
         if column in self._cells or (self._wanted is not None and column not in self._wanted):

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from dpcov.rows.cells import LONGEST_CELL
+from dpcov.rows.cells import MAX_CELL_BYTES
 from dpcov.rows.dates import DAY, moment_of
 from dpcov.rows.sources.ooxml import SPREADSHEET, Found, Reader
 
@@ -80,7 +80,7 @@ class Text:
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
-        self._left = LONGEST_CELL + 1
+        self._left = MAX_CELL_BYTES + 1
 
     def add(self, piece: str) -> None:
         """Add a piece."""
@@ -120,7 +120,7 @@ def shown_by_code(code: str) -> Shown:
     The letter m means a month unless h or s is in the same section.
     """
     found: set[Shown] = set()
-    for section in _LITERAL.sub("", code[:LONGEST_CELL]).lower().split(";"):
+    for section in _LITERAL.sub("", code[:MAX_CELL_BYTES]).lower().split(";"):
         has_time = "h" in section or "s" in section or "[m" in section
         if "y" in section or "d" in section or ("m" in section and not has_time):
             found.add("date")
@@ -206,7 +206,7 @@ class Values:
 
 def unescaped(text: str) -> str | None:
     """Replace codes such as `_x0000_` by their characters; return None if the text is too long."""
-    if len(text) > LONGEST_CELL:
+    if len(text) > MAX_CELL_BYTES:
         return None
     if "_x" not in text:
         return text

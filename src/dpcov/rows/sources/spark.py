@@ -53,7 +53,7 @@ TYPES = {  # Arrow type of each Spark type.
 }
 SUMS = "part bigint, units bigint, integers binary"
 IMAGES = "id binary, rank bigint, image binary"
-PLACED = "row_number() OVER (PARTITION BY id ORDER BY rank, image) AS place"
+PLACE_EXPRESSION = "row_number() OVER (PARTITION BY id ORDER BY rank, image) AS place"
 MERGERS = 8  # Maximum number of sums that reach the driver.
 STREAM = "A streaming data frame never ends. Pass a data frame that is read from stored data."
 CHANGING = (
@@ -67,7 +67,9 @@ _CHANGING = re.compile(
     r"spark_partition_id|input_file_\w+)\(",
     re.IGNORECASE,
 )
-FIELDS = "spark.sql.debug.maxToStringFields"  # Setting for the number of fields in a plan's text.
+MAX_FIELDS_SETTING = (
+    "spark.sql.debug.maxToStringFields"  # Setting for the number of fields in a plan's text.
+)
 NO_WORKERS = (
     "The Python workers of this Spark cluster cannot run this version of dpcov. Install the "
     "same versions of dpcov and Python on the workers. Nothing was spent."
@@ -203,7 +205,7 @@ def packed_sums(query: Query, frame: Any) -> Any:
         return _mapped(frame, functools.partial(sums_of_rows, query), SUMS)
     ranked = _mapped(frame, functools.partial(images, query), IMAGES)
     # A failed task returns a row without an id. Such a row comes first in its group and is kept.
-    chosen = ranked.selectExpr("id", "image", PLACED).where(f"place <= {unit.max_rows}")
+    chosen = ranked.selectExpr("id", "image", PLACE_EXPRESSION).where(f"place <= {unit.max_rows}")
     return _mapped(chosen, functools.partial(sums_of_images, query), SUMS)
 
 
@@ -255,10 +257,10 @@ def _is_deterministic(frame: Any) -> bool:
         analyzed = frame._jdf.queryExecution().analyzed()
         return bool(analyzed.deterministic()) and not _SAMPLED.search(analyzed.toString())
     settings = frame.sparkSession.conf
-    before = settings.get(FIELDS)
-    settings.set(FIELDS, "1000000")
+    before = settings.get(MAX_FIELDS_SETTING)
+    settings.set(MAX_FIELDS_SETTING, "1000000")
     plan = frame._explain_string(extended=True)
-    settings.set(FIELDS, before)
+    settings.set(MAX_FIELDS_SETTING, before)
     return not (_CHANGING.search(plan) or _SAMPLED.search(plan))
 
 

@@ -31,7 +31,7 @@ NO_LINK = (
     "or the path of a SQLite or DuckDB file (dpcov does not print the link, because it "
     "might contain a password)."
 )
-NO_SUCH = (
+NO_SUCH_TABLE = (
     "The database has no table {!r}. Check spelling and capitals, and add the schema if "
     "needed, as in clinic.people."
 )
@@ -93,7 +93,7 @@ class DatabaseTable:
 
     def no_such_table(self) -> SourceError:
         """Return the error for a table that does not exist."""
-        return SourceError(NO_SUCH.format(self.table))
+        return SourceError(NO_SUCH_TABLE.format(self.table))
 
     def require_trust(self, is_program: bool) -> None:
         """Raise `SourceError` for a program that the caller does not trust."""

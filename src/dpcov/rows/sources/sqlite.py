@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dpcov.errors import SourceError
-from dpcov.rows.cells import LONGEST_CELL, batch_rows, numbers_of
+from dpcov.rows.cells import MAX_CELL_BYTES, batch_rows, numbers_of
 from dpcov.rows.schema import level_text
 from dpcov.rows.sources.ids import EXACT, IdColumn
 from dpcov.rows.sources.sql import COLLATED, Connected, quoted
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 Cells = Sequence[Any]
 BATCH_ROWS = 8192  # Rows per batch; Python objects need five times the memory of the numbers.
-OLDEST = (3, 37)  # First version of SQLite that distinguishes tables from views.
+OLDEST_VERSION = (3, 37)  # First version of SQLite that distinguishes tables from views.
 UNREADABLE = (
     "dpcov cannot read the SQLite file. Check that it is complete, readable and not locked by "
     "another process."
 )
 
-# Maximum bytes of a text in UTF-8 or UTF-16 with at most LONGEST_CELL bytes in UTF-8.
-_CAP = 2 * LONGEST_CELL
+# Maximum bytes of a text in UTF-8 or UTF-16 with at most MAX_CELL_BYTES bytes in UTF-8.
+_CAP = 2 * MAX_CELL_BYTES
 # SQL for the number of bytes of a text; new versions read it from the header of the record.
 _NEW = sqlite3.sqlite_version_info >= (3, 43)
 _SIZE = "octet_length({0})" if _NEW else "length(CAST({0} AS BLOB))"
@@ -68,7 +68,7 @@ class SqliteSource(Connected):
 
     def __init__(self, data: DatabaseTable) -> None:
         super().__init__(data)
-        if sqlite3.sqlite_version_info < OLDEST:
+        if sqlite3.sqlite_version_info < OLDEST_VERSION:
             raise SourceError(
                 "SQLite files need SQLite 3.37 or newer, but this Python has an older version. "
                 "Install a newer Python."
@@ -224,8 +224,8 @@ _ID = _Role(  # a larger float can represent several ids
     pa.large_string(),
 )
 _BLOB = _Role(
-    f"CASE typeof({{0}}) WHEN 'blob' THEN CASE WHEN length({{0}}) <= {LONGEST_CELL} THEN {{0}} END "
-    "END",
+    f"CASE typeof({{0}}) WHEN 'blob' THEN CASE WHEN length({{0}}) <= {MAX_CELL_BYTES} "
+    "THEN {0} END END",
     _bytes,
     pa.large_binary(),
 )

@@ -20,7 +20,7 @@ from dpcov.core.arrays import AnyArray
 from dpcov.core.installing import library
 from dpcov.core.printable import shown
 from dpcov.errors import SourceError
-from dpcov.rows.cells import LONGEST_CELL, batch_rows
+from dpcov.rows.cells import MAX_CELL_BYTES, batch_rows
 from dpcov.rows.dates import DAY, SECOND
 from dpcov.rows.schema import FileOptions
 from dpcov.rows.sources.base import Source
@@ -119,7 +119,7 @@ class StataSource(Source):
 
     def _rows_at_once(self, fields: Sequence[Field]) -> int:
         """Return the number of rows whose cells fit into memory, even with the longest texts."""
-        longest = LONGEST_CELL * sum(field.kind == "strL" for field in fields)
+        longest = MAX_CELL_BYTES * sum(field.kind == "strL" for field in fields)
         most = _BLOCK_BYTES // (self._layout.width + longest)
         return max(1, min(batch_rows(len(fields)), most))
 
@@ -165,8 +165,8 @@ class StataSource(Source):
                 yield None
             else:
                 texts.seek(place)
-                content = _up_to_zero(texts.read(min(length, LONGEST_CELL + 1)))
-                yield content if len(content) <= LONGEST_CELL else None
+                content = _up_to_zero(texts.read(min(length, MAX_CELL_BYTES + 1)))
+                yield content if len(content) <= MAX_CELL_BYTES else None
 
 
 def _encodings(version: int, stated: str | None) -> list[str]:

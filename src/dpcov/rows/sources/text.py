@@ -36,7 +36,7 @@ import pyarrow.csv as pacsv
 from dpcov.core.printable import shown
 from dpcov.core.spelling import spelled
 from dpcov.errors import SourceError
-from dpcov.rows.cells import LONGEST_CELL, batch_rows
+from dpcov.rows.cells import MAX_CELL_BYTES, batch_rows
 from dpcov.rows.numbers import trimmed, with_hyphens
 from dpcov.rows.schema import FileOptions, Kind
 from dpcov.rows.sources.base import Source
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
     from dpcov.core.arrays import AnyArray, Booleans, Integers
 
-CHUNK = 2**20  # Number of bytes that are read at once.
-LONGEST_RECORD = 2**22  # Maximum bytes of a record, including its line ends.
+CHUNK_BYTES = 2**20  # Number of bytes that are read at once.
+MAX_RECORD_BYTES = 2**22  # Maximum bytes of a record, including its line ends.
 LINE_END = re.compile(rb"\r\n?|\n")  # End of a line: CRLF, LF or CR.
 BYTE_ORDER_MARK = codecs.BOM_UTF8
 LF, CR = 10, 13
@@ -251,7 +251,7 @@ class TextSource(Source):
             header = lines.next()
         quote = (options.quote_sign or "").encode()
         for _ in range(1, self._grammar.lines):
-            if header.count(quote) % 2 == 0 or len(header) > LONGEST_RECORD:
+            if header.count(quote) % 2 == 0 or len(header) > MAX_RECORD_BYTES:
                 break
             header += lines.next()
         return lines, header
@@ -276,9 +276,9 @@ class TextSource(Source):
         """
         name = repr(shown(self._path)) if self.repeatable else "standard input"
         where, encoding = f"The first record of {name}", self.options.encoding.upper()
-        if len(header) > LONGEST_RECORD:
+        if len(header) > MAX_RECORD_BYTES:
             raise SourceError(
-                f"{where} is longer than {LONGEST_RECORD >> 20} MiB. Check that the file is a "
+                f"{where} is longer than {MAX_RECORD_BYTES >> 20} MiB. Check that the file is a "
                 "text table."
             )
         try:
@@ -460,7 +460,7 @@ class Notation:
         written = with_hyphens(trimmed(texts))
         fits = pc.and_(
             pc.match_substring_regex(written, self.pattern),
-            pc.less_equal(pc.binary_length(texts), LONGEST_CELL),
+            pc.less_equal(pc.binary_length(texts), MAX_CELL_BYTES),
         )
         found = pc.if_else(fits, written, None)
         if self.thousands is not None:
@@ -471,7 +471,7 @@ class Notation:
 class Lines:
     """Whole lines of a stream; the attribute `text` contains the lines that are ready.
 
-    A byte-order mark at the start is removed. A line of more than `LONGEST_RECORD` bytes is
+    A byte-order mark at the start is removed. A line of more than `MAX_RECORD_BYTES` bytes is
     shortened to this length plus a line end, so it stays too long.
 
     Parameters
@@ -498,7 +498,7 @@ class Lines:
         The function reads at least as many bytes as are waiting, so waiting text is scanned only a
         few times.
         """
-        chunk = self._read(max(CHUNK, len(self.text)))
+        chunk = self._read(max(CHUNK_BYTES, len(self.text)))
         whole = self._tail + chunk
         # A line feed can follow a carriage return at the end of the chunk.
         end = 1 + max(whole.rfind(b"\n"), whole.rfind(b"\r", 0, -1)) if chunk else len(whole)
@@ -508,8 +508,8 @@ class Lines:
             found = LINE_END.search(lines)
             lines = self._overlong + (lines[found.start() :] if found else b"\n")
             self._overlong = b""
-        if len(self._tail) > LONGEST_RECORD + 1:
-            self._overlong = self._overlong or self._tail[:LONGEST_RECORD]
+        if len(self._tail) > MAX_RECORD_BYTES + 1:
+            self._overlong = self._overlong or self._tail[:MAX_RECORD_BYTES]
             self._tail = self._tail[-1:]  # the last byte can be a carriage return
         elif self._overlong:
             self._tail = self._tail[-1:]
@@ -687,7 +687,7 @@ class Reader:
         if len(found.odd_lines) and not self._lines.ended:
             waiting = found.odd_lines[-1]
             at_hand = len(text) - found.starts[waiting]
-            if decided - waiting < grammar.lines and at_hand < LONGEST_RECORD:
+            if decided - waiting < grammar.lines and at_hand < MAX_RECORD_BYTES:
                 decided, self._run = waiting, after
         first, last = first[taken], last[taken]
         steps = np.zeros(len(found.odd) + 2, np.int8)
@@ -746,7 +746,7 @@ class _Found:
         if grammar.quote is not None and grammar.quote in text:
             self._see_quotes(array, separators, grammar.separator, grammar.quote)
         self.odd_lines = np.flatnonzero(self.odd)
-        short = np.diff(self.starts) <= LONGEST_RECORD
+        short = np.diff(self.starts) <= MAX_RECORD_BYTES
         fits = self.outside[0] == grammar.cells - 1
         self.single = ~self.odd & ~self.broken[0] & short & fits
 
@@ -815,7 +815,7 @@ def _records(
     pair = ~found.broken[0][first] & (strays[last + 1] == strays[first + 1])
     pair &= found.outside[0][first] + cells[last + 1] - cells[first + 1] == grammar.cells - 1
     pair &= last - first < grammar.lines
-    pair &= found.starts[last + 1] - found.starts[first] <= LONGEST_RECORD
+    pair &= found.starts[last + 1] - found.starts[first] <= MAX_RECORD_BYTES
     place, begun = _runs(pair, first, run)
     taken = pair & (place % 2 == 0) & (last - begun < grammar.lines)
     after = _Run(place[-1] + 1, last[-1] - begun[-1], bool(taken[-1])) if pair[-1] else _Run()

@@ -33,7 +33,7 @@ NOT_PROTECTED = (
     "several persons, the guarantee does not hold. dpcov refuses a workbook with malformed "
     "XML before it spends budget, so this refusal depends on the cells."
 )
-MOST_LETTERS = 2**23  # Maximum number of characters in the texts of a batch.
+MAX_BATCH_CHARACTERS = 2**23  # Maximum number of characters in the texts of a batch.
 _IDS = (  # Attributes that name the part of a sheet.
     "http://schemas.openxmlformats.org/officeDocument/2006/relationships id",  # Transitional
     "http://purl.oclc.org/ooxml/officeDocument/relationships id",  # Strict
@@ -142,7 +142,7 @@ class WorkbookSource(Source):
         with closing(self._rows(reader)) as rows:
             for row in rows:
                 part.append(row)
-                if len(part) == size or reader.letters - letters > MOST_LETTERS:
+                if len(part) == size or reader.letters - letters > MAX_BATCH_CHARACTERS:
                     yield self._batch(part, columns)
                     part, letters = [], reader.letters
             if part:
