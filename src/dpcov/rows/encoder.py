@@ -3,8 +3,8 @@
 The encoder transforms each row in five steps: encode, apply a linear map, clip, round, and certify
 the norm. Every function accepts any cell. The squared norm of the resulting integer row is at most
 Q^2, where Q is the clipping radius in lattice steps. The result depends on this row alone, because
-dpcov uses elementwise arithmetic and sums in a fixed order. Sections 2 and 3 of
-docs/proofs/release.md contain the proof.
+dpcov uses elementwise arithmetic and sums in a fixed order. The proof is in
+docs/proofs/release.md 2, 3.
 
 To save memory traffic, the encoder compresses each column immediately after reading. Numbers become
 float32 if float32 represents every lattice point. Categories become the position of the indicator

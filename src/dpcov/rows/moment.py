@@ -2,7 +2,7 @@
 
 A `Lattice` describes everything public about a query. The `SecondMoment` is the sensitive answer.
 An `Accumulator` computes it with exact arithmetic, so the result does not depend on order, batches
-or threads. Sections 4 and 5 of docs/proofs/release.md contain the proofs.
+or threads. The proofs are in docs/proofs/release.md 4, 5.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Lattice:
     Between neighbouring tables, the second moment changes by A - A'. Both matrices are positive
     semidefinite and have a trace of at most k B^2. Here k is `unit.max_rows` (1 if the privacy unit
     is a row). Under add-remove, one of the two matrices is 0. All sensitivities are exact integers
-    in squared lattice steps (section 5 of docs/proofs/release.md).
+    in squared lattice steps (docs/proofs/release.md 5).
 
     If `side` and `step` are 0, a step is 2^-20 of a half-range at any radius of at least 1/2.
     Bounds, midpoints and levels are then lattice points. The step is smaller if the radius is below
@@ -281,7 +281,7 @@ class Accumulator:
     `factor` = tau. BLAS computes the Gram matrix of a block in float64. Every partial sum is an
     integer below 2^53, so the result is exact in any order. The lower triangles are added to two
     int64 limbs, with value = high * 2^32 + low. The limbs cannot overflow for fewer than 2^50 rows
-    (section 4 of docs/proofs/release.md). Most limbs above the diagonal are never written, so the
+    (docs/proofs/release.md 4). Most limbs above the diagonal are never written, so the
     operating system allocates no memory for them.
 
     Parameters
