@@ -1,6 +1,7 @@
 """How far the released second moment is from the true one, against the figures of the design.
 
-Replace-one, rows over the largest norm, ||C_hat - C||_F / n; 20 repeats. `make accuracy` runs it.
+Replace-one, rows over the largest norm, ||C_hat - C||_F / n; 20 repeats.
+`make bench NAME=accuracy` runs it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from datasets import PUBLISHED, TABLES, here, rows_over_largest_norm
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import ZCDP, Budget, Neighbors, PureDP
-from dpcov.denoise import denoise
+from dpcov.denoise import best_estimate, denoise
 from dpcov.mechanisms import Mechanism
 from dpcov.mechanisms.choice import choose
 from dpcov.rows.moment import SecondMoment
@@ -95,9 +96,9 @@ def measure(
         return float(np.linalg.norm(estimate - truth)) / n
 
     ours = denoise(made, "shrink", generator=simulation_generator(seed))
-    projected = denoise(made, "project").second_moment()
-    trace = float(np.trace(ours.second_moment()))
-    return error(ours.second_moment()), {
+    projected = best_estimate(denoise(made, "project"))
+    trace = float(np.trace(best_estimate(ours)))
+    return error(best_estimate(ours)), {
         "zero": error(0.0),
         "isotropic": error(np.eye(len(truth)) * trace / len(truth)),
         "projected": error(projected),
@@ -131,7 +132,7 @@ def cells_of(name: str) -> Iterator[dict[str, Any]]:
 
 
 def main() -> int:
-    results = Kept("accuracy.json", "make accuracy")
+    results = Kept("accuracy.json", "make bench NAME=accuracy")
     for name in here({name: TABLES[name] for name in NAMES}):
         results.part(name, lambda name=name: cells_of(name))  # type: ignore[misc]
     cells = results.rows

@@ -1,16 +1,19 @@
-"""Whether what releases say of their own errors is true.
+"""Measure the coverage of intervals and the accuracy of stated errors.
 
-    make calibration PART=tune SEEDS=10
+    make bench NAME=calibration ARGS="tune 10"
 
-Each table of a part (`tables.toml`) is released by default at six budgets, the relations in turn;
-those of the part `goals` with each goal that changes what is released.
-95 % intervals for the privacy noise are held against the table's own means, covariances,
-correlations and regressions (least squares, ridge) of up to three numbers on all else; those of the
-noise law alone (`guaranteed=True`) against these of the rows as the release shortened them. Cells
-in which the tail is not seen, so that these are what is answered first, stand apart. The oracle's
-interval is 3.92 root mean square errors of the estimate wide; *certified*, over the same, is the
-least that any private interval has on average (`certified`). Controls: the same releases with half
-of their noise, and without their counts of rows by length.
+Each table of a part (`tables.toml`) is released with the default mechanism at six budgets. The
+neighbouring relations alternate. For the part `goals`, each goal is used in turn.
+
+The benchmark compares 95% intervals for the privacy noise with the statistics of the table: means,
+covariances, correlations and regressions (least squares and ridge). It compares intervals for
+the clipped rows (`for_clipped_rows=True`) with the statistics of the clipped rows. Cells with an
+undetectable tail are separate.
+
+The width of the reference interval is 3.92 root mean square errors of the estimate. The column
+*certified* is the smallest average width of any private interval (module `certified`), in units of
+the reference width. There are two controls: the releases with half of their noise, and the releases
+without their norm histograms.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import dpcov
-from calibration_page import CONTROLS, beyond, summary, unnoticed
+from calibration_summary import CONTROLS, beyond, summary, unnoticed
 from certified import effects, rows_held
 from dpcov.analysis.features import target_and_features
 from dpcov.analysis.intervals import Stated, several_intervals, stated
@@ -61,9 +64,16 @@ GOALS = ("frobenius", "correlation", "regression")
 RELATIONS = ("add-remove", "replace-one")
 PLAIN = ("mean", "covariance", "correlation")
 TARGETS, LEVEL, ORACLE = 3, 0.95, 3.92
-SLOW, FEWER = ("levels", "adult hours"), 5  # 108 features: so many times fewer releases
-PENALTY = 0.02  # beside covariances of encoded features: ridge regression with alpha .01
-ROUNDING = 1e-9  # of a figure that is told without noise, like the correlation of two levels
+
+# Tables with 108 features have fewer releases, by the factor FEWER.
+SLOW, FEWER = ("levels", "adult hours"), 5
+
+# Penalty on encoded features that corresponds to ridge regression with alpha = 0.01.
+PENALTY = 0.02
+
+# Error of a figure that has no noise, such as the correlation of two categories.
+ROUNDING = 1e-9
+
 Row = dict[str, Any]
 
 
@@ -80,7 +90,7 @@ def measured(job: tuple[str, int, str, int]) -> list[Row]:
         begun = time.process_time()
         made = dpcov.release(table.frame, seed=seed, **asked, **budget)
         seconds = time.process_time() - begun
-        if made.published is None:  # of too few rows, nothing to judge
+        if made.published is None:  # too few rows
             continue
         one, spent = outcomes(made, encoded(table, made), targets, seed)
         found.append(one)
@@ -143,8 +153,9 @@ def outcomes(
     seconds = time.process_time() - begun
     controls = [told(other, statistics, seed) for other in controlled(release)]
     without = account if release.lengths is None else controls[-1]
+    draws = np.random.default_rng(seed)
     alone = several_intervals(
-        release, statistics, LEVEL, False, guaranteed=True, generator=np.random.default_rng(seed)
+        release, statistics, LEVEL, False, for_clipped_rows=True, generator=draws
     )
     whole, short = moment(release, rows), shortened(release, rows)
     start = starting_point(replace(release, lengths=None))
@@ -209,7 +220,7 @@ def within(truth: Matrix, low: Matrix, high: Matrix) -> Matrix:
 
 
 def together(found: list[Outcome]) -> list[Outcome]:
-    """Those of several regressions as one, if there are any."""
+    """Return the outcomes of several regressions as one outcome, if there are any."""
     return [{key: np.concatenate([one[key] for one in found]) for key in found[0]}] if found else []
 
 
@@ -262,7 +273,8 @@ def main() -> int:
     parser.add_argument("part", choices=FILES)
     parser.add_argument("seeds", type=int)
     asked = parser.parse_args()
-    kept = Kept(FILES[asked.part], f"make calibration PART={asked.part} SEEDS={asked.seeds}")
+    command = f'make bench NAME=calibration ARGS="{asked.part} {asked.seeds}"'
+    kept = Kept(FILES[asked.part], command)
     many = {name: max(1, asked.seeds // FEWER ** (name in SLOW)) for name in PARTS[asked.part]}
     kept.rows = [row for row in kept.go_on() if row["seeds"] == many[row["table"]]]
     there = {(row["table"], row["budget"], row["goal"]) for row in kept.rows}

@@ -1,4 +1,4 @@
-"""Does denoising improve each release, or leave it as it is? `make denoising`.
+"""Does denoising improve each release, or leave it as it is? `make bench NAME=denoising`.
 
 Errors of one release as published, projected (`denoise="project"`) and denoised as by default, mean
 of 10. Mechanisms that map rows: relative to the matrix (Mahalanobis), d = 10, n = 1e5, at
@@ -17,7 +17,7 @@ import numpy as np
 from accuracy import open_table
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import ZCDP, ApproxDP, Budget, Neighbors
-from dpcov.denoise import denoise
+from dpcov.denoise import best_estimate, denoise
 from dpcov.mechanisms import (
     AdaptiveGaussian,
     Gaussian,
@@ -54,8 +54,8 @@ WORSE = 1.02  # what the error of the mean of 10 leaves open
 def forms(release: Release, seed: int) -> dict[str, Matrix]:
     return {
         "published": release.noisy(),
-        "projected": denoise(release, "project").second_moment(),
-        "denoised": denoise(release, generator=simulation_generator(seed)).second_moment(),
+        "projected": best_estimate(denoise(release, "project")),
+        "denoised": best_estimate(denoise(release, generator=simulation_generator(seed))),
     }
 
 
@@ -124,7 +124,7 @@ def _cell(
 
 
 def main() -> int:
-    kept = Kept("denoising.json", "make denoising")
+    kept = Kept("denoising.json", "make bench NAME=denoising")
     kept.part("one scale for all directions", round_cells)
     kept.part("the papers' tables", plain_cells)
     show("Error of a release, before and after denoising", kept.rows)

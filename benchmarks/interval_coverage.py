@@ -1,6 +1,6 @@
 """How often intervals that cover sampling hold the figures of the population that rows are from.
 
-    make interval-coverage
+    make bench NAME=interval_coverage
 
 The tables to tune (`tables.toml`) are the populations. Samples are drawn from them with
 replacement and released by default; 95 % intervals for privacy noise and sampling are held against
@@ -70,7 +70,7 @@ def covered(release: dpcov.Release, table: Table, seed: int) -> Any:
     generator = np.random.default_rng(seed)
     whole = moment(release, encoded(table, release))[None]
     asked = list(STATISTICS.values())
-    made = several_intervals(release, asked, LEVEL, guaranteed=False, generator=generator)
+    made = several_intervals(release, asked, LEVEL, generator=generator)
     for (of, statistic), one in zip(STATISTICS.items(), made, strict=True):
         truth, low, high = statistic.values(release, whole)[0], flat(one.low), flat(one.high)
         once = np.isfinite(truth) & ((of != "correlation") | (np.abs(truth) < 1 - ROUNDING))
@@ -102,13 +102,13 @@ def pooled(rows: list[Row]) -> list[Row]:
 
 
 def main() -> int:
-    kept = Kept("interval_coverage_cells.json", "make interval-coverage")
+    kept = Kept("interval_coverage_cells.json", "make bench NAME=interval_coverage")
     kept.pooled(measured, list(product(TABLES, COUNTS, range(len(BUDGETS)))))
     totals = pooled(kept.rows)
     show("Coverage of 95 % intervals for privacy noise and sampling", totals)
     if not kept.done():
         return 1
-    write("interval_coverage.json", "make interval-coverage", totals)
+    write("interval_coverage.json", "make bench NAME=interval_coverage", totals)
     return int(any(row["covered"] < LEAST for row in totals))
 
 

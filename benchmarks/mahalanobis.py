@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpcov.core.entropy import Entropy
 from dpcov.core.privacy import ApproxDP, Neighbors
-from dpcov.denoise import denoise
+from dpcov.denoise import best_estimate, denoise
 from dpcov.mechanisms import HeavyTailed, Mechanism, Preconditioned
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
@@ -67,7 +67,7 @@ def released(rows: Matrix, bound: float, mechanism: Mechanism, seed: int) -> Mat
         neighbors=Neighbors.REPLACE_ONE,
         entropy=Entropy.seeded(seed),
     )
-    return denoise(made, "project").second_moment() * bound**2 / len(rows)
+    return best_estimate(denoise(made, "project")) * bound**2 / len(rows)
 
 
 def cells(law: str, n: int) -> Iterator[dict[str, Any]]:

@@ -33,7 +33,7 @@ from datasets import PUBLISHED as TABLES
 from datasets import rows_over_largest_norm
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import Neighbors
-from dpcov.denoise import denoise
+from dpcov.denoise import best_estimate, denoise
 from dpcov.papers.samplers.bingham import Bingham
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources.array import ArraySource
@@ -60,7 +60,7 @@ def dpcov_release(table: Matrix, epsilon: float, seed: int, method: str = "shrin
     _, mechanism, budget = next(defaults(rows, epsilon))
     entropy = Entropy.seeded(seed)
     made = mechanism(rows, budget=budget, neighbors=Neighbors.REPLACE_ONE, entropy=entropy)
-    return denoise(made, method, generator=simulation_generator(seed)).second_moment()
+    return best_estimate(denoise(made, method, generator=simulation_generator(seed)))
 
 
 def dpcov_as_drawn(table: Matrix, epsilon: float, seed: int) -> Matrix:

@@ -52,6 +52,11 @@ def opened(tmp_path_factory):
         yield found
 
 
+def pytest_configure(config):
+    """Let tests spend absurd budgets, at which noise is small."""
+    config.addinivalue_line("filterwarnings", "ignore::dpcov.core.privacy.BudgetWarning")
+
+
 def pytest_collection_modifyitems(items):
     """Mark what lies in a folder of the papers, or is run with one of their mechanisms."""
     for item in items:

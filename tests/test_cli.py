@@ -121,8 +121,9 @@ def test_correlations_are_printed_with_the_error_to_expect(run) -> None:
 
 def matrix_from_csv(text: str) -> tuple[list[str], np.ndarray]:
     head, *rows = csv.reader(io.StringIO(text))
-    assert [row[0] for row in rows] == head[1:]
-    return head[1:], np.array([[float(cell) for cell in row[1:]] for row in rows])
+    names = [row[0] for row in rows]
+    assert names == head[1 : 1 + len(rows)]
+    return names, np.array([[float(cell) for cell in row[1 : 1 + len(rows)]] for row in rows])
 
 
 @pytest.mark.parametrize("columns", [1, 2, 15, 16])
@@ -177,16 +178,9 @@ def test_a_seeded_release_says_not_private_everywhere(run, command: str) -> None
 
 
 @pytest.mark.parametrize("command", READING)
-@pytest.mark.parametrize("matrix", [True, False])
-def test_a_release_that_shows_nothing_says_so(run, command: str, matrix: bool) -> None:
-    made = dpcov.release(
-        correlated(200, 3), lower=-1, upper=1, epsilon=0.01, neighbors="replace-one", seed=1
-    )
-    if matrix:  # as the denoiser leaves it where noise drowns it
-        made = dpcov.release(correlated(200, 3), lower=-1, upper=1, epsilon=1.0)
-        made = made.with_denoised("shrink", np.eye(4))
-    assert (made.published is not None) == matrix
-    made.save("r.json")
+def test_a_release_that_shows_nothing_says_so(run, command: str) -> None:
+    made = dpcov.release(correlated(200, 3), lower=-1, upper=1, epsilon=1.0)
+    made.with_denoised("shrink", np.eye(4)).save("r.json")  # as the denoiser leaves noise alone
     shown = run(command)
     assert shown.code == 0
     assert "No correlation rises above the noise" in shown.out + shown.err

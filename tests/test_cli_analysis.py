@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 from functools import cache
 from pathlib import Path
@@ -41,7 +42,8 @@ def private() -> Release:
 
 def figures(text: str) -> tuple[list[str], dict[str, list[float]]]:
     head, *rows = csv.reader(io.StringIO(text))
-    return head[1:], {row[0]: [float(cell) for cell in row[1:]] for row in rows}
+    values = {"": math.nan, "true": 1.0, "false": 0.0}
+    return head[1:], {row[0]: [float(values.get(cell, cell)) for cell in row[1:]] for row in rows}
 
 
 COMMANDS = [
@@ -59,7 +61,7 @@ def test_components_are_printed_and_exported(run) -> None:
     shown = run("pca r.json -k 8").out
     assert "2 components more; --csv" in shown
     assert re.search(r"In \d of 9 dimensions they rise above the noise", shown)
-    ends = dpcov.intervals(Release.load("r.json"), "eigenvalues", guaranteed=False)
+    ends = dpcov.intervals(Release.load("r.json"), "eigenvalues")
     for name, told in (("[0.025", ends.low), ("0.975]", ends.high)):
         assert rows[name] == pytest.approx(told[:4], rel=0.1)
     other = figures(run("pca r.json -k 1 --correlation --csv").out)[1]
@@ -70,9 +72,13 @@ def test_a_ridge_regression_is_printed_and_exported(run) -> None:
     line = "ridge r.json --target y --alpha 0.1 --features a,sex --penalty raw"
     model = dpcov.ridge(Release.load("r.json"), "y", 0.1, ["a", "sex"], penalty="raw")
     heads, rows = figures(run(f"{line} --csv").out)
-    assert heads == ["coefficient", "std err", "lower", "upper"]
+    assert heads == [
+        "coefficient", "std err", "lower", "upper", "effect of 1 std", "below noise",
+    ]  # fmt: skip
     assert list(rows) == ["(intercept)", "a", "sex=m", "sex=f"]
-    values, errors, *ends = np.array(list(rows.values())).T
+    values, errors, *ends, effects, below = np.array(list(rows.values())).T
+    assert effects[1:] == pytest.approx(model.effects)
+    assert not below[1:].any()
     assert values.tolist() == [model.intercept, *model.coefficients]
     assert errors == pytest.approx(model.standard_errors, rel=0.2)
     assert np.transpose(ends) == pytest.approx(
@@ -108,8 +114,11 @@ def test_a_discriminant_analysis_is_printed_and_exported(run) -> None:
 def test_a_precision_matrix_is_printed_and_exported(run) -> None:
     found = precision(Release.load("r.json"), 0.1)
     heads, rows = figures(run("precision r.json --alpha 0.1 --csv").out)
-    assert tuple(heads) == found.columns
-    assert np.array_equal(list(rows.values()), found.precision)
+    p = len(found.columns)
+    assert tuple(heads[:p]) == found.columns
+    assert heads[p] == f"partial correlation {found.columns[0]}"
+    assert np.array_equal(np.array(list(rows.values()))[:, :p], found.precision)
+    assert np.array_equal(np.array(list(rows.values()))[:, p : 2 * p], found.partial_correlations)
     shown = run("precision r.json --alpha 0.1").out
     assert f"{len(found.edges)} of 21 pairs are related" in shown
     first = found.edges[0]
@@ -124,13 +133,15 @@ def test_a_matrix_is_printed_and_exported(run, which: str) -> None:
     made = Release.load("r.json")
     matrix = getattr(made, which)()
     heads, rows = figures(run(f"{which} r.json --csv").out)
-    assert tuple(heads) == tuple(rows) == made.columns
-    assert np.array_equal(list(rows.values()), matrix)
+    p = len(made.columns)
+    assert tuple(heads[:p]) == tuple(rows) == made.columns
+    assert np.array_equal(np.array(list(rows.values()))[:, :p], matrix)
     assert run(f"{which} r.json --out m.csv").out == "9 rows written to m.csv\n"
     run(f"{which} r.json --out m.parquet")
     for stored in (pyarrow.csv.read_csv("m.csv"), pyarrow.parquet.read_table("m.parquet")):
         assert stored["column"].to_pylist() == list(made.columns)
-        assert np.allclose(stored.drop(["column"]).to_pandas(), matrix, rtol=1e-15)
+        assert stored.column_names[1:] == heads
+        assert np.allclose(stored.select(made.columns).to_pandas(), matrix, rtol=1e-15)
     assert "--force" in run(f"{which} r.json --out m.csv").err
     document = json.loads(run(f"{which} r.json --json").out)
     assert document[which] == matrix.tolist()
@@ -146,7 +157,7 @@ def test_a_covariance_is_shown_in_the_units_of_the_data(run) -> None:
     mean, low, high, deviation = line[1].split()
     assert mean == f"{made.mean()[at]:.5g}"
     assert deviation == f"{made.covariance()[at, at] ** 0.5:.4g}"
-    told = dpcov.intervals(made, "mean", guaranteed=False)
+    told = dpcov.intervals(made, "mean")
     assert [float(low), float(high)] == pytest.approx([told.low[at], told.high[at]], rel=0.05)
     assert "Intervals cover privacy noise and sampling, 95% each." in shown
     assert f"{made.covariance()[at, 0]:.4g}" in shown

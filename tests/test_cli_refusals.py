@@ -57,7 +57,7 @@ def options(text: str) -> str:
 @pytest.mark.parametrize(
     ("line", "advice"),
     [
-        (RELEASE.format(table="nowhere.csv"), "The file 'nowhere.csv' does not exist"),
+        (RELEASE.format(table="nowhere.csv"), "There is no file 'nowhere.csv'"),
         (RELEASE.format(table="."), "is a folder"),
         (options(""), "State a privacy budget"),
         (options("--epsilon 0"), "above 0"),
@@ -92,7 +92,7 @@ def options(text: str) -> str:
         (options("--epsilon 1 --out . --force"), "is a folder"),
         ("release people.csv", "Missing option"),
         ("magic", "No such command"),
-        ("schema none.csv", "The file 'none.csv' does not exist"),
+        ("schema none.csv", "There is no file"),
         ("schema people.csv --separator ;;", "separator"),
         ("show none.json", "can't be read"),
         ("show people.csv", "is no valid release file"),

@@ -1,6 +1,7 @@
 """The recipe for other clusters does what it says."""
 
 import re
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +10,12 @@ import pytest
 
 import dpcov
 from dpcov.errors import SourceError
+from dpcov.rows.sources import partial
 from dpcov.rows.sources.partial import PartialMoment
 from strategies import schema_of
 from tables_for_tests import SCHEMA_TEXT, assert_same_elsewhere
 
-NOTES = Path(__file__).parents[1] / "docs" / "notes" / "clusters.md"
-(RECIPE,) = re.findall(r"```python\n(.*?)```", NOTES.read_text(), re.DOTALL)
+(RECIPE,) = re.findall(r"::\n\n( {8}.*)", partial.__doc__, re.DOTALL)
 
 
 def people(rows: int) -> pa.Table:
@@ -43,9 +44,9 @@ def test_the_recipe_for_dask_gives_the_release_of_the_whole_table(tmp_path, monk
     monkeypatch.chdir(tmp_path)
     Path("people.toml").write_text(SCHEMA_TEXT)
     table = people(900)
-    seeded = RECIPE.replace("epsilon=1.0", "epsilon=1.0, seed=3")
+    seeded = textwrap.dedent(RECIPE).replace("epsilon=1.0", "epsilon=1.0, seed=3")
     assert seeded != RECIPE
     variables = {"frame": frames.from_pandas(table.to_pandas(), npartitions=20)}
-    exec(seeded, variables)  # noqa: S102  the text of our own documentation
+    exec(seeded, variables)  # noqa: S102  the text of our own docstring
     asked = {"schema": "people.toml", "epsilon": 1.0, "mechanism": "matrix-laplace", "seed": 3}
     assert_same_elsewhere(variables["release"], dpcov.release(table, **asked))

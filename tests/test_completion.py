@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -42,9 +43,8 @@ def environment(folder: Path) -> dict[str, str]:
     """A home without settings, and a program called dpcov that runs this code."""
     program = folder / "bin" / "dpcov"
     program.parent.mkdir(exist_ok=True)
-    program.write_text(
-        f"#!/bin/sh\nexec {sys.executable} -c 'from dpcov.cli import main; main()' \"$@\"\n"
-    )
+    python = shlex.quote(sys.executable)
+    program.write_text(f"#!/bin/sh\nexec {python} -c 'from dpcov.cli import main; main()' \"$@\"\n")
     program.chmod(0o755)
     path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
     return os.environ | {"PATH": path, "HOME": str(folder), "NO_COLOR": "1"}

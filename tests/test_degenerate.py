@@ -32,6 +32,11 @@ def test_every_table_is_released_with_finite_figures(
 ) -> None:
     table = TABLES[name]
     made = dpcov.release(table, lower=0, upper=1, seed=1, neighbors=neighbors, **budget)
+    if made.published is None:  # behind the public gate
+        assert neighbors == "replace-one"
+        assert made.uninformative
+        assert dpcov.drowned(made) == (made.not_released,)
+        return
     assert np.isfinite(made.mean()).all()
     assert np.isfinite(made.covariance()).all()
     assert ((made.mean() >= 0) & (made.mean() <= 1)).all()

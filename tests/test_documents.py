@@ -1,91 +1,25 @@
-"""What the documents say is so: commands run word for word, figures are those measured."""
+"""The commands of the documents run as printed, and the figures are the measured ones."""
 
-import os
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 import figures
+from shell_commands import shell
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text()
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
-
-
-DATE = re.compile(r"\d{4}-\d\d-\d\d")
-NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w.]*\w)")
-
-
-def shell(command: str, folder: Path) -> str:
-    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-euc", command],
-        cwd=folder,
-        env=os.environ | {"PATH": programs},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def demo_folder(tmp_path_factory):
-    shell("dpcov demo", folder := tmp_path_factory.mktemp("readme"))
-    return folder
-
-
-def alike(printed: str, shown: str) -> bool:
-    """Whether an output is the one that is shown, but for the noise in a number and the date."""
-    stated = DATE.sub("DATE", shown.strip()), DATE.sub("DATE", printed.strip())
-    if NUMBER.sub("N", stated[0]) != NUMBER.sub("N", stated[1]):
-        return False
-    pairs = zip(*(map(float, NUMBER.findall(text)) for text in stated), strict=True)
-    return all(abs(one - other) <= max(0.02, 0.1 * abs(one)) for one, other in pairs)
-
-
-def test_the_readmes_ten_lines_run_and_print_what_is_shown(demo_folder):
-    (block,) = blocks("console")
-    lines = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
-    assert 6 <= len(lines) <= 10
-    for command, shown in lines:
-        assert alike(shell(command, demo_folder), shown), command
-    for written in ("draft.toml", "correlations.csv", "visits-to-a-doctor.txt", "people.html"):
-        assert (demo_folder / written).stat().st_size > 200
-
-
-def test_the_readmes_python_runs_and_prints_what_is_shown(demo_folder):
-    (program,), (shown,) = blocks("python"), blocks("text")
-    assert alike(shell(f"{sys.executable} -W error - <<'EOF'\n{program}EOF", demo_folder), shown)
-
-
-@pytest.mark.parametrize(
-    ("printed", "same"),
-    [("r = 0.56 (2027-01-02)", True), ("r = 0.75 (2026-01-01)", False), ("s = 0.55 (x)", False)],
-)
-def test_control_another_output_is_not_the_one_shown(printed, same):
-    assert alike(printed, "r = 0.55 (2026-01-01)\n") == same
-
-
-def test_the_readme_is_short_and_its_picture_is_there():
-    assert README.count("\n") <= 110
-    (picture,) = re.findall(r'<img src="([^"]+)"', README)
-    assert (ROOT / picture).read_bytes().startswith(b"\x89PNG")
-    assert (ROOT / picture).stat().st_size < 100_000
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
 def test_what_is_linked_is_there(page):
     named = re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text())
-    assert len(named) > 5
+    assert len(named) >= 6
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
@@ -93,7 +27,7 @@ def test_what_is_linked_is_there(page):
 def changed_tree(tmp_path_factory):
     """A copy of what the commits of CONTRIBUTING.md change, with both applied."""
     tree = tmp_path_factory.mktemp("tree")
-    for folder in ("src", "tests", "trust", "benchmarks"):
+    for folder in ("src", "tests", "trust", "benchmarks", "tools"):
         shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("*.pyc"))
     shutil.copy(ROOT / "pyproject.toml", tree)
     commits = re.findall(r"^```diff\n(.*?)^```", CONTRIBUTING, re.DOTALL | re.MULTILINE)
@@ -104,7 +38,8 @@ def changed_tree(tmp_path_factory):
     return tree
 
 
-BATTERY = [  # files, what tells a commit's tests among theirs, and how many there are at least
+# Test files of each commit, a pattern for the tests that concern it, and their smallest number.
+BATTERY = [
     ("tests/conformance/test_mechanisms.py", "plain-gaussian|PlainGaussian", 60),
     ("tests/test_door.py tests/test_doors_agree.py", "npy|every_door", 3),
     ("tests/test_means.py tests/test_results.py tests/test_completion.py", "means", 4),
@@ -122,10 +57,57 @@ def test_the_commits_of_contributing_apply_and_pass_their_battery(changed_tree):
         assert len([line for line in own if re.search(word, line)]) >= least, tests
 
 
-def test_the_readmes_make_targets_exist():
-    targets = re.findall(r"^([\w-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    named = set(re.findall(r"`?make ([a-z-]+)", README))
-    assert {"demo", "test"} <= named <= set(targets)
+CHANGED = re.findall(r"^\+\+\+ b/(\S+)", CONTRIBUTING, re.MULTILINE)
+
+
+@pytest.mark.parametrize("check", [["check"], ["format", "--check"]])
+def test_the_commits_of_contributing_pass_the_linter(changed_tree, check):
+    pytest.importorskip("ruff", reason="ruff is not installed (make lint)")
+    line = f"{sys.executable} -m ruff {' '.join(check)} --no-cache"
+    shell(f"{line} {' '.join(CHANGED)}", changed_tree)
+    (changed_tree / "worse.py").write_text("import os\nx = ( 1)\n")
+    with pytest.raises(subprocess.CalledProcessError):  # control
+        shell(f"{line} worse.py", changed_tree)
+
+
+def test_the_new_files_of_contributing_pass_the_prose_check(changed_tree):
+    new = re.findall(r"^--- /dev/null\n\+\+\+ b/(\S+)", CONTRIBUTING, re.MULTILINE)
+    assert len(new) == 4
+    printed = shell(f"{sys.executable} tools/prose.py {' '.join(new)}", changed_tree)
+    assert printed.splitlines()[-1] == "0 findings"
+
+
+def test_the_commits_of_contributing_keep_to_the_layers(changed_tree):
+    pytest.importorskip("importlinter", reason="import-linter is not installed (make lint)")
+    code = "from importlinter.cli import lint_imports_command as run; run()"
+    line = f'PYTHONPATH=src {sys.executable} -c "{code}" --no-cache --no-logo'
+    assert "0 broken" in shell(line, changed_tree)
+
+
+def test_contributing_is_short_and_lists_the_packages_in_the_order_of_their_layers():
+    prose = re.sub(r"^```diff\n.*?^```\n", "", CONTRIBUTING, flags=re.DOTALL | re.MULTILINE)
+    assert len(re.findall(r"[^\W_][\w'/-]*", prose)) <= 700
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
+    rows = re.findall(r"^\| (`.*?) \|", prose, re.MULTILINE)
+    assert [re.findall(r"`(\w+)`", row) for row in rows] == [one.split(" | ") for one in layers]
+
+
+KINDS = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
+
+
+def test_the_changelog_keeps_the_form_of_keep_a_changelog():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    head, *versions = re.split(r"^## (?=\[)", text, flags=re.MULTILINE)
+    assert "## Do I have to run again?" in head
+    dated = r"\[\d+\.\d+\.\d+\] - (\d{4}-\d\d-\d\d|unreleased)"
+    assert all(re.fullmatch(dated, version.splitlines()[0]) for version in versions)
+    kinds = re.findall(r"^### (.*)$", text, re.MULTILINE)
+    assert {*kinds} <= {*KINDS}
+    entries = [line for version in versions for line in version.splitlines() if line[:2] == "- "]
+    assert len(entries) > 50
+    assert all(line.endswith(".") and len(line) <= 120 for line in entries)
+    assert not re.search(r"^  \S", text, re.MULTILINE)  # an entry is one line
 
 
 @pytest.mark.parametrize("name", figures.FIGURES)

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import dpcov
-from dpcov.analysis.drowned import MOST, UNSEEN, deviations, drowned
+from dpcov.analysis import intervals
+from dpcov.analysis.below_noise import MOST
+from dpcov.analysis.drowned import UNSEEN, deviations, drowned
 from dpcov.core.samplers.scalars import ScalarLaplace
 from dpcov.releases import NoisyCount, lengths
 from tables_for_tests import correlated
@@ -40,7 +42,7 @@ def test_few_rows_are_said_to_be_drowned(mechanism):
     for seed in range(5):
         made = release(60, seed, mechanism=mechanism, epsilon=0.1)
         assert drowned(made)
-        assert drowned(made)[0].startswith("The noise drowns the number of rows")
+        assert drowned(made)[0].startswith("The number of rows is below the noise level")
 
 
 def test_no_row_left_is_said():
@@ -58,7 +60,7 @@ def test_a_public_count_is_never_drowned_but_means_may_be(mechanism):
     made = release(60, **asked, epsilon=1.0)
     assert made.count() == 60
     (sentence,) = drowned(made)
-    assert sentence.startswith("The noise drowns the means of x0, x1, x2:")
+    assert sentence.startswith("The means of x0, x1, x2 are below the noise level:")
     alone = release(60, **asked, epsilon=0.1)
     assert alone.published is None
     assert "trace only" in drowned(alone)[0]
@@ -120,7 +122,14 @@ def test_a_tail_that_is_not_seen_is_said_by_all_that_is_read_off_a_release():
         fit = dpcov.ols(made, "x0")
         assert (UNSEEN in fit.tables()[0].notes) == said
         assert (UNSEEN in fit.document().get("assumed", ())) == said
-        assert dpcov.intervals(made, "mean").guaranteed == said
+        ordinary, clipped = (
+            dpcov.intervals(made, "mean", sampling=False, for_clipped_rows=asked)
+            for asked in (False, True)
+        )
+        assert not ordinary.for_clipped_rows
+        assert (intervals.UNSEEN in str(ordinary.warning)) == said
+        assert intervals.SHORTENED in str(clipped.warning)
+        assert intervals.SHORTENED in clipped.summary()
 
 
 def test_without_an_intercept_or_a_law_nothing_is_claimed():
@@ -145,11 +154,13 @@ def test_control_the_sentences_follow_the_noise():
     assert drowned(made) == ()
     louder = replace(made, noise=made.noise.rescaled(1e3))
     means_alone = [one.split(":")[0] for one in drowned(louder)]
-    assert means_alone == ["The noise drowns the means of x0, x1, x2"]  # the count has its own
+    assert means_alone == [
+        "The means of x0, x1, x2 are below the noise level"
+    ]  # the count has its own
     louder = replace(louder, count_noise=ScalarLaplace(1000 * made.count_noise.scale))
     assert [one.split(":")[0] for one in drowned(louder)] == [
-        "The noise drowns the number of rows",
-        "The noise drowns the means of x0, x1, x2",
+        "The number of rows is below the noise level",
+        "The means of x0, x1, x2 are below the noise level",
     ]
     assert MOST == 0.1
 
@@ -165,5 +176,5 @@ def test_the_command_line_says_it_in_text_and_in_json(tmp_path):
             ).stdout
             for options in ((), ("--json",))
         )
-        assert "The noise drowns the number of rows" in text
+        assert "The number of rows is below the noise level" in text
         assert json.loads(found)["drowned"] == list(drowned(made))

@@ -190,12 +190,13 @@ def test_what_noise_alone_would_leave_decides_on_trust(over: float) -> None:
 def test_intervals_are_so_many_deviations_wide_within_their_limits(level: float) -> None:
     values, deviations = np.array([1.0, 0.9, np.nan, 0.0]), np.array([0.1, 1.0, 1.0, np.nan])
     limits = (np.array([-9.0, -1.0, -1.0, -2.0]), np.array([9.0, 1.0, 1.0, 2.0]))
-    one = Stated(values, deviations, np.ones(4, bool), limits)
+    one = Stated(values, deviations, deviations / 2, np.ones(4, bool), limits)
     low, high, trusted = one.interval(level)
     reach = stats.norm.ppf((1 + level) / 2)
     assert low == pytest.approx([1 - 0.1 * reach, max(0.9 - reach, -1), -1, -2])
     assert high == pytest.approx([1 + 0.1 * reach, 1, 1, 2])
     assert trusted.all()
+    assert one.below_noise.tolist() == [False, True, True, True]
 
 
 def test_stated_deviations_are_those_of_plausible_errors() -> None:
@@ -210,7 +211,7 @@ def test_stated_deviations_are_those_of_plausible_errors() -> None:
 
 
 def test_several_statistics_have_the_same_draws_as_each_alone() -> None:
-    asked = {"sampling": False, "guaranteed": True}
+    asked = {"sampling": False, "for_clipped_rows": True}
     both = several_intervals(
         made(), ["mean", "covariance"], **asked, generator=simulation_generator(3)
     )
@@ -218,7 +219,7 @@ def test_several_statistics_have_the_same_draws_as_each_alone() -> None:
         alone = intervals(made(), name, **asked, generator=simulation_generator(3))
         assert np.array_equal(one.low, alone.low)
         assert np.array_equal(one.high, alone.high)
-        assert one.guaranteed
+        assert one.for_clipped_rows
         assert one.level == 0.95
 
 
@@ -226,13 +227,13 @@ def test_unless_told_otherwise_they_cover_sampling() -> None:
     assert several_intervals(made(), ["mean"])[0].covers == "privacy noise and sampling"
 
 
-def test_guaranteed_ends_are_the_published_entries_and_quantiles_of_their_noise() -> None:
+def test_ends_for_clipped_rows_are_the_published_entries_and_quantiles_of_their_noise() -> None:
     """Nothing is denoised, and no error is less than its law: here the noise drowns all."""
     release = made(200, mechanism="gaussian", epsilon=None, rho=1e-3)
     assert release.noise is not None
     law = release.noise.rescaled(release.lattice.step**2)
     found = intervals(
-        release, Release.second_moment, sampling=False, guaranteed=True,
+        release, Release.second_moment, sampling=False, for_clipped_rows=True,
         generator=simulation_generator(1),
     )  # fmt: skip
     deviations = np.full((4, 4), np.sqrt(law.diagonal_variance / 2))
@@ -254,7 +255,7 @@ def test_what_is_known_of_a_clip_is_said() -> None:
     release = clipping()
     assert release.clipped
     found = intervals(release, "mean", sampling=False)
-    alone = intervals(release, "mean", sampling=False, guaranteed=True)
+    alone = intervals(release, "mean", sampling=False, for_clipped_rows=True)
     unknown = intervals(replace(release, lengths=None), "mean", sampling=False)
     assert (COUNTED in found.assumed, SHORTENED in found.assumed, found.clipped) == (
         True, False, False,
@@ -268,9 +269,9 @@ def test_what_is_known_of_a_clip_is_said() -> None:
     assert UNSEEN not in alone.assumed
 
 
-def test_guaranteed_intervals_know_nothing_of_rows_by_length() -> None:
+def test_intervals_for_clipped_rows_know_nothing_of_rows_by_length() -> None:
     release = clipping()
-    asked: Any = {"sampling": False, "guaranteed": True}
+    asked: Any = {"sampling": False, "for_clipped_rows": True}
     one, other = (
         intervals(of, "covariance", **asked, generator=simulation_generator(1))
         for of in (release, replace(release, lengths=None))
@@ -286,10 +287,12 @@ def test_where_noise_hides_how_long_rows_are_nothing_is_trusted() -> None:
     hidden = replace(release, lengths=replace(release.lengths, law=loud))
     assert hidden.lengths.hidden
     first = intervals(hidden, "mean", sampling=False)
-    assert first.guaranteed  # of shortened rows, however many
+    assert not first.for_clipped_rows  # which nobody asked for
     assert UNSEEN in first.assumed
-    assert not intervals(hidden, "mean", sampling=False, guaranteed=False).trusted.any()
-    assert intervals(release, "mean", sampling=False, guaranteed=False).trusted.any()
+    assert UNSEEN in str(first.warning)
+    assert not first.trusted.any()
+    assert first.below_noise.all()
+    assert intervals(release, "mean", sampling=False).trusted.any()
 
 
 def of_matrix(**fields: Any) -> Intervals:
@@ -299,18 +302,18 @@ def of_matrix(**fields: Any) -> Intervals:
 
 
 def test_a_table_of_intervals_has_each_entry_once_and_says_which_are_drowned() -> None:
-    (table,) = of_matrix().tables()
+    (table,) = of_matrix(below_noise=~np.eye(3, dtype=bool)).tables()
     assert table.title == "90% intervals for privacy noise"
     assert table.rows == [
-        ("1, 0", [3.0, 4.0, "drowned by noise"]),
-        ("2, 0", [6.0, 7.0, "drowned by noise"]),
-        ("2, 1", [7.0, 8.0, "drowned by noise"]),
+        ("1, 0", [3.0, 4.0, "below the noise level"]),
+        ("2, 0", [6.0, 7.0, "below the noise level"]),
+        ("2, 1", [7.0, 8.0, "below the noise level"]),
     ]
     assert (table.beyond, table.notes) == (0, ())
     (table,) = of_matrix(clipped=True, assumed=("so",)).tables()
     assert table.notes == (CLIPPED, "so")
     several = Intervals(
-        np.zeros(60), np.ones(60), 0.95, "privacy noise", np.ones(60, bool)
+        np.full(60, 0.5), np.ones(60), 0.95, "privacy noise", np.ones(60, bool)
     ).tables()[0]
     assert [name for name, _ in several.rows] == [str(at) for at in range(len(several.rows))]
     assert len(several.rows) + several.beyond == 60
@@ -323,11 +326,14 @@ def test_a_table_of_intervals_has_each_entry_once_and_says_which_are_drowned() -
     assert single.tables()[0].rows == [("0", [1.0, 2.0, ""])]
 
 
-def test_a_warning_counts_what_is_drowned_and_says_what_that_means() -> None:
-    assert of_matrix(trusted=np.ones((3, 3), bool)).warning is None
-    told = of_matrix().warning
+def test_a_warning_counts_what_is_below_the_noise_and_what_is_not_trusted() -> None:
+    sure, clear = {"trusted": np.ones((3, 3), bool)}, {"below_noise": np.zeros((3, 3), bool)}
+    assert of_matrix(**sure, **clear).warning is None
+    told = of_matrix(**sure).warning  # 0 is in the first interval alone
     assert told is not None
-    assert told.startswith("Noise drowns 6 of 9 of these figures")
-    assert "`guaranteed=True` gives those of the noise law alone" in told
-    assert "may cover more than asked" in str(of_matrix(guaranteed=True).warning)
-    assert str(of_matrix(clipped=True).warning).startswith(f"{CLIPPED} Noise drowns 6")
+    assert told.startswith("1 of 9 figures is below the noise level: the 95% interval")
+    told = of_matrix(**clear).warning
+    assert told is not None
+    assert told.startswith("6 of 9 intervals rest on more than the noise (`trusted` is False)")
+    assert "may cover more than asked" in str(of_matrix(for_clipped_rows=True).warning)
+    assert str(of_matrix(clipped=True, **clear).warning).startswith(f"{CLIPPED} 6 of 9")

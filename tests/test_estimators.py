@@ -32,6 +32,7 @@ from dpcov.estimators import (
     PrivateGraphicalLasso,
     PrivatePCA,
     PrivateRidge,
+    base,
 )
 from tables_for_tests import PLANTED
 
@@ -380,14 +381,41 @@ DROWNED: dict[str, Any] = {"epsilon": 1e-3, "neighbors": "replace-one"}
 @BY_NAME
 def test_what_drowns_in_noise_keeps_its_release_and_is_told(estimator: Any) -> None:
     drowned = clone(estimator).set_params(**DROWNED)
-    if type(estimator) is PrivateCovariance:  # which has no model beside the release
-        drowned.fit(ROWS[:20])
-    else:
-        with pytest.warns(NullModelWarning, match="holds the trace only.*null model") as caught:
-            drowned.fit(ROWS[:20], TARGET[:20])
-        assert caught[0].filename == __file__
+    with pytest.warns(NullModelWarning, match="holds the trace only.*null model") as caught:
+        drowned.fit(ROWS[:20], TARGET[:20])
+    assert [one.filename for one in caught] == [__file__]
     assert drowned.release_.published is None
-    assert np.isfinite(drowned.release_.mean()).all()
+    assert drowned.null_reason_ == drowned.release_.not_released
+    assert clone(estimator).set_params(**EXACT).fit(ROWS, TARGET).null_reason_ is None
+
+
+@BY_NAME
+@pytest.mark.parametrize(("size", "reason"), [(1.0, "No correlation rises"), (0.0, "is null")])
+def test_a_release_below_the_noise_is_warned_of(
+    monkeypatch: pytest.MonkeyPatch, estimator: Any, size: float, reason: str
+) -> None:
+    def denoised(*given: Any, **asked: Any) -> Any:
+        made = dpcov.release(*given, **asked)
+        return made.with_denoised("shrink", size * np.eye(made.lattice.dimension))
+
+    monkeypatch.setattr(base, "release", denoised)
+    with pytest.warns(NullModelWarning, match=reason):
+        fitted = clone(estimator).fit(ROWS, TARGET)
+    assert fitted.release_.published is not None
+    assert reason in fitted.null_reason_
+
+
+def test_a_covariance_that_was_not_released_is_0_about_the_midpoints() -> None:
+    model = PrivateCovariance(bounds=([0, -4, -1], [2, 4, 3]), **DROWNED)
+    with pytest.warns(NullModelWarning, match="trace only"):
+        model.fit(ROWS[:20])
+    assert model.location_.tolist() == [1, 0, 1]
+    assert not model.covariance_.any()
+    assert not model.precision_.any()
+    few = PrivateCovariance(bounds=(-4, 4), epsilon=10.0, mechanism="exponential-pca")
+    with pytest.warns(NullModelWarning, match="1 of 4 directions"):
+        few.fit(ROWS)
+    assert not few.covariance_.any()
 
 
 @pytest.mark.filterwarnings("ignore::dpcov.estimators.NullModelWarning")
@@ -397,7 +425,7 @@ def test_a_null_model_predicts_the_mean() -> None:
         model = clone(RIDGE).set_params(**DROWNED).fit(ROWS[:20], target[:20])
         assert not model.coef_.any()
         assert model.coef_.shape == (*shape, 3)
-        assert np.array_equal(model.intercept_, np.squeeze(model.release_.mean()[3:]))
+        assert np.array_equal(model.intercept_, np.squeeze(model.release_.centers[3:]))
         assert np.array_equal(model.predict(ROWS[:2])[1], model.intercept_)
         assert np.isnan(model.alpha_).all()
     about_0 = clone(RIDGE).set_params(**DROWNED, fit_intercept=False)
@@ -522,7 +550,7 @@ def test_weights_count_rows() -> None:
     ("largest", "weights", "message"),
     [
         (None, WEIGHTS, "Give largest_weight"),
-        (0.0, WEIGHTS, "greater than"),
+        (0.0, WEIGHTS, "must be above"),
         (2.0, WEIGHTS[:-1], "The table and the weights must have the same number of rows"),
         (2.0, WEIGHTS[:, None], "must be 1D array or scalar, not 2D"),
     ],

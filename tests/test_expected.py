@@ -15,10 +15,11 @@ import pytest
 import dpcov
 from dpcov import correlation_standard_errors
 from dpcov.analysis.correlation import correlations
-from dpcov.analysis.expected import drowned_pairs, repeated, silent
+from dpcov.analysis.expected import correlation_errors, repeated, silent
 from dpcov.analysis.summary import summary
 from dpcov.core.entropy import simulation_generator
 from dpcov.denoise.clipped import Clip
+from dpcov.errors import NotReleasedError
 from dpcov.releases import Release
 from dpcov.rows.moment import units_per_row
 from dpcov.rows.schema import Schema
@@ -102,7 +103,8 @@ def test_the_expected_error_is_symmetric_and_costs_nothing() -> None:
 def test_nothing_is_claimed_where_nothing_rises_above_the_noise() -> None:
     few = {"lower": -1, "upper": 1, "epsilon": 0.01}
     trace_alone = dpcov.release(DATA[:20], neighbors="replace-one", **few)
-    assert correlation_standard_errors(trace_alone) is None
+    with pytest.raises(NotReleasedError, match="trace only"):
+        correlation_standard_errors(trace_alone)
     made = [dpcov.release(DATA[:20], seed=seed, **few) for seed in range(10)]
     closed = [release for release in made if release.uninformative]
     assert closed, "the gate of the denoiser lets noise through at times, not always"
@@ -128,22 +130,32 @@ def test_a_correlation_that_may_be_anything_is_not_stated_as_exact() -> None:
 
 
 def test_without_a_spread_it_may_be_any_of_minus_1_to_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    nothing = SimpleNamespace(deviations=np.full(15, np.nan))
+    unknown = np.full(15, np.nan)
+    nothing = SimpleNamespace(values=np.ones(15), deviations=unknown)
     monkeypatch.setattr("dpcov.analysis.expected.stated", lambda *_, **__: [nothing])
     errors = correlation_standard_errors(repeats(1)[0])
     assert errors is not None
     assert errors[BELOW] == pytest.approx(1 / np.sqrt(3))
+    found = correlation_errors(repeats(1)[0])
+    assert found is not None
+    assert found.below.all()
 
 
-def test_correlations_that_noise_drowns_are_counted() -> None:
-    """By the standard error that `intervals` have."""
+def test_correlations_below_the_noise_level_are_counted() -> None:
+    """By the interval that `intervals` have for the noise alone."""
     clear, few = repeats(1)[0], dpcov.release(DATA[:500], lower=-1, upper=1, epsilon=1.0, seed=1)
-    assert drowned_pairs(correlation_standard_errors(clear)) == drowned_pairs(None) == ()
-    errors = correlation_standard_errors(few, generator=simulation_generator(1))
-    high = int(np.sum(errors[BELOW] > 0.05))
-    assert high > 0
-    assert drowned_pairs(errors)[0].startswith(f"Noise drowns {high} of 10 correlations")
-    assert any("Noise drowns" in line for line in correlations(few).summary().splitlines())
+    found = correlation_errors(few)
+    told = dpcov.intervals(few, "correlation", sampling=False)
+    assert found is not None
+    assert np.array_equal(found.below, (told.low <= 0) & (told.high >= 0))
+    assert np.array_equal(found.errors, correlation_standard_errors(few))
+    high = int(np.sum(found.below[BELOW]))
+    assert 0 < high < 10
+    assert found.sentence()[0].startswith(f"{high} of 10 correlations ")
+    assert found.sentence()[0] in correlations(few).summary()
+    of_clear = correlation_errors(clear)
+    assert of_clear is not None
+    assert len(of_clear.sentence()) == of_clear.below.any()
 
 
 @pytest.mark.parametrize(
@@ -226,7 +238,11 @@ def test_silence_is_for_the_noise_where_there_is_any() -> None:
     alone = dpcov.release(DATA[:20], neighbors="replace-one", **asked)
     nothing = clear.with_denoised("shrink", np.diag(np.diag(clear.second_moment())))
     assert nothing.uninformative
-    assert [silent(one) for one in (clear, alone, nothing)] == [False, True, True]
+    assert [silent(one) for one in (clear, alone, nothing)] == [
+        False,
+        False,
+        True,
+    ]  # `alone` is refused
     assert not silent(replace(nothing, noise=None))
     assert not silent(replace(clear, noise=None))
 
@@ -236,11 +252,12 @@ def test_intervals_are_stated_in_a_line_and_no_wider_than_correlations(
 ) -> None:
     """As they may be to first order, at many columns."""
     made, told = repeats(1)[0], []
-    errors = correlation_standard_errors(made, generator=simulation_generator(1))
-    assert errors is not None
+    found = correlation_errors(made, generator=simulation_generator(1))
+    assert found is not None
+    errors = found.errors
     for factor in (1.0, 300.0):
-        patched = lambda _, factor=factor: factor * errors  # noqa: E731
-        monkeypatch.setattr("dpcov.analysis.summary.correlation_standard_errors", patched)
+        larger = replace(found, errors=factor * errors)
+        monkeypatch.setattr("dpcov.analysis.summary.correlation_errors", lambda _, it=larger: it)
         text = summary(made).summary()
         line = re.search(r"noise: ± ([\d.]+) on average, ± ([\d.]+) at worst", text)
         assert line is not None

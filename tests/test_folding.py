@@ -247,6 +247,15 @@ def test_a_column_that_is_shorter_than_its_group_is_refused(tmp_path, monkeypatc
         moment(parquet(tmp_path), SCHEMA)
 
 
+@pytest.fixture
+def interruptible():
+    """Listen to interrupts, which a process in the background is started to ignore."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("large", [False, True])
 def test_an_interrupt_ends_the_reading_within_a_batch(tmp_path, monkeypatch, large):
     monkeypatch.setattr("dpcov.rows.cells.BATCH_CELLS", 300)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -67,18 +65,24 @@ def test_what_is_not_there_is_said() -> None:
     assert without_intercept().to_frame("second_moment").shape == (9, 9)
 
 
-def test_the_page_on_handing_over_runs_word_for_word() -> None:
-    page = (Path(__file__).parents[1] / "docs" / "hand-over.md").read_text()
-    blocks = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 5
-    scope: dict[str, Any] = {}
-    for block in blocks:
-        exec(block, scope)  # noqa: S102 (our own page)
-    assert scope["distances"].shape == (5, 3)
-    steps = scope["visitors"][:5, None] - scope["visitors"][scope["neighbours"]]
-    squares = np.einsum("mki,ij,mkj->mk", steps, scope["inverse"], steps)
-    assert np.allclose(scope["distances"] ** 2, squares, atol=1e-9)
-    assert set(scope["graph"].nodes) == {"x0", "x1", "x2"}
+def test_a_covariance_serves_as_the_metric_of_scikit_learn() -> None:
+    neighbors = pytest.importorskip("sklearn.neighbors")
+    made = released()
+    inverse = np.linalg.pinv(made.covariance())
+    rows = np.random.default_rng(0).standard_normal((20, len(made.columns)))
+    search = neighbors.NearestNeighbors(
+        n_neighbors=3, metric="mahalanobis", metric_params={"VI": inverse}
+    )
+    distances, nearest = search.fit(rows).kneighbors(rows[:5])
+    steps = rows[:5, None] - rows[nearest]
+    squares = np.einsum("mki,ij,mkj->mk", steps, inverse, steps)
+    assert np.allclose(distances**2, squares, atol=1e-9)
+
+
+def test_a_precision_goes_to_networkx_with_its_names() -> None:
+    pytest.importorskip("networkx")
+    found = precision(released(), 0.1)
+    assert set(found.to_networkx().nodes) == set(found.columns)
 
 
 def test_a_library_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

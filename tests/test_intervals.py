@@ -137,7 +137,7 @@ def test_drowned_correlations_are_wide_and_not_trusted() -> None:
     found = intervals(release, "correlation", sampling=False)
     assert not found.trusted[below].any()
     assert np.mean(found.high[below] - found.low[below]) > 0.8
-    found = intervals(release, "correlation", sampling=False, guaranteed=True)
+    found = intervals(release, "correlation", sampling=False, for_clipped_rows=True)
     assert not found.trusted[below].any()
     assert np.all(found.low[below] == -1)
     assert np.all(found.high[below] == 1)
@@ -153,22 +153,25 @@ def test_noise_that_is_hardly_there_is_blamed_for_nothing(epsilon: float, fine: 
     }
     schema = dpcov.Schema.parse({"columns": columns})
     made = dpcov.release(frame, schema=schema, epsilon=epsilon, seed=0)
-    found = intervals(made, "correlation", sampling=False, guaranteed=False)
+    found = intervals(made, "correlation", sampling=False)
     seen = np.ix_([0, 1, 2], [0, 1, 2])  # of the level c there is no row
     assert found.trusted[seen].all()
     assert (FINE in found.assumed) == fine
     drowned = dpcov.release(frame, schema=schema, epsilon=0.002, seed=0)
-    found = intervals(drowned, "correlation", sampling=False, guaranteed=False)
+    found = intervals(drowned, "correlation", sampling=False)
     assert not found.trusted[seen].all()
 
 
 def test_intervals_that_can_not_be_trusted_say_so_in_a_sentence() -> None:
     many = made(mechanism="matrix-laplace", epsilon=20.0)
-    assert intervals(many, "correlation", sampling=False).warning is None
+    clear = intervals(many, "correlation", sampling=False)
+    assert not clear.below_noise.any()
+    assert clear.warning is None
     few = made(DATA[:300], mechanism="matrix-laplace", epsilon=0.1)
     warning = intervals(few, "correlation", sampling=False).warning
     assert warning is not None
-    assert warning.startswith("Noise drowns 12 of 16 of these figures")
+    assert warning.startswith("12 of 16 figures are below the noise level")
+    assert "12 of 16 intervals rest on more than the noise" in warning
 
 
 @pytest.mark.parametrize(
@@ -205,7 +208,7 @@ def test_the_bias_of_a_drowned_statistic_narrows_nothing() -> None:
     held, drowned = [], []
     for seed in range(25):
         few = made(DATA[:200], seed, epsilon=0.2)
-        found = intervals(few, "mean", sampling=False, guaranteed=True)
+        found = intervals(few, "mean", sampling=False, for_clipped_rows=True)
         assert np.all(found.low < found.high)
         truth = DATA[:200].mean(axis=0)
         held.append((found.low <= truth) & (truth <= found.high))
@@ -223,7 +226,7 @@ def test_an_eigenvalue_that_may_be_0_is_not_trusted() -> None:
             made(thin, seed, **request),
             "eigenvalues",
             sampling=False,
-            guaranteed=True,
+            for_clipped_rows=True,
             generator=simulation_generator(seed),
         )
         lows += found.low[found.trusted].tolist()
@@ -274,7 +277,7 @@ def test_equal_eigenvalues_are_not_trusted_but_their_intervals_hold_them() -> No
             made(flat, seed, epsilon=0.5),
             "eigenvalues",
             sampling=False,
-            guaranteed=True,
+            for_clipped_rows=True,
             generator=simulation_generator(seed),
         )
         trusted.append(found.trusted)
@@ -322,7 +325,7 @@ def test_a_function_that_the_noise_drowns_is_not_trusted() -> None:
         made(DATA[:300], epsilon=0.1),
         lambda release: np.linalg.eigvalsh(release.second_moment()),
         sampling=False,
-        guaranteed=True,
+        for_clipped_rows=True,
     )
     assert not found.trusted.all()
     assert np.all(np.isinf(found.low[~found.trusted]))

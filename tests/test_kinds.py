@@ -290,7 +290,7 @@ def test_whole_numbers_are_whole_or_missing():
     ("text", "words"),
     [
         ('[columns.a]\nkind = "flag"', "columns.a: kind = 'flag' needs version = 2"),
-        ('version = 4\n[columns.a]\nkind = "flag"', "version: Input should be 1, 2 or 3"),
+        ('version = 4\n[columns.a]\nkind = "flag"', "version: must be 1, 2 or 3"),
         (
             'version = 3\n[columns.a]\nkind = "numeric"\nlower = 0\nupper = 1\nmissing = "none"',
             "kind = 'numeric' does not exist in version 3",

@@ -284,6 +284,36 @@ def test_a_list_needs_bounds_that_count_its_columns(
     assert not ledger.account().entries
 
 
+@pytest.mark.parametrize("rows", LISTS)
+def test_a_stated_number_of_columns_takes_the_place_of_bounds_that_count_them(rows: Any) -> None:
+    """Rows of another length are rows of missing values, whichever comes first."""
+    for table in (rows, [[1, 2, 3], *rows, [1], "x", 7]):
+        stated = dpcov.release(table, lower=0, upper=9, n_features=2, seed=1, **ASKED)
+        counted = dpcov.release(table, lower=[0, 0], upper=[9, 9], seed=1, **ASKED)
+        assert np.array_equal(stated.published, counted.published)
+        found = [
+            PrivateCovariance(bounds=bounds, n_features=count, epsilon=1.0, random_state=1)
+            .fit(table)
+            .covariance_
+            for bounds, count in (((0, 9), 2), (([0, 0], [9, 9]), None), (([0, 0], [9, 9]), 2))
+        ]
+        assert np.array_equal(found[0], found[1])
+        assert np.array_equal(found[0], found[2])
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, True, "2", 3])
+def test_another_number_of_columns_is_refused_before_anything_is_spent(
+    count: Any, tmp_path: Path
+) -> None:
+    ledger = Ledger.create(tmp_path / "l.db", PureDP(1e9))
+    array = np.array(ROWS, float)
+    with pytest.raises(DpcovError, match="n_features"):
+        dpcov.release(array, lower=0, upper=9, n_features=count, ledger=ledger, **ASKED)
+    with pytest.raises(DpcovError, match="n_features"):
+        PrivateCovariance(bounds=(0, 9), n_features=count, epsilon=1.0, ledger=ledger).fit(array)
+    assert not ledger.account().entries
+
+
 def test_one_bound_for_each_column_counts_them_where_the_other_is_for_all() -> None:
     expected = published(ROWS)
     assert np.array_equal(published(ROWS, None, (0, [9, 9])), expected)

@@ -138,14 +138,19 @@ def test_the_summary_prints_every_figure_and_what_it_covers() -> None:
     assert "privacy noise" in lines[6]
 
 
-def test_the_summary_names_coefficients_that_can_not_be_trusted() -> None:
-    clear, drowned = ols(released(200.0), "y", ["a", "c"]), ols(released(0.5), "y", ["a", "c"])
-    assert clear.trusted.all()
-    assert "trusted" not in clear.summary()
-    names = [name for name, sure in zip(drowned.names, drowned.trusted, strict=True) if not sure]
+def test_the_summary_names_coefficients_below_the_noise_level() -> None:
+    clear, noisy = ols(released(200.0), "y", ["a"]), ols(released(0.5), "y", ["a", "c"])
+    assert clear.below_noise is not None
+    assert not clear.below_noise[1:].any()
+    assert noisy.privacy_errors is not None
+    below = np.abs(noisy.coefficients) <= 1.96 * noisy.privacy_errors
+    assert np.array_equal(noisy.below_noise, below)
+    names = [name for name, flagged in zip(noisy.names, below, strict=True) if flagged]
     assert names
-    last = drowned.summary().splitlines()[-1]
-    assert last == f"Noise drowns, so that their figures can't be trusted: {', '.join(names)}."
+    last = noisy.summary().splitlines()[-1]
+    assert last.startswith("Below the noise level, as the 95% interval")
+    assert last.endswith(f"contains 0: {', '.join(names)}.")
+    assert noisy.document()["below_noise"].tolist() == below.tolist()
 
 
 def test_without_a_noise_law_errors_cover_sampling_only_and_say_so() -> None:
@@ -194,7 +199,9 @@ def test_where_the_number_of_rows_is_private_it_answers_as_of_few(count: int) ->
 
 def test_coefficients_that_may_be_anything_have_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where plausible errors leave no rows, or no variance."""
-    unknown = SimpleNamespace(deviations=np.full(3, np.nan), trusted=np.zeros(3, bool))
+    unknown = SimpleNamespace(
+        deviations=np.full(3, np.nan), trusted=np.zeros(3, bool), below_noise=np.ones(3, bool)
+    )
     monkeypatch.setattr("dpcov.analysis.ols.stated", lambda *_: [unknown])
     fit = ols(released(), "y", ["a", "b"])
     assert np.all(fit.standard_errors == np.inf)

@@ -46,7 +46,7 @@ def test_the_pages_that_run_are_the_ones_we_think():
     names = {str(page.relative_to(DOCS)) for page in pages.pages()}
     guides = {str(page.relative_to(DOCS)) for page in (DOCS / "how-to").glob("*.md")}
     assert len(guides) >= 8
-    assert guides | {"tutorial.md", "reference/errors.md", "hand-over.md"} <= names
+    assert guides | {"tutorial.md", "reference/errors.md"} <= names
 
 
 def test_the_table_of_what_auto_takes_is_that_of_the_function_that_decides(monkeypatch):
@@ -65,11 +65,30 @@ def test_only_a_server_excuses_code_from_running():
     ]
     assert not [page for page, block in found if block.language in ("sh", "bash", "shell")]
     excused = {page for page, block in found if "server" in block.options}
-    databases, clusters = {"how-to/databases.md", "notes/databases.md"}, {"spark.md", "clusters.md"}
-    assert excused == databases | {f"notes/{page}" for page in clusters}
+    assert excused == {"how-to/databases.md"}
     assert {page for page, block in found if "once" in block.options} == {"tutorial.md"}
     needed = {block.options["needs"] for _, block in found if "needs" in block.options}
     assert needed == {"dpcov.rows.sources.sql"}
+
+
+def contents(page):
+    """The pages that a page lists, in their order."""
+    found = []
+    for block in re.findall(
+        r"^```\{toctree\}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE
+    ):
+        for line in block.splitlines():
+            if line and not line.startswith(":"):
+                found += sorted(page.parent.glob(f"{line}.md"))
+    return found
+
+
+def test_every_page_is_listed_once_and_the_reference_comes_before_the_proofs():
+    listed = [entry for page in ALL for entry in contents(page)]
+    assert sorted([*listed, DOCS / "index.md"]) == ALL
+    places = [listed.index(DOCS / f"{page}.md") for page in ("reference/python", "proofs/release")]
+    assert places == sorted(places)
+    assert {DOCS / f"{page}.md" for page in ("CONTRIBUTING", "SECURITY", "CHANGELOG")} <= {*listed}
 
 
 def run(text, folder):
@@ -162,7 +181,8 @@ def rows(table):
 
 def test_the_table_of_mechanisms_is_the_registry():
     said, table = tables.mechanisms().split("\n\n")
-    assert said == "All of them: neighbours: add-remove, replace-one; unit: rows, persons."
+    same = "neighbours (add-remove, replace-one) and privacy unit (rows, persons)"
+    assert said == f"All mechanisms accept the same {same}."
     head, _, *found = rows(table)
     assert [row[0].strip("`") for row in found] == list(MECHANISMS)
     assert all(len(row) == len(head) and all(row) for row in found)

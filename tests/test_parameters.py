@@ -105,7 +105,7 @@ def test_release_writes_its_parameters_out() -> None:
     assert list(parameters) == list(prepared)
     assert {"ledger", "dataset", "lower", "seed"} < {*parameters}
     by = inspect.signature(dpcov.release_by).parameters
-    assert {*by, "lower", "upper", "missing"} == {*parameters, "by"}
+    assert {*by, "lower", "upper", "missing", "n_features"} == {*parameters, "by"}
     for name in ("table", "mechanism", "neighbors", "denoise", "threads"):
         assert parameters[name].default == prepared[name].default == by[name].default
 

@@ -171,8 +171,8 @@ def test_an_output_is_never_an_input_nor_replaced_unasked(parts):
 
 
 def test_what_is_no_file_of_sums_is_refused(parts):
-    for name in ("people.csv", "nowhere.sums"):
-        with pytest.raises(DpcovError, match="not a file of sums"):
+    for name, words in (("people.csv", "not a file of sums"), ("nowhere.sums", "There is no file")):
+        with pytest.raises(DpcovError, match=words):
             PartialMoment.load(parts / name)
     assert "1" not in repr(PartialMoment.load(parts / "north.sums")).split(" at 0x")[0]
 

@@ -15,7 +15,7 @@ BOUNDARY = "rows/sources/quiet.py"
 BROAD = {"Exception", "BaseException", "MemoryError", "Warning"}
 # Who else may catch any error, and why it tells nothing.
 WHOLESALE = {
-    ("cli/__init__.py", "main"): "the last place: tells the type alone",
+    ("cli/__init__.py", "_run"): "the last place: tells the type alone",
     ("rows/sources/array.py", "_cells"): "one row, whose cells become missing",
     ("rows/sources/rows.py", "stoppable"): "stops the parts that wait and raises on",
     ("rows/sources/objects.py", "_text"): "one cell, which becomes missing",
@@ -25,13 +25,18 @@ QUOTING = {
     ("api/auditing/__init__.py", "_accepted"): "own error about public numbers",
     ("cli/__init__.py", "_save"): "own error about an output",
     ("cli/__init__.py", "release"): "own error about an output",
-    ("cli/__init__.py", "main"): "own errors, and usage errors about the command line",
+    ("cli/__init__.py", "_run"): "own errors, and usage errors about the command line",
+    ("cli/output.py", "_try"): "the system's word on standard output",
+    ("cli/output.py", "require_writable"): "the system's word on standard output",
+    ("cli/output.py", "written"): "own error about standard output",
+    ("core/files.py", "require_readable"): "the system's word on a file that can't be opened",
     ("core/files.py", "_keep_room"): "the system's number of an error, on an output",
     ("core/files.py", "_lock"): "the system's number of an error, on an output",
     ("core/files.py", "read_text"): "the system's word on a public file",
     ("core/files.py", "reserved"): "the system's word on an output",
     ("core/files.py", "write"): "the system's word on an output",
     ("api/grouped.py", "prepare_by"): "own error about the schema",
+    ("api/ledger/file.py", "local"): "the system's word on a ledger's path",
     ("api/ledger/file.py", "transaction"): "the code of SQLite, not its text",
     ("estimators/base.py", "analyzed"): "own error about a release, which is public",
     ("cli/metadata.py", "_check"): "where a public metadata file is wrong",
@@ -43,12 +48,17 @@ QUOTING = {
     ("report/content.py", "_part"): "own error about a release",
     ("analysis/ols.py", "regression"): "own error about a release",
     ("rows/sources/postgres.py", "__init__"): "the driver's word, before any cell is read",
+    ("mechanisms/count.py", "run"): "own words, the same for every table",
+    ("rows/schema.py", "__init__"): "where a schema is wrong",
     ("rows/schema.py", "_of_its_version"): "own error about a derived column of the schema",
     ("rows/schema.py", "parse"): "where a schema is wrong",
     ("rows/schema.py", "load"): "where a schema is wrong",
 }
 # Who may silence warnings, and of what.
-WARNINGS = {"report/figures.py": "letters that a font lacks, in a figure of a release"}
+WARNINGS = {
+    "api/grouped.py": "one warning about a budget for all levels, before anything is read",
+    "report/figures.py": "letters that a font lacks, in a figure of a release",
+}
 # Modules that hold data print and log nothing at all.
 HOLDS_DATA = ("rows/sources/", "rows/", "mechanisms/", "core/samplers/")
 TELLING = {"print", "logging", "traceback", "warnings", "stderr", "stdout", "echo", "format_exc"}

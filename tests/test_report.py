@@ -233,7 +233,7 @@ def test_a_private_release_has_no_stamp(page):
     ("options", "said"),
     [
         ({"intercept": 0.0}, "without an intercept"),
-        ({"epsilon": 1e-3, "neighbors": "replace-one"}, "so the release holds the trace only"),
+        ({"epsilon": 1e-3, "neighbors": "replace-one"}, "This release holds the trace only"),
         ({"epsilon": 1e-3, "rows": 50}, "Nothing on this page rises|No correlation rises"),
         ({"mechanism": "eigenvector-sampling"}, "no interval can be given"),
         ({"denoise": "none"}, "release$published"),

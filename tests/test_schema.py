@@ -286,7 +286,7 @@ def test_a_draft_keeps_the_file_options(options):
         ({"header": False, "comment": "#"}, "skip_lines"),
         ({"encoding": "utf-7"}, "Convert the file to utf-8"),
         ({"encoding": "utf-11"}, "no encoding that Python knows"),
-        ({"max_record_lines": 0}, "file.max_record_lines|greater than or equal to 1"),
+        ({"max_record_lines": 0}, "max_record_lines: must be at least 1"),
         ({"records": "rows"}, "'quoted' or 'lines'"),
     ],
 )

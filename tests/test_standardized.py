@@ -361,7 +361,12 @@ def test_few_rows_and_small_budgets_leave_a_usable_release(neighbors, budget, n)
     made = Standardized()(
         open_rows(narrow(n), NARROW), budget=budget, neighbors=neighbors, entropy=Entropy.seeded(n)
     )
-    covariance = denoise(made, generator=simulation_generator(0)).covariance()
+    denoised = denoise(made, generator=simulation_generator(0))
+    if denoised.not_released is not None:  # behind the public gate
+        assert neighbors == Neighbors.REPLACE_ONE
+        assert np.isfinite(denoised.denoised).all()
+        return
+    covariance = denoised.covariance()
     assert np.isfinite(covariance).all()
     assert np.linalg.eigvalsh(covariance)[0] >= -1e-9
 

@@ -14,7 +14,7 @@ from doors import Door, Doors
 from figure import Figure
 
 REPEATS = 3  # of each clean cell in a company of rows
-ATTACK = "unit alone against company"
+ATTACK = "one unit with and without other rows"
 
 
 @dataclass
@@ -214,7 +214,8 @@ def figures(all_doors: Doors, quick: bool) -> list[Figure]:
         print("difference:", line)
     count, wrong = len(found.combinations), len(found.differences)
     absent = f"; not run: {', '.join(all_doors.absent)}" if all_doors.absent else ""
-    what = f"combinations of door, type, role, companions ({len(all_doors.found)} doors{absent})"
+    sources = f"{len(all_doors.found)} sources{absent}"
+    what = f"combinations of source, type, role and other rows ({sources})"
     least, tables = 200 if quick else 400, sum(found.combinations.values())
     shown = f"{count}, {tables} tables"
     return [

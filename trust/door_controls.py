@@ -28,7 +28,7 @@ from dpcov.rows.schema import Numeric
 from figure import Figure
 from outcomes import Book
 
-ATTACK = "controls: a fault that the door had, given back"
+ATTACK = "controls: former faults of the data sources, planted again"
 BY_NAME = {role.name: role for role in ROLES}
 Seen = Callable[[], list[str]]
 
@@ -267,7 +267,7 @@ def figures(doors: Doors, folder: Path) -> list[Figure]:
     count = len(caught) + len(missed)
     numbers = {name.split(":")[0] for name in caught}
     cases = ", ".join(sorted(numbers, key=lambda case: (len(case), case)))
-    what = f"{count} broken doors, of cases {cases}: caught"
+    what = f"{count} planted faults, of cases {cases}: caught"
     sane = "the same parts of the harness without a fault: faults"
     return [
         Figure(ATTACK, what, str(count), str(len(caught)), not missed),

@@ -24,7 +24,7 @@ from dpcov.rows.cells import BATCH_CELLS
 from dpcov.rows.sources.sql import DatabaseTable
 from figure import Figure
 
-ATTACK = "the same table through every door"
+ATTACK = "the same table from every data source"
 ROWS = 60
 RECORDS = 30_000
 SMALL_BATCH = 40  # cells: a few rows
@@ -210,7 +210,7 @@ def figures(all_doors: Doors, folder: Path) -> list[Figure]:
     broken = with_line_breaks(folder)
     for line in [*wrong, *broken]:
         print("table:", line)
-    what = f"{len(found)} doors, {sum(one.tables for one in found)} tables: differences"
+    what = f"{len(found)} sources, {sum(one.tables for one in found)} tables: differences"
     records = f"CSV of {RECORDS:,} records, 20 % with line breaks in quotes, beside Parquet"
     return [
         Figure(ATTACK, what, "0", str(len(wrong)), not wrong),

@@ -114,7 +114,7 @@ def full_disk(count: int) -> Figure:
         codes = Counter(at_work(folder, 1e6, count, "limited"))
         missing = (drawn(folder) - counted(folder)).total()
         ok = missing == 0 and codes[2] > 0 and set(codes) <= {0, 2}
-        what = f"{count} releases with little or no room ({codes[2]} refused): under-counted"
+        what = f"{count} releases with little or no free space ({codes[2]} refused): under-counted"
         return Figure("ledger: full disk", what, "0", str(missing), ok)
 
 

@@ -2,12 +2,12 @@
 
     python trust/mutants.py [--jobs 2] [--sample 100] [src/dpcov/core/privacy.py ...]
 
-Every fault must be noticed by a test, or be argued in `docs/dev/equivalent-mutants.md` to change
-nothing but texts, speed or accuracy; else the run fails. It fails as well where an argument is
-about a fault that a test notices, or that is not planted.
+A test must notice every fault. The exceptions are the faults in `trust/equivalent-mutants.md`,
+which change only texts, speed or accuracy; the file gives a reason for each. The run fails for any
+other fault that no test notices. It also fails if a listed fault is noticed, or is not planted.
 
-mutmut 3 leaves alone what is outside of functions, and so constants and defaults; cosmic-ray starts
-an interpreter for every fault: hence `planting.py`.
+`planting.py` plants the faults. mutmut 3 changes no constants and defaults outside of functions,
+and cosmic-ray starts an interpreter for every fault.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mutations import Key, Mutant, argument, mutants
 from planting import ROOT, judged
 from results import show, write
 
-NOTES = ROOT / "docs/dev/equivalent-mutants.md"
+NOTES = ROOT / "trust/equivalent-mutants.md"
 CODE = "`[^`]*`"
 LINE = re.compile(
     rf"- (?:`(?P<function>[^`]*)`, )?`(?P<line>[^`]*)`: (?P<changes>{CODE}(, {CODE})*): (?P<why>.+)"
@@ -37,7 +37,7 @@ HEAVY += ("cryptography.hazmat.primitives.ciphers", "typer", "rich.console", "sk
 
 
 def argued() -> dict[str, set[Key]]:
-    """The mutants of each module that the notes call equivalent."""
+    """Return the mutants of each module that the notes list as equivalent."""
     found: dict[str, set[Key]] = {}
     module = ""
     if not NOTES.exists():
@@ -93,7 +93,7 @@ def _counts(module: str, planted: int, verdicts: dict[Mutant, str], argued: set[
 
 
 def sampled(every: list[Mutant], size: int | None) -> list[Mutant]:
-    """The same ones each time, in their order; all, where none are left out."""
+    """Return a fixed random sample in the original order, or all mutants if there is no size."""
     if size is None or size >= len(every):
         return every
     chosen = set(random.Random(1).sample(range(len(every)), size))  # noqa: S311
@@ -104,7 +104,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("modules", nargs="*", help="paths of modules; default, all")
     parser.add_argument("--jobs", type=int, default=2, help="mutants that run at a time")
-    parser.add_argument("--sample", type=int, help="judge so many mutants of each module at random")
+    parser.add_argument(
+        "--sample", type=int, help="plant only so many mutants of each module, at random"
+    )
     asked = parser.parse_args()
     if unknown := set(asked.modules) - set(TESTS):
         parser.error(f"no tests are chosen for {sorted(unknown)} in trust/mutant_tests.py")

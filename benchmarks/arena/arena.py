@@ -1,8 +1,8 @@
-"""Everyone against everyone: each mechanism, each peer and the simple answers, cell by cell.
+"""Compare the errors of all mechanisms, other libraries and simple baselines.
 
-`make arena` measures the cells that `results/arena.parquet` lacks and sums all of them up in
-`results/arena.json`; `make figures` puts that into `docs/arena.md`. With `--quick` a few small
-cells go to files of their own. Frobenius errors and others; see `matrix_errors`.
+The command measures each cell (a table, a budget and a method) that `results/arena.parquet` lacks.
+It then writes a summary to `results/arena.json` and figures to `results`. With `--quick`, a few
+small cells go to separate files. The module `matrix_errors` defines the errors.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from summary import summed_up
 
 import results
 from datasets import here
-
-FIGURES = Path(__file__).parents[2] / "docs" / "figures"
 
 
 def run(
@@ -87,8 +85,8 @@ def main(arguments: list[str]) -> int:
     left = run(cells, file, repeats, asked.processes, until)
     print(f"{left} cells left")
     found = summed_up(file.rows)
-    results.write(f"{name}.json", "make arena", found, folder=asked.folder)
-    draw(file.rows, asked.folder if asked.quick else FIGURES)
+    results.write(f"{name}.json", "make bench NAME=arena", found, folder=asked.folder)
+    draw(file.rows, asked.folder)
     results.show("The default", [row for row in found if row["part"] == "regime"])
     return 0
 

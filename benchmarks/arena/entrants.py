@@ -16,7 +16,7 @@ import numpy as np
 
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import Neighbors
-from dpcov.denoise import denoise
+from dpcov.denoise import best_estimate, denoise
 from dpcov.mechanisms import MECHANISMS, NuclearLaplace, options_of
 from dpcov.mechanisms.choice import choose, least_noise
 
@@ -85,7 +85,7 @@ def denoised(
 ) -> Matrix:
     """The second moment of such a release after denoising, with the contest's intercept."""
     made = released(contest, mechanism, budget, neighbors, seed)
-    found = denoise(made, method, generator=simulation_generator(seed)).second_moment().copy()
+    found = best_estimate(denoise(made, method, generator=simulation_generator(seed))).copy()
     if contest.centred:  # of mapped rows it has another
         own = contest.door.lattice()
         over = own.intercept_units * own.step / made.intercept()

@@ -1,6 +1,6 @@
 """What the default gains over one matrix with the least noise, and adult with its levels.
 
-    make frontier
+    make bench NAME=frontier
 
 The first part: Frobenius errors of the default over those of one matrix, both denoised, on tables
 with public bounds (without an intercept the default is one matrix), both relations, pure and zCDP;
@@ -25,7 +25,7 @@ import datasets
 from accuracy import RememberedRows
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.privacy import Neighbors
-from dpcov.denoise import denoise
+from dpcov.denoise import best_estimate, denoise
 from dpcov.mechanisms.choice import choose, least_noise
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import FileOptions, Schema
@@ -54,7 +54,7 @@ def denoised(door: RememberedRows, mechanism: Mechanism, cell: Cell, seed: int) 
     made = mechanism(
         door, budget=cell.budget, neighbors=cell.neighbors, entropy=Entropy.seeded(seed)
     )
-    return denoise(made, generator=simulation_generator(seed)).second_moment()
+    return best_estimate(denoise(made, generator=simulation_generator(seed)))
 
 
 def estimated(contest: Contest, mechanism: Mechanism, cell: Cell, seed: int) -> Matrix:
@@ -149,7 +149,7 @@ def adult() -> Iterator[Row]:
 
 def main() -> int:
     tables = datasets.here({name: CONTESTS[name] for name in TABLES})
-    kept = Kept("frontier.json", "make frontier")
+    kept = Kept("frontier.json", "make bench NAME=frontier")
     kept.pooled(compared, product(tables, Neighbors, DEFINITIONS))
     rows = list(kept.rows)
     show("Errors of the default over those of one matrix", rows)

@@ -16,7 +16,7 @@ import seeds
 from amin2019.tables import Matrix, Table
 from dpcov.core.entropy import simulation_generator
 from dpcov.core.privacy import ApproxDP, Budget, Neighbors, PureDP
-from dpcov.denoise import denoise
+from dpcov.denoise import best_estimate, denoise
 from dpcov.mechanisms import (
     AdaptiveLaplace,
     EigenvectorSampling,
@@ -73,9 +73,9 @@ def released(mechanism: Mechanism, denoising: Denoising) -> Method:
             neighbors=REPLACE,
             entropy=seeds.entropy(seed),
         )
-        return denoise(
-            made, denoising, generator=simulation_generator(seeds.own(seed))
-        ).second_moment()
+        return best_estimate(
+            denoise(made, denoising, generator=simulation_generator(seeds.own(seed)))
+        )
 
     return method
 

@@ -15,7 +15,7 @@ import seeds
 from biswas2020.coinpress import Matrix, covariance, covariance_error
 from claims import Finding
 from dpcov.core.privacy import ZCDP, Neighbors
-from dpcov.denoise import denoise
+from dpcov.denoise import best_estimate, denoise
 from dpcov.mechanisms import Preconditioned
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
@@ -39,7 +39,7 @@ def ours(drawn: Table, upper: float, rho: float, seed: int) -> Matrix:
         neighbors=Neighbors.REPLACE_ONE,
         entropy=seeds.entropy(seed),
     )
-    return denoise(made, "project").second_moment() * bound**2 / len(drawn.rows)
+    return best_estimate(denoise(made, "project")) * bound**2 / len(drawn.rows)
 
 
 def errors(

@@ -17,7 +17,7 @@ from dong2022.published import adaptive
 from dong2022.tables import Matrix, Table
 from dpcov.core.entropy import simulation_generator
 from dpcov.core.privacy import ZCDP, Neighbors
-from dpcov.denoise import denoise
+from dpcov.denoise import best_estimate, denoise
 from dpcov.mechanisms import AdaptiveGaussian, Gaussian, Mechanism, SeparateGaussian
 from dpcov.mechanisms.choice import choose
 from faults import factor
@@ -32,9 +32,9 @@ def released(mechanism: Mechanism, denoising: str) -> Method:
         made = mechanism(
             table.rows, budget=ZCDP(rho), neighbors=REPLACE, entropy=seeds.entropy(seed)
         )
-        return denoise(
-            made, denoising, generator=simulation_generator(seeds.own(seed))
-        ).second_moment()
+        return best_estimate(
+            denoise(made, denoising, generator=simulation_generator(seeds.own(seed)))
+        )
 
     return method
 

@@ -16,7 +16,7 @@ import faults
 import seeds
 from claims import Finding
 from dpcov.core.privacy import ApproxDP, Neighbors
-from dpcov.denoise import denoise
+from dpcov.denoise import best_estimate, denoise
 from dpcov.mechanisms import Gaussian, HeavyTailed, Mechanism, Preconditioned
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
@@ -54,7 +54,7 @@ def released(drawn: Table, method: str, seed: int) -> Matrix:
         neighbors=Neighbors.REPLACE_ONE,
         entropy=seeds.entropy(seed),
     )
-    return denoise(made, "project").second_moment() * BOUND**2 / n
+    return best_estimate(denoise(made, "project")) * BOUND**2 / n
 
 
 class Runs:

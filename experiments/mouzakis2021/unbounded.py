@@ -15,12 +15,12 @@ import faults
 import seeds
 from claims import Finding
 from dpcov.core.privacy import ApproxDP, Budget, Neighbors, PureDP
-from dpcov.denoise import denoise
+from dpcov.denoise import best_estimate, denoise
 from dpcov.errors import MechanismRefused
 from dpcov.mechanisms import Mechanism, UnboundedGaussian
 from dpcov.mechanisms.choice import choose
 from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
-from dpcov.papers.unbounded_gaussian import REACH, WIDEST, coarse, fine
+from dpcov.papers.unbounded_gaussian import CLIPPING_NORM_RATIO, MAX_EIGENVALUE_RATIO, coarse, fine
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
@@ -56,7 +56,7 @@ def released(
     made = mechanism(
         open_rows(rows, schema), budget=budget, neighbors=REPLACE, entropy=seeds.entropy(seed)
     )
-    return denoise(made, "project").second_moment() * bound**2 / len(rows)
+    return best_estimate(denoise(made, "project")) * bound**2 / len(rows)
 
 
 def unbounded(rows: Matrix, seed: int, bound: float = BOUND) -> Matrix:
@@ -218,14 +218,18 @@ def theorem_52(small: bool) -> Finding:
         laws = MECHANISM.calibrate(lattice, BUDGET, REPLACE)
         noise = MECHANISM._fine_noise(lattice, laws)
         for condition in (1e4, 1e5):
-            n = 4 * condition * REACH * d**1.5 / math.sqrt(laws.fine)
+            n = 4 * condition * CLIPPING_NORM_RATIO * d**1.5 / math.sqrt(laws.fine)
             spectrum = np.geomspace(1 / condition, 1, d)
-            truth = np.diag(spectrum * n / (REACH * d * spectrum.sum())) * lattice.bound
+            truth = (
+                np.diag(spectrum * n / (CLIPPING_NORM_RATIO * d * spectrum.sum())) * lattice.bound
+            )
             for seed in range(3 if small else 20):
                 drawn = noise.simulate(seeds.generator(20210005, seed))
                 shape = fine(truth + faults.factor("fine", d, n) * drawn)
                 after = np.linalg.eigvalsh(shape @ np.diag(spectrum) @ shape.T)
-                least_ratio = min(least_ratio, float(after[0] / after[-1] * 16 * WIDEST))
+                least_ratio = min(
+                    least_ratio, float(after[0] / after[-1] * 16 * MAX_EIGENVALUE_RATIO)
+                )
     return Finding(f"at least {least_ratio:.2f} times the bound", least_ratio >= 1)
 
 

@@ -16,7 +16,7 @@ from dpcov.core.entropy import simulation_generator
 from dpcov.core.privacy import ApproxDP, Budget, Neighbors, PureDP, gaussian_mu
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.wishart import WishartDifference
-from dpcov.denoise import denoise
+from dpcov.denoise import best_estimate, denoise
 from dpcov.denoise.projection import project
 from dpcov.mechanisms import Gaussian, MatrixLaplace, Mechanism
 from dpcov.rows.schema import Schema
@@ -140,7 +140,7 @@ def released(table: Table, mechanism: Mechanism, budget: Budget, seed: int) -> M
         rows, budget=budget, neighbors=Neighbors.REPLACE_ONE, entropy=seeds.entropy(seed)
     )
     return (
-        denoise(made, "shrink", generator=simulation_generator(seeds.own(seed))).second_moment()
+        best_estimate(denoise(made, "shrink", generator=simulation_generator(seeds.own(seed))))
         / table.n
     )
 

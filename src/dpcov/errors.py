@@ -34,10 +34,12 @@ class MechanismRefused(DpcovError):  # noqa: N818  an outcome of the mechanism, 
     the same for every table. The budget is spent. A mechanism that refuses draws nothing more.
     """
 
-    def __init__(self, wanted: str) -> None:
+    def __init__(self, wanted: str, least: int = 0) -> None:
+        self.wanted = wanted
+        number = f"It takes at least {least:,} rows (persons) with this budget. " if least else ""
         super().__init__(
             f"The mechanism refuses to release: it needs {wanted}, and by its private test the "
-            "data may not be like that. The budget is spent."
+            f"data may not be like that. {number}The budget is spent."
         )
 
 
@@ -47,6 +49,10 @@ class EstimatorError(DpcovError, ValueError):
 
 class ReleaseError(DpcovError):
     """A release file cannot be read, or is not what it should be."""
+
+
+class NotReleasedError(ReleaseError):
+    """A figure that the release does not hold; the text says why it was not released."""
 
 
 class OutputError(DpcovError):

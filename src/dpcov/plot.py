@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcov.analysis.below_noise import below_noise
 from dpcov.analysis.correlation import WRITTEN_CELLS, clustered_order, clusters
 from dpcov.analysis.ols import OLS
 from dpcov.analysis.spectrum import NoisySpectrum, noisy_spectrum
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from dpcov.analysis.precision import SparsePrecision
     from dpcov.analysis.ridge import Ridge
     from dpcov.api.plans import Plan
-    from dpcov.core.arrays import Matrix, Vector
+    from dpcov.core.arrays import Booleans, Matrix, Vector
 
     Place = Axes | Figure | None
 
@@ -48,28 +49,35 @@ def heatmap(
     ax: Place = None,
     cluster: bool = True,
     noise: Matrix | None = None,
+    below: Booleans | None = None,
 ) -> Axes:
-    """Correlations as colours: blue where positive, orange where negative, pale where weak.
+    """Correlations as colours: blue if positive, orange if negative, blank below the noise level.
 
     Parameters
     ----------
     release : a release, or `nearest_correlation` or `partial_correlations` of one.
     cluster : put features next to those that they are correlated with (`clusters`), instead of in
         order. Where there are more than a dozen, groups are framed and numbered.
-    noise : (p, p) standard errors, as of `correlation_standard_errors`: correlations that are not
-        clearly larger make no groups.
+    noise : (p, p) standard errors, as of `correlation_standard_errors`.
+    below : (p, p) bool: correlations below the noise level are blank, written in brackets, and make
+        no groups. Default, by `noise` and the rule of `dpcov.analysis.below_noise`; without it,
+        none.
 
     """
     matrix = release.correlation() if isinstance(release, Release) else release.matrix
     names, p = release.columns, len(matrix)
     if p < 2:
         raise ReleaseError("One feature alone has no correlations to show.")
-    groups = clusters(matrix, noise=noise) if cluster else [[at] for at in range(p)]
+    if below is None:
+        below = np.zeros((p, p), bool) if noise is None else below_noise(matrix, noise)
+    groups = clusters(matrix, below=below) if cluster else [[at] for at in range(p)]
     order = [at for group in groups for at in group]
     shown = matrix[np.ix_(order, order)]
     np.fill_diagonal(shown, 0.0)
     axes = _axes(ax, (0.55 * p + 2.6, 0.5 * p + 1.6) if p <= WRITTEN_CELLS else (8.6, 7.4))
-    image = axes.imshow(shown, cmap=colours(), vmin=-1, vmax=1, interpolation="none")
+    blank = below[np.ix_(order, order)]
+    seen = np.where(blank, 0.0, shown)
+    image = axes.imshow(seen, cmap=colours(), vmin=-1, vmax=1, interpolation="none")
     if p <= NAMED_CELLS:
         labels = [shortened(names[j]) for j in order]
         size = 9.0 if p <= MOST_BARS else 180 / p + 1.5
@@ -85,8 +93,9 @@ def heatmap(
         for i, j in np.ndindex(shown.shape):
             if i != j:
                 text = f"{shown[i, j]:.2f}".replace("-0.00", "0.00").replace("-", "\N{MINUS SIGN}")
+                text = f"({text})" if blank[i, j] else text
                 written = axes.text(j, i, text, ha="center", va="center", fontsize=8)
-                if abs(shown[i, j]) > DEEP:
+                if abs(shown[i, j]) > DEEP and not blank[i, j]:
                     written.set_color("black")
     else:
         _outline(axes, groups)
@@ -206,7 +215,7 @@ def coefficients(
     most: int = MOST_BARS,
     effects: bool = False,
 ) -> Axes:
-    """Regression coefficients, largest first, with their intervals where the fit has them.
+    """Regression coefficients with their intervals, largest first; hollow below the noise level.
 
     Parameters
     ----------
@@ -223,12 +232,13 @@ def coefficients(
     else:
         names, values = found.columns, found.coefficients
         low = high = values
+    below = None if found.below_noise is None else found.below_noise[1:]
     label = "coefficient, in the data's units"
     if effects or release is not None:
         units = found.model.spreads if isinstance(found, OLS) else found.spreads
         values, low, high = values * units, low * units, high * units
         label = "effect of one standard deviation"
-    return _dots(names, values, low, high, label, ax, most)
+    return _dots(names, values, low, high, label, ax, most, below=below)
 
 
 def pairs(
@@ -238,9 +248,11 @@ def pairs(
     high: Vector,
     *,
     ax: Place = None,
+    below: Booleans | None = None,
 ) -> Axes:
-    """Correlations of pairs of features, with their intervals."""
-    return _dots(names, values, low, high, "correlation", ax, len(names), ordered=False)
+    """Correlations of pairs of features with their intervals; hollow below the noise level."""
+    asked: dict[str, Any] = {"ordered": False, "below": below}
+    return _dots(names, values, low, high, "correlation", ax, len(names), **asked)
 
 
 def curve(plan: Plan, *, ax: Place = None) -> Axes:
@@ -272,8 +284,9 @@ def _dots(
     most: int,
     *,
     ordered: bool = True,
+    below: Booleans | None = None,
 ) -> Axes:
-    """Dots with intervals below each other, largest first."""
+    """Dots with intervals below each other, largest first; hollow where `below` is True."""
     ranks = np.argsort(-np.abs(values), kind="stable") if ordered else np.arange(len(values))
     order = [int(j) for j in ranks[:most]]
     axes = _axes(ax, (7.4, 0.27 * len(order) + 0.8))
@@ -282,7 +295,8 @@ def _dots(
         colour = POSITIVE if values[j] > 0 else NEGATIVE
         if np.isfinite(low[j]) and np.isfinite(high[j]):
             axes.plot([low[j], high[j]], [row, row], color=colour, lw=2, solid_capstyle="round")
-        axes.plot(values[j], row, "o", ms=5.5, color=colour)
+        fill = "none" if below is not None and below[j] else colour
+        axes.plot(values[j], row, "o", ms=5.5, color=colour, markerfacecolor=fill)
     labels = [shortened(names[j], 2 * LONGEST_NAME + 3) for j in order]
     axes.set_yticks(range(len(order)), labels=labels, parse_math=False)
     axes.set_ylim(len(order) - 0.4, -0.6)

@@ -7,28 +7,39 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcov.analysis.below_noise import LEVEL, below_noise, flags
 from dpcov.analysis.declared import command, section
-from dpcov.analysis.expected import correlation_standard_errors, drowned_pairs, silent
+from dpcov.analysis.expected import correlation_errors, correlations_below_noise, silent
 from dpcov.analysis.features import chosen, names_of
 from dpcov.analysis.intervals import intervals, shown_unasked
 from dpcov.analysis.moments import Moments, positive, require_matrix, solve
 from dpcov.core.show.frames import frame
 from dpcov.core.show.result import OMITTED, Found, Picture, Result
-from dpcov.core.show.table import STRONGEST, Row, Table, rows_of, square, triangle
+from dpcov.core.show.table import (
+    STRONGEST,
+    Row,
+    Table,
+    beside,
+    rows_of,
+    square,
+    square_columns,
+    triangle,
+)
 from dpcov.errors import ReleaseError
 from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpcov.core.arrays import Matrix
+    from dpcov.analysis.expected import CorrelationErrors
+    from dpcov.analysis.intervals import Intervals
+    from dpcov.core.arrays import Booleans, Matrix
     from dpcov.core.show.frames import Library
     from dpcov.releases import Release
 
 TOLERANCE = 1e-10
 NEGLIGIBLE = 1e-12  # size of a negative eigenvalue that is a rounding error
 MOST_ITERATIONS = 20_000
-CLEAR = 2.5  # standard errors, of a correlation that is hardly noise: by chance 1 in 80 is
 RELATED = 0.25  # average size of a correlation in a group of features
 MOST_PAIRS = 105  # pairs that are all listed: those of 15 features
 WRITTEN_CELLS = 12  # up to so many features the figures are written into the cells of a picture
@@ -44,12 +55,14 @@ class NamedMatrix(Result):
     columns : names of the p features.
     matrix : (p, p).
     errors : (p, p) standard errors of it, where they are known.
+    below_noise : (p, p) bool, which entries are below the noise level, where that is known.
 
     """
 
     columns: tuple[str, ...]
     matrix: Matrix
     errors: Matrix | None = field(default=None, metadata=OMITTED)
+    below_noise: Booleans | None = field(default=None, metadata=OMITTED)
 
     def to_frame(self, library: Library = "pandas") -> Any:
         """The matrix as a frame of a library; see `dpcov.core.show.frames.frame`."""
@@ -60,7 +73,8 @@ class NamedMatrix(Result):
         return [self._groups() if shown is None else shown]
 
     def _groups(self) -> Table:
-        groups = [group for group in clusters(self.matrix, noise=self.errors) if len(group) > 1]
+        found = clusters(self.matrix, noise=self.errors, below=self.below_noise)
+        groups = [group for group in found if len(group) > 1]
         rows: list[Row] = [
             (str(at + 1), [", ".join(self.columns[j] for j in group)])
             for at, group in enumerate(groups)
@@ -74,23 +88,39 @@ class NamedMatrix(Result):
         return square(self.columns, self.matrix)
 
     def picture(self) -> Picture:
-        return Picture("heatmap", {"release": self, "noise": self.errors})
+        given = {"release": self, "noise": self.errors, "below": self.below_noise}
+        return Picture("heatmap", given)
 
 
 def pairs(
-    names: Sequence[str], correlation: Matrix, kinds: dict[str, tuple[Matrix, str]], *notes: str
+    names: Sequence[str],
+    correlation: Matrix,
+    kinds: dict[str, tuple[Matrix, str]],
+    *notes: str,
+    below: Booleans | None = None,
 ) -> Table:
-    """Figures of pairs of features and their formats, the strongest correlation first."""
+    """Figures of pairs of features and their formats, the strongest correlation first.
+
+    Parameters
+    ----------
+    below : (p, p) bool, which of them are marked as below the noise level.
+
+    """
     i, j = np.tril_indices(len(names), -1)
     order = np.argsort(-np.abs(correlation[i, j]), kind="stable")
     shown = order if len(order) <= MOST_PAIRS else order[:STRONGEST]
     i, j = i[shown], j[shown]
     labels = [f"{names[b]} - {names[a]}" for a, b in zip(i.tolist(), j.tolist(), strict=True)]
+    rows = rows_of(labels, *(figure[i, j] for figure, _ in kinds.values()))
+    marks = [] if below is None else flags(below[i, j])
+    marked = [""] if any(marks) else []
+    if marked:
+        rows = [(name, [*cells, mark]) for (name, cells), mark in zip(rows, marks, strict=True)]
     return Table(
-        ("", *kinds),
-        rows_of(labels, *(figure[i, j] for figure, _ in kinds.values())),
+        ("", *kinds, *marked),
+        rows,
         "Pairs, strongest first",
-        tuple(form for _, form in kinds.values()),
+        (*(form for _, form in kinds.values()), *marked),
         beyond=len(order) - len(shown),
         rest="pairs",
         notes=notes,
@@ -118,8 +148,10 @@ def blocks(release: Release, *, generator: np.random.Generator | None = None) ->
     """Correlations with the standard error of each, for a picture of groups of features."""
     if len(release.columns) < 2:
         raise ReleaseError("One feature alone has no correlations to show.")
-    errors = correlation_standard_errors(release, generator=generator)
-    return NamedMatrix(release.columns, release.correlation(), errors)
+    found = correlation_errors(release, generator=generator)
+    errors = None if found is None else found.errors
+    below = correlations_below_noise(release, found)
+    return NamedMatrix(release.columns, release.correlation(), errors, below)
 
 
 @command("correlation", "Print the private correlations with an interval for each.")
@@ -134,28 +166,55 @@ def correlations(
     Beside the truth of these very rows, and of many columns, they are for the privacy noise alone.
     """
     names, matrix = release.columns, release.correlation()
-    errors = correlation_standard_errors(release, generator=generator)
-    facts = facts_of(release) | {"correlation": matrix}
-    if silent(release):
-        return Found([], facts, square(names, matrix))
-    kinds, notes = {"private": (matrix, "{:.3f}")}, list(drowned_pairs(errors))
-    first = ""
-    if errors is not None:
+    noise = correlation_errors(release, generator=generator)
+    found = None
+    if noise is not None:
         both = truth is None and shown_unasked(release)
-        found = intervals(release, "correlation", 0.95, both, guaranteed=False, generator=generator)
+        found = intervals(release, "correlation", LEVEL, both, generator=generator)
+    facts, file = _in_full(release, matrix, noise, found)
+    if silent(release):
+        return Found([], facts, file)
+    kinds, notes, first = {"private": (matrix, "{:.3f}")}, list[str](), ""
+    if noise is not None and found is not None:
         kinds |= {"[0.025": (found.low, "{:.3f}"), "0.975]": (found.high, "{:.3f}")}
-        notes.insert(0, found.covering)
+        notes = [found.covering, *noise.sentence(), *found.cautions]
         first = dependent(release) * both
     if truth is not None:
-        away, below = matrix - truth, np.tril_indices(len(names), -1)
+        away = matrix - truth
         kinds |= {"non-private": (truth, "{:.3f}"), "difference": (away, "{:+.3f}")}
-        told = "" if errors is None else f"; standard error: {_root_mean_square(errors[below]):.3f}"
-        real = f"Root mean square error of the {len(below[0])} correlations"
-        notes.append(f"{real}: {_root_mean_square(away[below]):.3f}{told}")
+        notes.append(_misses(away, None if noise is None else noise.errors))
     whole = triangle("Private correlations", names, matrix)
-    listed = pairs(names, matrix, kinds, *notes)
+    listed = pairs(names, matrix, kinds, *notes, below=facts["below_noise"])
     listed = replace(listed, title=titled(listed.title, first))
-    return Found([whole, listed] if whole else [listed], facts, square(names, matrix))
+    return Found([whole, listed] if whole else [listed], facts, file)
+
+
+def _in_full(
+    release: Release, matrix: Matrix, noise: CorrelationErrors | None, found: Intervals | None
+) -> tuple[dict[str, Any], Table]:
+    """All figures, for JSON and for a file."""
+    ends = {} if found is None else {"lower": found.low, "upper": found.high}
+    below = correlations_below_noise(release, noise)
+    facts = facts_of(release) | {
+        "correlation": matrix,
+        "lower": ends.get("lower"),
+        "upper": ends.get("upper"),
+        "level": LEVEL,
+        "covers": None if found is None else found.covers,
+        "below_noise": below,
+        "standard_errors": None if noise is None else noise.errors,
+    }
+    figures = ends if below is None else {**ends, "below noise": below}
+    columns = square_columns(release.columns, figures)
+    return facts, beside(square(release.columns, matrix), columns)
+
+
+def _misses(away: Matrix, errors: Matrix | None) -> str:
+    """By how much correlations differ from the truth, in a sentence."""
+    at = np.tril_indices(len(away), -1)
+    stated = "" if errors is None else f"; standard error: {_root_mean_square(errors[at]):.3f}"
+    real = f"Root mean square error of the {len(at[0])} correlations"
+    return f"{real}: {_root_mean_square(away[at]):.3f}{stated}"
 
 
 def nearest_correlation(release: Release) -> NamedMatrix:
@@ -247,7 +306,10 @@ def partial_correlations(release: Release, features: Sequence[str] | None = None
 
 
 def clusters(
-    matrix: Matrix, least: float = RELATED, noise: Matrix | None = None
+    matrix: Matrix,
+    least: float = RELATED,
+    noise: Matrix | None = None,
+    below: Booleans | None = None,
 ) -> list[list[int]]:
     """Groups of features with strong correlations of any sign, then each other feature by itself.
 
@@ -258,7 +320,9 @@ def clusters(
     ----------
     matrix : (p, p) correlations, or partial ones.
     least : average size of a correlation in a group.
-    noise : (p, p) standard errors; correlations below `CLEAR` times as much count as 0.
+    noise : (p, p) standard errors due to the privacy noise.
+    below : (p, p) bool, which correlations are below the noise level and count as 0; default, by
+        `noise`.
 
     """
     from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
@@ -267,8 +331,10 @@ def clusters(
     if p < 2:
         return [[at] for at in range(p)]
     sizes = np.abs(matrix)
-    if noise is not None:
-        sizes = np.where(sizes > CLEAR * noise, sizes, 0.0)
+    if below is None and noise is not None:
+        below = below_noise(matrix, noise)
+    if below is not None:
+        sizes = np.where(below, 0.0, sizes)
     apart = np.clip(1 - sizes[np.triu_indices(p, 1)], 0.0, None)
     tree = linkage(apart, "average", optimal_ordering=p <= MOST_TURNED)
     labels = fcluster(tree, 1 - least, "distance")

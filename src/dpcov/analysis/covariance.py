@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpcov.analysis.below_noise import LEVEL, flags
 from dpcov.analysis.correlation import facts_of, pairs
 from dpcov.analysis.declared import command
-from dpcov.analysis.drowned import drowned
+from dpcov.analysis.drowned import drowned, means_below_noise
 from dpcov.analysis.intervals import intervals, shown_unasked
 from dpcov.analysis.moments import require_matrix
 from dpcov.core.show.result import Found
-from dpcov.core.show.table import Cell, Row, Table, square, triangle
+from dpcov.core.show.table import Cell, Row, Table, beside, square, square_columns, triangle
 from dpcov.releases.dates import length, shown
 from dpcov.releases.pairwise import assumed
 from dpcov.releases.persons import dependent, titled
@@ -42,17 +43,27 @@ def covariances(release: Release, *, generator: np.random.Generator | None = Non
     require_matrix(release)
     names, covariance = release.columns, release.covariance()
     figures = {"mean": release.mean()}
+    deviations = np.sqrt(np.diag(covariance))
+    below = means_below_noise(release)
     notes = (*drowned(release), *assumed(release))
+    ends: dict[str, Vector] = {}
+    covers = None
     if shown_unasked(release):
-        found = intervals(release, "mean", guaranteed=False, generator=generator)
+        found = intervals(release, "mean", generator=generator)
         figures |= {"[0.025": found.low, "0.975]": found.high}
+        ends = {"mean lower": found.low, "mean upper": found.high}
+        covers = found.covers
         notes = (found.covering, *notes)
-    forms = (*["{:.5g}"] * len(figures), "{:.4g}")
-    rows = _told(release, figures | {DEVIATION: np.sqrt(np.diag(covariance))})
+    forms: tuple[str, ...] = (*["{:.5g}"] * len(figures), "{:.4g}")
+    rows = _told(release, figures | {DEVIATION: deviations})
     title = "Means and standard deviations"
     if shown_unasked(release):
         title = titled(title, dependent(release))
-    means = Table(("", *figures, DEVIATION), rows, title, forms, notes=notes)
+    heads: tuple[str, ...] = ("", *figures, DEVIATION)
+    if below is not None and below.any():
+        rows = [(name, [*row, flag]) for (name, row), flag in zip(rows, flags(below), strict=True)]
+        heads, forms = (*heads, ""), (*forms, "")
+    means = Table(heads, rows, title, forms, notes=notes)
     kinds = {
         "covariance": (covariance, "{:.4g}"),
         "correlation": (release.correlation(), "{:.3f}"),
@@ -60,5 +71,18 @@ def covariances(release: Release, *, generator: np.random.Generator | None = Non
     strongest = pairs(names, release.correlation(), kinds)
     title = "Private covariances"
     whole = triangle(title, names, covariance, "{:.4g}", diagonal=True, otherwise=strongest)
-    facts = facts_of(release) | {"covariance": covariance}
-    return Found([means, whole or strongest], facts, square(names, covariance))
+    facts = facts_of(release) | {
+        "mean_lower": ends.get("mean lower"),
+        "mean_upper": ends.get("mean upper"),
+        "level": LEVEL,
+        "covers": covers,
+        "mean_below_noise": below,
+        "standard_deviation": deviations,
+        "covariance": covariance,
+        "correlation": release.correlation(),
+    }
+    columns = {"mean": release.mean(), **ends, "mean below noise": below, DEVIATION: deviations}
+    known = {what: one.tolist() for what, one in columns.items() if one is not None}
+    file = beside(square(names, covariance), known)
+    related = square_columns(names, {"correlation": release.correlation()})
+    return Found([means, whole or strongest], facts, beside(file, related))

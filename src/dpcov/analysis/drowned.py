@@ -1,4 +1,4 @@
-"""What the noise leaves of the count and the means of a release."""
+"""Whether the number of rows and the means of a release are below the noise level."""
 
 from __future__ import annotations
 
@@ -6,65 +6,84 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpcov.analysis.below_noise import too_uncertain
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.core.entropy import reading_generator
 from dpcov.denoise.clipped import Clip
-from dpcov.releases import NoisyCount
+from dpcov.releases import NoisyCount, held
 from dpcov.releases.pairwise import completed, hidden, least_rows, moved
 
 if TYPE_CHECKING:
-    from dpcov.core.arrays import Vector
+    from dpcov.core.arrays import Booleans, Vector
     from dpcov.releases import Release
 
 DRAWS = 50
-MOST = 0.1  # of the count, or of the width of the bounds, that the noise's deviation may be
 NAMED = 3  # columns, before the rest is counted
 UNSEEN = (
-    "Rows too few to show may hold much of what columns vary by, at which stated errors guess. "
-    "`dpcov.intervals` gives what the noise law alone guarantees, and how much that may be at most."
+    "Rows too few to be detected may hold much of what the columns vary by, and stated errors "
+    "assume how much. `dpcov.intervals` states a bound on it."
 )
 
 
 def drowned(release: Release) -> tuple[str, ...]:
-    """What noise drowns of `Release.count` and `Release.mean`, a sentence each.
+    """Return a sentence for each of count and means that are below the noise level.
 
-    The count, where the noise's standard deviation in it is above a tenth of it, or none is left;
-    means, where that in them is above a tenth of the width of the bounds, or where noise hides how
+    The rule is that of `dpcov.analysis.below_noise`. Means are also below it if noise hides how
     long most rows are, and so what a clip took. Nothing is known of a mechanism without a noise
-    law, but that none is left.
+    law, but that no row is left. If the release holds no means, the sentence says why.
     """
+    if reason := held.directions_reason(release):
+        return (reason,)
     if not release.has_intercept:
         return ()
     count = release.count()
     if count <= 0:
         return (
-            "The noise drowns the number of rows: none is left, so means and covariances tell "
-            "nothing.",
+            "The number of rows is below the noise level: none is left, so means and covariances "
+            "say nothing.",
         )
-    if release.published is None:
-        return ("The release holds the trace only: its means and covariances tell nothing.",)
     if release.noise is None:
         return ()
     of_count, of_means = deviations(release)
     found = []
-    if of_count > MOST * count:
+    if too_uncertain(of_count, count):
         found.append(
-            f"The noise drowns the number of rows: it is stated as {count:.0f}, with a standard "
-            f"deviation of {of_count:.0f}. Covariances are per row; correlations don't need it."
+            f"The number of rows is below the noise level: it is stated as {count:.0f}, with a "
+            f"standard deviation of {of_count:.0f}. Covariances are per row; correlations don't "
+            "need it."
         )
-    width = np.array([1.0 if one.is_indicator else 2.0 for one in release.schema.variables])
-    blind = release.clipped and release.lengths is not None and release.lengths.hidden
-    high = (of_means > MOST * width) | hidden(release) | blind
-    names = [name for name, drowns in zip(release.columns, high, strict=True) if drowns]
+    blind = _blind(release)
+    below = _means_below(release, of_means)
+    names = [name for name, flagged in zip(release.columns, below, strict=True) if flagged]
     if names:
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         why = (
-            "it hides how long most rows are, and so what clipping took from them."
+            "noise hides how long most rows are, and so what clipping took from them."
             if blind
-            else "its standard deviation is above a tenth of the width of their bounds."
+            else "the noise's standard deviation is above a tenth of the width of the bounds."
         )
-        found.append(f"The noise drowns the means of {', '.join(names[:NAMED])}{more}: {why}")
+        named = f"{', '.join(names[:NAMED])}{more}"
+        found.append(f"The means of {named} are below the noise level: {why}")
     return (*found, *unseen(release))
+
+
+def means_below_noise(release: Release) -> Booleans | None:
+    """(p,) whether each mean is below the noise level; None if the noise has no known law."""
+    if release.noise is None:
+        return None
+    if release.count() <= 0:
+        return np.ones(len(release.columns), np.bool_)
+    return _means_below(release, deviations(release)[1])
+
+
+def _means_below(release: Release, of_means: Vector) -> Booleans:
+    width = np.array([1.0 if one.is_indicator else 2.0 for one in release.schema.variables])
+    return too_uncertain(of_means, width) | hidden(release) | _blind(release)
+
+
+def _blind(release: Release) -> bool:
+    """Return True if noise hides how long most rows are, and rows may have been clipped."""
+    return release.clipped and release.lengths is not None and release.lengths.hidden
 
 
 def unseen(release: Release) -> tuple[str, ...]:

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpcov.analysis.below_noise import below_noise, sentence
 from dpcov.analysis.intervals import stated
 from dpcov.analysis.statistics import Correlations
 from dpcov.core.entropy import reading_generator
 from dpcov.denoise import Method, denoise
 from dpcov.denoise.clipped import Clip
+from dpcov.releases import held
 from dpcov.releases.lengths import REACH
 from dpcov.rows.moment import units_per_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dpcov.core.arrays import Matrix
+    from dpcov.core.arrays import Booleans, Matrix
     from dpcov.releases import Release
 
-DROWNS = 0.05  # standard error from which a correlation is hardly told
 UNKNOWN = 1 / np.sqrt(3)  # that of one which may be anything from -1 to 1
 NOTHING_SHOWS = (
     "No correlation rises above the noise: too few rows for this budget. "
@@ -36,7 +37,7 @@ NO_LAW = (
 def correlation_standard_errors(
     release: Release, *, generator: np.random.Generator | None = None
 ) -> Matrix | None:
-    """Standard error of each correlation, due to the privacy noise.
+    """Return the standard error of each correlation, due to the privacy noise.
 
     From the same draws as `intervals` have, to first order; without sampling error.
 
@@ -45,32 +46,61 @@ def correlation_standard_errors(
     (p, p) matrix, 0 on the diagonal; None where there is nothing to simulate: no correlation
     rises above the noise, or the mechanism has no noise law.
 
+    Raises
+    ------
+    NotReleasedError : the release holds no correlations.
+
     """
+    found = correlation_errors(release, generator=generator)
+    return None if found is None else found.errors
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelationErrors:
+    """What the privacy noise does to correlations.
+
+    Attributes
+    ----------
+    errors : (p, p) standard errors, 0 on the diagonal.
+    below : (p, p) bool, whether each correlation is below the noise level; False on the diagonal.
+
+    """
+
+    errors: Matrix
+    below: Booleans
+
+    def sentence(self) -> tuple[str, ...]:
+        """Return a sentence on how many correlations are below the noise level."""
+        return sentence(self.below[np.tril_indices(len(self.below), -1)], "correlations")
+
+
+def correlation_errors(
+    release: Release, *, generator: np.random.Generator | None = None
+) -> CorrelationErrors | None:
+    """Return `correlation_standard_errors`, and which correlations are below the noise level."""
+    held.refuse(release.not_released)
     if release.uninformative or release.noise is None:
         return None
-    draws = reading_generator(generator)
+    draws, shaped = reading_generator(generator), Correlations().shaped
     found = stated(release, [Correlations()], sampling=False, draws=draws)[0]
     deviations = np.where(np.isnan(found.deviations), UNKNOWN, found.deviations)
-    return Correlations().shaped(release, deviations)
+    below = shaped(release, below_noise(found.values, found.deviations))
+    return CorrelationErrors(shaped(release, deviations), below)
 
 
 def half_widths(errors: Matrix) -> Matrix:
-    """Of 95 % intervals of correlations with these standard errors; none goes beyond 1."""
+    """Half the widths of 95% intervals of correlations with these standard errors, at most 1."""
     return np.minimum(REACH * errors, 1.0)
 
 
-def drowned_pairs(errors: Matrix | None) -> tuple[str, ...]:
-    """A sentence on the correlations that noise drowns, by their standard errors."""
-    if errors is None:
-        return ()
-    below = errors[np.tril_indices(len(errors), -1)]
-    high = int(np.count_nonzero(below > DROWNS))
-    if high == 0:
-        return ()
-    return (
-        f"Noise drowns {high} of {below.size} correlations: their standard error is above "
-        f"{DROWNS}.",
-    )
+def correlations_below_noise(release: Release, found: CorrelationErrors | None) -> Booleans | None:
+    """(p, p) bool, whether each correlation is below the noise level; None if it is not known.
+
+    `found` is what `correlation_errors` returned.
+    """
+    if found is not None:
+        return found.below
+    return ~np.eye(len(release.columns), dtype=bool) if silent(release) else None
 
 
 def repeated(release: Release, generator: np.random.Generator) -> Iterator[Release]:
@@ -104,5 +134,5 @@ def _again(release: Release, units: Matrix, clip: Clip, generator: np.random.Gen
 
 
 def silent(release: Release) -> bool:
-    """Whether it is for the noise that all correlations are 0."""
-    return release.uninformative and (release.noise is not None or release.published is None)
+    """Return True if all correlations of a release are 0 because of the noise."""
+    return release.uninformative and release.noise is not None

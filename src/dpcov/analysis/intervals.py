@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy
 
+from dpcov.analysis.below_noise import FLAG, LEVEL, below_noise, contains_zero, sentence
+from dpcov.analysis.drowned import means_below_noise
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.analysis.rounding import hardly_noisy
 from dpcov.analysis.statistics import Means, statistic_named
@@ -49,14 +53,17 @@ COUNTED = (
     "counts of rows by length; beyond where they show, tails are taken to go on as they are seen."
 )
 SHORTENED = (
-    "By the noise law alone, so for the rows as they were shortened at the release's radius: what "
-    "lies beyond it is not in these intervals."
+    "These intervals are for the clipped rows, not for the table: what lies beyond the release's "
+    "clipping radius is not in them. The figures of a table with long tails are often outside."
 )
+WHOLE = "No row was clipped at a private radius, so the clipped rows are all rows as encoded."
 FINE = "The noise is less than what rounding does: intervals are to the resolution of the lattice."
 UNSEEN = (
-    "Rows too few to show may hold much of what columns vary by, so these are guaranteed "
-    "intervals. guaranteed=False gives ordinary ones, which guess at the rest."
+    "Rows too few to be detected may hold much of what the columns vary by. Intervals assume how "
+    "such tails go on, and the table's own figures may be outside. for_clipped_rows=True gives "
+    "intervals without that assumption, which are for the clipped rows only."
 )
+FORMER = "guaranteed is now for_clipped_rows: these intervals are for the clipped rows only."
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +76,20 @@ class Intervals(Result):
     level : the coverage meant, for each entry by itself.
     covers : ``privacy noise``: they are for the statistic of these very rows; ``privacy noise and
         sampling``: for that of the population that the rows were drawn from.
-    trusted : bool, in the same shape. Where it is False the noise drowns the statistic: the
-        interval is short only as the truth can hardly be as large as the noise, or, by the noise
-        law alone, a wide one that covers too often rather than too seldom.
-    guaranteed : whether they are from the noise law alone.
+    trusted : bool, in the same shape. Where it is False the interval rests on more than the noise:
+        it is short only because the truth can hardly be as large as the noise, or, for clipped
+        rows, it is a wide one that covers too often rather than too seldom.
     clipped : whether rows may have been clipped at a private radius (`Release.clipped`) and no
         counts tell what that took: intervals for covariances and eigenvalues cover too seldom.
-    assumed : sentences on missing cells, where there can be some, and on what a clip took, where
-        counts tell of it (`Release.lengths`).
+    assumed : sentences on missing cells, where there can be some, on what a clip took, where
+        counts tell of it (`Release.lengths`), and on which rows the intervals are for.
+    for_clipped_rows : whether they are for the rows as clipped at the release's radius, by the
+        noise law alone. They are not for the table.
     dependent : a sentence on sampling errors where a person can have several rows, or "".
     means_of : the release whose means they are for; of dates they are shown as dates.
+    below_noise : bool, in the same shape: whether each figure is below the noise level, by the rule
+        of `dpcov.analysis.below_noise`, from the privacy noise alone. If it is not given, whether
+        the interval contains 0.
     warning : what there is to beware of, else None.
 
     """
@@ -90,54 +101,77 @@ class Intervals(Result):
     trusted: Booleans
     clipped: bool = False
     assumed: tuple[str, ...] = ()
-    guaranteed: bool = False
+    for_clipped_rows: bool = False
     dependent: str = field(default="", metadata=OMITTED)
     means_of: Release | None = field(default=None, metadata=OMITTED, repr=False, compare=False)
+    below_noise: Booleans = None  # type: ignore[assignment]  # set below
+
+    def __post_init__(self) -> None:
+        if self.below_noise is None:
+            object.__setattr__(self, "below_noise", contains_zero(self.low, self.high))
+
+    @property
+    def guaranteed(self) -> bool:
+        """The former name of `for_clipped_rows`."""
+        warnings.warn(FORMER, FutureWarning, stacklevel=2)
+        return self.for_clipped_rows
 
     @property
     def covering(self) -> str:
         """What they cover, in a sentence."""
-        return f"Intervals cover {self.covers}, {self.level:.0%} each."
+        whose = " of the clipped rows, not of the table" if self.for_clipped_rows else ""
+        return f"Intervals cover {self.covers}{whose}, {self.level:.0%} each."
+
+    @property
+    def cautions(self) -> list[str]:
+        """Sentences on whose figures they may miss."""
+        clipped = [CLIPPED] if self.clipped else []
+        return clipped + [one for one in (SHORTENED, UNSEEN) if one in self.assumed]
 
     @property
     def warning(self) -> str | None:
-        drowned = self.trusted.size - int(np.count_nonzero(self.trusted))
-        found = [CLIPPED] if self.clipped else []
-        if drowned:
+        found = self.cautions
+        if below := sentence(self.below_noise, "figures"):
+            found += [*below, "Use a larger epsilon, more rows or fewer columns."]
+        resting = self.trusted.size - int(np.count_nonzero(self.trusted))
+        if resting:
             found.append(
-                f"Noise drowns {drowned} of {self.trusted.size} of these figures (`trusted` is "
-                f"False): {self._drowned()} Use a larger epsilon, more rows or fewer columns."
+                f"{resting} of {self.trusted.size} intervals rest on more than the noise "
+                f"(`trusted` is False): {self._resting()}"
             )
         return " ".join(found) or None
 
-    def _drowned(self) -> str:
-        if self.guaranteed:
-            return "their intervals are wide and may cover more than asked."
-        return (
-            "their intervals rest on what a variance can be, more than on what was released. "
-            "`guaranteed=True` gives those of the noise law alone."
-        )
+    def _resting(self) -> str:
+        if self.for_clipped_rows:
+            return "they are wide and may cover more than asked."
+        return "they assume what a variance can be, more than they use what was released."
 
     def tables(self) -> list[Table]:
         low, high = np.atleast_1d(self.low), np.atleast_1d(self.high)
-        trusted = np.atleast_1d(self.trusted)
+        below = np.atleast_1d(self.below_noise)
         places = list(np.ndindex(low.shape))
         if low.ndim == 2 and low.shape[0] == low.shape[1]:
             places = [place for place in places if place[0] > place[1]]
         shown = places[:LONGEST]
         rows: list[Row] = []
         for place in shown:
-            drowned = "" if trusted[place] else "drowned by noise"
+            flag = FLAG if below[place] else ""
             name = ", ".join(map(str, place))
             ends: list[Cell] = [float(low[place]), float(high[place])]
             if self.means_of is not None:
                 feature = self.means_of.columns[place[0]]
                 ends = shown_dates(self.means_of.schema, feature, ends)  # type: ignore[arg-type]
-            rows.append((name, [*ends, drowned]))
-        title = titled(f"{self.level:.0%} intervals for {self.covers}", self.dependent)
+            rows.append((name, [*ends, flag]))
+        whose = ", of the clipped rows" if self.for_clipped_rows else ""
+        title = titled(f"{self.level:.0%} intervals for {self.covers}{whose}", self.dependent)
         notes = (*([CLIPPED] if self.clipped else []), *self.assumed)
         beyond = len(places) - len(shown)
         return [Table(("entry", "low", "high", ""), rows, title, beyond=beyond, notes=notes)]
+
+    def document(self) -> dict[str, Any]:
+        """What JSON has of it; ``guaranteed`` is the former name of ``for_clipped_rows``."""
+        more = {"covering": self.covering, "warning": self.warning}
+        return {**Result.document(self), **more, "guaranteed": self.for_clipped_rows}
 
 
 def intervals(
@@ -146,25 +180,29 @@ def intervals(
     level: float = 0.95,
     sampling: bool = True,
     *,
-    guaranteed: bool | None = None,
+    for_clipped_rows: bool = False,
     generator: np.random.Generator | None = None,
+    guaranteed: bool | None = None,
 ) -> Intervals:
-    """Intervals for a statistic of a release, at no privacy cost.
+    """Return intervals for a statistic of a release, at no privacy cost.
 
     They lie about the statistic of the estimate, as far as its errors reach to first order, in
     normal quantiles. Errors are draws of the noise's public law, of what a clip may have taken, as
-    noisy counts of rows by length tell, and of rounding; in directions that the noise drowns no
-    larger than variances can be (`dpcov.analysis.plausible`). They assume that tails go on as those
-    counts tell. `guaranteed` ones assume nothing: they are for the rows as they were shortened.
-    Beside them stands a bound on what lies beyond.
+    noisy counts of rows by length tell, and of rounding; in directions below the noise level they
+    are no larger than variances can be (`dpcov.analysis.plausible`). They assume that tails go on
+    as those counts tell; `Intervals.warning` says where that may be far off.
 
-    Those start from the noisy matrix, M = S + Z: the M - Z', Z' a fresh draw, are plausible values
-    of S (its fiducial law; for a ratio of two linear functions their quantiles are Fieller's exact
-    interval). The ends are quantiles of the statistic of such matrices, corrected for its median
-    bias: Efron's bias-corrected percentiles (1987, Better bootstrap confidence intervals, section
-    2, with acceleration 0). Where the statistic is not nearly linear over the range of the errors,
-    or an eigenvalue does not rise above 0 (`Intervals.trusted`), the quantiles are not corrected,
-    eigenvalues get the interval of Weyl's inequality, and functions of a release an infinite one.
+    Intervals `for_clipped_rows` make no such assumption. They are for the statistic of the rows as
+    clipped at the release's radius, not for that of the table: if the table has long tails, they
+    often miss the table's. Beside them stands a bound on what lies beyond. They start from the
+    noisy matrix, M = S + Z: the M - Z', Z' a fresh draw, are plausible values of S (its
+    fiducial law; for a ratio of two linear functions their quantiles are Fieller's exact
+    interval). The ends are quantiles of the statistic of such matrices, corrected for its
+    median bias: Efron's bias-corrected percentiles (1987, Better bootstrap confidence
+    intervals, section 2, with acceleration 0). Where the statistic is not nearly linear over
+    the range of the errors, or an eigenvalue does not rise above 0 (`Intervals.trusted`), the
+    quantiles are not corrected, eigenvalues get the interval of Weyl's inequality, and
+    functions of a release an infinite one.
 
     Sampling error assumes that rows were drawn independently from a large population, persons
     with several rows not taken into account. Its size depends on fourth moments, which a release
@@ -183,14 +221,15 @@ def intervals(
         called on simulated releases that are not denoised.
     level : coverage meant, above 0 and below 1.
     sampling : whether to cover sampling error too; needs an intercept.
-    guaranteed : whether to take the noise law alone; default, where the tail of the table is not
-        seen.
+    for_clipped_rows : whether to give intervals for the clipped rows, by the noise law alone.
     generator : for the simulations; default, the same each time.
+    guaranteed : the former name of `for_clipped_rows`.
 
     Raises
     ------
-    ReleaseError : the mechanism has no noise law, nothing but the trace was released, no
-        intercept where one is needed, or unknown names.
+    NotReleasedError : the mechanism has no noise law, nothing but the trace was released, or no
+        intercept where one is needed.
+    ReleaseError : unknown names.
 
     Examples
     --------
@@ -202,10 +241,19 @@ def intervals(
     True
 
     """
+    asked = _asked(for_clipped_rows, guaranteed)
     found = several_intervals(
-        release, [statistic], level, sampling, guaranteed=guaranteed, generator=generator
+        release, [statistic], level, sampling, for_clipped_rows=asked, generator=generator
     )
     return found[0]
+
+
+def _asked(for_clipped_rows: bool, guaranteed: bool | None) -> bool:
+    """Return whether intervals are for the clipped rows, by either name of the option."""
+    if guaranteed is None:
+        return for_clipped_rows
+    warnings.warn(FORMER, FutureWarning, stacklevel=3)
+    return guaranteed
 
 
 def shown_unasked(release: Release) -> bool:
@@ -219,38 +267,61 @@ def several_intervals(
     level: float = 0.95,
     sampling: bool = True,
     *,
-    guaranteed: bool | None = None,
+    for_clipped_rows: bool = False,
     generator: np.random.Generator | None = None,
+    guaranteed: bool | None = None,
 ) -> list[Intervals]:
-    """Intervals for several statistics from the same simulations; otherwise as `intervals`."""
+    """Return intervals for several statistics from the same simulations, as `intervals` does."""
+    for_clipped_rows = _asked(for_clipped_rows, guaranteed)
     check("level", level, Probability, ReleaseError)
     draws = reading_generator(generator)
     covers: Covers = "privacy noise and sampling" if sampling else "privacy noise"
     asked = [statistic_named(statistic) for statistic in statistics]
-    told, clip = assumed(release), None
-    if hardly_noisy(release):
-        told = (*told, FINE)
-    if release.lengths is not None:
-        clip = Clip.of(release)
+    clip = None if release.lengths is None else Clip.of(release)
     unknown = release.clipped and clip is None
-    guaranteed = clip is not None and clip.unseen if guaranteed is None else guaranteed
-    if guaranteed and clip is not None:
-        told = (*told, *([UNSEEN] if clip.unseen else []), SHORTENED, clip.beyond(level))
+    told = _said(release, clip, level, for_clipped_rows)
+    of_means = partial(means_below_noise, release)
+    if for_clipped_rows:
         release = replace(release, lengths=None)
-    elif release.clipped and clip is not None:
-        told += (COUNTED, clip.beyond(level))
-    if guaranteed:
         ends = _alone(release, asked, level, sampling, draws)
     else:
-        ends = [one.interval(level) for one in stated(release, asked, sampling, draws)]
+        found = stated(release, asked, sampling, draws)
+        ends = [(*one.interval(level), one.below_noise) for one in found]
     made, persons = [], dependent(release) * sampling
-    for statistic, found in zip(asked, ends, strict=True):
-        low, high, trusted = (statistic.shaped(release, values) for values in found)
+    for statistic, (*parts, below) in zip(asked, ends, strict=True):
+        flags = of_means() if isinstance(statistic, Means) else below
+        flags = below if flags is None else flags
+        low, high, trusted, flagged = (statistic.shaped(release, one) for one in (*parts, flags))
         of = release if isinstance(statistic, Means) else None
         made.append(
-            Intervals(low, high, level, covers, trusted, unknown, told, guaranteed, persons, of)
+            Intervals(
+                low,
+                high,
+                level,
+                covers,
+                trusted,
+                unknown,
+                told,
+                for_clipped_rows,
+                persons,
+                of,
+                flagged,
+            )
         )
     return made
+
+
+def _said(
+    release: Release, clip: Clip | None, level: float, for_clipped_rows: bool
+) -> tuple[str, ...]:
+    """What the intervals assume, and which rows they are for."""
+    told = assumed(release) + ((FINE,) if hardly_noisy(release) else ())
+    beyond = () if clip is None else (clip.beyond(level),)
+    if for_clipped_rows:
+        return (*told, SHORTENED if release.clipped else WHOLE, *beyond)
+    if clip is not None and clip.unseen:
+        told += (UNSEEN,)
+    return (*told, COUNTED, *beyond) if release.clipped and clip is not None else told
 
 
 def stated(
@@ -259,9 +330,9 @@ def stated(
     """Statistics of the estimate, and how far plausible errors move them to first order."""
     truths = PlausibleMoments(release, sampling=sampling, generator=draws, draws=DRAWS)
     found = [_Slopes(release, statistic, truths.center) for statistic in statistics]
-    for kept, whole in truths.both():
+    for kept, whole, more in truths.parts():
         for one in found:
-            one.add(kept, whole)
+            one.add(kept, whole, more if sampling else None)
     return [one.stated() for one in found]
 
 
@@ -272,6 +343,7 @@ class Stated:
     Attributes
     ----------
     values, deviations : NaN where the statistic is not defined.
+    of_noise : deviations due to the privacy noise alone.
     trusted : whether the noise alone would leave not much more plausible, or little beside the
         figure itself.
     limits : least and largest possible values.
@@ -280,8 +352,14 @@ class Stated:
 
     values: Array
     deviations: Array
+    of_noise: Array
     trusted: Booleans
     limits: tuple[Array | float, Array | float]
+
+    @property
+    def below_noise(self) -> Booleans:
+        """(k,) whether each figure is below the noise level."""
+        return below_noise(self.values, self.of_noise)
 
     def interval(self, level: float) -> tuple[Array, Array, Booleans]:
         """Ends, and whether to trust them; everything possible where nothing is defined."""
@@ -299,11 +377,15 @@ class _Slopes:
     def __init__(self, release: Release, statistic: Statistic, center: Array) -> None:
         self._release, self._statistic, self._matrix = release, statistic, center
         self._values = statistic.values(release, center[None])[0]
+        self._noise: Array | float = 0.0
         self._squares, self._whole, self._count = 0.0, 0.0, 0
 
-    def add(self, kept: Array, whole: Array) -> None:
-        self._squares += np.sum(self._moves(kept) ** 2, axis=0)
-        self._whole += np.sum(self._moves(whole) ** 2, axis=0)
+    def add(self, kept: Array, whole: Array, sampling: Array | None = None) -> None:
+        """Add errors of the noise, the same at their whole size, and those of sampling."""
+        noise, more = self._moves(kept), 0.0 if sampling is None else self._moves(sampling)
+        self._noise += np.sum(noise**2, axis=0)
+        self._squares += np.sum((noise + more) ** 2, axis=0)
+        self._whole += np.sum((self._moves(whole) + more) ** 2, axis=0)
         self._count += len(kept)
 
     def _moves(self, errors: Array) -> Array:
@@ -314,12 +396,14 @@ class _Slopes:
         return (after - before) / (2 * STEP)
 
     def stated(self) -> Stated:
-        deviations, whole = (np.sqrt(one / self._count) for one in (self._squares, self._whole))
+        sums = (self._squares, self._whole, self._noise)
+        deviations, whole, of_noise = (np.sqrt(one / self._count) for one in sums)
         lengths = self._release.lengths
         blind = lengths is not None and lengths.hidden  # of how long most rows are
         most = np.maximum(MOST_PRIOR * deviations, MOST_NOISE * np.abs(self._values))
         trusted = (whole <= most) & (not blind)
-        return Stated(self._values, deviations, trusted, self._statistic.limits(self._release))
+        limits = self._statistic.limits(self._release)
+        return Stated(self._values, deviations, of_noise, trusted, limits)
 
 
 def _alone(
@@ -328,14 +412,21 @@ def _alone(
     level: float,
     sampling: bool,
     draws: np.random.Generator,
-) -> list[tuple[Array, Array, Booleans]]:
-    """Ends by the noise law alone, and whether to trust them."""
+) -> list[tuple[Array, Array, Booleans, Booleans]]:
+    """Ends by the noise law alone, whether to trust them, and what is below the noise level."""
     truths = PlausibleMoments(release, sampling=sampling, generator=draws, alone=True)
     simulations = [_Simulation(release, statistic, truths.center) for statistic in statistics]
-    for errors in truths.errors():
+    of_noise = simulations
+    if sampling:
+        of_noise = [_Simulation(release, statistic, truths.center) for statistic in statistics]
+    for noise, _, more in truths.parts():
         for simulation in simulations:
-            simulation.add(errors)
-    return [simulation.interval(level) for simulation in simulations]
+            simulation.add(noise + more)
+        for simulation in of_noise if sampling else ():
+            simulation.add(noise)
+    below = [contains_zero(*simulation.interval(LEVEL)[:2]) for simulation in of_noise]
+    ends = [simulation.interval(level) for simulation in simulations]
+    return [(*one, flagged) for one, flagged in zip(ends, below, strict=True)]
 
 
 class _Simulation:

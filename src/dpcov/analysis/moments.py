@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcov.denoise.projection import project
-from dpcov.errors import ReleaseError
+from dpcov.errors import NotReleasedError, ReleaseError
+from dpcov.releases import held
 from dpcov.releases.pairwise import hidden
 
 if TYPE_CHECKING:
@@ -58,9 +59,8 @@ class Moments:
 
 
 def require_matrix(release: Release) -> None:
-    """Refuse a release that holds the trace only, or whose denoised matrix is null."""
-    if release.published is None:
-        release.noisy()  # says so
+    """Raise if the release does not hold the whole matrix, or if its denoised matrix is null."""
+    held.refuse(held.directions_reason(release))
     matrix = release.covariance() if release.has_intercept else release.second_moment()
     if not matrix.any():
         if hidden(release).all():
@@ -84,12 +84,13 @@ def uncentred(release: Release) -> Matrix:
 
     Without an intercept in the release it is known where every midpoint of the bounds is 0.
     """
+    held.refuse(held.directions_reason(release))
     if release.has_intercept:
         moments = Moments.of(release)
         means = moments.means / moments.scales
         return moments.covariance + np.outer(means, means)
     if release.centers.any():
-        raise ReleaseError(
+        raise NotReleasedError(
             "This release was made without an intercept, and its bounds are not symmetric about 0, "
             "so moments about 0 can't be had from it. Set intercept above 0."
         )

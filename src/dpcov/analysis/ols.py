@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
+from dpcov.analysis.below_noise import RULE
 from dpcov.analysis.declared import FEATURES, TARGET, command, section
 from dpcov.analysis.drowned import unseen
 from dpcov.analysis.features import names_of, target_and_features
@@ -23,8 +24,9 @@ from dpcov.analysis.statistics import coefficients as coefficients_of
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import Probability, check
 from dpcov.core.show.result import OMITTED, Picture, Result
-from dpcov.core.show.table import ALWAYS, Row, Table, rows_of
+from dpcov.core.show.table import ALWAYS, Row, Table, beside, rows_of
 from dpcov.errors import ReleaseError
+from dpcov.releases import held
 from dpcov.releases.dates import dates_of, length, shown
 from dpcov.releases.pairwise import assumed, fewest_rows, has_gaps, rows_of_pairs
 from dpcov.releases.persons import dependent, titled
@@ -70,7 +72,9 @@ class OLS(Result):
     lower, upper : each end lies away from the coefficient by the root of the sum of the squares of
         how far those of Student's interval and of the privacy noise's do; `level` is the coverage
         meant.
-    trusted : (k + 1,) `Intervals.trusted`, False where noise drowns a coefficient.
+    trusted : (k + 1,) `Intervals.trusted`.
+    below_noise : (k + 1,) bool, which coefficients are below the noise level, by the rule of
+        `dpcov.analysis.below_noise`; None where the release has no noise law.
     residual_deviation, degrees, count, r_squared, adjusted_r_squared : as usual, estimated from
         the release; `count` may be an estimate. Where cells may be missing it is the smallest
         number of rows that any two of the columns have together. R-squared is a point estimate
@@ -105,6 +109,7 @@ class OLS(Result):
     assumed: tuple[str, ...] = field(default=(), metadata=OMITTED)
     tail: tuple[str, ...] = field(default=(), metadata=OMITTED)
     dependent: str = field(default="", metadata=OMITTED)
+    below_noise: Booleans | None = None
 
     @property
     def f(self) -> float:
@@ -121,7 +126,7 @@ class OLS(Result):
         heads = ("", "coef", "std err", "sampling", "privacy", "t", "P>|t|")
         return [
             replace(
-                self.data(),
+                self._figures(),
                 heads=(*heads, f"[{tail:.3g}", f"{1 - tail:.3g}]"),
                 rows=self._shown(),
                 title=titled(f"Least squares of {self.model.target}", self.dependent),
@@ -135,7 +140,7 @@ class OLS(Result):
     def _shown(self) -> list[Row]:
         """Rows of the table; of a date as the target, the intercept and its ends are dates."""
         schema, target = self.model.schema, self.model.target
-        (name, cells), *rows = self.data().rows
+        (name, cells), *rows = self._figures().rows
         if target in dates_of(schema):
             value, *errors, t, p, low, high = cells
             value, low, high = shown(schema, target, [value, low, high])  # type: ignore[list-item]
@@ -156,13 +161,18 @@ class OLS(Result):
             covers = covers.replace(
                 "classical formula", "simulated, at least the classical formula"
             )
-        drowned = [name for name, sure in zip(self.names, self.trusted, strict=True) if not sure]
-        if not drowned:
-            return facts, covers, NO_TEST, *self.assumed, *self.tail
-        warning = f"Noise drowns, so that their figures can't be trusted: {', '.join(drowned)}."
-        return facts, covers, NO_TEST, *self.assumed, *self.tail, warning
+        below = np.zeros(len(self.names), bool) if self.below_noise is None else self.below_noise
+        names = [name for name, flagged in zip(self.names, below, strict=True) if flagged]
+        warning = (f"Below the noise level, as {RULE}: {', '.join(names)}.",) if names else ()
+        return facts, covers, NO_TEST, *self.assumed, *self.tail, *warning
 
     def data(self) -> Table:
+        table = self._figures()
+        if self.below_noise is None:
+            return table
+        return beside(table, {"below noise": self.below_noise.tolist()})
+
+    def _figures(self) -> Table:
         unknown = np.full(len(self.names), np.nan)
         columns = {
             "coefficient": self.coefficients,
@@ -224,8 +234,10 @@ def ols(
         features, or `ridge`).
 
     """
+    held.refuse(release.not_released)
     check("level", level, Probability, ReleaseError)
     to, at = target_and_features(release, target, features, reference=True)
+    held.refuse(held.directions_reason(release))
     if not has_gaps(release.schema):
         require_matrix(release)
     statistic = coefficients_of(target, features)
@@ -260,11 +272,11 @@ def ols(
     if has_gaps(release.schema):
         sampling = np.maximum(sampling, _simulated(release, statistic, matrix, draws))
     reach = scipy.stats.t.ppf((1 + level) / 2, degrees) * sampling
-    privacy, trusted = None, np.ones(len(sampling), bool)
+    privacy, trusted, below = None, np.ones(len(sampling), bool), None
     if release.noise is not None:
         noise = stated(release, [statistic], False, draws)[0]
         privacy = np.where(np.isnan(noise.deviations), np.inf, noise.deviations)  # may be any
-        trusted = noise.trusted
+        trusted, below = noise.trusted, noise.below_noise
         reach = np.hypot(reach, scipy.stats.norm.ppf((1 + level) / 2) * privacy)
     errors = sampling if privacy is None else np.hypot(sampling, privacy)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -297,6 +309,7 @@ def ols(
         assumed=assumed(release),
         tail=unseen(release),
         dependent=dependent(release),
+        below_noise=below,
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcov.analysis.below_noise import LEVEL, sentence
 from dpcov.analysis.declared import Option, command
 from dpcov.analysis.features import new_rows
 from dpcov.analysis.intervals import intervals, shown_unasked
@@ -17,12 +18,12 @@ from dpcov.core.parameters import Probability, check
 from dpcov.core.show.result import OMITTED, Result
 from dpcov.core.show.table import ALWAYS, WIDEST, Table
 from dpcov.errors import ReleaseError
-from dpcov.releases import SMALLEST_VARIANCE
+from dpcov.releases import SMALLEST_VARIANCE, held
 from dpcov.releases.pairwise import completed, has_gaps, least_rows, moved
 from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
-    from dpcov.core.arrays import Matrix, Vector
+    from dpcov.core.arrays import Booleans, Matrix, Vector
     from dpcov.releases import Release
     from dpcov.rows.schema import Schema
 
@@ -49,7 +50,9 @@ class PCA(Result):
     significant : in how many of p dimensions the covariance rises above the privacy noise; None
         where the release has no noise law. See `significant_components`.
     means, deviations : (p,) what `transform` subtracts and divides by.
-    ends : (2, k) of 95 % intervals of `explained_variance`, where they were asked for.
+    ends : (2, k) of 95% intervals of `explained_variance`, where they were asked for.
+    below_noise : (k,) bool, which variances are below the noise level, where that was asked for.
+    covering : what the intervals cover, in a sentence, else "".
     dependent : a sentence on them where a person can have several rows, or "".
 
     """
@@ -64,6 +67,8 @@ class PCA(Result):
     deviations: Vector
     schema: Schema = field(metadata=OMITTED)
     ends: Matrix | None = field(default=None, metadata=OMITTED)
+    below_noise: Booleans | None = None
+    covering: str = field(default="", metadata=OMITTED)
     dependent: str = field(default="", metadata=OMITTED)
 
     def transform(self, rows: Any) -> Matrix:
@@ -83,7 +88,10 @@ class PCA(Result):
         rises = "Whether they rise above the noise is not known: its law can't be simulated."
         if self.significant is not None:
             p = len(self.columns)
-            rises = f"In {self.significant} of {p} dimensions they rise above the noise (5 % test)."
+            rises = f"In {self.significant} of {p} dimensions they rise above the noise (5% test)."
+        notes = [rises, *[self.covering] * bool(self.covering)]
+        if self.below_noise is not None:
+            notes += sentence(self.below_noise, "variances of these components")
         sizes = np.abs(self.components[:WIDEST]).max(axis=0)
         loadings = self.components.T.tolist()
         ends = () if self.ends is None else self.ends.tolist()
@@ -103,9 +111,22 @@ class PCA(Result):
                 rest="features with small loadings",
                 widest=WIDEST,
                 other_columns="components",
-                notes=(rises,),
+                notes=tuple(notes),
             )
         ]
+
+    def data(self) -> Table:
+        table = self.tables()[0]
+        if self.below_noise is None:
+            return table
+        flags = ("below noise", [bool(one) for one in self.below_noise])
+        heads = 3 if self.ends is not None else 1
+        return replace(table, rows=[*table.rows[:heads], flags, *table.rows[heads:]])
+
+    def document(self) -> dict[str, Any]:
+        low, high = (None, None) if self.ends is None else self.ends
+        more = {"lower": low, "upper": high, "level": None if low is None else LEVEL}
+        return Result.document(self) | more
 
 
 def pca(
@@ -175,9 +196,14 @@ def _leading(release: Release, k: int | None = None, *, correlation: bool = Fals
     found = pca(release, limit, correlation=correlation)
     if not shown_unasked(release):
         return found
-    told = intervals(release, eigenvalues(correlation=correlation), guaranteed=False)
-    ends = np.stack([told.low, told.high])[:, :limit]
-    return replace(found, ends=ends, dependent=dependent(release))
+    told = intervals(release, eigenvalues(correlation=correlation))
+    return replace(
+        found,
+        ends=np.stack([told.low, told.high])[:, :limit],
+        below_noise=told.below_noise[:limit],
+        covering=told.covering,
+        dependent=dependent(release),
+    )
 
 
 def _over_deviation(covariance: Matrix) -> Vector:
@@ -220,9 +246,9 @@ def significant_components(
         simulated.
 
     """
+    held.refuse(release.not_released)
     if release.noise is None:
         return None
-    release.mean()  # refuses a release without an intercept
     gaps = has_gaps(release.schema)
     if gaps:
         least = least_rows(release)

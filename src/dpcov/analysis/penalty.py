@@ -15,7 +15,7 @@ from dpcov.analysis.moments import Moments, require_matrix
 from dpcov.analysis.normal_equations import Penalty, Problem
 from dpcov.analysis.plausible import PlausibleMoments
 from dpcov.core.entropy import reading_generator
-from dpcov.errors import ReleaseError
+from dpcov.errors import NotReleasedError
 from dpcov.releases.pairwise import fewest_rows, moved
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def least_risk(
     require_matrix(release)
     truth = Problem.of(release, targets, features, penalty, intercept=intercept)
     if release.noise is None:
-        raise ReleaseError(
+        raise NotReleasedError(
             "The noise of this release has no law that can be simulated, so alpha can't be chosen "
             "from it. Give alpha."
         )

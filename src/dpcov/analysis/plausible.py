@@ -35,8 +35,7 @@ from dpcov.analysis.rounding import RoundingErrors
 from dpcov.denoise import denoise, left_of_noise
 from dpcov.denoise.clipped import Clip
 from dpcov.denoise.structure import Structure
-from dpcov.errors import ReleaseError
-from dpcov.releases import NoisyCount
+from dpcov.releases import NoisyCount, held
 from dpcov.releases.pairwise import has_gaps, rows_by_pair
 from dpcov.rows.moment import units_per_row
 
@@ -85,12 +84,8 @@ class PlausibleMoments:
         draws: int = DRAWS,
         alone: bool = False,
     ) -> None:
-        if release.noise is None:
-            release.noisy()  # says so where only the trace was released
-            raise ReleaseError(
-                f"The noise of the mechanism {release.mechanism!r} has no law that can be "
-                "simulated, so nothing is known of the error of this release."
-            )
+        held.refuse(held.law_reason(release))
+        assert release.noise is not None  # noqa: S101  for type checkers: the line above
         self._law = release.noise.rescaled(release.lattice.step**2)
         self._release = release
         self._generator = generator
@@ -109,7 +104,8 @@ class PlausibleMoments:
             self.center = possible(release, self.center, self._few())
         self._sampling = np.zeros((self.draws, 1, 1))
         if sampling:
-            self._sampling = sampling_errors(release, self.draws, generator)
+            own = generator.spawn(1)[0]  # so that the noise is the same without it
+            self._sampling = sampling_errors(release, self.draws, own)
 
     def errors(self) -> Iterator[Matrix]:
         """All errors, in batches of shape (b, d, d); a plausible truth is `center` minus one."""
@@ -118,13 +114,17 @@ class PlausibleMoments:
 
     def both(self) -> Iterator[tuple[Matrix, Matrix]]:
         """The errors, and beside them the same draws at their whole size."""
+        for kept, whole, sampling in self.parts():
+            yield kept + sampling, whole + sampling
+
+    def parts(self) -> Iterator[tuple[Matrix, Matrix, Matrix]]:
+        """The errors of the noise alone, the same at their whole size, and those of sampling."""
         size = max(1, BATCH_NUMBERS // self.center.size)
         for start in range(0, self.draws, size):
             stop = min(start + size, self.draws)
             drawn = (self._noise(self._generator, self._off) for _ in range(start, stop))
             kept, whole = zip(*drawn, strict=True)
-            sampling = self._sampling[start:stop]
-            yield np.stack(kept) + sampling, np.stack(whole) + sampling
+            yield np.stack(kept), np.stack(whole), self._sampling[start:stop]
 
     def _few(self) -> Matrix:
         """(b, d, d) errors with those of sampling, the same each time."""

@@ -19,8 +19,8 @@ from dpcov.core.entropy import reading_generator
 from dpcov.core.installing import installing
 from dpcov.core.show.frames import frame
 from dpcov.core.show.result import Picture, Result
-from dpcov.core.show.table import LONGEST, Row, Table, square
-from dpcov.errors import ReleaseError
+from dpcov.core.show.table import LONGEST, Row, Table, beside, square, square_columns
+from dpcov.errors import NotReleasedError, ReleaseError
 from dpcov.releases import SMALLEST_VARIANCE
 from dpcov.releases.pairwise import fewest_rows, rows_by_pair
 
@@ -151,7 +151,10 @@ class SparsePrecision(Result):
         ]
 
     def data(self) -> Table:
-        return square(self.columns, self.precision)
+        more = {"partial correlation": self.partial_correlations}
+        if self.shares is not None:
+            more["stability"] = self.shares
+        return beside(square(self.columns, self.precision), square_columns(self.columns, more))
 
     def document(self) -> dict[str, Any]:
         found = Result.document(self)
@@ -220,7 +223,9 @@ def precision(
             "partial_correlations has that."
         )
     if draws and release.noise is None:
-        raise ReleaseError("This release has no noise law to simulate; leave out the stability.")
+        raise NotReleasedError(
+            "This release has no noise law to simulate, so edges have no stability. Leave it out."
+        )
     problem = _Problem.of(release, features, correlation=correlation)
     solution = _along_path(problem, release) if alpha is None else problem.solution(alpha)
     if draws is None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
+from dpcov.analysis.below_noise import LEVEL, RULE
 from dpcov.analysis.declared import ALPHA, FEATURES, TARGET, Option, command
 from dpcov.analysis.features import names_of, new_rows, position, target_and_features
 from dpcov.analysis.intervals import shown_unasked, stated
@@ -19,13 +20,15 @@ from dpcov.analysis.statistics import Coefficients
 from dpcov.core.entropy import reading_generator
 from dpcov.core.parameters import AtLeast0, check
 from dpcov.core.show.result import OMITTED, Picture, Result
-from dpcov.core.show.table import ALWAYS, Row, Table, rows_of
+from dpcov.core.show.table import ALWAYS, Row, Table, beside, rows_of
 from dpcov.errors import ReleaseError
 from dpcov.releases.dates import dates_of, length, shown
 from dpcov.releases.persons import dependent, titled
 
 if TYPE_CHECKING:
-    from dpcov.core.arrays import Matrix, Vector
+    from dpcov.analysis.intervals import Stated
+    from dpcov.core.arrays import Booleans, Matrix, Vector
+    from dpcov.core.show.table import Cell
     from dpcov.releases import Release
     from dpcov.rows.schema import Schema
 
@@ -49,6 +52,8 @@ class Ridge(Result):
         noise, as `intervals` have them: about those of all rows at this alpha, which are pulled
         towards 0 themselves. None where they were not asked for or can't be told.
     spreads : (k,) standard deviations of the features.
+    below_noise : (k + 1,) bool, which of them are below the noise level, by the rule of
+        `dpcov.analysis.below_noise`; None where standard errors are None.
     why : it is this model and no other, or "".
     dependent : a sentence where a person can have several rows, or "".
 
@@ -65,6 +70,7 @@ class Ridge(Result):
     schema: Schema = field(metadata=OMITTED)
     spreads: Vector = field(metadata=OMITTED)
     why: str = field(default="", metadata=OMITTED)
+    below_noise: Booleans | None = None
     dependent: str = field(default="", metadata=OMITTED)
 
     @property
@@ -107,13 +113,13 @@ class Ridge(Result):
                 (*["{:.5g}"] * 4, "{:.3g}"),
                 strengths=[ALWAYS, *np.abs(self.effects)],
                 rest="features with small effects",
-                notes=(facts, *[COVERS] * told, *[self.why] * bool(self.why)),
+                notes=(facts, *[COVERS] * told, *[self.why] * bool(self.why), *self._below()),
             )
         ]
 
     def _shown(self) -> list[Row]:
         """Rows of the table; of a date as the target, the intercept and its ends are dates."""
-        (name, cells), *rows = self.data().rows
+        (name, cells), *rows = self._figures().rows
         if self.target in dates_of(self.schema):
             value, error, *ends = cells
             value, *ends = shown(self.schema, self.target, [value, *ends])  # type: ignore[list-item]
@@ -121,6 +127,24 @@ class Ridge(Result):
         return [(name, cells), *rows]
 
     def data(self) -> Table:
+        more: dict[str, list[Cell]] = {"effect of 1 std": [None, *self.effects.tolist()]}
+        if self.below_noise is not None:
+            more["below noise"] = self.below_noise.tolist()
+        return beside(self._figures(), more)
+
+    def document(self) -> dict[str, Any]:
+        low, high = self.conf_int(LEVEL).T
+        more = {"lower": low, "upper": high, "level": LEVEL, "effects": self.effects}
+        return Result.document(self) | more
+
+    def _below(self) -> tuple[str, ...]:
+        """A sentence on coefficients that are below the noise level, if any are."""
+        names = [INTERCEPT, *self.columns]
+        below = [] if self.below_noise is None else self.below_noise.tolist()
+        found = [name for name, flagged in zip(names, below, strict=False) if flagged]
+        return (f"Below the noise level, as {RULE}: {', '.join(found)}.",) if found else ()
+
+    def _figures(self) -> Table:
         columns = {
             "coefficient": np.append(self.intercept, self.coefficients),
             "std err": self._errors(),
@@ -220,6 +244,8 @@ def ridge(
         if intercept:
             pull = pull_of_mean(release, position(release, target), draws)
     path = ridge_path(release, target, [alpha], features, intercept=intercept, penalty=penalty)
+    asked = errors and intercept and shown_unasked(release)
+    noise = _errors(release, path, draws) if asked else None
     at = [release.columns.index(name) for name in path.columns]
     return Ridge(
         target,
@@ -229,20 +255,21 @@ def ridge(
         float(alpha),
         penalty,
         float(path.r_squared[0]),
-        _errors(release, path, draws) if errors and intercept and shown_unasked(release) else None,
+        None if noise is None else noise.deviations,
         release.schema,
         spreads(release, at),
         dependent=dependent(release),
+        below_noise=None if noise is None else noise.below_noise,
     )
 
 
-def _errors(release: Release, path: RidgePath, draws: np.random.Generator) -> Vector:
-    """(k + 1,) standard errors of the first model of a path."""
+def _errors(release: Release, path: RidgePath, draws: np.random.Generator) -> Stated:
+    """Standard errors of the first model of a path, and what of them is due to the noise alone."""
     to, at = target_and_features(release, path.target, path.columns)
     weights = Problem.of(release, [to], at, path.penalty).weights
     penalties = tuple((2 * path.alphas[0] * weights).tolist())
     statistic = Coefficients(path.target, path.columns, penalties)
-    return stated(release, [statistic], True, draws)[0].deviations
+    return stated(release, [statistic], True, draws)[0]
 
 
 def ridge_path(

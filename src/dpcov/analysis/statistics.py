@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
 import numpy as np
 
 from dpcov.analysis.features import target_and_features
-from dpcov.errors import ReleaseError
+from dpcov.errors import NotReleasedError, ReleaseError
+from dpcov.releases import held
 from dpcov.releases.pairwise import completed
 
 if TYPE_CHECKING:
@@ -58,10 +59,7 @@ class Stack:
     @classmethod
     def of(cls, release: Release, matrices: Array) -> Self:
         if not release.has_intercept:
-            raise ReleaseError(
-                "This release was made without an intercept, so it holds no means. Only "
-                "functions of second_moment() can be had from it."
-            )
+            held.refuse(held.NO_INTERCEPT)
         t = release.intercept()
         matrices = completed(release.schema, matrices, t)
         counts = matrices[:, -1, -1] / t**2
@@ -272,6 +270,8 @@ class OfRelease(_Plain):
         )
         try:
             return np.asarray(self.function(one), np.float64).ravel()
+        except NotReleasedError:  # of every truth alike
+            raise
         except ReleaseError:
             return None
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpcov.analysis.below_noise import flags
 from dpcov.analysis.declared import section
 from dpcov.analysis.expected import NO_LAW
 from dpcov.analysis.intervals import intervals
@@ -43,13 +44,15 @@ def strongest_pairs(release: Release, *, generator: np.random.Generator | None =
     i, j = i[order], j[order]
     low = high = values = matrix[i, j]
     cells: list[list[Cell]] = [[value] for value in values.tolist()]
-    heads, note, title = ("pair", "correlation", "95 % interval", ""), NO_LAW, TITLE
+    heads, note, below = ("pair", "correlation", "95% interval", ""), NO_LAW, None
+    title = TITLE
     if release.noise is not None:
         title = titled(TITLE, dependent(release))
-        found = intervals(release, "correlation", LEVEL, guaranteed=False, generator=generator)
+        found = intervals(release, "correlation", LEVEL, generator=generator)
         low, high, note = found.low[i, j], found.high[i, j], found.covering
-        for row, a, b, sure in zip(cells, low, high, found.trusted[i, j], strict=True):
-            row += [f"{a:+.3f} to {b:+.3f}", "" if sure else "drowned by noise"]
+        below = found.below_noise[i, j]
+        for row, a, b, flag in zip(cells, low, high, flags(below), strict=True):
+            row += [f"{a:+.3f} to {b:+.3f}", flag]
     named = [(features[b].name, features[a].name) for a, b in zip(i, j, strict=True)]
     rows = [(" - ".join(pair), row) for pair, row in zip(named, cells, strict=True)]
     table = Table(heads[: len(cells[0]) + 1], rows, title, ("{:+.3f}",), notes=(note,))
@@ -58,5 +61,6 @@ def strongest_pairs(release: Release, *, generator: np.random.Generator | None =
         "values": values[:DRAWN],
         "low": low[:DRAWN],
         "high": high[:DRAWN],
+        "below": None if below is None else below[:DRAWN],
     }
     return Found([table], {}, drawn=Picture("pairs", drawn))

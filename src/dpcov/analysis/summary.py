@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.analysis.drowned import deviations, drowned
+from dpcov.analysis.drowned import deviations, drowned, means_below_noise
 from dpcov.analysis.expected import (
     NO_LAW,
     NOTHING_SHOWS,
-    correlation_standard_errors,
-    drowned_pairs,
+    correlation_errors,
+    correlations_below_noise,
     half_widths,
 )
 from dpcov.analysis.rounding import keeps_declared
+from dpcov.core.privacy import delta_warning
 from dpcov.core.show.result import Found
 from dpcov.core.show.table import Table, sentences
 from dpcov.releases import NoisyCount
@@ -26,30 +27,71 @@ if TYPE_CHECKING:
 
 
 def summary(release: Release) -> Found:
-    """What `dpcov show` says."""
-    errors = correlation_standard_errors(release) if release.has_intercept else None
-    below = np.tril_indices(len(release.columns), -1)
-    error, accuracy = None, []
-    if release.has_intercept and below[0].size:
-        accuracy = [NOTHING_SHOWS if release.uninformative else NO_LAW]
-    if accuracy and errors is not None:
-        error = {"mean": float(errors[below].mean()), "worst": float(errors[below].max())}
-        reach = half_widths(errors[below])
-        accuracy = [
-            "95 % intervals of correlations, for the privacy noise: "
-            f"± {reach.mean():.3f} on average, ± {reach.max():.3f} at worst",
-            *drowned_pairs(errors),
-        ]
+    """Return what `dpcov show` says."""
+    accuracy, errors = _accuracy(release)
+    below = [sentence for sentence in drowned(release) if sentence != release.not_released]
+    notes, described = [*below, *accuracy], facts(release)
     document = {
         **carried(release),
         "columns": release.columns,
+        "not_released": release.not_released,
         "public_count": release.unit_count,
         "count": release.count() if release.tells_count else None,
-        "correlation_standard_error": error,
+        "count_standard_error": _count_error(release),
+        **errors,
+        "means_below_noise": _means_below(release),
+        "facts": dict(described.texts()),
+        "notes": notes,
+        "budget_warnings": large_delta(release),
         **({"missing": shares} if (shares := missing_shares(release)) else {}),
     }
-    notes = sentences(*drowned(release), *accuracy)
-    return Found([facts(release), notes], document)
+    return Found([described, sentences(*notes)], document)
+
+
+def _accuracy(release: Release) -> tuple[list[str], dict[str, Any]]:
+    """Sentences on the errors of correlations, and the same as figures."""
+    stated = dict.fromkeys(
+        ("correlation_standard_error", "correlation_half_width", "correlations_below_noise")
+    )
+    pairs = np.tril_indices(len(release.columns), -1)
+    if release.not_released is not None or not pairs[0].size:
+        return [], stated
+    found = correlation_errors(release)
+    below = correlations_below_noise(release, found)
+    if below is not None:
+        stated["correlations_below_noise"] = int(below[pairs].sum())
+    if found is None:
+        return [NOTHING_SHOWS if release.uninformative else NO_LAW], stated
+    errors = found.errors[pairs]
+    reach = half_widths(errors)
+    for name, sizes in (("standard_error", errors), ("half_width", reach)):
+        figures = {"mean": float(sizes.mean()), "worst": float(sizes.max())}
+        stated[f"correlation_{name}"] = figures
+    said = (
+        "95% intervals of correlations, for the privacy noise: "
+        f"± {reach.mean():.3f} on average, ± {reach.max():.3f} at worst"
+    )
+    return [said, *found.sentence()], stated
+
+
+def _means_below(release: Release) -> list[str] | None:
+    """Names of the means below the noise level; None if it is not known."""
+    flagged = None if release.not_released is not None else means_below_noise(release)
+    if flagged is None:
+        return None
+    return [name for name, below in zip(release.columns, flagged, strict=True) if below]
+
+
+def large_delta(release: Release) -> list[str]:
+    """Return what is to be said about a delta, beside the number of rows that was published.
+
+    Under add/remove that is the noisy count: the exact one is private.
+    """
+    if not release.tells_count or release.schema.weight is not None:
+        return []
+    unit = release.guarantee.unit.column
+    about = f"the number of {'rows' if unit is None else 'persons'} (about {release.count():.0f})"
+    return delta_warning(release.whole_guarantee.budget, release.count(), about)
 
 
 def facts(release: Release) -> Table:
@@ -67,6 +109,8 @@ def facts(release: Release) -> Table:
         "resolution": _resolution(release),
         "made by": release.made_by(),
     }
+    if release.not_released is not None:
+        found["not released"] = release.not_released
     if release.group is not None:
         group = f"the rows with {release.group.column} = {release.group.level}"
         found = {"group": group} | found
@@ -108,8 +152,16 @@ def _gaps(release: Release) -> dict[str, str]:
 def _private_count(release: Release) -> str:
     if not release.tells_count:
         return "private, not released"
-    about, best = f"about {release.count():.0f}", NoisyCount.of(release)
-    if best is None and release.noise is None:
+    about, deviation = f"about {release.count():.0f}", _count_error(release)
+    if deviation is None:
         return f"{about} (private)"
-    deviation = deviations(release)[0] if best is None else best.deviation
     return f"{about}, standard error {deviation:.0f} (private: with noise)"
+
+
+def _count_error(release: Release) -> float | None:
+    """Standard error of the number of rows; None if it is public, not known or not released."""
+    if release.row_count is not None or not release.tells_count:
+        return None
+    if (best := NoisyCount.of(release)) is not None:
+        return best.deviation
+    return None if release.noise is None else deviations(release)[0]

@@ -15,23 +15,25 @@ from dpcov.api.ledger import Ledger
 from dpcov.core.entropy import Entropy, simulation_generator
 from dpcov.core.parameters import Count, checked
 from dpcov.core.privacy import (
+    BudgetWarning,
     Guarantee,
     Neighbors,
     NeighborsName,
     budget_from,
+    budget_warnings,
     neighbors_named,
 )
 from dpcov.denoise import Method
 from dpcov.errors import LedgerError, SchemaError
 from dpcov.mechanisms import RETIRED, Mechanism, MechanismOptions, count, mechanism_named
-from dpcov.mechanisms.choice import Goal, calibrated, choose, require_answerable
+from dpcov.mechanisms.choice import Goal, calibrated, choose, require_answerable, require_enough
 from dpcov.mechanisms.count import WithCount
 from dpcov.releases import Release
 from dpcov.rows.missing import NumberRule
 from dpcov.rows.moment import units_per_row
 from dpcov.rows.schema import Bounds, FileOptions, Schema
 from dpcov.rows.sources import open_rows, open_source
-from dpcov.rows.sources.array import is_list, names_by_bounds
+from dpcov.rows.sources.array import column_names, is_list, names_by_bounds
 from dpcov.rows.sources.base import holds_sums, refuse_rows
 from dpcov.rows.sources.conditions import Conditions, refuse_conditions
 from dpcov.rows.sources.partial import PartialMoment
@@ -132,10 +134,13 @@ def prepare(
     denoise: Method = "shrink",
     threads: Count | None = None,
     seed: int | None = None,
+    n_features: Count | None = None,
     **options: Unpack[MechanismOptions],
 ) -> Request:
     """Check a request for a release from public things alone; see `release`."""
     budget = budget_from(epsilon, delta, rho)
+    for sentence in budget_warnings(budget):
+        warnings.warn(sentence, BudgetWarning, stacklevel=4)
     relation = neighbors_named(neighbors)
     fields: dict[str, Any] = dict(options)
     if isinstance(radius, str):  # which kind: an option of the mechanism
@@ -146,9 +151,9 @@ def prepare(
     named = None if mechanism == "auto" else mechanism_named(mechanism, **fields)
     data = table_of(data, table, trust_views)
     if schema is None and not holds_sums(data):  # opened once: a stream may come only once
-        names = names_by_bounds(lower, upper) if is_list(data) else ()
-        data = open_source(data, FileOptions(), names)
+        data = open_source(data, FileOptions(), _names_of(data, lower, upper, n_features))
     resolved = _schema(data, schema, lower, upper, missing, radius, intercept).with_rows(rows)
+    _require_width(resolved, n_features)
     if resolved.by is not None:
         raise SchemaError(
             f"The schema asks for one release for each level of {resolved.by!r}: use "
@@ -177,6 +182,7 @@ def prepare(
     require_answerable(chosen, opened)
     per_row = units_per_row(opened.schema)
     laws = laws or calibrated(chosen, opened.lattice(), budget, relation, per_row)
+    require_enough(chosen, opened, laws)
     if chosen.passes > 1:
         opened.require_rereadable()
     book = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
@@ -202,10 +208,10 @@ def release(data: Any, **asked: Any) -> Release:
     Parameters
     ----------
     data : path of a CSV, TSV (.gz) or Parquet file, (n, d) array, or a pandas, polars, pyarrow or
-        DuckDB table; a list of rows, if a schema or bounds with one entry for each column say how
-        many it has; with `table`, a database: ``postgresql://user@host/database`` or the path of
-        a SQLite or DuckDB file. A Spark data frame. Or sums, in a file (``dpcov moments``) or as a
-        `PartialMoment`.
+        DuckDB table; a list of rows, if a schema, `n_features` or bounds with one entry for each
+        column say how many columns it has; with `table`, a database:
+        ``postgresql://user@host/database`` or the path of a SQLite or DuckDB file. A Spark data
+        frame. Or sums, in a file (``dpcov moments``) or as a `PartialMoment`.
     ledger : budget ledger (or its path) in which the spend is booked before any noise is drawn.
     dataset : which data set of the ledger; needed if it has several.
     schema : `Schema` or path of a TOML one. Without it `lower` and `upper` are required: public
@@ -239,6 +245,8 @@ def release(data: Any, **asked: Any) -> Release:
     threads : threads that read, encode and sum; default, one for each core. The release is the same
         with any number.
     seed : for tests only; the release is then stamped ``NOT PRIVATE``.
+    n_features : public number of columns of a list of rows whose bounds are single numbers. A row
+        of another length is a row of missing values.
 
     Returns
     -------
@@ -261,6 +269,24 @@ def release(data: Any, **asked: Any) -> Release:
 
     """
     return prepare(data, **asked).run()
+
+
+def _names_of(
+    data: Any, lower: Bounds | None, upper: Bounds | None, n_features: int | None
+) -> tuple[str, ...]:
+    """Return the names of a list's columns, whose number is stated; none for other tables."""
+    if not is_list(data):
+        return ()
+    return column_names(n_features) if n_features else names_by_bounds(lower, upper)
+
+
+def _require_width(schema: Schema, n_features: int | None) -> None:
+    """Refuse another number of columns than was stated."""
+    if n_features is not None and n_features != len(schema.columns):
+        raise SchemaError(
+            f"n_features is {n_features}, but there are {len(schema.columns)} columns. Leave out "
+            "n_features, or give the table and bounds that it is for."
+        )
 
 
 def _schema(

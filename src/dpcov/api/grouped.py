@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
@@ -17,11 +18,13 @@ from dpcov.core.privacy import (
     ZCDP,
     ApproxDP,
     Budget,
+    BudgetWarning,
     Guarantee,
     Neighbors,
     NeighborsName,
     PureDP,
     budget_from,
+    budget_warnings,
     exact,
     neighbors_named,
     round_down,
@@ -121,23 +124,27 @@ def prepare_by(
     document = whole.model_dump() | {"columns": parts, "by": None, "file": file}
     level_schema = Schema.parse(document)
     share = budget_of_level(together.budget, together.neighbors)
-    levels = {
-        label: prepare(
-            FilteredSource(source, Level(by, column, code, whole.missing)),
-            schema=level_schema,
-            neighbors=Neighbors.ADD_REMOVE,
-            mechanism=mechanism,
-            goal=goal,
-            radius=radius,
-            intercept=intercept,
-            denoise=denoise,
-            seed=None if seed is None else seed + code,
-            threads=threads,
-            **asdict(share),
-            **options,
-        )
-        for code, label in enumerate(column.labels)
-    }
+    for sentence in budget_warnings(together.budget):
+        warnings.warn(sentence, BudgetWarning, stacklevel=4)
+    with warnings.catch_warnings():  # once is enough for all levels
+        warnings.simplefilter("ignore", BudgetWarning)
+        levels = {
+            label: prepare(
+                FilteredSource(source, Level(by, column, code, whole.missing)),
+                schema=level_schema,
+                neighbors=Neighbors.ADD_REMOVE,
+                mechanism=mechanism,
+                goal=goal,
+                radius=radius,
+                intercept=intercept,
+                denoise=denoise,
+                seed=None if seed is None else seed + code,
+                threads=threads,
+                **asdict(share),
+                **options,
+            )
+            for code, label in enumerate(column.labels)
+        }
     told = {
         level: replace(one, where=conditions.texts, part_of=by) for level, one in levels.items()
     }

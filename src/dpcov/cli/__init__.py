@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import tomllib
@@ -21,10 +20,12 @@ from dpcov.cli.check import OFFER, check
 from dpcov.cli.ledger import app as ledger_app
 from dpcov.cli.moments import app as moments_app
 from dpcov.cli.options import example, say, warn_if_seeded
+from dpcov.cli.output import require_writable, safe_streams, written
 from dpcov.cli.plan import app as plan_app
 from dpcov.cli.report import app as report_app
 from dpcov.cli.schema import migrate, schema
 from dpcov.core.printable import hidden, shown
+from dpcov.core.show.plain import json_text
 from dpcov.core.spelling import shell_spelling
 from dpcov.errors import DpcovError, MechanismError, OutputError
 
@@ -50,7 +51,7 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        typer.echo(f"dpcov {version('dpcov')}")
+        print(f"dpcov {version('dpcov')}")
         raise typer.Exit
 
 
@@ -76,6 +77,7 @@ def demo(
     """Take a real, public health table through the whole journey."""
     from dpcov.cli.demo import run
 
+    require_writable()
     run(folder)
 
 
@@ -135,6 +137,7 @@ def release(
     quiet: options.Quiet = False,
 ) -> None:
     """Release the second moment of a table under differential privacy."""
+    from dpcov.analysis.summary import large_delta
     from dpcov.api import prepare
     from dpcov.api.grouped import paths, prepare_by
     from dpcov.cli.progress import reading
@@ -170,6 +173,7 @@ def release(
     inputs = [path for path in (Path(data), schema, ledger) if path is not None]
     room = largest_file(request.rows.schema, request.rows.lattice().dimension)
     hushed = quiet or as_json
+    require_writable(quiet and not as_json)
     with ExitStack() as stack:
         try:
             outputs = {
@@ -180,39 +184,52 @@ def release(
             raise OutputError(f"{error} Nothing was spent.") from None
         say(f"before: {OFFER}", hushed or not sys.stdout.isatty())
         say(f"mechanism: {request.mechanism.name} ({request.reason})", hushed)
+        sys.stdout.flush()
         with reading():
             made = {"": request.run()} if grouped is None else grouped.run()
         _save(made, outputs)
     level, one = list(made.items())[-1]
-    if as_json:
-        book = request.ledger if grouped is None else grouped.ledger
-        left = None if book is None else book.account(dataset).left
-        files = {level: str(place) for level, place in places.items()}
-        facts = {"reason": request.reason, "files": files, "left": left}
-        typer.echo(json.dumps(document(one, mechanism=one.mechanism, **facts)))
-        return
-    if quiet:
-        warn_if_seeded(one, error=True)
-    say(f"guarantee: {one.guarantee_in_words()}", quiet)
-    if ledger is None:
-        say("ledger: none, so nothing keeps count of repeated releases (--ledger)", quiet)
-    written = " ".join(map(shown, places.values()))
-    say(f"written to {written}; next: dpcov show {shown(places[level])}", quiet)
+    warned = large_delta(one)
+    with written(*places.values(), note="The budget is spent, and "):
+        if as_json:
+            book = request.ledger if grouped is None else grouped.ledger
+            left = None if book is None else book.account(dataset).left
+            files = {level: str(place) for level, place in places.items()}
+            facts: dict[str, Any] = {"reason": request.reason, "files": files, "left": left}
+            facts["budget_warnings"] = warned
+            print(json_text(document(one, mechanism=one.mechanism, **facts)))
+            return
+        if quiet:
+            warn_if_seeded(one, error=True)
+        for sentence in warned:
+            print(f"dpcov: {sentence}", file=sys.stderr)
+        say(f"guarantee: {one.guarantee_in_words()}", quiet)
+        if ledger is None:
+            say("ledger: none, so nothing keeps count of repeated releases (--ledger)", quiet)
+        listed = " ".join(map(shown, places.values()))
+        say(f"written to {listed}; next: dpcov show {shown(places[level])}", quiet)
 
 
 def _save(made: dict[str, Release], outputs: dict[str, Output]) -> None:
-    """Write each release to its place; what can't be written is not lost: it is printed."""
-    failed = []
+    """Write each release to its place; print those that can't be written, so that none is lost."""
+    failed: dict[str, OutputError] = {}
     for level, one in made.items():
         try:
             outputs[level].write(one.to_text())
         except OutputError as error:
-            typer.echo(one.to_text(indent=None), nl=False)
-            failed.append(str(error))
-    if failed:
-        raise OutputError(
-            f"{failed[0]} The budget is spent; standard output has the release: keep it as a file."
-        )
+            failed[level] = error
+    if not failed:
+        return
+    first = next(iter(failed.values()))
+    try:
+        for level in failed:
+            print(made[level].to_text(indent=None), end="")
+        sys.stdout.flush()
+    except OutputError as error:
+        raise OutputError(f"{first} {error} The budget is spent and the release is lost.") from None
+    raise OutputError(
+        f"{first} The budget is spent; standard output has the release: keep it as a file."
+    )
 
 
 def _option(stated: str) -> tuple[str, Any]:
@@ -236,19 +253,29 @@ def _option(stated: str) -> tuple[str, Any]:
 @app.command(epilog=example("mechanisms"))
 def mechanisms(as_json: options.Json = False) -> None:
     """List the mechanisms, what they guarantee, and their options (for release --set)."""
+    from dpcov.core.privacy import ApproxDP, Neighbors
     from dpcov.core.show.table import Row, Table
     from dpcov.core.show.text import print_tables
     from dpcov.mechanisms import MECHANISMS, options_of
+    from dpcov.rows.moment import Lattice
 
+    example = Lattice(10, 1.0), ApproxDP(1.0, 1e-6), Neighbors.ADD_REMOVE
     listed: list[dict[str, Any]] = [
-        {"name": name, "what": str(kind.__doc__).splitlines()[0], "options": options_of(name)}
+        {
+            "name": name,
+            "what": str(kind.__doc__).splitlines()[0],
+            "options": options_of(name),
+            "least_rows": kind().least_units(*example) or None,
+        }
         for name, kind in MECHANISMS.items()
     ]
     if as_json:
-        typer.echo(json.dumps(listed))
+        print(json_text(listed))
         return
     rows: list[Row] = []
-    for name, what, taken in (one.values() for one in listed):
+    for name, what, taken, least in (one.values() for one in listed):
+        if least:
+            what += f" Needs at least {least:,} rows, for 10 columns at epsilon 1 and delta 1e-6."
         rows.append((name, [what, ", ".join(f"{key}={value}" for key, value in taken.items())]))
     heads = ("mechanism", "what it releases, and its guarantee", "options")
     print_tables([Table(heads, rows, words=True)])
@@ -259,20 +286,21 @@ def show(file: options.ReleasePath, as_json: options.Json = False) -> None:
     """Say what a release is, what it guarantees and how accurate it is."""
     from dpcov.analysis.summary import summary
     from dpcov.core.show.text import print_tables, warn
-    from dpcov.releases import VOID, Release
+    from dpcov.releases import Release
+    from dpcov.releases.advisories import advisories
     from dpcov.report.documents import document
 
     loaded = Release.load(file)
     found = summary(loaded)
     if as_json:
-        typer.echo(json.dumps(document(loaded, **found.document())))
+        print(json_text(document(loaded, **found.document())))
         return
     warn_if_seeded(loaded)
-    if loaded.may_be_void:
-        warn(VOID)
+    for sentence in advisories(loaded):
+        warn(sentence)
     print_tables(found.tables())
     name = shown(file)
-    typer.echo(f"next: dpcov correlation {name}, or dpcov report {name} --out PAGE.html")
+    print(f"next: dpcov correlation {name}, or dpcov report {name} --out PAGE.html")
 
 
 def commands() -> dict[str, Any]:
@@ -287,25 +315,35 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line; the last place where an error can be made quiet."""
     _end_in_order()
     warnings.filterwarnings("always", category=UserWarning, module="dpcov")
-    warnings.showwarning = lambda message, *_: typer.echo(f"dpcov: {message}", err=True)
+    warnings.showwarning = lambda message, *_: print(f"dpcov: {message}", file=sys.stderr)
+    with safe_streams():
+        sys.exit(_run(arguments))
+
+
+def _run(arguments: list[str] | None) -> int:
+    """Run one command and return its exit code."""
     try:
-        sys.exit(app(arguments, prog_name="dpcov", standalone_mode=False) or 0)
+        code = app(arguments, prog_name="dpcov", standalone_mode=False) or 0
+        sys.stdout.flush()
     except DpcovError as error:
-        _fail(str(error), 2)
+        return _fail(str(error), 2)
     except _UsageError as error:
         if text := error.format_message().replace("Value error, ", ""):  # type: ignore[attr-defined]
-            _fail(f"{hidden(text).rstrip('.')}. See: {error.ctx.command_path} --help", 2)  # type: ignore[attr-defined]
-        sys.exit(2)  # the help was shown already
+            return _fail(f"{hidden(text).rstrip('.')}. See: {error.ctx.command_path} --help", 2)  # type: ignore[attr-defined]
+        return 2  # the help was shown already
     except typer.Abort:
-        sys.exit(130)
+        return 130
     except MemoryError:
-        _fail("There is not enough memory. Check the ledger, if one was set: it counts the try.", 2)
+        return _fail(
+            "There is not enough memory. Check the ledger, if one was set: it counts the try.", 2
+        )
     except Exception as error:
-        _fail(
+        return _fail(
             f"Unexpected {type(error).__name__}; its text is held back, since it may quote data. "
             "Please report what you ran.",
             1,
         )
+    return int(code)
 
 
 def _end_in_order() -> None:
@@ -320,6 +358,6 @@ def _end_in_order() -> None:
                 signal.signal(ending, leave)
 
 
-def _fail(message: str, code: int) -> None:
-    typer.echo(f"dpcov: {' '.join(message.split())}", err=True)
-    sys.exit(code)
+def _fail(message: str, code: int) -> int:
+    print(f"dpcov: {' '.join(message.split())}", file=sys.stderr)
+    return code

@@ -6,7 +6,6 @@ Each is made from what an analysis declares of itself (`dpcov.analysis.declared`
 from __future__ import annotations
 
 import inspect
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -17,7 +16,9 @@ from typer.main import get_command
 
 from dpcov.cli import completions, options
 from dpcov.cli.options import example, say
-from dpcov.core.printable import shown
+from dpcov.cli.output import written
+from dpcov.core.printable import printable, shown
+from dpcov.core.show.plain import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -147,11 +148,12 @@ def _write(
     from dpcov.report.documents import caveats
     from dpcov.report.exports import write_table
 
-    for caveat in caveats(release):
-        print(caveat, file=sys.stderr)
+    for sentence in [*caveats(release), *([] if quiet else found.notes())]:
+        print(printable(sentence), file=sys.stderr)
     table = found.arrow()
     write_table(release, table, out, force=force, inputs=[file])
-    say(f"{table.num_rows} rows written to {shown(out)}", quiet)
+    with written(out):
+        say(f"{table.num_rows} rows written to {shown(out)}", quiet)
 
 
 def _print(release: Release, found: Result, as_json: bool, as_csv: bool) -> None:
@@ -159,12 +161,13 @@ def _print(release: Release, found: Result, as_json: bool, as_csv: bool) -> None
     from dpcov.report.exports import stamp
 
     if as_json:
-        typer.echo(json.dumps(document(release, **found.document())))
+        notes = [*caveats(release), *found.notes()]
+        print(json_text(document(release, **found.document(), notes=notes)))
         return
     if as_csv or not found.told:
-        for caveat in caveats(release):
-            print(caveat, file=sys.stderr)
-        typer.echo(stamp(release) + found.csv(), nl=False)
+        for sentence in [*caveats(release), *found.notes()]:
+            print(printable(sentence), file=sys.stderr)
+        print(stamp(release) + found.csv(), end="")
         return
     from dpcov.core.show.text import print_tables, warn
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpcov.cli import completions, options
 from dpcov.cli.options import example
+from dpcov.core.show.plain import json_text
 
 if TYPE_CHECKING:
     from dpcov.api.auditing import Audit
@@ -54,7 +54,7 @@ def audit(
         seed=seed,
     )
     if as_json:
-        typer.echo(json.dumps(found.to_json()))
+        print(json_text(found.to_json()))
     elif not quiet:
         _print(found)
     if found.violated:

@@ -76,7 +76,7 @@ def check(
     width = max(len(MARK) + 20, shutil.get_terminal_size().columns - 1)
     for sentence in (*WARNING, *notice, *_sentences(found, declared)):
         for line in textwrap.wrap(printable(sentence), width - len(MARK), break_on_hyphens=False):
-            typer.echo(MARK + line)
+            print(MARK + line)
 
 
 def _sentences(found: SourceDiagnostics, declared: Schema) -> Iterator[str]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpcov.cli import options
 from dpcov.cli.options import example, say
+from dpcov.cli.output import require_writable
 from dpcov.core.printable import shown
+from dpcov.core.show.plain import json_text
 from dpcov.errors import LedgerError
 
 if TYPE_CHECKING:
@@ -37,10 +38,11 @@ def create(
     from dpcov.core.privacy import Neighbors, budget_from
 
     budget = budget_from(epsilon, delta, rho)
+    require_writable(quiet and not as_json)
     name = dataset or "default"
     ledger = Ledger.create(file, budget, dataset=name, neighbors=Neighbors(neighbors))
     if as_json:
-        typer.echo(_account(ledger, name))
+        print(_account(ledger, name))
         return
     say(f"{shown(file)} holds a budget of {budget}, {neighbors}", quiet)
     say(f"next: dpcov release DATA --schema SCHEMA --ledger {shown(file)} ...", quiet)
@@ -59,7 +61,7 @@ def show(
     accounts = [ledger.account(name) for name in names]
     plain = [account.to_json() for account in accounts]
     if as_json:
-        typer.echo(json.dumps(plain[0] if len(plain) == 1 else {"datasets": plain}))
+        print(json_text(plain[0] if len(plain) == 1 else {"datasets": plain}))
     else:
         print_tables(table for account in accounts for table in account.tables())
 
@@ -79,10 +81,11 @@ def add_budget(
     from dpcov.core.privacy import budget_from
 
     ledger = Ledger.open(file)
+    require_writable(quiet and not as_json)
     ledger.add_budget(budget_from(epsilon, delta, rho), dataset=dataset)
     left = ledger.account(dataset).left
     if as_json:
-        typer.echo(_account(ledger, dataset))
+        print(_account(ledger, dataset))
     else:
         amounts = ", ".join(f"{name} {amount:.12g}" for name, amount in left.items())
         say(f"left: {amounts}", quiet)
@@ -125,7 +128,7 @@ def _tell(file: Path, chain: Chain, as_json: bool, quiet: bool) -> None:
     """What a chain holds that is whole."""
     if as_json:
         facts = {"records": len(chain.digests), "unverified": chain.unverified, "head": chain.head}
-        typer.echo(json.dumps(facts))
+        print(json_text(facts))
         return
     say(f"{shown(file)} is whole: {len(chain.digests)} records, head {chain.head}", quiet)
     if chain.unverified:
@@ -134,4 +137,4 @@ def _tell(file: Path, chain: Chain, as_json: bool, quiet: bool) -> None:
 
 
 def _account(ledger: Ledger, dataset: str | None) -> str:
-    return json.dumps(ledger.account(dataset).to_json())
+    return json_text(ledger.account(dataset).to_json())

@@ -25,6 +25,7 @@ from xml.etree import ElementTree
 from pydantic import ValidationError
 
 from dpcov.cli.drafts import MODELS, Declaration, Stated, gaps
+from dpcov.core.faults import reason
 from dpcov.core.files import read_text
 from dpcov.core.installing import installing
 from dpcov.core.printable import shown
@@ -114,8 +115,7 @@ def _check(name: str, declaration: Declaration) -> None:
     try:
         MODELS[declaration["kind"]].model_validate(declaration)
     except ValidationError as error:
-        reason = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise SchemaError(f"Column {name!r}: {reason}.") from None
+        raise SchemaError(f"Column {name!r}: {reason(error.errors()[0])}.") from None
 
 
 def _csvw(document: dict[str, Any], table: str, names: Collection[str]) -> Stated:
@@ -296,7 +296,7 @@ def _unit(persons: list[str], options: dict[str, Any], names: Collection[str]) -
         raise SchemaError(f"Its private_id {persons[0]!r} is no column of the table.")
     try:
         return PersonUnit(column=persons[0], max_rows=options.get("max_ids", 1))
-    except ValidationError:
+    except SchemaError:
         raise SchemaError("max_ids must be a whole number from 1 to 1048576.") from None
 
 

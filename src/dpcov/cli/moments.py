@@ -9,6 +9,7 @@ import typer
 
 from dpcov.cli import options
 from dpcov.cli.options import example, say
+from dpcov.cli.output import written
 from dpcov.core.printable import shown
 
 app = typer.Typer()
@@ -44,7 +45,8 @@ def moments(
     found = table_of(data, table, trust_views)
     part = PartialMoment.of(found, declared, where=where or (), threads=threads)
     part.save(out, force=force, inputs=inputs)
-    say(f"written to {shown(out)}: {PRIVATE}", quiet)
+    with written(out):
+        say(f"written to {shown(out)}: {PRIVATE}", quiet)
 
 
 @app.command(epilog=example("merge people.sums --out all.sums"))
@@ -61,4 +63,5 @@ def merge(
 
     whole = reduce(PartialMoment.merged, map(PartialMoment.load, files))
     whole.save(out, force=force, inputs=files)
-    say(f"written to {shown(out)}: {PRIVATE}", quiet)
+    with written(out):
+        say(f"written to {shown(out)}: {PRIVATE}", quiet)

@@ -113,7 +113,7 @@ def example(line: str) -> str:
 def say(text: str, quiet: bool) -> None:
     """A line for the person at the keyboard, unless they want none."""
     if not quiet:
-        typer.echo(text)
+        print(text)
 
 
 def warn_if_seeded(release: Release, *, error: bool = False) -> None:

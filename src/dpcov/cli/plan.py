@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +10,8 @@ import typer
 
 from dpcov.cli import completions, options
 from dpcov.cli.options import example
+from dpcov.core.printable import shown
+from dpcov.core.show.plain import json_text
 from dpcov.errors import ReleaseError, SchemaError
 
 if TYPE_CHECKING:
@@ -108,12 +109,12 @@ def plan(
     )
     needed = None if error is None else (found.budget_for(error), found.rows_for(error))
     if as_json:
-        typer.echo(json.dumps(found.document(error, needed)))
+        print(json_text(found.document(error, needed)))
     else:
         answers = [] if needed is None or error is None else found.answers(error, needed)
         print_tables([*found.tables(), sentences(*answers)])
         stated = " ".join(f"--{name} {amount:g}" for name, amount in asdict(found.budget).items())
-        typer.echo(f"next: dpcov release DATA --schema {schema} {stated} --ledger LEDGER ...")
+        print(f"next: dpcov release DATA --schema {shown(schema)} {stated} --ledger LEDGER ...")
 
 
 def _guess(

@@ -9,6 +9,7 @@ import typer
 
 from dpcov.cli import completions, options
 from dpcov.cli.options import example, say, warn_if_seeded
+from dpcov.cli.output import written
 from dpcov.core.printable import shown
 
 app = typer.Typer()
@@ -60,4 +61,5 @@ def report(
         title=title,
         file=file.name,
     )
-    say(f"written to {shown(out)}; open it in a browser", quiet)
+    with written(out):
+        say(f"written to {shown(out)}; open it in a browser", quiet)

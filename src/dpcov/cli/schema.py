@@ -14,6 +14,7 @@ import typer
 
 from dpcov.cli import options
 from dpcov.cli.options import say
+from dpcov.cli.output import written
 from dpcov.core.printable import shown
 from dpcov.errors import OutputError, SchemaError, SourceError
 
@@ -111,10 +112,11 @@ def schema(
         stated = _interview(kinds, reading, stated)
     text = draft(kinds, reading, stated)
     if out is None:
-        typer.echo(text, nl=False)
+        print(text, end="")
         return
     write(out, text, force=force)
-    say(f"written to {shown(out)}; {_next(out, text)}", quiet)
+    with written(out):
+        say(f"written to {shown(out)}; {_next(out, text)}", quiet)
 
 
 def migrate(
@@ -136,11 +138,15 @@ def migrate(
         raise SchemaError(f"The schema {shown(file)!r} is of version 3 already.")
     text = migrated(read_text(file, "schema", SchemaError, most=LARGEST_FILE), declared)
     if out is None:
-        typer.echo(text, nl=False)
+        print(text, end="")
         return
     write(out, text, force=force)
-    say(f"written to {shown(out)}: version 3, and every row is encoded as before", quiet)
-    say("next: decide in each column what a missing cell means, as [defaults.missing] does", quiet)
+    with written(out):
+        say(f"written to {shown(out)}: version 3, and every row is encoded as before", quiet)
+        say(
+            "next: decide in each column what a missing cell means, as [defaults.missing] does",
+            quiet,
+        )
 
 
 def _labels(source: Source) -> Mapping[str, Mapping[float | str, str]]:
@@ -160,7 +166,7 @@ def _interview(kinds: Mapping[str, Kind], reading: FileOptions, stated: Stated) 
     try:
         return Interview(kinds, reading, stated, ask, _paragraph).run()
     except Quit:
-        typer.echo("Nothing was written.")
+        print("Nothing was written.")
         raise typer.Abort from None
 
 
@@ -169,7 +175,7 @@ def _paragraph(text: str) -> None:
     width = min(100, max(20, shutil.get_terminal_size().columns - 1))
     for line in text.split("\n"):
         indent = line[: len(line) - len(line.lstrip())]
-        typer.echo(textwrap.fill(line, width, subsequent_indent=indent, break_on_hyphens=False))
+        print(textwrap.fill(line, width, subsequent_indent=indent, break_on_hyphens=False))
 
 
 def _next(out: Path, text: str) -> str:

@@ -45,6 +45,37 @@ def read_text(
     raise failure(f"The {what} {shown(path)!r} can't be read: {reason}.")
 
 
+def require_readable(path: str | os.PathLike[str], failure: type[DpcovError]) -> None:
+    """Raise `failure`, with the system's reason, if a file is not there or can't be opened.
+
+    A pipe or device is not opened: that may act.
+    """
+    try:
+        if stat.S_ISREG(Path(path).stat().st_mode):
+            os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+        return
+    except (FileNotFoundError, NotADirectoryError):
+        reason = f"There is no file {shown(path)!r}."
+    except OSError as error:
+        reason = f"{shown(path)!r} can't be opened: {error.strerror or 'the system refuses'}."
+    except ValueError:
+        reason = f"{shown(path)!r} can't be opened: this is no name of a file."
+    raise failure(reason)
+
+
+def utf8_name(path: str | os.PathLike[str], failure: type[DpcovError]) -> str:
+    """Return the name of a file for a library that takes UTF-8 alone; raise `failure` otherwise."""
+    name = os.fspath(path)
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise failure(
+            f"{shown(path)!r} can't be opened: its name is not UTF-8 text. Rename the file, or "
+            "give a link to it (ln -s)."
+        ) from None
+    return name
+
+
 def _content(path: str | os.PathLike[str], most: int) -> bytes:
     """What a regular file of at most `most` bytes holds; memory grows with what is there."""
     with open(path, "rb", opener=_without_waiting) as file:

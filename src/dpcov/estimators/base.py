@@ -12,16 +12,18 @@ import pyarrow as pa
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from dpcov.analysis.expected import NOTHING_SHOWS
 from dpcov.analysis.features import new_rows
 from dpcov.api import release
 from dpcov.core.entropy import simulation_generator
+from dpcov.core.parameters import Count, check
 from dpcov.errors import EstimatorError, ReleaseError
 from dpcov.rows.schema import Schema
-from dpcov.rows.sources.array import names_by_bounds
+from dpcov.rows.sources.array import column_names, names_by_bounds
 from dpcov.rows.sources.training import is_frame, training_table
 
 if TYPE_CHECKING:
-    from dpcov.core.arrays import Matrix
+    from dpcov.core.arrays import Matrix, Vector
     from dpcov.core.privacy import Guarantee, NeighborsName
     from dpcov.mechanisms.choice import Goal
     from dpcov.releases import Release
@@ -38,11 +40,11 @@ NO_LARGEST = (
 )
 RELEASED = ("epsilon", "delta", "rho", "neighbors", "mechanism", "goal", "denoise", "radius")
 BOOKED = ("ledger", "dataset")
-NULL = "What was fitted is the null model; release_ is there."
+NULL = "What was fitted is the null model: see null_reason_. The release is in release_."
 
 
 class NullModelWarning(UserWarning):
-    """Nothing in a release rises above its noise, so that the fitted model tells nothing."""
+    """The release does not hold what a model needs, or nothing in it rises above the noise."""
 
 
 @dataclass(eq=False, repr=False)
@@ -52,8 +54,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     Parameters that all estimators have, all of them public:
 
     bounds : ``(lower, upper)``, each a number or one for each column; or a dict of such pairs of
-        numbers by column name. Required; for a list of rows one for each column, as no row may say
-        how many there are. Values outside are moved to the nearer bound.
+        numbers by column name. Required; for a list of rows one for each column, or `n_features`,
+        as no row may say how many there are. Values outside are moved to the nearer bound.
     missing : what a missing value means, or one that is no number: ``midpoint`` (it counts as the
         midpoint of its bounds), ``pairwise`` (it is left out of means and covariances) or ``none``
         (you promise that there are none; one would count as the midpoint).
@@ -61,7 +63,16 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     neighbors, mechanism, denoise, radius : as in `dpcov.release`; ``auto`` follows the estimator's
         `goal`.
     ledger, dataset : where each `fit` is booked before any noise is drawn.
+    n_features : public number of columns of a list of rows whose bounds are single numbers. A row
+        of another length is a row of missing values.
     random_state : an integer, for tests only: the release is then stamped ``NOT PRIVATE``.
+
+    Attributes that all estimators have:
+
+    release_, guarantee_ : the release and its guarantee.
+    null_reason_ : None, or why the fitted model is the null model: the release does not hold what
+        it needs (`NotReleasedError`), or nothing rises above the noise. `fit` warns of it and does
+        not raise, because the budget is spent.
     """
 
     goal: ClassVar[Goal] = "relative"  # what the mechanism ``auto`` makes accurate
@@ -78,6 +89,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     radius: Any = None
     ledger: Any = None
     dataset: str | None = None
+    n_features: int | None = None
     random_state: int | None = None
 
     def __sklearn_tags__(self) -> Any:
@@ -100,10 +112,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         rows = training_table(
             table,
             target,
-            _names_of_list(self.bounds),
+            self._names(),
             targets=_names_of_list(target_bounds),
             weights=weights,
         )
+        self._check_width(len(rows.features))
         shape = table if is_frame(table) else np.empty((0, len(rows.features)))
         validate_data(self, shape, skip_check_array=True)
         self.n_features_in_: int  # which this has set
@@ -127,11 +140,54 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             **{name: getattr(self, name) for name in (*RELEASED, *BOOKED)},
         )
         self.guarantee_: Guarantee = self.release_.guarantee
+        self.null_reason_: str | None = None
         single = all(rows.types[name] == pa.float32() for name in rows.features)
         self._dtype = np.dtype(np.float32 if single else np.float64)
 
+    def _names(self) -> tuple[str, ...]:
+        """Return the names of a list's columns, if their number is stated."""
+        if self.n_features is None:
+            return _names_of_list(self.bounds)
+        check("n_features", self.n_features, Count, EstimatorError)
+        return column_names(self.n_features)
+
+    def _check_width(self, width: int) -> None:
+        """Refuse another number of columns than was stated."""
+        if self.n_features is not None and self.n_features != width:
+            raise EstimatorError(
+                f"n_features is {self.n_features}, but there are {width} columns. Leave out "
+                "n_features, or give the table that it is for."
+            )
+
     def _check_request(self, features: int, targets: int) -> None:
         """Refuse parameters that don't fit a table of so many columns and targets."""
+
+    def _analyzed(self, analysis: Callable[[], T]) -> T | None:
+        """Return what an analysis of the release finds; None, with a warning, if it refuses.
+
+        The budget is spent, so an error would only lose the release. A release in which nothing
+        rises above the noise is warned of too.
+        """
+        found, reason = None, None
+        try:
+            found = analysis()
+        except ReleaseError as error:
+            reason = str(error)
+        else:
+            reason = NOTHING_SHOWS if self.release_.uninformative else None
+        if reason is not None:
+            self.null_reason_ = reason
+            warnings.warn(f"{reason} {NULL}", NullModelWarning, stacklevel=3)
+        return found
+
+    def _means(self) -> Vector:
+        """(p,) means; of a release without means, the midpoints of the bounds."""
+        made = self.release_
+        return made.mean() if made.not_released is None else made.centers
+
+    def _count(self) -> float:
+        """Return the number of rows, at least 1; of a release without it, 1."""
+        return max(self.release_.count(), 1.0) if self.release_.tells_count else 1.0
 
     def _seed(self) -> int | None:
         seed = self.random_state
@@ -149,18 +205,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         rows = validate_data(self, table, reset=False, dtype=kinds, ensure_all_finite=False)
         names = self.release_.columns[: self.n_features_in_]
         return new_rows(self.release_.schema, names, rows), np.result_type(rows, self._dtype)
-
-
-def analyzed(analysis: Callable[[], T]) -> T | None:
-    """What an analysis finds in a release; None, with a warning, where it finds nothing.
-
-    The budget is spent, so that an error would only lose the release.
-    """
-    try:
-        return analysis()
-    except ReleaseError as error:
-        warnings.warn(f"{error} {NULL}", NullModelWarning, stacklevel=3)
-        return None
 
 
 def _weight(names: tuple[str, ...], largest: float | None) -> dict[str, Any]:

@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.covariance import EmpiricalCovariance
 
+from dpcov.analysis.moments import require_matrix
 from dpcov.analysis.precision import SparsePrecision
 from dpcov.analysis.precision import precision as sparse_precision
 from dpcov.core.parameters import Above0, check
 from dpcov.errors import EstimatorError
-from dpcov.estimators.base import PrivateEstimator, analyzed
+from dpcov.estimators.base import PrivateEstimator
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from dpcov.core.arrays import Matrix
+    from dpcov.releases import Release
 
 
 @dataclass(eq=False, repr=False)
@@ -35,6 +39,8 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
     epsilon, delta, rho, neighbors, mechanism, denoise, radius : as in `dpcov.release`; each `fit`
         spends this budget.
     ledger, dataset : where each `fit` is booked before any noise is drawn.
+    n_features : public number of columns of a list of rows whose bounds are single numbers. A row
+        of another length is a row of missing values.
     random_state : an integer, for tests only: the release is then stamped ``NOT PRIVATE``.
     store_precision : whether to keep `precision_`.
     assume_centered : whether the mean is 0, so that `covariance_` is about 0.
@@ -42,6 +48,7 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
     Attributes
     ----------
     release_, guarantee_ : the release and its guarantee.
+    null_reason_ : None, or why `covariance_` says nothing of the table.
     location_ : (p,) means.
     covariance_ : (p, p), over the count.
     precision_ : (p, p) its pseudo-inverse.
@@ -63,6 +70,10 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
     def fit(self, X: Any, y: Any = None) -> Self:
         """Make a release of the rows of `X`; spends the budget.
 
+        If the release holds no covariances, or nothing in them rises above the noise, a
+        `NullModelWarning` says so and `null_reason_` holds the reason. Without covariances
+        `location_` is the midpoints of the bounds and `covariance_` is 0.
+
         Parameters
         ----------
         X : (n, p) array, or table of pandas, polars or pyarrow with p columns of numbers; a list of
@@ -75,10 +86,13 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
 
         """
         self._make_release(X)
-        mean = self.release_.mean()
+        covariance = self._analyzed(lambda: _varying(self.release_))
+        if covariance is None:
+            covariance = np.zeros((self.n_features_in_, self.n_features_in_))
+        mean = self._means()
         about = np.outer(mean, mean) * self.assume_centered
         self.location_ = mean * (not self.assume_centered)
-        self._set_covariance(self.release_.covariance() + about)
+        self._set_covariance(covariance + about)
         return self
 
 
@@ -89,13 +103,14 @@ class PrivateGraphicalLasso(PrivateCovariance):
     Parameters
     ----------
     bounds, missing, epsilon, delta, rho, neighbors, mechanism, denoise, radius, ledger, dataset, \
-random_state, store_precision : as in `PrivateCovariance`.
+n_features, random_state, store_precision : as in `PrivateCovariance`.
     alpha : strength of the penalty on the inverse of the correlations, above 0; default, chosen
         from the release. (scikit-learn's penalty is on the inverse of the covariance.)
 
     Attributes
     ----------
-    release_, guarantee_, location_, n_features_in_, feature_names_in_ : as in `PrivateCovariance`.
+    release_, guarantee_, null_reason_, location_, n_features_in_, feature_names_in_ : as in
+        `PrivateCovariance`.
     precision_ : (p, p) with exact zeros; 0 in the rows of columns without variance.
     covariance_ : (p, p) its pseudo-inverse: the covariance of the fitted graph.
     alpha_ : the penalty used.
@@ -131,8 +146,8 @@ random_state, store_precision : as in `PrivateCovariance`.
 
         """
         self._make_release(X)
-        self.location_ = self.release_.mean()
-        found = analyzed(lambda: sparse_precision(self.release_, self.alpha))
+        self.location_ = self._means()
+        found = self._analyzed(lambda: sparse_precision(self.release_, self.alpha))
         self.graph_: SparsePrecision = _no_graph(self.release_.columns) if found is None else found
         self.alpha_: float = self.graph_.alpha
         at = [self.release_.columns.index(name) for name in self.graph_.columns]
@@ -151,6 +166,12 @@ random_state, store_precision : as in `PrivateCovariance`.
             raise EstimatorError(
                 "PrivateGraphicalLasso has no graph about 0: assume_centered=False."
             )
+
+
+def _varying(release: Release) -> Matrix:
+    """(p, p) covariance; raises `ReleaseError` if it is not held, or 0."""
+    require_matrix(release)
+    return release.covariance()
 
 
 def _no_graph(columns: tuple[str, ...]) -> SparsePrecision:

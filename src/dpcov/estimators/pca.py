@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from dpcov.analysis.pca import pca
 from dpcov.errors import EstimatorError
-from dpcov.estimators.base import PrivateEstimator, analyzed
+from dpcov.estimators.base import PrivateEstimator
 
 if TYPE_CHECKING:
     from typing import Self
@@ -43,11 +43,12 @@ class PrivatePCA(
     correlation : divide each column by its standard deviation first.
     whiten : divide scores by the standard deviations of the components.
     missing, epsilon, delta, rho, neighbors, mechanism, denoise, radius, ledger, dataset, \
-random_state : as in `PrivateCovariance`.
+n_features, random_state : as in `PrivateCovariance`.
 
     Attributes
     ----------
     release_, guarantee_ : the release and its guarantee.
+    null_reason_ : None, or why the components say nothing of the table.
     components_ : (k, p) orthonormal rows, strongest first; float32 where `X` is.
     explained_variance_, explained_variance_ratio_ : (k,), over n - 1; shares of the variance.
     singular_values_ : (k,) of the centered table, from the variances.
@@ -95,8 +96,10 @@ random_state : as in `PrivateCovariance`.
 
         """
         self._make_release(X)
-        p, count, draws = self.n_features_in_, max(self.release_.count(), 1.0), self._simulation()
-        found = analyzed(lambda: pca(self.release_, correlation=self.correlation, generator=draws))
+        p, count, draws = self.n_features_in_, self._count(), self._simulation()
+        found = self._analyzed(
+            lambda: pca(self.release_, correlation=self.correlation, generator=draws)
+        )
         if found is None:
             components, shares, total, scale = np.eye(p), np.zeros(p), 0.0, np.ones(p)
         else:
@@ -110,7 +113,7 @@ random_state : as in `PrivateCovariance`.
             "explained_variance_": variances[:k],
             "explained_variance_ratio_": shares[:k],
             "singular_values_": np.sqrt(variances[:k] * max(count - 1, 1.0)),
-            "mean_": self.release_.mean(),
+            "mean_": self._means(),
             "scale_": scale,
         }
         for name, part in kept.items():

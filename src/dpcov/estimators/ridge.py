@@ -13,7 +13,7 @@ from dpcov.analysis.normal_equations import PENALTIES
 from dpcov.analysis.ridge import ridge
 from dpcov.core.parameters import AtLeast0, check
 from dpcov.errors import EstimatorError
-from dpcov.estimators.base import PrivateEstimator, analyzed
+from dpcov.estimators.base import PrivateEstimator
 
 if TYPE_CHECKING:
     from typing import Self
@@ -46,11 +46,12 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         cost no privacy if each depends on its row alone. Larger ones count as the largest, missing
         and negative ones as 0.
     missing, epsilon, delta, rho, neighbors, mechanism, denoise, radius, ledger, dataset, \
-random_state : as in `PrivateCovariance`.
+n_features, random_state : as in `PrivateCovariance`.
 
     Attributes
     ----------
     release_, guarantee_ : the release (of the columns, then the targets) and its guarantee.
+    null_reason_ : None, or why the coefficients say nothing of the table.
     coef_ : (p,), or (t, p) of several targets; float32 where `X` is.
     intercept_ : float, or (t,)
     alpha_ : the penalty used, or (t,); NaN of a null model.
@@ -105,7 +106,7 @@ random_state : as in `PrivateCovariance`.
         columns = self.release_.columns
         features, targets = columns[: self.n_features_in_], columns[self.n_features_in_ :]
         generator = self._simulation()
-        models = analyzed(
+        models = self._analyzed(
             lambda: [
                 ridge(
                     self.release_,
@@ -122,7 +123,7 @@ random_state : as in `PrivateCovariance`.
         )
         if models is None:
             coefficients = np.zeros((len(targets), len(features)))
-            intercepts = self.release_.mean()[len(features) :] * self.fit_intercept
+            intercepts = self._means()[len(features) :] * self.fit_intercept
             alphas = np.full(len(targets), np.nan)
         else:
             coefficients = np.array([model.coefficients for model in models])

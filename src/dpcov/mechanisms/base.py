@@ -44,6 +44,13 @@ class Mechanism(Protocol):
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibrated:
         """The noise and the guarantee, from public numbers; refuses before anything is spent."""
 
+    def least_units(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> int:
+        """Return how many rows (persons) a release takes at least; 0 if it takes any number.
+
+        From public numbers alone. With fewer the mechanism refuses, the budget being spent.
+        """
+        return 0
+
     def run(self, rows: Rows, laws: Any, entropy: Entropy) -> Release:
         """Read the rows and release, with the laws that `calibrate` told for their lattice."""
 

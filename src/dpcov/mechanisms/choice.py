@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
+from dpcov.core.privacy import Neighbors
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import Gaussian, MatrixLaplace, Mechanism, count
 from dpcov.mechanisms.additive import Additive, Calibration
@@ -17,7 +18,7 @@ from dpcov.rows.schema import Categorical, Count, Flag
 from dpcov.rows.sources.rows import IN_MEMORY
 
 if TYPE_CHECKING:
-    from dpcov.core.privacy import Budget, Neighbors
+    from dpcov.core.privacy import Budget
     from dpcov.core.samplers import MatrixLaw
     from dpcov.rows.schema import Schema
     from dpcov.rows.sources.rows import Rows
@@ -128,6 +129,22 @@ def least_noise(lattice: Lattice, budget: Budget, neighbors: Neighbors, per_row:
     compared = ", ".join(f"{noise:.4g} with {one.name}" for noise, one, _ in found)
     _, best, laws = min(found, key=lambda one: one[0])
     return Choice(best, f"expected noise (Frobenius norm of the encoded sum): {compared}", laws)
+
+
+def require_enough(mechanism: Mechanism, rows: Rows, laws: WithCount) -> None:
+    """Refuse, before anything is spent, a public number of rows with which no release is likely."""
+    known = rows.public_rows
+    if laws.guarantee.neighbors == Neighbors.REPLACE_ONE and known is not None:
+        require_rows(mechanism.name, known, laws.least_units)
+
+
+def require_rows(name: str, rows: int, least: int) -> None:
+    """Refuse fewer rows than a mechanism takes at least."""
+    if rows < least:
+        raise MechanismError(
+            f"The mechanism {name} needs at least {least:,} rows with this budget and schema, and "
+            f"there are {rows:,}. Choose standardized, or a larger budget. Nothing was spent."
+        )
 
 
 def require_answerable(mechanism: Mechanism, rows: Rows) -> None:

@@ -34,7 +34,7 @@ from dpcov.core.privacy import (
 )
 from dpcov.core.samplers.discrete import SMALLEST_SCALE, SMALLEST_VARIANCE
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
-from dpcov.errors import BudgetError, MechanismError
+from dpcov.errors import BudgetError, MechanismError, MechanismRefused
 from dpcov.mechanisms import additive, gaussian, standardized
 from dpcov.mechanisms.pure import pure_epsilon
 
@@ -56,13 +56,15 @@ class WithCount:
     """Public outcome of calibrating a mechanism and the count beside it.
 
     `laws` are the mechanism's own; `count` that of the number of rows (None: it is not published),
-    which spends `spends` in epsilon, or in rho where it is Gaussian.
+    which spends `spends` in epsilon, or in rho where it is Gaussian. `least_units` is how many rows
+    (persons) the mechanism takes at least.
     """
 
     guarantee: Guarantee
     laws: Calibrated
     count: ScalarLaw | None = None
     spends: Fraction = Fraction(0)
+    least_units: int = 0
 
     def __post_init__(self) -> None:
         if self.count is not None:
@@ -84,7 +86,8 @@ def calibrated(
     """
     if neighbors != Neighbors.ADD_REMOVE or mechanism.name in registry.MECHANISMS or not per_row:
         laws = mechanism.calibrate(lattice, budget, neighbors)
-        return WithCount(laws.guarantee, laws)
+        least = mechanism.least_units(lattice, budget, neighbors)
+        return WithCount(laws.guarantee, laws, least_units=least)
     kept, laws, stated = _kept(mechanism, lattice, budget, neighbors)
     most = lattice.unit.max_rows * per_row
     law: ScalarLaw
@@ -149,7 +152,13 @@ def _less_mu(name: str, budget: ApproxDP) -> ApproxDP:
 def run(mechanism: Mechanism, rows: Rows, laws: WithCount, entropy: Entropy) -> Release:
     """Draw the count's noise, let the mechanism read and release, and publish the count too."""
     if laws.count is None:
-        return mechanism.run(rows, laws.laws, entropy)
+        try:
+            return mechanism.run(rows, laws.laws, entropy)
+        except MechanismRefused as refused:
+            wanted = refused.wanted
+        raise MechanismRefused(
+            wanted, laws.least_units
+        )  # afresh: nothing of the run is its context
     noise = laws.count.sample(entropy)
     made = mechanism.run(rows, laws.laws, entropy)
     return told(made, laws, rows.total() + noise)

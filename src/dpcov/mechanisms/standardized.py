@@ -43,7 +43,7 @@ STEPS = 4  # candidates for the squared radius from one to its double
 REACH = 4.0  # typical lengths, of rows that a second look doesn't clip
 # Noise in a direction, over what one has on average, from which less is better (measured there).
 DROWNS = 0.05
-# By how much of that noise errors of the release grow, as its map is off (docs/dev/denoising.md).
+# By how much of that noise errors of the release grow, as its map is off (tuned by `make tried`).
 DISTORTS = 5.0
 # Noise in a direction, over what one has on average, from which a second look hides more than it
 # shows; not where a center that is off may be more than this share of rows' squared length.

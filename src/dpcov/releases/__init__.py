@@ -23,7 +23,8 @@ from dpcov.core.printable import printable, shown
 from dpcov.core.show import html
 from dpcov.core.show.table import LONGEST, Row, Table
 from dpcov.errors import ReleaseError
-from dpcov.releases import dates
+from dpcov.releases import dates, held
+from dpcov.releases.advisories import VOID, advisories
 from dpcov.releases.pairwise import completed, has_gaps, least_rows, proper
 from dpcov.rows.moment import Lattice, longest_image, units_per_row
 
@@ -39,10 +40,6 @@ if TYPE_CHECKING:
 
 NOT_PRIVATE = "reproducible: NOT PRIVATE"
 SEEDED = "NOT PRIVATE: made with a seed, for tests only."
-VOID = (
-    "Made by a version before 0.2.0: void unless made from Parquet, Arrow or NumPy without persons "
-    "or conditions. Run it again (both releases count)."
-)
 NAMED = 5  # features in the short form of a release
 ROUNDING = 1e-13  # share of a second moment below which a variance is a rounding error
 LARGEST_FILE = 2**33  # of a release of as many features as a schema may have
@@ -255,11 +252,8 @@ class Release:
 
     def noisy_mapped(self) -> Matrix:
         """(d, d) second moment as published, of the mapped rows; see `linear_map`."""
-        if self.published is None:
-            raise ReleaseError(
-                "So few rows can't rise above the noise that this budget needs, so the release "
-                "holds the trace only. Use a larger epsilon or more rows."
-            )
+        held.refuse(held.matrix_reason(self))
+        assert self.published is not None  # noqa: S101  for type checkers: the line above
         return self.published.astype(np.float64) * (2.0**self.shift * self.lattice.step**2)
 
     def mapped(self, matrix: Matrix) -> Matrix:
@@ -282,7 +276,13 @@ class Release:
         Positive semidefinite, unless `denoise` is ``none``.
         With an intercept the last row and column hold t times the sums and t^2 times the count,
         with t = `intercept()`.
+
+        Raises
+        ------
+        NotReleasedError : the release holds the trace only.
+
         """
+        held.refuse(held.matrix_reason(self))
         return self.noisy() if self.denoised is None else self.denoised
 
     def intercept(self) -> float:
@@ -292,7 +292,13 @@ class Release:
     @property
     def tells_count(self) -> bool:
         """Whether anything tells the number of rows."""
-        return self.row_count is not None or self.has_intercept or self.count_noise is not None
+        known = self.row_count is not None or self.count_noise is not None
+        return known or held.moments_reason(self) is None
+
+    @property
+    def not_released(self) -> str | None:
+        """The reason why means, covariances and correlations were not released, else None."""
+        return held.moments_reason(self)
 
     def count(self) -> float:
         """Number of rows: exact where it is public, else a private estimate.
@@ -303,13 +309,18 @@ class Release:
         With survey weights, their sum over the largest: at most as many rows without weights would
         tell as much (Kish's effective number, (sum w)^2 / sum w^2, is at least that).
         `dpcov.drowned` tells where it is mostly noise.
+
+        Raises
+        ------
+        NotReleasedError : the release holds no number of rows.
+
         """
         if self.row_count is not None:
             return float(self.row_count)
         if (best := NoisyCount.of(self)) is not None:
             return max(0.0, best.value)
-        self._need_intercept()
-        corner = (self.second_moment() if self.published is None else self.noisy())[-1, -1]
+        held.refuse(held.directions_reason(self) or (None if self.has_intercept else held.NO_COUNT))
+        corner = self.noisy()[-1, -1]
         return max(0.0, float(corner / self.intercept() ** 2))
 
     def total_weight(self) -> float:
@@ -317,7 +328,13 @@ class Release:
         return self.count() * (1.0 if self.schema.weight is None else self.schema.weight.maximum)
 
     def mean(self) -> Matrix:
-        """(p,) means of the features in the data's own units; `dpcov.drowned` tells of noise."""
+        """(p,) means of the features in the data's own units; `dpcov.drowned` tells of noise.
+
+        Raises
+        ------
+        NotReleasedError : the release holds no means: see `not_released`.
+
+        """
         mean, _ = self._encoded()
         return self.centers + self.scales * mean
 
@@ -325,12 +342,23 @@ class Release:
         """(p, p) covariance of the features (about their private mean, over the count).
 
         In the data's own units.
+
+        Raises
+        ------
+        NotReleasedError : the release holds no covariances: see `not_released`.
+
         """
         _, covariance = self._encoded()
         return covariance * np.outer(self.scales, self.scales)
 
     def correlation(self) -> Matrix:
-        """(p, p) correlations; 0 where a feature shows no variance, or nothing but noise."""
+        """(p, p) correlations; 0 where a feature shows no variance, or nothing but noise.
+
+        Raises
+        ------
+        NotReleasedError : the release holds no correlations: see `not_released`.
+
+        """
         _, covariance = self._encoded()
         variances = np.diag(covariance)
         flat = variances <= SMALLEST_VARIANCE
@@ -342,11 +370,14 @@ class Release:
 
     @property
     def uninformative(self) -> bool:
-        """Whether no correlation rises above the noise, so that all of them are stated as 0."""
+        """Whether no correlation rises above the noise, so that all of them are 0, or none is held.
+
+        True of a release of the trace only; False where they were not released for another reason.
+        """
+        if self.published is None or self.not_released is not None:
+            return self.published is None
         correlation = self.correlation()
-        return self.published is None or bool(
-            len(correlation) > 1 and np.array_equal(correlation, np.eye(len(correlation)))
-        )
+        return len(correlation) > 1 and np.array_equal(correlation, np.eye(len(correlation)))
 
     @property
     def centers(self) -> Vector:
@@ -358,16 +389,9 @@ class Release:
         """(p,) data units in one unit of the encoded features."""
         return np.array([feature.scale for feature in self.schema.variables])
 
-    def _need_intercept(self) -> None:
-        if not self.has_intercept:
-            raise ReleaseError(
-                "This release was made without an intercept, so it holds no means. "
-                "second_moment() is what it has; set intercept above 0 for the rest."
-            )
-
     def _encoded(self) -> tuple[Matrix, Matrix]:
         """Mean and covariance of the encoded features, by the Schur complement of the intercept."""
-        self._need_intercept()
+        held.refuse(self.not_released)
         moment, gaps = self.second_moment(), has_gaps(self.schema)
         if gaps:
             moment = completed(
@@ -505,6 +529,8 @@ class Release:
             "mechanism": f"{self.mechanism}, denoised by {self.denoise}",
             "features": ", ".join(names) + (f" and {more} more" if more > 0 else ""),
         }
+        if self.not_released is not None:
+            facts["not released"] = self.not_released
         if self.row_count is not None:
             facts["rows"] = f"{self.row_count} (public)"
         elif self.tells_count:
@@ -512,13 +538,14 @@ class Release:
         return facts | {"made by": self.made_by()}
 
     def __repr__(self) -> str:
-        facts = self._facts() | ({"warning": VOID} if self.may_be_void else {})
+        faults = advisories(self)
+        facts = self._facts() | ({"warning": " ".join(faults)} if faults else {})
         return "\n".join(["Release", *(f"  {name}: {printable(it)}" for name, it in facts.items())])
 
     def _repr_html_(self) -> str:
         rows: list[Row] = [(name, [fact]) for name, fact in self._facts().items()]
         shown = [Table(("", ""), rows, "Private release", words=True)]
-        if self.has_intercept:
+        if self.not_released is None:
             deviations = np.sqrt(np.maximum(np.diag(self.covariance()), 0.0))
             figures = zip(self.columns, self.mean().tolist(), deviations.tolist(), strict=True)
             means: list[Row] = [
@@ -531,7 +558,7 @@ class Release:
             left = max(len(means) - LONGEST, 0)
             heads = ("", "mean", "std. deviation")
             shown.append(Table(heads, means[:LONGEST], beyond=left, rest="features"))
-        against = [NOT_PRIVATE] * self.reproducible + [VOID] * self.may_be_void
+        against = [NOT_PRIVATE] * self.reproducible + [*advisories(self)]
         return "".join(html.paragraph(told, "strong") for told in against) + html.tables(shown)
 
 

@@ -6,7 +6,8 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from dpcov.releases import NOT_PRIVATE, VOID
+from dpcov.releases import NOT_PRIVATE
+from dpcov.releases.advisories import advisories
 from dpcov.releases.dates import units_of
 from dpcov.releases.persons import dependent
 
@@ -26,8 +27,8 @@ def stated(release: Release) -> dict[str, Any]:
         "status": NOT_PRIVATE if release.reproducible else "private",
         "guarantee": release.guarantee_in_words(),
     }
-    if release.may_be_void:
-        found["warning"] = VOID
+    if faults := advisories(release):
+        found["warning"] = " ".join(faults)
     if sentence := dependent(release):
         found["sampling"] = sentence
     if units := units_of(release.schema):

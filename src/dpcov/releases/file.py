@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, FiniteFloat, ValidationError, model_validator
 
+from dpcov.core import faults
 from dpcov.core.privacy import ZCDP, ApproxDP, Budget, Guarantee, Neighbors, PureDP, budget_from
 from dpcov.core.samplers import matrix_law, scalar_law
 from dpcov.core.samplers.weighted import WeightedSum
@@ -317,8 +318,8 @@ def from_text(text: str, name: str) -> Release:
     except ValidationError as error:
         fault = error.errors()[0]
         where = ".".join(_short(str(part)) for part in fault["loc"])
-        message = str(fault["msg"]).removeprefix("Value error, ")
-        reason = f"{where}: {message}" if where else message
+        wrong = faults.reason(fault)
+        reason = f"{where}: {wrong}" if where else wrong
     except OverflowError:
         reason = "a number in it is out of range"
     except ValueError as error:

@@ -16,7 +16,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
+
+from dpcov.releases.tails import quantile_of_sum
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,16 +95,16 @@ class Lengths:
         return self._taken(_length(radius))
 
     def most(self, radius: float, level: float) -> tuple[float, float]:
-        """Upper bounds on both that hold at this level each, whatever the lengths of rows are.
+        """Return upper bounds on both that hold at this level each, whatever the rows' lengths are.
 
-        Every row is counted at the upper end of its bin, so of the bound no more than noise is
-        random; its quantile is that of a normal law, which sums of Laplace noise have less of.
+        Every row is counted at the upper end of its bin, so noise alone is random in the bound. Its
+        quantile is one of `dpcov.releases.tails`: a normal one is too small for Laplace noise.
         """
 
         def bound(excess: Callable[[Matrix], Matrix]) -> float:
             most = excess(np.array(self.ends))
-            deviation = self.law.standard_deviation * float(np.linalg.norm(most))
-            return max(0.0, float(np.array(self.counts) @ most) + float(ndtri(level)) * deviation)
+            reach = quantile_of_sum(self.law, most, level)
+            return max(0.0, float(np.array(self.counts) @ most) + reach)
 
         return bound(_squared(radius)), bound(_length(radius))
 

@@ -177,7 +177,7 @@ def moved(release: Release, errors: Array) -> Array:
 
 def missing_shares(release: Release) -> dict[str, float]:
     """Share of the rows in which a column is missing, of columns where that is told."""
-    if not has_gaps(release.schema):
+    if not has_gaps(release.schema) or release.not_released is not None:
         return {}
     rows, count = np.diag(rows_by_pair(release)), max(release.count(), 1.0)
     shares = dict(zip(release.columns, (1 - rows / count).tolist(), strict=True))
@@ -187,7 +187,7 @@ def missing_shares(release: Release) -> dict[str, float]:
 
 def assumed(release: Release) -> tuple[str, ...]:
     """A sentence on what figures take for granted of missing cells; none if there can't be any."""
-    if not has_gaps(release.schema):
+    if not has_gaps(release.schema) or release.not_released is not None:
         return ()
     shares = sorted(missing_shares(release).items(), key=lambda it: -it[1])
     named = ", ".join(f"{name} {share:.1%}" for name, share in shares[:NAMED])

@@ -21,7 +21,8 @@ from dpcov.core.entropy import READING, simulation_generator
 from dpcov.core.printable import shortened
 from dpcov.core.show.html import element
 from dpcov.errors import ReleaseError
-from dpcov.releases import NOT_PRIVATE, VOID, NoisyCount
+from dpcov.releases import NOT_PRIVATE, NoisyCount, held
+from dpcov.releases.advisories import advisories
 from dpcov.report import words
 from dpcov.report.figures import svg
 
@@ -72,7 +73,7 @@ def content(
     errors = next((found.errors for found in results if hasattr(found, "errors")), None)
     return {
         "not_private": NOT_PRIVATE if release.reproducible else None,
-        "void": VOID if release.may_be_void else None,
+        "void": " ".join(advisories(release)) or None,
         "glance": _glance(release, errors),
         "cautions": [found.caution for found in results if found.caution],
         "parts": parts,
@@ -129,7 +130,8 @@ def _table(table: Table, caption: str) -> Markup:
 
 
 def _require_signal(release: Release) -> None:
-    if release.has_intercept and len(release.columns) > 1 and release.uninformative:
+    held.refuse(release.not_released)
+    if len(release.columns) > 1 and release.uninformative:
         raise ReleaseError(NOTHING_SHOWS)
 
 
@@ -147,7 +149,7 @@ def _glance(release: Release, errors: Matrix | None) -> list[tuple[str, str, str
     cards.append(("columns", str(columns), f"{count} feature{'s' * (count > 1)}, levels included"))
     if errors is not None:
         typical = half_widths(errors[np.tril_indices(count, -1)]).mean()
-        what = "95 % interval of a correlation on average, for the privacy noise"
+        what = "95% interval of a correlation on average, for the privacy noise"
         cards.append(("accuracy", f"± {typical:.2g}", what))
     return cards
 

@@ -110,6 +110,8 @@ def for_the_statistician(release: Release) -> list[str]:
         f"), with {release.lattice.dimension} rows and columns. Means, covariances, "
         "correlations and regressions are functions of it.",
     ]
+    if release.not_released is not None:
+        words = [f"{release.not_released} The mechanism is {release.mechanism}."]
     if release.noise is not None:
         deviation = math.sqrt(release.noise.diagonal_variance) * release.lattice.step**2
         words.append(
@@ -122,11 +124,11 @@ def for_the_statistician(release: Release) -> list[str]:
             "Intervals on this page come from simulating Z, and cover sampling error too where "
             "they say so. They are about single figures: of 20 intervals at 95 % one may miss."
         )
-    else:
+    elif release.published is not None:
         words.append(
             "This mechanism does not add noise of a known law, so no interval can be given for it."
         )
-    if release.denoise not in ("none", "exact"):
+    if release.denoise not in ("none", "exact") and release.published is not None:
         words.append(
             f"Point estimates are from the denoised matrix (by “{release.denoise}”): nearer to the "
             "truth on average, but pulled towards 0 where noise is large. "

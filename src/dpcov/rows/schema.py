@@ -39,6 +39,7 @@ from pydantic import (
 
 from dpcov.core import privacy
 from dpcov.core.encodings import encoding_named
+from dpcov.core.faults import reason
 from dpcov.core.files import read_text
 from dpcov.core.printable import shown
 from dpcov.core.show import html
@@ -77,6 +78,17 @@ MAX_FEATURES = 8191  # Squared norms of integer rows stay exact in float64: 8191
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    if not TYPE_CHECKING:  # mypy derives the parameters from the fields
+
+        def __init__(self, **fields: Any) -> None:
+            """Build the object from its fields; raise `SchemaError` if a field is invalid."""
+            try:
+                super().__init__(**fields)
+            except ValidationError as error:
+                raise SchemaError(_sentences(error)) from None
+
+        __init__.__pydantic_base_init__ = True  # pydantic builds nested models without it
 
     @classmethod
     def parse(cls, document: dict[str, Any]) -> Self:
@@ -755,9 +767,7 @@ class Schema(_Model):
                 parents.append(found)
             try:
                 formula.column(*parents)
-            except ValidationError as error:
-                raise ValueError(f"derived.{name}: {_sentences(error)}") from None
-            except ValueError as error:
+            except (SchemaError, ValueError) as error:
                 raise ValueError(f"derived.{name}: {error}") from None
         return self
 
@@ -1200,7 +1210,7 @@ def _sentences(error: ValidationError) -> str:
 
 def _words(fault: Any) -> str:
     """Describe one fault in one or two sentences."""
-    text = str(fault["msg"]).removeprefix("Value error, ")
+    text = reason(fault)
     if fault["type"] == "extra_forbidden":
         text = "this entry does not exist. Check its spelling"
     elif fault["type"] == "union_tag_invalid":

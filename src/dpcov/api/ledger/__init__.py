@@ -123,6 +123,10 @@ class Ledger:
         """Give `dataset` a budget, in a new ledger file or in an existing ledger."""
         place = local(path)
         try:
+            dataset.encode()
+        except UnicodeEncodeError:
+            raise LedgerError("The name of a data set must be UTF-8 text.") from None
+        try:
             os.close(os.open(place, os.O_CREAT | os.O_EXCL, 0o600))
         except FileExistsError:
             pass  # not opened: closing it would drop the locks of other threads

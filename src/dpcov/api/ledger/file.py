@@ -236,8 +236,9 @@ def local(path: str | os.PathLike[str]) -> Path:
             raise LedgerError(f"{named(place)}: it is no regular file.")
         if place.exists() and place.stat().st_size > LARGEST_FILE:
             raise LedgerError(f"{named(place)}: larger than any ledger.")
-    except (OSError, ValueError):
-        raise LedgerError(f"{named(path)}: this is no name of a file.") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "this is no name of a file"
+        raise LedgerError(f"{named(path)}: {reason}.") from None
     kind = file_system(place, mounts.read_text(errors="replace")) if mounts.is_file() else ""
     if _NETWORK.fullmatch(kind):
         raise LedgerError(

@@ -21,6 +21,8 @@ from dpcov.core.privacy import (
     Neighbors,
     NeighborsName,
     budget_from,
+    budget_warnings,
+    delta_warning,
     neighbors_named,
 )
 from dpcov.core.show.result import Result
@@ -172,12 +174,15 @@ class Plan(Result):
         if self.not_predicted:
             names = ", ".join(name for name, _ in self.not_predicted)
             notes.append(f"Not predicted: {names} (--json says why).")
+        if least := self.least_rows():
+            listed = ", ".join(f"{name} {rows:,}" for name, rows in least.items())
+            notes.append(f"Rows needed at least, with this budget: {listed}.")
         ends = zip(*(self.between.get(name, (math.nan, math.nan)) for name in HEADS), strict=True)
         likely: list[Row] = list(zip(("from", "to"), map(list, ends), strict=True))
         title = f"Likely range, {amount(self.budget)}, mechanism {self.mechanism}"
         form = ("{:.2g}",)
         return [
-            sentences(*self.assumptions()),
+            sentences(*self.warnings(), *self.assumptions()),
             Table(("mechanism", *heads), by_mechanism, "By mechanism", form),
             Table(
                 ("budget", *heads),
@@ -188,6 +193,17 @@ class Plan(Result):
             ),
             Table(("", *heads), likely, title, form, notes=(RANGE,)),
         ]
+
+    def least_rows(self) -> dict[str, int]:
+        """Return the mechanisms that need many rows, and how many they need at this budget."""
+        asked = self.schema, self.budget, self.neighbors
+        found = {name: _least(kind(), *asked) for name, kind in MECHANISMS.items()}
+        return {name: least for name, least in found.items() if least}
+
+    def warnings(self) -> list[str]:
+        """Return what is to be said about the budget, from its figures and the guessed rows."""
+        guessed = delta_warning(self.budget, self.rows, f"the {self.rows:,} rows")
+        return [*budget_warnings(self.budget), *guessed]
 
     def assumptions(self) -> list[str]:
         """What the imagined table is, in words."""
@@ -242,6 +258,8 @@ class Plan(Result):
             "features": len(self.schema.features),
             "budget": asdict(self.budget),
             "neighbors": self.neighbors.value,
+            "warnings": self.warnings(),
+            "least_rows": self.least_rows(),
             "guess": {
                 "spread": self.guess.spread,
                 "spreads": dict(self.guess.spreads),
@@ -267,6 +285,13 @@ class Plan(Result):
 def amount(budget: Budget) -> str:
     """A budget in short."""
     return ", ".join(f"{name} {value:g}" for name, value in asdict(budget).items())
+
+
+def _least(mechanism: Mechanism, schema: Schema, budget: Budget, neighbors: Neighbors) -> int:
+    """Return how many rows a mechanism takes at least; 0 if any number, or with no such budget."""
+    with suppress(MechanismError, BudgetError):
+        return mechanism.least_units(Lattice.of(schema), budget, neighbors)
+    return 0
 
 
 def _figures(prediction: Prediction) -> list[Cell]:
@@ -435,7 +460,12 @@ def plan(
             except MechanismError as error:
                 others.append((name, str(error)))
     else:
-        predictions.append(planner.predicted(mechanism, budget, trials, careful=True))
+        try:
+            predictions.append(planner.predicted(mechanism, budget, trials, careful=True))
+        except MechanismError as error:
+            least = _least(mechanism_named(mechanism), declared, budget, relation)
+            needs = f" It needs at least {least:,} rows with this budget." if least else ""
+            raise MechanismError(f"{str(error).rstrip('.')}.{needs}") from None
     predictions.sort(key=lambda p: p.errors.correlation or p.errors.entry)
     curve = []
     here = planner.chosen(budget).name if mechanism == "auto" else mechanism

@@ -114,12 +114,13 @@ class Trials:
         """Average errors of releases of this table; `law` is that of their noise, if it is all."""
         truth, dimension = self._truth(releases[0]), self.moment.lattice.dimension
         exact = truth.second_moment()
-        sizes = [_size(self._alike(made, made.second_moment()) - exact) for made in releases]
         if law is None:
             raw = [self._alike(made, _as_published(made)) - exact for made in releases]
             noise = math.sqrt(float(np.mean(np.square(raw))))
         else:
             noise = math.sqrt(law.frobenius_squared) / dimension * self.moment.lattice.step**2
+        releases = [_as_if_whole(made) for made in releases]
+        sizes = [_size(self._alike(made, made.second_moment()) - exact) for made in releases]
         related = truth.has_intercept and len(truth.columns) > 1
         return Errors(
             noise=noise / self.rows,
@@ -164,6 +165,7 @@ class Trials:
             count_noise=None,
             denoise="exact",
             denoised=exact,
+            parameters={},
         )
 
     def _alike(self, release: Release, matrix: Matrix) -> Matrix:
@@ -189,7 +191,17 @@ def _size(difference: Matrix) -> float:
 
 
 def _as_published(release: Release) -> Matrix:
-    return release.second_moment() if release.published is None else release.noisy()
+    return _as_if_whole(release).second_moment() if release.published is None else release.noisy()
+
+
+def _as_if_whole(release: Release) -> Release:
+    """A release that answers with its best estimate even if it holds less than a matrix.
+
+    That estimate is what a plan measures the error of; a release itself refuses to state it.
+    """
+    published, order = release.published, release.lattice.dimension
+    whole = np.zeros((order, order), np.int64) if published is None else published
+    return replace(release, published=whole, parameters={})
 
 
 def targets_of(schema: Schema, target: str | None) -> tuple[int, ...]:

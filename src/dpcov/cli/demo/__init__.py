@@ -22,15 +22,20 @@ if TYPE_CHECKING:
 HERE = files(__name__)
 EPSILON = 1.0
 BUDGET = 3.0
+LEDGER = "health.ledger"
 
 
 def write_table(folder: Path) -> tuple[Path, Path]:
-    """Write the table as CSV and its schema; returns both paths."""
+    """Write the table as CSV and its schema, and remove an earlier ledger; return both paths."""
     declared = (HERE / "health.toml").read_text(encoding="utf-8")
     table, schema = folder / "health.csv", folder / "health.toml"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         ours = not any(folder.glob("health.*")) or schema.read_text(encoding="utf-8") == declared
+        if ours:
+            table.write_bytes(gzip.decompress((HERE / "health.csv.gz").read_bytes()))
+            schema.write_text(declared, encoding="utf-8")
+            (folder / LEDGER).unlink(missing_ok=True)
     except (OSError, ValueError):
         ours = False
     if not ours:
@@ -38,8 +43,6 @@ def write_table(folder: Path) -> tuple[Path, Path]:
             f"{shown(folder)!r} is no folder that the demo can use: it can't be written, or holds "
             "files named health.* that the demo did not make. Give another one by --folder."
         )
-    table.write_bytes(gzip.decompress((HERE / "health.csv.gz").read_bytes()))
-    schema.write_text(declared, encoding="utf-8")
     return table, schema
 
 
@@ -54,13 +57,12 @@ def run(folder: Path) -> Release:
 
     print("1. A table and its schema of public bounds")
     table, schema = write_table(folder)
-    ledger_path, out = folder / "health.ledger", folder / "health.release.json"
+    ledger_path, out = folder / LEDGER, folder / "health.release.json"
     size = "20,190 rows x 10 columns (RAND Health Insurance Experiment, public domain)"
     print(f"   {shown(table)}   {size}")
     print(f"   {shown(schema)}")
 
     print(f"2. A ledger with a budget of epsilon = {BUDGET:g}")
-    ledger_path.unlink(missing_ok=True)
     ledger = Ledger.create(ledger_path, PureDP(BUDGET))
 
     print(f"3. A release at epsilon = {EPSILON:g}; the spend is booked before any noise is drawn")

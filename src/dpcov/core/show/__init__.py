@@ -1,1 +1,1 @@
-"""How results look: a table, a picture and a document, drawn once for all who show them."""
+"""Tables, pictures and documents that show the results of an analysis."""

@@ -1,6 +1,6 @@
-"""Tables as HTML that takes the style of its page.
+"""Tables as HTML in the style of the surrounding page.
 
-All text is escaped, since names of columns and levels may come from anybody.
+The functions escape all text, because anybody can choose the names of columns and categories.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def tables(shown: Iterable[Table]) -> str:
-    """Tables below each other, each with its notes and how much of it is left out."""
+    """Return the HTML of several tables with their notes and the number of omitted rows."""
     parts = []
     for table in shown:
         cut, left = table.short()
@@ -27,7 +27,21 @@ def tables(shown: Iterable[Table]) -> str:
 
 
 def element(table: Table, caption: str) -> str:
-    """A table element with all rows; the first cell of each is its head."""
+    """Return the HTML table element of a table with all its rows.
+
+    Parameters
+    ----------
+    table : Table
+        Table with names in the first column.
+    caption : str
+        Caption, or an empty text for no caption.
+
+    Returns
+    -------
+    str
+        HTML text.
+
+    """
     heads = table.heads if any(table.heads) else ()
     head = "".join(f'<th scope="col">{text(word)}</th>' for word in heads)
     rows = "".join(
@@ -45,10 +59,24 @@ def element(table: Table, caption: str) -> str:
 
 
 def paragraph(words: str, kind: str = "") -> str:
-    """A sentence by itself; `kind` is an element around it."""
+    """Return the HTML paragraph of a sentence.
+
+    Parameters
+    ----------
+    words : str
+        Sentence.
+    kind : str, optional
+        HTML element around the sentence, such as ``"strong"``.
+
+    Returns
+    -------
+    str
+        HTML text.
+
+    """
     return f"<p><{kind}>{text(words)}</{kind}></p>" if kind else f"<p>{text(words)}</p>"
 
 
 def text(value: str) -> str:
-    """Escaped text; what is not printable becomes a question mark."""
+    """Return an HTML-escaped text with a question mark for each unprintable character."""
     return escape(printable(value))

@@ -1,4 +1,4 @@
-"""What an analysis returns: it knows its tables, its picture and its document."""
+"""Base classes of the results that an analysis returns."""
 
 from __future__ import annotations
 
@@ -12,57 +12,73 @@ if TYPE_CHECKING:
 
     from dpcov.core.show.table import Table
 
-OMITTED = {"omitted": True}  # metadata of a field that is no part of the document
+# Metadata of a field that the JSON document leaves out.
+OMITTED = {"omitted": True}
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The name of a function of `dpcov.plot`, and what it draws."""
+    """Picture of a result.
+
+    Parameters
+    ----------
+    function : str
+        Name of a function of `dpcov.plot`.
+    arguments : dict
+        Arguments of the function.
+
+    """
 
     function: str
     arguments: dict[str, Any]
 
 
 class Result:
-    """What an analysis found; text, HTML, CSV, JSON and the report are made from it."""
+    """Result of an analysis. Text, HTML, CSV, JSON and the report are made from it."""
 
     __slots__ = ()
-    told: ClassVar[bool] = True  # whether there is more to read than its figures
+    told: ClassVar[bool] = True  # True if the result has sentences in addition to its figures
 
     def tables(self) -> list[Table]:
-        """What a person reads."""
+        """Return the tables that a person reads."""
         raise NotImplementedError
 
     def data(self) -> Table:
-        """All figures, as a file of CSV or Parquet has them."""
+        """Return all figures as one table, for a CSV or Parquet file."""
         return self.tables()[0]
 
     def arrow(self) -> pa.Table:
-        """The columns of a file of them."""
+        """Return all figures as an Arrow table."""
         return self.data().arrow()
 
     def csv(self) -> str:
-        """They as CSV, in full precision."""
+        """Return all figures as CSV text in full precision."""
         from dpcov.core.show.text import csv_lines
 
         return csv_lines(self.data())
 
+    def notes(self) -> list[str]:
+        """Sentences that stand with the tables, each once."""
+        if not self.told:
+            return []
+        return list(dict.fromkeys(note for table in self.tables() for note in table.notes))
+
     def picture(self) -> Picture | None:
-        """What is drawn of it."""
+        """Return the picture of the result, or None if the result has no picture."""
         return None
 
     def document(self) -> dict[str, Any]:
-        """What JSON has of it."""
+        """Return the content of the JSON document."""
         kept = [part for part in fields(self) if not part.metadata.get("omitted")]  # type: ignore[arg-type]
         return {part.name: getattr(self, part.name) for part in kept}
 
     @property
     def caution(self) -> str | None:
-        """What a reader has to know before anything else."""
+        """Warning that a reader needs before anything else, or None."""
         return None
 
     def summary(self) -> str:
-        """All of it as a plain text."""
+        """Return the tables as plain text."""
         from dpcov.core.show.text import summary
 
         return summary(self.tables())
@@ -73,7 +89,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Found(Result):
-    """A result that is nothing but what it shows: tables, facts for JSON, figures, a picture."""
+    """Result that consists of given tables, facts for JSON, figures and a picture."""
 
     shown: list[Table]
     facts: dict[str, Any]

@@ -1,4 +1,4 @@
-"""A table of results, before anybody has decided how it looks."""
+"""Tables of results, without a choice of the output format."""
 
 from __future__ import annotations
 
@@ -12,39 +12,76 @@ import numpy as np
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpcov.core.arrays import Matrix, Vector
+    from dpcov.core.arrays import AnyArray, Matrix, Vector
 
-Cell = float | str | None
+Cell = float | str | bool | None  # a truth value is for files
 Row = tuple[str, Sequence[Cell]]
-LONGEST = 30  # rows that are shown; of more, the STRONGEST are
+# Largest number of rows that a table shows in full.
+LONGEST = 30
+# Number of rows that a longer table shows: the rows with the largest strength.
 STRONGEST = 20
-WIDEST = 6  # columns of figures side by side
-WHOLE_MATRIX = 30  # features up to which a matrix is shown entry by entry
-NAME = "column"  # heads the names of the rows in a file
-LISTED = 12  # levels of a column of categories that are listed
-ALWAYS = math.inf  # strength of a row that is never left out
+# Largest number of columns of figures side by side.
+WIDEST = 6
+# Largest number of features of a matrix that is shown entry by entry.
+MAX_MATRIX_FEATURES = 30
+# Head of the column of names in a file.
+NAME_HEAD = "column"
+# Largest number of listed categories of a column.
+MAX_LISTED_LABELS = 12
+# Strength of a row that is always shown.
+ALWAYS = math.inf
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Names with figures beside them.
+    """Table of names with figures beside them.
 
     Attributes
     ----------
-    heads : of the names, and of each column of figures.
-    rows : a name and its cells; a number that is not known is nan, a cell that is empty None.
-    title : one line above it.
-    forms : formats of the numbers, one for each column or one for all.
-    head_form : of rows that are always shown, if theirs is another.
-    notes : sentences below it.
-    strengths : of the rows, or None where all are shown; `ALWAYS` for one that is never left out.
-    longest : rows beyond which only the strongest are shown.
-    beyond : how many rows there are that are not even here.
-    rest : what the rows are that are not shown.
-    widest, other_columns : figures side by side, or None for all, and what columns beyond are.
-    words : whether its cells are texts, which may be folded.
-    fits : shown only where no line has to be folded.
-    otherwise : shown in its place where it does not fit.
+    heads : tuple of str, length m + 1
+        Head of the names, and of each column of figures.
+
+    rows : sequence of (str, cells), length n
+        Name and m cells. An unknown number is nan. An empty cell is None.
+
+    title : str
+        Line above the table.
+
+    forms : tuple of str
+        Number formats, one for each column or one for all.
+
+    head_form : str, optional
+        Number format of rows that are always shown.
+
+    notes : tuple of str
+        Sentences below the table.
+
+    strengths : sequence of float, optional
+        Strength of each row. A short table keeps the strongest rows.
+
+    longest : int
+        Largest number of rows that are all shown.
+
+    beyond : int
+        Number of further rows that the table does not contain.
+
+    rest : str
+        Word for the omitted rows.
+
+    widest : int, optional
+        Largest number of columns of figures.
+
+    other_columns : str
+        Word for the omitted columns.
+
+    words : bool
+        True if the cells are texts. Texts may be folded.
+
+    fits : bool
+        True if the table is shown only when no line must be folded.
+
+    otherwise : Table, optional
+        Table that is shown instead when a line must be folded.
 
     """
 
@@ -65,7 +102,10 @@ class Table:
     otherwise: Table | None = None
 
     def short(self) -> tuple[Table, list[str]]:
-        """What there is room for, strongest first where rows are left out; and what is left out."""
+        """Return a shorter table, and sentences about the omitted rows and columns.
+
+        The shorter table keeps the strongest rows.
+        """
         kept = list(range(len(self.rows)))
         if self.strengths is not None:
             strengths = np.asarray(self.strengths, np.float64)
@@ -87,7 +127,7 @@ class Table:
         return cut, [f"{count} {what} more" for count, what in left if count > 0]
 
     def texts(self) -> list[list[str]]:
-        """Each row as its name and its cells in words."""
+        """Return each row as texts: the name and the formatted cells."""
         columns = len(self.heads) - 1
         forms = self.forms * columns if len(self.forms) == 1 else self.forms
         found = []
@@ -101,17 +141,24 @@ class Table:
         return found
 
     def arrow(self) -> pa.Table:
-        """Names and figures, all of them, as columns of a file."""
+        """Return all names and figures as an Arrow table."""
         import pyarrow as pa
 
-        head = self.heads[0] or NAME
+        head = self.heads[0] or NAME_HEAD
         while head in self.heads[1:]:
             head += "_"
-        figures = np.array([cells for _, cells in self.rows], np.float64).T
-        parts = [np.ascontiguousarray(column) for column in figures]
+        parts = [
+            pa.array([known(cells[at]) for _, cells in self.rows])
+            for at in range(len(self.heads) - 1)
+        ]
         return pa.table(
             [pa.array([name for name, _ in self.rows]), *parts], [head, *self.heads[1:]]
         )
+
+
+def known(cell: Cell) -> Cell:
+    """Return a cell as a file has it: None in the place of a number that is not finite."""
+    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 
 def _text(cell: Cell, form: str) -> str:
@@ -121,13 +168,59 @@ def _text(cell: Cell, form: str) -> str:
 
 
 def rows_of(names: Iterable[str], *figures: Vector) -> list[Row]:
-    """A row for each name, with its figure of each column."""
+    """Return a table row for each name, with one figure from each vector.
+
+    Parameters
+    ----------
+    names : iterable of str, length n
+        Names of the rows.
+    *figures : ndarray, shape (n,)
+        Figures of each column.
+
+    Returns
+    -------
+    list of (str, list of float)
+        Rows of a `Table`.
+
+    """
     return list(zip(names, np.column_stack(figures).tolist(), strict=True))
 
 
 def square(names: Sequence[str], matrix: Matrix) -> Table:
-    """A symmetric matrix with its names, whole: to compute with."""
+    """Return a symmetric matrix as a table with all entries, for computations.
+
+    Parameters
+    ----------
+    names : sequence of str, length p
+        Names of the rows and columns.
+    matrix : ndarray of float, shape (p, p)
+        Symmetric matrix.
+
+    Returns
+    -------
+    Table
+        Table of the whole matrix.
+
+    """
     return Table(("", *names), list(zip(names, matrix.tolist(), strict=True)))
+
+
+def beside(table: Table, columns: Mapping[str, Sequence[Cell]]) -> Table:
+    """A table with more columns to the right, for a file."""
+    if not columns:
+        return table
+    more = zip(*columns.values(), strict=True)
+    rows = [(name, [*cells, *extra]) for (name, cells), extra in zip(table.rows, more, strict=True)]
+    return replace(table, heads=(*table.heads, *columns), rows=rows)
+
+
+def square_columns(names: Sequence[str], matrices: Mapping[str, AnyArray]) -> dict[str, list[Cell]]:
+    """The columns of square matrices, each named by its matrix and its own name."""
+    return {
+        f"{what} {name}": matrix[:, at].tolist()
+        for what, matrix in matrices.items()
+        for at, name in enumerate(names)
+    }
 
 
 def triangle(
@@ -139,8 +232,35 @@ def triangle(
     diagonal: bool = False,
     otherwise: Table | None = None,
 ) -> Table | None:
-    """A symmetric matrix to read, each entry once; of many features `otherwise`."""
-    if len(names) > WHOLE_MATRIX:
+    """Return a symmetric matrix as a table with each entry once, for readers.
+
+    Parameters
+    ----------
+    title : str
+        Line above the table.
+
+    names : sequence of str, length p
+        Names of the features.
+
+    matrix : ndarray of float, shape (p, p)
+        Symmetric matrix.
+
+    form : str
+        Number format.
+
+    diagonal : bool
+        True if the table includes the diagonal.
+
+    otherwise : Table, optional
+        Table for a matrix with too many features.
+
+    Returns
+    -------
+    Table or None
+        Lower triangle, or `otherwise`.
+
+    """
+    if len(names) > MAX_MATRIX_FEATURES:
         return otherwise
     count = len(names) - 1 + diagonal
     heads = ("", *(str(j + 1) for j in range(count)))
@@ -152,12 +272,12 @@ def triangle(
 
 
 def declared(columns: Mapping[str, Any], title: str) -> Table:
-    """The columns of a schema and what they hold."""
+    """Return a table of the columns of a schema, with their kinds and possible values."""
     rows: list[Row] = []
     for name, column in columns.items():
         holds = ""
         if column.kind == "categorical":
-            labels, more = column.labels[:LISTED], len(column.labels) - LISTED
+            labels, more = column.labels[:MAX_LISTED_LABELS], len(column.labels) - MAX_LISTED_LABELS
             holds = ", ".join(labels) + f" and {more} more" * (more > 0)
         elif column.kind != "ignored":
             holds = f"{column.shown(column.lower)} to {column.shown(column.upper)}"
@@ -168,5 +288,5 @@ def declared(columns: Mapping[str, Any], title: str) -> Table:
 
 
 def sentences(*notes: str) -> Table:
-    """Sentences without a table."""
+    """Return a table that consists only of notes."""
     return Table((), [], notes=notes)

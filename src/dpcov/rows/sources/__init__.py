@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from dpcov.core.files import require_readable
 from dpcov.core.printable import printable, shown
 from dpcov.core.spelling import asked
 from dpcov.errors import SourceError
@@ -174,10 +176,9 @@ def _open_file(
     name = shown(path)
     is_link = name != printable(str(path))
     no_table = NO_TABLE.format(asked("table", "NAME"))
-    if not path.exists():
-        raise SourceError(
-            no_table if is_link else f"The file {name!r} does not exist. Check the path."
-        )
+    if is_link and not os.path.exists(path):  # noqa: PTH110  raises no error
+        raise SourceError(no_table)
+    require_readable(path, SourceError)
     if path.is_dir():
         raise SourceError(
             f"{name!r} is a folder, but dpcov needs a file. Give the path of one file."
@@ -223,5 +224,7 @@ def _open_database(data: DatabaseTable, options: FileOptions, declared: tuple[st
         raise SourceError(NO_LINK)
     kind = database_kind(Path(link))
     if kind is None:
+        if os.path.isfile(link):  # noqa: PTH113  raises no error
+            require_readable(link, SourceError)
         raise SourceError(NO_LINK)
     return DuckdbSource(data) if kind == "duckdb" else SqliteSource(data)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 UNKNOWN_WIDTH = (
-    "The number of columns of a list depends on its rows, so dpcov does not use it. Pass an "
-    "array, a data frame, a schema, or bounds with one entry per column."
+    "A list has no declared number of columns. Pass `np.asarray(X)`, a data frame, or bounds with "
+    "one entry per column; or state `n_features`."
 )
 
 
@@ -54,6 +54,7 @@ class ArraySource(Source):
         self.types = dict.fromkeys(self.names, pa.from_numpy_dtype(self._kind))
         self._array = array
         self._missing = np.ma.getmask(data)
+        self.row_count = len(array)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the given columns as Arrow batches."""
@@ -103,6 +104,7 @@ class ObjectSource(Source):
                 data = np.where(mask, None, data.astype(object))
         self.types = dict.fromkeys(self.names, pa.large_string())
         self._data: Sequence[Any] = data
+        self.row_count = len(data)
 
     def kinds(self) -> dict[str, Kind]:
         """Return the kind "number" for every column."""
@@ -129,7 +131,12 @@ def is_list(data: object) -> bool:
 
 def names_by_bounds(*bounds: Any) -> tuple[str, ...]:
     """Return one name per entry of the bounds; no name if each bound is a single number."""
-    return _named((), max(map(_entries, bounds)))
+    return column_names(max(map(_entries, bounds)))
+
+
+def column_names(width: int) -> tuple[str, ...]:
+    """Return the given number of names: x0, x1, and so on."""
+    return _named((), width)
 
 
 def _entries(bound: Any) -> int:

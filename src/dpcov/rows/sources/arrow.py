@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from dpcov.core.files import utf8_name
 from dpcov.core.printable import shown
 from dpcov.errors import SourceError
 from dpcov.rows.cells import batch_rows
@@ -66,7 +67,7 @@ class ParquetSource(Source):
         self._texts: list[str] = []
         try:
             with self._open() as file:
-                schema = file.schema
+                schema, self.row_count = file.schema, file.metadata.num_rows
         except (pa.ArrowException, OSError):
             raise SourceError(
                 f"{shown(path)!r} is not a complete Parquet file. Check the file. Nothing "
@@ -125,7 +126,8 @@ class ParquetTable:
     """
 
     def __init__(self, path: Path, texts: Sequence[str]) -> None:
-        self._opened = [pq.ParquetFile(path, coerce_int96_timestamp_unit="us", **_buffers(texts))]
+        name = utf8_name(path, SourceError)
+        self._opened = [pq.ParquetFile(name, coerce_int96_timestamp_unit="us", **_buffers(texts))]
         (first,) = self._opened
         self.metadata = first.metadata
         self.schema = first.schema_arrow
@@ -139,7 +141,7 @@ class ParquetTable:
         self._places = dict(zip(self.schema.names, places, strict=True))
         self._old = {n for n, at in self._places.items() if stored[at].physical_type == "INT96"}
         if self._old:
-            wide = pq.ParquetFile(path, coerce_int96_timestamp_unit="ms", **_buffers(texts))
+            wide = pq.ParquetFile(name, coerce_int96_timestamp_unit="ms", **_buffers(texts))
             self._opened.append(wide)
 
     def __enter__(self) -> ParquetTable:
@@ -356,6 +358,7 @@ class ArrowSource(Source):
         self._data = data
         self.repeatable = self.ordered = _is_table(data)
         self.kind = "arrow" if self.repeatable else "stream"
+        self.row_count = len(data) if self.repeatable and hasattr(data, "__len__") else None
         # The reader that provided the schema is read first, because some streams exist only once.
         self._opened: pa.RecordBatchReader | None = pa.RecordBatchReader.from_stream(data)
         fields = self._opened.schema

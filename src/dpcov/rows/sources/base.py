@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -84,14 +85,15 @@ class Source:
     how_to_count : str
         Remedy if `rows_are_lines` is False, without a full stop.
 
-    public_rows : int or None
-        Number of rows, if it is public under replace-one and known before any cell is read.
-
     ordered : bool
         True if the table defines the order of its rows.
 
     advice : str
         Public hint for the message about a missing column.
+
+    row_count : int or None
+        Number of rows, if it is known before any cell is read. Results can depend on this number
+        only under replace-one.
 
     """
 
@@ -104,9 +106,9 @@ class Source:
     costly = False
     rows_are_lines = True
     how_to_count = "save the table as Parquet"
-    public_rows: int | None = None
     ordered = True
     advice = ""
+    row_count: int | None = None
 
     @property
     def caveat(self) -> str:
@@ -218,7 +220,7 @@ class Stripped(Wrapper):
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
-        self.public_rows = source.public_rows
+        self.row_count = source.row_count
         self.names = tuple(name.strip() for name in source.names)
         self._own = dict(zip(self.names, source.names, strict=True))
         self.types = {name.strip(): kind for name, kind in source.types.items()}
@@ -258,17 +260,17 @@ class FixedRows(Wrapper):
             source.close()
             raise SourceError(NO_ORDER.format(rows_given()))
         super().__init__(source)
-        self.rows_are_lines, self.public_rows = True, rows
+        self.rows_are_lines, self.row_count = True, rows
 
     @property
     def caveat(self) -> str:
         """Description of what the guarantee does not cover, with the declared number of rows."""
-        declared = "" if self.source.rows_are_lines else f"{DECLARED.format(self.public_rows)} "
+        declared = "" if self.source.rows_are_lines else f"{DECLARED.format(self.row_count)} "
         return f"{declared}{self.source.caveat}"
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """Yield exactly the declared number of rows."""
-        left, size = self.public_rows or 0, batch_rows(len(columns))
+        left, size = self.row_count or 0, batch_rows(len(columns))
         for batch in self.source.batches(columns):
             first = batch.slice(0, left)
             left -= first.num_rows
@@ -286,7 +288,7 @@ SUMS_START = '{"format": "dpcov.moments/1", '  # Start of a file of sums (see `p
 
 def holds_sums(data: object) -> bool:
     """Return True if the data is the path of a file of exact sums, which contains no rows."""
-    if not isinstance(data, str | Path) or not Path(data).is_file():
+    if not isinstance(data, str | Path) or not os.path.isfile(data):  # noqa: PTH113  raises no error
         return False
     try:
         with Path(data).open("rb") as file:

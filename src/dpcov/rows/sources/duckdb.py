@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from dpcov.core.files import utf8_name
 from dpcov.core.installing import library
 from dpcov.errors import SourceError
 from dpcov.rows.cells import MAX_CELL_BYTES, batch_rows
@@ -71,7 +72,7 @@ class DuckdbSource(Connected):
     def __init__(self, data: DatabaseTable) -> None:
         super().__init__(data)
         duckdb = library("duckdb", "DuckDB files need their library", SourceError)
-        path = str(Path(data.database).absolute()).replace("'", "''")
+        path = utf8_name(Path(data.database).absolute(), SourceError).replace("'", "''")
         with self._opening(duckdb.Error, UNREADABLE):
             self._connection = duckdb.connect(":memory:", config=_SETTINGS)
             self._connection.execute(f"ATTACH '{path}' AS data (TYPE duckdb, READ_ONLY)")

@@ -43,6 +43,7 @@ class FrameSource(Source):
         own = [f"{k} of {k.categories.dtype}" if hasattr(k, "categories") else k for k in kinds]
         self._set_some_fields(names, found, own)
         self.costly = any(map(_of_objects, kinds))
+        self.row_count = len(data)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the given columns as Arrow batches."""

@@ -1,10 +1,29 @@
-"""Exact sums of parts of a table, and their merge, inside one organization.
+"""Exact sums of parts of a table, and their merge, for one owner of all parts.
 
 A file of sums is private data, like the rows. Only its owner can read the file. dpcov does not
 accept it as a release, but can make a release from it. Each row must be in one part only. The owner
 is responsible for this condition; dpcov detects only parts with exactly the same rows.
-Organizations that do not trust each other with their sums need another protocol
-(docs/notes/parts.md).
+
+Sites that cannot show their sums to each other need secure aggregation of the integers and noise
+that no site knows. dpcov implements neither.
+
+A cluster without a source of its own, such as Dask or Ray, can add the sums of its parts. This
+example releases a Dask data frame ``frame``::
+
+        from functools import partial, reduce
+
+        import dask
+        import dpcov
+        from dpcov.rows.sources.partial import PartialMoment
+
+        schema = dpcov.Schema.load("people.toml")
+        add = dask.delayed(partial(reduce, PartialMoment.merged))
+        sums = [dask.delayed(PartialMoment.of)(part, schema, threads=1)
+                for part in frame.to_delayed()]
+        while len(sums) > 1:
+            sums = [add(sums[at : at + 16]) for at in range(0, len(sums), 16)]
+        release = dpcov.release(sums[0].compute(), schema=schema, epsilon=1.0,
+                                mechanism="matrix-laplace")
 """
 
 from __future__ import annotations
@@ -19,7 +38,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcov.core.files import read_text, write
+from dpcov.core.files import read_text, require_readable, write
 from dpcov.core.printable import shown
 from dpcov.core.spelling import named, spelled
 from dpcov.errors import MechanismError, SourceError
@@ -347,6 +366,7 @@ class PartialMoment:
         2
 
         """
+        require_readable(path, SourceError)
         if not holds_sums(path):
             raise SourceError(
                 f"{shown(path)!r} is not a file of sums. Choose a file that `dpcov moments` wrote."

@@ -117,7 +117,7 @@ class Rows:
         True if no cell can change the number of rows.
 
     public_rows : int or None
-        Number of rows, if it is known before any cell is read; public under replace-one.
+        Number of rows under replace-one, if it is known before any cell is read.
 
     rereadable : bool
         True if a mechanism can ask several queries.
@@ -134,8 +134,8 @@ class Rows:
 
     rereadable = True
     has_rows = True
-    where: tuple[str, ...] = ()
     public_rows: int | None = None
+    where: tuple[str, ...] = ()
 
     def __init__(self, schema: Schema, source: Source, *, threads: int | None = None) -> None:
         absent = [name for name in schema.needed if name not in source.names]
@@ -169,7 +169,9 @@ class Rows:
         self.kind = source.kind
         self.caveat = source.caveat
         self.countable = source.rows_are_lines
-        self.public_rows = source.public_rows
+        # With weights or persons, the number of rows is not the public number.
+        weighed = schema.unit is not None or schema.weight is not None
+        self.public_rows = None if weighed else source.row_count
         self._how_to_count = source.how_to_count
         self._source = source if schema.unit is None else Kept(source, schema)
         self._total: int | None = None

@@ -1,7 +1,10 @@
 """Source of Spark data frames: each task sums its rows, and dpcov adds the sums exactly.
 
 dpcov uses only the DataFrame API, so Spark Connect works too. Spark's Python workers need the same
-version of dpcov. See docs/notes/spark.md.
+version of dpcov.
+
+The packed sums are private data. Spark transfers them in its shuffle files and to the driver. With
+persons, Spark also transfers the ids and the integer rows. `benchmarks/spark.py` models the size.
 """
 
 from __future__ import annotations

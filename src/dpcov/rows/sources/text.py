@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
@@ -262,7 +263,7 @@ class TextSource(Source):
         gzip = options.compression == "gzip" or (
             options.compression == "auto" and self._path.name.lower().endswith(".gz")
         )
-        file = pa.OSFile(str(self._path)) if held else pa.PythonFile(sys.stdin.buffer, "r")
+        file = pa.OSFile(os.fsencode(self._path)) if held else pa.PythonFile(sys.stdin.buffer, "r")
         return pa.CompressedInputStream(file, "gzip") if gzip else file
 
     def _header(self, header: bytes) -> tuple[str, ...]:

@@ -56,6 +56,7 @@ class TrainingTable(Source):
         self.types: dict[str, pa.DataType] = dict(source.types)
         self.repeatable = source.repeatable
         self.costly = source.costly
+        self.row_count = source.row_count
         self.unfit: dict[str, str] = dict(source.unfit)
         self.features = source.names
         self._beside: dict[str, tuple[Source, str]] = {}
