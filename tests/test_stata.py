@@ -231,7 +231,7 @@ def test_a_file_that_is_cut_off_is_refused_before_anything_is_read(tmp_path, ver
     path = tmp_path / "cut.dta"
     for length in range(1, end, 7):
         path.write_bytes(whole[:length])
-        with pytest.raises(SourceError, match=r"is not a complete Stata file\. .*Nothing was spent"):
+        with pytest.raises(SourceError, match=r"complete Stata file\. .*Nothing was spent"):
             open_source(path, FileOptions(), ())
     path.write_bytes(whole[:end])  # the control: what comes after holds no cells
     assert read(path)["x"] == [1.0, 2.0]
