@@ -262,7 +262,7 @@ def test_rights_may_be_of_some_columns(link):
     run(link, "GRANT SELECT (n, t) ON public.partly TO reader")
     assert moment(DatabaseTable(reader, "partly"), SCHEMA).unit_count == 1
     asked = Schema.parse({"columns": {"secret": categorical("y")}})
-    with pytest.raises(SourceError, match="its type is text, which the role may not read"):
+    with pytest.raises(SourceError, match="has the type text, which the role may not read"):
         open_rows(DatabaseTable(reader, "partly"), asked)
     unit = {"column": "secret", "type": "text", "max_rows": 1}
     with pytest.raises(SourceError, match="which the role may not read"):

@@ -160,7 +160,7 @@ def test_a_default_of_one_group_leaves_the_other_open():
 @pytest.mark.parametrize(
     ("version", "fields", "words"),
     [
-        (3, {"defaults": {"missing": {"numbers": "zeros"}}}, r"^defaults.missing.numbers: Input"),
+        (3, {"defaults": {"missing": {"numbers": "zeros"}}}, r"^defaults.missing.numbers: must be"),
         (3, {"defaults": {"missing": "none"}}, r"^defaults.missing: "),
         (3, {"defaults": "none"}, r"^defaults: "),
         (3, {"defaults": {"other": {}}}, r"^defaults.other: "),

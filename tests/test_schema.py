@@ -285,7 +285,7 @@ def test_a_draft_keeps_the_file_options(options):
         ({"decimal": ",", "thousands": ","}, "decimal and thousands must differ"),
         ({"header": False, "comment": "#"}, "skip_lines"),
         ({"encoding": "utf-7"}, "Convert the file to utf-8"),
-        ({"encoding": "utf-11"}, "no encoding that Python knows"),
+        ({"encoding": "utf-11"}, "not an encoding that Python knows"),
         ({"max_record_lines": 0}, "max_record_lines: must be at least 1"),
         ({"records": "rows"}, "'quoted' or 'lines'"),
     ],

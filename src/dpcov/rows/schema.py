@@ -1193,7 +1193,9 @@ def _sentences(error: ValidationError) -> str:
         for fault in faults
         if fault["type"] not in ("missing", _NO_KIND) and fault not in unstated
     ][:5]
-    sentences = [": ".join(filter(None, (_place(fault), _words(fault)))) for fault in others]
+    found = [": ".join(filter(None, (_place(fault), _words(fault)))) for fault in others]
+    # With several faults, the message states the problems without the remedies.
+    sentences = found if len(found) < 2 else ["; ".join(map(_problem, found)) + "."]
     if unstated and not gaps and not any(fault["loc"][0] == "defaults" for fault in others):
         places, kinds = zip(*(fault["loc"][1:3] for fault in unstated), strict=True)
         sentences.append(rules_wanted(places, kinds))
@@ -1206,6 +1208,11 @@ def _sentences(error: ValidationError) -> str:
             "them."
         )
     return " ".join(sentences)
+
+
+def _problem(text: str) -> str:
+    """Return the first sentence of a message, without its full stop."""
+    return text.split(". ", 1)[0].rstrip(".")
 
 
 def _words(fault: Any) -> str:
