@@ -120,7 +120,7 @@ def test_an_existing_output_is_kept(capsys) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "advice"),
     [
-        ("lower = 0\nupper = 100", "lower = 100\nupper = 100", "must be below"),
+        ("lower = 0\nupper = 100", "lower = 100\nupper = 100", "Set lower below upper"),
         ("lower = 0\nupper = 100", "lower = 5\nupper = nan", "age"),
         ("upper = 100", "", "age.upper"),
         ('"numeric"', '"number"', "age"),
@@ -167,7 +167,7 @@ def test_data_that_breaks_while_it_is_read_stays_spent_and_quiet(capsys) -> None
         cli.main(RELEASE.format(table="t.parquet").split())
     err = capsys.readouterr().err
     assert ended.value.code == 2
-    assert "could not be read to its end" in err
+    assert "could not read the data to the end" in err
     assert PLANTED not in err
     assert Ledger.open("l.db").account().left == {"epsilon": 0.0}
     assert not Path("r.json").exists()

@@ -306,7 +306,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (ALL[0], {"bounds": ([0, 1], 2)}, "one number for all 3 columns, or one for each; not 2"),
     (ALL[0], {"bounds": {"age": (0, 1)}}, "no entry for the column 'height'"),
     (ALL[0], {"bounds": ("a", "b")}, "must be numbers"),
-    (ALL[0], {"bounds": (2, 1)}, "must be below"),
+    (ALL[0], {"bounds": (2, 1)}, "lower is 2, but upper is 1"),
     (ALL[0], {"epsilon": None}, "State a privacy budget"),
     (ALL[0], {"epsilon": -1.0}, "above 0"),
     (ALL[0], {"mechanism": "laplacian"}, "'laplacian' does not exist"),

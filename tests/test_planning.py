@@ -192,7 +192,7 @@ def test_numbers_out_of_range_are_refused_without_their_error(monkeypatch, error
 
 
 def test_what_can_not_be_asked_again_is_refused_what_asks_for_more_than_its_sum():
-    rows = SimpleNamespace(rereadable=True, tells_rows=True)
+    rows = SimpleNamespace(rereadable=True, has_rows=True)
     sums, streamed = (SimpleNamespace(**(vars(rows) | {of: False})) for of in vars(rows))
     many = mechanism_named("stable-covariance")
     for mechanism in (Gaussian(), Gaussian(radius="private"), BY_COLUMN, many):

@@ -67,20 +67,20 @@ def disk_full(folder: Path) -> list[str]:
     """A disk that fills up is one outcome, whatever rows hold, and no sparse file is written."""
     faults = []
     kind = np.dtype([("x", np.float64)])
-    kept = private_copy.IN_MEMORY, private_copy.STEP
-    private_copy.IN_MEMORY, private_copy.STEP = 2**10, 2**16
+    kept = private_copy.MAX_MEMORY_BYTES, private_copy.GROWTH_BYTES
+    private_copy.MAX_MEMORY_BYTES, private_copy.GROWTH_BYTES = 2**10, 2**16
     try:
         copy = private_copy.Copy(kind)
         copy.add(np.zeros(1000, kind))
         assert copy._file is not None
         state = os.fstat(copy._file._file.fileno())
-        if state.st_blocks * 512 < private_copy.STEP:
+        if state.st_blocks * 512 < private_copy.GROWTH_BYTES:
             faults.append(f"{state.st_blocks} blocks taken")
         if state.st_mode & 0o077:
             faults.append("others may read the copy")
         told = [_with_little_disk(rows) for rows in (30_000, 60_000)]
     finally:
-        private_copy.IN_MEMORY, private_copy.STEP = kept
+        private_copy.MAX_MEMORY_BYTES, private_copy.GROWTH_BYTES = kept
     if told != [private_copy.NO_ROOM] * 2:
         faults.append(f"on a full disk: {told}")
     return faults

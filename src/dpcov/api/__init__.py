@@ -126,7 +126,7 @@ class Request:
         with closing(self.rows) as rows:
             rows.read()
             made = count.run(self.mechanism, rows, self.laws, entropy)
-        told = {"door": self.rows.door}
+        told = {"door": self.rows.kind}
         if self.where:
             told["rows"] = f"rows where {' and '.join(self.where)}"
         if self.rows.caveat:

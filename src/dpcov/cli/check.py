@@ -19,7 +19,7 @@ from dpcov.errors import OutputError
 
 if TYPE_CHECKING:
     from dpcov.rows.schema import Categorical, Numeric, Schema
-    from dpcov.rows.sources.check import Look, Seen
+    from dpcov.rows.sources.check import ColumnDiagnostics, SourceDiagnostics
 
 MARK = "CONFIDENTIAL  "
 TERMINAL = (
@@ -62,7 +62,7 @@ def check(
     """Tell you alone, on a terminal, which cells can't be read; CONFIDENTIAL, no release."""
     from dpcov.rows.missing import UnstatedMissingWarning, notice_of
     from dpcov.rows.schema import Schema
-    from dpcov.rows.sources.check import look
+    from dpcov.rows.sources.check import diagnose
     from dpcov.rows.sources.sql import table_of
 
     if not sys.stdout.isatty():
@@ -71,7 +71,7 @@ def check(
         warnings.simplefilter("ignore", UnstatedMissingWarning)  # said below, as all else is
         loaded = Schema.load(schema)
     declared = loaded.with_rows(rows)
-    found = look(table_of(data, table, trust_views), declared)
+    found = diagnose(table_of(data, table, trust_views), declared)
     notice = [notice_of(loaded.unstated, shown(schema))] if loaded.unstated else []
     width = max(len(MARK) + 20, shutil.get_terminal_size().columns - 1)
     for sentence in (*WARNING, *notice, *_sentences(found, declared)):
@@ -79,7 +79,7 @@ def check(
             print(MARK + line)
 
 
-def _sentences(found: Look, declared: Schema) -> Iterator[str]:
+def _sentences(found: SourceDiagnostics, declared: Schema) -> Iterator[str]:
     """What is to be said, the file first."""
     from dpcov.rows.schema import Number
 
@@ -92,7 +92,7 @@ def _sentences(found: Look, declared: Schema) -> Iterator[str]:
     yield from said or ["Every cell can be read, none is missing or beyond its bounds."]
 
 
-def _of_the_names(found: Look) -> Iterator[str]:
+def _of_the_names(found: SourceDiagnostics) -> Iterator[str]:
     if found.unnamed:
         yield f"The header has no name at {_places(found.unnamed)}, which is left out."
     if found.twice:
@@ -108,7 +108,7 @@ def _places(positions: Sequence[int]) -> str:
     return f"{several} {', '.join(str(at + 1) for at in positions)}"
 
 
-def _of_the_file(found: Look, declared: Schema) -> Iterator[str]:
+def _of_the_file(found: SourceDiagnostics, declared: Schema) -> Iterator[str]:
     if broken := _share(found.rows - found.records, found.rows):
         yield f"{broken} of the records have another number of cells, or a stray quote."
     best = found.separated.most_common(1)
@@ -132,9 +132,9 @@ def _of_the_file(found: Look, declared: Schema) -> Iterator[str]:
         yield f"As {declared.file.encoding} is declared: {ENCODINGS[found.encoding]}."
 
 
-def _of_column(seen: Seen, column: Numeric | Categorical | None) -> Iterator[str]:
+def _of_column(seen: ColumnDiagnostics, column: Numeric | Categorical | None) -> Iterator[str]:
     from dpcov.rows.schema import Categorical, Numeric, level_text
-    from dpcov.rows.sources.check import MANY
+    from dpcov.rows.sources.check import MAX_UNREADABLE_FRACTION
 
     wanted = "an id of the declared type"
     if isinstance(column, Categorical):
@@ -142,7 +142,7 @@ def _of_column(seen: Seen, column: Numeric | Categorical | None) -> Iterator[str
     elif isinstance(column, Numeric):
         wanted = CELLS[column.reading]
     if share := _share(seen.unreadable, seen.cells):
-        many = seen.unreadable > MANY * seen.cells
+        many = seen.unreadable > MAX_UNREADABLE_FRACTION * seen.cells
         yield f"{share} can't be read as {wanted}{', more than 1 %' if many else ''}"
     if (best := seen.otherwise.most_common(1)) and best[0][1]:
         notation, count = best[0]
@@ -175,7 +175,7 @@ def _of_column(seen: Seen, column: Numeric | Categorical | None) -> Iterator[str
             yield f"no cell is {', '.join(unmet)}"
 
 
-def _hides(seen: Seen, column: Numeric | Categorical) -> bool:
+def _hides(seen: ColumnDiagnostics, column: Numeric | Categorical) -> bool:
     """Return True if cells that can't be read count as missing."""
     return column.kind != "categorical" and seen.unreadable > 0
 

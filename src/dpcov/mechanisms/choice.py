@@ -218,5 +218,5 @@ def require_answerable(mechanism: Mechanism, rows: Rows) -> None:
             f"The mechanism {mechanism.name} needs more than the sums in the file. Choose "
             f"{', '.join(SUM_MECHANISMS)} with the radius of the schema, or release from the rows."
         )
-    if not rows.tells_rows and getattr(mechanism, "holds_rows", False):
+    if not rows.has_rows and getattr(mechanism, "holds_rows", False):
         raise MechanismError(IN_MEMORY)
