@@ -163,8 +163,8 @@ def devices_and_pipes(folder: Path) -> list[str]:
     pipe = folder / "pipe.csv"
     pipe.unlink(missing_ok=True)
     os.mkfifo(pipe)
-    faults = refusal(lambda: Schema.load("/dev/null"), "no regular file")
-    faults += refusal(lambda: open_source(pipe, X.file, ()), "no regular file")
+    faults = refusal(lambda: Schema.load("/dev/null"), "not a regular file")
+    faults += refusal(lambda: open_source(pipe, X.file, ()), "not a regular file")
     try:
         with reserved(pipe, force=True) as output:
             output.write("x")
@@ -248,7 +248,7 @@ def merged_in_another_order() -> list[str]:
 def merged_twice() -> list[str]:
     """The same part, summed twice, is not merged with itself."""
     one, other = PartialMoment.of(TABLE, X), PartialMoment.of(TABLE, X)
-    return refusal(lambda: one.merged(other), "very same rows")
+    return refusal(lambda: one.merged(other), "contain the same rows")
 
 
 def conditions_under_replace_one() -> list[str]:

@@ -55,7 +55,7 @@ def _law(law: Any) -> Any:
 
 
 def _directions(document: Any) -> Any:
-    """Return the shape of a directions query; its part of the budget follows from the noisy pilot."""
+    """Return the shape of a directions query. Its part of the budget follows from the pilot."""
     if document is None:
         return None
     return shape({name: value for name, value in document.items() if name != "guarantee"})
