@@ -179,13 +179,13 @@ def release(
     places = {"": out} if grouped is None else paths(out, list(grouped.levels))
     request = next(iter(requests.values()))
     inputs = [path for path in (Path(data), schema, ledger) if path is not None]
-    room = largest_file(request.rows.schema, request.rows.lattice().dimension)
+    space = largest_file(request.rows.schema, request.rows.lattice().dimension)
     hushed = quiet or as_json
     require_writable(quiet and not as_json)
     with ExitStack() as stack:
         try:
             outputs = {
-                level: stack.enter_context(reserved(place, force=force, inputs=inputs, room=room))
+                level: stack.enter_context(reserved(place, force=force, inputs=inputs, space=space))
                 for level, place in places.items()
             }
         except OutputError as error:

@@ -21,7 +21,8 @@ def audit(
     mechanism: Annotated[
         str,
         typer.Argument(
-            help="Mechanism to audit. `dpcov mechanisms` lists them; mechanisms from papers are excluded.",
+            help="Mechanism to audit. `dpcov mechanisms` lists them; mechanisms from "
+            "papers are excluded.",
             autocompletion=completions.mechanisms,
         ),
     ],

@@ -30,9 +30,9 @@ WHY = (
     "A schema states which values each column can contain. The schema is public, nothing protects "
     "it, and it determines how much noise a release needs. Answer from public knowledge of the "
     "column (its definition, the questionnaire, the law, nature), never from the table. The "
-    "largest value in the table belongs to one person, and a rare category can identify a person. A bound "
-    "can be generous: values beyond a bound count as the bound. These questions use only column "
-    "names and types."
+    "largest value in the table belongs to one person, and a rare category can identify a person. "
+    "A bound can be generous: values beyond a bound count as the bound. These questions "
+    "use only column names and types."
 )
 CHOICES = {
     "percentage": "0 to 100",
