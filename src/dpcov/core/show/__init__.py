@@ -1,1 +1,1 @@
-"""How results look: a table, a picture and a document, drawn once for all who show them."""
+"""Presentation of results as text, HTML, JSON, CSV and data frames."""

@@ -1,4 +1,4 @@
-"""Named matrices as tables and data frames."""
+"""Conversion of matrices with row and column names to tables and data frames."""
 
 from __future__ import annotations
 
@@ -22,27 +22,37 @@ LIBRARIES: tuple[Library, ...] = ("pandas", "polars", "pyarrow")
 
 
 def matrix_table(names: Sequence[str], matrix: Matrix) -> pa.Table:
-    """A named matrix as a table: the names of the rows, then a column for each."""
+    """Return a matrix as a table. The first column contains the row names."""
     return square(names, matrix).arrow()
 
 
 def frame(names: Sequence[str], matrix: Matrix, library: Library = "pandas") -> Any:
-    """A named matrix as a data frame.
+    """Return a matrix as a data frame.
 
     Parameters
     ----------
-    names : of the rows and columns.
-    matrix : (p, p).
-    library : ``pandas`` (the names are index and columns), ``polars`` or ``pyarrow`` (which have no
-        index: the names are the first column).
+    names : sequence of str, length p
+        Names of the rows and columns.
+    matrix : ndarray, shape (p, p)
+        Matrix to convert.
+    library : {"pandas", "polars", "pyarrow"}, default "pandas"
+        Library of the data frame. With pandas, the index contains the row names. With polars and
+        pyarrow, the first column contains the row names.
+
+    Returns
+    -------
+    pandas.DataFrame, polars.DataFrame or pyarrow.Table
 
     Raises
     ------
-    ReleaseError : another library, or it is not installed.
+    ReleaseError
+        If dpcov does not support the library or the library is not installed.
 
     """
     if library not in LIBRARIES:
-        raise ReleaseError(f"There is no library {library!r}. Choose: {', '.join(LIBRARIES)}.")
+        raise ReleaseError(
+            f"The library {library!r} is not supported. Choose one of: {', '.join(LIBRARIES)}."
+        )
     if library == "pyarrow":
         return matrix_table(names, matrix)
     frames = installing.library(library, f"The data frame needs {library}", ReleaseError)
@@ -52,7 +62,7 @@ def frame(names: Sequence[str], matrix: Matrix, library: Library = "pandas") -> 
 
 
 def csv_body(table: pa.Table) -> str:
-    """A table as CSV."""
+    """Return a table as CSV text."""
     import pyarrow as pa
     from pyarrow.csv import write_csv
 

@@ -1,6 +1,6 @@
-"""Tables as HTML that takes the style of its page.
+"""Tables as HTML, in the style of the page.
 
-All text is escaped, since names of columns and levels may come from anybody.
+All text is escaped, because a release file can contain any column names and levels.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def tables(shown: Iterable[Table]) -> str:
-    """Tables below each other, each with its notes and how much of it is left out."""
+    """Return several tables as HTML, with their notes and the number of omitted rows."""
     parts = []
     for table in shown:
         cut, left = table.short()
@@ -27,7 +27,7 @@ def tables(shown: Iterable[Table]) -> str:
 
 
 def element(table: Table, caption: str) -> str:
-    """A table element with all rows; the first cell of each is its head."""
+    """Return a table as an HTML element. The first cell of each row is a header."""
     heads = table.heads if any(table.heads) else ()
     head = "".join(f'<th scope="col">{text(word)}</th>' for word in heads)
     rows = "".join(
@@ -45,10 +45,10 @@ def element(table: Table, caption: str) -> str:
 
 
 def paragraph(words: str, kind: str = "") -> str:
-    """A sentence by itself; `kind` is an element around it."""
+    """Return a sentence as an HTML paragraph; `kind` is an optional element around the text."""
     return f"<p><{kind}>{text(words)}</{kind}></p>" if kind else f"<p>{text(words)}</p>"
 
 
 def text(value: str) -> str:
-    """Escaped text; what is not printable becomes a question mark."""
+    """Escape a text for HTML and replace unprintable characters by question marks."""
     return escape(printable(value))

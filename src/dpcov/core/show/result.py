@@ -1,4 +1,4 @@
-"""What an analysis returns: it knows its tables, its picture and its document."""
+"""Base class of the results of analyses."""
 
 from __future__ import annotations
 
@@ -12,63 +12,63 @@ if TYPE_CHECKING:
 
     from dpcov.core.show.table import Table
 
-OMITTED = {"omitted": True}  # metadata of a field that is no part of the document
+OMITTED = {"omitted": True}  # metadata of a field that the JSON document leaves out
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The name of a function of `dpcov.plot`, and what it draws."""
+    """Name of a function of `dpcov.plot`, with its arguments."""
 
     function: str
     arguments: dict[str, Any]
 
 
 class Result:
-    """What an analysis found; text, HTML, CSV, JSON and the report are made from it."""
+    """Result of an analysis, for output as text, HTML, CSV, JSON or in a report."""
 
     __slots__ = ()
-    told: ClassVar[bool] = True  # whether there is more to read than its figures
+    told: ClassVar[bool] = True  # False if the result has figures but no text
 
     def tables(self) -> list[Table]:
-        """What a person reads."""
+        """Return the tables to print."""
         raise NotImplementedError
 
     def data(self) -> Table:
-        """All figures, as a file of CSV or Parquet has them."""
+        """Return all figures as one table, for a CSV or Parquet file."""
         return self.tables()[0]
 
     def arrow(self) -> pa.Table:
-        """The columns of a file of them."""
+        """Return all figures as a pyarrow table."""
         return self.data().arrow()
 
     def csv(self) -> str:
-        """They as CSV, in full precision."""
+        """Return all figures as CSV text, in full precision."""
         from dpcov.core.show.text import csv_lines
 
         return csv_lines(self.data())
 
     def notes(self) -> list[str]:
-        """Sentences that stand with the tables, each once."""
+        """Return the notes of all tables, without repetitions."""
         if not self.told:
             return []
         return list(dict.fromkeys(note for table in self.tables() for note in table.notes))
 
     def picture(self) -> Picture | None:
-        """What is drawn of it."""
+        """Return the picture of the result, or None if it has no picture."""
         return None
 
     def document(self) -> dict[str, Any]:
-        """What JSON has of it."""
+        """Return the result as a document for JSON."""
         kept = [part for part in fields(self) if not part.metadata.get("omitted")]  # type: ignore[arg-type]
         return {part.name: getattr(self, part.name) for part in kept}
 
     @property
     def caution(self) -> str | None:
-        """What a reader has to know before anything else."""
+        """Most important warning about the result, or None."""
         return None
 
     def summary(self) -> str:
-        """All of it as a plain text."""
+        """Return the whole result as plain text."""
         from dpcov.core.show.text import summary
 
         return summary(self.tables())
@@ -79,7 +79,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Found(Result):
-    """A result that is nothing but what it shows: tables, facts for JSON, figures, a picture."""
+    """Result that consists of given tables, JSON facts, figures and a picture."""
 
     shown: list[Table]
     facts: dict[str, Any]

@@ -1,4 +1,4 @@
-"""A table of results, before anybody has decided how it looks."""
+"""Tables of results, independent of the output format."""
 
 from __future__ import annotations
 
@@ -14,37 +14,60 @@ if TYPE_CHECKING:
 
     from dpcov.core.arrays import AnyArray, Matrix, Vector
 
-Cell = float | str | bool | None  # a truth value is for files
+Cell = float | str | bool | None  # only files contain truth values
 Row = tuple[str, Sequence[Cell]]
-LONGEST = 30  # rows that are shown; of more, the STRONGEST are
+# Largest number of rows of a table that is shown whole.
+LONGEST = 30
+# Number of rows that are shown of a longer table.
 STRONGEST = 20
-WIDEST = 6  # columns of figures side by side
-WHOLE_MATRIX = 30  # features up to which a matrix is shown entry by entry
-NAME = "column"  # heads the names of the rows in a file
-LISTED = 12  # levels of a column of categories that are listed
-ALWAYS = math.inf  # strength of a row that is never left out
+# Largest number of figures in a row.
+WIDEST = 6
+# Largest number of features of a matrix that is shown whole.
+WHOLE_MATRIX = 30
+# Header of the row names in a file.
+NAME = "column"
+# Largest number of levels that are listed for a categorical column.
+LISTED = 12
+# Strength of a row that is always shown.
+ALWAYS = math.inf
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Names with figures beside them.
+    """Table with a name and several cells in each row.
 
     Attributes
     ----------
-    heads : of the names, and of each column of figures.
-    rows : a name and its cells; a number that is not known is nan, a cell that is empty None.
-    title : one line above it.
-    forms : formats of the numbers, one for each column or one for all.
-    head_form : of rows that are always shown, if theirs is another.
-    notes : sentences below it.
-    strengths : of the rows, or None where all are shown; `ALWAYS` for one that is never left out.
-    longest : rows beyond which only the strongest are shown.
-    beyond : how many rows there are that are not even here.
-    rest : what the rows are that are not shown.
-    widest, other_columns : figures side by side, or None for all, and what columns beyond are.
-    words : whether its cells are texts, which may be folded.
-    fits : shown only where no line has to be folded.
-    otherwise : shown in its place where it does not fit.
+    heads : tuple of str
+        Header of the names, then the header of each column of cells.
+    rows : sequence of (str, sequence of cells)
+        Name and cells of each row. An unknown number is nan, and an empty cell is None.
+    title : str
+        Line above the table.
+    forms : tuple of str
+        Format of the numbers, for each column or one for all columns.
+    head_form : str or None
+        Format of the numbers in rows that are always shown, if it differs.
+    notes : tuple of str
+        Sentences below the table.
+    strengths : sequence of float or None
+        Strength of each row; `ALWAYS` for a row that is always shown. None shows all rows.
+    longest : int
+        Number of rows beyond which only the strongest rows are shown.
+    beyond : int
+        Number of further rows that the table does not contain.
+    rest : str
+        Noun for omitted rows.
+    widest : int or None
+        Largest number of columns of cells, or None for all columns.
+    other_columns : str
+        Noun for omitted columns.
+    words : bool
+        True if the cells are texts that can be wrapped.
+    fits : bool
+        True if the table is shown only if no line needs wrapping.
+    otherwise : Table or None
+        Table that replaces a table that does not fit.
 
     """
 
@@ -65,7 +88,7 @@ class Table:
     otherwise: Table | None = None
 
     def short(self) -> tuple[Table, list[str]]:
-        """What there is room for, strongest first where rows are left out; and what is left out."""
+        """Return the table without weak rows and extra columns, and texts that count them."""
         kept = list(range(len(self.rows)))
         if self.strengths is not None:
             strengths = np.asarray(self.strengths, np.float64)
@@ -87,7 +110,7 @@ class Table:
         return cut, [f"{count} {what} more" for count, what in left if count > 0]
 
     def texts(self) -> list[list[str]]:
-        """Each row as its name and its cells in words."""
+        """Return each row as a list of texts."""
         columns = len(self.heads) - 1
         forms = self.forms * columns if len(self.forms) == 1 else self.forms
         found = []
@@ -101,7 +124,7 @@ class Table:
         return found
 
     def arrow(self) -> pa.Table:
-        """Names and figures, all of them, as columns of a file."""
+        """Return the whole table as a pyarrow table."""
         import pyarrow as pa
 
         head = self.heads[0] or NAME
@@ -117,7 +140,7 @@ class Table:
 
 
 def known(cell: Cell) -> Cell:
-    """Return a cell as a file has it: None in the place of a number that is not finite."""
+    """Return a cell for a file, with None for a number that is not finite."""
     return None if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 
@@ -128,17 +151,17 @@ def _text(cell: Cell, form: str) -> str:
 
 
 def rows_of(names: Iterable[str], *figures: Vector) -> list[Row]:
-    """A row for each name, with its figure of each column."""
+    """Return a row for each name, with one figure from each column."""
     return list(zip(names, np.column_stack(figures).tolist(), strict=True))
 
 
 def square(names: Sequence[str], matrix: Matrix) -> Table:
-    """A symmetric matrix with its names, whole: to compute with."""
+    """Return a symmetric matrix as a table with all entries."""
     return Table(("", *names), list(zip(names, matrix.tolist(), strict=True)))
 
 
 def beside(table: Table, columns: Mapping[str, Sequence[Cell]]) -> Table:
-    """A table with more columns to the right, for a file."""
+    """Return a table with further columns to the right, for a file."""
     if not columns:
         return table
     more = zip(*columns.values(), strict=True)
@@ -147,7 +170,7 @@ def beside(table: Table, columns: Mapping[str, Sequence[Cell]]) -> Table:
 
 
 def square_columns(names: Sequence[str], matrices: Mapping[str, AnyArray]) -> dict[str, list[Cell]]:
-    """The columns of square matrices, each named by its matrix and its own name."""
+    """Return the columns of square matrices. Each key is the name of a matrix and of a column."""
     return {
         f"{what} {name}": matrix[:, at].tolist()
         for what, matrix in matrices.items()
@@ -164,7 +187,7 @@ def triangle(
     diagonal: bool = False,
     otherwise: Table | None = None,
 ) -> Table | None:
-    """A symmetric matrix to read, each entry once; of many features `otherwise`."""
+    """Return the lower triangle of a symmetric matrix; with many features, return `otherwise`."""
     if len(names) > WHOLE_MATRIX:
         return otherwise
     count = len(names) - 1 + diagonal
@@ -177,7 +200,7 @@ def triangle(
 
 
 def declared(columns: Mapping[str, Any], title: str) -> Table:
-    """The columns of a schema and what they hold."""
+    """Return a table of the columns of a schema, with their kinds and values."""
     rows: list[Row] = []
     for name, column in columns.items():
         holds = ""
@@ -188,10 +211,10 @@ def declared(columns: Mapping[str, Any], title: str) -> Table:
             holds = f"{column.shown(column.lower)} to {column.shown(column.upper)}"
         rows.append((name, [column.kind, holds]))
     beyond = max(len(rows) - LONGEST, 0)
-    heads = ("column", "kind", "holds")
+    heads = ("column", "kind", "values")
     return Table(heads, rows[:LONGEST], title, words=True, beyond=beyond, rest="columns")
 
 
 def sentences(*notes: str) -> Table:
-    """Sentences without a table."""
+    """Return a table that consists of notes only."""
     return Table((), [], notes=notes)

@@ -1,4 +1,7 @@
-"""Tables as text: on a terminal nothing is wider than it, and no name or number is ever cut."""
+"""Tables as text.
+
+On a terminal, no line is wider than the terminal. Names and numbers are never cut.
+"""
 
 from __future__ import annotations
 
@@ -19,29 +22,31 @@ from dpcov.core.show.table import known
 if TYPE_CHECKING:
     from dpcov.core.show.table import Cell, Table
 
-PIPE = 160  # columns of what is no terminal, for what is shown only where it fits
-NARROWEST = 8  # columns that folded names take at least
+# Assumed width of output that is not a terminal, in characters, for tables with `fits`.
+PIPE = 160
+# Smallest width of a column of wrapped names, in characters.
+NARROWEST = 8
 
 
 def plain(text: str) -> str:
-    """Text without rich markup or control characters."""
+    """Escape rich markup and replace control characters."""
     return escape(printable(text))
 
 
 def warn(sentence: str, *, error: bool = False) -> None:
-    """A sentence that nobody should miss; with `error`, on stderr."""
+    """Print a sentence in bold red; with `error`, on stderr."""
     Console(highlight=False, stderr=error).print(plain(sentence), style="bold red", soft_wrap=True)
 
 
 def print_tables(shown: Iterable[Table]) -> None:
-    """Print tables below each other, and how to see what is left out."""
+    """Print tables, and state how to print omitted rows and columns."""
     out = Console(highlight=False)
     for table in shown:
         _print(out, table, "; --csv prints them all")
 
 
 def summary(shown: Iterable[Table]) -> str:
-    """Tables as text, with all their rows and columns."""
+    """Return tables as text, with all rows and columns."""
     buffer = io.StringIO()
     out = Console(file=buffer, width=10_000, highlight=False, color_system=None)
     for table in shown:
@@ -66,8 +71,8 @@ def _print(out: Console, table: Table, hint: str) -> None:
 
 
 def grid(table: Table) -> Grid:
-    """A table without lines: names to the left, figures to the right."""
-    below = int(table.words and len(table.heads) > 2)  # a line between long texts
+    """Return a rich table without lines, with names on the left and figures on the right."""
+    below = int(table.words and len(table.heads) > 2)  # an empty line between long texts
     found = Grid(box=None, padding=(0, 2, below, 0), show_header=any(table.heads))
     name, *heads = table.heads
     style = "bold" if table.words and not any(table.heads) else None
@@ -84,7 +89,7 @@ def grid(table: Table) -> Grid:
 
 
 def _print_grid(found: Grid, out: Console, *, fold: bool) -> None:
-    """Print a table with nothing cut: a pipe is wide enough, a terminal folds the names."""
+    """Print a table without cutting any cell. On a terminal, names are wrapped."""
     if fold and not out.is_terminal:
         out = Console(file=out.file, width=max(out.width, _width(found)), highlight=False)
     elif fold and _width(found) > out.width:
@@ -93,12 +98,12 @@ def _print_grid(found: Grid, out: Console, *, fold: bool) -> None:
 
 
 def _width(found: Grid) -> int:
-    """Columns that a table needs with no name folded."""
+    """Return the width of a table without wrapped names, in characters."""
     return Console(width=10_000).measure(found).maximum
 
 
 def _parts(table: Table, width: int) -> list[Table]:
-    """Tables of some of the columns each, as few as fit the width with their names folded."""
+    """Split a table by columns into the fewest tables that fit the width."""
     columns = len(table.heads) - 1
     texts = [table.heads[1:], *(cells[1:] for cells in table.texts())]
     widths = [1 + max(len(row[at]) for row in texts[1:]) for at in range(columns)]
@@ -112,7 +117,7 @@ def _parts(table: Table, width: int) -> list[Table]:
 
 
 def _columns(table: Table, first: int, last: int) -> Table:
-    """The names and some of the columns."""
+    """Return a table with the names and a range of columns."""
     rows = [(name, cells[first:last]) for name, cells in table.rows]
     forms = table.forms if len(table.forms) == 1 else table.forms[first:last]
     heads = (table.heads[0], *table.heads[1 + first : 1 + last])
@@ -120,7 +125,7 @@ def _columns(table: Table, first: int, last: int) -> Table:
 
 
 def _fold(found: Grid, width: int) -> None:
-    """Fold names, never numbers: those of the first column first, then the heads of figures."""
+    """Wrap names but no numbers, in the first column before the headers."""
     wide = Console(width=10_000)
     names, *figures = found.columns
     for column in found.columns:
@@ -150,9 +155,9 @@ def _cell(cell: Cell) -> str:
 
 
 def csv_lines(table: Table) -> str:
-    """Return all figures in full precision as CSV, each row with its name.
+    """Return a table as CSV text, with all figures in full precision.
 
-    What is not a number is empty.
+    A number that is not finite becomes an empty cell.
     """
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
