@@ -1,6 +1,7 @@
 """How far the released second moment is from the true one, against the figures of the design.
 
-Replace-one, rows over the largest norm, ||C_hat - C||_F / n; 20 repeats. `make accuracy` runs it.
+Replace-one, rows over the largest norm, ||C_hat - C||_F / n; 20 repeats.
+`make bench NAME=accuracy` runs it.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ def cells_of(name: str) -> Iterator[dict[str, Any]]:
 
 
 def main() -> int:
-    results = Kept("accuracy.json", "make accuracy")
+    results = Kept("accuracy.json", "make bench NAME=accuracy")
     for name in here({name: TABLES[name] for name in NAMES}):
         results.part(name, lambda name=name: cells_of(name))  # type: ignore[misc]
     cells = results.rows

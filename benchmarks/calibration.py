@@ -1,6 +1,6 @@
 """Measure the coverage of intervals and the accuracy of stated errors.
 
-    make calibration PART=tune SEEDS=10
+    make bench NAME=calibration ARGS="tune 10"
 
 Each table of a part (`tables.toml`) is released with the default mechanism at six budgets. The
 neighbouring relations alternate. For the part `goals`, each goal is used in turn.
@@ -273,7 +273,8 @@ def main() -> int:
     parser.add_argument("part", choices=FILES)
     parser.add_argument("seeds", type=int)
     asked = parser.parse_args()
-    kept = Kept(FILES[asked.part], f"make calibration PART={asked.part} SEEDS={asked.seeds}")
+    command = f'make bench NAME=calibration ARGS="{asked.part} {asked.seeds}"'
+    kept = Kept(FILES[asked.part], command)
     many = {name: max(1, asked.seeds // FEWER ** (name in SLOW)) for name in PARTS[asked.part]}
     kept.rows = [row for row in kept.go_on() if row["seeds"] == many[row["table"]]]
     there = {(row["table"], row["budget"], row["goal"]) for row in kept.rows}

@@ -4,7 +4,7 @@ Each table is released again and again with the default mechanism under add/remo
 mean absolute one of `Release.count`, times epsilon (times the root of rho), over the largest number
 of rows that a unit has: whatever the table it should be at most 30 (5 of rho). *Corner* is the
 control: the same release as if no count had been published, where the matrix alone tells it.
-*Most* are the largest single errors, in rows. `make counts` runs it.
+*Most* are the largest single errors, in rows. `make bench NAME=counts` runs it.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def pooled(rows: list[dict[str, Any]], by: str) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    kept = Kept("counts.json", "make counts")
+    kept = Kept("counts.json", "make bench NAME=counts")
     kept.pooled(cell, [(name, rows) for rows in REPEATS for name in SHAPES])
     for by in ("shape", "rows", "budget"):
         show(f"Mean absolute errors of the number of rows, by {by}", pooled(kept.rows, by))

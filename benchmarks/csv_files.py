@@ -119,7 +119,7 @@ def main() -> int:
     parser.add_argument("--base", default=BASE)
     parser.add_argument("--rows", type=int, default=1_000_000)
     asked = parser.parse_args()
-    kept = Kept("csv.json", "make csv")
+    kept = Kept("csv.json", "make bench NAME=csv_files")
     with tempfile.TemporaryDirectory() as name:
         base = checked_out(asked.base, Path(name))
         for kind, path in files(Path(name), asked.rows).items():

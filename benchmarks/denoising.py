@@ -1,4 +1,4 @@
-"""Does denoising improve each release, or leave it as it is? `make denoising`.
+"""Does denoising improve each release, or leave it as it is? `make bench NAME=denoising`.
 
 Errors of one release as published, projected (`denoise="project"`) and denoised as by default, mean
 of 10. Mechanisms that map rows: relative to the matrix (Mahalanobis), d = 10, n = 1e5, at
@@ -124,7 +124,7 @@ def _cell(
 
 
 def main() -> int:
-    kept = Kept("denoising.json", "make denoising")
+    kept = Kept("denoising.json", "make bench NAME=denoising")
     kept.part("one scale for all directions", round_cells)
     kept.part("the papers' tables", plain_cells)
     show("Error of a release, before and after denoising", kept.rows)

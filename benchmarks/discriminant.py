@@ -132,7 +132,7 @@ def cells_of(name: str, target: str) -> Iterator[dict[str, Any]]:
 
 
 def main() -> int:
-    kept = Kept("discriminant.json", "make discriminant")
+    kept = Kept("discriminant.json", "make bench NAME=discriminant")
     for case in CASES:
         kept.part(" by ".join(case), partial(cells_of, *case))
     show("Linear discriminant analysis from one release", kept.rows)

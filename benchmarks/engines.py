@@ -1,6 +1,6 @@
 """Which table engine? CPU and memory of streaming the same numbers out of CSV and Parquet.
 
-Backs the choice in docs/dependencies.md: `make engines`.
+Backs the choice in docs/dependencies.md: `make bench NAME=engines`.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="dpcov-engines-") as name:
         folder = Path(name)
         write_tables(folder)
-        kept = Kept("engines.json", "make engines")
+        kept = Kept("engines.json", "make bench NAME=engines")
         for job in JOBS:
             kept.part(job, partial(measured, job, folder))
     show(f"Engines, {ROWS:,} x {COLUMNS} float64", kept.rows)

@@ -1,6 +1,6 @@
 """Errors of this version's estimate over those of an earlier one, of the same releases.
 
-    make estimates BEFORE=results/entrants/a85f506
+    make bench NAME=estimates ARGS=results/entrants/a85f506
 
 `BEFORE` is where the earlier version was installed: `git archive COMMIT`, then
 `pip install --no-deps --target`. It releases the tables of two parts by mechanisms that are in
@@ -113,7 +113,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--tables", nargs="*", default=[*PARTS["tune"], *PARTS["default"]])
     asked = parser.parse_args()
-    kept = Kept("estimates-rows.json", "make estimates")
+    kept = Kept("estimates-rows.json", "make bench NAME=estimates")
     there = {(row["table"], row["mechanism"]) for row in kept.go_on()}
     cells = [cell for cell in product(asked.tables, MECHANISMS) if cell not in there]
     kept.pooled(measured, [(*cell, asked.seeds, asked.before) for cell in cells])
@@ -124,7 +124,7 @@ def main() -> int:
     show("Cells", single[:20])
     told = [{"part": "means", **row} for row in ratios]
     told += [{"part": "cells", **row} for row in single]
-    write("estimates.json", "make estimates", told)
+    write("estimates.json", "make bench NAME=estimates", told)
     return int(not kept.done() or not all(row["ok"] for row in told))
 
 

@@ -95,7 +95,7 @@ def persons(cells: Cells) -> str:
         lines.append(
             [cell["unit"], str(cell["rows of a person that count"])]
             + [f"{cell[name]:g}" for name in ("epsilon stated", "epsilon for a person")]
-            + [f"{100 * cell['covariance_error_median']:.1f} %"]
+            + [f"{100 * cell['covariance_error_median']:.1f}%"]
             + [f"{cell[name]:.3f}" for name in ("error_mean", "without_noise", "zero")]
         )
     return _table(lines)
@@ -190,13 +190,14 @@ def plan_calibration(cells: Cells) -> str:
         if not c["ok"]:
             missed.setdefault(c["dataset"], []).append(c["ratio"])
     within = f"{sum(c['ok'] for c in automatic)} of {len(automatic)}"
-    others = "; ".join(
-        f"{len(off)} of {name}, {min(off):.2f} to {max(off):.2f}" for name, off in missed.items()
+    others = "".join(
+        f"\n- `{name}`: {len(off)} outside, with ratios from {min(off):.2f} to {max(off):.2f}"
+        for name, off in missed.items()
     )
-    rest = f" (not: {others})" if others else ""
+    rest = f" These tables have the others:\n{others}" if others else ""
     return (
-        f"{_table(lines)}\n\nOf what `auto` takes, from a release: {within}{rest}.\n\n"
-        f"The range of a plan of what `auto` takes:\n\n{_ranges(cells)}"
+        f"{_table(lines)}\n\nWith `auto` and a release of half of the table, {within} predictions "
+        f"are within the factor.{rest}\n\nThe ranges of plans with `auto`:\n\n{_ranges(cells)}"
     )
 
 

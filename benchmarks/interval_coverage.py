@@ -1,6 +1,6 @@
 """How often intervals that cover sampling hold the figures of the population that rows are from.
 
-    make interval-coverage
+    make bench NAME=interval_coverage
 
 The tables to tune (`tables.toml`) are the populations. Samples are drawn from them with
 replacement and released by default; 95 % intervals for privacy noise and sampling are held against
@@ -102,13 +102,13 @@ def pooled(rows: list[Row]) -> list[Row]:
 
 
 def main() -> int:
-    kept = Kept("interval_coverage_cells.json", "make interval-coverage")
+    kept = Kept("interval_coverage_cells.json", "make bench NAME=interval_coverage")
     kept.pooled(measured, list(product(TABLES, COUNTS, range(len(BUDGETS)))))
     totals = pooled(kept.rows)
     show("Coverage of 95 % intervals for privacy noise and sampling", totals)
     if not kept.done():
         return 1
-    write("interval_coverage.json", "make interval-coverage", totals)
+    write("interval_coverage.json", "make bench NAME=interval_coverage", totals)
     return int(any(row["covered"] < LEAST for row in totals))
 
 

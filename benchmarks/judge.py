@@ -1,6 +1,6 @@
 """Whether the default is as good as it is to be, from the errors that `before_and_now.py` keeps.
 
-    make judge PART=default
+    make bench NAME=judge ARGS=default
 
 An entrant's error in a cell (a table at a budget) is the mean over seeds. Where the best of a cell
 is chosen, even seeds choose and odd ones judge, then the other way round, so that luck does not
@@ -355,7 +355,7 @@ def main() -> int:
         show(f"{title} ({missed} of {len(rows)} beyond)", rows[:shown])
     told = [{"part": title, **row} for title, rows in found.items() for row in rows]
     name = FILES.get(asked.part, f"judge-{asked.part}.json")
-    write(name, f"make judge PART={asked.part}", told)
+    write(name, f"make bench NAME=judge ARGS={asked.part}", told)
     return int(not all(row.get("ok", True) for row in told))
 
 

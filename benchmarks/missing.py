@@ -183,7 +183,7 @@ def summary(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def main() -> int:
-    kept = Kept("missing.json", "make missing")
+    kept = Kept("missing.json", "make bench NAME=missing")
     jobs = [(n, s, kind) for n in datasets.here(TABLES) for s in SHARES for kind in SETTINGS]
     kept.pooled(measured, jobs)
     show("Errors over those of as many complete rows", kept.rows)

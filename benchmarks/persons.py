@@ -1,6 +1,7 @@
 """Rows or persons as the unit: what each protects, what it costs, and memory with many persons.
 
-`make persons`. The Parkinson's table has 5,875 recordings of 42 people, about 140 each. A release
+`make bench NAME=persons`. The Parkinson's table has 5,875 recordings of 42 people, about 140
+each. A release
 that protects rows at epsilon protects a person only at 140 times that.
 
 Errors of correlations need not fall with epsilon. Where nothing rises above the noise, denoising
@@ -154,8 +155,8 @@ def main() -> None:
     if len(sys.argv) == 3:
         read(sys.argv[2])
         return
-    errors_of = Kept("persons.json", "make persons")
-    memory = Kept("persons-memory.json", "make persons")
+    errors_of = Kept("persons.json", "make bench NAME=persons")
+    memory = Kept("persons-memory.json", "make bench NAME=persons")
     errors_of.part("errors", side_by_side)
     show("Parkinson's telemonitoring: 5,875 rows of 42 people, 9 columns", errors_of.rows)
     memory.part("memory", lambda: map(count_persons, COUNTS))

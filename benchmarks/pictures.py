@@ -1,4 +1,4 @@
-"""What releases of two public tables show, beside the tables themselves: `make pictures`.
+"""Draw what releases of two public tables show, beside the tables: `make bench NAME=pictures`.
 
 Wine's first two principal components and the graph of the Parkinson's voice measures, each from one
 release by `standardized` at (epsilon, 1e-6), add/remove, and without privacy.
@@ -137,7 +137,7 @@ def _save(figure: Figure, name: str) -> None:
 
 
 def main() -> int:
-    kept = Kept("pictures.json", "make pictures")
+    kept = Kept("pictures.json", "make bench NAME=pictures")
     kept.part("wine", wine_figure)
     kept.part("parkinsons", graph_figure)
     show("Agreement with the table itself", kept.rows)

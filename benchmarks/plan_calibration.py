@@ -8,7 +8,8 @@ the defaults; from one number for the spread and one for the correlations; from 
 numeric column; from all numbers that a guess may hold, means and what others explain of a column
 too; and from a release of the known half. The numbers stand for the guess of somebody who knows the
 field: they are computed from the known half and rounded to one digit, means to two. Of what
-``auto`` takes the plan's range is held against the same errors. `make plan-calibration` runs it.
+``auto`` takes the plan's range is held against the same errors.
+`make bench NAME=plan_calibration` runs it.
 
 The defaults were chosen with an eye on the first four tables, not on the demo's; that imagined
 columns have beta laws, after a look at the demo's as well; that a column with a narrow spread lies
@@ -291,7 +292,7 @@ def summary(cells: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 def main() -> int:
-    kept = Kept("plan_calibration.json", "make plan-calibration")
+    kept = Kept("plan_calibration.json", "make bench NAME=plan_calibration")
     for name, table in here(TABLES).items():
         halves = table()
         for epsilon in EPSILONS:

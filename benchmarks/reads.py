@@ -1,4 +1,4 @@
-"""CPU of releases of tables as people have them, beside plain reads of them. `make reads`.
+"""Measure the CPU time of releases beside plain reads of the tables: `make bench NAME=reads`.
 
 Every table has a million rows. A release is one by default, which reads its table once and a copy
 of it three times, or of one matrix (`matrix-laplace`), which reads it once. A plain read is the
@@ -213,7 +213,7 @@ def cpu_of_sessions(server: int) -> float:
 
 
 def main() -> int:
-    kept = Kept("reads.json", "make reads")
+    kept = Kept("reads.json", "make bench NAME=reads")
     kept.part("pandas", frames)
     with tempfile.TemporaryDirectory(prefix="dpcov-reads-") as folder:
         kept.part("SQLite", lambda: in_sqlite(Path(folder) / "t.sqlite"))

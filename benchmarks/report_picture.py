@@ -1,6 +1,6 @@
 """The README's picture: the top of the demo's report, as a browser shows it.
 
-`make report-picture`; needs Chromium. The release is made afresh, so its last digits change.
+`make bench NAME=report_picture` needs Chromium. The release is new, so its last digits change.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Out-of-sample R^2 over random splits, the same encoded rows for all. A release by `standardized`,
 with alpha chosen from it, is compared with AdaSSP at the same (epsilon, 1e-6), add/remove, and with
 output perturbation at the same epsilon, replace-one, whose penalty is the best in hindsight.
-`make ridge-comparison` runs it.
+`make bench NAME=ridge_comparison` runs it.
 """
 
 from __future__ import annotations
@@ -290,7 +290,7 @@ def measure(name: str, splits: int) -> list[dict[str, Any]]:
 
 
 def main() -> int:
-    kept = Kept("ridge_comparison.json", "make ridge-comparison")
+    kept = Kept("ridge_comparison.json", "make bench NAME=ridge_comparison")
     for name in datasets.here(TASKS):
         kept.part(name, partial(measure, name, SPLITS))
     show("Out-of-sample R^2 of ridge regression", kept.rows)

@@ -1,4 +1,4 @@
-"""How time and memory grow with rows, columns and workers: `make bench-scaling`.
+"""How time and memory grow with rows, columns and workers: `make bench NAME=scaling`.
 
 Exponents are fitted to the larger sizes, beside what the arithmetic says: reading is linear
 in rows and columns, the Gram matrix linear in rows and quadratic in columns, memory flat in rows.
@@ -84,7 +84,7 @@ def exponents(by_rows: Found, by_columns: Found) -> Iterator[Any]:
 
 
 def main() -> int:
-    kept = Kept("bench-scaling.json", "make bench-scaling")
+    kept = Kept("bench-scaling.json", "make bench NAME=scaling")
     by_rows: Found = []
     by_columns: Found = []
     with tempfile.TemporaryDirectory(prefix="dpcov-scaling-") as name:

@@ -1,4 +1,4 @@
-"""Measure the bytes, tasks and CPU time of one pass of Spark at three sizes (`make spark`).
+"""Measure the bytes, tasks and CPU time of one pass of Spark (`make bench NAME=spark`).
 
 The session is local, with two cores. The cost model is for n rows of p columns of float64, and d
 features (with the indicators of categories and the intercept). A task reads s bytes:
@@ -160,7 +160,7 @@ def main() -> None:
     schema = Schema.from_bounds(0, 1, NAMES)
     spark = session()
     spark.sparkContext.setLogLevel("ERROR")
-    kept = Kept("spark.json", "make spark")
+    kept = Kept("spark.json", "make bench NAME=spark")
 
     def passes(folder: str) -> Iterator[Any]:
         for warm_up, size in ((True, SIZES[0]), *((False, size) for size in SIZES)):

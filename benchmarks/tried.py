@@ -1,6 +1,6 @@
 """What was tried for the default: shares of its second look, where to clip, bands for long rows.
 
-    make tried
+    make bench NAME=tried
 
 *Shares*: the default, which takes that of its second look by the number of rows that the first one
 tells, over the same with each share that it may take, and without a second look; on all tables to
@@ -203,7 +203,7 @@ def _best(rows: list[Row], part: str, kind: str, cell: tuple[str, float], which:
 
 
 def main() -> int:
-    kept = Kept("tried.json", "make tried")
+    kept = Kept("tried.json", "make bench NAME=tried")
     there = {(row["part"], row["table"]) for row in kept.go_on()}
     parts = (
         ("shares", by_shares, PARTS["tune"]),

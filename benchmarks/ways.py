@@ -1,4 +1,4 @@
-"""How long the ways of a cell and of an epsilon are in one default release: `make ways`.
+"""How long the ways of a cell and of an epsilon are in one default release: `make bench NAME=ways`.
 
 `dpcov release` is run once on a CSV with one thread, in this process, every call of dpcov's own
 functions watched (comprehensions and generated methods are no functions here).

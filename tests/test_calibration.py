@@ -1,4 +1,4 @@
-"""What `make calibration` holds releases against, and what it says of them."""
+"""What `make bench NAME=calibration` holds releases against, and what it says of them."""
 
 import numpy as np
 import pytest

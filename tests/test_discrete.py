@@ -96,7 +96,7 @@ def test_exact_path_gives_the_draws_of_the_fast_path(sampler, parameter, monkeyp
         verdicts.append(decide_exactly(*args))
         return verdicts[-1]
 
-    monkeypatch.setattr(discrete, "SLACK", 2.0)
+    monkeypatch.setattr(discrete, "COIN_SLACK", 2.0)
     monkeypatch.setattr(discrete, "_decide_exactly", counted)
     exact = sampler(parameter, 300, Entropy.seeded(7))
     np.testing.assert_array_equal(fast, exact)
@@ -134,7 +134,7 @@ def wrong_coins(gamma: Fraction, error: float) -> int:
 def test_coins_beside_the_threshold_are_right_despite_the_float_error(gamma, sign, monkeypatch):
     error = sign * 9 * 2.0**-53 * (1 + float(gamma))
     assert wrong_coins(gamma, error) == 0
-    monkeypatch.setattr(discrete, "SLACK", 0.0)
+    monkeypatch.setattr(discrete, "COIN_SLACK", 0.0)
     assert wrong_coins(gamma, error) > 0
 
 
@@ -160,14 +160,14 @@ def test_float_probabilities_stay_inside_the_slack(cases):
 
 
 def test_the_slack_covers_the_proved_error():
-    assert 27 * 2.0**-53 < discrete.SLACK <= 32 * 2.0**-53
+    assert 27 * 2.0**-53 < discrete.COIN_SLACK <= 32 * 2.0**-53
 
 
 @pytest.mark.parametrize("cases", [laplace_cases, gaussian_cases])
 def test_slack_would_not_cover_single_precision(cases):
     for exponents in cases():
         exponents.floats[:] = exponents.floats.astype(np.float32)
-        assert coin_errors(exponents).max() > discrete.SLACK or not exponents.floats.any()
+        assert coin_errors(exponents).max() > discrete.COIN_SLACK or not exponents.floats.any()
 
 
 def test_numpy_exp_is_within_one_unit_in_the_last_place():
@@ -226,7 +226,7 @@ def test_small_batches_give_the_draws_of_one_stream(batch, monkeypatch):
         )
 
     whole = draws()
-    monkeypatch.setattr(discrete, "BATCH", batch)
+    monkeypatch.setattr(discrete, "MAX_ATTEMPTS", batch)
     assert draws() == whole
 
 
@@ -243,7 +243,7 @@ def test_runs_of_heads_are_geometric(gamma):
     assert p_geometric(runs, gamma * Fraction(11, 10)) < 1e-9
 
 
-@pytest.mark.parametrize("count", [0, 1, 3, discrete.BATCH + 1])
+@pytest.mark.parametrize("count", [0, 1, 3, discrete.MAX_ATTEMPTS + 1])
 def test_as_many_draws_as_asked(count):
     for draws in (
         uniform_below(6, count, Entropy.seeded(1)),
@@ -291,7 +291,7 @@ def test_the_sampler_for_wide_noise_draws_what_the_narrow_one_does(monkeypatch):
     scale, variance = Fraction(10**6, 7), Fraction(10**13, 7)
     narrow = discrete_laplace(scale, 500, Entropy.seeded(2))
     normal = discrete_gaussian(variance, 500, Entropy.seeded(2))
-    monkeypatch.setattr(discrete, "NARROW", 0)
+    monkeypatch.setattr(discrete, "MAX_INT64_SCALE", 0)
     assert discrete_laplace(scale, 500, Entropy.seeded(2)).tolist() == narrow.tolist()
     assert discrete_gaussian(variance, 500, Entropy.seeded(2)).tolist() == normal.tolist()
 
@@ -308,22 +308,24 @@ def test_a_draw_beyond_64_bits_is_refused_not_wrapped(monkeypatch):
     for longest, fits in ((254, True), (255, False)):
         monkeypatch.setattr(discrete, "_geometric", lambda _g, n, _e, v=longest: np.full(n, v))
         if fits:
-            draws = discrete_laplace(Fraction(discrete.NARROW), 20, Entropy.seeded(1))
+            draws = discrete_laplace(Fraction(discrete.MAX_INT64_SCALE), 20, Entropy.seeded(1))
             assert np.all(np.abs(draws) // 2**55 == longest)
         else:
             with pytest.raises(MechanismError, match="does not fit 64 bits"):
-                discrete_laplace(Fraction(discrete.NARROW), 20, Entropy.seeded(1))
+                discrete_laplace(Fraction(discrete.MAX_INT64_SCALE), 20, Entropy.seeded(1))
 
 
 @pytest.mark.parametrize("scale", [0, -1, Fraction(1, 2**31), 2**80 + 1, 10**400])
 def test_scale_out_of_range_is_refused_with_the_range(scale):
-    with pytest.raises(MechanismError, match=r"scale of integer noise is .* from 9\.313E-10"):
+    with pytest.raises(
+        MechanismError, match=r"scale of the integer noise is .* between 9\.313E-10"
+    ):
         discrete_laplace(Fraction(scale), 1, Entropy.seeded(1))
 
 
 @pytest.mark.parametrize("variance", [0, -1, Fraction(1, 2**31), 2**156 + 1])
 def test_variance_out_of_range_is_refused_with_the_range(variance):
-    with pytest.raises(MechanismError, match=r"variance of integer noise .* to 9\.134E\+46"):
+    with pytest.raises(MechanismError, match=r"variance of the integer noise .* and 9\.134E\+46"):
         discrete_gaussian(Fraction(variance), 1, Entropy.seeded(1))
 
 

@@ -27,7 +27,7 @@ import dpcov
 from dpcov import cli
 from dpcov.api import release
 from dpcov.cli import metadata
-from dpcov.core.printable import FORMULA, harmless
+from dpcov.core.printable import FORMULA_STARTS, harmless
 from dpcov.core.show.frames import matrix_table
 from dpcov.errors import OutputError, ReleaseError, SchemaError
 from dpcov.releases import SEEDED, VOID, Release, VoidReleaseWarning
@@ -156,7 +156,7 @@ def test_printed_tables_are_harmless_too(
         with pytest.raises(SystemExit):
             cli.main([command, str(tmp_path / "r.json"), *rest, "--csv"])
         cells = [cell for row in csv.reader(io.StringIO(capsys.readouterr().out)) for cell in row]
-        acting = [cell for cell in cells if cell[:1] in tuple(FORMULA)]
+        acting = [cell for cell in cells if cell[:1] in tuple(FORMULA_STARTS)]
         assert all(float(cell) <= 0 for cell in acting)
         assert any("'=1+1" in cell for cell in cells)
 
@@ -164,7 +164,7 @@ def test_printed_tables_are_harmless_too(
 @given(st.text())
 def test_a_harmless_cell_is_the_text_or_an_apostrophe_and_the_text(text: str) -> None:
     assert harmless(text) in (text, f"'{text}")
-    assert not harmless(text).startswith(tuple(FORMULA))
+    assert not harmless(text).startswith(tuple(FORMULA_STARTS))
 
 
 UNSEEN = ["a\x1b[2J", "a\x00", "a\tb", "a\nb", "\N{RIGHT-TO-LEFT OVERRIDE}a", "a\N{SOFT HYPHEN}",

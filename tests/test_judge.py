@@ -1,4 +1,4 @@
-"""What `make judge` says of rows that are made up: equals are equal, what is wrong is caught."""
+"""`make bench NAME=judge` compares made-up rows: equals are equal, and faults are caught."""
 
 import string
 import sys

@@ -18,10 +18,16 @@ IMAGE = re.compile(r"!\[(?P<says>[^\]]*)\]\((?P<file>[^)]+)\)")
 
 
 def program(command):
-    """The script behind a command, and whether make knows it."""
+    """Return the script behind a command; a target of make must exist."""
+    bench = re.fullmatch(r'make bench NAME=(\w+)(?: ARGS=(?:"[^"]*"|\S+))?', command)
+    if bench is not None:
+        (script,) = (ROOT / "benchmarks").rglob(f"{bench[1]}.py")
+        return script.relative_to(ROOT).as_posix()
     target = re.fullmatch(r"make ([a-z-]+)(?: \(quick\)|(?: [A-Z]+=[\w-]+)+)?", command)
     if target is None:
         return command.removeprefix("python ").split()[0]
+    if target[1] == "bench":
+        return "benchmarks/bench.py"
     makefile = (ROOT / "Makefile").read_text()
     recipe = re.search(rf"^{target[1]}:.*##.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
     assert recipe, f"make has no target {target[1]}"
@@ -62,4 +68,6 @@ def test_every_target_of_make_that_a_page_names_exists():
     named = {target for text in PAGES.values() for target in re.findall(r"`make ([a-z-]+)`", text)}
     makefile = (ROOT / "Makefile").read_text()
     assert named <= set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
-    assert len(named) >= 8
+    scripts = {one for text in PAGES.values() for one in re.findall(r"make bench NAME=(\w+)", text)}
+    assert all(len([*(ROOT / "benchmarks").rglob(f"{name}.py")]) == 1 for name in scripts)
+    assert len(named) + len(scripts) >= 12

@@ -14,7 +14,7 @@ from dpcov.core.samplers.discrete import (
     SMALLEST_SCALE,
     SMALLEST_VARIANCE,
 )
-from dpcov.core.samplers.normal import LARGEST
+from dpcov.core.samplers.normal import MAX_NORMAL
 from dpcov.core.samplers.orthogonal import GaussianOrthogonal
 from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 from dpcov.core.samplers.wishart import WishartDifference
@@ -115,7 +115,7 @@ MARGIN = Fraction(1, 10**9)
         (ScalarLaplace, SMALLEST_SCALE, LARGEST_SCALE),
         (ScalarGaussian, SMALLEST_VARIANCE, LARGEST_VARIANCE),
         (lambda v: GaussianOrthogonal(3, v), 2 * SMALLEST_VARIANCE, LARGEST_VARIANCE),
-        (lambda c: WishartDifference(3, float(c)), None, 2**85 / Fraction(LARGEST) ** 2),
+        (lambda c: WishartDifference(3, float(c)), None, 2**85 / Fraction(MAX_NORMAL) ** 2),
     ],
     ids=["laplace", "gaussian", "orthogonal", "wishart"],
 )

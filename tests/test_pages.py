@@ -181,7 +181,8 @@ def rows(table):
 
 def test_the_table_of_mechanisms_is_the_registry():
     said, table = tables.mechanisms().split("\n\n")
-    assert said == "All of them: neighbours: add-remove, replace-one; unit: rows, persons."
+    same = "neighbours (add-remove, replace-one) and privacy unit (rows, persons)"
+    assert said == f"All mechanisms accept the same {same}."
     head, _, *found = rows(table)
     assert [row[0].strip("`") for row in found] == list(MECHANISMS)
     assert all(len(row) == len(head) and all(row) for row in found)

@@ -1,4 +1,4 @@
-"""Plans against releases of a public table: the small form of `make plan-calibration`."""
+"""Plans and releases of a public table: a small version of the benchmark `plan_calibration`."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
-POINTER = re.compile(r"docs/proofs/([\w-]+\.md)((?:[ ,]+\d+[a-c]?\b)*)")
+POINTER = re.compile(r"docs/proofs/([\w-]+\.md)((?:(?:[\s,#]+sections?)?[ ,]+\d+[a-c]?\b)*)")
 STEP = re.compile(r"^(?:## |\*\*)(\d+[a-c]?)\. ", re.MULTILINE)
 NAME = re.compile(r"`([A-Za-z_.]+)`")
 
@@ -57,6 +57,7 @@ def test_the_names_in_a_proof_exist(page):
 
 
 def test_a_pointer_to_no_step_is_noticed():
+    assert [*pointers("(docs/proofs/release.md, section 3)")] == [("release.md", ["3"])]
     ((page, numbers),) = pointers("see docs/proofs/release.md 3, 99a.")
     assert page == "release.md"
     assert not set(numbers) <= steps(page)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
-import prose  # noqa: E402 (tools is no package)
+import prose
 
 LONG = "Word " + " ".join(["word"] * 30) + "."
 

@@ -85,7 +85,7 @@ def main(arguments: list[str]) -> int:
     left = run(cells, file, repeats, asked.processes, until)
     print(f"{left} cells left")
     found = summed_up(file.rows)
-    results.write(f"{name}.json", "make arena", found, folder=asked.folder)
+    results.write(f"{name}.json", "make bench NAME=arena", found, folder=asked.folder)
     draw(file.rows, asked.folder)
     results.show("The default", [row for row in found if row["part"] == "regime"])
     return 0

@@ -1,6 +1,6 @@
 """What the default gains over one matrix with the least noise, and adult with its levels.
 
-    make frontier
+    make bench NAME=frontier
 
 The first part: Frobenius errors of the default over those of one matrix, both denoised, on tables
 with public bounds (without an intercept the default is one matrix), both relations, pure and zCDP;
@@ -149,7 +149,7 @@ def adult() -> Iterator[Row]:
 
 def main() -> int:
     tables = datasets.here({name: CONTESTS[name] for name in TABLES})
-    kept = Kept("frontier.json", "make frontier")
+    kept = Kept("frontier.json", "make bench NAME=frontier")
     kept.pooled(compared, product(tables, Neighbors, DEFINITIONS))
     rows = list(kept.rows)
     show("Errors of the default over those of one matrix", rows)

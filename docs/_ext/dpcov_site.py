@@ -1,4 +1,4 @@
-"""The site's own Sphinx extension: pages show what their code prints, and what is generated."""
+"""Extend Sphinx: pages show the outputs of their code and the generated parts."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tables import generated
 
 COLON = "\ue000"
 ENTRY = re.compile(r"^(\w+(?:, \w+)*) : (.*(?:\n    (?![A-Z]).*|\n(?!    )|\Z))", re.MULTILINE)
-NAMES = r"^\w+(?:, \w+)*$"  # of parameters, on a line of their own
+NAMES = r"^\w+(?:, \w+)*$"  # a line with names of parameters only
 EXAMPLE = r"^ *>>> .*?(?:\n\n|\Z)"
 LITERAL = re.compile(rf"(``.*?``|`[^`]*`|{EXAMPLE}|{NAMES})", re.DOTALL | re.MULTILINE)
 
 
 def read(app: Any, name: str, source: list[str]) -> None:
-    """Run a page and put its outputs and everything generated into its text."""
+    """Run a page, and insert the outputs and the generated parts into its text."""
     text = source[0]
     if any(block.runs for block in blocks(text)):
         text = with_outputs(text, outputs(Path(app.env.doc2path(name))))
@@ -25,10 +25,10 @@ def read(app: Any, name: str, source: list[str]) -> None:
 
 
 def plain(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
-    """Make a docstring what napoleon understands.
+    """Convert a docstring to the form that the extension napoleon reads.
 
-    Outside backquotes bars and stars mean themselves. An entry of a list of parameters whose text
-    begins beside its name has no type.
+    Bars and stars outside backquotes are ordinary characters. If the text of a parameter begins on
+    the line of its name, the parameter has no type.
     """
     text = ENTRY.sub(r"\1\n    \2", "\n".join(lines))
     parts = LITERAL.split(text)
@@ -36,17 +36,17 @@ def plain(app: Any, what: str, name: str, value: Any, options: Any, lines: list[
         parts[at] = re.sub(r"(?<!\\)([*|]|_(?=\W|$))", r"\\\1", parts[at])
     text = "".join(parts)
     if what == "property":
-        text = text.replace(":", COLON)  # what stands before a colon would be its type
+        text = text.replace(":", COLON)  # napoleon would read the text before a colon as a type
     lines[:] = text.split("\n")
 
 
 def restored(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
-    """Colons are colons again."""
+    """Put the colons back into a docstring."""
     lines[:] = [line.replace(COLON, ":") for line in lines]
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Register with Sphinx."""
+    """Register the extension with Sphinx."""
     app.connect("source-read", read)
     app.connect("autodoc-process-docstring", plain, priority=400)  # before napoleon
     app.connect("autodoc-process-docstring", restored, priority=600)  # after it

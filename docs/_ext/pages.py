@@ -1,16 +1,21 @@
-"""Run the code of a documentation page word for word: for the tests and for the site.
+"""Run the code of a documentation page without changes, for the tests and for the site.
 
-A page is run in a folder of its own, after `dpcov demo` if it speaks of ``demo/``. In order:
+Each page runs in its own temporary folder. If the page mentions ``demo/``, `dpcov demo` runs first.
+The blocks run in their order:
 
-- a ``console`` block is commands, each after ``$ `` and with the lines that follow it;
-- the ``python`` blocks are one program;
-- a block after ``<!-- file: NAME -->`` is a file that the reader is asked to save;
-- a line ``<!-- run: ... -->`` before a block says what is special about it: ``raises=NAME``, an
-  error of `dpcov.errors` that it ends with; ``needs=MODULE``, without which it isn't run;
-  ``once``, for commands that only a new clone needs; ``server``, for what needs a server, of a
-  database or a cluster; ``lines=N`` of output to show.
+- A ``console`` block contains commands. Each command begins with ``$ `` and can have more lines.
+- All ``python`` blocks of a page are one program.
+- A block after ``<!-- file: NAME -->`` is the content of a file that the reader saves.
 
-``python docs/_ext/pages.py PAGE`` runs one and prints its outputs as JSON.
+A line ``<!-- run: ... -->`` before a block sets options of the block:
+
+- ``raises=NAME``: the block ends with this error of `dpcov.errors`.
+- ``needs=MODULE``: the block runs only if this module is installed.
+- ``once``: the block does not run, because only a new clone needs its commands.
+- ``server``: the block does not run, because it needs a database server or a cluster.
+- ``lines=N``: the page shows at most N lines of each output.
+
+``python docs/_ext/pages.py PAGE`` runs one page and prints its outputs as JSON.
 """
 
 from __future__ import annotations
@@ -40,7 +45,7 @@ FENCE = re.compile(
 
 @dataclass(frozen=True)
 class Block:
-    """One piece of code of a page, and what the page says about it."""
+    """One block of code in a page, with its options."""
 
     language: str
     code: str
@@ -49,11 +54,12 @@ class Block:
 
     @property
     def runs(self) -> bool:
+        """True if the block contains commands or a program."""
         return self.language in ("console", "python") and not self.file
 
     @property
     def lacks(self) -> bool:
-        """Whether it needs what is not there."""
+        """True if the block must not run, or if its module is not installed."""
         if not {"once", "server"}.isdisjoint(self.options):
             return True
         needed = self.options.get("needs")
@@ -61,23 +67,24 @@ class Block:
             return False
         try:
             return importlib.util.find_spec(needed) is None
-        except ModuleNotFoundError:  # not even the package that it would be in
+        except ModuleNotFoundError:  # the package of the module is not installed either
             return True
 
     @property
     def commands(self) -> list[str]:
+        """Commands of a console block, without the prompts."""
         if not self.code.startswith("$ "):
             raise ValueError(f"a console block must start with '$ ': {self.code!r}")
         return [part.rstrip("\n") for part in re.split(r"^\$ ", self.code, flags=re.M)[1:]]
 
 
 def blocks(text: str) -> list[Block]:
-    """All code blocks of a page, in order."""
+    """Return all code blocks of a page, in order."""
     return [_block(found) for found in FENCE.finditer(text)]
 
 
 def pages() -> list[Path]:
-    """Pages with code that runs."""
+    """Return the pages that contain code to run."""
     return sorted(
         page
         for page in DOCS.rglob("*.md")
@@ -86,7 +93,7 @@ def pages() -> list[Path]:
 
 
 def outputs(page: Path) -> list[list[str]]:
-    """Run a page in a process of its own; for each of its blocks the outputs, one for a command."""
+    """Run a page in a separate process; return the outputs of each block, one for each command."""
     done = subprocess.run(  # noqa: S603 (our own page)
         [sys.executable, "-W", "error", str(Path(__file__).resolve()), str(page.resolve())],
         env=_environment(),
@@ -101,7 +108,7 @@ def outputs(page: Path) -> list[list[str]]:
 
 
 def with_outputs(text: str, found: list[list[str]]) -> str:
-    """The page's text with each output after what gave it."""
+    """Return the text of the page, with each output below its code."""
     remaining = iter(found)
     return FENCE.sub(lambda match: _shown(match, next(remaining)), text)
 
@@ -138,7 +145,7 @@ def _environment() -> dict[str, str]:
 
 
 def _run(text: str) -> list[list[str]]:
-    """Run a page's blocks in the current folder."""
+    """Run the blocks of a page in the current folder."""
     if "demo/" in text:
         _command("dpcov demo")
     scope: dict[str, Any] = {"__name__": "__main__"}
@@ -175,7 +182,7 @@ def _python(block: Block, scope: dict[str, Any]) -> str:
 
 
 def _command(command: str, raises: str | None = None) -> str:
-    """Output of a command that succeeds, or ends with exit code 2 and that error."""
+    """Return the output of a command that succeeds, or that fails with the expected error."""
     done = subprocess.run(  # noqa: S603 (our own page)
         ["bash", "-euc", command],  # noqa: S607
         stdout=subprocess.PIPE,
@@ -191,13 +198,13 @@ def _command(command: str, raises: str | None = None) -> str:
 
 
 def _error_of(command: str) -> str:
-    """Name of the error that a command of dpcov ends with."""
+    """Return the name of the error that stops a dpcov command."""
     from dpcov.cli import app
     from dpcov.errors import DpcovError
 
     program, *arguments = shlex.split(command)
     if program != "dpcov":
-        raise AssertionError(f"no command of dpcov: {command}")
+        raise AssertionError(f"not a dpcov command: {command}")
     with contextlib.redirect_stdout(io.StringIO()):
         try:
             app(arguments, standalone_mode=False)
@@ -207,7 +214,7 @@ def _error_of(command: str) -> str:
 
 
 def main(page: str) -> None:
-    """Run a page in a folder that is thrown away, and print its outputs."""
+    """Run a page in a temporary folder, and print its outputs."""
     text = Path(page).read_text(encoding="utf-8")
     with TemporaryDirectory() as folder, contextlib.chdir(folder):
         found = _run(text)

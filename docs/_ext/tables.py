@@ -1,6 +1,7 @@
-"""What pages are generated from: the registry, the claims, the commands, the public names.
+"""Generate parts of pages from the registry, the claims, the commands and the public names.
 
-``<!-- generate: NAME -->`` in a page stands for the Markdown that `GENERATORS[NAME]` gives.
+The mark ``<!-- generate: NAME -->`` in a page stands for the Markdown that `GENERATORS[NAME]`
+returns.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ KINDS = ("reproduced", "not reproduced", "refuted", "misprint", "measured", "der
 
 
 def generated(text: str) -> str:
-    """A page's text with everything that is generated in its place."""
+    """Return the text of a page, with the generated Markdown in place of each mark."""
     return MARK.sub(lambda found: GENERATORS[found[1]](), text)
 
 
 def verdicts() -> str:
-    """How many claims of each paper got which verdict."""
+    """Return a table with the number of claims for each paper and verdict."""
     lines = [["paper", *KINDS]]
     for paper in PAPERS:
         found = [claim["verdict"] for claim in _claims(paper)]
@@ -40,7 +41,7 @@ def verdicts() -> str:
 
 
 def claims(paper: str) -> str:
-    """Every claim of a paper: its verdict, what was measured, and what under its faults."""
+    """Return a table with the verdict and the measurements of each claim of a paper."""
     kept = json.loads((SNAPSHOTS / "papers" / f"{paper}.json").read_text())["rows"]
     measured = {row["id"]: row for row in kept}
     lines = [["claim", "expected", "verdict", "measured", "control", "why"]]
@@ -49,27 +50,27 @@ def claims(paper: str) -> str:
         pairs = zip(found["faults"], found["under them"], strict=True)
         control = "; ".join(f"{fault}: {came}" for fault, came in pairs)
         verdict = f"**{claim['verdict']}**" if claim["verdict"] != "reproduced" else "reproduced"
-        told = f"{claim['claim']} ({claim['where']})"
-        cells = [told, claim["expected"], verdict, found["measured"], control, claim["why"]]
+        stated = f"{claim['claim']} ({claim['where']})"
+        cells = [stated, claim["expected"], verdict, found["measured"], control, claim["why"]]
         lines.append([_plain(cell) for cell in cells])
     return _table(lines)
 
 
 def statements(paper: str) -> str:
-    """Return each numbered statement of a paper, with the claims that measure it."""
-    told = {claim["id"]: f"{claim['claim']}: {claim['verdict']}" for claim in _claims(paper)}
+    """Return a table of the numbered statements of a paper and the claims that measure them."""
+    results = {claim["id"]: f"{claim['claim']}: {claim['verdict']}" for claim in _claims(paper)}
     lines = [["statement", "measured by"]]
     for name, found in STATED[paper].items():
         if isinstance(found, str):
-            judged = f"not measurable: {found}"
+            measured = f"not measurable: {found}"
         else:
-            judged = "; ".join(told[one] for one in found)
-        lines.append([name, _plain(judged)])
+            measured = "; ".join(results[one] for one in found)
+        lines.append([name, _plain(measured)])
     return _table(lines)
 
 
 def errors(paper: str, shown: tuple[str, ...]) -> str:
-    """Mean errors of the methods that a page shows, a column for each epsilon."""
+    """Return a table of the mean errors of some methods, with one column for each epsilon."""
     with (SNAPSHOTS / "papers" / f"{paper}-errors.csv").open(encoding="utf-8") as file:
         cells = list(csv.DictReader(file))
     lines = [["table, method", *dict.fromkeys(f"{float(cell['epsilon']):g}" for cell in cells)]]
@@ -81,14 +82,17 @@ def errors(paper: str, shown: tuple[str, ...]) -> str:
 
 
 def commands() -> str:
-    """Every command with its arguments and options."""
+    """Return a section for each command, with its arguments and options."""
     from dpcov.cli import commands
 
     return "\n".join(_command(f"dpcov {name}", found) for name, found in commands().items())
 
 
 def ridge_comparison() -> str:
-    """Out-of-sample R^2 of ridge regression from a release, beside methods made for one."""
+    """Return a table of the out-of-sample R^2 of private ridge regressions.
+
+    The table compares dpcov with methods that release only a regression.
+    """
     cells = json.loads((SNAPSHOTS / "ridge_comparison.json").read_text())["rows"]
     peers = list(dict.fromkeys(cell["peer"] for cell in cells))
     lines = [["task", "epsilon", "without privacy", *(f"{p}: dpcov / theirs" for p in peers)]]
@@ -100,7 +104,7 @@ def ridge_comparison() -> str:
 
 
 def bench_against_numpy() -> str:
-    """What a release costs beside the covariance without privacy."""
+    """Return a table of the costs of a release and of a covariance without privacy."""
     lines = [["table", "metric", "dpcov", "pandas and numpy.cov"]]
     for cell in json.loads((SNAPSHOTS / "bench.json").read_text())["rows"]:
         if "numpy.cov" in cell["metric"]:
@@ -110,7 +114,7 @@ def bench_against_numpy() -> str:
 
 
 def measurements() -> str:
-    """Every snapshot: the command that gives it, where it was measured, and all its rows."""
+    """Return each snapshot of results, with its command, its machine and all its rows."""
     parts = []
     for file in sorted(SNAPSHOTS.glob("*.json")):
         found = json.loads(file.read_text())
@@ -123,17 +127,21 @@ def measurements() -> str:
 
 
 def public_names() -> str:
-    """The public functions and classes of dpcov."""
+    """Return the documentation of the public names of dpcov."""
     import dpcov
 
     return _documented([(f"dpcov.{name}", getattr(dpcov, name)) for name in sorted(dpcov.__all__)])
 
 
 def mechanisms() -> str:
-    """The registry: what each accepts is found by asking it; what all accept is said once."""
+    """Return a table of all mechanisms.
+
+    The function calibrates each mechanism to find the settings that the mechanism accepts. A
+    sentence above the table states the settings that all mechanisms accept.
+    """
     from dpcov.mechanisms import MECHANISMS
 
-    heads = ["budget", "neighbours", "unit", "passes"]
+    heads = ["budget", "neighbours", "privacy unit", "passes"]
     found = {}
     for name, kind in MECHANISMS.items():
         accepted = zip(*_accepted(kind), strict=True)
@@ -141,21 +149,22 @@ def mechanisms() -> str:
         found[name].append(str(kind().passes))
     shared = [len({cells[at] for cells in found.values()}) == 1 for at in range(len(heads))]
     first = next(iter(found.values()))
-    said = [f"{heads[at]}: {first[at]}" for at in range(len(heads)) if shared[at]]
+    said = [f"{heads[at]} ({first[at]})" for at in range(len(heads)) if shared[at]]
     lines = [["mechanism", *compress(heads, map(not_, shared)), "choose it for", "source"]]
     for name, kind in MECHANISMS.items():
         own = compress(found[name], map(not_, shared))
         lines.append([f"`{name}`", *own, _plain(kind.use), _plain(kind.source)])
-    return f"All of them: {'; '.join(said) or 'nothing in common'}.\n\n{_table(lines)}"
+    common = f"All mechanisms accept the same {' and '.join(said) or 'tables'}."
+    return f"{common}\n\n{_table(lines)}"
 
 
 def mechanism_classes() -> str:
-    """The mechanisms that auto takes, in the order of the registry."""
+    """Return the documentation of the mechanisms that are not from papers, in registry order."""
     return _classes(of_papers=False)
 
 
 def paper_classes() -> str:
-    """The papers' mechanisms, in the order of the registry."""
+    """Return the documentation of the mechanisms from papers, in registry order."""
     return _classes(of_papers=True)
 
 
@@ -168,12 +177,12 @@ def _classes(*, of_papers: bool) -> str:
 
 
 def estimators() -> str:
-    """The classes with scikit-learn's interfaces."""
+    """Return the documentation of the classes with the interface of scikit-learn."""
     return _module("dpcov.estimators")
 
 
 def plots() -> str:
-    """The functions that draw."""
+    """Return the documentation of the functions that draw pictures."""
     return _module("dpcov.plot")
 
 
@@ -202,7 +211,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
 
 
 def _accepted(kind: Any) -> Iterator[tuple[str, str, str]]:
-    """Budgets, relations and units that a mechanism of the registry does not refuse."""
+    """Yield each budget, neighbour relation and privacy unit that a mechanism accepts."""
     from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, Unit
     from dpcov.errors import MechanismError
     from dpcov.rows.moment import Lattice
@@ -235,14 +244,14 @@ def _title(paper: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text of which Markdown makes nothing else; the verdict's own stars stay."""
+    """Escape the text for Markdown, except for a verdict in bold."""
     if text.startswith("**"):
         return text
     return re.sub(r"([\\|*_<>$\[\]`])", r"\\\1", " ".join(text.split()))
 
 
 def _figure(value: Any) -> str:
-    """A cell of a table of measurements."""
+    """Return a value as a cell of a table of measurements."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -253,7 +262,7 @@ def _figure(value: Any) -> str:
 
 
 def _command(name: str, command: Any) -> str:
-    """The section of a command."""
+    """Return the section of a command."""
     lines = [f"\n## {name}\n", f"{inspect.cleandoc(command.help or '')}\n"]
     rows = [["option", "meaning"]]
     for parameter in command.params:
@@ -269,7 +278,7 @@ def _command(name: str, command: Any) -> str:
 
 
 def _module(name: str) -> str:
-    """A module's public functions and classes."""
+    """Return the documentation of the public functions and classes of a module."""
     from importlib import import_module
 
     module = import_module(name)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import seeds
 from claims import Finding
 from dpcov.core.privacy import gaussian_mu
-from dpcov.papers.preconditioned import Look
+from dpcov.papers.preconditioned import PilotEstimate
 from dpcov.rows.moment import LinearMap
 from faults import factor
 
@@ -104,7 +104,7 @@ def spectrum_after(sigma: Matrix, noisy: Matrix, slack: float, clamp: bool) -> M
     values, vectors = np.linalg.eigh(noisy)
     if clamp:
         values = np.clip(values, 0.05 + slack, 1 - slack)
-    seen = Look(values, vectors, deviation=0.0, count=1.0)
+    seen = PilotEstimate(values, vectors, deviation=0.0, count=1.0)
     shape = seen.rounder(LinearMap.rounded(np.eye(len(values))), slack).matrix()
     return np.linalg.eigvalsh(shape @ sigma @ shape.T)
 

@@ -20,7 +20,7 @@ from dpcov.errors import MechanismRefused
 from dpcov.mechanisms import Mechanism, UnboundedGaussian
 from dpcov.mechanisms.choice import choose
 from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
-from dpcov.papers.unbounded_gaussian import REACH, WIDEST, coarse, fine
+from dpcov.papers.unbounded_gaussian import CLIPPING_NORM_RATIO, MAX_EIGENVALUE_RATIO, coarse, fine
 from dpcov.rows.moment import Lattice
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
@@ -218,14 +218,18 @@ def theorem_52(small: bool) -> Finding:
         laws = MECHANISM.calibrate(lattice, BUDGET, REPLACE)
         noise = MECHANISM._fine_noise(lattice, laws)
         for condition in (1e4, 1e5):
-            n = 4 * condition * REACH * d**1.5 / math.sqrt(laws.fine)
+            n = 4 * condition * CLIPPING_NORM_RATIO * d**1.5 / math.sqrt(laws.fine)
             spectrum = np.geomspace(1 / condition, 1, d)
-            truth = np.diag(spectrum * n / (REACH * d * spectrum.sum())) * lattice.bound
+            truth = (
+                np.diag(spectrum * n / (CLIPPING_NORM_RATIO * d * spectrum.sum())) * lattice.bound
+            )
             for seed in range(3 if small else 20):
                 drawn = noise.simulate(seeds.generator(20210005, seed))
                 shape = fine(truth + faults.factor("fine", d, n) * drawn)
                 after = np.linalg.eigvalsh(shape @ np.diag(spectrum) @ shape.T)
-                least_ratio = min(least_ratio, float(after[0] / after[-1] * 16 * WIDEST))
+                least_ratio = min(
+                    least_ratio, float(after[0] / after[-1] * 16 * MAX_EIGENVALUE_RATIO)
+                )
     return Finding(f"at least {least_ratio:.2f} times the bound", least_ratio >= 1)
 
 

@@ -18,7 +18,7 @@ from dpcov.papers import ashtiani_liaw
 from dpcov.papers.accounting import renyi_epsilon
 from dpcov.papers.ashtiani_liaw import Calibration, _closest, _sample
 from dpcov.papers.primitives import random_groups, stable_matrices
-from dpcov.papers.primitives.random_groups import require_room
+from dpcov.papers.primitives.random_groups import require_memory
 from dpcov.papers.primitives.release_test import ReleaseTest
 from dpcov.papers.primitives.sampled_covariance import (
     SampledCovariance,
@@ -73,10 +73,12 @@ def test_where_no_closeness_keeps_the_budget_the_least_is_told():
 
 def test_more_groups_than_are_compared_are_refused(monkeypatch):
     groups = AshtianiLiaw().calibrate(LATTICE, BUDGET, ADD).groups
-    monkeypatch.setattr(ashtiani_liaw, "MOST_GROUPS", groups)
+    monkeypatch.setattr(ashtiani_liaw, "MAX_GROUPS", groups)
     AshtianiLiaw().calibrate(LATTICE, BUDGET, ADD)
-    monkeypatch.setattr(ashtiani_liaw, "MOST_GROUPS", groups - 1)
-    with pytest.raises(MechanismError, match=f"{groups} groups .* 3 x 3 each.* larger budget"):
+    monkeypatch.setattr(ashtiani_liaw, "MAX_GROUPS", groups - 1)
+    with pytest.raises(
+        MechanismError, match=f"{groups} groups .* 3 x 3 matrix each.* larger budget"
+    ):
         AshtianiLiaw().calibrate(LATTICE, BUDGET, ADD)
 
 
@@ -84,19 +86,19 @@ def test_groups_whose_matrices_need_too_much_memory_are_refused_before_anything_
     names = [f"x{j}" for j in range(400)]
     ledger = Ledger.create(tmp_path / "l", ApproxDP(1.0, 1e-5))
     asked = {"schema": Schema.from_bounds(-1, 1, names), "mechanism": "ashtiani-liaw"}
-    with pytest.raises(MechanismError, match="401 x 401 each: that is too much memory"):
+    with pytest.raises(MechanismError, match="401 x 401 matrix each, which is too much memory"):
         dpcov.release(np.zeros((3, 400)), ledger=ledger, epsilon=1.0, delta=1e-6, **asked)
     assert ledger.account().spent == {"epsilon": 0.0, "delta": 0.0}
 
 
 def test_the_most_entries_are_held_and_not_one_more(monkeypatch):
-    require_room("m", 4, 2, 3, most=4)
+    require_memory("m", 4, 2, 3, most=4)
     for most, entries in ((3, 24), (4, 23)):
-        monkeypatch.setattr(random_groups, "MOST_ENTRIES", entries)
-        with pytest.raises(MechanismError, match=r"4 groups .* 2 x 3 each"):
-            require_room("m", 4, 2, 3, most=most)
-    monkeypatch.setattr(random_groups, "MOST_ENTRIES", 24)
-    require_room("m", 4, 2, 3, most=4)
+        monkeypatch.setattr(random_groups, "MAX_GROUP_ENTRIES", entries)
+        with pytest.raises(MechanismError, match=r"4 groups .* 2 x 3 matrix each"):
+            require_memory("m", 4, 2, 3, most=most)
+    monkeypatch.setattr(random_groups, "MAX_GROUP_ENTRIES", 24)
+    require_memory("m", 4, 2, 3, most=4)
 
 
 @pytest.mark.parametrize("undecided", [False, True])

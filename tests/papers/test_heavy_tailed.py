@@ -14,9 +14,9 @@ from dpcov.denoise import denoise
 from dpcov.errors import MechanismError, SourceError
 from dpcov.mechanisms import HeavyTailed
 from dpcov.papers import heavy_tailed, preconditioned
-from dpcov.papers.preconditioned import Look
+from dpcov.papers.preconditioned import PilotEstimate
 from dpcov.papers.primitives import bounded_moments
-from dpcov.papers.primitives.bounded_moments import STEP_ERROR, Moments, after_step, steps
+from dpcov.papers.primitives.bounded_moments import STEP_SPECTRAL_ERROR, Moments, after_step, steps
 from dpcov.rows.moment import LinearMap
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
@@ -94,7 +94,7 @@ def test_for_epsilon_and_delta_every_variance_is_8_larger_to_cover_the_rounding(
     budget = ApproxDP(1.0, 1e-6)
     mu = Fraction(gaussian_mu(1 - 1e-12, 1e-6))
     found = HeavyTailed().calibrate(lattice, budget, neighbors)
-    look = lattice.relative().frobenius_squared(neighbors) / (2 * found.rho_of_look)
+    look = lattice.relative().frobenius_squared(neighbors) / (2 * found.rho_of_query)
     assert (found.rho, found.step.variance) == (mu**2 / 2, look + 8)
     assert found.count.variance == 1 / (2 * found.rho_of_count) + 8
 
@@ -102,13 +102,13 @@ def test_for_epsilon_and_delta_every_variance_is_8_larger_to_cover_the_rounding(
 def test_the_meter_sees_a_look_that_is_not_paid_for(monkeypatch):
     rows, _ = student_rows(500, 1.0)
     source = open_rows(rows, Schema.from_bounds(-BOUND, BOUND, NAMES))
-    right = HeavyTailed._round
+    right = HeavyTailed._learned
 
     def unpaid(self, *arguments):
         shape, looked = right(self, *arguments)
         return shape, looked - 1
 
-    monkeypatch.setattr(HeavyTailed, "_round", unpaid)
+    monkeypatch.setattr(HeavyTailed, "_learned", unpaid)
     costs = metered(monkeypatch, source.lattice(), SWAP)
     HeavyTailed()(source, budget=ZCDP(0.3), neighbors=SWAP, entropy=Entropy.seeded(2))
     assert sum(costs) > Fraction(3, 10)
@@ -125,8 +125,8 @@ def after(look_of, sigma, noisy, slack):
 
 
 def ours(values, vectors, slack):
-    seen = Look(values, vectors, deviation=0.0, count=1.0)
-    return seen.rounder(LinearMap.rounded(np.eye(len(values))), slack)
+    seen = PilotEstimate(values, vectors, deviation=0.0, count=1.0)
+    return seen.whitening_map(LinearMap.rounded(np.eye(len(values))), slack)
 
 
 def papers(values, vectors, slack, lower=0.05):
@@ -216,7 +216,7 @@ def test_the_sample_size_of_theory_suffices_and_is_the_least():
     deviation = radius**2 / math.sqrt(0.5 * 2.0 / looks)
     for n, enough in ((size.steps, True), (size.steps - 1, False)):
         bound = moments.spectral_error(2, radius, n, deviation / n, 0.1 / (2 * looks))
-        assert (bound <= STEP_ERROR) == enough
+        assert (bound <= STEP_SPECTRAL_ERROR) == enough
     lower, square = 1 / 50, moments.mahalanobis_radius(2, 0.25) ** 2
     for _ in range(looks):
         lower = after_step(lower)
@@ -273,13 +273,13 @@ def test_one_step_helps_but_does_not_do_at_a_large_condition():
 def test_a_map_multiplied_on_the_wrong_side_is_caught(monkeypatch):
     rows, round_map = student_rows(50_000, 1e4)
     right = error(released(rows, HeavyTailed()), rows, round_map)
-    rounder = preconditioned.Look.rounder
+    whitening_map = preconditioned.PilotEstimate.whitening_map
 
     def wrong_side(self, shape, slack):
-        step = rounder(self, LinearMap.rounded(np.eye(D)), slack).matrix()
+        step = whitening_map(self, LinearMap.rounded(np.eye(D)), slack).matrix()
         return LinearMap.rounded(shape.matrix() @ step)
 
-    monkeypatch.setattr(preconditioned.Look, "rounder", wrong_side)
+    monkeypatch.setattr(preconditioned.PilotEstimate, "whitening_map", wrong_side)
     assert error(released(rows, HeavyTailed()), rows, round_map) > 10 * right
 
 
@@ -361,4 +361,4 @@ def test_no_row_is_longer_than_what_the_radius_is_limited_to():
 
 def test_fourth_moments_follow_from_higher_ones_and_the_step_is_the_papers():
     assert Moments(4, 105.0).fourth == pytest.approx(math.sqrt(105))
-    assert bounded_moments.STEP_ALPHA == 1 / 16
+    assert bounded_moments.STEP_TRUNCATION_ERROR == 1 / 16

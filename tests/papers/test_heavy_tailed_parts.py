@@ -12,7 +12,7 @@ from dpcov.core.privacy import ZCDP, Neighbors, Unit, exact
 from dpcov.errors import MechanismError
 from dpcov.mechanisms import HeavyTailed
 from dpcov.papers import heavy_tailed
-from dpcov.papers.preconditioned import Look
+from dpcov.papers.preconditioned import PilotEstimate
 from dpcov.papers.primitives import bounded_moments
 from dpcov.papers.primitives.bounded_moments import Moments
 from dpcov.rows.moment import Lattice, LinearMap
@@ -35,7 +35,7 @@ def round_rows(n, seed=0):
 def noticed(monkeypatch, mechanism, rows, rho=2.0):
     """The looks, as (map, radius), and the last release, as (radius or radii, rho of it)."""
     looks, last = [], []
-    right = heavy_tailed.look, heavy_tailed.release_at, heavy_tailed.release_mapped
+    right = heavy_tailed.pilot_query, heavy_tailed.release_at, heavy_tailed.release_mapped
     calibrated = heavy_tailed.gaussian.calibration
 
     def look(rows, shape, radius, *rest):
@@ -55,7 +55,7 @@ def noticed(monkeypatch, mechanism, rows, rho=2.0):
             last.append(rho)
         return calibrated(lattice, guarantee, rho, *rest)
 
-    monkeypatch.setattr(heavy_tailed, "look", look)
+    monkeypatch.setattr(heavy_tailed, "pilot_query", look)
     monkeypatch.setattr(heavy_tailed, "release_at", at)
     monkeypatch.setattr(heavy_tailed, "release_mapped", mapped)
     monkeypatch.setattr(heavy_tailed.gaussian, "calibration", calibration)
@@ -74,10 +74,10 @@ def test_a_look_and_the_count_have_the_noise_of_their_shares(neighbors, unit):
     number = bounded_moments.steps(100.0)
     assert laws.looks == number > 1
     assert laws.rho == Fraction(1, 2)
-    assert laws.rho_of_look == Fraction(1, 4) / number
+    assert laws.rho_of_query == Fraction(1, 4) / number
     assert laws.rho_of_count == exact(0.01) / 2
     sides = 2 if neighbors is SWAP else 1
-    assert laws.step.variance == sides * (k * 2**40) ** 2 / (2 * laws.rho_of_look)
+    assert laws.step.variance == sides * (k * 2**40) ** 2 / (2 * laws.rho_of_query)
     assert laws.count.variance == k**2 / (2 * laws.rho_of_count)
 
 
@@ -86,7 +86,7 @@ def test_what_is_not_used_has_no_law_and_costs_nothing():
     assert (with_mean.count, with_mean.rho_of_count) == (None, 0)
     assert with_mean.step.dimension == 5
     naive = HeavyTailed("naive").calibrate(SHAPE, ZCDP(0.5), ADD)
-    assert (naive.step, naive.count, naive.rho_of_look, naive.rho_of_count) == (None, None, 0, 0)
+    assert (naive.step, naive.count, naive.rho_of_query, naive.rho_of_count) == (None, None, 0, 0)
 
 
 @pytest.mark.parametrize("rho", [1e-40, 1e-30])
@@ -108,13 +108,13 @@ def test_the_sample_size_is_that_of_the_shares(variant, looks):
         beta=0.3,
         condition=1e4,
         looks=looks,
-        rho_of_look=0.5 * 0.4 / looks if looks else 1.0,
+        rho_of_query=0.5 * 0.4 / looks if looks else 1.0,
         rho_of_release=(1 - 0.5 - 0.01) * 0.4 if looks else 0.4,
     )
     assert mechanism.sample_size(5, 0.4) == expected
 
 
-# Looks.
+# Pilot queries.
 
 
 def test_theory_takes_all_looks_and_practice_stops_when_all_directions_show(monkeypatch):
@@ -154,13 +154,13 @@ def test_a_look_is_no_wider_than_the_longest_row(monkeypatch, radii, upper):
 
 
 def test_radii_of_looks_are_twice_the_root_of_p_or_those_of_the_moments():
-    assert HeavyTailed()._look_radius(9) == 6
+    assert HeavyTailed()._query_radius(9) == 6
     theory = HeavyTailed(radii="theory", order=3, constant=15.0)
-    assert theory._look_radius(9) == pytest.approx(3 * (15 * 32) ** 0.25)
+    assert theory._query_radius(9) == pytest.approx(3 * (15 * 32) ** 0.25)
 
 
 def test_slacks_are_a_share_of_the_standard_error_or_the_bound_of_theory():
-    seen = Look(np.ones(4), np.eye(4), deviation=1e-4, count=1e7)
+    seen = PilotEstimate(np.ones(4), np.eye(4), deviation=1e-4, count=1e7)
     standard = 1e-4 * math.sqrt(8) + 2 * math.sqrt(4 / 1e7)
     assert HeavyTailed()._slack(4, seen, 7) == pytest.approx(0.3 * standard)
     theory = HeavyTailed(radii="theory", constant=3.0, beta=0.2)
@@ -168,7 +168,7 @@ def test_slacks_are_a_share_of_the_standard_error_or_the_bound_of_theory():
     bound = 3 * 4 / radius**2 + math.sqrt(2 * 3 * 4 * log / 1e7) + 2 * radius**2 * log / 3e7
     bound += 1e-4 * (math.sqrt(8) + math.sqrt(2 * math.log(4 / (0.2 / 14))))
     assert theory._slack(4, seen, 7) == pytest.approx(bound)
-    assert theory._slack(4, Look(np.ones(4), np.eye(4), 1e-4, 10.0), 7) == 1.0
+    assert theory._slack(4, PilotEstimate(np.ones(4), np.eye(4), 1e-4, 10.0), 7) == 1.0
 
 
 # The last clip.

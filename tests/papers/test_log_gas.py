@@ -91,7 +91,9 @@ def swept(points, generator, exponent, power, sweeps):
         normals = generator.standard_normal(d)
         exponentials = generator.exponential(size=d)
         for i in range(d):
-            step = log_gas.STEP * (log_gas.LEAP if leaps[i] < log_gas.LEAPS else 1.0)
+            step = log_gas.STEP_SIZE * (
+                log_gas.LEAP_FACTOR if leaps[i] < log_gas.LEAP_FREQUENCY else 1.0
+            )
             moved = list(points)
             moved[i] = points[i] + step * normals[i]
             if power == 2:
@@ -113,7 +115,7 @@ def test_sweeps_are_metropolis_moves_and_an_exact_radius(d, power):
         found = log_gas._metropolis(
             start.copy(), np.random.default_rng(seed), exponent, squared=power == 2
         )
-        expected = swept(start, np.random.default_rng(seed), exponent, power, log_gas.SWEEPS)
+        expected = swept(start, np.random.default_rng(seed), exponent, power, log_gas.SWEEP_COUNT)
         np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
@@ -125,7 +127,7 @@ def test_a_move_onto_another_point_is_never_made():
             return np.ones(count)
 
         def standard_normal(self, count):
-            return np.array([1.0, 0.0]) / log_gas.STEP
+            return np.array([1.0, 0.0]) / log_gas.STEP_SIZE
 
         def exponential(self, size):
             return np.full(size, 1e300)

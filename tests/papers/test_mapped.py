@@ -82,7 +82,7 @@ class Silent:
     """A law of noise that is 0, or always the same, and said to reach `noise_alone` rows."""
 
     def __init__(self, draw=0, noise_alone=0.0):
-        self.draw, self.standard_deviation = draw, noise_alone / mapped.SHOWS
+        self.draw, self.standard_deviation = draw, noise_alone / mapped.MIN_COUNT_SNR
 
     def samples(self, count, entropy):
         return np.full(count, self.draw)

@@ -75,7 +75,7 @@ def test_r_transforms_are_their_formula_in_many_digits(g):
 def test_fifty_columns_are_drawn_and_no_more(law):
     law(50, 1e-9).require_drawable()
     for refused in (law(51, 1e-9).require_drawable, lambda: law(51, 1e-9).sample(None)):
-        with pytest.raises(MechanismError, match="up to 50 columns"):
+        with pytest.raises(MechanismError, match="at most 50 columns"):
             refused()
 
 
@@ -169,7 +169,7 @@ def test_pairs_come_in_batches_that_double_from_32_to_4096(empty, monkeypatch):
 
 @pytest.mark.parametrize("count", [1, 5, 11])
 def test_many_draws_are_all_that_are_accepted_in_order(count, monkeypatch):
-    monkeypatch.setattr(nuclear, "LARGEST_BATCH", 10)
+    monkeypatch.setattr(nuclear, "MAX_BATCH", 10)
     entropy = Entropy.seeded(2)
     accepted = np.concatenate([nuclear._accepted(2, 10, entropy) for _ in range(4)])[:count]
     found = NuclearLaplace(2, 2.0**30).samples(count, Entropy.seeded(2))
@@ -216,7 +216,7 @@ def composed(left, values, right):
 
 
 def test_a_draw_by_pfaffians_has_their_points_as_eigenvalues_and_haar_vectors(monkeypatch):
-    monkeypatch.setattr(nuclear, "FAST_REJECTION", 2)
+    monkeypatch.setattr(nuclear, "MAX_REJECTION_ORDER", 2)
     scale, entropy = 2.0**30, Entropy.seeded(3)
     points = largest_first(LineEnsemble(3), entropy)
     vectors = gram_schmidt(standard_normals(9, entropy).reshape(3, 3))
@@ -265,7 +265,7 @@ def test_simulations_are_composed_like_draws():
 
 
 def test_spectra_that_simulations_choose_from_are_simulated_ones_of_size_1():
-    shapes, generator = nuclear._simulated_shapes(3), np.random.default_rng(nuclear.SEED)
+    shapes, generator = nuclear._simulated_shapes(3), np.random.default_rng(nuclear.SPECTRUM_SEED)
     drawn = [simulated_eigenvalues(3, generator) for _ in range(256)]
     expected = [values / np.abs(values).sum() for values in drawn]
     np.testing.assert_allclose(shapes, expected, rtol=1e-12)

@@ -72,20 +72,20 @@ def test_a_map_multiplied_on_the_wrong_side_is_caught(monkeypatch):
         return error(made.second_moment() * BOUND**2 / len(rows), round_map)
 
     assert found() < 0.1
-    rounder = preconditioned.Look.rounder
+    whitening_map = preconditioned.PilotEstimate.whitening_map
 
     def wrong_side(self, shape, slack):
-        step = rounder(self, LinearMap.rounded(np.eye(D)), slack).matrix()
+        step = whitening_map(self, LinearMap.rounded(np.eye(D)), slack).matrix()
         return LinearMap.rounded(shape.matrix() @ step)
 
-    monkeypatch.setattr(preconditioned.Look, "rounder", wrong_side)
+    monkeypatch.setattr(preconditioned.PilotEstimate, "whitening_map", wrong_side)
     assert found() > 1
 
 
 def test_a_direction_in_which_noise_exceeds_the_rows_counts_as_empty_not_as_large():
     """|eigenvalues| in place of positive parts: a fault of the published code (peers, fault 6)."""
-    seen = preconditioned.Look(np.array([-5.0, 2.0]), np.eye(2), deviation=1.0, count=10.0)
-    made = seen.rounder(LinearMap.rounded(np.eye(2)), 0.25).matrix()
+    seen = preconditioned.PilotEstimate(np.array([-5.0, 2.0]), np.eye(2), deviation=1.0, count=10.0)
+    made = seen.whitening_map(LinearMap.rounded(np.eye(2)), 0.25).matrix()
     np.testing.assert_allclose(made, np.diag([2.0, 1 / 1.5]), rtol=1e-8)
 
 
@@ -187,7 +187,7 @@ def last_radius(far, seed, rho=1e-3):
     rows[:far] *= 10
     source = open_rows(rows / 100, Schema.from_bounds(-1, 1, NAMES, intercept=0.0))
     law = radius.count_law(source.lattice(), Fraction(rho) / 2, 0)
-    radii = np.sqrt(D * mapped.SQUARED_RADII)
+    radii = np.sqrt(D * mapped.SQUARED_RADIUS_GRID)
     shape = LinearMap.rounded(100 * np.eye(D))
     entropy = Entropy.seeded(seed)
     clipped = D**1.5 / np.sqrt(2 * 0.01)
@@ -359,7 +359,7 @@ def test_noise_wider_than_64_bits_alone_decides_the_scale_and_the_number_of_rows
 
 @pytest.mark.parametrize("looks", [1, 2, 5])
 def test_there_are_no_more_looks_than_asked_for_and_passes_are_counted(looks, monkeypatch):
-    seen, look, moments = [], preconditioned.look, Rows.second_moments
+    seen, look, moments = [], preconditioned.pilot_query, Rows.second_moments
     read = []
 
     def never_clear(*asked):
@@ -374,7 +374,7 @@ def test_there_are_no_more_looks_than_asked_for_and_passes_are_counted(looks, mo
 
         return ask
 
-    monkeypatch.setattr(preconditioned, "look", never_clear)
+    monkeypatch.setattr(preconditioned, "pilot_query", never_clear)
     monkeypatch.setattr(Rows, "second_moments", counted(moments))
     monkeypatch.setattr(Rows, "norm_counts", counted(Rows.norm_counts))
     mechanism = Preconditioned(looks=looks)
@@ -388,7 +388,7 @@ def test_a_look_tells_number_mean_and_covariance_of_the_mapped_rows():
     source = open_rows(rows, Schema.from_bounds(-BOUND, BOUND, NAMES, intercept=0.3))
     matrix = np.diag(np.arange(1.0, D + 1))
     law = GaussianOrthogonal(D + 1, Fraction(4))
-    found = preconditioned.look(
+    found = preconditioned.pilot_query(
         source, LinearMap.rounded(matrix), 50.0, law, None, Entropy.seeded(1)
     )
     mapped_rows = rows @ matrix / BOUND
@@ -402,23 +402,23 @@ def test_a_look_tells_number_mean_and_covariance_of_the_mapped_rows():
 
 
 def test_errors_of_a_look_are_those_of_noise_and_of_sampling():
-    look = preconditioned.Look(np.ones(3), np.eye(3), 0.1, 50.0)
+    look = preconditioned.PilotEstimate(np.ones(3), np.eye(3), 0.1, 50.0)
     assert look.error == pytest.approx(0.1 * 6**0.5)
     assert look.standard_error == pytest.approx(0.1 * 6**0.5 + 2 * (3 / 50) ** 0.5)
 
 
 def test_a_center_stays_within_the_bounds():
-    look = preconditioned.Look(np.ones(2), np.eye(2), 0.1, 50.0, np.array([9.0, -9.0]))
-    assert look.rounder(LinearMap.rounded(np.eye(2)), 0.1).center.tolist() == [1.0, -1.0]
+    look = preconditioned.PilotEstimate(np.ones(2), np.eye(2), 0.1, 50.0, np.array([9.0, -9.0]))
+    assert look.whitening_map(LinearMap.rounded(np.eye(2)), 0.1).center.tolist() == [1.0, -1.0]
 
 
 def test_singular_values_are_kept_within_a_ratio_of_the_least():
     rotation = np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))[0]
     wide = rotation * np.array([2.0**40, 2.0**10, 4.0])
-    values = np.linalg.svd(preconditioned._undoable(wide))[1]
+    values = np.linalg.svd(preconditioned._bounded(wide))[1]
     np.testing.assert_allclose(values, [2.0**30, 2.0**10, 4.0], rtol=1e-6)
     narrow = rotation * np.array([2.0**27, 2.0**10, 1.0])
-    assert (preconditioned._undoable(narrow) == narrow).all()
+    assert (preconditioned._bounded(narrow) == narrow).all()
 
 
 @pytest.mark.parametrize("p", [1, 6, 100])
@@ -433,7 +433,7 @@ def test_the_tail_is_a_bound_on_the_norm_of_round_rows(p):
 def test_a_look_ends_the_search_when_every_direction_is_twice_above_the_noise():
     values = np.array([1.0, 9.0])
     clear = [
-        preconditioned.Look(values, np.eye(2), deviation, 100.0).clear
+        preconditioned.PilotEstimate(values, np.eye(2), deviation, 100.0).clear
         for deviation in (0.2499, 0.2501)  # times sqrt(2 p) = 2, and twice that
     ]
     assert clear == [True, False]
@@ -449,7 +449,7 @@ def test_directions_without_rows_leave_a_map_that_can_be_undone(monkeypatch, tmp
         return np.linalg.cond(made.linear_map)
 
     assert condition() < 2.0**29
-    monkeypatch.setattr(preconditioned, "_undoable", lambda matrix: matrix)
+    monkeypatch.setattr(preconditioned, "_bounded", lambda matrix: matrix)
     with pytest.raises((np.linalg.LinAlgError, ValueError)):
         condition()
 

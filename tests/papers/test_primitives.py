@@ -21,8 +21,8 @@ from dpcov.core.samplers.scalars import ScalarLaplace
 from dpcov.errors import MechanismError, MechanismRefused
 from dpcov.papers.accounting import with_bad_events
 from dpcov.papers.primitives.histogram import (
-    SAFETY,
-    VOTE,
+    PROBABILITY_MARGIN,
+    STEPS_PER_VOTE,
     GaussianHistograms,
     StabilityHistogram,
 )
@@ -117,7 +117,7 @@ def test_a_histogram_of_several_votes_keeps_its_delta(neighbors, votes, epsilon,
 def test_a_threshold_for_noise_wider_than_64_bits_is_found(votes, share):
     """T / scale is ln(1 / `share` delta): of one bin, or of three, each of which may show."""
     histogram = StabilityHistogram(Fraction(votes, 2**79), 1e-6, ADD, votes)
-    level, target = histogram.threshold, 1e-6 * (1 - SAFETY)
+    level, target = histogram.threshold, 1e-6 * (1 - PROBABILITY_MARGIN)
     assert level / 2**79 == pytest.approx(-math.log(share * 1e-6), rel=1e-6)
     assert histogram._delta(level) <= target < histogram._delta(level - 2**60)
     shown = histogram({"a": 2**85, "b": 1}, Entropy.seeded(1))
@@ -192,15 +192,15 @@ def gaussian_law_of_bin(count, histogram, spread):
     """Hidden, then cells above the threshold, of a bin with continuous noise."""
     if count == 0:
         return np.array([1.0] + [0.0] * 251)
-    edges = histogram.threshold / VOTE + spread * np.linspace(0, 12, 251)
+    edges = histogram.threshold / STEPS_PER_VOTE + spread * np.linspace(0, 12, 251)
     tails = stats.norm.sf(edges, count, spread)
     return np.array([1 - tails[0], *(tails[:-1] - tails[1:]), tails[-1]])
 
 
 def gaussian_excess(histogram, epsilon, factor=1.0):
     """Delta of a histogram whose noise is `factor` as wide as it should be."""
-    spread = histogram.noise.standard_deviation / VOTE * factor
-    visible = math.ceil(histogram.threshold / VOTE + 5 * spread)
+    spread = histogram.noise.standard_deviation / STEPS_PER_VOTE * factor
+    visible = math.ceil(histogram.threshold / STEPS_PER_VOTE + 5 * spread)
     pairs = changes(histogram.neighbors, 1, (0, 1, visible))
     return worst_excess(pairs, lambda c: gaussian_law_of_bin(c, histogram, spread), epsilon)
 
@@ -224,7 +224,7 @@ def test_a_batch_shares_its_mu_and_its_bad_event():
     one, four = (GaussianHistograms(0.5, 1e-6, SWAP, batch) for batch in (1, 4))
     assert float(four.noise.variance / one.noise.variance) == pytest.approx(4, rel=1e-9)
     for histogram, bad in ((one, 1e-6), (four, 0.25e-6)):
-        steps = histogram.threshold - VOTE - 1
+        steps = histogram.threshold - STEPS_PER_VOTE - 1
         tail = stats.norm.sf(steps / histogram.noise.standard_deviation)
         assert bad * (1 - 1e-6) < tail <= bad
     add = GaussianHistograms(0.5, 1e-6, ADD)
@@ -324,7 +324,7 @@ def neighbours(t):
 
 def average_of(items, limit, radius=10):
     """Score, weights and exact average of integer items with this radius."""
-    grid = np.asarray(items, dtype=np.int64)[:, None] * (VOTE // radius)
+    grid = np.asarray(items, dtype=np.int64)[:, None] * (STEPS_PER_VOTE // radius)
     score, weights = score_and_weights(friends(grid), limit)
     total = Fraction(int((weights * items).sum()), max(1, int(weights.sum())))
     return score, weights, total
@@ -370,7 +370,7 @@ def test_unstable_weights_break_the_bound():
     for one, other in neighbours(t):
         means = []
         for items in (one, other):
-            grid = items[:, None] * (VOTE // 10)
+            grid = items[:, None] * (STEPS_PER_VOTE // 10)
             chosen = friends(grid) >= t - limit
             means.append(items[chosen].mean() if chosen.any() else 0.0)
         worst = max(worst, abs(means[0] - means[1]) / (100 / (t - limit)))

@@ -12,7 +12,7 @@ from dpcov.core.entropy import Entropy
 from dpcov.errors import MechanismError
 from dpcov.papers.accounting import renyi_epsilon
 from dpcov.papers.primitives.sampled_covariance import (
-    COUPLING,
+    COUPLING_PROBABILITY,
     SampledCovariance,
     divergence,
     most_samples,
@@ -88,8 +88,8 @@ def test_the_number_of_samples_is_the_largest_that_the_budget_allows():
 def test_delta_less_the_coupling_is_kept():
     assert 1e-6 * (1 - 1e-12) < usable_delta(1e-6, 1.0) < 1e-6
     left = 1e-20 - usable_delta(1e-20, 5.0)
-    assert left > COUPLING * (1 + math.exp(5))
-    for delta, epsilon in ((COUPLING, 1.0), (1e-6, 60.0), (1e-6, 1e300)):
+    assert left > COUPLING_PROBABILITY * (1 + math.exp(5))
+    for delta, epsilon in ((COUPLING_PROBABILITY, 1.0), (1e-6, 60.0), (1e-6, 1e300)):
         with pytest.raises(MechanismError):
             usable_delta(delta, epsilon)
 

@@ -16,7 +16,7 @@ from dpcov.mechanisms import UnboundedGaussian
 from dpcov.papers import unbounded_gaussian
 from dpcov.papers.accounting import compose_gdp, gdp_of_pure, with_bad_events
 from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
-from dpcov.papers.primitives.histogram import VOTE, GaussianHistograms
+from dpcov.papers.primitives.histogram import STEPS_PER_VOTE, GaussianHistograms
 from dpcov.papers.primitives.stable_average import StableAverage
 from dpcov.papers.unbounded_gaussian import coarse, fine, first_gap
 from dpcov.rows.moment import Lattice
@@ -231,7 +231,7 @@ def test_eigenvalues_are_found_within_two_buckets():
 
 def test_the_number_of_groups_clears_the_threshold_and_a_tenth_does_not():
     estimator = EigenvalueEstimator(3, 0.3, 1e-6)
-    assert estimator.groups > 2 * estimator.histograms.threshold / VOTE
+    assert estimator.groups > 2 * estimator.histograms.threshold / STEPS_PER_VOTE
     true = np.array([4.0, 2.0, 1.0])
     covariances, traces, _ = groups_like(true, estimator.groups // 10, 300)
     with pytest.raises(MechanismRefused):
@@ -254,8 +254,8 @@ def test_the_noise_of_votes_covers_a_group_that_moves_all_of_them(monkeypatch):
     squared = sum(c**2 for c in change.values())
     assert squared == 2 * 4
     law = estimator.histograms.noise
-    assert float(law.variance - 8) == pytest.approx(squared * VOTE**2 / 0.3**2)
-    tail = stats.norm.sf((estimator.histograms.threshold - VOTE) / law.standard_deviation)
+    assert float(law.variance - 8) == pytest.approx(squared * STEPS_PER_VOTE**2 / 0.3**2)
+    tail = stats.norm.sf((estimator.histograms.threshold - STEPS_PER_VOTE) / law.standard_deviation)
     assert 4 * tail <= 1e-6
 
 
@@ -317,7 +317,7 @@ def test_a_fine_step_is_taken_and_paid_where_gaps_are_small_but_many(monkeypatch
         taken.append(right(matrix))
         return taken[-1]
 
-    monkeypatch.setattr(unbounded_gaussian, "WIDEST", 200.0)
+    monkeypatch.setattr(unbounded_gaussian, "MAX_EIGENVALUE_RATIO", 200.0)
     monkeypatch.setattr(unbounded_gaussian, "fine", spy)
     made = denoise(released(rows), "project")
     assert len(taken) == 1

@@ -14,7 +14,7 @@ from dpcov.mechanisms import UnboundedGaussian
 from dpcov.papers import unbounded_gaussian
 from dpcov.papers.accounting import gdp_beside_bad_events, gdp_of_pure
 from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
-from dpcov.papers.primitives.random_groups import MOST_ENTRIES
+from dpcov.papers.primitives.random_groups import MAX_GROUP_ENTRIES
 from dpcov.papers.unbounded_gaussian import Calibration, _covariance, fine, first_gap
 from dpcov.rows.moment import Lattice, LinearMap, SecondMoment
 from dpcov.rows.schema import Schema
@@ -94,9 +94,9 @@ def test_more_groups_than_are_held_are_refused(monkeypatch, group_size):
     fewer, more = sorted([laws.values.groups, laws.spaces.groups])
     assert fewer < more - 1
     assert mechanism.least_units(LATTICE, BUDGET, ADD) == group_size * more
-    monkeypatch.setattr(unbounded_gaussian, "MOST_GROUPS", more)
+    monkeypatch.setattr(unbounded_gaussian, "MAX_GROUPS", more)
     mechanism.calibrate(LATTICE, BUDGET, ADD)
-    monkeypatch.setattr(unbounded_gaussian, "MOST_GROUPS", more - 1)
+    monkeypatch.setattr(unbounded_gaussian, "MAX_GROUPS", more - 1)
     with pytest.raises(MechanismError, match=f"{more:,} groups .* larger budget"):
         mechanism.calibrate(LATTICE, BUDGET, ADD)
 
@@ -104,7 +104,7 @@ def test_more_groups_than_are_held_are_refused(monkeypatch, group_size):
 def test_so_many_references_that_groups_need_too_much_memory_are_refused():
     groups = UnboundedGaussian().calibrate(LATTICE, BUDGET, ADD)
     most = max(groups.values.groups, groups.spaces.groups)
-    references = MOST_ENTRIES // (most * LATTICE.dimension)
+    references = MAX_GROUP_ENTRIES // (most * LATTICE.dimension)
     UnboundedGaussian(references=references).calibrate(LATTICE, BUDGET, ADD)
     with pytest.raises(MechanismError, match="too much memory"):
         UnboundedGaussian(references=references + 1).calibrate(LATTICE, BUDGET, ADD)
@@ -116,9 +116,9 @@ def test_a_release_that_cannot_be_drawn_is_refused_from_public_numbers():
 
 
 def test_there_are_as_many_looks_as_features_up_to_64_or_as_asked_for():
-    assert UnboundedGaussian()._looks(Lattice(3, 1.0)) == 3
-    assert UnboundedGaussian()._looks(Lattice(100, 1.0)) == 64
-    assert UnboundedGaussian(looks=5)._looks(Lattice(3, 1.0)) == 5
+    assert UnboundedGaussian()._query_limit(Lattice(3, 1.0)) == 3
+    assert UnboundedGaussian()._query_limit(Lattice(100, 1.0)) == 64
+    assert UnboundedGaussian(looks=5)._query_limit(Lattice(3, 1.0)) == 5
     assert (UnboundedGaussian().passes, UnboundedGaussian(looks=5).passes) == (132, 14)
 
 
@@ -168,7 +168,7 @@ def course(monkeypatch):
         rows = rows_of(np.zeros((2, p)), intercept)
         guarantee = Guarantee(BUDGET, ADD, rows.schema.privacy_unit)
         laws = Calibration(guarantee, Fraction(1000), votes, spaces, Fraction(7))
-        shape, left = UnboundedGaussian(looks=looks)._round(rows, laws, Entropy.seeded(1))
+        shape, left = UnboundedGaussian(looks=looks)._learned(rows, laws, Entropy.seeded(1))
         assert not votes.answers
         spent = dict(zip(("spaces", "values"), divmod(1000 - int(left), 50), strict=True))
         return shape.matrix(), spent, seen, votes.asked, spaces.asked, cuts
@@ -255,7 +255,7 @@ def test_a_fine_step_is_taken_and_paid_above_the_widest_ratio(course, least, tak
 
 def test_what_is_left_goes_to_the_release_with_the_variance_for_rounding(monkeypatch):
     given, shape = [], LinearMap.rounded(np.eye(3))
-    monkeypatch.setattr(UnboundedGaussian, "_round", lambda *_: (shape, Fraction(5)))
+    monkeypatch.setattr(UnboundedGaussian, "_learned", lambda *_: (shape, Fraction(5)))
     monkeypatch.setattr(
         unbounded_gaussian, "release_mapped", lambda *a, **rest: given.append(rest) or "made"
     )

@@ -20,8 +20,8 @@ from dpcov.errors import (
 )
 from dpcov.papers import univariate
 from dpcov.papers.accounting import compose_gdp, with_bad_events
-from dpcov.papers.primitives.histogram import VOTE, GaussianHistograms
-from dpcov.papers.univariate import UNITS, mean_and_variance, plan
+from dpcov.papers.primitives.histogram import STEPS_PER_VOTE, GaussianHistograms
+from dpcov.papers.univariate import VALUE_STEPS, mean_and_variance, plan
 
 ADD, SWAP = Neighbors.ADD_REMOVE, Neighbors.REPLACE_ONE
 each_relation = pytest.mark.parametrize("neighbors", Neighbors)
@@ -61,8 +61,8 @@ def law_of_bin(count):
     """Hidden, then cells above the threshold."""
     if count == 0:
         return np.array([1.0] + [0.0] * 17)
-    spread = HISTOGRAM.noise.standard_deviation / VOTE
-    edges = HISTOGRAM.threshold / VOTE + spread * np.linspace(0, 6, 17)
+    spread = HISTOGRAM.noise.standard_deviation / STEPS_PER_VOTE
+    edges = HISTOGRAM.threshold / STEPS_PER_VOTE + spread * np.linspace(0, 6, 17)
     tails = stats.norm.sf(edges, count, spread)
     return np.array([1 - tails[0], *(tails[:-1] - tails[1:]), tails[-1]])
 
@@ -129,7 +129,7 @@ def test_the_pairs_that_are_drawn_are_a_uniform_matching(monkeypatch):
 @each_relation
 def test_the_sums_change_by_their_sensitivity_and_no_more(neighbors):
     rng = np.random.default_rng(3)
-    values = np.concatenate([np.linspace(-1, 1, 41), rng.uniform(-3, 3, 80), [0.5 / UNITS]])
+    values = np.concatenate([np.linspace(-1, 1, 41), rng.uniform(-3, 3, 80), [0.5 / VALUE_STEPS]])
     sums = [np.array(univariate._sums(np.array([u])), dtype=object) for u in values]
     others = [np.array([0, 0])] if neighbors is ADD else sums
     changes = [a - b for a, b in itertools.product(sums, others)]
@@ -143,15 +143,15 @@ def account(planned, neighbors, factor=1.0):
     """(epsilon, delta) that the laws of a plan imply, all noise being `factor` as wide."""
     moved = 2 if neighbors is SWAP else 1
     laws = [(planned.scale.noise, 2), (planned.place.noise, moved)]
-    squares = [VOTE**2 * votes / float(law.variance - 8) for law, votes in laws]
+    squares = [STEPS_PER_VOTE**2 * votes / float(law.variance - 8) for law, votes in laws]
     squares.append(float(univariate._sums_squared(neighbors) / (planned.sums.variance - 8)))
     if planned.count is not None:
-        squares.append(VOTE**2 / float(planned.count.variance - 8))
+        squares.append(STEPS_PER_VOTE**2 / float(planned.count.variance - 8))
     mu = compose_gdp([math.sqrt(square) / factor for square in squares])
     bad = 0.0
     for histogram in (planned.scale, planned.place):
         spread = histogram.noise.standard_deviation * factor
-        bad += stats.norm.sf((histogram.threshold - VOTE - 1) / spread)
+        bad += stats.norm.sf((histogram.threshold - STEPS_PER_VOTE - 1) / spread)
     inner = planned.guarantee.budget.epsilon + math.log1p(-bad)
     return with_bad_events(mu, inner, bad)
 
@@ -231,7 +231,7 @@ ODD = {
 def test_a_column_without_a_scale_is_refused_in_the_same_words(name, neighbors):
     with pytest.raises(MechanismRefused) as caught:
         released(ODD[name], 1, neighbors)
-    assert str(caught.value) == str(MechanismRefused(univariate.FEW))
+    assert str(caught.value) == str(MechanismRefused(univariate.TABLE_REQUIREMENT))
     assert caught.value.__cause__ is None
 
 
@@ -273,7 +273,7 @@ def test_a_seeded_result_says_so_and_is_not_booked(tmp_path):
     assert released(column, 3) == released(column, 3)
     assert released(column, 3).reproducible
     ledger = Ledger.create(tmp_path / "l", ApproxDP(2.0, 1e-5))
-    with pytest.raises(LedgerError, match="seeded"):
+    with pytest.raises(LedgerError, match="with a seed"):
         mean_and_variance(column, epsilon=1.0, delta=1e-6, ledger=ledger, seed=1)
     assert not ledger.account().entries
 

@@ -15,7 +15,7 @@ from dpcov.papers.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp
 from dpcov.papers.primitives import stable_rows
 from dpcov.papers.primitives.sampled_covariance import SampledCovariance
 from dpcov.papers.primitives.stable_rows import StableRows
-from dpcov.papers.whitened import _largest_rho, _rounding_map
+from dpcov.papers.whitened import _largest_rho, _whitening_map
 from dpcov.rows.moment import FINE_UNITS, Lattice
 from dpcov.rows.schema import Schema
 from dpcov.rows.sources import open_rows
@@ -98,11 +98,11 @@ def test_a_release_that_cannot_be_drawn_is_refused_from_public_numbers():
 def test_the_map_makes_a_covariance_round_but_for_directions_without_variance():
     turn = np.array([[0.8, -0.6], [0.6, 0.8]])
     matrix = turn @ np.diag([4.0, 2.0**-10]) @ turn.T
-    shape = _rounding_map(matrix).matrix()
+    shape = _whitening_map(matrix).matrix()
     np.testing.assert_allclose(shape @ matrix @ shape.T, np.eye(2), atol=1e-6)
-    flat = np.linalg.svd(_rounding_map(np.diag([4.0, -1.0, 1.0])).matrix())[1]
+    flat = np.linalg.svd(_whitening_map(np.diag([4.0, -1.0, 1.0])).matrix())[1]
     np.testing.assert_allclose(flat, [2.0**21, 1.0, 0.5], rtol=1e-6)
-    nothing = np.linalg.svd(_rounding_map(np.zeros((2, 2))).matrix())[1]
+    nothing = np.linalg.svd(_whitening_map(np.zeros((2, 2))).matrix())[1]
     np.testing.assert_allclose(nothing, [2.0**30, 2.0**30], rtol=1e-6)
 
 

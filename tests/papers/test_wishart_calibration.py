@@ -11,7 +11,7 @@ from dpcov.errors import MechanismError
 from dpcov.mechanisms import AdditiveWishart
 from dpcov.papers import additive_wishart
 from dpcov.papers.additive_wishart import (
-    SAFETY,
+    TAIL_RELATIVE_ERROR,
     _difference,
     least_scales,
     one_of,
@@ -95,7 +95,7 @@ def test_the_steps_of_a_chain_add_up_to_the_budget(epsilon, rows):
     step = one_of(ApproxDP(epsilon, 1e-6), rows)
     assert rows * step.epsilon == pytest.approx(epsilon, rel=1e-15)
     delta = math.fsum(math.exp(i * step.epsilon) for i in range(rows)) * step.delta
-    assert 1e-6 * (1 - 2 * SAFETY) < delta < 1e-6
+    assert 1e-6 * (1 - 2 * TAIL_RELATIVE_ERROR) < delta < 1e-6
 
 
 def test_a_single_row_is_the_whole_chain():
@@ -115,7 +115,7 @@ def test_a_difference_of_tails_is_rounded_up_by_their_error(
     first, second, epsilon, expected, parts
 ):
     found = _difference(np.array(first), np.array(second), epsilon)
-    assert float(found - expected) == pytest.approx(SAFETY * parts, rel=1e-5)
+    assert float(found - expected) == pytest.approx(TAIL_RELATIVE_ERROR * parts, rel=1e-5)
 
 
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 4.0])

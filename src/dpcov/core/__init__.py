@@ -1,1 +1,1 @@
-"""What everything rests on: budgets, randomness, errors, files, words."""
+"""Budgets, random numbers, errors, files and texts that all other packages use."""

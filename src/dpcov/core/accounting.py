@@ -1,6 +1,6 @@
-"""What one guarantee says in terms of another: of Gaussian noise, and of a pure epsilon.
+"""Conversions between privacy guarantees: Gaussian, pure, zCDP and Renyi.
 
-Every figure that is returned as a cost is rounded up.
+Every returned cost is rounded up.
 """
 
 from __future__ import annotations
@@ -13,16 +13,33 @@ import numpy as np
 
 from dpcov.core.privacy import ROUNDING, exact, gaussian_delta, round_up
 
-RenyiCurve = Callable[
-    [float], float
-]  # order alpha > 1 -> Renyi divergence, inf where there is none
+# Function from an order alpha > 1 to a Renyi divergence. The divergence can be infinite.
+RenyiCurve = Callable[[float], float]
 
-SMALL = 1e-8  # below it, the first term of a series is within a rounding error
-EXCESSES = np.geomspace(1e-4, 1e8, 241)  # orders minus 1 among which a conversion looks first
+# Epsilon below which a series is computed from its first term. The error is then a rounding error.
+MIN_SERIES_EPSILON = 1e-8
+# Grid of Renyi orders minus 1, shape (241,). A search for the best order starts on this grid.
+ORDER_EXCESSES = np.geomspace(1e-4, 1e8, 241)
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:
-    """Least epsilon such that mu-GDP implies (epsilon, delta)-DP."""
+    """Return the smallest epsilon such that mu-GDP implies (epsilon, delta)-DP.
+
+    GDP stands for Gaussian differential privacy.
+
+    Parameters
+    ----------
+    mu : float
+        Parameter of the Gaussian guarantee, at least 0.
+    delta : float
+        Delta of the result, between 0 and 1.
+
+    Returns
+    -------
+    float
+        Epsilon, rounded up.
+
+    """
     if gaussian_delta(mu, 0.0) <= delta:
         return 0.0
     low, high = 0.0, 1.0
@@ -37,16 +54,44 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 
 
 def zcdp_of_pure(epsilon: float) -> float:
-    """Rho that epsilon-DP implies: epsilon tanh(epsilon / 2), tight (docs/proofs/ledger.md, 3)."""
+    """Return the smallest rho such that epsilon-DP implies rho-zCDP.
+
+    The value is ``epsilon * tanh(epsilon / 2)``. The proof is in docs/proofs/ledger.md, section 3.
+
+    Parameters
+    ----------
+    epsilon : float
+        Parameter of the pure guarantee, above 0.
+
+    Returns
+    -------
+    float
+        Rho, rounded up.
+
+    """
     simple = exact(epsilon) ** 2 / 2  # tanh(x) <= x
-    if epsilon < SMALL:
+    if epsilon < MIN_SERIES_EPSILON:
         return round_up(simple)
     return round_up(min(simple, Fraction(epsilon * math.tanh(epsilon / 2) * (1 + ROUNDING))))
 
 
 def renyi_of_pure(epsilon: float) -> RenyiCurve:
-    """Curve that epsilon-DP implies, tight: that of randomised response."""
-    weight = -float(np.logaddexp(0, epsilon))  # logarithm of 1 / (1 + e^epsilon)
+    """Return the tight Renyi curve of epsilon-DP.
+
+    Randomised response attains the curve at every order.
+
+    Parameters
+    ----------
+    epsilon : float
+        Parameter of the pure guarantee, above 0.
+
+    Returns
+    -------
+    callable
+        Function from an order above 1 to the Renyi divergence of this order.
+
+    """
+    weight = -float(np.logaddexp(0, epsilon))  # natural logarithm of 1 / (1 + e^epsilon)
 
     def curve(alpha: float) -> float:
         more, less = alpha * epsilon, (1 - alpha) * epsilon

@@ -1,4 +1,4 @@
-"""Names of the arrays that functions take and return; what they hold, each docstring says."""
+"""Names of array types for annotations. Each docstring states the shape and the meaning."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
-Array = NDArray[np.float64]  # of any number of dimensions
+Array = NDArray[np.float64]  # any number of dimensions
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 AnyArray = NDArray[Any]

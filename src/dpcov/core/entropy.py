@@ -1,8 +1,10 @@
-"""Random bits: fresh operating-system keys for AES-256-CTR, or a seed that marks its releases.
+"""Random bits for noise: AES-256 with a fresh key, or a seeded stream for tests.
 
-Rule: whoever draws noise for a release takes `Entropy.system()`, a new key each time.
-Threads may share one object (a lock orders them); a forked child takes a new key before its
-first draw. `Entropy.seeded` is for tests and simulation: a release made with it is stamped
+Every release draws its noise from `Entropy.system()`, which uses a new key from the operating
+system each time. Threads can share one stream, because a lock orders their draws. A forked process
+takes a new key before its first draw.
+
+`Entropy.seeded` is for tests and simulations only. dpcov marks a release from a seeded stream
 ``NOT PRIVATE``.
 """
 
@@ -18,14 +20,24 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-KEY_BYTES = 32
-READING = 0  # seed of what is simulated of a release
+KEY_BYTES = 32  # length of an AES-256 key
+# Seed of the simulations that an analysis of a release needs.
+READING = 0
 
 
 class Entropy:
-    """A stream of independent uniform 64-bit words.
+    """Stream of independent uniform 64-bit words.
 
-    `reproducible` is True for seeded streams, whose releases protect nobody.
+    The attribute `reproducible` is True for a seeded stream. A release from a seeded stream
+    protects nobody.
+
+    Parameters
+    ----------
+    key : bytes
+        Key of the stream, 32 bytes.
+    reproducible : bool
+        True for a seeded stream.
+
     """
 
     def __init__(self, key: bytes, *, reproducible: bool) -> None:
@@ -35,12 +47,18 @@ class Entropy:
 
     @classmethod
     def system(cls) -> Entropy:
-        """A stream keyed by the operating system; the only kind fit for a release."""
+        """Return a stream with a key from the operating system.
+
+        Only such a stream is safe for a release.
+        """
         return cls(os.urandom(KEY_BYTES), reproducible=False)
 
     @classmethod
     def seeded(cls, seed: int) -> Entropy:
-        """The same stream every time. NOT PRIVATE: for tests and simulation."""
+        """Return the stream of a seed, which is the same every time.
+
+        A seeded stream is NOT PRIVATE. Use it for tests and simulations only.
+        """
         return cls(_derived(b"noise", seed), reproducible=True)
 
     def _take_key(self, key: bytes) -> None:
@@ -50,7 +68,7 @@ class Entropy:
         self._stream = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """(count,) independent uniform 64-bit words."""
+        """Return independent uniform 64-bit words, as an array of shape ``(count,)``."""
         with self._lock:
             if os.getpid() != self._process and not self.reproducible:
                 self._take_key(os.urandom(KEY_BYTES))
@@ -58,9 +76,21 @@ class Entropy:
 
 
 def simulation_generator(seed: int | None = None) -> np.random.Generator:
-    """Generator for simulating public laws; keyed independently of any release's noise.
+    """Return a generator for simulations of public distributions.
 
-    See docs/proofs/release.md 10.
+    The generator is independent of the noise of any release, even with the same seed. See
+    docs/proofs/release.md, section 10.
+
+    Parameters
+    ----------
+    seed : int, optional
+        Seed of the generator. Without a seed, the generator is different each time.
+
+    Returns
+    -------
+    numpy.random.Generator
+        Generator for simulations.
+
     """
     if seed is None:
         return np.random.default_rng()
@@ -68,7 +98,10 @@ def simulation_generator(seed: int | None = None) -> np.random.Generator:
 
 
 def reading_generator(given: np.random.Generator | None = None) -> np.random.Generator:
-    """The one given, or one that draws the same each time, so that a release is read alike."""
+    """Return the given generator, or a generator with a fixed seed.
+
+    With the fixed seed, an analysis of the same release gives the same result every time.
+    """
     return simulation_generator(READING) if given is None else given
 
 

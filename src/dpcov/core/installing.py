@@ -1,4 +1,4 @@
-"""What to install where a package is missing, however dpcov itself was installed."""
+"""Commands that install missing optional packages."""
 
 from __future__ import annotations
 
@@ -10,12 +10,35 @@ from typing import Any
 
 from dpcov.errors import DpcovError
 
-# As metadata spell a requirement: name, its own extras, range; then when it is asked for.
+# A requirement in package metadata: name, extras and version range, followed by a condition.
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?P<extras>\[[\w, .-]+\])?\s*(?P<range>[^;]*)")
 
 
 def library(package: str, needed: str, failure: type[DpcovError], module: str = "") -> Any:
-    """Import a package; where it is missing, say what is `needed` and how to install it."""
+    """Import an optional package.
+
+    Parameters
+    ----------
+    package : str
+        Package on the package index.
+    needed : str
+        Start of the error message.
+    failure : type of DpcovError
+        Type of the error.
+    module : str, optional
+        Module, if its name differs.
+
+    Returns
+    -------
+    module
+        Imported module.
+
+    Raises
+    ------
+    DpcovError
+        The package is missing. The error has the given type and states the install command.
+
+    """
     try:
         return import_module(module or package)
     except ImportError:
@@ -23,10 +46,21 @@ def library(package: str, needed: str, failure: type[DpcovError], module: str = 
 
 
 def installing(*packages: str) -> str:
-    """Give the command that installs these packages in the ranges that dpcov is tested with.
+    """Return the command that installs packages in the version ranges that dpcov supports.
 
-    It names them and not an extra of dpcov: that would need dpcov on an index, or its source. An
-    environment without pip is one of uv's.
+    The command names the packages and not an extra of dpcov. An extra would need dpcov on a package
+    index, or the source code. If pip is missing, the command uses uv.
+
+    Parameters
+    ----------
+    *packages : str
+        Names of the packages.
+
+    Returns
+    -------
+    str
+        Command for a terminal.
+
     """
     command = "uv pip install" if find_spec("pip") is None else "python -m pip install"
     return " ".join([command, *(f'"{_required(package)}"' for package in packages)])

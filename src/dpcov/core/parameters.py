@@ -1,7 +1,8 @@
-"""What a public parameter may be: declared in its annotation, checked here and nowhere else.
+"""Checks of public parameters against their annotations.
 
-`Annotated[float, Interval(0, 1)]` says it to a reader, to mypy and to `check`. A fault is a
-sentence that names the parameter; parameters are public, so it may quote the value.
+An annotation such as `Annotated[float, Interval(0, 1)]` states the allowed values. `check` compares
+a value with the annotation. The error message names the parameter. Parameters are public, so the
+message can quote the value.
 """
 
 from __future__ import annotations
@@ -35,8 +36,10 @@ from dpcov.errors import DpcovError, MechanismError, ReleaseError
 P = ParamSpec("P")
 R = TypeVar("R")
 
-LONGEST = 60  # characters of a value that a sentence quotes
-PLAIN = {
+# Largest number of characters of a value that a message quotes.
+MAX_QUOTED_CHARACTERS = 60
+# Words for a type in a message.
+TYPE_WORDS = {
     int: "a whole number",
     float: "a number",
     str: "text",
@@ -47,7 +50,18 @@ PLAIN = {
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The finite numbers from `low` to `high`; `closed` says which ends belong to them."""
+    """Interval of finite numbers from `low` to `high`.
+
+    Parameters
+    ----------
+    low : float
+        Lower end.
+    high : float
+        Upper end. An infinite upper end means no upper limit.
+    closed : {"neither", "left", "both"}
+        Ends that belong to the interval.
+
+    """
 
     low: float
     high: float = math.inf
@@ -65,8 +79,8 @@ class Interval:
         return f"{low} and {'at most' if self.closed == 'both' else 'below'} {self.high:g}"
 
 
-Share = Annotated[float, Interval(0, 1)]  # of a budget
-ShareOrNone = Annotated[float, Interval(0, 1, "left")]  # 0: what it would pay for is not done
+Share = Annotated[float, Interval(0, 1)]  # fraction of a budget
+ShareOrNone = Annotated[float, Interval(0, 1, "left")]  # fraction of a budget; 0 skips the step
 Probability = Annotated[float, Interval(0, 1)]
 Power = Annotated[float, Interval(0, 1, "both")]
 Above0 = Annotated[float, Interval(0)]
@@ -78,15 +92,40 @@ Samples = Annotated[int, Interval(3, closed="left")]
 
 
 def check(name: str, value: object, kind: Any, failure: type[DpcovError]) -> None:
-    """Raise `failure` unless an argument's value is of the annotated `kind`."""
+    """Raise an error unless a value matches an annotation.
+
+    Parameters
+    ----------
+    name : str
+        Argument in Python spelling.
+    value : object
+        Value of the argument.
+    kind : type or annotation
+        Allowed values.
+    failure : type of DpcovError
+        Type of the error.
+
+    """
     _require(named(name), value, kind, failure)
 
 
 def checked(*elsewhere: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Check every call of a function against its annotations before it does anything.
+    """Return a decorator that checks the arguments of every call against the annotations.
 
-    Not the parameters that are checked `elsewhere`. A name that the function does not have is
-    refused too, with the nearest one that it has; those of ``**options: Unpack[...]`` are its own.
+    The decorated function also refuses an unknown argument name and suggests the nearest known
+    name. Options of an unpacked dictionary (``**options: Unpack[...]``) count as arguments of the
+    function.
+
+    Parameters
+    ----------
+    *elsewhere : str
+        Names of arguments that another function checks.
+
+    Returns
+    -------
+    callable
+        Decorator.
+
     """
 
     def decorated(function: Callable[P, R]) -> Callable[P, R]:
@@ -109,9 +148,21 @@ def checked(*elsewhere: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def check_fields(options: Any) -> None:
-    """Check the fields of a mechanism against their annotations, and make numbers plain ones.
+    """Check the fields of a mechanism and convert their numbers to Python numbers.
 
-    NumPy's would come through the noise and fail in the release file, the budget being spent.
+    A NumPy number would work until dpcov writes the release file. The error would then come after
+    dpcov spent the budget.
+
+    Parameters
+    ----------
+    options : dataclass instance
+        Mechanism whose fields are checked and converted in place.
+
+    Raises
+    ------
+    MechanismError
+        A field does not match its annotation.
+
     """
     kinds = _kinds(options.__class__)
     for field in fields(options):
@@ -123,14 +174,42 @@ def check_fields(options: Any) -> None:
 
 
 def check_shares(options: Any, *names: str) -> None:
-    """Refuse shares of the budget that leave nothing for the release itself."""
+    """Raise an error if fractions of the budget leave nothing for the release.
+
+    Parameters
+    ----------
+    options : object
+        Mechanism that has the fractions as attributes.
+    *names : str
+        Names of the attributes.
+
+    Raises
+    ------
+    MechanismError
+        The fractions add up to 1 or more.
+
+    """
     if sum(getattr(options, name) for name in names) >= 1:
         listed = f"{', '.join(names[:-1])} and {names[-1]}"
-        raise MechanismError(f"{listed} leave nothing for the release.")
+        raise MechanismError(f"{listed} leave nothing for the release. Make them smaller.")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """End a sentence about a name that is not `known`: with the nearest that is, if one is near."""
+    """Return the end of a message about an unknown name.
+
+    Parameters
+    ----------
+    name : str
+        Unknown name.
+    known : iterable of str
+        Known names.
+
+    Returns
+    -------
+    str
+        Suggestion of the nearest known name, or a full stop if no name is near.
+
+    """
     near = get_close_matches(name, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else "."
 
@@ -142,7 +221,7 @@ def _kinds(owner: Any) -> dict[str, Any]:
 
 @cache
 def _arguments(function: Callable[..., Any]) -> dict[str, Any]:
-    """The kind of each argument by name, those of an unpacked dictionary last."""
+    """Return the annotation of each argument by name, with unpacked options first."""
     own = {name: kind for name, kind in _kinds(function).items() if name != "return"}
     unpacked = [own.pop(name) for name, kind in list(own.items()) if get_origin(kind) is Unpack]
     return {name: kind for one in unpacked for name, kind in _kinds(*get_args(one)).items()} | own
@@ -163,7 +242,7 @@ def _is(value: Any, kind: Any) -> bool:
         return isinstance(value, str) and value in arguments
     if kind is Any:
         return True
-    if kind in (int, float):  # a bool is a mistake where a number is asked for
+    if kind in (int, float):  # True and False are not numbers here
         number = Integral if kind is int else Real
         return isinstance(value, number) and not isinstance(value, bool)
     if origin is Sequence and isinstance(value, Sequence):
@@ -172,7 +251,7 @@ def _is(value: Any, kind: Any) -> bool:
 
 
 def _words(kind: Any) -> str:
-    """What is asked for: a noun, or how large."""
+    """Return words for the values that an annotation allows."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
         noun = "a whole number, " if arguments[0] is int else ""
@@ -185,13 +264,18 @@ def _words(kind: Any) -> str:
         return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
     if origin is Sequence:
         return f"a list of {_words(arguments[0])}"
-    return PLAIN.get(kind) or (origin or kind).__name__
+    return TYPE_WORDS.get(kind) or (origin or kind).__name__
 
 
 def _quoted(value: object) -> str:
-    """A number or text, in short; of anything else, which may hold data, the type alone."""
+    """Return a short text of a number or text, or only the type of any other value.
+
+    Values of other types can contain data, so a message must not quote them.
+    """
     if value is None or isinstance(value, Real | str):
-        with suppress(ValueError):  # a number of thousands of digits has no text
+        with suppress(ValueError):  # Python cannot print a number with thousands of digits
             text = hidden(repr(value))
-            return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+            return (
+                text if len(text) <= MAX_QUOTED_CHARACTERS else f"{text[:MAX_QUOTED_CHARACTERS]}..."
+            )
     return f"of type {type(value).__name__}"

@@ -1,25 +1,56 @@
-"""Texts from elsewhere on a screen or a page: no character acts there, and no password shows."""
+"""Safe texts for screens and pages: no control characters, no formulas and no passwords."""
 
 from __future__ import annotations
 
 import os
 import re
 
-# A path keeps one slash of a link's two. Schemes have a bound, or long texts would take hours.
-LINK = re.compile(r"(?i)[a-z][a-z0-9+.-]{1,30}:/\S*")
-PASSWORD = re.compile(r"(?i)(password\s*=\s*)('[^']*'|\S+)")
+# Link in a text. One slash is enough, because a path shortens two slashes to one. The length of
+# the scheme has a limit, because the search in a long text would take hours otherwise.
+LINK_PATTERN = re.compile(r"(?i)[a-z][a-z0-9+.-]{1,30}:/\S*")
+PASSWORD_PATTERN = re.compile(r"(?i)(password\s*=\s*)('[^']*'|\S+)")
 
-LONGEST_NAME = 26  # letters of a name in a picture
-FORMULA = "=+-@\t\r\n"  # a spreadsheet may compute a cell that begins so
+# Largest number of characters of a name in a picture.
+LONGEST_NAME = 26
+# First characters of a cell that a spreadsheet might compute as a formula.
+FORMULA_STARTS = "=+-@\t\r\n"
 
 
 def printable(text: str, kept: str = "") -> str:
-    """The text with a question mark for each character that is neither printable nor `kept`."""
+    """Replace each unprintable character by a question mark.
+
+    Parameters
+    ----------
+    text : str
+        Text from an unknown source.
+    kept : str, optional
+        Unprintable characters that stay.
+
+    Returns
+    -------
+    str
+        Printable text of the same length.
+
+    """
     return "".join(c if c.isprintable() or c in kept else "?" for c in text)
 
 
 def shortened(name: str, longest: int = LONGEST_NAME) -> str:
-    """A name fit for a picture: printable, and cut in the middle where it is long."""
+    """Return a printable name for a picture, with the middle of a long name cut out.
+
+    Parameters
+    ----------
+    name : str
+        Name of a column or category.
+    longest : int
+        Largest number of characters.
+
+    Returns
+    -------
+    str
+        Name of at most `longest` characters.
+
+    """
     text = printable(name)
     if len(text) <= longest:
         return text
@@ -27,17 +58,31 @@ def shortened(name: str, longest: int = LONGEST_NAME) -> str:
 
 
 def harmless(text: str) -> str:
-    """The text of a cell of CSV, with an apostrophe before what a spreadsheet would compute."""
-    return f"'{text}" if text.startswith(tuple(FORMULA)) else text
+    """Return the text of a CSV cell, with an apostrophe before a spreadsheet formula."""
+    return f"'{text}" if text.startswith(tuple(FORMULA_STARTS)) else text
 
 
 def hidden(text: str) -> str:
-    """A text without links, and without anything that looks like a password."""
-    return PASSWORD.sub(r"\1(hidden)", LINK.sub("(link)", text))
+    """Remove links and passwords from a text."""
+    return PASSWORD_PATTERN.sub(r"\1(hidden)", LINK_PATTERN.sub("(link)", text))
 
 
 def shown(path: str | bytes | os.PathLike[str]) -> str:
-    """A path for a message, up to where a link begins: it may hold a password, spaces and all."""
+    """Return a path for a message, cut at the first link.
+
+    A link can contain a password, even with spaces.
+
+    Parameters
+    ----------
+    path : str, bytes or os.PathLike
+        Path, or a link that the caller gave as a path.
+
+    Returns
+    -------
+    str
+        Printable text.
+
+    """
     text = os.fsdecode(path)
-    found = LINK.search(text)
+    found = LINK_PATTERN.search(text)
     return printable(hidden(text if found is None else f"{text[: found.start()]}(link)"))

@@ -1,8 +1,8 @@
-"""Definitions of privacy: neighbours, budgets, guarantees, conversions.
+"""Definitions of privacy: neighbouring tables, budgets, guarantees and conversions.
 
-Budgets are frozen data. A number given as a float means the decimal that it prints as
-(`exact`), so ten releases at 0.1 fit a budget of 1 and no binary rounding is ever in
-favour of less noise.
+Budgets are immutable. A float stands for the decimal number that Python prints (see `exact`). Ten
+releases with epsilon 0.1 therefore fit a budget of epsilon 1. Binary rounding never reduces the
+noise.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from dpcov.errors import BudgetError, MechanismError
 
 
 class Neighbors(StrEnum):
-    """Which tables must be indistinguishable.
+    """Relation between two tables that a release must not distinguish.
 
-    ``ADD_REMOVE``: one unit (row or person) appears or vanishes; the number of rows is
-    private. ``REPLACE_ONE``: one unit's rows change for others; the number of units is public.
+    A privacy unit is a row or a person. With ``ADD_REMOVE``, one table has one more unit, and the
+    number of units is private. With ``REPLACE_ONE``, the rows of one unit differ, and the number of
+    units is public.
     """
 
     ADD_REMOVE = "add-remove"
@@ -33,7 +34,7 @@ class Neighbors(StrEnum):
 
     @property
     def sides(self) -> int:
-        """How many units two neighbours differ by: one that appears, or two that are exchanged."""
+        """Number of units by which tables differ: 1 if added or removed, 2 if replaced."""
         return 2 if self == Neighbors.REPLACE_ONE else 1
 
 
@@ -41,7 +42,24 @@ NeighborsName = Literal["add-remove", "replace-one"]
 
 
 def neighbors_named(name: Neighbors | str) -> Neighbors:
-    """The relation of this name."""
+    """Return the neighbour relation with a name.
+
+    Parameters
+    ----------
+    name : Neighbors or str
+        Relation, or its name: ``"add-remove"`` or ``"replace-one"``.
+
+    Returns
+    -------
+    Neighbors
+        Relation between tables.
+
+    Raises
+    ------
+    MechanismError
+        No relation has the name.
+
+    """
     try:
         return Neighbors(name)
     except ValueError:
@@ -55,7 +73,16 @@ LARGE_EPSILON, LARGE_DELTA = 20.0, 1e-5  # above, a budget gets a warning
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Who is protected: one row, or one person (`column`) owning at most `max_rows` rows."""
+    """Privacy unit: one row, or one person with at most `max_rows` rows.
+
+    Parameters
+    ----------
+    column : str, optional
+        Name of the id column. Without a column, the unit is one row.
+    max_rows : int
+        Largest number of rows of a person.
+
+    """
 
     column: str | None = None
     max_rows: int = 1
@@ -71,12 +98,12 @@ ROW = Unit()
 
 @lru_cache
 def exact(value: float) -> Fraction:
-    """The decimal number that `value` prints as, exactly."""
+    """Return the exact decimal number that Python prints for a float."""
     return Fraction(Decimal(repr(float(value))))
 
 
 def _positive(name: str, value: Real | float) -> float:
-    """`value` as a float, if it is a finite number above 0."""
+    """Return a number as a float, or raise an error unless it is finite and above 0."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise BudgetError(f"{name} must be a number above 0, not of type {type(value).__name__}.")
     try:
@@ -89,7 +116,7 @@ def _positive(name: str, value: Real | float) -> float:
 
 
 class _Figures:
-    """A budget: every figure of it is a finite float above 0, and delta one below 1."""
+    """Budget whose parameters are finite floats above 0, with delta below 1."""
 
     __slots__: tuple[str, ...] = ()
 
@@ -102,7 +129,14 @@ class _Figures:
 
 @dataclass(frozen=True, slots=True)
 class PureDP(_Figures):
-    """epsilon-differential privacy."""
+    """Budget of epsilon-differential privacy.
+
+    Parameters
+    ----------
+    epsilon : float
+        Largest log-ratio of the probabilities of any outcome.
+
+    """
 
     epsilon: float
 
@@ -112,7 +146,14 @@ class PureDP(_Figures):
 
 @dataclass(frozen=True, slots=True)
 class ZCDP(_Figures):
-    """rho-zero-concentrated differential privacy (Bun and Steinke 2016)."""
+    """Budget of rho-zero-concentrated differential privacy (Bun and Steinke 2016).
+
+    Parameters
+    ----------
+    rho : float
+        Parameter of the guarantee, above 0.
+
+    """
 
     rho: float
 
@@ -122,7 +163,16 @@ class ZCDP(_Figures):
 
 @dataclass(frozen=True, slots=True)
 class ApproxDP(_Figures):
-    """(epsilon, delta)-differential privacy."""
+    """Budget of (epsilon, delta)-differential privacy.
+
+    Parameters
+    ----------
+    epsilon : float
+        Parameter of the guarantee, above 0.
+    delta : float
+        Parameter of the guarantee, above 0 and below 1.
+
+    """
 
     epsilon: float
     delta: float
@@ -137,7 +187,28 @@ Budget = PureDP | ZCDP | ApproxDP
 def budget_from(
     epsilon: float | None = None, delta: float | None = None, rho: float | None = None
 ) -> Budget:
-    """The budget that these numbers state: epsilon, epsilon with delta, or rho alone."""
+    """Return the budget that the arguments state.
+
+    Parameters
+    ----------
+    epsilon : float, optional
+        Epsilon, with or without a delta.
+    delta : float, optional
+        Delta. A delta needs an epsilon.
+    rho : float, optional
+        Rho of zCDP, without epsilon and delta.
+
+    Returns
+    -------
+    PureDP, ApproxDP or ZCDP
+        Budget of the stated kind.
+
+    Raises
+    ------
+    BudgetError
+        The arguments state no budget or two budgets, or a number is out of range.
+
+    """
     if rho is not None:
         if epsilon is not None or delta is not None:
             raise BudgetError("Give rho alone, or epsilon with an optional delta, not both.")
@@ -191,7 +262,18 @@ def _epsilon(budget: Budget) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """What a release guarantees: how much (`budget`), between which tables, for whom."""
+    """Guarantee of a release: a budget, a neighbour relation and a privacy unit.
+
+    Parameters
+    ----------
+    budget : PureDP, ApproxDP or ZCDP
+        Privacy loss that the release does not exceed.
+    neighbors : Neighbors
+        Relation between the tables.
+    unit : Unit
+        Row or person that the release protects.
+
+    """
 
     budget: Budget
     neighbors: Neighbors
@@ -216,7 +298,7 @@ class Guarantee:
         return replace(self, budget=part)
 
     def in_words(self) -> str:
-        """The guarantee in a sentence that a reader without training can check."""
+        """Return the guarantee as a sentence for readers without training."""
         column, rows = self.unit.column, self.unit.max_rows
         person = f"any one person (column {column!r}, at most {rows} rows each)"
         who, units = ("any one row", "rows") if column is None else (person, "persons")
@@ -250,9 +332,23 @@ LARGEST_RHO = 1e290
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
-    """delta(epsilon) of Gaussian noise with sensitivity/std = mu, rounded up.
+    """Return the smallest delta of Gaussian noise at a given epsilon, rounded up.
 
-    Balle and Wang 2018, Theorem 8; the rounding covers the cancellation in the difference.
+    The formula is Theorem 8 of Balle and Wang 2018. The rounding covers the cancellation in the
+    difference.
+
+    Parameters
+    ----------
+    mu : float
+        Sensitivity divided by the standard deviation of the noise.
+    epsilon : float
+        Epsilon of the guarantee.
+
+    Returns
+    -------
+    float
+        Delta of the guarantee.
+
     """
     from scipy.special import log_ndtr
 
@@ -264,9 +360,28 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """Largest mu (rounded down) whose Gaussian mechanism is (epsilon, delta)-DP.
+    """Return the largest mu whose Gaussian noise is (epsilon, delta)-DP, rounded down.
 
-    `gaussian_delta` grows with mu; bisection keeps the private end.
+    The value of `gaussian_delta` increases with mu. The function uses bisection and returns the
+    private end.
+
+    Parameters
+    ----------
+    epsilon : float
+        Epsilon of the guarantee.
+    delta : float
+        Delta of the guarantee.
+
+    Returns
+    -------
+    float
+        Sensitivity divided by the standard deviation of the noise.
+
+    Raises
+    ------
+    BudgetError
+        No usable noise satisfies the guarantee.
+
     """
     epsilon, delta = _positive("epsilon", epsilon), _positive("delta", delta)
     low, high = 0.0, 1.0
@@ -286,9 +401,22 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Return an epsilon (rounded up) at which Gaussian noise of this mu is (epsilon, delta)-DP.
+    """Return the smallest epsilon at which Gaussian noise is (epsilon, delta)-DP, rounded up.
 
-    The inverse of `gaussian_mu`: the least such epsilon, by bisection that keeps the private end.
+    The function is the inverse of `gaussian_mu`. It uses bisection and returns the private end.
+
+    Parameters
+    ----------
+    mu : float
+        Sensitivity divided by the standard deviation of the noise.
+    delta : float
+        Delta of the guarantee.
+
+    Returns
+    -------
+    float
+        Epsilon of the guarantee.
+
     """
     mu, delta = _positive("mu", mu), _positive("delta", delta)
     low, high = 0.0, 1.0
@@ -304,10 +432,27 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
-    """Epsilon such that rho-zCDP implies (epsilon, delta)-DP, rounded up; inf if out of range.
+    """Return an epsilon such that rho-zCDP implies (epsilon, delta)-DP, rounded up.
 
-    Canonne, Kamath and Steinke 2020, Prop. 12: the least over alpha > 1 of
-    alpha rho + ln((alpha-1)/alpha) - (ln delta + ln alpha)/(alpha-1); every alpha is valid.
+    Proposition 12 of Canonne, Kamath and Steinke 2020 gives an epsilon for every order alpha above
+    1::
+
+        alpha rho + ln((alpha - 1) / alpha) - (ln delta + ln alpha) / (alpha - 1)
+
+    Every order gives a valid epsilon. The function returns the smallest epsilon that it finds.
+
+    Parameters
+    ----------
+    rho : float
+        Rho of the guarantee.
+    delta : float
+        Delta of the result.
+
+    Returns
+    -------
+    float
+        Epsilon, or infinity if rho is too large.
+
     """
     from scipy.optimize import minimize_scalar
 
@@ -319,7 +464,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         excess = math.exp(log_excess)
         return renyi_epsilon_at(excess, (1 + excess) * rho, delta)
 
-    # the minimum lies near excess^2 = -ln(delta)/rho
+    # The minimum is near excess^2 = -ln(delta) / rho.
     guess = (math.log(max(1e-3, -math.log(delta))) - math.log(rho)) / 2
     bounds = (guess - 10, guess + 10)
     best = minimize_scalar(at, bounds=bounds, method="bounded", options={"xatol": 1e-10})
@@ -327,26 +472,41 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
 
 def renyi_epsilon_at(excess: float, divergence: float, delta: float) -> float:
-    """Epsilon at `delta` of a Renyi divergence of order 1 + `excess`, rounded up.
+    """Return the epsilon that a Renyi divergence implies at a given delta, rounded up.
 
-    Canonne, Kamath and Steinke 2020, Prop. 12.
+    The formula is Proposition 12 of Canonne, Kamath and Steinke 2020.
+
+    Parameters
+    ----------
+    excess : float
+        Order of the divergence, minus 1.
+    divergence : float
+        Renyi divergence of this order.
+    delta : float
+        Delta of the result.
+
+    Returns
+    -------
+    float
+        Epsilon of the guarantee.
+
     """
     logs = -math.log1p(1 / excess), -math.log(delta) / excess, -math.log1p(excess) / excess
     return divergence + sum(logs) + ROUNDING * (divergence + sum(map(abs, logs)))
 
 
 def upper_float(value: Fraction) -> float:
-    """Least float that is at least `value`."""
+    """Return the smallest float that is at least `value`."""
     return _at_least(value, Fraction)
 
 
 def round_up(value: Fraction) -> float:
-    """Least float that prints as at least `value`."""
+    """Return the smallest float whose printed decimal is at least `value`."""
     return _at_least(value, exact)
 
 
 def round_down(value: Fraction) -> float:
-    """Largest float that prints as at most `value`."""
+    """Return the largest float whose printed decimal is at most `value`."""
     return -round_up(-value)
 
 

@@ -1,7 +1,8 @@
-"""How a budget is spent when each release may depend on all before it (docs/proofs/ledger.md).
+"""Privacy filters: rules that refuse a release if the total would exceed the budget.
 
-A privacy filter (Rogers, Roth, Ullman and Vadhan 2016) admits a release or refuses it, so that all
-that it ever admits keep the budget together, whoever chose them and by whatever they had seen.
+A privacy filter (Rogers, Roth, Ullman and Vadhan 2016) accepts or refuses each release. All
+accepted releases together satisfy the budget. The rule holds even if people choose a release after
+they saw earlier ones. The proofs are in docs/proofs/ledger.md.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpcov.core.accounting import EXCESSES, renyi_of_pure, zcdp_of_pure
+from dpcov.core.accounting import ORDER_EXCESSES, renyi_of_pure, zcdp_of_pure
 from dpcov.core.privacy import (
     ZCDP,
     ApproxDP,
@@ -28,15 +29,26 @@ from dpcov.core.privacy import (
 )
 from dpcov.errors import BudgetError
 
-CONVERSION_SHARE = Fraction(9, 10)  # of delta, from the first rho on; the rest is for other deltas
+# Fraction of the remaining delta that pays for the conversion of rho. The filter sets it aside at
+# the first release with a rho. Later releases with a delta use the rest.
+CONVERSION_SHARE = Fraction(9, 10)
 
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """What releases come to (`spent`), and what the filter still admits (`left`).
+    """Total of the releases, and the budget that remains.
 
-    `left` is negative where it would have refused. Once rho is counted against (epsilon, delta),
-    `left` is less than the budget without `spent`: part of epsilon is set aside for the conversion.
+    A remaining amount is negative if the filter would have refused a release. After the first
+    release with a rho, a budget of epsilon and delta sets part of epsilon aside for the conversion.
+    Then `left` is smaller than the budget minus `spent`.
+
+    Attributes
+    ----------
+    spent : dict of str to Fraction
+        Total of the releases by parameter.
+    left : dict of str to Fraction
+        Remaining amount by parameter.
+
     """
 
     spent: dict[str, Fraction]
@@ -44,15 +56,29 @@ class Balance:
 
     @property
     def admitted(self) -> bool:
+        """True if no remaining amount is negative."""
         return all(amount >= 0 for amount in self.left.values())
 
 
 def balance(budget: Budget, spends: Sequence[Budget]) -> Balance:
-    """Account of `spends`, oldest first, in the terms of `budget`.
+    """Return the balance of releases in the terms of a budget.
+
+    Parameters
+    ----------
+    budget : PureDP, ApproxDP or ZCDP
+        Total budget.
+    spends : sequence of budgets
+        Budgets of the releases, oldest first.
+
+    Returns
+    -------
+    Balance
+        Total and remaining amounts.
 
     Raises
     ------
-    BudgetError : nothing is left that some of them could be counted against.
+    BudgetError
+        A release uses rho, and no delta is left for the conversion.
 
     """
     match budget:
@@ -69,20 +95,23 @@ def balance(budget: Budget, spends: Sequence[Budget]) -> Balance:
 
 
 def _summed(whole: dict[str, float], spent: dict[str, Fraction]) -> Balance:
-    """Sums fill up whatever was seen (proof 2)."""
+    """Subtract sums from the budget, which is valid for adaptive releases (proof 2)."""
     return Balance(spent, {name: exact(whole[name]) - amount for name, amount in spent.items()})
 
 
 def _concentrated(before: Balance, spends: Sequence[Budget]) -> Balance:
-    """What follows the first rho, by Renyi divergences of an order that is settled there."""
+    """Return the balance from the first release with a rho on.
+
+    The first rho fixes the order of the Renyi divergences.
+    """
     if before.left["delta"] <= 0:
-        raise BudgetError("No delta is left to convert rho by.")
+        raise BudgetError("No delta is left, so rho cannot be converted. Use epsilon.")
     aside = before.left["delta"] * CONVERSION_SHARE
     delta = round_down(aside)
     excess = settled_excess(before.left["epsilon"], delta)
     divergence = sum((_divergence(spend, excess) for spend in spends), Fraction(0))
     at_order = divergence + _conversion(excess, delta)
-    converted = zcdp_epsilon(round_up(_rho(spends)), delta)  # the least over all orders
+    converted = zcdp_epsilon(round_up(_rho(spends)), delta)  # the smallest value over all orders
     figure = min(at_order, exact(converted)) if converted < math.inf else at_order
     deltas = total(spends, "delta")
     return Balance(
@@ -99,25 +128,34 @@ def _concentrated(before: Balance, spends: Sequence[Budget]) -> Balance:
 
 @lru_cache(maxsize=64)
 def settled_excess(epsilon: Fraction, delta: float) -> float:
-    """Order less 1 at which most rho fits (epsilon, delta); a function of these two alone."""
+    """Return the order, minus 1, at which the largest rho fits into (epsilon, delta).
+
+    The result depends only on the two arguments.
+    """
 
     def best(excesses: Sequence[float]) -> int:
         rooms = [(epsilon - _conversion(x, delta)) / (1 + Fraction(x)) for x in excesses]
         return rooms.index(max(rooms))
 
-    near = best(EXCESSES.tolist())
-    ends = EXCESSES[max(near - 1, 0)], EXCESSES[min(near + 1, len(EXCESSES) - 1)]
+    near = best(ORDER_EXCESSES.tolist())
+    ends = ORDER_EXCESSES[max(near - 1, 0)], ORDER_EXCESSES[min(near + 1, len(ORDER_EXCESSES) - 1)]
     between = np.geomspace(*ends, 257).tolist()
     return float(between[best(between)])
 
 
 def _conversion(excess: float, delta: float) -> Fraction:
-    """By how much epsilon at `delta` exceeds the divergence of order 1 + `excess`."""
+    """Return the difference between epsilon and the Renyi divergence of an order.
+
+    The order is ``1 + excess``, and epsilon belongs to the given delta.
+    """
     return Fraction(renyi_epsilon_at(excess, 0.0, delta))
 
 
 def _divergence(spend: Budget, excess: float) -> Fraction:
-    """Renyi divergence of order 1 + `excess`, up to a bad event of probability delta."""
+    """Return the Renyi divergence of a release at order ``1 + excess``.
+
+    A release with a delta exceeds the divergence only in an event of probability delta.
+    """
     order = 1 + Fraction(excess)
     if isinstance(spend, ZCDP):
         return order * exact(spend.rho)
@@ -128,11 +166,28 @@ def _divergence(spend: Budget, excess: float) -> Fraction:
 
 
 def _rho(spends: Sequence[Budget]) -> Fraction:
-    """Rho of them all, up to bad events; a pure epsilon is epsilon tanh(epsilon / 2)-zCDP."""
+    """Return the total rho of releases, apart from events with the total probability delta.
+
+    A release with a pure epsilon counts as ``epsilon * tanh(epsilon / 2)``.
+    """
     parts = (exact(s.rho if isinstance(s, ZCDP) else zcdp_of_pure(s.epsilon)) for s in spends)
     return sum(parts, Fraction(0))
 
 
 def total(budgets: Sequence[Budget], name: str) -> Fraction:
-    """Sum of the figures `name` of those budgets that have it."""
+    """Sum one parameter over the budgets that have it.
+
+    Parameters
+    ----------
+    budgets : sequence of budgets
+        Budgets of releases.
+    name : str
+        Name of the parameter, such as ``"epsilon"``.
+
+    Returns
+    -------
+    Fraction
+        Exact sum.
+
+    """
     return sum((exact(getattr(b, name)) for b in budgets if hasattr(b, name)), Fraction(0))

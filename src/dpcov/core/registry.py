@@ -1,6 +1,7 @@
-"""What the room of the papers holds, by name: nothing else of the library knows that room.
+"""Names of the mechanisms and noise distributions from the literature.
 
-Asking for one by name loads it.
+The package `dpcov.papers` contains these classes. This module loads a class when another module
+asks for its name. No other module of dpcov refers to that package.
 """
 
 from __future__ import annotations
@@ -8,9 +9,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-ROOM = "dpcov.papers"
+PAPERS_PACKAGE = "dpcov.papers"
 
-# Mechanism -> its module and class.
+# Name of each mechanism, with its module and class.
 MECHANISMS = {
     "nuclear-laplace": "nuclear_laplace:NuclearLaplace",
     "laplace": "laplace:Laplace",
@@ -30,10 +31,10 @@ MECHANISMS = {
     "unbounded-gaussian": "unbounded_gaussian:UnboundedGaussian",
 }
 
-# Class -> mechanism.
+# Name of each class, with the name of its mechanism.
 CLASSES = {place.partition(":")[2]: name for name, place in MECHANISMS.items()}
 
-# Noise law, as release files call it -> its module and class.
+# Name of each noise distribution in release files, with its module and class.
 LAWS = {
     "nuclear-laplace": "samplers.nuclear:NuclearLaplace",
     "nuclear-laplace-square": "samplers.nuclear:SquareNuclearLaplace",
@@ -41,14 +42,26 @@ LAWS = {
     "centered-wishart": "samplers.additive_wishart:CenteredWishart",
 }
 
-# Mechanisms of the literature that protect nobody, and what shows it.
+# Mechanisms of the literature that protect nobody, with a message for each.
 REFUTED = {
-    "wishart": "Adding a Wishart matrix is not differentially private, whatever the papers say: "
-    f"`python -m {ROOM}.wishart` shows it. Choose matrix-laplace.",
+    "wishart": "Adding a Wishart matrix is not differentially private "
+    f"(`python -m {PAPERS_PACKAGE}.wishart` shows why). Choose matrix-laplace.",
 }
 
 
 def loaded(place: str) -> Any:
-    """The class at a place of the room."""
+    """Import a class of the package `dpcov.papers`.
+
+    Parameters
+    ----------
+    place : str
+        Module and class, separated by a colon.
+
+    Returns
+    -------
+    type
+        Imported class.
+
+    """
     module, _, name = place.partition(":")
-    return getattr(import_module(f"{ROOM}.{module}"), name)
+    return getattr(import_module(f"{PAPERS_PACKAGE}.{module}"), name)

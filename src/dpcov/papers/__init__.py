@@ -1,5 +1,5 @@
-"""Mechanisms of the literature, for comparison: the product takes none of them by itself.
+"""Mechanisms from the literature, for comparisons. dpcov never chooses them automatically.
 
-Nothing outside imports this room; `dpcov.core.registry` knows its names, and asking for a mechanism
-or a noise law by name loads it.
+No module outside this package imports it. `dpcov.core.registry` loads a mechanism or a noise
+distribution of this package by name.
 """

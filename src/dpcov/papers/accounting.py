@@ -1,8 +1,8 @@
-"""What several steps cost together: exact Gaussian composition, Renyi curves, numeric composition.
+"""Composition of several private steps: Gaussian, Renyi and numerical composition.
 
-Notation: a pair of laws (P, Q) of an outcome on neighbouring tables is (epsilon, delta)-close where
-P(E) <= e^epsilon Q(E) + delta for all events E, both ways round. Every epsilon, delta and mu that
-is returned as a cost is rounded up, every one that is returned as an allowance is rounded down.
+Two distributions P and Q are (epsilon, delta)-close if ``P(E) <= e^epsilon Q(E) + delta`` for every
+event E, and also with P and Q exchanged. The functions round every returned cost up and every
+returned allowance down.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from dpcov.core.accounting import EXCESSES, SMALL, RenyiCurve
+from dpcov.core.accounting import MIN_SERIES_EPSILON, ORDER_EXCESSES, RenyiCurve
 from dpcov.core.installing import installing
 from dpcov.core.privacy import (
     ROUNDING,
@@ -31,62 +31,122 @@ from dpcov.core.privacy import (
 )
 from dpcov.errors import BudgetError
 
-# Gaussian differential privacy.
+# --- Gaussian differential privacy ---
 
 
 @dataclass(frozen=True, slots=True)
 class GDP:
-    """mu-Gaussian DP: no easier to tell apart than N(0, 1) and N(mu, 1) (Dong, Roth, Su 2022)."""
+    """Step with mu-Gaussian differential privacy (Dong, Roth and Su 2022).
+
+    Neighbouring tables are at least as hard to distinguish as the distributions N(0, 1) and N(mu,
+    1).
+    """
 
     mu: float
 
 
 @dataclass(frozen=True, slots=True)
 class LaplaceNoise:
-    """Laplace noise for one number, of scale sensitivity / epsilon."""
+    """Step that adds Laplace noise to one number.
+
+    The scale of the noise is the sensitivity divided by `epsilon`.
+    """
 
     epsilon: float
 
 
 def compose_gdp(mus: Iterable[float]) -> float:
-    """Mu of mechanisms with these, each chosen after the outcomes of those before it.
+    """Return the parameter mu of several adaptive steps, rounded up.
 
-    Exactly sqrt(sum mu^2) (Dong, Roth and Su 2022, Cor. 3.3; adaptive budgets whose squares have a
-    fixed sum: Smith and Thakurta 2022).
+    The value is the square root of the sum of the squared parameters (Dong, Roth and Su 2022,
+    Corollary 3.3). Each step can depend on the results of earlier steps. The parameters can also
+    depend on earlier results if their squares have a fixed sum (Smith and Thakurta 2022).
+
+    Parameters
+    ----------
+    mus : iterable of float
+        Parameter of each step.
+
+    Returns
+    -------
+    float
+        Parameter of all steps together.
+
     """
     return math.nextafter(math.hypot(*mus) * (1 + ROUNDING), math.inf)
 
 
 def gdp_of_pure(epsilon: float) -> float:
-    """Mu that epsilon-DP implies: 2 Phi^-1(e^epsilon / (1 + e^epsilon)), tight.
+    """Return the smallest mu such that epsilon-DP implies mu-GDP, rounded up.
 
-    The trade-off curve of epsilon-DP consists of two segments that meet at (p, p), p = 1 / (1 +
-    e^epsilon); a Gaussian curve through that point is convex with the same ends, hence below them.
-    As Phi(mu / 2) - 1/2 = tanh(epsilon / 2) / 2, mu is sqrt(8) erf^-1(tanh(epsilon / 2)) too, which
-    loses no digits where epsilon is small, and epsilon sqrt(pi / 2) but for epsilon^2 / 50 of it.
+    The value is ``2 Phi^-1(e^epsilon / (1 + e^epsilon))``, where Phi is the normal distribution
+    function. The value is tight.
+
+    Proof. The trade-off curve of epsilon-DP consists of two segments. The segments meet at (p, p)
+    with ``p = 1 / (1 + e^epsilon)``. A Gaussian curve through this point is convex and has the same
+    ends, so it lies below the segments.
+
+    For a small epsilon, the function uses ``sqrt(8) erf^-1(tanh(epsilon / 2))``. This formula gives
+    the same value without a loss of digits. For a very small epsilon, the function uses
+    ``epsilon sqrt(pi / 2)``.
+
+    Parameters
+    ----------
+    epsilon : float
+        Parameter of the pure guarantee.
+
+    Returns
+    -------
+    float
+        Parameter mu.
+
     """
     from scipy.special import erfinv, log_expit, ndtri_exp
 
-    if epsilon < SMALL:
+    if epsilon < MIN_SERIES_EPSILON:
         return round_up(exact(epsilon) * Fraction(math.sqrt(math.pi / 2) * (1 + 1e-12)))
     if epsilon < 1:
         return math.sqrt(8) * float(erfinv(math.tanh(epsilon / 2))) * (1 + 1e-12)
     return float(-2 * ndtri_exp(log_expit(-epsilon))) * (1 + 1e-12)
 
 
-# Bad events.
+# --- Events of small probability ---
 
 
 def with_bad_events(mu: float, epsilon: float, bad: float) -> tuple[float, float]:
-    """(epsilon', delta') of mu-GDP steps beside bad events of total probability `bad`.
+    """Return (epsilon', delta') of mu-GDP steps that exclude events of small probability.
 
-    Every step i has, whatever came before it and on either table, a bad event of probability at
-    most p_i, sum p_i = `bad`, and without it the steps compose to mu-GDP. Proof that the whole is
-    (epsilon - ln(1 - bad), delta(mu, epsilon) + bad)-DP: let P, Q be its laws on two neighbouring
-    tables and P*, Q* those of the steps conditioned on nothing bad. Until something bad happens P
-    can be coupled with P*, so P(E) <= P*(E) + bad; and Q >= prod(1 - p_i) Q* >= (1 - bad) Q*.
-    Hence P(E) <= e^epsilon Q*(E) + delta(mu, epsilon) + bad
-    <= e^epsilon Q(E) / (1 - bad) + delta(mu, epsilon) + bad.
+    A bad event is an event that breaks the guarantee of a step. Each step i has a bad event of
+    probability at most ``p_i``, on either table and after any earlier results. The sum of all
+    ``p_i`` is `bad`. Without bad events, the steps compose to mu-GDP.
+
+    Claim: the steps together are (epsilon - ln(1 - bad), delta(mu, epsilon) + bad)-DP.
+
+    Proof. Let P and Q be the distributions of the results on two neighbouring tables. Let P* and Q*
+    be the distributions of the steps without bad events.
+
+    - P and P* agree until the first bad event, so ``P(E) <= P*(E) + bad`` for every event E.
+    - Q is at least ``prod(1 - p_i) Q*``, and therefore at least ``(1 - bad) Q*``.
+
+    Both inequalities give the claim::
+
+        P(E) <= e^epsilon Q*(E) + delta(mu, epsilon) + bad
+             <= e^epsilon Q(E) / (1 - bad) + delta(mu, epsilon) + bad
+
+    Parameters
+    ----------
+    mu : float
+        Gaussian parameter of the steps without bad events.
+    epsilon : float
+        Epsilon of the steps without bad events.
+    bad : float
+        Total probability of the bad events.
+
+    Returns
+    -------
+    tuple of float
+        Epsilon and delta of all steps together.
+
     """
     if not 0 <= bad < 1:
         raise BudgetError(f"The probability of bad events must be below 1, not {bad!r}.")
@@ -95,7 +155,26 @@ def with_bad_events(mu: float, epsilon: float, bad: float) -> tuple[float, float
 
 
 def gdp_beside_bad_events(epsilon: float, delta: float, bad: float) -> float:
-    """Largest mu that `with_bad_events` keeps within (epsilon, delta)."""
+    """Return the largest mu that `with_bad_events` keeps within a budget.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Budget.
+    bad : float
+        Total probability of the bad events.
+
+    Returns
+    -------
+    float
+        Gaussian parameter of the steps without bad events.
+
+    Raises
+    ------
+    BudgetError
+        The bad events use the whole budget.
+
+    """
     inner = (epsilon + math.log1p(-bad) if 0 <= bad < 1 else -1.0) * (1 - ROUNDING)
     left = (delta - bad) * (1 - ROUNDING)
     if inner <= 0 or left <= 0:
@@ -105,23 +184,41 @@ def gdp_beside_bad_events(epsilon: float, delta: float, bad: float) -> float:
     return gaussian_mu(inner, left)
 
 
-# Renyi differential privacy.
+# --- Renyi differential privacy ---
 
 
 def renyi_of_zcdp(rho: float) -> RenyiCurve:
-    """Curve of rho-zCDP; of a Gaussian mechanism with rho = mu^2 / 2 it is exact."""
+    """Return the Renyi curve of rho-zCDP. The curve is exact for Gaussian noise."""
     return lambda alpha: alpha * rho
 
 
 def compose_renyi(curves: Sequence[RenyiCurve]) -> RenyiCurve:
-    """Curve of mechanisms with these curves, each chosen after the outcomes of those before it."""
+    """Return the Renyi curve of several adaptive steps.
+
+    Each step can depend on the results of earlier steps.
+    """
     return lambda alpha: sum(curve(alpha) for curve in curves)
 
 
 def renyi_epsilon(curve: RenyiCurve, delta: float) -> float:
-    """Epsilon at `delta` that the curve implies (Canonne, Kamath and Steinke 2020, Prop. 12).
+    """Return the epsilon that a Renyi curve implies at a given delta.
 
-    Every order gives a valid epsilon; this is the least found, exact to about 1e-9.
+    The formula is Proposition 12 of Canonne, Kamath and Steinke 2020. Every order gives a valid
+    epsilon. The function returns the smallest epsilon that it finds, with an accuracy of about
+    1e-9.
+
+    Parameters
+    ----------
+    curve : callable
+        Function from an order above 1 to a Renyi divergence.
+    delta : float
+        Delta of the result.
+
+    Returns
+    -------
+    float
+        Epsilon, or infinity.
+
     """
 
     def at(excess: float) -> float:
@@ -131,14 +228,17 @@ def renyi_epsilon(curve: RenyiCurve, delta: float) -> float:
 
 
 def _least(function: Callable[[float], float]) -> float:
-    """Least value over orders 1 + excess: on a grid, then around its best point."""
+    """Return the smallest value of a function over the orders ``1 + excess``.
+
+    The search uses a grid and refines the best grid point.
+    """
     from scipy.optimize import minimize_scalar
 
-    values = [function(float(excess)) for excess in EXCESSES]
+    values = [function(float(excess)) for excess in ORDER_EXCESSES]
     if not any(map(math.isfinite, values)):
         return math.inf
     best = int(np.nanargmin(values))
-    around = np.log(EXCESSES[[max(0, best - 1), min(len(EXCESSES) - 1, best + 1)]])
+    around = np.log(ORDER_EXCESSES[[max(0, best - 1), min(len(ORDER_EXCESSES) - 1, best + 1)]])
     found = minimize_scalar(
         lambda x: min(function(math.exp(x)), 1e300),
         bounds=tuple(around),
@@ -148,24 +248,65 @@ def _least(function: Callable[[float], float]) -> float:
     return min(values[best], float(found.fun))
 
 
-# Numeric composition.
+# --- Numerical composition ---
 
 Step = GDP | LaplaceNoise | PureDP | ApproxDP
 
 
 def numeric_epsilon(steps: Sequence[Step], delta: float, *, grid: float = 1e-4) -> float:
-    """Epsilon at `delta` of steps fixed in advance, nearly tight: by their loss distributions.
+    """Return the epsilon of steps that are fixed in advance, by numerical composition.
 
-    Koskela, Jälkö and Honkela 2020; Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022, in the
-    implementation of dp-accounting, the extra `accounting`. Losses are rounded up to multiples of
-    `grid`, so the result is an upper bound but for float64 errors of its Fourier transform, below
-    1e-10 in delta.
+    The function composes the distributions of the privacy losses. The methods come from Koskela,
+    Jälkö and Honkela 2020 and from Doroshenko and others 2022. The package dp-accounting (extra
+    `accounting`) implements them. The result is nearly tight.
+
+    The function rounds privacy losses up to multiples of `grid`, so the result is an upper bound.
+    The only exception is the float64 error of the Fourier transform, which changes delta by less
+    than 1e-10.
+
+    Parameters
+    ----------
+    steps : sequence of steps
+        Steps of the classes GDP, LaplaceNoise, PureDP and ApproxDP.
+    delta : float
+        Delta of the result.
+    grid : float
+        Width of the grid of privacy losses.
+
+    Returns
+    -------
+    float
+        Epsilon of all steps together.
+
+    Raises
+    ------
+    BudgetError
+        There are no steps, or dp-accounting is not installed.
+
     """
     return float(_loss_distribution(steps, grid).get_epsilon_for_delta(delta))
 
 
 def numeric_delta(steps: Sequence[Step], epsilon: float, *, grid: float = 1e-4) -> float:
-    """Delta at `epsilon` of steps fixed in advance; see `numeric_epsilon`."""
+    """Return the delta of steps that are fixed in advance, by numerical composition.
+
+    The method is the method of `numeric_epsilon`.
+
+    Parameters
+    ----------
+    steps : sequence of steps
+        Steps of the classes GDP, LaplaceNoise, PureDP and ApproxDP.
+    epsilon : float
+        Epsilon of the result.
+    grid : float
+        Width of the grid of privacy losses.
+
+    Returns
+    -------
+    float
+        Delta of all steps together.
+
+    """
     return float(_loss_distribution(steps, grid).get_delta_for_epsilon(epsilon))
 
 

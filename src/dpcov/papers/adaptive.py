@@ -1,4 +1,4 @@
-"""A mechanism with a clipping radius chosen privately, under a name of its own: AdaptiveCov."""
+"""Base class of the mechanisms of Dong, Liang and Yi 2022 with a private clipping radius."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Adaptive(Mechanism):
-    """What `AdaptiveLaplace` and `AdaptiveGaussian`, which have the proofs, do alike."""
+    """Base class of `AdaptiveLaplace` and `AdaptiveGaussian`, which contain the proofs."""
 
     by: str
     radius_share: Share = 0.1
@@ -35,8 +35,8 @@ class Adaptive(Mechanism):
     use: ClassVar[str] = "reference: a radius chosen privately"
     source: ClassVar[str] = "Dong, Liang and Yi 2022"
 
-    whole: ClassVar[type[Laplace] | type[Gaussian]]  # the moment with noise
-    apart: ClassVar[type[separate.Separate]]  # its vectors and values apart
+    whole: ClassVar[type[Laplace] | type[Gaussian]]  # releases the noisy second moment
+    apart: ClassVar[type[separate.Separate]]  # releases eigenvectors and eigenvalues separately
 
     @property
     def passes(self) -> int:
@@ -44,7 +44,7 @@ class Adaptive(Mechanism):
 
     @abstractmethod
     def require_kind(self, budget: Budget) -> None:
-        """Refuse another kind of budget, in this mechanism's name."""
+        """Raise an error if the mechanism does not accept the kind of budget."""
 
     def calibrate(
         self, lattice: Lattice, budget: Budget, neighbors: Neighbors

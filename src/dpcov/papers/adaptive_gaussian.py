@@ -1,4 +1,4 @@
-"""A clipping radius chosen privately, then Gaussian noise at that radius: AdaptiveCov."""
+"""Gaussian noise at a private clipping radius: the mechanism AdaptiveCov."""
 
 from __future__ import annotations
 
@@ -16,64 +16,87 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AdaptiveGaussian(Adaptive):
-    r"""Second moment at a radius chosen privately, plus Gaussian noise: zCDP or (epsilon, delta).
+    """Second moment at a private clipping radius, plus Gaussian noise.
 
     Guarantee
     ---------
-    rho-zCDP, or (epsilon, delta)-DP by the exact curve of the Gaussian mechanism, for every input,
-    under add/remove or replace-one, for rows or for persons with at most k rows. A histogram of
-    norms costs rho_1; the radius follows from it alone; the moment at any radius fixed in advance
-    costs rho_2. All noise is Gaussian, so these compose adaptively to rho_1 + rho_2 = rho, exactly
-    (mu_1^2 + mu_2^2 = mu^2 for (epsilon, delta)).
+    The release satisfies rho-zCDP, or (epsilon, delta)-DP by the exact curve of the Gaussian
+    mechanism. The guarantee holds for every table, under add-remove and under replace-one. It
+    protects rows, or persons with at most k rows.
+
+    The mechanism has two steps:
+
+    - A noisy histogram of the row norms costs ``rho_1``. The clipping radius depends on this
+      histogram only.
+    - The second moment costs ``rho_2`` at every radius that is fixed in advance.
+
+    All noise is Gaussian, so the steps compose adaptively. Their costs add up to
+    ``rho_1 + rho_2 = rho`` exactly. For (epsilon, delta), the squares of the Gaussian parameters mu
+    add up.
 
     Sensitivity
     -----------
-    The histogram counts rows whose norm lies between neighbouring radii R 2^(-j/2): it changes by k
-    add/remove, sqrt(2) k replace-one in l2 (`mechanisms.radius` has the proof). The moment:
-    `Gaussian` and `SeparateGaussian` have the proofs; in lattice units k B^2 is the same at every
-    radius.
+    The histogram counts the rows between neighbouring radii ``R 2^(-j/2)``, where R is the radius
+    of the schema. One unit changes the counts by k under add-remove and by ``sqrt(2) k`` under
+    replace-one, in l2 norm. `mechanisms.radius` contains the proof.
+
+    `Gaussian` and `SeparateGaussian` contain the proofs for the second moment. In lattice units,
+    the sensitivity ``k B^2`` is the same at every radius.
 
     Not protected
     -------------
-    Schema, budget, order of the matrix, running time; the number of rows (of persons) under
-    replace-one. The chosen radius is part of the release. Means and covariances are those of the
-    clipped rows. Where the values are released apart, their noise is drawn after the data is read.
+    - The schema, the budget, the order of the matrix and the running time.
+    - Under replace-one, the number of rows or persons.
+    - The chosen radius, which is part of the release.
+
+    Means and covariances describe the clipped rows. If the eigenvalues are released separately,
+    dpcov draws their noise after it reads the data.
 
     Parameters
     ----------
-    by : ``gaussian`` or ``separate-gaussian``, public
-        How the moment is released at the radius; ``gaussian`` leaves a noise law to denoise by.
+    by : {"gaussian", "separate-gaussian"}, public
+        Mechanism that releases the second moment. Only ``gaussian`` has a noise distribution, which
+        denoising needs.
+
     radius_share : float in (0, 1), public
-        Share of the budget for the histogram.
+        Fraction of the budget for the histogram.
+
     trace_share : float in [0, 1), public
-        Share of the rest for the trace under add/remove, of ``gaussian``.
+        Fraction of the rest for the trace. Only ``gaussian`` under add-remove uses this fraction.
+
     values, vector_share : public
-        Those of `SeparateGaussian`.
+        Options of `SeparateGaussian`.
 
     Returns
     -------
     Release
-        That of `Gaussian` or `SeparateGaussian`, on the lattice of the smaller radius.
+        Release of `Gaussian` or `SeparateGaussian`, on the lattice of the smaller radius.
 
     Raises
     ------
     MechanismError
-        The budget is a pure one, or too small for the exact sampler. Before anything is read.
+        The budget is a pure epsilon, or too small for the exact sampler. The error comes before
+        dpcov reads any data.
     SourceError
-        What can be read only once finds no room for a private copy. The budget is spent.
+        There is no space for a private copy of a source that can be read only once. The budget is
+        then spent.
 
     Cost
     ----
-    Two passes over the data (four with persons); d(d+1)/2 + 21 exact draws.
+    The mechanism reads the data twice, or four times with persons. It makes ``d (d + 1) / 2 + 21``
+    exact draws.
 
     Source
     ------
-    Dong, Liang and Yi, "Differentially private covariance revisited", NeurIPS 2022, AdaptiveCov.
-    Theirs releases the trace with rho/8, then walks down the radii by the sparse vector technique
-    with rho/8; its Laplace noise rules out the exact Gaussian curve. The histogram is a Gaussian
-    mechanism, costs one l2 sensitivity for all radii, and tells the trace as well; see
-    `AdaptiveLaplace` for the other differences. This is `Gaussian` or `SeparateGaussian` with a
-    private radius.
+    The source is AdaptiveCov of Dong, Liang and Yi, "Differentially private covariance revisited",
+    NeurIPS 2022.
+
+    AdaptiveCov releases the trace with rho/8. It then compares decreasing radii by the sparse
+    vector technique with rho/8. The Laplace noise of this technique excludes the exact Gaussian
+    curve.
+
+    dpcov uses a histogram instead. The histogram is a Gaussian mechanism, has one l2 sensitivity
+    for all radii, and estimates the trace too. `AdaptiveLaplace` lists the other differences.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A clipping radius chosen privately, then Laplace noise at that radius: Dong, Liang, Yi 2022."""
+"""Laplace noise at a private clipping radius (Dong, Liang and Yi 2022)."""
 
 from __future__ import annotations
 
@@ -16,66 +16,92 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AdaptiveLaplace(Adaptive):
-    r"""Second moment at a radius chosen privately, plus Laplace noise: pure epsilon-DP.
+    """Second moment at a private clipping radius, plus Laplace noise.
 
     Guarantee
     ---------
-    Pure epsilon-DP, for every input, under add/remove or replace-one, for rows or for persons with
-    at most k rows. A histogram of norms is epsilon_1-DP; the radius follows from it alone; the
-    moment at any radius fixed in advance is epsilon_2-DP. These compose adaptively to
-    epsilon_1 + epsilon_2 = epsilon, exactly. Stated an (epsilon, delta) budget, it spends no delta.
+    The release satisfies pure epsilon-DP for every table, under add-remove and under replace-one.
+    It protects rows, or persons with at most k rows. With a budget of epsilon and delta, the
+    mechanism spends no delta.
+
+    The mechanism has two steps:
+
+    - A noisy histogram of the row norms is ``epsilon_1``-DP. The clipping radius depends on this
+      histogram only.
+    - The second moment is ``epsilon_2``-DP at every radius that is fixed in advance.
+
+    The steps compose adaptively, and ``epsilon_1 + epsilon_2 = epsilon`` exactly.
 
     Sensitivity
     -----------
-    The histogram counts rows whose norm lies between neighbouring radii R 2^(-j/2): it changes by k
-    add/remove, 2 k replace-one in l1 (`mechanisms.radius` has the proof). The moment: `Laplace` and
-    `SeparateLaplace` have the proofs; in lattice units k B^2 is the same at every radius.
+    The histogram counts the rows between neighbouring radii ``R 2^(-j/2)``, where R is the radius
+    of the schema. One unit changes the counts by k under add-remove and by ``2 k`` under
+    replace-one, in l1 norm. `mechanisms.radius` contains the proof.
+
+    `Laplace` and `SeparateLaplace` contain the proofs for the second moment. In lattice units, the
+    sensitivity ``k B^2`` is the same at every radius.
 
     Not protected
     -------------
-    Schema, budget, order of the matrix, running time; the number of rows (of persons) under
-    replace-one. The chosen radius is part of the release. Means and covariances are those of the
-    clipped rows. Where the values are released apart, their noise is drawn after the data is read.
+    - The schema, the budget, the order of the matrix and the running time.
+    - Under replace-one, the number of rows or persons.
+    - The chosen radius, which is part of the release.
+
+    Means and covariances describe the clipped rows. If the eigenvalues are released separately,
+    dpcov draws their noise after it reads the data.
 
     Parameters
     ----------
-    by : ``laplace`` or ``separate-laplace``, public
-        How the moment is released at the radius; ``laplace`` leaves a noise law to denoise by.
+    by : {"laplace", "separate-laplace"}, public
+        Mechanism that releases the second moment. Only ``laplace`` has a noise distribution, which
+        denoising needs.
+
     radius_share : float in (0, 1), public
-        Share of epsilon for the histogram.
+        Fraction of epsilon for the histogram.
+
     trace_share : float in [0, 1), public
-        Share of the rest for the trace, of ``laplace``.
+        Fraction of the rest for the trace. Only ``laplace`` uses this fraction.
+
     values, vector_share : public
-        Those of `SeparateLaplace`.
+        Options of `SeparateLaplace`.
 
     Returns
     -------
     Release
-        That of `Laplace` or `SeparateLaplace`, on the lattice of the smaller radius.
+        Release of `Laplace` or `SeparateLaplace`, on the lattice of the smaller radius.
 
     Raises
     ------
     MechanismError
-        The budget is no pure one, or too small for the noise. Before anything is read.
+        The budget is not a pure epsilon, or too small for the noise. The error comes before dpcov
+        reads any data.
     SourceError
-        What can be read only once finds no room for a private copy. The budget is spent.
+        There is no space for a private copy of a source that can be read only once. The budget is
+        then spent.
 
     Cost
     ----
-    Two passes over the data (four with persons); d(d+1)/2 + 21 exact draws.
+    The mechanism reads the data twice, or four times with persons. It makes ``d (d + 1) / 2 + 21``
+    exact draws.
 
     Source
     ------
-    Dong, Liang and Yi, "Differentially private covariance revisited", NeurIPS 2022, in the form for
-    pure privacy (AdaptiveLapCov in their code). Theirs walks down the radii by the sparse vector
-    technique with epsilon/8, comparing with a trace released with epsilon/8. That accounting is not
-    used here, as it was not checked. The histogram costs one l1 sensitivity for all radii, tells
-    the trace as well, and the choice is post-processing: the radius that minimises a bound on what
-    clipping takes away (`Norms.clipped_away`) plus one on the error of the noise
-    (`radius.noise_errors`, `separate.errors`; their code divides the latter's first term by 14,
-    without a proof). Theirs then takes Laplace noise or separate values, whichever has the smaller
-    bound; once denoised, Laplace noise has it at every radius, so here `by` says it: this is
-    `Laplace` or `SeparateLaplace` with a private radius.
+    The source is AdaptiveLapCov in the code of Dong, Liang and Yi, "Differentially private
+    covariance revisited", NeurIPS 2022. AdaptiveLapCov compares decreasing radii with a noisy trace
+    by the sparse vector technique. Radius and trace use epsilon/8 each. dpcov does not use this
+    accounting, because nobody has checked it.
+
+    dpcov uses a histogram instead. The histogram has one l1 sensitivity for all radii and estimates
+    the trace too. The choice of the radius is post-processing. The radius minimises the sum of two
+    bounds:
+
+    - A bound on the clipping bias (`Norms.clipped_away`).
+    - A bound on the error of the noise (`radius.noise_errors` and `separate.errors`). The code of
+      the paper divides the first term of `separate.errors` by 14, without a proof.
+
+    AdaptiveLapCov then chooses the release with the smaller bound: Laplace noise or separate
+    eigenvalues. After denoising, Laplace noise has the smaller bound at every radius. In dpcov, the
+    option `by` therefore states the choice.
 
     Examples
     --------

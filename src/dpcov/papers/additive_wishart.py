@@ -1,4 +1,4 @@
-"""Wishart noise with the degrees of freedom that (epsilon, delta) needs, no more."""
+"""Wishart noise with the smallest degrees of freedom that (epsilon, delta)-DP needs."""
 
 from __future__ import annotations
 
@@ -27,70 +27,95 @@ if TYPE_CHECKING:
     Floats = Matrix
     Curve = Callable[[Floats, Floats, float], Floats]
 
-SAFETY = 1e-9  # relative error that a chi-square tail of float64 is granted
-LARGEST_FREEDOM = 2**16  # of the chi-square that decides; beyond it the noise is Gaussian
-SPLITS = np.linspace(0, 1, 33)  # where replace-one may divide its epsilon between its two steps
+# Assumed relative error of a chi-square tail probability in float64.
+TAIL_RELATIVE_ERROR = 1e-9
+# Largest degrees of freedom of the chi-square distribution. The noise is Gaussian beyond.
+MAX_FREEDOM = 2**16
+# Fractions of epsilon for the first of the two steps of replace-one, shape (33,).
+EPSILON_SPLITS = np.linspace(0, 1, 33)
 
 
 @dataclass(frozen=True, slots=True)
 class AdditiveWishart(additive.Additive):
-    r"""Second moment plus one centred Wishart matrix: (epsilon, delta)-DP by the exact curve.
+    """Second moment plus one centred Wishart matrix: (epsilon, delta)-DP by the exact curve.
 
-    For comparison with the literature. Its noise falls with the degrees of freedom m towards that
-    of `gaussian`, which is its limit: choose `gaussian` for less noise.
+    This mechanism is for comparisons with the literature. The noise decreases with the degrees of
+    freedom m. The limit is the noise of `gaussian`, so `gaussian` always adds less noise.
 
     Guarantee
     ---------
-    (epsilon, delta)-DP, for every input, under add/remove or replace-one, for rows or for persons
-    with at most k rows (by group privacy: the noise grows faster than with k).
+    The release satisfies (epsilon, delta)-DP for every table, under add-remove and under
+    replace-one. It protects rows, or persons with at most k rows. For persons, the guarantee uses
+    group privacy, so the noise grows faster than k.
 
     Sensitivity
     -----------
-    One row adds B^2 v v', |v| <= 1. In units of B^2, with W ~ Wishart_d(m, c I), only
-    x = 1 / (v' W^-1 v) ~ c chi^2_k, k = m - d + 1, tells W + s v v' from W: the ratio of the
-    densities is e^(s/2c) (1 - s/x)^((k-2)/2), and x becomes x + s (Sherman and Morrison). For
-    k >= 2 the density of x is log-concave, so the best tests are thresholds, and the curve grows
-    with s <= 1. Its two directions (`removal_delta`, `addition_delta`) are exact under add/remove.
-    Under replace-one W + u u' and W + v v' are compared through W: for e1 + e2 = epsilon,
-    P(E) <= e^e1 W(E) + addition(e1) and W(E) <= e^e2 Q(E) + removal(e2), hence
-    delta <= addition(e1) + e^e1 removal(e2), a certified bound, not tight. A person's k rows are k
-    such steps of (epsilon / k, delta (e^(epsilon/k) - 1) / (e^epsilon - 1)). The trace is released
-    beside the matrix by Laplace noise, for the share `trace_share` of epsilon.
+    **Add-remove.** One row adds ``B^2 v v'`` to the second moment, where the norm of v is at most
+    1. Let W be a Wishart matrix ``Wishart_d(m, c I)``, in units of B^2. The mechanism must hide the
+    difference between W and ``W + s v v'`` for ``0 <= s <= 1``.
+
+    The ratio of the two densities is ``e^(s/2c) (1 - s/x)^((k-2)/2)``. It depends on one number
+    only, ``x = 1 / (v' W^-1 v)``. The number x has the distribution ``c chi^2_k`` with
+    ``k = m - d + 1``. The row changes x to ``x + s`` (Sherman and Morrison).
+
+    For ``k >= 2`` the density of x is log-concave, so the best tests compare x with a threshold.
+    The privacy loss grows with s. The two directions, `removal_delta` and `addition_delta`, are
+    exact.
+
+    **Replace-one.** The proof compares ``W + u u'`` and ``W + v v'`` with W. Let
+    ``e1 + e2 = epsilon``. For every event E and the second distribution Q::
+
+        P(E) <= e^e1 W(E) + addition(e1)
+        W(E) <= e^e2 Q(E) + removal(e2)
+
+    Hence ``delta <= addition(e1) + e^e1 removal(e2)``. This bound is valid but not tight.
+
+    **Persons.** The k rows of a person are k steps. Each step is (epsilon / k, delta')-DP with
+    ``delta' = delta (e^(epsilon/k) - 1) / (e^epsilon - 1)``.
+
+    **Trace.** Laplace noise hides the trace, with the fraction `trace_share` of epsilon.
 
     Not protected
     -------------
-    Schema, budget, order of the matrix, running time; the number of rows (of persons) under
-    replace-one. The law is continuous and drawn in float64 before it is rounded: exactly
-    (epsilon, delta)-DP for real-valued noise. Publication on a lattice of 2^-10 of the noise keeps
-    its low bits from telling anything.
+    - The schema, the budget, the order of the matrix and the running time.
+    - Under replace-one, the number of rows or persons.
+    - Floating-point effects. The proof assumes real-valued noise, but the sampler uses float64. The
+      published lattice has a step of 2^-10 of the noise, which hides the low bits.
 
     Parameters
     ----------
     trace_share : float in [0, 1), public
-        Share of epsilon for the trace.
-    degrees : int above d + 1 or None, public
-        Degrees of freedom m; by default those with the least noise, m - d < 2^16.
+        Fraction of epsilon for the trace.
+    degrees : int above d + 1, optional, public
+        Degrees of freedom m. By default, dpcov uses the degrees with the smallest noise, with
+        ``m - d < 2^16``.
 
     Returns
     -------
     Release
-        (d, d) integers in units of 2^shift squared lattice steps, the trace, and the noise law.
+        Integers of shape (d, d) in units of 2^shift squared lattice steps, the trace, and the noise
+        distribution.
 
     Raises
     ------
     MechanismError
-        The budget has no delta, or is too small for the noise. Before anything is read.
+        The budget has no delta, or is too small for the noise. The error comes before dpcov reads
+        any data.
 
     Cost
     ----
-    One pass over the data (two with persons), O(d^3) time for the noise, whatever m.
+    The mechanism reads the data once, or twice with persons. The noise takes a time of order d^3
+    for any m.
 
     Source
     ------
-    Sheffet 2015, "Private approximations of the 2nd-moment matrix using existing techniques in
-    linear regression" (arXiv:1507.00056), whose code takes m = d + 28 ln(4/delta) / epsilon^2 at
-    c = 1; the exact curve needs 42 in place of 426 at (1, 1e-6). Jiang, Xie and Zhang 2016 drop a
-    factor 2, which breaks (4, 1e-6): delta is 2.6e-5 there. The curve is dpcov's.
+    The source is Sheffet 2015, "Private approximations of the 2nd-moment matrix using existing
+    techniques in linear regression" (arXiv:1507.00056). The code of that paper uses
+    ``m = d + 28 ln(4/delta) / epsilon^2`` at ``c = 1``. At (1, 1e-6), the exact curve needs 42
+    degrees instead of 426.
+
+    Jiang, Xie and Zhang 2016 omit a factor of 2. Their mechanism violates (4, 1e-6)-DP: the true
+    delta is 2.6e-5. The exact curve is new in dpcov.
 
     Examples
     --------
@@ -131,14 +156,17 @@ class AdditiveWishart(additive.Additive):
         )
 
     def _least_noise(self, d: int, step: ApproxDP, neighbors: Neighbors) -> tuple[float, int]:
-        """Scale c in units of B^2 and degrees m with the least c sqrt(m)."""
+        """Return the scale c (in units of B^2) and the degrees of freedom m of the smallest noise.
+
+        The noise is measured by ``c sqrt(m)``.
+        """
         curve = replacement_delta if neighbors == Neighbors.REPLACE_ONE and d > 1 else row_delta
         if self.degrees is None:
-            freedoms = np.unique(np.geomspace(3, LARGEST_FREEDOM, 97).astype(np.int64))
-        elif 3 <= self.degrees - d + 1 <= LARGEST_FREEDOM:
+            freedoms = np.unique(np.geomspace(3, MAX_FREEDOM, 97).astype(np.int64))
+        elif 3 <= self.degrees - d + 1 <= MAX_FREEDOM:
             freedoms = np.array([self.degrees - d + 1])
         else:
-            raise MechanismError(f"degrees must lie in {d + 2}..{d + LARGEST_FREEDOM - 1}.")
+            raise MechanismError(f"degrees must lie in {d + 2}..{d + MAX_FREEDOM - 1}.")
         scales = least_scales(curve, freedoms.astype(np.float64), step.epsilon, step.delta)
         degrees = freedoms + d - 1
         best = int(np.argmin(scales * np.sqrt(degrees)))
@@ -146,9 +174,30 @@ class AdditiveWishart(additive.Additive):
 
 
 def one_of(budget: ApproxDP, rows: int) -> ApproxDP:
-    """What each of `rows` steps may cost so that together they keep the budget (group privacy).
+    """Return the budget of each of several steps that together satisfy a budget.
 
-    (e, d)-close steps P0, .., Pk: P0(E) <= e^(k e) Pk(E) + d (1 + e^e + .. + e^((k-1) e)).
+    The function uses group privacy. If each of k steps is (e, d)-DP, the first and the last
+    distribution satisfy::
+
+        P0(E) <= e^(k e) Pk(E) + d (1 + e^e + ... + e^((k-1) e))
+
+    Parameters
+    ----------
+    budget : ApproxDP
+        Total budget.
+    rows : int
+        Number k of steps.
+
+    Returns
+    -------
+    ApproxDP
+        Budget of each step.
+
+    Raises
+    ------
+    MechanismError
+        The delta of a step is too small for float64.
+
     """
     if rows == 1:
         return budget
@@ -157,13 +206,34 @@ def one_of(budget: ApproxDP, rows: int) -> ApproxDP:
     delta = budget.delta * math.exp(log + epsilon - budget.epsilon)
     if delta < 1e-290:
         raise MechanismError("No usable noise protects persons with so many rows.")
-    return ApproxDP(epsilon, delta * (1 - SAFETY))
+    return ApproxDP(epsilon, delta * (1 - TAIL_RELATIVE_ERROR))
 
 
 def least_scales(curve: Curve, freedoms: Floats, epsilon: float, delta: float) -> Floats:
-    """For each k the least c (rounded up) whose curve keeps (epsilon, delta), by bisection.
+    """Return the smallest scales c that satisfy (epsilon, delta)-DP, rounded up.
 
-    A larger c makes the shift of x / c smaller, so delta falls with c.
+    A larger scale makes the shift of x smaller relative to its distribution, so delta decreases
+    with c. The function uses bisection.
+
+    Parameters
+    ----------
+    curve : callable
+        Function from scales, degrees of freedom and epsilon to delta.
+    freedoms : ndarray of float, shape (n,)
+        Degrees of freedom of the chi-square distribution.
+    epsilon, delta : float
+        Budget.
+
+    Returns
+    -------
+    ndarray of float, shape (n,)
+        Smallest scale for each degree, or infinity.
+
+    Raises
+    ------
+    MechanismError
+        No degree has a usable scale.
+
     """
     low, high = np.full(len(freedoms), -60.0), np.full(len(freedoms), 120.0)
     for _ in range(60):
@@ -180,10 +250,26 @@ def least_scales(curve: Curve, freedoms: Floats, epsilon: float, delta: float) -
 def removal_delta(
     scale: Floats | float, freedom: Floats | float, epsilon: Floats | float
 ) -> Floats:
-    """Delta of x ~ c chi^2_k against x + 1 (the row is absent against present), rounded up.
+    """Return delta of the test that a row was removed, rounded up.
 
-    The best test is x <= x*, where log-density ratio and epsilon are equal, or x <= 1, which the
-    present row rules out.
+    Without the row, the statistic x has the distribution ``c chi^2_k``. With the row, the statistic
+    is ``x + 1``. The best test rejects if ``x <= x*``. At x*, the log-density ratio equals epsilon.
+    A value ``x <= 1`` is impossible with the row, so x* is at least 1.
+
+    Parameters
+    ----------
+    scale : float or ndarray
+        Scale c.
+    freedom : float or ndarray
+        Degrees of freedom k.
+    epsilon : float or ndarray
+        Epsilon of the guarantee.
+
+    Returns
+    -------
+    ndarray of float
+        Delta.
+
     """
     p = (np.asarray(freedom, dtype=np.float64) - 2) / 2
     bound = -np.expm1(-(epsilon + 1 / (2 * np.asarray(scale))) / p)
@@ -194,9 +280,25 @@ def removal_delta(
 def addition_delta(
     scale: Floats | float, freedom: Floats | float, epsilon: Floats | float
 ) -> Floats:
-    """Delta of x + 1 against x (the row is present against absent), rounded up.
+    """Return delta of the test that a row was added, rounded up.
 
-    The loss is 1/2c - ((k - 2) / 2) ln(1 + 1/x) <= 1/2c; the best test is x >= x*.
+    The privacy loss is ``1/2c - ((k - 2) / 2) ln(1 + 1/x)``, which is at most ``1/2c``. The best
+    test rejects if ``x >= x*``.
+
+    Parameters
+    ----------
+    scale : float or ndarray
+        Scale c.
+    freedom : float or ndarray
+        Degrees of freedom k.
+    epsilon : float or ndarray
+        Epsilon of the guarantee.
+
+    Returns
+    -------
+    ndarray of float
+        Delta.
+
     """
     p = (np.asarray(freedom, dtype=np.float64) - 2) / 2
     room = np.maximum(1 / (2 * np.asarray(scale)) - epsilon, 0.0)
@@ -206,24 +308,30 @@ def addition_delta(
 
 
 def _difference(first: Floats, second: Floats, epsilon: Floats | float) -> Floats:
-    """Positive part of first - e^epsilon second, rounded up."""
+    """Return the positive part of ``first - e^epsilon second``, rounded up."""
     with np.errstate(divide="ignore"):
         second = np.exp(np.minimum(epsilon + np.log(second), 0.0))
-    return np.maximum(first - second, 0.0) + SAFETY * (first + second)
+    return np.maximum(first - second, 0.0) + TAIL_RELATIVE_ERROR * (first + second)
 
 
 def row_delta(scale: Floats | float, freedom: Floats | float, epsilon: float) -> Floats:
-    """Delta of the presence of one row of full norm: exact but for the rounding."""
+    """Return delta for one row of full norm under add-remove.
+
+    The value is exact apart from rounding up.
+    """
     return np.maximum(
         removal_delta(scale, freedom, epsilon), addition_delta(scale, freedom, epsilon)
     )
 
 
 def replacement_delta(scale: Floats | float, freedom: Floats | float, epsilon: float) -> Floats:
-    """Delta of one row in place of another: an upper bound, by way of neither."""
+    """Return an upper bound on delta for one row under replace-one.
+
+    The bound first removes one row and then adds the other row.
+    """
     scale, freedom = (np.asarray(x, dtype=np.float64)[..., None] for x in (scale, freedom))
-    whole = np.minimum(epsilon, 1 / (2 * scale))  # where the first step is purely epsilon-DP
-    splits = np.broadcast_to(SPLITS * epsilon, (*whole.shape[:-1], len(SPLITS)))
+    whole = np.minimum(epsilon, 1 / (2 * scale))  # here the first step needs no delta
+    splits = np.broadcast_to(EPSILON_SPLITS * epsilon, (*whole.shape[:-1], len(EPSILON_SPLITS)))
     first = np.concatenate([splits, whole], axis=-1)
     found = addition_delta(scale, freedom, first)
     found += np.exp(first) * removal_delta(scale, freedom, epsilon - first)

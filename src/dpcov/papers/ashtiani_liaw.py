@@ -1,4 +1,4 @@
-"""Second moment by subsample and aggregate: random groups of rows must agree on it."""
+"""Subsample and aggregate: a second moment on which random groups of rows agree."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dpcov.errors import MechanismRefused
 from dpcov.mechanisms.base import Mechanism
 from dpcov.papers import stable_covariance
 from dpcov.papers.accounting import renyi_epsilon
-from dpcov.papers.primitives.random_groups import require_room
+from dpcov.papers.primitives.random_groups import require_memory
 from dpcov.papers.primitives.release_test import ReleaseTest
 from dpcov.papers.primitives.sampled_covariance import SampledCovariance, most_samples
 from dpcov.papers.primitives.stable_matrices import StableMatrices
-from dpcov.papers.stable_covariance import FALSE_ALARM, UNWEIGHED
+from dpcov.papers.stable_covariance import FALSE_ALARM_PROBABILITY, MACHINE_FAULT_MESSAGE
 from dpcov.rows.sources.quiet import quiet
 
 if TYPE_CHECKING:
@@ -34,13 +34,17 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.object_]
 
-WANTED = "so many rows (persons) that random groups of them have nearly the same second moment"
-MOST_GROUPS = 10_000  # compared pairwise
+# What the mechanism needs; part of the message of a refusal.
+TABLE_REQUIREMENT = (
+    "so many rows (persons) that random groups of them have nearly the same second moment"
+)
+# Largest number of groups. The mechanism compares all pairs of groups.
+MAX_GROUPS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Public outcome of calibrating `AshtianiLiaw`."""
+    """Public noise parameters of `AshtianiLiaw`."""
 
     guarantee: Guarantee
     stable: StableMatrices
@@ -50,69 +54,83 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True)
 class AshtianiLiaw(Mechanism):
-    r"""Second moment on which random groups of rows agree, by samples from the normal law of it.
+    """Second moment on which random groups of rows agree, released by sampling.
 
-    For rows of any scale and condition, if there are very many of them: no bound on the covariance
-    is used, and the error is relative to the matrix itself. It may refuse. `StableCovariance` needs
-    fewer rows; this one asks nothing of single rows, only of groups.
+    The release is the second moment of samples from a normal distribution with the private second
+    moment. The mechanism needs no bound on the covariance, and the error is relative to the matrix
+    itself. It needs very many rows and can refuse to answer. `StableCovariance` needs fewer rows.
+    This mechanism requires nothing of single rows, only of groups.
 
     Guarantee
     ---------
-    (epsilon, delta)-DP for every input, under add/remove or replace-one, for rows or for persons
-    with at most k rows; a refusal (`MechanismRefused`) is one of the outcomes.
+    The release satisfies (epsilon, delta)-DP for every table, under add-remove and under
+    replace-one. It protects rows, or persons with at most k rows. The guarantee covers a refusal
+    (`MechanismRefused`) too.
 
     Sensitivity
     -----------
-    Each unit falls in one of t groups, t public, by a fresh secret draw: one unit changes the
-    second moment of one group, to anything, under both relations and whatever k. `StableMatrices`:
-    the score of t matrices changes by at most 2, and where both scores are below the limit their
-    weighted mean changes by little relative to itself, D = `closeness`. `ReleaseTest`: refuses
-    large scores, for `test_share` of epsilon; it and the release cost the sum of their epsilons and
-    the larger delta. `SampledCovariance`: mean of N samples, N phi_alpha(D) in Renyi DP; t, and
-    with it D, is what the N that is asked for needs.
+    A secret random draw puts each unit into one of t groups. The number t is public. One unit
+    changes the second moment of one group, under both relations and for every k.
+
+    - `StableMatrices` computes a score of the t matrices, which changes by at most 2. If both
+      scores are below the limit, the weighted mean changes by at most the relative amount D, its
+      `closeness`.
+    - `ReleaseTest` refuses large scores. The test costs the fraction `test_share` of epsilon.
+    - `SampledCovariance` releases the mean of N samples. The cost is ``N phi_alpha(D)`` in Renyi DP
+      of order alpha.
+
+    The test and the release together cost the sum of their epsilons and the larger delta. dpcov
+    chooses t so that the requested N is possible.
 
     Not protected
     -------------
-    Schema, budget, order of the matrix, running time; the number of rows (of persons) under
-    replace-one.
+    - The schema, the budget, the order of the matrix and the running time.
+    - Under replace-one, the number of rows or persons.
 
     Parameters
     ----------
     agreement : float in (0, 0.414), public
-        Relative distance within which two groups agree; about .2 needs the fewest rows.
+        Relative distance within which two groups agree. A value of about 0.2 needs the fewest rows.
+
     samples : int, public
-        N over the order of the matrix, at least: the relative error is sqrt(2 / N) in each
-        direction.
+        Smallest number of samples N, divided by the order of the matrix. The relative error in each
+        direction is ``sqrt(2 / N)``.
+
     slack : int, public
-        How many groups may disagree with others before refusals are likely.
+        Number of groups that can disagree with others before a refusal becomes likely.
+
     test_share : float in (0, 1), public
-        Share of epsilon for the test.
+        Fraction of epsilon for the test.
 
     Returns
     -------
     Release
-        (d, d) integers in units of 2^shift squared lattice steps. No noise law.
+        Integers of shape (d, d) in units of 2^shift squared lattice steps, without a noise
+        distribution.
 
     Raises
     ------
     MechanismError
-        The budget has no delta, or is so small that there would be more groups than are held at
-        once. Before anything is read.
+        The budget has no delta, or needs more groups than memory allows. The error comes before
+        dpcov reads any data.
     MechanismRefused
-        The groups disagree; too small ones do. The budget is spent.
+        The groups disagree, for example because they are too small. The budget is spent.
 
     Cost
     ----
-    One pass over the data (two with persons); t^2 comparisons of d x d matrices, t at most
-    10,000; memory for t d^2 entries and t^2 booleans.
+    The mechanism reads the data once, or twice with persons. It compares ``t^2`` pairs of matrices,
+    where t is at most 10,000. The memory holds ``t d^2`` entries and ``t^2`` booleans.
 
     Source
     ------
-    Ashtiani and Liaw, "Private and polynomial time algorithms for learning Gaussians and beyond",
-    COLT 2022 (arXiv:2111.11320). Differences: weights by levels, so that the constants are proved;
-    the test of `ReleaseTest` in the place of truncated Laplace noise; samples in the place of
-    masking by a Gaussian factor; exact decisions; groups that are drawn, not cut by position, so
-    that add/remove is covered.
+    The source is Ashtiani and Liaw, "Private and polynomial time algorithms for learning Gaussians
+    and beyond", COLT 2022 (arXiv:2111.11320). dpcov differs from the paper in these points:
+
+    - The weights have levels, so that all constants are proved.
+    - `ReleaseTest` replaces truncated Laplace noise.
+    - Samples replace the Gaussian factor that hides the matrix.
+    - All comparisons are exact.
+    - The groups are random, so that the guarantee covers add-remove.
 
     Examples
     --------
@@ -140,13 +158,14 @@ class AshtianiLiaw(Mechanism):
         epsilon, delta = stable_covariance.refusing_budget(self.name, budget)
         for_test = exact(self.test_share) * epsilon
         stable = StableMatrices(
-            exact(self.agreement), ReleaseTest(for_test, delta, 2, FALSE_ALARM, self.slack)
+            exact(self.agreement),
+            ReleaseTest(for_test, delta, 2, FALSE_ALARM_PROBABILITY, self.slack),
         )
         samples = self.samples * lattice.dimension
         left = float(epsilon - for_test) * (1 - 1e-12)
         groups = stable.count_for(_closest(samples, left, delta))
         d = lattice.dimension
-        require_room(self.name, groups, d, d, most=MOST_GROUPS)
+        require_memory(self.name, groups, d, d, most=MAX_GROUPS)
         close = stable.closeness(groups)
         release = SampledCovariance(close, most_samples(close, left, delta))
         return Calibration(guarantee, stable, groups, release)
@@ -161,9 +180,25 @@ class AshtianiLiaw(Mechanism):
         return stable_covariance.released(self, rows, *told, count, entropy)
 
     def least_units(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> int:
-        """How many normal rows (persons of one row) a release takes, from public numbers alone.
+        """Return the number of normal rows, or persons with one row, that a release needs.
 
-        The squared distance of two groups of m is about 4/m chi-square(d(d+1)/2 + 1).
+        The result depends on public numbers only. The squared distance between two groups of m rows
+        is about ``4/m`` times a chi-square number with ``d (d + 1) / 2 + 1`` degrees of freedom.
+
+        Parameters
+        ----------
+        lattice : Lattice
+            Lattice of the second moment.
+        budget : ApproxDP
+            Budget of the release.
+        neighbors : Neighbors
+            Relation between tables.
+
+        Returns
+        -------
+        int
+            Number of rows or persons.
+
         """
         from scipy.stats import chi2
 
@@ -172,21 +207,22 @@ class AshtianiLiaw(Mechanism):
         return math.ceil(groups * 4 * largest * ((1 + self.agreement) / self.agreement) ** 2)
 
 
-@quiet(UNWEIGHED)
+@quiet(MACHINE_FAULT_MESSAGE)
 def _sample(moments: Sequence[SecondMoment], laws: Calibration, entropy: Entropy) -> Integers:
-    """(d, d) sampled sum over all rows, from the groups that agree."""
+    """Sample the second moment of all rows, of shape (d, d), from the groups that agree."""
     matrices = [moment.units + np.eye(len(moment.units), dtype=np.int64) for moment in moments]
     score, weights = laws.stable(matrices)
     if not laws.stable.test.passes(score, entropy):
-        raise MechanismRefused(WANTED)
+        raise MechanismRefused(TABLE_REQUIREMENT)
     whole = sum(w * matrix for w, matrix in zip(weights.tolist(), matrices, strict=True))
     return laws.release(laws.groups * np.asarray(whole), int(weights.sum()), entropy)
 
 
 def _closest(samples: int, epsilon: float, delta: float) -> float:
-    """Largest closeness, up to 1e-9, at which so many samples keep (epsilon, delta); 2^-60 if none.
+    """Return the largest closeness at which a number of samples satisfies the budget.
 
-    In logarithms, since it may be tiny.
+    The result has a relative accuracy of 1e-9. If no closeness is small enough, the result is
+    2^-60. The search works with logarithms, because the closeness can be tiny.
     """
     low, high = -60.0, 0.0
     while high - low > 1e-9:

@@ -1,4 +1,4 @@
-"""Eigenvectors by the exponential mechanism, one after the other: Amin et al. 2019."""
+"""Eigenvectors by the exponential mechanism, drawn one by one (Amin and others 2019)."""
 
 from __future__ import annotations
 
@@ -26,71 +26,96 @@ if TYPE_CHECKING:
     from dpcov.rows.moment import Lattice
     from dpcov.rows.sources.rows import Rows
 
-FAILURE = 0.05  # beta of Corollary 1; moves budget between directions, never the guarantee
+# Probability beta of Corollary 1. It shifts budget between directions and does not change the
+# guarantee. Source: not recorded.
+FAILURE_PROBABILITY = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class EigenvectorSampling(Mechanism):
-    r"""Noisy eigenvalues, and eigenvectors drawn one by one: pure epsilon-DP.
+    """Noisy eigenvalues, and eigenvectors drawn one by one: pure epsilon-DP.
 
     Guarantee
     ---------
-    Pure epsilon-DP, for every input, under add/remove or replace-one, for rows or for persons with
-    at most k rows. Stated an (epsilon, delta) budget, it spends no delta.
+    The release satisfies pure epsilon-DP for every table, under add-remove and under replace-one.
+    It protects rows, or persons with at most k rows. With a budget of epsilon and delta, the
+    mechanism spends no delta.
 
     Sensitivity
     -----------
-    Sorted eigenvalues in L1: the nuclear sensitivity, k B^2 add/remove, 2 k B^2 replace-one, and
-    what rounding adds (`spectral.eigenvalue_sensitivity`). A direction u drawn from exp(t u'Cu) on
-    the sphere costs t k B^2 add/remove, 2 t k B^2 replace-one (`spectral.concentration` has the
-    proof). The draws' epsilons add up to (1 - value_share) epsilon, whatever the noisy eigenvalues
-    on which they depend; drawing in the complement of earlier directions shortens rows. The last
-    direction of d is determined up to its sign, so it costs nothing and gets nothing.
+    Let C be the exact second moment. The sorted eigenvalues change by at most the nuclear
+    sensitivity in l1 norm: ``k B^2`` under add-remove and ``2 k B^2`` under replace-one.
+    `spectral.eigenvalue_sensitivity` adds the effect of rounding.
+
+    The mechanism draws a direction u on the sphere with density proportional to ``exp(t u'Cu)``.
+    The draw costs ``t k B^2`` under add-remove and ``2 t k B^2`` under replace-one.
+    `spectral.concentration` contains the proof.
+
+    Each direction is orthogonal to all earlier directions. Removing the earlier directions only
+    shortens rows. The costs of all draws add up to ``(1 - value_share) epsilon``, for any noisy
+    eigenvalues. The last of d directions is determined up to its sign, so it costs nothing.
 
     Not protected
     -------------
-    Schema, budget, order of the matrix; the number of rows (of persons) under replace-one. The
-    running time depends on the data: rejection sampling, and noise that is drawn after the data is
-    read. Directions are drawn in float64 from float64 eigenvectors; eigenvalues are exact up to an
-    allowance for about 2^32 / d rows. Rayleigh values are exact integers.
+    - The schema, the budget and the order of the matrix.
+    - Under replace-one, the number of rows or persons.
+    - The running time, which depends on the data. Rejection sampling and noise that is drawn after
+      reading the data both depend on the data.
+    - Floating-point effects of the directions. Eigenvalues include an allowance for float errors,
+      for up to about ``2^32 / d`` rows. Rayleigh values are exact integers.
 
     Parameters
     ----------
-    rank : int or None, public
-        Number of directions; the rest of the matrix is 0. None for all.
-    allocation : ``adaptive`` or ``uniform``, public
-        How the directions share: by the square root of their noisy eigenvalue (AD), or evenly
-        (IT-U).
-    values : ``eigenvalues`` or ``rayleigh``, public
-        What is released beside the directions: noisy eigenvalues, before them; or v'Cv with noise,
-        after them (IT-R), the best coefficients for the directions drawn. Needs ``uniform``.
+    rank : int, optional, public
+        Number of directions. The rest of the matrix is 0. By default, all d directions are drawn.
+
+    allocation : {"adaptive", "uniform"}, public
+        Split of the budget between directions. The adaptive split follows the square roots of the
+        noisy eigenvalues (AD). The uniform split is equal (IT-U).
+
+    values : {"eigenvalues", "rayleigh"}, public
+        Values of the directions. Noisy eigenvalues are drawn before the directions. Noisy Rayleigh
+        values ``v'Cv`` are drawn after them (IT-R) and fit the drawn directions best. Rayleigh
+        values need the uniform allocation.
+
     value_share : float in (0, 1), public
-        Share of epsilon for the values.
+        Fraction of epsilon for the values.
+
     paper_constants : bool, public
-        t = epsilon_i / 4 k B^2, a share for the last direction too, and eigenvalues clipped to
-        [0, n k B^2], as printed; up to 4 times less of the budget is used.
+        True to use the printed constants of the paper, for comparisons. They use at most the
+        budget, and as little as a quarter of it. The constants are ``t = epsilon_i / (4 k B^2)``, a
+        fraction for the last direction too, and eigenvalues between 0 and ``n k B^2``.
 
     Returns
     -------
     Release
-        (d, d) estimate in units of 2^shift squared lattice steps; no noise law.
+        Estimate of shape (d, d) in units of 2^shift squared lattice steps, without a noise
+        distribution.
 
     Raises
     ------
     MechanismError
-        The budget is no pure one, or too small for the noise. Before anything is read.
+        The budget is not a pure epsilon, or too small for the noise. The error comes before dpcov
+        reads any data.
 
     Cost
     ----
-    One pass over the data (two with persons); about d^3 time and memory for 8 d^2 numbers.
+    The mechanism reads the data once, or twice with persons. The running time grows with d^3. The
+    memory holds ``8 d^2`` numbers.
 
     Source
     ------
-    Amin, Dick, Kulesza, Munoz Medina and Vassilvitskii, "Differentially private covariance
-    estimation", NeurIPS 2019, Algorithm 1 and Corollary 1. Differences: t is 2 (replace-one) or 4
-    (add/remove) times theirs; add/remove halves the eigenvalue noise; eigenvalues are clipped only
-    with `paper_constants` (denoising projects them); the code published with the paper draws from
-    exp(2 epsilon_i u'Cu), 8 times its own text, and is not epsilon-DP. IT-R: dpcov.
+    The source is Algorithm 1 and Corollary 1 of Amin, Dick, Kulesza, Munoz Medina and
+    Vassilvitskii, "Differentially private covariance estimation", NeurIPS 2019. dpcov differs from
+    the paper in these points:
+
+    - The concentration t is 2 times (replace-one) or 4 times (add-remove) as large.
+    - Add-remove halves the noise of the eigenvalues.
+    - Eigenvalues are clipped only with `paper_constants`. Denoising projects them otherwise.
+    - Rayleigh values (IT-R) are new in dpcov.
+
+    The published code of the paper draws with density ``exp(2 epsilon_i u'Cu)``. This exponent is 8
+    times the exponent in the text, so the code is not epsilon-DP.
 
     Examples
     --------
@@ -117,8 +142,8 @@ class EigenvectorSampling(Mechanism):
         check_fields(self)
         if self.values == "rayleigh" and self.allocation == "adaptive":
             raise MechanismError(
-                "values = 'rayleigh' are known after the directions, so they can't allocate the "
-                "budget. Set allocation = 'uniform'."
+                "Rayleigh values (values = 'rayleigh') come after the directions, so they can't "
+                "allocate the budget. Set allocation = 'uniform'."
             )
 
     def calibrate(
@@ -160,15 +185,15 @@ class EigenvectorSampling(Mechanism):
         return spectral.estimate(self, rows, laws, moment, vectors, values, entropy)
 
     def _share_of_values(self, lattice: Lattice) -> Fraction:
-        """All of epsilon where the only direction is determined."""
+        """Return the fraction of epsilon for the values. With one column, the fraction is 1."""
         return Fraction(1) if lattice.dimension == 1 else exact(self.value_share)
 
     def _shares(self, eigenvalues: Matrix | None, scale: float, lattice: Lattice) -> Matrix:
-        """Shares of the directions' budget (Corollary 1)."""
+        """Return the fractions of the directions' budget, of shape (rank,) (Corollary 1)."""
         d, rank = lattice.dimension, spectral.rank(lattice, self.rank)
         weights = np.ones(rank)
         if eigenvalues is not None and self.allocation == "adaptive":
-            slack = scale * math.log(2 * d / FAILURE)
+            slack = scale * math.log(2 * d / FAILURE_PROBABILITY)
             weights = np.sqrt(np.maximum(eigenvalues + slack, 0.0))
         if not self.paper_constants and rank == d:
             weights[-1] = 0.0

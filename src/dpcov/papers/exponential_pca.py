@@ -26,54 +26,65 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ExponentialPCA(Mechanism):
-    r"""The leading directions, drawn one by one, and their noisy variances: pure epsilon-DP.
+    """Leading directions, drawn one by one, with noisy variances: pure epsilon-DP.
 
     Guarantee
     ---------
-    Pure epsilon-DP, for every input, under add/remove or replace-one, for rows or for persons with
-    at most k rows. Stated an (epsilon, delta) budget, it spends no delta.
+    The release satisfies pure epsilon-DP for every table, under add-remove and under replace-one.
+    It protects rows, or persons with at most k rows. With a budget of epsilon and delta, the
+    mechanism spends no delta.
 
     Sensitivity
     -----------
-    A direction u drawn from exp(t u'Cu) in the complement of the earlier ones costs t k B^2
-    add/remove, 2 t k B^2 replace-one (`spectral.concentration`). The values v'Cv of orthonormal
-    directions change by k B^2 in L1 add/remove, 2 k B^2 replace-one (k B^2 for a single one), and
-    what rounding adds (`spectral.rayleigh_sensitivity`).
+    Let C be the exact second moment. The mechanism draws a direction u with density proportional to
+    ``exp(t u'Cu)``, orthogonal to all earlier directions. The draw costs ``t k B^2`` under
+    add-remove and ``2 t k B^2`` under replace-one (`spectral.concentration`).
+
+    The values ``v'Cv`` of several orthonormal directions change by ``k B^2`` in l1 norm under
+    add-remove, and by ``2 k B^2`` under replace-one. The value of a single direction changes by
+    ``k B^2``. `spectral.rayleigh_sensitivity` adds the effect of rounding.
 
     Not protected
     -------------
-    Schema, budget, order of the matrix; the number of rows (of persons) under replace-one. The
-    running time depends on the data: rejection sampling, and noise that is drawn after the data is
-    read. Directions are drawn in float64; the values v'Cv are exact integers.
+    - The schema, the budget and the order of the matrix.
+    - Under replace-one, the number of rows or persons.
+    - The running time, which depends on the data. Rejection sampling and noise that is drawn after
+      reading the data both depend on the data.
+    - Floating-point effects of the directions. The values ``v'Cv`` are exact integers.
 
     Parameters
     ----------
     components : int, public
         Number of directions.
     value_share : float in (0, 1), public
-        Share of epsilon for the variances along them.
+        Fraction of epsilon for the variances along the directions.
 
     Returns
     -------
     Release
-        (d, d) matrix of rank `components` in units of 2^shift squared lattice steps; no noise law.
+        Matrix of shape (d, d) and rank `components`, in units of 2^shift squared lattice steps,
+        without a noise distribution.
 
     Raises
     ------
     MechanismError
-        The budget is no pure one, or too small for the noise. Before anything is read.
+        The budget is not a pure epsilon, or too small for the noise. The error comes before dpcov
+        reads any data.
 
     Cost
     ----
-    One pass over the data (two with persons); about d^3 time.
+    The mechanism reads the data once, or twice with persons. The running time grows with d^3.
 
     Source
     ------
-    Chaudhuri, Sarwate and Sinha, "Near-optimal differentially private principal components", NIPS
-    2012 (PPCA). For one component this is their law, drawn exactly. For more they draw the whole
-    frame from exp((epsilon/2) tr V'CV) by Gibbs sampling, whose distance from that law has no known
-    bound, so that its privacy can't be certified; sequential draws (Amin et al. 2019) stand in.
-    They release no variances.
+    The source is PPCA of Chaudhuri, Sarwate and Sinha, "Near-optimal differentially private
+    principal components", NIPS 2012. For one component, dpcov draws exactly from the distribution
+    of the paper.
+
+    For more components, the paper draws all directions together, with density
+    ``exp((epsilon/2) tr V'CV)``, by Gibbs sampling. This sampler has no known error bound, so
+    nobody can certify the privacy. The mechanism draws the directions one by one instead (Amin and
+    others 2019). The paper does not release variances.
 
     Examples
     --------
@@ -118,5 +129,5 @@ class ExponentialPCA(Mechanism):
         return spectral.estimate(self, rows, laws, moment, vectors, values, entropy)
 
     def _share_of_values(self, lattice: Lattice) -> Fraction:
-        """All of epsilon where the only direction is determined."""
+        """Return the fraction of epsilon for the values. With one column, the fraction is 1."""
         return Fraction(1) if lattice.dimension == 1 else exact(self.value_share)

@@ -1,4 +1,4 @@
-"""Second moment of heavy-tailed rows with bounds from their moments: Kamath and Mouzakis."""
+"""Second moment of heavy-tailed rows by truncation (Kamath and Mouzakis)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from dpcov.mechanisms import gaussian
 from dpcov.mechanisms.base import Mechanism
 from dpcov.mechanisms.radius import SMALLEST_RADIUS, count_law
 from dpcov.papers.mapped import last_laws, release_at, release_mapped
-from dpcov.papers.preconditioned import SLACK, look, number_of_rows
+from dpcov.papers.preconditioned import SPECTRUM_SLACK, number_of_rows, pilot_query
 from dpcov.papers.primitives.bounded_moments import (
-    STEP_ALPHA,
+    STEP_TRUNCATION_ERROR,
     Moments,
     Order,
     SampleSize,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from dpcov.core.entropy import Entropy
     from dpcov.core.privacy import Budget
     from dpcov.core.samplers.scalars import ScalarGaussian
-    from dpcov.papers.preconditioned import Look
+    from dpcov.papers.preconditioned import PilotEstimate
     from dpcov.releases import Release
     from dpcov.rows.moment import Lattice
     from dpcov.rows.sources.rows import Rows
@@ -53,7 +53,11 @@ Radii = Literal["practical", "theory"]
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Public outcome of calibrating `HeavyTailed`; `rho_of_look` and `rho_of_count` are costs."""
+    """Public noise parameters of `HeavyTailed`.
+
+    The fields `rho_of_query` and `rho_of_count` are the costs of one pilot query and of the row
+    count.
+    """
 
     guarantee: Guarantee
     looks: int
@@ -61,7 +65,7 @@ class Calibration:
     count: ScalarGaussian | None
     rho: Fraction
     extra: int
-    rho_of_look: Fraction
+    rho_of_query: Fraction
     rho_of_count: Fraction
 
     def __post_init__(self) -> None:
@@ -72,79 +76,110 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True)
 class HeavyTailed(Mechanism):
-    r"""Second moment of rows with bounded moments, by truncation at radii that follow from them.
+    """Second moment of rows with bounded moments, by truncation at radii from the moments.
 
-    ``naive`` (NaiveHTPCE) truncates once; ``one-step`` first makes the rows rounder by one look
-    (OneStepHTPPCE), ``full`` (HT_PCE) by as many as `condition` needs.
+    The variant ``naive`` (NaiveHTPCE) truncates once. The variant ``one-step`` (OneStepHTPPCE)
+    first transforms the rows after one pilot query. The variant ``full`` (HT_PCE) makes as many
+    pilot queries as `condition` requires.
 
     Guarantee
     ---------
-    rho-zCDP, or (epsilon, delta)-DP by the exact curve of the Gaussian mechanism, for every input,
-    under add/remove or replace-one, for rows or for persons with at most k rows. All that is
-    assumed of the rows bears on the error alone.
+    The release satisfies rho-zCDP, or (epsilon, delta)-DP by the exact curve of the Gaussian
+    mechanism. The guarantee holds for every table, under add-remove and under replace-one. It
+    protects rows, or persons with at most k rows. Assumptions about the rows affect only the error.
 
     Sensitivity
     -----------
-    Looks, counts and the last release are those of `Preconditioned`, where the proof is: Gaussian
-    mechanisms at radii and maps that are public or made from earlier looks, whose costs add up to
-    rho in exact rationals. A row under the map A is no longer than R ||A||, R the schema's radius,
-    so larger radii are replaced by that; about a mean, rows further than R from it are clipped.
+    The pilot queries, the counts and the last release have the sensitivities of `Preconditioned`,
+    which contains the proof. They are Gaussian mechanisms. Their radii and transformations are
+    public or come from earlier pilot queries. Their costs add up to rho in exact rationals.
 
-    The step. Let A be the map so far, Sigma <= I the second moment of the mapped rows, c I <= Sigma
-    (c > 0), and M = Sigma + E, ||E|| <= s, what a look tells. With M+ the positive semidefinite
-    part, U = M+ + s I, the next map is U^(-1/2) A. Sigma <= M + s I <= U; M+ <= M + s I <= Sigma +
-    2 s I, so U <= Sigma + 3 s I, and U^(-1/2) Sigma U^(-1/2) lies between c / (c + 3 s) and 1: the
-    invariant holds again, and for 3 s <= 1/4 the lower bound at least doubles, or is 1/2 or more.
+    Let A be the transformation and R the radius of the schema. No transformed row is longer than
+    ``R ||A||``, so a larger radius is replaced by this bound. About a mean, rows at a distance
+    above R from the mean are clipped.
+
+    **The step.** Let A be the current transformation and Sigma the second moment of the transformed
+    rows. Assume ``c I <= Sigma <= I`` with ``c > 0``. A pilot query returns ``M = Sigma + E`` with
+    an error of spectral norm ``||E|| <= s``.
+
+    Let M+ be the positive semidefinite part of M, and ``U = M+ + s I``. The next transformation is
+    ``U^(-1/2) A``. Two inequalities bound U::
+
+        Sigma <= M + s I <= U
+        M+ <= M + s I <= Sigma + 2 s I, so U <= Sigma + 3 s I
+
+    Hence ``U^(-1/2) Sigma U^(-1/2)`` lies between ``c / (c + 3 s)`` and 1. The assumption holds
+    again after the step. If ``3 s <= 1/4``, the lower bound doubles at least, or reaches 1/2.
 
     Not protected
     -------------
-    Schema, budget, order of the matrix, number of looks, running time; the number of rows (of
-    persons) under replace-one.
+    - The schema, the budget, the order of the matrix, the number of pilot queries and the running
+      time.
+    - Under replace-one, the number of rows or persons.
 
     Parameters
     ----------
-    variant : ``naive``, ``one-step`` or ``full``, public
-    radii : ``practical`` or ``theory``, public
-        ``theory``: radii and slacks with proofs, from `order`, `constant`, `alpha` and `beta`;
-        they need zero mean and as many rows as `sample_size` tells. ``practical``: looks at
-        2 sqrt(p) with slacks of .3 standard errors until all directions show, and a last radius
-        from noisy counts; with an intercept, about the mean that it tells.
-    order, constant : public
-        k and C of E <v, x>^2k <= C (E <v, x>^2)^k.
-    alpha, beta : public
-        Mahalanobis error that is aimed at, and the probability of missing it.
-    eigenvalue_bound : float or None, public
-        Bound on the eigenvalues of the second moment of an encoded row; default, the squared
+    variant : {"naive", "one-step", "full"}, public
+        Number of pilot queries: none, one, or as many as `condition` requires.
+
+    radii : {"practical", "theory"}, public
+        Choice of the radii. ``theory`` uses radii and slacks with proofs, from `order`, `constant`,
+        `alpha` and `beta`. The theory requires zero mean and `sample_size` rows. ``practical`` uses
+        pilot queries at the radius ``2 sqrt(p)``, with a slack of 0.3 standard errors, until all
+        directions are detectable. The last radius then comes from noisy counts. With an intercept,
+        the transformation is about the estimated mean.
+
+    order, constant : int and float, public
+        Parameters k and C of the moment bound ``E <v, x>^2k <= C (E <v, x>^2)^k``.
+
+    alpha, beta : float, public
+        Target Mahalanobis error, and the probability that the error is larger.
+
+    eigenvalue_bound : float, optional, public
+        Bound on the eigenvalues of the second moment of an encoded row. The default is the squared
         radius of the schema.
+
     condition : float, public
-        That bound, over the smallest eigenvalue; sets the number of looks.
-    look_share, radius_share, count_share, trace_share : public
-        Shares of the budget, as in `Preconditioned`.
+        Ratio of this bound to the smallest eigenvalue. The ratio determines the number of pilot
+        queries.
+
+    look_share, radius_share, count_share, trace_share : float, public
+        Fractions of the budget, as in `Preconditioned`.
 
     Returns
     -------
     Release
-        (d, d) integers about mapped rows, the map (`Release.linear_map`), the trace, the noise law.
+        Integers of shape (d, d) for transformed rows, the transformation (`Release.linear_map`),
+        the trace, and the noise distribution.
 
     Raises
     ------
     MechanismError
-        The budget is a pure one, or too small for the exact sampler. Before anything is read.
+        The budget is a pure epsilon, or too small for the exact sampler. The error comes before
+        dpcov reads any data.
     SourceError
-        What can be read only once finds no room for a private copy. The budget is spent.
+        There is no space for a private copy of a source that can be read only once. The budget is
+        then spent.
 
     Cost
     ----
-    One pass for each look, and 3 at most; d(d+1)/2 exact draws for each.
+    The mechanism reads the data once for each pilot query, and at most 3 more times. Each read
+    needs ``d (d + 1) / 2`` exact draws.
 
     Source
     ------
-    Kamath and Mouzakis, "Private covariance estimation of heavy-tailed distributions", as told by
-    Mouzakis 2021, Algorithms 1 to 3 and Theorems 3.1, 3.2. Differences: rows outside are clipped,
-    not set to 0, which takes no more in any direction; the step does not clamp M to 1 - s, which
-    breaks Sigma <= I (their map can leave 1.04); s has its own proof; the map is not symmetric
-    after two steps, so its inverse acts from the left and its transpose from the right; the
-    ensemble is orthogonal.
+    The source is Kamath and Mouzakis, "Private covariance estimation of heavy-tailed
+    distributions". Mouzakis 2021 describes Algorithms 1 to 3 and Theorems 3.1 and 3.2. dpcov
+    differs from the paper in these points:
+
+    - Rows outside the radius are clipped and not set to 0. Clipping has at most the same bias in
+      every direction.
+    - The step does not replace M by a matrix with eigenvalues of at least ``1 - s``. The
+      replacement can violate ``Sigma <= I``: an eigenvalue of 1.04 is possible.
+    - The slack s has its own proof.
+    - After two steps the transformation is not symmetric. Its inverse acts from the left and the
+      transpose of the inverse acts from the right.
+    - The noise matrix is symmetric (orthogonal ensemble).
 
     Examples
     --------
@@ -183,18 +218,32 @@ class HeavyTailed(Mechanism):
 
     @property
     def looks(self) -> int:
-        """At most how many looks there are."""
+        """Largest number of pilot queries."""
         return {"naive": 0, "one-step": 1}.get(self.variant, steps(self.condition))
 
     @property
     def passes(self) -> int:
-        """The looks, the number of rows, the radius, the release."""
+        """Number of reads: the pilot queries, the row count, the radius and the release."""
         return self.looks + 3
 
     def sample_size(self, features: int, rho: float) -> SampleSize:
-        """Rows at which ``theory`` has the error `alpha` but with probability `beta`.
+        """Return the number of rows for which ``theory`` guarantees its error.
 
-        Zero mean, replace-one, no intercept; see `bounded_moments.sample_size`.
+        The error is at most `alpha`, except with probability `beta`. The theory assumes zero mean,
+        replace-one and no intercept (see `bounded_moments.sample_size`).
+
+        Parameters
+        ----------
+        features : int
+            Number of features.
+        rho : float
+            Budget of the release.
+
+        Returns
+        -------
+        SampleSize
+            Rows for the pilot queries and for the release.
+
         """
         looks = self.looks
         for_release = 1 - (self.look_share + self.count_share if looks else 0.0)
@@ -205,7 +254,7 @@ class HeavyTailed(Mechanism):
             beta=self.beta,
             condition=self.condition,
             looks=looks,
-            rho_of_look=self.look_share * rho / max(1, looks),
+            rho_of_query=self.look_share * rho / max(1, looks),
             rho_of_release=for_release * rho,
         )
 
@@ -213,27 +262,27 @@ class HeavyTailed(Mechanism):
         rho, extra = gaussian.concentration(self.name, budget)
         neighbors, lattice = Neighbors(neighbors), lattice.relative()
         looks, step, count = self.looks, None, None
-        of_look, of_count = Fraction(0), Fraction(0)
+        of_query, of_count = Fraction(0), Fraction(0)
         if looks:
-            of_look = exact(self.look_share) * rho / looks
-            variance = lattice.frobenius_squared(neighbors) / (2 * of_look) + extra
+            of_query = exact(self.look_share) * rho / looks
+            variance = lattice.frobenius_squared(neighbors) / (2 * of_query) + extra
             step = GaussianOrthogonal(lattice.dimension, variance)
             if lattice.intercept_units == 0:
                 of_count = exact(self.count_share) * rho
                 count = count_law(lattice, of_count, extra)
         guarantee = Guarantee(budget, neighbors, lattice.unit)
-        for looked in (min(1, looks), looks):
-            left = rho - looked * of_look - of_count
+        for queries in (min(1, looks), looks):
+            left = rho - queries * of_query - of_count
             last_laws(lattice, guarantee, left, extra, self.radius_share, self.trace_share)
         self._require_numbers(lattice)
-        return Calibration(guarantee, looks, step, count, rho, extra, of_look, of_count)
+        return Calibration(guarantee, looks, step, count, rho, extra, of_query, of_count)
 
     def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
         rows.require_rereadable()
         lattice = rows.lattice()
         start = self._start(lattice)
-        shape, looked = self._round(rows, start, laws, entropy)
-        left = laws.rho - looked * laws.rho_of_look - laws.rho_of_count
+        shape, queries = self._learned(rows, start, laws, entropy)
+        left = laws.rho - queries * laws.rho_of_query - laws.rho_of_count
         guarantee, extra, share = laws.guarantee, laws.extra, self.trace_share
         if self.radii == "theory":
             goal = self.moments.mahalanobis_radius(lattice.features, self.alpha / 2)
@@ -254,60 +303,81 @@ class HeavyTailed(Mechanism):
         )
 
     def _start(self, lattice: Lattice) -> LinearMap:
-        """The map by `eigenvalue_bound` alone."""
+        """Return the first transformation, which depends only on `eigenvalue_bound`."""
         given = self.eigenvalue_bound
         bound = lattice.radius**2 if given is None else given
         return LinearMap.rounded(np.eye(lattice.features) / math.sqrt(bound))
 
     def _require_numbers(self, lattice: Lattice) -> None:
-        """Refuse options whose first map or radii are no numbers."""
-        radii = [longest(self._start(lattice), lattice), self._look_radius(lattice.features)]
+        """Raise an error if the first transformation or a radius is out of range."""
+        radii = [longest(self._start(lattice), lattice), self._query_radius(lattice.features)]
         if self.radii == "theory":
             radii.append(self.moments.mahalanobis_radius(lattice.features, self.alpha / 2))
         if not all(SMALLEST_RADIUS < radius < 1 / SMALLEST_RADIUS for radius in radii):
             raise MechanismError("The options of heavy-tailed give a radius that is out of range.")
 
     def _candidates(self, shape: LinearMap, lattice: Lattice) -> Vector | None:
-        """Radii for the last clip; where rows need not be round, up to the longest."""
+        """Return the candidate radii of the last release.
+
+        If the rows are not whitened, the largest candidate is the norm of the longest possible row.
+        """
         if self.variant == "full":
             return None
         return longest(shape, lattice) * 2.0 ** (-np.arange(64, -1, -1) / 4)
 
-    def _round(
+    def _learned(
         self, rows: Rows, shape: LinearMap, laws: Calibration, entropy: Entropy
     ) -> tuple[LinearMap, int]:
-        """The learnt map, and the number of looks that it took."""
+        """Return the learned transformation, and the number of pilot queries."""
         if laws.step is None:
             return shape, 0
         lattice = rows.lattice()
         p = lattice.features
         count = None if laws.count is None else number_of_rows(rows, laws.count, entropy)
-        looked, clear = 0, False
-        while looked < laws.looks and not clear:
-            looked += 1
-            radius = min(self._look_radius(p), longest(shape, lattice))
-            seen = look(rows, shape, radius, laws.step, count, entropy)
-            shape = seen.rounder(shape, self._slack(p, seen, laws.looks))
+        queries, clear = 0, False
+        while queries < laws.looks and not clear:
+            queries += 1
+            radius = min(self._query_radius(p), longest(shape, lattice))
+            seen = pilot_query(rows, shape, radius, laws.step, count, entropy)
+            shape = seen.whitening_map(shape, self._slack(p, seen, laws.looks))
             clear = self.radii == "practical" and seen.clear
-        return shape, looked
+        return shape, queries
 
-    def _look_radius(self, p: int) -> float:
+    def _query_radius(self, p: int) -> float:
         if self.radii == "theory":
-            return self.moments.radius(p, STEP_ALPHA / 2)
+            return self.moments.radius(p, STEP_TRUNCATION_ERROR / 2)
         return 2 * math.sqrt(p)
 
-    def _slack(self, p: int, seen: Look, looks: int) -> float:
-        """The s of the step; in theory a bound but with probability beta / 2 over all steps.
+    def _slack(self, p: int, seen: PilotEstimate, looks: int) -> float:
+        """Return the slack s of a step.
 
-        As Sigma <= I, the step keeps that with s = 1 too, whatever the error. The number of rows
-        that it divides by is noisy; that is far below the other terms.
+        In theory, s bounds the error of all steps, except with probability ``beta / 2``. As
+        ``Sigma <= I``, a step with ``s = 1`` preserves this inequality whatever the error is. The
+        step divides by a noisy row count. The error of this count is much smaller than the other
+        errors.
         """
         if self.radii == "practical":
-            return SLACK * seen.standard_error
-        radius, beta = self._look_radius(p), self.beta / (2 * looks)
+            return SPECTRUM_SLACK * seen.standard_error
+        radius, beta = self._query_radius(p), self.beta / (2 * looks)
         return min(1.0, self.moments.spectral_error(p, radius, seen.count, seen.deviation, beta))
 
 
 def longest(shape: LinearMap, lattice: Lattice) -> float:
-    """Norm that no row exceeds, up to rounding, under a map about 0: R ||A||."""
+    """Return a bound on the norm of every transformed row, apart from rounding.
+
+    The bound is ``R ||A||`` with the radius R of the schema and the transformation A about 0.
+
+    Parameters
+    ----------
+    shape : LinearMap
+        Transformation of the rows.
+    lattice : Lattice
+        Lattice of the encoded rows.
+
+    Returns
+    -------
+    float
+        Norm of transformed rows.
+
+    """
     return float(np.linalg.norm(shape.matrix(), 2)) * lattice.radius

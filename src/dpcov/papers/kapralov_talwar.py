@@ -1,4 +1,4 @@
-"""Rank-one pieces by the exponential mechanism, subtracted one after the other."""
+"""Sum of rank-one matrices, each drawn by the exponential mechanism."""
 
 from __future__ import annotations
 
@@ -27,53 +27,67 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class KapralovTalwar(Mechanism):
-    r"""Sum of rank-one pieces, each drawn from what the earlier ones left: pure epsilon-DP.
+    """Sum of rank-one matrices, drawn and subtracted one by one: pure epsilon-DP.
 
     Guarantee
     ---------
-    Pure epsilon-DP, for every input, under add/remove or replace-one, for rows or for persons with
-    at most k rows. Stated an (epsilon, delta) budget, it spends no delta.
+    The release satisfies pure epsilon-DP for every table, under add-remove and under replace-one.
+    It protects rows, or persons with at most k rows. With a budget of epsilon and delta, the
+    mechanism spends no delta.
 
     Sensitivity
     -----------
-    2 r queries of epsilon / 2r each, r the rank. In each round the residue is R = C - sum l v v',
-    where the pieces are outputs already, so that R changes as C does: a direction u drawn from
-    exp(t u'Ru) costs t k B^2 add/remove, 2 t k B^2 replace-one (`spectral.concentration`), and u'Cu
-    for the direction drawn changes by at most k B^2 under both, to which Laplace noise is added.
+    Let C be the exact second moment and r the rank. The mechanism makes 2r queries with
+    ``epsilon / 2r`` each, two in every round.
+
+    The residual of a round is C minus the rank-one matrices of all earlier rounds. Those matrices
+    are released already, so the residual R changes exactly as C does. The two queries are:
+
+    - A direction u, drawn with density proportional to ``exp(t u'Ru)``. The draw costs ``t k B^2``
+      under add-remove and ``2 t k B^2`` under replace-one (`spectral.concentration`).
+    - The value ``u'Cu`` of this direction, with Laplace noise. The value changes by at most
+      ``k B^2`` under both relations.
 
     Not protected
     -------------
-    Schema, budget, order of the matrix; the number of rows (of persons) under replace-one. The
-    running time depends on the data: rejection sampling, and noise that is drawn after the data is
-    read. Directions are drawn in float64; the values u'Cu are exact integers.
+    - The schema, the budget and the order of the matrix.
+    - Under replace-one, the number of rows or persons.
+    - The running time, which depends on the data. Rejection sampling and noise that is drawn after
+      reading the data both depend on the data.
+    - Floating-point effects of the directions. The values ``u'Cu`` are exact integers.
 
     Parameters
     ----------
-    rank : int or None, public
-        Number of pieces; None for d.
+    rank : int, optional, public
+        Number of rank-one matrices. The default is d.
     paper_constants : bool, public
-        t = epsilon_i / 4 k B^2, the constant of Amin et al., for both relations.
+        True to use ``t = epsilon_i / (4 k B^2)`` for both relations, as Amin and others 2019 do.
 
     Returns
     -------
     Release
-        (d, d) estimate in units of 2^shift squared lattice steps; no noise law.
+        Estimate of shape (d, d) in units of 2^shift squared lattice steps, without a noise
+        distribution.
 
     Raises
     ------
     MechanismError
-        The budget is no pure one, or too small for the noise. Before anything is read.
+        The budget is not a pure epsilon, or too small for the noise. The error comes before dpcov
+        reads any data.
 
     Cost
     ----
-    One pass over the data (two with persons); r eigendecompositions, so r d^3 time.
+    The mechanism reads the data once, or twice with persons. It makes r eigendecompositions, with a
+    running time of order ``r d^3``.
 
     Source
     ------
-    Kapralov and Talwar, "On differentially private low rank approximation", SODA 2013, as Amin et
-    al. 2019 compare with it. Differences: their O(d^6 / epsilon) sampler is replaced by exact
-    rejection (`samplers.bingham`); the code published with Amin et al. draws from
-    exp((4 epsilon / d) u'Ru), 8 times what its share allows, and is not epsilon-DP.
+    The source is Kapralov and Talwar, "On differentially private low rank approximation", SODA
+    2013, in the form that Amin and others 2019 use for comparisons. An exact rejection sampler
+    (`samplers.bingham`) replaces the sampler of the paper, which takes ``O(d^6 / epsilon)`` time.
+
+    The published code of Amin and others draws with density ``exp((4 epsilon / d) u'Ru)``. This
+    exponent is 8 times the allowed exponent, so the code is not epsilon-DP.
 
     Examples
     --------
@@ -123,6 +137,9 @@ class KapralovTalwar(Mechanism):
         return spectral.estimate(self, rows, laws, moment, vectors, values, entropy)
 
     def _epsilon_of_query(self, lattice: Lattice, epsilon: Fraction) -> Fraction:
-        """Each round asks for a direction and a value; at d = 1 the direction is known."""
+        """Return the epsilon of each query.
+
+        Every round queries a direction and a value. With one column, the direction is known.
+        """
         queries = 1 if lattice.dimension == 1 else 2 * spectral.rank(lattice, self.rank)
         return epsilon / queries

@@ -1,4 +1,4 @@
-"""Entry-wise Laplace noise on the integers: exact pure differential privacy."""
+"""Independent discrete Laplace noise in every entry: exact pure differential privacy."""
 
 from __future__ import annotations
 
@@ -19,88 +19,109 @@ if TYPE_CHECKING:
     from dpcov.core.privacy import Budget
     from dpcov.rows.moment import Lattice
 
-# Scale on the diagonal over that off it under add/remove. Any ratio is private; the least noise is
-# at the cube root of 2, 1.25992.
-ADD_REMOVE_RATIO = Fraction(63, 50)
-ROOT_BITS = 64
+# Ratio of the scale on the diagonal to the scale off the diagonal, under add-remove. Every ratio is
+# private. The noise is smallest at the cube root of 2, which is 1.25992.
+ADD_REMOVE_SCALE_RATIO = Fraction(63, 50)
+# Number of binary digits after the point of a rational square root.
+ROOT_FRACTION_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Laplace(additive.Additive):
-    r"""Second moment plus independent discrete Laplace noise: pure epsilon-DP.
+    """Second moment plus independent discrete Laplace noise: pure epsilon-DP.
 
     Guarantee
     ---------
-    Pure epsilon-DP, for every input, under add/remove or replace-one, for rows or for persons with
-    at most k rows. Drawn exactly on the integers: no float enters. Stated an (epsilon, delta)
-    budget, it spends no delta.
+    The release satisfies pure epsilon-DP for every table, under add-remove and under replace-one.
+    It protects rows, or persons with at most k rows. The noise is drawn exactly on the integers,
+    without floats. With a budget of epsilon and delta, the mechanism spends no delta.
 
     Sensitivity
     -----------
-    Weighted l1 norm of the upper triangle of the change D of S = sum w w'. With scales p on and q
-    off the diagonal the loss is sum_i |D_ii|/p + sum_(i<j) |D_ij|/q. Let b = k B^2
-    (`Lattice.unit_bound`) and D = A - A', A and A' positive semidefinite of trace at most b.
+    Let S be the second moment, the sum of ``w w'`` over the rows w. Let D be the change of S
+    between neighbouring tables. The sensitivity is a weighted l1 norm of the upper triangle of D.
 
-    Add/remove (A or A' is 0): A is a mixture of b v v' with unit v, whose loss is
-    b (1/p + ((sum |v_i|)^2 - 1) / 2q) <= b (1/p + (d-1) / 2q), reached where all |v_i| are equal.
-    So p = (b/epsilon) (1 + r (d-1)/2) and q = p/r, for any ratio r; here r = 63/50, next to the
-    best, the cube root of 2.
+    The noise has the scale p on the diagonal and q off the diagonal. The privacy loss is
+    ``sum_i |D_ii|/p + sum_(i<j) |D_ij|/q``. Let ``b = k B^2`` (`Lattice.unit_bound`). The change is
+    ``D = A - A'``, where A and A' are positive semidefinite with trace at most b.
 
-    Replace-one: the loss is <T, D> with T the symmetric matrix that has +-1/p on and +-1/2q off
-    the diagonal, so it is at most b (l_max(T)+ + l_max(-T)+) <= b sqrt(2) ||T||_F, and
-    ||T||_F^2 = d/p^2 + d(d-1)/4q^2. So p = (b/epsilon) sqrt(d(d+1)), q = p/sqrt(2), both rounded
-    up; over all sign patterns at d = 2 to 5 the loss reaches .97 to 1 of epsilon. For d = 1,
-    p = b/epsilon.
+    **Add-remove.** One of A and A' is 0. The matrix A is then a mixture of matrices ``b v v'`` with
+    unit vectors v. The loss of ``b v v'`` is largest if all entries of v have the same size::
 
-    The trace changes by at most b. It is released beside the matrix for the share `trace_share` of
-    epsilon under both relations: free under replace-one as for nuclear and Frobenius norms
-    (`additive.trace_share`), it would raise the loss to 1.19 epsilon (found at d = 2).
+        b (1/p + ((sum |v_i|)^2 - 1) / 2q) <= b (1/p + (d-1) / 2q)
 
-    A private radius is chosen from counts that change by at most k (2 k under replace-one) in l1;
-    `mechanisms.radius` has the proof. The rest of epsilon goes to the moment, which changes by the
-    above at any radius fixed in advance, so the two compose adaptively.
+    So the scales ``p = (b/epsilon) (1 + r (d-1)/2)`` and ``q = p/r`` are private for any ratio r.
+    dpcov uses ``r = 63/50``, because the best ratio is the cube root of 2.
 
-    `paper_constants` puts 2 d b/epsilon on every entry. It is valid: equal scales need
-    b sqrt(d(d+3)/2) / epsilon under replace-one by the above, b (d+1) / 2 epsilon under add/remove.
+    **Replace-one.** The loss is ``<T, D>``, where the symmetric matrix T has the entries ``+-1/p``
+    on the diagonal and ``+-1/2q`` off the diagonal. Let l_max be the largest eigenvalue, and let +
+    denote the positive part::
+
+        <T, D> <= b (l_max(T)+ + l_max(-T)+) <= b sqrt(2) ||T||_F
+        ||T||_F^2 = d/p^2 + d(d-1)/4q^2
+
+    So ``p = (b/epsilon) sqrt(d (d + 1))`` and ``q = p/sqrt(2)`` are private, both rounded up. For d
+    = 1, ``p = b/epsilon``. Over all sign patterns at d = 2 to 5, the loss reaches 0.97 to 1 of
+    epsilon.
+
+    **Trace.** One unit changes the trace by at most b. The trace uses the fraction `trace_share` of
+    epsilon under both relations. Under replace-one, other mechanisms release the trace at no cost
+    (`additive.trace_share`). Here, a free trace would raise the loss to 1.19 epsilon at d = 2.
+
+    **Private radius.** dpcov chooses the radius from counts that change by at most k (2 k under
+    replace-one) in l1 norm. `mechanisms.radius` contains the proof. The rest of epsilon pays for
+    the second moment. The bounds above hold at any radius that is fixed in advance, so the two
+    steps compose adaptively.
+
+    **Constants of the papers.** With `paper_constants`, every entry has the scale
+    ``2 d b/epsilon``. This scale is valid but larger than necessary. Equal scales need
+    ``b sqrt(d (d + 3) / 2) / epsilon`` under replace-one and ``b (d + 1) / (2 epsilon)`` under
+    add-remove.
 
     Not protected
     -------------
-    Schema, budget, order of the matrix, running time; the number of rows (of persons) under
-    replace-one.
+    - The schema, the budget, the order of the matrix and the running time.
+    - Under replace-one, the number of rows or persons.
 
     Parameters
     ----------
     trace_share : float in [0, 1), public
-        Share of epsilon for the trace.
-    radius : ``public`` or ``private``, public
-        The schema's radius, or one chosen from noisy counts of rows by their norm.
+        Fraction of epsilon for the trace.
+
+    radius : {"public", "private"}, public
+        Clipping radius of the schema, or a radius from noisy counts of rows by norm.
+
     radius_share : float in (0, 1), public
-        Share of epsilon for the choice of a private radius.
+        Fraction of epsilon for the choice of a private radius.
+
     paper_constants : bool, public
-        Use the scale of the papers, up to 4 times too large, for comparison.
+        True to use the scale of the papers, for comparisons. This scale is up to 4 times too large.
 
     Returns
     -------
     Release
-        (d, d) integers in units of 2^shift squared lattice steps, the trace, and the noise law.
+        Integers of shape (d, d) in units of 2^shift squared lattice steps, the trace, and the noise
+        distribution.
 
     Raises
     ------
     MechanismError
-        The budget is no pure one, or too small for the noise. Before anything is read.
+        The budget is not a pure epsilon, or too small for the noise. The error comes before dpcov
+        reads any data.
     SourceError
-        What can be read only once finds no room for a private copy. The budget is spent.
+        There is no space for a private copy of a source that can be read only once. The budget is
+        then spent.
 
     Cost
     ----
-    One pass over the data (two with persons), twice as many with a private radius; d(d+1)/2 exact
-    draws, and 21 for a private radius.
+    The mechanism reads the data once, or twice with persons. A private radius doubles the number of
+    reads. The noise needs ``d (d + 1) / 2`` exact draws, and 21 more for a private radius.
 
     Source
     ------
-    Dwork, McSherry, Nissim and Smith 2006 for the mechanism. Jiang, Xie and Zhang 2016 (Lemma 2)
-    and Amin et al. 2019 use 2d/epsilon on every entry; the weights and the bounds are dpcov's
-    (dpcov), and so is the discrete law in place of the continuous one.
+    The mechanism comes from Dwork, McSherry, Nissim and Smith 2006. Jiang, Xie and Zhang 2016
+    (Lemma 2) and Amin and others 2019 use the scale 2d/epsilon for every entry. The scales, the
+    bounds and the discrete noise are new in dpcov.
 
     Examples
     --------
@@ -151,18 +172,36 @@ class Laplace(additive.Additive):
 def matrix_noise(
     lattice: Lattice, neighbors: Neighbors, epsilon: Fraction, *, paper_constants: bool = False
 ) -> EntrywiseLaplace:
-    """Noise that makes the second moment epsilon-DP; `Laplace` has the proof."""
+    """Return the noise that makes the second moment epsilon-DP. `Laplace` contains the proof.
+
+    Parameters
+    ----------
+    lattice : Lattice
+        Lattice of the second moment.
+    neighbors : Neighbors
+        Relation between tables.
+    epsilon : Fraction
+        Budget of the second moment.
+    paper_constants : bool
+        True to use the scale of the papers.
+
+    Returns
+    -------
+    EntrywiseLaplace
+        Noise distribution.
+
+    """
     d, unit = lattice.dimension, lattice.unit_bound / epsilon
     if paper_constants:
         return EntrywiseLaplace(d, 2 * d * unit, 2 * d * unit)
     if d == 1:
         return EntrywiseLaplace(d, unit, unit)
     if neighbors == Neighbors.ADD_REMOVE:
-        diagonal = unit * (1 + ADD_REMOVE_RATIO * (d - 1) / 2)
-        return EntrywiseLaplace(d, diagonal, diagonal / ADD_REMOVE_RATIO)
+        diagonal = unit * (1 + ADD_REMOVE_SCALE_RATIO * (d - 1) / 2)
+        return EntrywiseLaplace(d, diagonal, diagonal / ADD_REMOVE_SCALE_RATIO)
     return EntrywiseLaplace(d, unit * root_above(d * (d + 1)), unit * root_above(d * (d + 1) // 2))
 
 
 def root_above(integer: int) -> Fraction:
-    """A rational above the square root of a positive integer, by at most 2^-64."""
-    return Fraction(math.isqrt(integer << 2 * ROOT_BITS) + 1, 1 << ROOT_BITS)
+    """Return a rational number above the square root of a positive integer, by at most 2^-64."""
+    return Fraction(math.isqrt(integer << 2 * ROOT_FRACTION_BITS) + 1, 1 << ROOT_FRACTION_BITS)

@@ -1,4 +1,4 @@
-"""The last step of mechanisms that map rows first: a private radius, then their second moment."""
+"""Last step of mechanisms that transform rows: a private radius and the second moment."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from dpcov.rows.sources.rows import Rows
 
 
-SQUARED_RADII = 2.0 ** (np.arange(-16, 49) / 4)  # candidates for round rows' radius, over p
-SHOWS = 4.6  # standard deviations of its noise that a count must be above to show
+# Candidate squared radii of whitened rows, divided by the number of features, shape (65,).
+SQUARED_RADIUS_GRID = 2.0 ** (np.arange(-16, 49) / 4)
+# Smallest detectable count, in standard deviations of its noise. Source: not recorded.
+MIN_COUNT_SNR = 4.6
 
 
 def release_mapped(
@@ -41,15 +43,53 @@ def release_mapped(
     entropy: Entropy,
     radii: Vector | None = None,
 ) -> Release:
-    """Second moment of the mapped rows, clipped at a private radius: costs `rho` in zCDP.
+    """Release the second moment of transformed rows, clipped at a private radius.
 
-    Variances are larger by `extra`; see `gaussian.concentration`. The radius is one of `radii`,
-    ascending, which must be public or made from earlier looks; default, those of round rows.
+    The release costs `rho` in zCDP.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        Mechanism that makes the release.
+
+    rows : Rows
+        Data source.
+
+    shape : LinearMap
+        Transformation of the rows, public or from earlier private steps.
+
+    guarantee : Guarantee
+        Guarantee of the release.
+
+    rho : Fraction
+        Budget of this step.
+
+    extra : int
+        Number that is added to each variance (see `gaussian.concentration`).
+
+    radius_share : float
+        Fraction of the budget for the radius.
+
+    trace_share : float
+        Fraction of the rest for the trace.
+
+    entropy : Entropy
+        Source of random bits.
+
+    radii : ndarray of float, shape (m,), optional
+        Candidate radii in ascending order, public or from earlier private steps. The default suits
+        whitened rows.
+
+    Returns
+    -------
+    Release
+        Second moment of the transformed rows.
+
     """
     lattice, left = rows.lattice(), rho * (1 - exact(radius_share))
     counts, final = last_laws(lattice, guarantee, rho, extra, radius_share, trace_share)
     if radii is None:
-        radii = np.sqrt(lattice.features * SQUARED_RADII)
+        radii = np.sqrt(lattice.features * SQUARED_RADIUS_GRID)
     clipped = lattice.features**1.5 / math.sqrt(2 * float(left))
     radius = private_radius(rows, shape, radii, counts, clipped, entropy)
     return release_at(mechanism, rows, shape, radius, final, entropy)
@@ -63,16 +103,52 @@ def last_laws(
     radius_share: float,
     trace_share: float,
 ) -> tuple[ScalarGaussian, additive.Calibration]:
-    """Laws of the counts and of the moment of `release_mapped`; refuses what can't be drawn.
+    """Return the noise of the counts and of the second moment of `release_mapped`.
 
-    A mechanism that learns what is left of its budget builds those of the least and of the most
-    before anything is spent: between them variances are between theirs. Maps know no grid, so its
-    steps are `Lattice.relative`.
+    Some mechanisms learn the remaining budget only during the run. Such a mechanism calls this
+    function before it spends anything, for the smallest and the largest remaining budget. All other
+    variances lie in between. The steps of the lattice are relative (`Lattice.relative`), because
+    transformed rows have no lattice of their own.
+
+    Parameters
+    ----------
+    lattice : Lattice
+        Lattice of the second moment.
+
+    guarantee : Guarantee
+        Guarantee of the release.
+
+    rho : Fraction
+        Budget of the last step.
+
+    extra : int
+        Number that is added to each variance.
+
+    radius_share : float
+        Fraction of the budget for the radius.
+
+    trace_share : float
+        Fraction of the rest for the trace.
+
+    Returns
+    -------
+    counts : ScalarGaussian
+        Noise of each count.
+    final : additive.Calibration
+        Noise of the second moment.
+
+    Raises
+    ------
+    MechanismError
+        Nothing is left for the release, or the noise cannot be drawn exactly.
+
     """
     lattice = lattice.relative()
     for_radius = exact(radius_share) * rho
     if rho <= for_radius:
-        raise MechanismError("The shares of this mechanism leave nothing for the release.")
+        raise MechanismError(
+            "The shares of this mechanism leave nothing for the release. Make them smaller."
+        )
     counts = count_law(lattice, for_radius / guarantee.neighbors.sides, extra)
     counts.require_drawable()
     final = gaussian.calibration(lattice, guarantee, rho - for_radius, extra, trace_share)
@@ -87,7 +163,34 @@ def release_at(
     final: additive.Calibration,
     entropy: Entropy,
 ) -> Release:
-    """Second moment of the mapped rows, clipped at `radius`, with the noise of `final`."""
+    """Release the second moment of transformed rows, clipped at a given radius.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        Mechanism that makes the release.
+
+    rows : Rows
+        Data source.
+
+    shape : LinearMap
+        Transformation of the rows.
+
+    radius : float
+        Clipping radius, as a norm of transformed rows.
+
+    final : additive.Calibration
+        Noise of the second moment.
+
+    entropy : Entropy
+        Source of random bits.
+
+    Returns
+    -------
+    Release
+        Second moment of the transformed rows.
+
+    """
     draws = additive.Draws.of(final, entropy)
     moment = rows.second_moments(radius=radius, transform=shape)[0]
     return additive.published(mechanism, rows.schema, final, draws, moment, shape)
@@ -101,18 +204,47 @@ def private_radius(
     clipped: float,
     entropy: Entropy,
 ) -> float:
-    """The least of `radii`, ascending, beyond which no more than `clipped` mapped rows show.
+    """Choose a clipping radius from noisy counts of transformed rows by norm.
 
-    Where clipping one row less costs as much as the noise it takes is the best radius; for Gaussian
-    noise and round rows that is at p^1.5 / sqrt(2 rho) rows. Rows show in 1, 2, 4, ... bins that
-    together hold more than `SHOWS` standard deviations of noise of `law`.
+    The result is the smallest radius beyond which the noisy counts show at most `clipped` rows. At
+    the best radius, clipping one more row costs as much as the noise that it saves. For Gaussian
+    noise and whitened rows, this balance is at ``p^1.5 / sqrt(2 rho)`` clipped rows.
+
+    A count is detectable if it exceeds `MIN_COUNT_SNR` standard deviations of its noise. The
+    function tests sums over 1, 2, 4 and more neighbouring bins.
+
+    Parameters
+    ----------
+    rows : Rows
+        Data source.
+
+    shape : LinearMap
+        Transformation of the rows.
+
+    radii : ndarray of float, shape (m,)
+        Candidate radii in ascending order.
+
+    law : ScalarLaw
+        Noise of each count.
+
+    clipped : float
+        Number of rows that the radius should clip.
+
+    entropy : Entropy
+        Source of random bits.
+
+    Returns
+    -------
+    float
+        Clipping radius.
+
     """
     noise = law.samples(len(radii), entropy)
     counts = rows.norm_counts(radii[:-1], radius=float(radii[-1]), transform=shape)
     sums = np.append(0, np.cumsum(counts + noise))
     widths, least = 2 ** np.arange(len(radii).bit_length()), 0
     for width in widths:
-        noise_alone = SHOWS * law.standard_deviation * math.sqrt(width)
+        noise_alone = MIN_COUNT_SNR * law.standard_deviation * math.sqrt(width)
         seen = sums[width:] - sums[:-width] > max(clipped, noise_alone)
         least = max(least, int(np.max(np.flatnonzero(seen), initial=0)))
     return float(radii[least])

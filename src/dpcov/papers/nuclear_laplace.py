@@ -1,4 +1,4 @@
-"""Nuclear-Laplace noise: the least noise of exact pure differential privacy, at moderate orders."""
+"""Nuclear-Laplace noise: the smallest noise of exact pure DP for moderate orders."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from dpcov.core.privacy import Budget, Neighbors
     from dpcov.rows.moment import Lattice
 
+# Noise distribution of each form.
+# Noise distribution of each form.
 FORMS: dict[str, type[SymmetricLaw] | type[SquareLaw]] = {
     "symmetric": SymmetricLaw,
     "square": SquareLaw,
@@ -24,68 +26,88 @@ FORMS: dict[str, type[SymmetricLaw] | type[SquareLaw]] = {
 
 @dataclass(frozen=True, slots=True)
 class NuclearLaplace(additive.Additive):
-    r"""Second moment plus noise of density exp(-||Z||_* / scale): pure epsilon-DP.
+    """Second moment plus noise with density ``exp(-||Z||_* / scale)``: pure epsilon-DP.
+
+    The norm ``||Z||_*`` is the nuclear norm, the sum of the absolute eigenvalues.
 
     Guarantee
     ---------
-    Pure epsilon-DP, for every input, under add/remove or replace-one, for rows or for persons with
-    at most k rows. Stated an (epsilon, delta) budget, it spends no delta. The noise is drawn
-    exactly, never by a Markov chain; orders at which it can't be are refused.
+    The release satisfies pure epsilon-DP for every table, under add-remove and under replace-one.
+    It protects rows, or persons with at most k rows. With a budget of epsilon and delta, the
+    mechanism spends no delta. The noise is drawn exactly and never by a Markov chain. dpcov refuses
+    orders for which an exact draw is impossible.
 
     Sensitivity
     -----------
-    Nuclear norm of the change D of S = sum w w': k B^2 add/remove, 2 k B^2 replace-one, tight
-    (`Lattice.nuclear`). By the triangle inequality the density changes by at most
-    exp(||D||_* / scale): scale = (nuclear sensitivity) / epsilon, rounded up. In the square form
-    the noise has no symmetry; adding its transpose and halving is post-processing. The trace is
-    released beside the matrix, at no cost under replace-one (`additive.trace_share` has the proof),
-    for the share `trace_share` of epsilon under add/remove.
-    A private radius is chosen from counts that change by at most k (2 k under replace-one) in l1;
-    `mechanisms.radius` has the proof. The rest of epsilon goes to the moment, which changes by the
-    above at any radius fixed in advance, so the two compose adaptively.
+    Let D be the change of the second moment between neighbouring tables. Its nuclear norm is at
+    most ``k B^2`` under add-remove and ``2 k B^2`` under replace-one. These bounds are tight
+    (`Lattice.nuclear`).
+
+    By the triangle inequality, the density changes by a factor of at most ``exp(||D||_* / scale)``.
+    The scale is therefore the nuclear sensitivity divided by epsilon, rounded up. In the square
+    form, the noise is not symmetric. Averaging the noisy matrix with its transpose is
+    post-processing.
+
+    The trace is released too. Under replace-one the trace costs nothing (`additive.trace_share`
+    contains the proof). Under add-remove it costs the fraction `trace_share` of epsilon.
+
+    dpcov chooses a private radius from counts that change by at most k (2 k under replace-one) in
+    l1 norm. `mechanisms.radius` contains the proof. The rest of epsilon pays for the second moment.
+    The bounds above hold at any radius that is fixed in advance, so the two steps compose
+    adaptively.
 
     Not protected
     -------------
-    Schema, budget, order of the matrix, running time; the number of rows (of persons) under
-    replace-one. The law is continuous: eigenvalues are drawn to 2^-48, their vectors in float64,
-    before it is rounded. Publication on a lattice of 2^-10 of the noise keeps its low bits from
-    telling anything.
+    - The schema, the budget, the order of the matrix and the running time.
+    - Under replace-one, the number of rows or persons.
+    - Floating-point effects. The noise is continuous. Its eigenvalues are accurate to 2^-48, and
+      its eigenvectors are floats. The published lattice has a step of 2^-10 of the noise, which
+      hides the low bits.
 
     Parameters
     ----------
-    form : ``symmetric`` or ``square``, public
-        Noise on symmetric matrices, or the paper's on all square ones, which is 1.4 times as large.
+    form : {"symmetric", "square"}, public
+        Noise on symmetric matrices, or the noise of the paper on all square matrices. The square
+        noise is 1.4 times as large.
+
     trace_share : float in [0, 1), public
-        Share of epsilon for the trace under add/remove.
-    radius : ``public`` or ``private``, public
-        The schema's radius, or one chosen from noisy counts of rows by their norm.
+        Fraction of epsilon for the trace under add-remove.
+
+    radius : {"public", "private"}, public
+        Clipping radius of the schema, or a radius from noisy counts of rows by norm.
+
     radius_share : float in (0, 1), public
-        Share of epsilon for the choice of a private radius.
+        Fraction of epsilon for the choice of a private radius.
 
     Returns
     -------
     Release
-        (d, d) integers in units of 2^shift squared lattice steps, the trace, and the noise law.
+        Integers of shape (d, d) in units of 2^shift squared lattice steps, the trace, and the noise
+        distribution.
 
     Raises
     ------
     MechanismError
-        The budget is no pure one, or too small for the noise; the order is beyond exact
-        sampling. Before anything is read.
+        The budget is not a pure epsilon, the budget is too small for the noise, or the order is too
+        large. The error comes before dpcov reads any data.
     SourceError
-        What can be read only once finds no room for a private copy. The budget is spent.
+        There is no space for a private copy of a source that can be read only once. The budget is
+        then spent.
 
     Cost
     ----
-    One pass over the data (two with persons), twice as many with a private radius. The noise takes
-    milliseconds to d = 7, .2 s at d = 13, 2 s at 30, 10 s at 50, which is the limit.
+    The mechanism reads the data once, or twice with persons. A private radius doubles the number of
+    reads. The noise takes milliseconds up to d = 7, and seconds up to d = 50, which is the limit.
 
     Source
     ------
-    d'Orsi and others, "On purely private covariance estimation", Algorithm 1; Algorithm 2 is this
-    mechanism denoised by projection, where they leave open how the two steps share epsilon. The
-    symmetric form and both exact samplers (rejection from differences of Wishart matrices;
-    Pfaffians) are dpcov's: see `samplers.nuclear`. A K-norm mechanism (Hardt and Talwar 2010).
+    The source is Algorithm 1 of d'Orsi and others, "On purely private covariance estimation". Their
+    Algorithm 2 is this mechanism with denoising by projection. They do not state how the two steps
+    of Algorithm 2 split epsilon.
+
+    The symmetric form and both exact samplers are new in dpcov (see `samplers.nuclear`). The
+    samplers use rejection from differences of Wishart matrices, and Pfaffians. The mechanism is a
+    K-norm mechanism (Hardt and Talwar 2010).
 
     Examples
     --------

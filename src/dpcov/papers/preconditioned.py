@@ -1,4 +1,4 @@
-"""Learn a map that makes the rows round, then release their second moment: CoinPress."""
+"""Second moment of rows that earlier pilot queries whitened: the mechanism CoinPress."""
 
 from __future__ import annotations
 
@@ -29,19 +29,29 @@ if TYPE_CHECKING:
     from dpcov.rows.sources.rows import Rows
 
 
-OUTSIDE = 0.01  # share of round Gaussian rows that a step may clip
-SLACK = 0.3  # what a step adds to the spectrum it divides by, in standard errors
-MOST_LOOKS = 1100  # a look halves what is wrong with a map, and float64 has 1,074 halvings of 1
-Looks = Annotated[int, Interval(1, MOST_LOOKS, "both")]
-COMPARISONS = 6  # of a binary search among as many as
-SCALES = 64  # the median norm is sought among R 2^-j, R the schema's radius
-REACH = 256.0  # norm of mapped rows beyond all radii, where features are capped
-LARGEST_RATIO = 2.0**28  # of a map's singular values, which a linear map rounds to 2^-29
+# Fraction of normal whitened rows that a step can clip. Source: not recorded.
+CLIPPED_FRACTION = 0.01
+# Number that a step adds to each eigenvalue before the division, in standard errors. Source: not
+# recorded.
+SPECTRUM_SLACK = 0.3
+# Largest number of pilot queries. A pilot query halves the error of a transformation, and float64
+# allows 1,074 halvings of 1.
+MAX_QUERIES = 1100
+QueryCount = Annotated[int, Interval(1, MAX_QUERIES, "both")]
+# Number of comparisons of a binary search among `SCALE_COUNT` scales.
+SEARCH_STEPS = 6
+# Number of candidate scales. The search finds the median norm among R 2^-j, where R is the radius
+# of the schema.
+SCALE_COUNT = 64
+# Largest norm of transformed rows, beyond all radii. Features are capped there.
+MAX_MAPPED_NORM = 256.0
+# Largest ratio of the singular values of a transformation. A linear map is rounded to 2^-29.
+MAX_SINGULAR_VALUE_RATIO = 2.0**28
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Public outcome of calibrating `Preconditioned`; variances in squared lattice units."""
+    """Public noise parameters of `Preconditioned`. Variances are in squared lattice units."""
 
     guarantee: Guarantee
     step: GaussianOrthogonal
@@ -55,75 +65,102 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True)
 class Preconditioned(Mechanism):
-    r"""Second moment of rows made round by earlier, rougher looks: rho-zCDP or (epsilon, delta)-DP.
+    """Second moment of rows that earlier pilot queries whitened: rho-zCDP or (epsilon, delta)-DP.
 
-    For ill-conditioned rows, whose small directions drown in noise that fits the large ones, and
-    for bounds that are as good as none (up to 2^63 times too wide): a private scale comes first.
-    The error is small relative to the matrix itself (Mahalanobis), not only in Frobenius norm. With
-    an intercept each look also tells the mean, about which the next ones and the release are taken.
+    The mechanism is for ill-conditioned rows and for bounds that are far too wide, by a factor of
+    up to 2^63. In ill-conditioned rows, the noise of the large directions would hide the small
+    directions. The mechanism first finds a private scale.
+
+    The error is small relative to the matrix itself (Mahalanobis error), and not only in Frobenius
+    norm. With an intercept, each pilot query also estimates the mean. Later steps subtract this
+    mean.
 
     Guarantee
     ---------
-    rho-zCDP, or (epsilon, delta)-DP by the exact curve of the Gaussian mechanism, for every input,
-    under add/remove or replace-one, for rows or for persons with at most k rows.
+    The release satisfies rho-zCDP, or (epsilon, delta)-DP by the exact curve of the Gaussian
+    mechanism. The guarantee holds for every table, under add-remove and under replace-one. It
+    protects rows, or persons with at most k rows.
 
     Sensitivity
     -----------
-    Every look is a sum of w w' over rows that were mapped by a public map or one made from earlier
-    looks, clipped at a radius, and completed by the intercept: it changes by k B^2 add/remove,
-    sqrt(2) k B^2 replace-one in Frobenius norm (`Lattice.frobenius_squared`). The number of rows
-    changes by k under both; the number of rows beyond a norm less that of the others, whose sign
-    drives a binary search for the median norm, by k and 2 k; the counts of rows by norm, from which
-    the last radius is chosen, by k and sqrt(2) k in l2 (`mechanisms.radius` has the proof). All
-    noise is discrete Gaussian, drawn exactly; a look costs sensitivity^2 / (2 variance) in zCDP.
-    These add up to rho, in exact rationals, whatever the number of looks: a budget that is left may
-    be spent later (Feldman and Zrnic 2021), and for (epsilon, delta) the total is that of a single
-    Gaussian mechanism with mu^2 / 2 = rho (Smith and Thakurta 2022), every variance being 8 larger
-    to cover the rounding (see `gaussian`).
+    Every pilot query is a second moment of transformed rows with the intercept, clipped at a
+    radius. The transformation is public or comes from earlier pilot queries. The steps have these
+    sensitivities (add-remove, then replace-one):
+
+    - A second moment: ``k B^2`` and ``sqrt(2) k B^2`` in Frobenius norm
+      (`Lattice.frobenius_squared`).
+    - The number of rows: k and k.
+    - The number of rows beyond a norm minus the number of the other rows: k and 2 k. Its sign
+      directs a binary search for the median norm.
+    - The counts of rows by norm, for the last radius: k and ``sqrt(2) k`` in l2 norm
+      (`mechanisms.radius` contains the proof).
+
+    All noise is discrete Gaussian and drawn exactly. A step costs ``sensitivity^2 / (2 variance)``
+    in zCDP. The costs add up to rho in exact rationals, for any number of pilot queries. Unused
+    budget can be spent later (Feldman and Zrnic 2021).
+
+    For (epsilon, delta), all steps together are a single Gaussian mechanism with ``mu^2 / 2 = rho``
+    (Smith and Thakurta 2022). Every variance is then larger by 8 to cover the rounding (see
+    `gaussian`).
 
     Not protected
     -------------
-    Schema, budget, order of the matrix, number of looks, running time; the number of rows (of
-    persons) under replace-one.
+    - The schema, the budget, the order of the matrix, the number of pilot queries and the running
+      time.
+    - Under replace-one, the number of rows or persons.
 
     Parameters
     ----------
-    looks : int, public
-        Largest number of looks at which the map is improved.
+    `looks` : int, public
+        Largest number of pilot queries.
+
     look_share : float in (0, 1), public
-        Share of the budget for `looks` of them; what is not used goes to the last release.
+        Fraction of the budget for all pilot queries. The last release uses the unused part.
+
     radius_share : float in (0, 1), public
-        Share of the rest for the radius of the last clip.
+        Fraction of the rest for the last radius.
+
     count_share : float in (0, 1), public
-        Share of the budget for the number of rows, where the intercept does not tell it.
+        Fraction of the budget for the number of rows. With an intercept, this step is not
+        necessary.
+
     scale_share : float in (0, 1), public
-        Share of the budget for the scale with which the looks begin.
+        Fraction of the budget for the first scale.
+
     trace_share : float in [0, 1), public
-        Share of the last release for the trace under add/remove.
+        Fraction of the last release for the trace, under add-remove.
 
     Returns
     -------
     Release
-        (d, d) integers about mapped rows, the map (`Release.linear_map`), the trace, the noise law.
+        Integers of shape (d, d) for transformed rows, the transformation (`Release.linear_map`),
+        the trace, and the noise distribution.
 
     Raises
     ------
     MechanismError
-        The budget is a pure one, or too small for the exact sampler. Before anything is read.
+        The budget is a pure epsilon, or too small for the exact sampler. The error comes before
+        dpcov reads any data.
     SourceError
-        What can be read only once finds no room for a private copy. The budget is spent.
+        There is no space for a private copy of a source that can be read only once. The budget is
+        then spent.
 
     Cost
     ----
-    `looks` + 9 passes over the data at most; d(d+1)/2 exact draws for each.
+    The mechanism reads the data at most `looks` + 9 times. Each read needs ``d (d + 1) / 2`` exact
+    draws.
 
     Source
     ------
-    Biswas, Dong, Kamath and Ullman, "CoinPress", NeurIPS 2020, with the multiplication in the right
-    order (their code maps rows by A' where the update is for A, which spherical data hide) and
-    negative eigenvalues set to 0, not to their size. Differences: a private scale and a center come
-    with the map; the number of looks adapts to what they show; the noise enters the step; the
-    ensemble is orthogonal; the last radius is private.
+    The source is Biswas, Dong, Kamath and Ullman, "CoinPress", NeurIPS 2020, with two corrections:
+
+    - The matrices are multiplied in the right order. The code of the paper transforms rows by A'
+      although the update belongs to A. Spherical data hide this error.
+    - Negative eigenvalues become 0 and not their absolute value.
+
+    dpcov adds a private scale, a centre and a private last radius. The number of pilot queries
+    adapts to their results. The step includes the size of the noise. The noise matrix is symmetric
+    (orthogonal ensemble).
 
     Examples
     --------
@@ -135,7 +172,7 @@ class Preconditioned(Mechanism):
 
     """
 
-    looks: Looks = 32
+    looks: QueryCount = 32
     look_share: Share = 0.5
     radius_share: Share = 0.08
     count_share: Share = 0.01
@@ -152,21 +189,21 @@ class Preconditioned(Mechanism):
 
     @property
     def passes(self) -> int:
-        """The looks, the scale, the number of rows, the radius, the release."""
-        return self.looks + COMPARISONS + 3
+        """Number of reads, for the pilot queries, scale, row count, radius and release."""
+        return self.looks + SEARCH_STEPS + 3
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
         rho, extra = gaussian.concentration(self.name, budget)
         neighbors, lattice = Neighbors(neighbors), lattice.relative()
         moved, guarantee = neighbors.sides, Guarantee(budget, neighbors, lattice.unit)
-        for looked in (1, self.looks):
-            left = self._left(lattice, rho, looked)
+        for queries in (1, self.looks):
+            left = self._left(lattice, rho, queries)
             last_laws(lattice, guarantee, left, extra, self.radius_share, self.trace_share)
         return Calibration(
             guarantee,
-            gaussian.matrix_noise(lattice, neighbors, self._rho_of_look(rho), extra),
+            gaussian.matrix_noise(lattice, neighbors, self._rho_of_query(rho), extra),
             count_law(lattice, exact(self.count_share) * rho, extra),
-            count_law(lattice, exact(self.scale_share) * rho / COMPARISONS / moved**2, extra),
+            count_law(lattice, exact(self.scale_share) * rho / SEARCH_STEPS / moved**2, extra),
         )
 
     def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
@@ -176,28 +213,28 @@ class Preconditioned(Mechanism):
         counted = lattice.intercept_units == 0
         count = number_of_rows(rows, laws.count, entropy) if counted else None
         start = initial(rows, laws.balance, entropy)
-        shape, looked = self._round(rows, start, laws.step, count, entropy)
+        shape, queries = self._learned(rows, start, laws.step, count, entropy)
         return release_mapped(
             self,
             rows,
             shape,
             guarantee=laws.guarantee,
-            rho=self._left(lattice, rho, looked),
+            rho=self._left(lattice, rho, queries),
             extra=extra,
             radius_share=self.radius_share,
             trace_share=self.trace_share,
             entropy=entropy,
         )
 
-    def _left(self, lattice: Lattice, rho: Fraction, looked: int) -> Fraction:
-        """What is left after the scale, the number of rows, if it is counted, and so many looks."""
+    def _left(self, lattice: Lattice, rho: Fraction, queries: int) -> Fraction:
+        """Return the budget that remains after the scale, the row count and the pilot queries."""
         counted = exact(self.count_share) if lattice.intercept_units == 0 else 0
-        return rho * (1 - exact(self.scale_share) - counted) - looked * self._rho_of_look(rho)
+        return rho * (1 - exact(self.scale_share) - counted) - queries * self._rho_of_query(rho)
 
-    def _rho_of_look(self, rho: Fraction) -> Fraction:
+    def _rho_of_query(self, rho: Fraction) -> Fraction:
         return exact(self.look_share) * rho / self.looks
 
-    def _round(
+    def _learned(
         self,
         rows: Rows,
         shape: LinearMap,
@@ -205,24 +242,38 @@ class Preconditioned(Mechanism):
         count: float | None,
         entropy: Entropy,
     ) -> tuple[LinearMap, int]:
-        """The learnt map, and the number of looks that it took."""
-        radius = _tail(rows.lattice().features, OUTSIDE)
-        looked, clear = 0, False
-        while looked < self.looks and not clear:
-            looked += 1
-            seen = look(rows, shape, radius, law, count, entropy)
-            shape = seen.rounder(shape, SLACK * seen.standard_error)
+        """Return the learned transformation, and the number of pilot queries."""
+        radius = _tail(rows.lattice().features, CLIPPED_FRACTION)
+        queries, clear = 0, False
+        while queries < self.looks and not clear:
+            queries += 1
+            seen = pilot_query(rows, shape, radius, law, count, entropy)
+            shape = seen.whitening_map(shape, SPECTRUM_SLACK * seen.standard_error)
             clear = seen.clear
-        return shape, looked
+        return shape, queries
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What a look tells of the mapped rows' second moment, over the noisy `count` of rows.
+class PilotEstimate:
+    """Result of a pilot query: the noisy second moment of the transformed rows.
 
-    `values`, ascending, and `vectors` are those of the noisy matrix, whose noise has the standard
-    deviation `deviation` on its diagonal and a spectral norm of about `error`. Where the intercept
-    tells the `mean` of the mapped rows they are those of the matrix about it.
+    Attributes
+    ----------
+    values : ndarray of float, shape (p,)
+        Eigenvalues in ascending order. With an intercept, the matrix is about the mean.
+
+    vectors : ndarray of float, shape (p, p)
+        Eigenvectors in the columns.
+
+    deviation : float
+        Standard deviation of the noise on the diagonal.
+
+    count : float
+        Noisy number of rows.
+
+    mean : ndarray of float, shape (p,), optional
+        Noisy mean of the transformed rows. Only an intercept makes an estimate possible.
+
     """
 
     values: Vector
@@ -233,22 +284,38 @@ class Look:
 
     @property
     def error(self) -> float:
+        """Approximate spectral norm of the noise."""
         return self.deviation * math.sqrt(2 * len(self.values))
 
     @property
     def standard_error(self) -> float:
-        """Spectral error by noise and by sampling, for round normal rows."""
+        """Spectral error from noise and sampling, for normal whitened rows."""
         return self.error + 2 * math.sqrt(len(self.values) / self.count)
 
     @property
     def clear(self) -> bool:
-        """Whether every direction rises above the noise."""
+        """True if every direction is above the noise level."""
         return bool(self.values[0] > 2 * self.error)
 
-    def rounder(self, shape: LinearMap, slack: float) -> LinearMap:
-        """The next map (M+ + slack I)^(-1/2) A: the update multiplies from the left.
+    def whitening_map(self, shape: LinearMap, slack: float) -> LinearMap:
+        """Return the next transformation ``(M+ + slack I)^(-1/2) A``.
 
-        The next center is c + A^-1 mean, kept within the bounds of the schema.
+        The matrix M+ is the positive semidefinite part of the noisy second moment. The update
+        multiplies the transformation A from the left. The next centre is ``c + A^-1 mean``, moved
+        into the bounds of the schema.
+
+        Parameters
+        ----------
+        shape : LinearMap
+            Current transformation A with the centre c.
+        slack : float
+            Number that is added to each eigenvalue.
+
+        Returns
+        -------
+        LinearMap
+            Next transformation.
+
         """
         inverse_root = (self.vectors / np.sqrt(np.maximum(self.values, 0.0) + slack)) @ (
             self.vectors.T
@@ -257,27 +324,51 @@ class Look:
         if self.mean is not None:
             moved = shape.center + np.linalg.pinv(shape.matrix()) @ self.mean
             center = np.clip(moved, -1.0, 1.0)
-        return LinearMap.focused(_undoable(inverse_root @ shape.matrix()), REACH, center)
+        return LinearMap.focused(_bounded(inverse_root @ shape.matrix()), MAX_MAPPED_NORM, center)
 
 
-def _undoable(matrix: Matrix) -> Matrix:
-    """The map, its singular values at most `LARGEST_RATIO` times the smallest."""
+def _bounded(matrix: Matrix) -> Matrix:
+    """Reduce the largest singular values of a matrix to a ratio of `MAX_SINGULAR_VALUE_RATIO`."""
     left, values, right = np.linalg.svd(matrix)
-    largest = LARGEST_RATIO * values[-1]
+    largest = MAX_SINGULAR_VALUE_RATIO * values[-1]
     return matrix if values[0] <= largest else (left * np.minimum(values, largest)) @ right
 
 
-def look(
+def pilot_query(
     rows: Rows,
     shape: LinearMap,
     radius: float,
     law: GaussianOrthogonal,
     count: float | None,
     entropy: Entropy,
-) -> Look:
-    """Second moment of the mapped rows, clipped at `radius`, with noise of `law`.
+) -> PilotEstimate:
+    """Make a pilot query: a noisy second moment of the transformed rows.
 
-    `count` is the noisy number of rows; None where the intercept tells it.
+    Parameters
+    ----------
+    rows : Rows
+        Data source.
+
+    shape : LinearMap
+        Transformation of the rows.
+
+    radius : float
+        Clipping radius, as a norm of transformed rows.
+
+    law : GaussianOrthogonal
+        Noise of the second moment.
+
+    count : float, optional
+        Noisy number of rows. With an intercept, the second moment contains this number.
+
+    entropy : Entropy
+        Source of random bits.
+
+    Returns
+    -------
+    `PilotEstimate`
+        Noisy second moment, with its eigenvalues and eigenvectors.
+
     """
     noise = law.sample(entropy)
     moment = rows.second_moments(radius=radius, transform=shape)[0]
@@ -290,31 +381,36 @@ def look(
         mean = noisy[:p, -1] / (intercept * count)
     about = np.zeros(p) if mean is None else mean
     values, vectors = np.linalg.eigh(noisy[:p, :p] / count - np.outer(about, about))
-    return Look(values, vectors, law.spread * lattice.step**2 / count, count, mean)
+    return PilotEstimate(values, vectors, law.spread * lattice.step**2 / count, count, mean)
 
 
 def number_of_rows(rows: Rows, law: ScalarGaussian, entropy: Entropy) -> float:
-    """The number of rows with noise of `law`, at least 1."""
+    """Return the noisy number of rows, at least 1."""
     noise = law.sample(entropy)
     return max(1.0, float(rows.norm_counts([]).sum()) + noise)
 
 
 def initial(rows: Rows, law: ScalarGaussian, entropy: Entropy) -> LinearMap:
-    """The map that brings the rows' median norm, found up to a factor of 2, near sqrt(p) / 2."""
+    """Return the first transformation.
+
+    The transformation brings the median norm of the rows near ``sqrt(p) / 2``.
+
+    A binary search finds the median norm up to a factor of 2.
+    """
     lattice = rows.lattice()
     eye = np.eye(lattice.features)
-    noise = law.samples(COMPARISONS, entropy)
-    low, high = 0, SCALES
+    noise = law.samples(SEARCH_STEPS, entropy)
+    low, high = 0, SCALE_COUNT
     for k in noise.tolist():
         middle = (low + high) // 2
         shape = LinearMap.focused(eye * (2.0**middle / lattice.radius), 2.0)
         inside, beyond = rows.norm_counts([1.0], radius=2.0, transform=shape).tolist()
         low, high = (low, middle) if beyond - inside + k > 0 else (middle, high)
     factor = 2.0**low * math.sqrt(lattice.features) / 2
-    return LinearMap.focused(eye * (factor / lattice.radius), REACH)
+    return LinearMap.focused(eye * (factor / lattice.radius), MAX_MAPPED_NORM)
 
 
 def _tail(p: int, share: float) -> float:
-    """Norm that a standard normal vector exceeds with probability at most `share`."""
+    """Return a norm that a normal vector of p numbers exceeds with probability at most `share`."""
     log = math.log(1 / share)
     return math.sqrt(p + 2 * math.sqrt(p * log) + 2 * log)

@@ -1,4 +1,4 @@
-"""Quadratic forms of the exact second moment, exactly."""
+"""Exact quadratic forms of the exact second moment."""
 
 from __future__ import annotations
 
@@ -12,15 +12,32 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
     from dpcov.rows.moment import SecondMoment
 
+# Number of bits of each part (limb) of a long integer.
 LIMB_BITS = 20
 
 
 def quadratic_forms(moment: SecondMoment, vectors: Matrix) -> list[int]:
-    """floor(v'Cv) for the rows v of a (k, d) matrix with |v| <= 1, C the integers of the moment.
+    """Compute the integer part of ``v' C v`` for each vector v, rounded down.
 
-    Exact for v truncated to multiples of 2^-40, so that no float error depends on the data.
-    Products of 20-bit limbs are summed by BLAS, where every partial sum is an integer below
-    2^53 for d <= 4096.
+    The matrix C contains the integers of the second moment. The function first truncates v to
+    multiples of 2^-40. The result for the truncated vector is exact, so no float error depends on
+    the data.
+
+    The function splits integers into parts of 20 bits and sums their products in float64. For d up
+    to 4096, every partial sum is an integer below 2^53 and therefore exact.
+
+    Parameters
+    ----------
+    moment : SecondMoment
+        Exact second moment, of order d.
+    vectors : ndarray of float, shape (k, d)
+        Vectors of norm at most 1, one in each row.
+
+    Returns
+    -------
+    list of int, length k
+        Quadratic forms.
+
     """
     fixed = np.ldexp(vectors, 2 * LIMB_BITS).astype(np.int64).T.astype(object)
     wholes = _limbs(fixed)
@@ -33,7 +50,10 @@ def quadratic_forms(moment: SecondMoment, vectors: Matrix) -> list[int]:
 
 
 def _limbs(integers: NDArray[np.object_]) -> list[Matrix]:
-    """Integer-valued floats m_i, |m_i| < 2^20, with sum_i m_i 2^(20 i) the integers."""
+    """Split integers into float arrays ``m_i`` with integer entries below 2^20 in size.
+
+    The sum of ``m_i 2^(20 i)`` equals the integers.
+    """
     signs, rest = np.where(integers < 0, -1.0, 1.0), abs(integers)
     limbs: list[Matrix] = []
     while not limbs or np.any(rest):

@@ -1,4 +1,4 @@
-"""What mechanisms that release eigenvectors and values apart have in common, whatever the noise."""
+"""Base class of the mechanisms that release eigenvectors and eigenvalues separately."""
 
 from __future__ import annotations
 
@@ -33,22 +33,39 @@ Values = Literal["rayleigh", "eigenvalues"]
 
 
 class ValueBudget(Protocol):
-    """What is left of the budget for the values, and the noise that it asks for."""
+    """Part of the budget for the eigenvalues, and the noise that it pays for."""
 
     def rayleigh_noise(self, lattice: Lattice, neighbors: Neighbors, vectors: Matrix) -> ScalarLaw:
-        """Noise for each floor(v'Cv), the vectors v (the rows) being fixed."""
+        """Return the noise of each Rayleigh value ``v'Cv``, for fixed vectors v in the rows."""
 
     def eigenvalue_noise(self, lattice: Lattice, neighbors: Neighbors) -> ScalarLaw:
-        """Noise for each eigenvalue, computed in float64 and rounded."""
+        """Return the noise of each eigenvalue, which is computed in float64 and rounded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Public outcome of calibrating.
+    """Public noise parameters of a mechanism with separate eigenvalues.
 
-    `matrix` hides the eigenvectors (None where the only direction is determined), `value_noise` is
-    for values of exactly orthonormal vectors, and `counts` is the law of each count from which the
-    radius is chosen (None: it is the schema's).
+    Attributes
+    ----------
+    guarantee : Guarantee
+        Guarantee of the release.
+
+    matrix : MatrixLaw, optional
+        Noise that hides the eigenvectors. With one column, no noise is necessary.
+
+    values : {"rayleigh", "eigenvalues"}
+        Kind of values.
+
+    value_budget : ValueBudget
+        Budget of the values.
+
+    value_noise : ScalarLaw
+        Noise of the values of exactly orthonormal vectors.
+
+    counts : ScalarLaw, optional
+        Noise of each count that the private radius depends on. None means a public radius.
+
     """
 
     guarantee: Guarantee
@@ -65,14 +82,14 @@ class Calibration:
 
 
 class Noise(Protocol):
-    """The noise that a budget pays for, whose parts add up to `whole`."""
+    """Noise that a budget pays for. The parts of the budget add up to `whole`."""
 
     @property
     def whole(self) -> Fraction: ...
 
     @property
     def stated(self) -> Budget:
-        """What a release that spends all of it guarantees."""
+        """Guarantee of a release that spends the whole budget."""
 
     def matrix(self, lattice: Lattice, neighbors: Neighbors, part: Fraction) -> MatrixLaw: ...
 
@@ -85,7 +102,7 @@ class Noise(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Separate(Mechanism):
-    """What `SeparateLaplace` and `SeparateGaussian`, which have the proofs, do alike."""
+    """Base class of `SeparateLaplace` and `SeparateGaussian`, which contain the proofs."""
 
     values: Values = "rayleigh"
     vector_share: Share = 0.5
@@ -98,7 +115,7 @@ class Separate(Mechanism):
 
     @abstractmethod
     def noise(self, budget: Budget) -> Noise:
-        """The noise that the budget pays for; refuses another kind of budget."""
+        """Return the noise that the budget pays for. Other kinds of budget are an error."""
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
         noise, neighbors = self.noise(budget), Neighbors(neighbors)
@@ -108,7 +125,7 @@ class Separate(Mechanism):
         share = Fraction(0) if alone else exact(self.vector_share)
         for_vectors = share * (noise.whole - for_radius)
         left = noise.values(noise.whole - for_radius - for_vectors)
-        if self.values == "rayleigh":  # were the vectors exactly orthonormal
+        if self.values == "rayleigh":  # for exactly orthonormal vectors
             value_noise = left.rayleigh_noise(lattice, neighbors, np.eye(lattice.dimension))
         else:
             value_noise = left.eigenvalue_noise(lattice, neighbors)
@@ -122,7 +139,7 @@ class Separate(Mechanism):
         )
 
     def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
-        """Draw the noise of radius and matrix, read the data, release vectors and values."""
+        """Draw the noise of the radius and the matrix, then read and release the data."""
         choose = radius.chooser(rows, laws.counts, lambda norms: errors(norms, laws), entropy)
         noise = None if laws.matrix is None else laws.matrix.sample(entropy)
         moment = rows.second_moments(radius=choose())[0]
@@ -137,7 +154,34 @@ def separated(
     moment: SecondMoment,
     entropy: Entropy,
 ) -> Release:
-    """Release eigenvectors of moment + noise, with values of the moment for them."""
+    """Release the eigenvectors of the noisy second moment, with values of the exact second moment.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        Mechanism that makes the release.
+
+    rows : Rows
+        Data source.
+
+    laws : Calibration
+        Noise parameters.
+
+    noise : ndarray of int, shape (d, d), optional
+        Noise of the matrix.
+
+    moment : SecondMoment
+        Exact second moment.
+
+    entropy : Entropy
+        Source of random bits.
+
+    Returns
+    -------
+    Release
+        Estimate without a noise distribution.
+
+    """
     neighbors, lattice = laws.guarantee.neighbors, moment.lattice
     noisy = moment.units if noise is None else moment.units + noise
     vectors = np.linalg.eigh(noisy.astype(np.float64)).eigenvectors.T[::-1]
@@ -154,13 +198,34 @@ def separated(
 
 
 def errors(norms: Norms, laws: Calibration) -> Vector:
-    """(m,) bounds on the Frobenius error of vectors and values released apart, at each radius.
+    """Return bounds on the Frobenius error at each candidate radius.
 
-    Turned vectors cost at most 2 ||L||_F and 2 sqrt(tr C ||L||). With M = C + L and E the matrix
-    that has the vectors of M and the eigenvalues of C, ||E - M|| <= ||L|| in Frobenius norm
-    (Hoffman and Wielandt), so ||E - C|| <= 2 ||L||; and ||E - C||^2 =
-    2 (<E, E> - <E, M> + <E, L>) <= 4 tr C ||L||, where ||L|| is taken for its limit at large d.
-    Rayleigh values are closer still.
+    Let C be the second moment, L the noise, and ``M = C + L``. Let E be the matrix with the
+    eigenvectors of M and the eigenvalues of C. Wrong eigenvectors cost at most the smaller of
+    ``2 ||L||_F`` and ``2 sqrt(tr C ||L||)``. The norm ``||L||`` is the spectral norm, which the
+    function replaces by its limit for large d.
+
+    Proof of the first bound. The Frobenius norm of ``E - M`` is at most the norm of L (Hoffman and
+    Wielandt). Hence ``||E - C||_F <= 2 ||L||_F``.
+
+    Proof of the second bound::
+
+        ||E - C||_F^2 = 2 (<E, E> - <E, M> + <E, L>) <= 4 tr C ||L||
+
+    Rayleigh values have even smaller errors.
+
+    Parameters
+    ----------
+    norms : Norms
+        Noisy counts of rows by norm.
+    laws : Calibration
+        Noise parameters.
+
+    Returns
+    -------
+    ndarray of float, shape (m,)
+        Bound for each of m radii.
+
     """
     steps = norms.squared_steps()
     turned = np.zeros_like(steps)

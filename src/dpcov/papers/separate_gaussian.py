@@ -1,4 +1,4 @@
-"""Eigenvectors of a second moment with Gaussian noise, and values apart: SeparateCov."""
+"""Eigenvectors of a second moment with Gaussian noise, and separate values: SeparateCov."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GaussianValues:
-    """Values at `rho` (l2); `extra` is added to the variance (`gaussian.concentration`)."""
+    """Values with Gaussian noise that costs `rho`.
+
+    The number `extra` is added to each variance (see `gaussian.concentration`).
+    """
 
     rho: Fraction
     extra: int
@@ -38,7 +41,10 @@ class GaussianValues:
     def _noise(
         self, lattice: Lattice, neighbors: Neighbors, factor: Fraction, slack: Fraction
     ) -> ScalarGaussian:
-        """For changes of at most factor F + slack sqrt(d), F the Frobenius sensitivity."""
+        """Return the noise for values that change by at most ``factor F + slack sqrt(d)``.
+
+        The number F is the Frobenius sensitivity of the second moment.
+        """
         sides = lattice.frobenius_squared(neighbors) // lattice.unit_bound**2
         frobenius = lattice.unit_bound * (root_above(sides) if sides > 1 else 1)
         change = factor * frobenius + slack * root_above(lattice.dimension)
@@ -47,7 +53,7 @@ class GaussianValues:
 
 @dataclass(frozen=True, slots=True)
 class GaussianNoise:
-    """Gaussian noise; parts of rho add up. `extra` as in `GaussianValues`."""
+    """Gaussian noise whose costs in rho add up. The number `extra` is added to each variance."""
 
     stated: Budget
     whole: Fraction
@@ -67,71 +73,97 @@ class GaussianNoise:
 
 @dataclass(frozen=True, slots=True)
 class SeparateGaussian(separate.Separate):
-    r"""Eigenvectors of the moment plus Gaussian noise, and noisy values: zCDP or (epsilon, delta).
+    """Eigenvectors of the second moment with Gaussian noise, and noisy values.
 
-    For matrices so large that the noise on d(d+1)/2 entries costs more than turned vectors do:
-    d well beyond n^(2/3). Elsewhere `Gaussian`, denoised, has the smaller error.
+    The mechanism is for very large matrices. If d is far above ``n^(2/3)``, the noise in
+    ``d (d + 1) / 2`` entries costs more than wrong eigenvectors do. Otherwise `Gaussian` with
+    denoising has the smaller error.
 
     Guarantee
     ---------
-    rho-zCDP, or (epsilon, delta)-DP by the exact curve of the Gaussian mechanism, for every input,
-    under add/remove or replace-one, for rows or for persons with at most k rows. A private radius,
-    the matrix with noise, and the values, whatever the vectors that they belong to, are Gaussian
-    mechanisms one after the other; their rho (their mu^2 / 2) add up to that of the budget exactly.
+    The release satisfies rho-zCDP, or (epsilon, delta)-DP by the exact curve of the Gaussian
+    mechanism. The guarantee holds for every table, under add-remove and under replace-one. It
+    protects rows, or persons with at most k rows.
+
+    The mechanism has up to three Gaussian steps: a private radius, the noisy matrix, and the values
+    for any given eigenvectors. Their costs in rho (or ``mu^2 / 2``) add up to the budget exactly.
 
     Sensitivity
     -----------
-    The matrix: Frobenius norm of the change D, F = k B^2 add/remove, sqrt(2) k B^2 replace-one
-    (`Gaussian` has the proof, and that for (epsilon, delta), where each of the values and counts,
-    with a variance 8 larger too, adds 1 to the d(d+1)/2 in a). The values, in l2: v'Cv for the rows
-    v of a matrix V that is released already are the diagonal of V C V', so they change by at most
-    ||V D V'||_F <= ||V||_op^2 F, where ||V||_op is 1 up to what V lacks of orthonormality
-    (`spectral.squared_norm`); or the sorted eigenvalues, which change by at most F (Hoffman and
-    Wielandt 1953) and what float64 adds to each (`spectral.EIGENVALUE_ERROR`). Rounding adds at
-    most 1 to the change of each of d integers, sqrt(d) in l2. The radius, if it is private: counts,
-    k add/remove, sqrt(2) k replace-one in l2 (`mechanisms.radius`).
+    **Matrix.** The Frobenius norm of the change D is at most ``F = k B^2`` under add-remove and
+    ``F = sqrt(2) k B^2`` under replace-one. `Gaussian` contains the proof, also for (epsilon,
+    delta). In the (epsilon, delta) proof, each value and each count adds 1 to ``d (d + 1) / 2`` in
+    the exponent a. The variance of each value and count is also larger by 8.
+
+    **Rayleigh values.** Let V contain the released eigenvectors in its rows. The values ``v'Cv``
+    are the diagonal of ``V C V'``. In l2 norm, they change by at most
+    ``||V D V'||_F <= ||V||_op^2 F``. The spectral norm ``||V||_op`` is close to 1
+    (`spectral.squared_norm`).
+
+    **Eigenvalues.** The sorted eigenvalues change by at most F in l2 norm (Hoffman and Wielandt
+    1953). float64 adds an error to each eigenvalue (`spectral.EIGENVALUE_ERROR`).
+
+    **Rounding.** Rounding changes each of d integers by at most 1, which adds ``sqrt(d)`` in l2
+    norm.
+
+    **Private radius.** The counts change by k under add-remove and ``sqrt(2) k`` under replace-one,
+    in l2 norm (`mechanisms.radius`).
 
     Not protected
     -------------
-    Schema, budget, order of the matrix, running time; the number of rows (of persons) under
-    replace-one. Rayleigh values are exact integers; eigenvalues are computed in float64, with an
-    allowance for about 2^32 / d rows. The noise of the values is drawn after the data is read.
+    - The schema, the budget, the order of the matrix and the running time.
+    - Under replace-one, the number of rows or persons.
+    - Float errors of eigenvalues, beyond an allowance for about ``2^32 / d`` rows. Rayleigh values
+      are exact integers.
+
+    dpcov draws the noise of the values after it reads the data.
 
     Parameters
     ----------
-    values : ``rayleigh`` or ``eigenvalues``, public
-        v'Cv for the noisy vectors, their best coefficients; or the eigenvalues, as in the paper.
+    values : {"rayleigh", "eigenvalues"}, public
+        Rayleigh values ``v'Cv``, which fit the noisy eigenvectors best, or eigenvalues as in the
+        paper.
+
     vector_share : float in (0, 1), public
-        Share for the vectors of the budget that a private radius leaves.
-    radius : ``public`` or ``private``, public
-        The schema's radius, or one chosen from noisy counts of rows by their norm.
+        Fraction for the eigenvectors, of the budget that a private radius leaves.
+
+    radius : {"public", "private"}, public
+        Clipping radius of the schema, or a radius from noisy counts of rows by norm.
+
     radius_share : float in (0, 1), public
-        Share of the budget for the choice of a private radius.
+        Fraction of the budget for the choice of a private radius.
 
     Returns
     -------
     Release
-        (d, d) estimate in units of 2^shift squared lattice steps; no noise law. The values are kept
-        at 0 or more, and at n k B^2 or less where n, the number of units, is public.
+        Estimate of shape (d, d) in units of 2^shift squared lattice steps, without a noise
+        distribution. The values are at least 0. If the number n of units is public, the values are
+        at most ``n k B^2``.
 
     Raises
     ------
     MechanismError
-        The budget is a pure one, or too small for the exact sampler. Before anything is read.
+        The budget is a pure epsilon, or too small for the exact sampler. The error comes before
+        dpcov reads any data.
     SourceError
-        What can be read only once finds no room for a private copy. The budget is spent.
+        There is no space for a private copy of a source that can be read only once. The budget is
+        then spent.
 
     Cost
     ----
-    One pass over the data (two with persons), twice as many with a private radius; O(d^3) time,
-    d(d+1)/2 + d exact draws.
+    The mechanism reads the data once, or twice with persons. A private radius doubles the number of
+    reads. The running time is of order d^3, with ``d (d + 1) / 2 + d`` exact draws.
 
     Source
     ------
-    Dong, Liang and Yi, "Differentially private covariance revisited", NeurIPS 2022, SeparateCov.
-    Differences: orthogonal noise, half of theirs off the diagonal; add/remove has half the variance
-    on the values; Rayleigh values by default; noise on the integers; (epsilon, delta) by the exact
-    curve.
+    The source is SeparateCov of Dong, Liang and Yi, "Differentially private covariance revisited",
+    NeurIPS 2022. dpcov differs from the paper in these points:
+
+    - The noise matrix is symmetric (orthogonal ensemble), with half the variance off the diagonal.
+    - Under add-remove, the values have half the variance.
+    - The default values are Rayleigh values.
+    - The noise is drawn on the integers.
+    - (epsilon, delta) uses the exact curve.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Eigenvectors of a noisy second moment, and values released apart: Dong, Liang and Yi 2022."""
+"""Eigenvectors of a noisy second moment, and separate values (Dong, Liang and Yi 2022)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LaplaceValues:
-    """Values at `epsilon` (l1)."""
+    """Values with Laplace noise that costs `epsilon`."""
 
     epsilon: Fraction
 
@@ -38,7 +38,7 @@ class LaplaceValues:
 
 @dataclass(frozen=True, slots=True)
 class LaplaceNoise:
-    """Laplace noise; parts of epsilon add up."""
+    """Laplace noise whose costs in epsilon add up."""
 
     whole: Fraction
 
@@ -60,65 +60,87 @@ class LaplaceNoise:
 
 @dataclass(frozen=True, slots=True)
 class SeparateLaplace(separate.Separate):
-    r"""Eigenvectors of the moment plus Laplace noise, and noisy values for them: pure epsilon-DP.
+    """Eigenvectors of the second moment with Laplace noise, and noisy values: pure epsilon-DP.
 
     Guarantee
     ---------
-    Pure epsilon-DP, for every input, under add/remove or replace-one, for rows or for persons with
-    at most k rows: the matrix with noise is epsilon_1-DP, the values are epsilon_2-DP whatever the
-    vectors that they belong to, a private radius is epsilon_0-DP, and these add up to epsilon
-    exactly. Stated an (epsilon, delta)
-    budget, it spends no delta.
+    The release satisfies pure epsilon-DP for every table, under add-remove and under replace-one.
+    It protects rows, or persons with at most k rows. With a budget of epsilon and delta, the
+    mechanism spends no delta.
+
+    The mechanism has up to three steps: a private radius, the noisy matrix, and the values for any
+    given eigenvectors. Their costs add up to epsilon exactly.
 
     Sensitivity
     -----------
-    The matrix: weighted l1 norm of the upper triangle (`Laplace` has the proof). The values: v'Cv
-    for the vectors already released, k B^2 add/remove, 2 k B^2 replace-one in l1, up to what the
-    vectors lack of orthonormality (`spectral.rayleigh_sensitivity`); or the sorted eigenvalues, the
-    same by Mirsky's theorem, and what float64 and rounding add (`spectral.eigenvalue_sensitivity`).
-    The radius, if it is private: counts, k add/remove, 2 k replace-one in l1 (`mechanisms.radius`).
+    **Matrix.** The sensitivity is a weighted l1 norm of the upper triangle. `Laplace` contains the
+    proof.
+
+    **Rayleigh values.** The values ``v'Cv`` of the released eigenvectors change by ``k B^2`` under
+    add-remove and ``2 k B^2`` under replace-one, in l1 norm. `spectral.rayleigh_sensitivity`
+    includes the deviation of the eigenvectors from orthonormality.
+
+    **Eigenvalues.** The sorted eigenvalues have the same sensitivity (Mirsky's theorem).
+    `spectral.eigenvalue_sensitivity` adds the effects of float64 and rounding.
+
+    **Private radius.** The counts change by k under add-remove and ``2 k`` under replace-one, in l1
+    norm (`mechanisms.radius`).
 
     Not protected
     -------------
-    Schema, budget, order of the matrix, running time; the number of rows (of persons) under
-    replace-one. Rayleigh values are exact integers; eigenvalues are computed in float64, with an
-    allowance for about 2^32 / d rows. The noise of the values is drawn after the data is read.
+    - The schema, the budget, the order of the matrix and the running time.
+    - Under replace-one, the number of rows or persons.
+    - Float errors of eigenvalues, beyond an allowance for about ``2^32 / d`` rows. Rayleigh values
+      are exact integers.
+
+    dpcov draws the noise of the values after it reads the data.
 
     Parameters
     ----------
-    values : ``rayleigh`` or ``eigenvalues``, public
-        v'Cv for the noisy vectors, their best coefficients; or the eigenvalues, as in the paper.
+    values : {"rayleigh", "eigenvalues"}, public
+        Rayleigh values ``v'Cv``, which fit the noisy eigenvectors best, or eigenvalues as in the
+        paper.
+
     vector_share : float in (0, 1), public
-        Share for the vectors of the epsilon that a private radius leaves.
-    radius : ``public`` or ``private``, public
-        The schema's radius, or one chosen from noisy counts of rows by their norm.
+        Fraction for the eigenvectors, of the epsilon that a private radius leaves.
+
+    radius : {"public", "private"}, public
+        Clipping radius of the schema, or a radius from noisy counts of rows by norm.
+
     radius_share : float in (0, 1), public
-        Share of epsilon for the choice of a private radius.
+        Fraction of epsilon for the choice of a private radius.
 
     Returns
     -------
     Release
-        (d, d) estimate in units of 2^shift squared lattice steps; no noise law. The values are kept
-        at 0 or more, and at n k B^2 or less where n, the number of units, is public.
+        Estimate of shape (d, d) in units of 2^shift squared lattice steps, without a noise
+        distribution. The values are at least 0. If the number n of units is public, the values are
+        at most ``n k B^2``.
 
     Raises
     ------
     MechanismError
-        The budget is no pure one, or too small for the noise. Before anything is read.
+        The budget is not a pure epsilon, or too small for the noise. The error comes before dpcov
+        reads any data.
     SourceError
-        What can be read only once finds no room for a private copy. The budget is spent.
+        There is no space for a private copy of a source that can be read only once. The budget is
+        then spent.
 
     Cost
     ----
-    One pass over the data (two with persons), twice as many with a private radius; O(d^3) time,
-    d(d+1)/2 + d exact draws.
+    The mechanism reads the data once, or twice with persons. A private radius doubles the number of
+    reads. The running time is of order d^3, with ``d (d + 1) / 2 + d`` exact draws.
 
     Source
     ------
-    Dong, Liang and Yi, "Differentially private covariance revisited", NeurIPS 2022, in the form for
-    pure privacy (SeparateLapCov in their code). Differences: the scales of the Laplace noise are
-    those of `Laplace`, not sqrt(2) d on every entry, which is the sensitivity of the full matrix;
-    add/remove has half the noise on the values; Rayleigh values by default; noise on the integers.
+    The source is SeparateLapCov in the code of Dong, Liang and Yi, "Differentially private
+    covariance revisited", NeurIPS 2022. dpcov differs from the code in these points:
+
+    - The Laplace noise has the scales of `Laplace`. The code uses ``sqrt(2) d`` on every entry,
+      which is the sensitivity of the full matrix.
+    - Under add-remove, the values have half the noise.
+    - The default values are Rayleigh values.
+    - The noise is drawn on the integers.
 
     Examples
     --------

@@ -1,7 +1,8 @@
-"""What mechanisms that sample directions have in common.
+"""Functions of the mechanisms that sample directions.
 
-C is the exact second moment in squared lattice units. It changes by A - A' between neighbours, both
-positive semidefinite of trace at most k B^2 = `Lattice.unit_bound`, one of them 0 under add/remove.
+Let C be the exact second moment in squared lattice units. Between neighbouring tables, C changes by
+``A - A'``. Both matrices are positive semidefinite, with trace at most ``k B^2``
+(`Lattice.unit_bound`). Under add-remove, one of the two matrices is 0.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ if TYPE_CHECKING:
     from dpcov.rows.sources.rows import Rows
 
 
-# What float64 may add to an eigenvalue's change, in B^2: eigenvalues of a d x d matrix are computed
-# within about d 2^-53 of its trace, so this covers up to 2^32 / d rows.
+# Allowance for the float64 error of an eigenvalue, in units of B^2. The error of an eigenvalue is
+# about d 2^-53 times the trace, so the allowance covers up to 2^32 / d rows.
 EIGENVALUE_ERROR = Fraction(1, 2**20)
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Public outcome of calibrating a mechanism that samples directions."""
+    """Public noise parameters of a mechanism that samples directions."""
 
     guarantee: Guarantee
     value_noise: ScalarLaplace
@@ -46,7 +47,7 @@ class Calibration:
 
 
 class Valued(Protocol):
-    """A calibration with noise for values."""
+    """Noise parameters that include the noise of values."""
 
     @property
     def guarantee(self) -> Guarantee: ...
@@ -56,50 +57,95 @@ class Valued(Protocol):
 
 
 def concentration(lattice: Lattice, neighbors: Neighbors, epsilon: Fraction) -> float:
-    """Concentration t such that drawing u from exp(t u'Cu) on the sphere is epsilon-DP.
+    """Return the concentration t for which drawing a direction is epsilon-DP.
 
-    With D the change of C, the density changes by exp(t u'Du) / E exp(t v'Dv), v the old draw.
-    Under add/remove u'Du has one sign and size at most k B^2, so both factors lie on opposite sides
-    of 1 and each within e^(t k B^2): t = epsilon / k B^2. Under replace-one u'Du lies in
-    [-k B^2, k B^2], and each factor can reach e^(t k B^2): t = epsilon / 2 k B^2. Projecting C on a
-    public subspace shortens rows, so the same t serves there.
+    The direction u on the sphere has a density proportional to ``exp(t u'Cu)``.
+
+    Proof. Let D be the change of C. The density changes by the ratio of two factors:
+    ``exp(t u'Du)``, and the mean of ``exp(t v'Dv)`` over the old distribution of v.
+
+    - Under add-remove, ``u'Du`` has one sign and a size of at most ``k B^2``. Both factors lie on
+      the same side of 1, and each is within ``e^(t k B^2)``. Their ratio is therefore within
+      ``e^(t k B^2)``, so ``t = epsilon / (k B^2)``.
+    - Under replace-one, ``u'Du`` lies between ``-k B^2`` and ``k B^2``. Each factor can reach
+      ``e^(t k B^2)``, so ``t = epsilon / (2 k B^2)``.
+
+    A projection of C on a public subspace shortens the rows, so the same t is valid there.
+
+    Parameters
+    ----------
+    lattice : Lattice
+        Lattice of the second moment.
+    neighbors : Neighbors
+        Relation between tables.
+    epsilon : Fraction
+        Cost of the draw.
+
+    Returns
+    -------
+    float
+        Concentration, rounded down.
+
     """
     sides = neighbors.sides
     return float(epsilon / (sides * lattice.unit_bound)) * (1 - 2.0**-40)
 
 
 def eigenvalue_sensitivity(lattice: Lattice, neighbors: Neighbors) -> Fraction:
-    """L1 sensitivity of the sorted eigenvalues of C, computed in float64 and rounded to integers.
+    """Return the l1 sensitivity of the sorted eigenvalues of C, rounded to integers.
 
-    sum |l_i(C) - l_i(C')| <= ||C - C'||_* (Mirsky 1960); rounding adds at most 1 to each change,
-    and float64 twice `EIGENVALUE_ERROR` B^2.
+    The sum of the changes is at most the nuclear norm of the change of C (Mirsky 1960). Rounding
+    adds at most 1 to each change. float64 adds at most ``2 EIGENVALUE_ERROR B^2``.
     """
     slack = 1 + 2 * EIGENVALUE_ERROR * lattice.bound
     return lattice.nuclear(neighbors) + lattice.dimension * slack
 
 
 def rayleigh_sensitivity(lattice: Lattice, neighbors: Neighbors, vectors: Matrix) -> Fraction:
-    """L1 sensitivity of the values floor(v'Cv) for fixed vectors (the rows).
+    """Return the l1 sensitivity of the rounded values ``v'Cv`` for fixed vectors v (the rows).
 
-    sum |v'(A - A')v| <= ||V||_op^2 (tr A + tr A'), and rounding adds at most 1 for each value.
+    Let V be the matrix of the vectors. The sum of ``|v'(A - A')v|`` is at most
+    ``||V||_op^2 (tr A + tr A')``. Rounding adds at most 1 for each value.
     """
     sides = 2 if neighbors == Neighbors.REPLACE_ONE and len(vectors) > 1 else 1
     return sides * lattice.unit_bound * squared_norm(vectors) + len(vectors)
 
 
 def squared_norm(vectors: Matrix) -> Fraction:
-    """Bound on ||V||_op^2 for nearly orthonormal rows, once cut by `quadratic_forms`.
+    """Return a bound on ``||V||_op^2`` for nearly orthonormal rows of a matrix V.
 
-    ||V||^2 <= 1 + ||V V' - I||_F. Cutting to multiples of 2^-40 changes the norm of a (k, d) matrix
-    by at most h = 2^-40 sqrt(k d), and its square by 2 ||V|| h + h^2 <= 4 h, as long as
-    ||V|| < 1.9; d 2^-37 leaves as much again for the float error of the deviation.
+    The bound includes the truncation in `quadratic_forms`. Without truncation,
+    ``||V||_op^2 <= 1 + ||V V' - I||_F``.
+
+    Truncation to multiples of 2^-40 changes the norm of a (k, d) matrix by at most
+    ``h = 2^-40 sqrt(k d)``. The squared norm changes by at most ``2 ||V|| h + h^2 <= 4 h`` if
+    ``||V|| < 1.9``. The term ``d 2^-37`` covers this change, and the float error of ``V V' - I``
+    too.
     """
     deviation = float(np.linalg.norm(vectors @ vectors.T - np.eye(len(vectors))))
     return 1 + Fraction(deviation) + Fraction(vectors.shape[1], 2**37)
 
 
 def noisy_eigenvalues(matrix: Matrix, count: int, scale: Fraction, entropy: Entropy) -> Vector:
-    """(count,) largest eigenvalues, descending, with discrete Laplace noise."""
+    """Return the largest eigenvalues with discrete Laplace noise, in descending order.
+
+    Parameters
+    ----------
+    matrix : ndarray of float, shape (d, d)
+        Second moment.
+    count : int
+        Number of eigenvalues.
+    scale : Fraction
+        Scale of the noise.
+    entropy : Entropy
+        Source of random bits.
+
+    Returns
+    -------
+    ndarray of float, shape (count,)
+        Noisy eigenvalues.
+
+    """
     descending = np.linalg.eigvalsh(matrix)[::-1].astype(np.float64)
     return noisy_integers(rounded(descending[:count]), scale, entropy)
 
@@ -107,37 +153,40 @@ def noisy_eigenvalues(matrix: Matrix, count: int, scale: Fraction, entropy: Entr
 def rayleigh_values(
     moment: SecondMoment, vectors: Matrix, neighbors: Neighbors, epsilon: Fraction, entropy: Entropy
 ) -> Vector:
-    """Noisy v'Cv for vectors that are released already (the rows): epsilon-DP."""
+    """Return noisy values ``v'Cv`` of released vectors (the rows), which is epsilon-DP."""
     scale = rayleigh_sensitivity(moment.lattice, neighbors, vectors) / epsilon
     return noisy_integers(quadratic_forms(moment, vectors), scale, entropy)
 
 
 def largest_trace(neighbors: Neighbors, moment: SecondMoment) -> float:
-    """What tr C can't exceed: n k B^2 where the number n of units is public, else infinity."""
+    """Return an upper bound on the trace of C.
+
+    If the number n of units is public, the bound is ``n k B^2``. Otherwise the bound is infinite.
+    """
     if neighbors == Neighbors.REPLACE_ONE:
         return float(moment.unit_count * moment.lattice.unit_bound)
     return math.inf
 
 
 def shares(weights: Vector) -> Vector:
-    """Weights as shares of 1; even shares if all are 0."""
+    """Return weights as fractions of 1, or equal fractions if all weights are 0."""
     total = float(weights.sum())
     return weights / total if total > 0 else np.full(len(weights), 1 / len(weights))
 
 
 def rank(lattice: Lattice, wanted: int | None) -> int:
-    """How many directions are drawn."""
+    """Return the number of directions to draw."""
     return lattice.dimension if wanted is None else min(wanted, lattice.dimension)
 
 
 def noisy_integers(values: list[int], scale: Fraction, entropy: Entropy) -> Vector:
-    """Integers plus discrete Laplace noise, as floats."""
+    """Return integers plus discrete Laplace noise, as floats."""
     noise = discrete_laplace(scale, len(values), entropy).tolist()
     return np.array([value + k for value, k in zip(values, noise, strict=True)], dtype=np.float64)
 
 
 def rounded(values: Vector) -> list[int]:
-    """Python integers floor(v + 1/2)."""
+    """Round floats to Python integers by ``floor(v + 1/2)``."""
     return [math.floor(value + 0.5) for value in values.tolist()]
 
 
@@ -150,7 +199,39 @@ def estimate(
     values: Vector,
     entropy: Entropy,
 ) -> Release:
-    """The release of sum value v v' (v the rows of `vectors`), all of it private already."""
+    """Return the release of the matrix with given private eigenvectors and eigenvalues.
+
+    The matrix is the sum of ``value v v'`` over the vectors v.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        Mechanism that makes the release.
+
+    rows : Rows
+        Data source.
+
+    calibration : Valued
+        Noise parameters.
+
+    moment : SecondMoment
+        Exact second moment. The release contains only its lattice and its public number of units.
+
+    vectors : ndarray of float, shape (r, d)
+        Private eigenvectors in the rows.
+
+    values : ndarray of float, shape (r,)
+        Private eigenvalues.
+
+    entropy : Entropy
+        Source of random bits.
+
+    Returns
+    -------
+    Release
+        Estimate without a noise distribution.
+
+    """
     shift = shift_for(calibration.value_noise.standard_deviation)
     matrix = vectors.T @ (values[:, None] * vectors)
     matrix = (matrix + matrix.T) / 2

@@ -1,4 +1,4 @@
-"""Second moment of the rows that no few others outweigh, released by sampling from it."""
+"""Second moment of typical rows, released by sampling from a normal distribution."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dpcov.papers.primitives.sampled_covariance import (
     usable_delta,
 )
 from dpcov.papers.primitives.stable_rows import (
-    RIDGE,
+    RIDGE_UNITS,
     StableRows,
     second_moment,
     usual_leverage,
@@ -39,24 +39,42 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.object_]
 
-WANTED = "many rows (persons), of which hardly any outweighs many of the others in some direction"
-TOO_SMALL = "The privacy budget is too small. Use a larger one."
-UNWEIGHED = (
-    "The rows could not be weighed against each other (too little memory, perhaps). If a ledger "
-    "was set, the reserved budget stays spent."
+# What the mechanism needs; part of the message of a refusal.
+TABLE_REQUIREMENT = (
+    "many rows (persons), of which hardly any outweighs many of the others in some direction"
 )
-ENTRY_BITS = 62  # of a published entry
-FINE_BITS = 40  # of a squared lattice step, in squared steps of `IntegerRows`
-MOST_UNITS = 2**45
-FALSE_ALARM = 2e-3  # chance of refusing where all rows but `slack` are unremarkable
+SMALL_BUDGET_MESSAGE = "The privacy budget is too small. Use a larger one."
+MACHINE_FAULT_MESSAGE = (
+    "dpcov could not compute the weights of the rows, perhaps because of too little memory. If you "
+    "use a ledger, the reserved budget stays spent."
+)
+# Largest number of bits of a published entry.
+MAX_ENTRY_BITS = 62
+# Number of bits by which a squared lattice step exceeds a squared step of `IntegerRows`.
+FINE_STEP_BITS = 40
+# Largest number of privacy units that the mechanism plans for.
+MAX_UNITS = 2**45
+# Probability of a refusal if all rows except `slack` rows are typical. Source: not recorded.
+FALSE_ALARM_PROBABILITY = 2e-3
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Public outcome of calibrating a mechanism that goes by `StableRows`.
+    """Public noise parameters of a mechanism that uses `StableRows`.
 
-    `units` is the noise for the number of units, None where that is public; `epsilon` and `delta`
-    are for what follows the test.
+    Attributes
+    ----------
+    guarantee : Guarantee
+        Guarantee of the release.
+    test : ReleaseTest
+        Test that can refuse a table.
+    units : ScalarLaplace, optional
+        Noise of the number of units. None means that the number is public.
+    epsilon : Fraction
+        Budget for the steps after the test.
+    delta : float
+        Delta for the steps after the test.
+
     """
 
     guarantee: Guarantee
@@ -73,12 +91,36 @@ class Calibration:
     def of(
         cls, name: str, guarantee: Guarantee, test_share: float, count_share: float, slack: int
     ) -> Calibration:
-        """Shares of epsilon for the test and the number of units; the rest for what follows."""
+        """Return the parameters for given fractions of the budget.
+
+        Parameters
+        ----------
+        name : str
+            Name of the mechanism.
+
+        guarantee : Guarantee
+            Guarantee of the release.
+
+        test_share : float
+            Fraction of epsilon for the test.
+
+        count_share : float
+            Fraction of epsilon for the number of units, under add-remove.
+
+        slack : int
+            Score that should still pass the test.
+
+        Returns
+        -------
+        Calibration
+            Noise parameters. The rest of epsilon is for the steps after the test.
+
+        """
         add = guarantee.neighbors == Neighbors.ADD_REMOVE
         epsilon, delta = refusing_budget(name, guarantee.budget)
         for_test = exact(test_share) * epsilon
         for_count = exact(count_share) * epsilon if add else Fraction(0)
-        test = ReleaseTest(for_test, delta, 1 if add else 2, FALSE_ALARM, slack)
+        test = ReleaseTest(for_test, delta, 1 if add else 2, FALSE_ALARM_PROBABILITY, slack)
         return cls(
             guarantee,
             test,
@@ -88,20 +130,20 @@ class Calibration:
         )
 
     def unit_count(self, table: IntegerRows, entropy: Entropy) -> int:
-        """Number of units: public, or with noise."""
+        """Return the number of units, with noise if the number is private."""
         return table.unit_count + (0 if self.units is None else self.units.sample(entropy))
 
 
 def needs_delta(name: str) -> str:
-    """What a mechanism that may refuse says of other budgets."""
+    """Return the message of a mechanism that can refuse, for a budget without a delta."""
     return (
-        f"{name} needs epsilon and delta: it may refuse, and delta is for that. Give both, "
-        "or choose preconditioned for rho, matrix-laplace for epsilon alone."
+        f"{name} needs epsilon and delta, because it can refuse to answer. Give both, or choose "
+        "preconditioned (for rho) or matrix-laplace (for epsilon alone)."
     )
 
 
 def refusing_budget(name: str, budget: Budget) -> tuple[Fraction, float]:
-    """Epsilon and usable delta of a mechanism that may refuse."""
+    """Return epsilon and the usable delta of a mechanism that can refuse."""
     if not isinstance(budget, ApproxDP):
         raise MechanismError(needs_delta(name))
     return exact(budget.epsilon), usable_delta(budget.delta, budget.epsilon)
@@ -109,71 +151,91 @@ def refusing_budget(name: str, budget: Budget) -> tuple[Fraction, float]:
 
 @dataclass(frozen=True, slots=True)
 class StableCovariance(Mechanism):
-    r"""Second moment of unremarkable rows, by samples from the normal law that has it.
+    """Second moment of typical rows, released as the second moment of normal samples.
 
-    For rows of any scale and condition, if there are many of them: no bound on the covariance is
-    used, and the error is relative to the matrix itself. It may refuse. All rows are held in
-    memory.
+    The samples have the private second moment. A row is typical if it has a small leverage: it
+    outweighs many other rows in no direction. The mechanism needs many rows, but no bound on the
+    covariance. The error is relative to the matrix itself. The mechanism can refuse to answer. It
+    holds all rows in memory.
 
     Guarantee
     ---------
-    (epsilon, delta)-DP for every input, under add/remove or replace-one, for rows or for persons
-    with at most k rows; a refusal (`MechanismRefused`) is one of the outcomes.
+    The release satisfies (epsilon, delta)-DP for every table, under add-remove and under
+    replace-one. It protects rows, or persons with at most k rows. The guarantee covers a refusal
+    (`MechanismRefused`) too.
 
     Sensitivity
     -----------
-    Proofs are with the parts. `StableRows`: a score changes by 1 add/remove, by 2 replace-one, and
-    where both scores are below the limit the weighted second moment G changes by little relative
-    to itself, D = `closeness`; persons are judged by the leverage of all their rows together, at
-    the same constants. Both are decided in exact integers. `ReleaseTest`: refuses large scores,
-    `test_share` of epsilon; it and the release cost the sum of their epsilons and the larger delta.
-    `SampledCovariance`: mean of N samples from N(0, G), N the most that the Renyi curve allows. D
-    depends on the number of units: public under replace-one, else with discrete Laplace noise of
-    scale 1 / (`count_share` epsilon), whose epsilon adds to the rest.
+    The classes of the parts contain the proofs:
+
+    - `StableRows` computes a score in exact integers. The score changes by 1 under add-remove and
+      by 2 under replace-one. If both scores are below the limit, the weighted second moment G
+      changes by at most the relative amount D, its `closeness`. For persons, the leverage of all
+      rows of a person together counts, with the same constants.
+    - `ReleaseTest` refuses large scores. The test costs the fraction `test_share` of epsilon.
+    - `SampledCovariance` releases the mean of N samples from N(0, G). N is the largest number that
+      the Renyi curve allows.
+
+    The test and the release together cost the sum of their epsilons and the larger delta.
+
+    The closeness D depends on the number of units. Under replace-one, the number is public. Under
+    add-remove, discrete Laplace noise of scale ``1 / (count_share epsilon)`` hides the number. The
+    cost of this noise adds to the other costs.
 
     Not protected
     -------------
-    Schema, budget, order of the matrix, running time and memory; the number of rows (of persons)
-    under replace-one. That the data does not fit in memory.
+    - The schema, the budget, the order of the matrix, the running time and the memory.
+    - Under replace-one, the number of rows or persons.
+    - The fact that the data do not fit into memory.
 
     Parameters
     ----------
-    leverage : float above 0 or None, public
-        Number of units times the largest leverage x'G^-1 x that a row (all rows of a person)
-        should have; more needs more rows and noise, less makes a refusal likely. Default: what one
-        normal row in all exceeds, times the largest number of rows of a person.
+    leverage : float above 0, optional, public
+        Largest typical leverage ``x' G^-1 x`` of a row, times the number of units. For a person,
+        all rows together count. A larger value needs more rows and noise. A smaller value makes a
+        refusal likely. By default, one normal row in the whole table exceeds the value, times the
+        largest number of rows of a person.
+
     slack : int, public
-        How many rows may exceed it at least before refusals are likely.
+        Number of rows that can exceed the leverage before a refusal becomes likely.
+
     test_share : float in (0, 1), public
-        Share of epsilon for the test.
+        Fraction of epsilon for the test.
+
     count_share : float in (0, 1), public
-        Share of epsilon for the number of units under add/remove.
+        Fraction of epsilon for the number of units, under add-remove.
 
     Returns
     -------
     Release
-        (d, d) integers in units of 2^shift squared lattice steps. No noise law: the relative error
-        in each direction has variance 2 / N.
+        Integers of shape (d, d) in units of 2^shift squared lattice steps, without a noise
+        distribution. The relative error in each direction has the variance 2 / N.
 
     Raises
     ------
     MechanismError
-        The budget has no delta, or is too small. Before anything is read.
+        The budget has no delta, or is too small. The error comes before dpcov reads any data.
     MechanismRefused
-        Too few rows, or too many outweigh others. The budget is spent.
+        The table has too few rows, or too many atypical rows. The budget is spent.
 
     Cost
     ----
-    One pass over the data (two with persons), 8 (p + 1) bytes for each row; O(n d^2) time for each
-    of at most k deletions; arithmetic of d x d matrices with 120 digits.
+    The mechanism reads the data once, or twice with persons. The memory is ``8 (p + 1)`` bytes for
+    each row. Each of at most k deletions takes a time of order ``n d^2``. The arithmetic of (d, d)
+    matrices uses 120 digits.
 
     Source
     ------
-    Brown, Hopkins and Smith, "Fast, sample-efficient, affine-invariant private mean and covariance
-    estimation for subgaussian distributions", COLT 2023 (arXiv:2301.12250). Differences: their
-    test, which is not (epsilon, delta)-DP, is replaced; levels are spaced by what one unit can do,
-    so that no number of rows enters and far fewer do; a ridge of a millionth of a lattice step in
-    place of rank tests; exact decisions; add/remove; persons.
+    The source is Brown, Hopkins and Smith, COLT 2023. The title is "Fast, sample-efficient,
+    affine-invariant private mean and covariance estimation for subgaussian distributions"
+    (arXiv:2301.12250). dpcov differs from the paper in these points:
+
+    - The test is new, because the test of the paper is not (epsilon, delta)-DP.
+    - The distance between levels is the possible effect of one unit. The levels therefore need no
+      number of rows, and the mechanism needs far fewer rows.
+    - A ridge of a millionth of a lattice step replaces rank tests.
+    - All comparisons are exact.
+    - The guarantee covers add-remove and persons.
 
     Examples
     --------
@@ -201,8 +263,8 @@ class StableCovariance(Mechanism):
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
         guarantee = Guarantee(budget, Neighbors(neighbors), lattice.unit)
         laws = Calibration.of(self.name, guarantee, self.test_share, self.count_share, self.slack)
-        if self.at(laws, lattice, MOST_UNITS)[0] is None:
-            raise MechanismError(TOO_SMALL)
+        if self.at(laws, lattice, MAX_UNITS)[0] is None:
+            raise MechanismError(SMALL_BUDGET_MESSAGE)
         return laws
 
     def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
@@ -210,15 +272,32 @@ class StableCovariance(Mechanism):
         table = with_intercept(rows.integer_rows(), lattice)
         stable, release = self.at(laws, lattice, laws.unit_count(table, entropy))
         if stable is None or release is None:
-            raise MechanismRefused(WANTED)
+            raise MechanismRefused(TABLE_REQUIREMENT)
         moment = stable_sample(table, stable, laws.test, release, entropy)
         count = table.unit_count if laws.guarantee.neighbors == Neighbors.REPLACE_ONE else None
-        return released(self, rows, laws.guarantee, moment, lattice, FINE_BITS, count, entropy)
+        return released(self, rows, laws.guarantee, moment, lattice, FINE_STEP_BITS, count, entropy)
 
     def at(
         self, laws: Calibration, lattice: Lattice, units: int
     ) -> tuple[StableRows, SampledCovariance] | tuple[None, None]:
-        """What is done with so many units, a released number; nothing where they are too few."""
+        """Return the steps of a release with a released number of units.
+
+        Parameters
+        ----------
+        laws : Calibration
+            Noise parameters.
+        lattice : Lattice
+            Lattice of the second moment.
+        units : int
+            Released number of units.
+
+        Returns
+        -------
+        tuple
+            The stable rows and the sampled covariance, or two times None if the table has too few
+            units.
+
+        """
         k, d = laws.test.limit, lattice.dimension
         leverage = self.leverage or lattice.unit.max_rows * usual_leverage(d, units)
         ceiling = math.floor(max(0, units) / leverage)
@@ -230,9 +309,12 @@ class StableCovariance(Mechanism):
         return (stable, SampledCovariance(close, samples)) if samples >= 2 * d else (None, None)
 
     def least_units(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> int:
-        """How many rows (persons) a release takes at least, from public numbers alone."""
+        """Return the smallest number of rows or persons that a release needs.
+
+        The result depends on public numbers only.
+        """
         laws = self.calibrate(lattice, budget, neighbors)
-        low, high = 0, MOST_UNITS
+        low, high = 0, MAX_UNITS
         while high - low > 1:
             middle = (low + high) // 2
             enough = self.at(laws, lattice, middle)[0] is not None
@@ -250,9 +332,42 @@ def released(
     unit_count: int | None,
     entropy: Entropy,
 ) -> Release:
-    """The release of a sampled second moment, in units of 2^-`fine_bits` squared lattice steps."""
+    """Return the release of a sampled second moment.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        Mechanism that makes the release.
+
+    rows : Rows
+        Data source.
+
+    guarantee : Guarantee
+        Guarantee of the release.
+
+    moment : ndarray of int, shape (d, d)
+        Sampled second moment, in units of ``2^-fine_bits`` squared lattice steps.
+
+    lattice : Lattice
+        Lattice of the second moment.
+
+    fine_bits : int
+        Number of extra bits of the sampled second moment.
+
+    unit_count : int, optional
+        Public number of units.
+
+    entropy : Entropy
+        Source of random bits.
+
+    Returns
+    -------
+    Release
+        Estimate without a noise distribution.
+
+    """
     largest = max(abs(int(x)) for x in moment.ravel())
-    shift = max(0, largest.bit_length() - fine_bits - ENTRY_BITS)
+    shift = max(0, largest.bit_length() - fine_bits - MAX_ENTRY_BITS)
     down = shift + fine_bits
     return Release(
         schema=rows.schema,
@@ -270,7 +385,7 @@ def released(
     )
 
 
-@quiet(UNWEIGHED)
+@quiet(MACHINE_FAULT_MESSAGE)
 def stable_sample(
     table: IntegerRows,
     stable: StableRows,
@@ -278,27 +393,49 @@ def stable_sample(
     release: SampledCovariance,
     entropy: Entropy,
 ) -> Integers:
-    """(d, d) sampled second moment of the stable rows, in squared units of `IntegerRows`.
+    """Sample the second moment of the typical rows.
+
+    Parameters
+    ----------
+    table : IntegerRows
+        Rows in exact integers.
+    stable : StableRows
+        Score and weights of the rows.
+    test : ReleaseTest
+        Test of the score.
+    release : SampledCovariance
+        Sampler.
+    entropy : Entropy
+        Source of random bits.
+
+    Returns
+    -------
+    ndarray of int, shape (d, d)
+        Sampled second moment, in squared units of `IntegerRows`.
 
     Raises
     ------
-    MechanismRefused : the test did not pass.
-    SourceError : a fault of the machine, in a fixed text.
+    MechanismRefused
+        The test did not pass.
+    SourceError
+        The computer failed. The message is fixed.
 
     """
     score, weights = stable(table)
     if not test.passes(score, entropy):
-        raise MechanismRefused(WANTED)
+        raise MechanismRefused(TABLE_REQUIREMENT)
     weighted = second_moment(table.rows, weights[table.owners])
-    weighted[np.diag_indices(len(weighted))] += RIDGE * stable.limit
+    weighted[np.diag_indices(len(weighted))] += RIDGE_UNITS * stable.limit
     return release(weighted, stable.limit, entropy)
 
 
 def with_intercept(table: IntegerRows, lattice: Lattice) -> IntegerRows:
-    """The same rows completed by the constant of the lattice, if it has one."""
+    """Return the rows with the constant column of the lattice, if it has one."""
     if lattice.intercept_units == 0:
         return table
-    constant = np.full((1, table.rows.shape[1]), float(lattice.intercept_units << FINE_BITS // 2))
+    constant = np.full(
+        (1, table.rows.shape[1]), float(lattice.intercept_units << FINE_STEP_BITS // 2)
+    )
     if table.roots is not None:
         constant = np.rint(table.roots * constant)
     return replace(table, rows=np.concatenate([table.rows, constant]))

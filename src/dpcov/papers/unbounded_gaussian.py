@@ -1,4 +1,4 @@
-"""Second moment of rows made round gap by gap, by groups that vote on eigenvalues: no bounds."""
+"""Second moment of rows that are whitened gap by gap, by votes of groups, without bounds."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from dpcov.mechanisms.base import Mechanism
 from dpcov.papers import stable_covariance
 from dpcov.papers.accounting import gdp_beside_bad_events, gdp_of_pure
 from dpcov.papers.mapped import last_laws, release_mapped
-from dpcov.papers.preconditioned import Looks
+from dpcov.papers.preconditioned import QueryCount
 from dpcov.papers.primitives.group_votes import EigenvalueEstimator, SubspaceRecovery
-from dpcov.papers.primitives.random_groups import require_room
-from dpcov.papers.stable_covariance import UNWEIGHED
+from dpcov.papers.primitives.random_groups import require_memory
+from dpcov.papers.stable_covariance import MACHINE_FAULT_MESSAGE
 from dpcov.rows.moment import UNITS, LinearMap
 from dpcov.rows.sources.quiet import quiet
 
@@ -35,17 +35,27 @@ if TYPE_CHECKING:
     from dpcov.rows.sources.rows import Rows
 
 
-GAP = 4.0  # ratio of neighbouring eigenvalues from which they are separated
-WIDEST = 1000.0  # ratio of all eigenvalues above which the largest are cut down
-REACH = 32.0  # squared norms, over their mean, from which rows are clipped
-MOST_GROUPS = 200_000
-MOST_LOOKS = 64
-EXTRA = gaussian.ROUNDING_VARIANCE
+# Smallest ratio of neighbouring eigenvalues that counts as a gap. Source: not recorded.
+GAP_RATIO = 4.0
+# Largest ratio of eigenvalues. Above it, a fine step reduces the largest eigenvalues. Source: the
+# paper.
+MAX_EIGENVALUE_RATIO = 1000.0
+# Ratio of the clipped squared norm to the mean squared norm. Source: not recorded.
+CLIPPING_NORM_RATIO = 32.0
+# Largest number of groups.
+MAX_GROUPS = 200_000
+# Largest number of pilot queries.
+MAX_QUERIES = 64
+# Number that is added to each variance to cover the rounding.
+ROUNDING_VARIANCE = gaussian.ROUNDING_VARIANCE
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Public outcome of calibrating `UnboundedGaussian`; squares of mu are Gaussian costs."""
+    """Public noise parameters of `UnboundedGaussian`.
+
+    The costs are squares of Gaussian parameters mu.
+    """
 
     guarantee: Guarantee
     total: Fraction
@@ -65,77 +75,97 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True)
 class UnboundedGaussian(Mechanism):
-    r"""Second moment of rows made round gap by gap: (epsilon, delta)-DP, no bounds.
+    """Second moment of rows that are whitened gap by gap: (epsilon, delta)-DP without bounds.
 
-    For very many normal rows of few columns, of any scale and condition; it may refuse. Kept to
-    show what the method takes: `Whitened` does better with far fewer rows.
+    The mechanism is for very many normal rows with few columns, of any scale and condition. It can
+    refuse to answer. It is a demonstration of the method. `Whitened` gives better results with far
+    fewer rows.
 
     Guarantee
     ---------
-    (epsilon, delta)-DP for every input, under add/remove or replace-one, for rows or for persons
-    with at most k rows; a refusal (`MechanismRefused`) is one of the outcomes.
+    The release satisfies (epsilon, delta)-DP for every table, under add-remove and under
+    replace-one. It protects rows, or persons with at most k rows. The guarantee covers a refusal
+    (`MechanismRefused`) too.
 
     Sensitivity
     -----------
-    For each look units fall in groups by a fresh secret draw, their number public: one unit changes
-    one group, to anything, under both relations and whatever k. `EigenvalueEstimator` and
-    `SubspaceRecovery` hold the proofs that a look at all groups is mu-GDP but for a bad event; bad
-    events have probability at most delta / 2 in all, and mu is what `with_bad_events` leaves. What
-    is released in the end, and the matrix of the fine step, are second moments with Gaussian noise
-    (`Preconditioned` has their sensitivities, variances are 8 larger for the rounding). Squares of
-    mu add up adaptively, so what looks leave goes to the release.
+    For each pilot query, a secret random draw puts the units into groups. The number of groups is
+    public. One unit changes one group, under both relations and for every k.
+
+    `EigenvalueEstimator` and `SubspaceRecovery` prove that a pilot query of all groups is mu-GDP,
+    except in a bad event. All bad events together have a probability of at most ``delta / 2``.
+    `with_bad_events` gives the remaining mu.
+
+    The final release and the fine step are second moments with Gaussian noise. `Preconditioned`
+    contains their sensitivities, and their variances are larger by 8 because of rounding. The
+    squares of mu add up adaptively. The final release uses all budget that the pilot queries leave.
 
     Not protected
     -------------
-    Schema, budget, order of the matrix, number of looks, running time; the number of rows (of
-    persons) under replace-one.
+    - The schema, the budget, the order of the matrix, the number of pilot queries and the running
+      time.
+    - Under replace-one, the number of rows or persons.
 
     Parameters
     ----------
-    looks : int or None, public
-        Largest number of gaps that are closed. Default: the number of features.
+    `looks` : int, optional, public
+        Largest number of gaps that the mechanism removes. The default is the number of features.
+
     group_size : int, public
-        Rows that groups are planned to have; fewer make refusals likely.
+        Planned number of rows in a group. Smaller groups make refusals likely.
+
     value_share, space_share, fine_share : float in (0, 1), public
-        Shares of the budget for eigenvalues, for subspaces, and for a fine step.
-    references : int or None, public
-        None: groups agree on projectors; else on images of so many random vectors.
+        Fractions of the budget for the eigenvalues, the subspaces and the fine step.
+
+    references : int, optional, public
+        Number of random vectors. The groups then compare the images of these vectors. By default,
+        the groups compare projectors.
+
     slack : int, public
-        How many groups may disagree with others before refusals are likely.
+        Number of groups that can disagree with others before a refusal becomes likely.
+
     radius_share : float in (0, 1), public
-        Share of what is left for the radius of the last clip.
+        Fraction of the remaining budget for the last radius.
+
     trace_share : float in [0, 1), public
-        Share of the last release for the trace under add/remove.
+        Fraction of the last release for the trace, under add-remove.
 
     Returns
     -------
     Release
-        (d, d) integers about mapped rows, the map (`Release.linear_map`), the trace, the noise law.
+        Integers of shape (d, d) for transformed rows, the transformation (`Release.linear_map`),
+        the trace, and the noise distribution.
 
     Raises
     ------
     MechanismError
-        The budget has no delta, or is so small that there would be more groups than are held at
-        once. Before anything is read.
+        The budget has no delta, or needs more groups than memory allows. The error comes before
+        dpcov reads any data.
     MechanismRefused
-        Groups disagree; too small ones do. The budget is spent.
+        The groups disagree, for example because they are too small. The budget is spent.
     SourceError
-        What can be read only once finds no room for a private copy. The budget is spent.
+        There is no space for a private copy of a source that can be read only once. The budget is
+        then spent.
 
     Cost
     ----
-    2 `looks` + 4 passes over the data at most (with persons twice that); t^2 d^2 for each look at a
-    subspace by t groups.
+    The mechanism reads the data at most ``2 looks + 4`` times, and twice as often with persons. A
+    subspace query of t groups takes a time of order ``t^2 d^2``.
 
     Source
     ------
-    Kamath, Mouzakis, Singhal, Steinke and Ullman, "A private and computationally-efficient
-    estimator for unbounded Gaussians", COLT 2022 (arXiv:2111.04609). Differences: exact thresholds
-    and as many groups as clear them; averages of projectors with proved constants in the place of
-    GoodCenter; a gap is closed by stretching what lies below it, the first one that is seen, so
-    that looks end early; an eigenvalue of 0 counts as 2^-40 of the one above it; where the schema
-    has an intercept groups subtract their own means, which takes the place of pairing; the last
-    radius is private.
+    The source is Kamath, Mouzakis, Singhal, Steinke and Ullman, "A private and
+    computationally-efficient estimator for unbounded Gaussians", COLT 2022 (arXiv:2111.04609).
+    dpcov differs from the paper in these points:
+
+    - The thresholds are exact, and the number of groups is large enough for them.
+    - Averages of projectors with proved constants replace GoodCenter.
+    - The mechanism removes the first gap that it finds, by stretching the directions below the gap.
+      The queries therefore end early.
+    - An eigenvalue of 0 counts as 2^-40 of the eigenvalue above it.
+    - If the schema has an intercept, groups subtract their own means. The paper uses pairs of rows
+      instead.
+    - The last radius is private.
 
     Examples
     --------
@@ -146,7 +176,7 @@ class UnboundedGaussian(Mechanism):
 
     """
 
-    looks: Looks | None = None
+    looks: QueryCount | None = None
     group_size: Count = 200
     value_share: Share = 0.25
     space_share: Share = 0.4
@@ -166,15 +196,19 @@ class UnboundedGaussian(Mechanism):
 
     @property
     def passes(self) -> int:
-        """Two for each look, a last one at the eigenvalues, the fine step, radius and release."""
-        return 2 * (MOST_LOOKS if self.looks is None else self.looks) + 4
+        """Number of reads.
+
+        Each pilot query needs two reads. Four more reads are for the last eigenvalues, the fine
+        step, the radius and the release.
+        """
+        return 2 * (MAX_QUERIES if self.looks is None else self.looks) + 4
 
     def calibrate(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> Calibration:
         guarantee = Guarantee(budget, Neighbors(neighbors), lattice.unit)
         if not isinstance(budget, ApproxDP):
             raise MechanismError(stable_covariance.needs_delta(self.name))
         lattice = lattice.relative()
-        looks, bad = self._looks(lattice), budget.delta / 2
+        looks, bad = self._query_limit(lattice), budget.delta / 2
         total = (
             Fraction(gdp_beside_bad_events(budget.epsilon * (1 - 1e-12), budget.delta, bad)) ** 2
         )
@@ -190,54 +224,63 @@ class UnboundedGaussian(Mechanism):
         )
         groups = max(laws.values.groups, laws.spaces.groups)
         d = lattice.dimension
-        require_room(self.name, groups, d, max(d, self.references or 0), most=MOST_GROUPS)
+        require_memory(self.name, groups, d, max(d, self.references or 0), most=MAX_GROUPS)
         left = total * (1 - exact(self.value_share) - exact(self.space_share)) - laws.fine
         for rho in (left / 2, total / 2):
-            last_laws(lattice, guarantee, rho, EXTRA, self.radius_share, self.trace_share)
+            last_laws(
+                lattice, guarantee, rho, ROUNDING_VARIANCE, self.radius_share, self.trace_share
+            )
         self._fine_noise(lattice, laws).require_drawable()
         return laws
 
     def _fine_noise(self, lattice: Lattice, laws: Calibration) -> GaussianOrthogonal:
-        variance = lattice.frobenius_squared(laws.guarantee.neighbors) / laws.fine + EXTRA
+        variance = (
+            lattice.frobenius_squared(laws.guarantee.neighbors) / laws.fine + ROUNDING_VARIANCE
+        )
         return GaussianOrthogonal(lattice.dimension, variance)
 
     def run(self, rows: Rows, laws: Calibration, entropy: Entropy) -> Release:
         rows.require_rereadable()
-        shape, left = self._round(rows, laws, entropy)
+        shape, left = self._learned(rows, laws, entropy)
         return release_mapped(
             self,
             rows,
             shape,
             guarantee=laws.guarantee,
             rho=left / 2,
-            extra=EXTRA,
+            extra=ROUNDING_VARIANCE,
             radius_share=self.radius_share,
             trace_share=self.trace_share,
             entropy=entropy,
         )
 
     def least_units(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> int:
-        """How many rows (persons) fill the groups, from public numbers alone."""
+        """Return the number of rows or persons that fill the groups.
+
+        The result depends on public numbers only.
+        """
         laws = self.calibrate(lattice, budget, neighbors)
         return self.group_size * max(laws.values.groups, laws.spaces.groups)
 
-    def _looks(self, lattice: Lattice) -> int:
-        return min(lattice.features, MOST_LOOKS) if self.looks is None else self.looks
+    def _query_limit(self, lattice: Lattice) -> int:
+        return min(lattice.features, MAX_QUERIES) if self.looks is None else self.looks
 
-    @quiet(UNWEIGHED)
-    def _round(self, rows: Rows, laws: Calibration, entropy: Entropy) -> tuple[LinearMap, Fraction]:
-        """The map that looks have made, and what is left of the squared mu."""
+    @quiet(MACHINE_FAULT_MESSAGE)
+    def _learned(
+        self, rows: Rows, laws: Calibration, entropy: Entropy
+    ) -> tuple[LinearMap, Fraction]:
+        """Return the learned transformation and the remaining budget, as a squared mu."""
         lattice, left = rows.lattice(), laws.total
         p, radius = lattice.features, lattice.radius
         shape, closed = np.eye(p), False
-        for look in range(self._looks(lattice) + 1):
+        for query in range(self._query_limit(lattice) + 1):
             groups = _groups(rows, shape, radius, laws.values.groups, entropy)
             floor = (radius / UNITS) ** 2
             values, trace = laws.values(*groups, floor, entropy)
             left -= laws.value_cost
-            radius = math.sqrt(REACH * p * trace) if trace > 0 else radius
+            radius = math.sqrt(CLIPPING_NORM_RATIO * p * trace) if trace > 0 else radius
             rank = first_gap(values, closed=closed)
-            if rank is None or look == self._looks(lattice):
+            if rank is None or query == self._query_limit(lattice):
                 break
             ratio = math.sqrt(max(values[rank], floor) / values[rank - 1])
             covariances, _ = _groups(rows, shape, radius, laws.spaces.groups, entropy)
@@ -246,7 +289,7 @@ class UnboundedGaussian(Mechanism):
             closed |= values[rank] == 0
             shape = coarse(basis, ratio) @ shape
         positive = values[values > 0]
-        if positive.size and positive[0] > WIDEST * positive[-1]:
+        if positive.size and positive[0] > MAX_EIGENVALUE_RATIO * positive[-1]:
             shape = self._fine(rows, laws, shape, radius, entropy) @ shape
             left -= laws.fine
         scale = math.sqrt(positive.mean()) if positive.size else 1.0
@@ -255,7 +298,7 @@ class UnboundedGaussian(Mechanism):
     def _fine(
         self, rows: Rows, laws: Calibration, shape: Matrix, radius: float, entropy: Entropy
     ) -> Matrix:
-        """Step that cuts the largest eigenvalues down, from a noisy second moment."""
+        """Return the fine step, which reduces the largest eigenvalues of a noisy second moment."""
         p = len(shape)
         noise = self._fine_noise(rows.lattice(radius=radius, features=p), laws).sample(entropy)
         moment = rows.second_moments(radius=radius, transform=LinearMap.rounded(shape))[0]
@@ -263,37 +306,68 @@ class UnboundedGaussian(Mechanism):
 
 
 def first_gap(values: Matrix, *, closed: bool) -> int | None:
-    """Number of eigenvalues above the first gap; one down to 0 counts unless it is `closed`."""
+    """Return the number of eigenvalues above the first gap, or None if there is no gap.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (p,)
+        Eigenvalues in descending order.
+    closed : bool
+        True if the mechanism already removed a gap down to 0. Such a gap then does not count.
+
+    Returns
+    -------
+    int or None
+        Number of eigenvalues.
+
+    """
     for rank, (above, below) in enumerate(pairwise(values.tolist()), start=1):
-        if above > GAP * below and not (below == 0 and closed):
+        if above > GAP_RATIO * below and not (below == 0 and closed):
             return rank
     return None
 
 
 def coarse(basis: Matrix, ratio: float) -> Matrix:
-    """CoarsePreconditioner, up to scale: what is orthogonal to the basis grows by 1 / `ratio`."""
+    """Return the matrix that stretches all directions orthogonal to a basis by ``1 / ratio``.
+
+    The matrix is the CoarsePreconditioner of the paper, up to scale.
+    """
     projector = basis @ basis.T
     return projector + (np.eye(len(basis)) - projector) / ratio
 
 
 def fine(matrix: Matrix) -> Matrix:
-    """FinePreconditioner: eigenvalues above `WIDEST` times the least positive one come down to it.
+    """Return the matrix that reduces the largest eigenvalues of a second moment.
 
-    In the paper's terms k = d - 1, gamma_bar = 1 / (4 sqrt(1000)); its printed 16 gamma_bar stands
-    for 16 gamma_bar^2, without which the step would jump at the threshold.
+    The matrix is the FinePreconditioner of the paper. It reduces eigenvalues above
+    `MAX_EIGENVALUE_RATIO` times the smallest positive eigenvalue to this bound. In the notation of
+    the paper, ``k = d - 1`` and ``gamma_bar = 1 / (4 sqrt(1000))``. The paper prints
+    ``16 gamma_bar`` instead of ``16 gamma_bar^2``. Without the square, the step would jump at the
+    threshold.
     """
     values, vectors = np.linalg.eigh(matrix)
     positive = values[values > 0]
     if not positive.size:
         return np.eye(len(matrix))
-    cut = np.sqrt(np.minimum(1.0, WIDEST * positive[0] / np.maximum(values, positive[0])))
+    cut = np.sqrt(
+        np.minimum(1.0, MAX_EIGENVALUE_RATIO * positive[0] / np.maximum(values, positive[0]))
+    )
     return (vectors * cut) @ vectors.T
 
 
 def _groups(
     rows: Rows, shape: Matrix, radius: float, count: int, entropy: Entropy
 ) -> tuple[Matrix, Matrix]:
-    """(t, d, d) covariances of random groups, and the (t,) means of their squared norms."""
+    """Return the covariances and mean squared norms of random groups.
+
+    Returns
+    -------
+    covariances : ndarray of float, shape (t, p, p)
+        Covariance of each group.
+    traces : ndarray of float, shape (t,)
+        Mean squared norm of each group.
+
+    """
     moments = rows.second_moments(
         radius=radius, transform=LinearMap.rounded(shape), groups=count, labels=entropy
     )
@@ -308,7 +382,10 @@ def _features(moment: SecondMoment) -> Matrix:
 
 
 def _covariance(moment: SecondMoment) -> Matrix:
-    """Second moment of a group over its size; about its mean, where the intercept tells that."""
+    """Return the second moment of a group, divided by its size.
+
+    With an intercept, the second moment is about the mean of the group.
+    """
     matrix, p, constant = _features(moment), moment.lattice.features, moment.lattice.intercept_units
     if constant and moment.units[-1, -1] > 0:
         sums = moment.units[:p, -1].astype(np.float64) * moment.lattice.step

@@ -1,6 +1,7 @@
-"""Mean and variance of one column without any bounds: Karwa and Vadhan 2018, by Gaussian noise.
+"""Private mean and variance of one column without bounds (Karwa and Vadhan 2018).
 
-The column is an in-memory array of numbers, one for each row; the unit of privacy is one row.
+The column is an array in memory, with one number for each row. The privacy unit is one row. All
+noise is Gaussian.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dpcov.core.privacy import ApproxDP, Guarantee, Neighbors
 from dpcov.core.samplers.scalars import ScalarGaussian
 from dpcov.errors import LedgerError, MechanismError, MechanismRefused, SourceError
 from dpcov.papers.accounting import gdp_beside_bad_events
-from dpcov.papers.primitives.histogram import ROUNDING_VARIANCE, VOTE, GaussianHistograms
+from dpcov.papers.primitives.histogram import ROUNDING_VARIANCE, STEPS_PER_VOTE, GaussianHistograms
 from dpcov.rows.sources.quiet import quiet
 
 if TYPE_CHECKING:
@@ -29,21 +30,47 @@ if TYPE_CHECKING:
 
     Floats = Matrix
 
-SCALE_SHARE, PLACE_SHARE, COUNT_SHARE = 0.15, 0.15, 0.02  # of mu^2
-BAD_SHARE = 0.05  # of delta, for a lonely bin in each of the two histograms
-OUTSIDE = 0.1  # chance that any of n normal values is clipped
-UNITS = 2**20  # steps of a clipped value
-MODE = 0.289  # least share of normal pairs in the fullest bin of the scale
-FEW = "enough rows, without gaps in their values"
+# Fractions of mu^2 for the scale, the location and the number of rows. Source: not recorded.
+SCALE_SHARE, LOCATION_SHARE, COUNT_SHARE = 0.15, 0.15, 0.02
+# Fraction of delta for the bad event of each of the two histograms. Source: not recorded.
+BAD_EVENT_SHARE = 0.05
+# Probability that any of n normal values is clipped. Source: not recorded.
+CLIPPING_PROBABILITY = 0.1
+# Number of steps of the largest clipped value.
+VALUE_STEPS = 2**20
+# Smallest fraction of normal pairs in the fullest bin of the scale histogram.
+MIN_MODE_FREQUENCY = 0.289
+# What the mechanism needs; part of the message of a refusal.
+TABLE_REQUIREMENT = "enough rows, without gaps in their values"
 
 
 @dataclass(frozen=True, slots=True)
 class MeanAndVariance:
     """Private mean and variance of a column.
 
-    `count` is exact where it is public (replace-one); `mean_error` and `variance_error` are
-    standard deviations of what the privacy noise does to the two figures. With `reproducible` the
-    result is NOT PRIVATE.
+    Attributes
+    ----------
+    mean : float
+        Noisy mean, in the units of the values.
+
+    variance : float
+        Noisy variance, in squared units.
+
+    count : float
+        Number of rows, exact under replace-one and noisy under add-remove.
+
+    mean_error : float
+        Standard deviation of the noise in the mean.
+
+    variance_error : float
+        Standard deviation of the noise in the variance.
+
+    guarantee : Guarantee
+        Guarantee of the result.
+
+    reproducible : bool
+        True if a seed made the noise. The result is then NOT PRIVATE.
+
     """
 
     mean: float
@@ -55,12 +82,18 @@ class MeanAndVariance:
     reproducible: bool
 
     def mean_interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Interval that holds the population's mean with about this probability."""
+        """Return a confidence interval for the mean of the population.
+
+        The interval covers sampling and privacy noise.
+        """
         sampling = math.sqrt(self.variance / self.count)
         return _interval(self.mean, sampling, self.mean_error, level)
 
     def variance_interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Interval for the population's variance, for normal data."""
+        """Return a confidence interval for the variance of a normal population.
+
+        The interval covers sampling and privacy noise.
+        """
         sampling = self.variance * math.sqrt(2 / self.count)
         low, high = _interval(self.variance, sampling, self.variance_error, level)
         return max(0.0, low), high
@@ -76,7 +109,10 @@ def _interval(centre: float, sampling: float, error: float, level: float) -> tup
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is drawn, from public numbers alone; the laws of sums in steps of 2^-20."""
+    """Noise of `mean_and_variance`, from public numbers only.
+
+    The noise of the sums is in steps of 2^-20.
+    """
 
     guarantee: Guarantee
     count: ScalarGaussian | None
@@ -86,27 +122,43 @@ class Plan:
 
     @property
     def rows_needed(self) -> int:
-        """Rows of normal data from which a refusal is unlikely (below 1 %)."""
-        noise = self.scale.noise.standard_deviation / VOTE
-        pairs = (self.scale.threshold / VOTE + 4 * noise) / MODE
+        """Number of normal rows for which a refusal is unlikely (probability below 1%)."""
+        noise = self.scale.noise.standard_deviation / STEPS_PER_VOTE
+        pairs = (self.scale.threshold / STEPS_PER_VOTE + 4 * noise) / MIN_MODE_FREQUENCY
         return 2 * math.ceil(pairs + 4 * math.sqrt(pairs))
 
 
 def plan(epsilon: float, delta: float, neighbors: Neighbors | str = Neighbors.ADD_REMOVE) -> Plan:
-    """Noise of `mean_and_variance`, and the number of rows it needs; touches no data."""
+    """Return the noise of `mean_and_variance` and the number of rows that it needs.
+
+    The function reads no data.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Budget.
+    neighbors : {"add-remove", "replace-one"}
+        Relation between tables.
+
+    Returns
+    -------
+    Plan
+        Noise distributions and number of rows.
+
+    """
     budget, relation = ApproxDP(epsilon, delta), Neighbors(neighbors)
-    bad = BAD_SHARE * budget.delta
+    bad = BAD_EVENT_SHARE * budget.delta
     mu = gdp_beside_bad_events(budget.epsilon * (1 - 1e-12), budget.delta, 2 * bad)
     private_count = relation == Neighbors.ADD_REMOVE
     count_share = COUNT_SHARE if private_count else 0.0
-    sums_share = 1 - SCALE_SHARE - PLACE_SHARE - count_share
+    sums_share = 1 - SCALE_SHARE - LOCATION_SHARE - count_share
     count, scale, place, sums = (
         mu * math.sqrt(share) * (1 - 1e-12)
-        for share in (count_share, SCALE_SHARE, PLACE_SHARE, sums_share)
+        for share in (count_share, SCALE_SHARE, LOCATION_SHARE, sums_share)
     )
     made = Plan(
         guarantee=Guarantee(budget, relation),
-        count=_gaussian(Fraction(VOTE) ** 2, count) if private_count else None,
+        count=_gaussian(Fraction(STEPS_PER_VOTE) ** 2, count) if private_count else None,
         scale=GaussianHistograms(scale, bad, Neighbors.REPLACE_ONE),
         place=GaussianHistograms(place, bad, relation),
         sums=_gaussian(_sums_squared(relation), sums),
@@ -122,15 +174,24 @@ def _gaussian(sensitivity_squared: Fraction, mu: float) -> ScalarGaussian:
 
 
 def _sums_squared(neighbors: Neighbors) -> Fraction:
-    """Squared l2 sensitivity of (sum q, sum floor(q^2 / Q)), |q| <= Q = 2^20.
+    """Return the squared l2 sensitivity of the two sums.
 
-    Add/remove: at most 2 Q^2. Replace-one: with s = |u - u'|, t = |u + u'|, u = q / Q, s + t <= 2,
-    it is at most Q^2 (s^2 + (s t + 1/Q)^2) <= Q^2 s^2 (1 + (2 - s)^2) + 2 Q + 1 as s t <= 1, and
-    that is largest at s = 2: 4 Q^2 + 2 Q + 1.
+    The sums are the sum of q and the sum of ``floor(q^2 / Q)``, for integers q of size at most
+    ``Q = 2^20``.
+
+    - Under add-remove, the squared sensitivity is at most ``2 Q^2``.
+    - Under replace-one, it is at most ``4 Q^2 + 2 Q + 1``.
+
+    Proof for replace-one. Let ``u = q / Q``, ``s = |u - u'|`` and ``t = |u + u'|``, so
+    ``s + t <= 2``. The squared sensitivity is bounded as follows, because ``s t <= 1``::
+
+        Q^2 (s^2 + (s t + 1/Q)^2) <= Q^2 s^2 (1 + (2 - s)^2) + 2 Q + 1
+
+    The right side is largest at ``s = 2``.
     """
     if neighbors == Neighbors.ADD_REMOVE:
-        return Fraction(2 * UNITS**2)
-    return Fraction(4 * UNITS**2 + 2 * UNITS + 1)
+        return Fraction(2 * VALUE_STEPS**2)
+    return Fraction(4 * VALUE_STEPS**2 + 2 * VALUE_STEPS + 1)
 
 
 def mean_and_variance(
@@ -143,62 +204,93 @@ def mean_and_variance(
     dataset: str | None = None,
     seed: int | None = None,
 ) -> MeanAndVariance:
-    r"""Mean and variance of a column of any location and scale: (epsilon, delta)-DP.
+    """Compute a private mean and variance of a column of any location and scale.
 
-    A histogram of the sizes of differences between random pairs of rows gives the scale, one of the
-    values in bins of that width the place; about it values are clipped at about 7 standard
-    deviations and summed with noise. Values that are no finite numbers count as 0.
+    A histogram of the differences between random pairs of rows gives the scale. A histogram of the
+    values, with bins of this width, gives the location. The function then clips the values at about
+    7 standard deviations from the location and sums them with noise. Values that are not finite
+    numbers count as 0.
 
     Guarantee
     ---------
-    (epsilon, delta)-DP, for every input, under add/remove (the number of rows is private) or
-    replace-one, for rows. That it refuses is an outcome that this covers.
+    The result satisfies (epsilon, delta)-DP for every input. The guarantee holds under add-remove
+    (the number of rows is private) and under replace-one. It protects rows. The guarantee covers a
+    refusal too.
 
     Sensitivity
     -----------
-    Pairs: a uniform matching of the rows, by fresh secret randomness. An inserted row can be
-    coupled so that one pair is replaced (n even: the odd row out of the larger table is uniform; if
-    it is not the new row, the new row stands in its place) or added (n odd: the new row joins the
-    odd one out), a replaced row so that one pair is replaced: one vote moves at most. The coupling
-    may be told to an observer, so the pair of laws is a mixture, with equal weights, of pairs that
-    keep the guarantee, and keeps it. The place histogram moves one vote under replace-one, adds one
-    under add/remove; the count changes by 1; the sums by `_sums_squared`. All noise is discrete
-    Gaussian with variances 8 larger than continuous noise would need (`gaussian.Gaussian`), so the
-    steps compose to mu-GDP beside two bad events (`GaussianHistograms`), and
-    `accounting.gdp_beside_bad_events` gives mu.
+    **Pairs.** A secret random draw matches the rows into pairs. Every inserted or replaced row
+    changes at most one pair, for a suitable coupling of the two draws:
+
+    - A replaced row replaces one pair.
+    - An inserted row in a table with an even number of rows replaces one pair. The single row of
+      the larger table is uniformly distributed. If it is not the new row, the new row takes its
+      place.
+    - An inserted row in a table with an odd number of rows adds one pair. The new row joins the
+      single row.
+
+    The proof can show the coupling to an observer. The two distributions are then mixtures, with
+    equal weights, of pairs that satisfy the guarantee. The mixtures therefore satisfy the guarantee
+    too.
+
+    **Other steps.** The location histogram moves one vote under replace-one and adds one vote under
+    add-remove. The count changes by 1. `_sums_squared` gives the sensitivity of the sums.
+
+    All noise is discrete Gaussian. The variances are larger by 8 than the variances of continuous
+    noise (`gaussian.Gaussian`). The steps compose to mu-GDP except in two bad events
+    (`GaussianHistograms`). `accounting.gdp_beside_bad_events` gives mu.
 
     Not protected
     -------------
-    Budget, running time; the number of rows under replace-one.
+    - The budget and the running time.
+    - Under replace-one, the number of rows.
 
     Parameters
     ----------
-    values : (n,) numbers, SENSITIVE.
-    epsilon, delta : the budget.
-    neighbors : ``add-remove`` or ``replace-one``.
-    ledger, dataset : where the spend is booked before any noise is drawn.
-    seed : for tests only; the result is then NOT PRIVATE.
+    values : array of float, shape (n,)
+        Column, SENSITIVE.
+
+    epsilon, delta : float
+        Budget.
+
+    neighbors : {"add-remove", "replace-one"}
+        Relation between tables.
+
+    ledger : Ledger, str or Path, optional
+        Ledger that records the budget before dpcov draws any noise.
+
+    dataset : str, optional
+        Data set in the ledger.
+
+    seed : int, optional
+        Seed for tests only. The result is then NOT PRIVATE.
 
     Returns
     -------
     MeanAndVariance
-        In the units of the values; with intervals that count sampling and noise.
+        Mean and variance in the units of the values. Their intervals cover sampling and noise.
 
     Raises
     ------
-    MechanismRefused : no bin passes its threshold; the budget is spent.
-    BudgetError, LedgerError, SourceError : before anything is spent.
+    MechanismRefused
+        No bin is above its threshold. The budget is spent.
+    BudgetError, LedgerError, SourceError
+        An argument is invalid. Nothing is spent.
 
     Cost
     ----
-    In memory; O(n log n) time.
+    The function works in memory and takes a time of order n log n.
 
     Source
     ------
-    Karwa and Vadhan 2018, "Finite sample differentially private confidence intervals", Algorithms
-    1 to 4. Differences: Gaussian in place of Laplace noise, which halves the rows needed; random
-    pairs, so that add/remove is covered; the widest released bin gives the scale up to a factor of
-    2, not 8; exact thresholds; one release of both sums.
+    The source is Algorithms 1 to 4 of Karwa and Vadhan 2018, "Finite sample differentially private
+    confidence intervals". dpcov differs from the paper in these points:
+
+    - The noise is Gaussian and not Laplace, which halves the necessary number of rows.
+    - The pairs are random, so that the guarantee covers add-remove.
+    - The widest released bin gives the scale up to a factor of 2, and not 8.
+    - The thresholds are exact.
+    - One release contains both sums.
 
     Examples
     --------
@@ -213,40 +305,45 @@ def mean_and_variance(
     planned, numbers = plan(epsilon, delta, neighbors), _numbers(values)
     if ledger is not None:
         if seed is not None:
-            raise LedgerError("A seeded result is not private and can't be booked.")
+            raise LedgerError(
+                "A ledger cannot record a result with a seed, because the seed removes the "
+                "privacy. Remove the seed or the ledger."
+            )
         opened = Ledger.open(ledger) if isinstance(ledger, str | Path) else ledger
         opened.reserve(planned.guarantee, dataset=dataset, note="univariate")
     return _released(planned, numbers, Entropy.system() if seed is None else Entropy.seeded(seed))
 
 
-@quiet("The values are not a column of numbers: give a one-dimensional array.")
+@quiet("The values are not a column of numbers. Give a one-dimensional array of numbers.")
 def _numbers(values: Any) -> Floats:
-    """(n,) floats, 0 where a value is no finite number."""
+    """Convert values to floats of shape (n,), with 0 for each value that is not a finite number."""
     column = np.asarray(values, dtype=np.float64)
     if column.ndim != 1:
-        raise SourceError("The values must be one column: a one-dimensional array.")
+        raise SourceError("The values are not one column. Give a one-dimensional array of numbers.")
     return np.where(np.isfinite(column), column, 0.0)
 
 
-@quiet("The values could not be processed. If a ledger was set, the budget stays spent.")
+@quiet("dpcov could not process the values. If you use a ledger, the budget stays spent.")
 def _released(planned: Plan, values: Floats, entropy: Entropy) -> MeanAndVariance:
-    count_noise = 0.0 if planned.count is None else planned.count.sample(entropy) / VOTE
+    count_noise = 0.0 if planned.count is None else planned.count.sample(entropy) / STEPS_PER_VOTE
     noises = [planned.sums.sample(entropy) for _ in range(2)]
     width = _scale(planned.scale, values, entropy)
     centre = _place(planned.place, values, width, entropy)
     count = max(1.0, len(values) + count_noise)
-    radius = width * (1.5 + math.sqrt(2 * math.log(2 * count / OUTSIDE)))
+    radius = width * (1.5 + math.sqrt(2 * math.log(2 * count / CLIPPING_PROBABILITY)))
     first, second = (
-        (total + noise) / UNITS / count
+        (total + noise) / VALUE_STEPS / count
         for total, noise in zip(_sums((values - centre) / radius), noises, strict=True)
     )
-    deviation = planned.sums.standard_deviation / UNITS / count
-    uncertain = 0.0 if planned.count is None else planned.count.standard_deviation / VOTE / count
+    deviation = planned.sums.standard_deviation / VALUE_STEPS / count
+    uncertain = (
+        0.0 if planned.count is None else planned.count.standard_deviation / STEPS_PER_VOTE / count
+    )
     variance = second - first**2
     error = deviation * math.hypot(1, 2 * first), uncertain * (second - 2 * first**2)
     return MeanAndVariance(
         mean=centre + radius * first,
-        variance=radius * (radius * max(0.0, variance)),  # infinite rather than an overflow
+        variance=radius * (radius * max(0.0, variance)),  # can be infinite, without an overflow
         count=count,
         mean_error=radius * math.hypot(deviation, uncertain * first),
         variance_error=radius * (radius * math.hypot(*error)),
@@ -256,7 +353,10 @@ def _released(planned: Plan, values: Floats, entropy: Entropy) -> MeanAndVarianc
 
 
 def _scale(histogram: GaussianHistograms, values: Floats, entropy: Entropy) -> float:
-    """2^(j + 1) for the fullest bin [2^j, 2^(j + 1)) of the differences of random pairs."""
+    """Return ``2^(j + 1)`` for the fullest bin of the differences of random pairs.
+
+    The bin contains the differences from ``2^j`` to ``2^(j + 1)``.
+    """
     order = np.lexsort(entropy.words(2 * len(values)).reshape(2, len(values)))
     pairs = values[order[: len(values) // 2 * 2]].reshape(-1, 2)
     apart = np.minimum(np.abs(pairs[:, 0] - pairs[:, 1]), np.finfo(np.float64).max)
@@ -265,7 +365,7 @@ def _scale(histogram: GaussianHistograms, values: Floats, entropy: Entropy) -> f
 
 
 def _place(histogram: GaussianHistograms, values: Floats, width: float, entropy: Entropy) -> float:
-    """Middle of the fullest bin of this width, a power of 2."""
+    """Return the middle of the fullest bin of a given width, which is a power of 2."""
     largest = np.finfo(np.float64).max
     bins = np.clip(np.floor(values / width), -largest, largest)
     return float(np.clip((_fullest(histogram, bins, entropy) + 0.5) * width, -largest, largest))
@@ -275,11 +375,14 @@ def _fullest(histogram: GaussianHistograms, votes: AnyArray, entropy: Entropy) -
     keys, counts = np.unique(votes + 0, return_counts=True)
     shown = histogram(dict(zip(keys.tolist(), counts.tolist(), strict=True)), entropy)
     if not shown:
-        raise MechanismRefused(FEW)
+        raise MechanismRefused(TABLE_REQUIREMENT)
     return float(max(shown, key=shown.__getitem__))
 
 
 def _sums(offsets: Floats) -> tuple[int, int]:
-    """Sums of q and of floor(q^2 / 2^20), q the offsets in steps of 2^-20, clipped at 1."""
-    q = np.rint(np.clip(offsets, -1.0, 1.0) * UNITS).astype(np.int64)
+    """Return the sum of q and the sum of ``floor(q^2 / 2^20)``.
+
+    The integers q are the clipped offsets in steps of 2^-20.
+    """
+    q = np.rint(np.clip(offsets, -1.0, 1.0) * VALUE_STEPS).astype(np.int64)
     return int(q.sum()), int((q * q >> 20).sum())

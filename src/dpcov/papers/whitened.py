@@ -1,4 +1,4 @@
-"""Make the rows round by a rough covariance without bounds, then release their second moment."""
+"""Second moment of rows that a rough private covariance whitens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpcov.papers.accounting import compose_renyi, renyi_epsilon, renyi_of_zcdp
 from dpcov.papers.mapped import last_laws, release_mapped
 from dpcov.papers.primitives.sampled_covariance import SampledCovariance
 from dpcov.papers.primitives.stable_rows import StableRows, least_units
-from dpcov.papers.stable_covariance import TOO_SMALL
+from dpcov.papers.stable_covariance import SMALL_BUDGET_MESSAGE
 from dpcov.rows.moment import FINE_UNITS, LinearMap
 
 if TYPE_CHECKING:
@@ -28,14 +28,21 @@ if TYPE_CHECKING:
     from dpcov.rows.moment import Lattice
     from dpcov.rows.sources.rows import Rows
 
-FLOOR = 2.0**-44  # of the largest eigenvalue: directions below are not stretched further
-SMALLEST = 2.0**-60  # variance of an encoded row that counts as nothing
-LARGEST_CEILING = 2**50
+# Smallest ratio to the largest eigenvalue. Smaller eigenvalues count as this ratio. Source: not
+# recorded.
+MIN_EIGENVALUE_RATIO = 2.0**-44
+# Smallest variance of an encoded row. Smaller variances count as this value. Source: not recorded.
+MIN_ENCODED_VARIANCE = 2.0**-60
+# Largest ceiling of `StableRows` that the calibration tries.
+MAX_CEILING = 2**50
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Public outcome of calibrating `Whitened`; `rho` is for the second moment of mapped rows."""
+    """Public noise parameters of `Whitened`.
+
+    The field `rho` is the budget for the second moment of the whitened rows.
+    """
 
     stable: stable_covariance.Calibration
     rows: StableRows
@@ -49,73 +56,95 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True)
 class Whitened(Mechanism):
-    r"""Second moment of rows made round by a stable covariance: (epsilon, delta)-DP, no bounds.
+    """Second moment of rows that a stable covariance whitens: (epsilon, delta)-DP without bounds.
 
-    As `StableCovariance` it uses no bound on the covariance and may refuse, but only a map is made
-    of that matrix; what is released is the second moment of the mapped rows with Gaussian noise,
-    which is far less. The error is small relative to the second moment about the midpoints of the
-    columns: a mean that is many deviations from them drowns the covariance, in `StableCovariance`
-    it does not. All rows are held in memory.
+    Like `StableCovariance`, the mechanism needs no bound on the covariance and can refuse to
+    answer. It uses the stable covariance only for a transformation. It then releases the second
+    moment of the whitened rows with Gaussian noise, which is much smaller.
+
+    The error is small relative to the second moment about the midpoints of the columns. If a mean
+    is many standard deviations away from its midpoint, the noise hides the covariance.
+    `StableCovariance` does not have this problem. The mechanism holds all rows in memory.
 
     Guarantee
     ---------
-    (epsilon, delta)-DP for every input, under add/remove or replace-one, for rows or for persons
-    with at most k rows; a refusal (`MechanismRefused`) is one of the outcomes.
+    The release satisfies (epsilon, delta)-DP for every table, under add-remove and under
+    replace-one. It protects rows, or persons with at most k rows. The guarantee covers a refusal
+    (`MechanismRefused`) too.
 
     Sensitivity
     -----------
-    `StableRows`, `ReleaseTest` and `SampledCovariance` hold their proofs. What follows the test,
-    namely the samples, the noisy counts for the last radius and the second moment of rows mapped
-    by what the samples tell (`Preconditioned` has their sensitivities; discrete Gaussian noise of
-    `rho` in all), composes adaptively in Renyi DP: N phi_alpha(D) + alpha rho, turned into epsilon
-    at delta. To this `test_share` and, under add/remove, `count_share` of epsilon are added; delta
-    is not split, because a table is refused or goes on (`ReleaseTest`). N is fixed; D, and with it
-    the largest leverage that a row may have, follows from the budget: no number of rows enters.
+    `StableRows`, `ReleaseTest` and `SampledCovariance` contain their proofs. Three steps follow the
+    test:
+
+    - N samples, which give the transformation.
+    - Noisy counts for the last radius.
+    - The second moment of the transformed rows. `Preconditioned` contains the sensitivities.
+
+    The counts and the second moment have discrete Gaussian noise that costs rho. The three steps
+    compose adaptively in Renyi DP of order alpha, with the curve ``N phi_alpha(D) + alpha rho``. At
+    delta, this curve gives an epsilon. The test adds the fraction `test_share` of epsilon. Under
+    add-remove, the number of units adds the fraction `count_share`.
+
+    The steps do not split delta, because a table is either refused or not (`ReleaseTest`). N is
+    fixed. The closeness D follows from the budget, and so does the largest leverage of a row. The
+    noise therefore needs no number of rows.
 
     Not protected
     -------------
-    Schema, budget, order of the matrix, running time and memory; the number of rows (of persons)
-    under replace-one. That the data does not fit in memory.
+    - The schema, the budget, the order of the matrix, the running time and the memory.
+    - Under replace-one, the number of rows or persons.
+    - The fact that the data do not fit into memory.
 
     Parameters
     ----------
     samples : int, public
-        N over the number of features: the map's relative error is sqrt(2 / N) in each direction.
+        Number N of samples, divided by the number of features. The relative error of the
+        transformation is ``sqrt(2 / N)`` in each direction.
+
     slack : int, public
-        How many rows may outweigh others before refusals are likely.
+        Number of atypical rows that are possible before a refusal becomes likely.
+
     test_share : float in (0, 1), public
-        Share of epsilon for the test.
+        Fraction of epsilon for the test.
+
     count_share : float in (0, 1), public
-        Share of epsilon for the number of units under add/remove; it scales the map.
+        Fraction of epsilon for the number of units, under add-remove. The number scales the
+        transformation.
+
     map_share : float in (0, 1), public
-        Share for the map of the rho that the rest of epsilon allows.
+        Fraction for the transformation, of the rho that the rest of epsilon allows.
+
     radius_share : float in (0, 1), public
-        Share of what is left for the radius of the last clip.
+        Fraction of the remaining budget for the last radius.
+
     trace_share : float in [0, 1), public
-        Share of the last release for the trace under add/remove.
+        Fraction of the last release for the trace, under add-remove.
 
     Returns
     -------
     Release
-        (d, d) integers about mapped rows, the map (`Release.linear_map`), the trace, the noise law.
+        Integers of shape (d, d) for transformed rows, the transformation (`Release.linear_map`),
+        the trace, and the noise distribution.
 
     Raises
     ------
     MechanismError
-        The budget has no delta, or is too small. Before anything is read.
+        The budget has no delta, or is too small. The error comes before dpcov reads any data.
     MechanismRefused
-        Too few rows, or too many outweigh others. The budget is spent.
+        The table has too few rows, or too many atypical rows. The budget is spent.
     SourceError
-        What can be read only once finds no room for a private copy. The budget is spent.
+        There is no space for a private copy of a source that can be read only once. The budget is
+        then spent.
 
     Cost
     ----
-    Three passes over the data; besides as `StableCovariance`.
+    The mechanism reads the data three times. The other costs equal the costs of `StableCovariance`.
 
     Source
     ------
-    Brown, Hopkins and Smith 2023 (arXiv:2301.12250), repaired, in the place of the
-    looks of Biswas, Dong, Kamath and Ullman 2020.
+    The transformation comes from Brown, Hopkins and Smith 2023 (arXiv:2301.12250), with a correct
+    test. The transformation replaces the pilot queries of Biswas, Dong, Kamath and Ullman 2020.
 
     Examples
     --------
@@ -158,7 +187,7 @@ class Whitened(Mechanism):
         epsilon = float(stable.epsilon) * (1 - 1e-12)
         rho = Fraction(_largest_rho(epsilon, stable.delta)) * (1 - exact(self.map_share))
         if rho == 0:
-            raise MechanismError(TOO_SMALL)
+            raise MechanismError(SMALL_BUDGET_MESSAGE)
         last_laws(lattice, guarantee, rho, 0, self.radius_share, self.trace_share)  # or refuses
         samples = self.samples * lattice.features
         limit = stable.test.limit
@@ -175,8 +204,8 @@ class Whitened(Mechanism):
         high = 2 * low
         while not fits(high):
             low, high = high, 2 * high
-            if high > LARGEST_CEILING:
-                raise MechanismError(TOO_SMALL)
+            if high > MAX_CEILING:
+                raise MechanismError(SMALL_BUDGET_MESSAGE)
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if fits(middle) else (middle, high)
@@ -190,7 +219,7 @@ class Whitened(Mechanism):
             table, laws.rows, laws.stable.test, laws.release, entropy
         )
         step = rows.lattice().radius / FINE_UNITS
-        shape = _rounding_map(moment.astype(np.float64) * (step**2 / units))
+        shape = _whitening_map(moment.astype(np.float64) * (step**2 / units))
         return release_mapped(
             self,
             rows,
@@ -204,20 +233,29 @@ class Whitened(Mechanism):
         )
 
     def least_units(self, lattice: Lattice, budget: Budget, neighbors: Neighbors) -> int:
-        """How many normal rows (persons) a release takes, from public numbers alone."""
+        """Return the number of normal rows or persons that a release needs.
+
+        The result depends on public numbers only.
+        """
         laws = self.calibrate(lattice, budget, neighbors)
         return least_units(laws.rows.ceiling * lattice.unit.max_rows, lattice.features)
 
 
-def _rounding_map(covariance: Matrix) -> LinearMap:
-    """Map that makes rows of this covariance round; total for every symmetric matrix."""
+def _whitening_map(covariance: Matrix) -> LinearMap:
+    """Return the transformation that whitens rows of a given covariance.
+
+    The function accepts every symmetric matrix.
+    """
     values, vectors = np.linalg.eigh(covariance)
-    floor = max(FLOOR * values[-1], SMALLEST)
+    floor = max(MIN_EIGENVALUE_RATIO * values[-1], MIN_ENCODED_VARIANCE)
     return LinearMap.rounded((vectors / np.sqrt(np.maximum(values, floor))).T)
 
 
 def _largest_rho(epsilon: float, delta: float) -> float:
-    """Largest rho, up to 1e-9, such that rho-zCDP implies (epsilon, delta)-DP."""
+    """Return the largest rho such that rho-zCDP implies (epsilon, delta)-DP.
+
+    The relative accuracy is 1e-9.
+    """
     low, high = 0.0, max(1.0, epsilon)
     while high - low > 1e-9 * high:
         middle = (low + high) / 2

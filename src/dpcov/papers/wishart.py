@@ -1,12 +1,19 @@
-"""The Wishart mechanism is not differentially private: ``python -m dpcov.papers.wishart``.
+"""Demonstration that the Wishart mechanism is not differentially private.
 
-Jiang, Xie and Zhang 2016 (Theorem 4) add W ~ Wishart_d(d + 1, c I), c = 3 / (2 epsilon), to the
-second moment A of rows in the unit ball and claim epsilon-DP; others repeat it. Their ratio of
-densities is right where both densities are positive. But A + W exceeds A, so an attacker who knows
-a table with moment A' tests whether the release minus A' is positive semidefinite: always, if that
-is the table; and sometimes not, if it is a neighbour. For a probability of 0 on one side,
-epsilon-DP with any finite epsilon would need 0 on the other; delta must be at least the
-probabilities below, whatever the order d and the number of rows.
+Run the demonstration with ``python -m dpcov.papers.wishart``.
+
+Jiang, Xie and Zhang 2016 (Theorem 4) add a Wishart matrix to the second moment A of rows in the
+unit ball. The Wishart matrix is ``W ~ Wishart_d(d + 1, c I)`` with ``c = 3 / (2 epsilon)``. The
+authors claim epsilon-DP, and other papers repeat the claim. Their density ratio is correct only
+where both densities are positive.
+
+The noisy matrix ``A + W`` always exceeds A. An attacker who knows a table with the second moment A'
+can therefore test whether the release minus A' is positive semidefinite. For the known table, the
+answer is always yes. For a neighbouring table, the answer is sometimes no.
+
+With epsilon-DP, an event that is impossible for one table is impossible for its neighbours. No
+finite epsilon is therefore correct. Delta must be at least the probabilities below, for any order d
+and any number of rows.
 """
 
 from __future__ import annotations
@@ -32,17 +39,24 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Booleans, Matrix
 
 
+# Values of the claimed epsilon.
 EPSILONS = (0.01, 0.1, 0.5, 1.0, 4.0)
+# Orders d of the simulated matrices.
 ORDERS = (2, 5, 20)
-ROWS = 50
-RUNS = 10_000
-BATCH = 1000
-TOLERANCE = 1e-9  # of the scale c; far more than rounding, far less than moves a probability
+# Number of rows of the simulated tables.
+TABLE_ROWS = 50
+# Number of simulations of each case.
+DEFAULT_RUNS = 10_000
+# Number of simulations at once.
+RUNS_PER_BATCH = 1000
+# Tolerance for a negative eigenvalue, in units of the scale c. The tolerance is far larger than
+# rounding errors and too small to change a probability.
+EIGENVALUE_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Frequencies:
-    """How often the attacker's test fires."""
+    """Relative frequencies with which the attacker's test rules out a table."""
 
     neighbors: Neighbors
     epsilon: float
@@ -53,24 +67,29 @@ class Frequencies:
 
 
 def scale(epsilon: float) -> float:
-    """Scale c that the paper claims to give epsilon-DP."""
+    """Return the scale c for which the paper claims epsilon-DP."""
     return 3 / (2 * epsilon)
 
 
 def add_remove_probability(epsilon: float) -> float:
-    """P(A + W - A' is not PSD) for A' = A + vv', |v| = 1: 1 - exp(-epsilon / 3).
+    """Return the probability that the test rules out a table with one more row.
 
-    W - vv' is not PSD where v'W^-1 v > 1, and 1 / v'W^-1 v ~ c chi^2 with 2 degrees of freedom.
+    The second moments differ by ``v v'`` with a unit vector v. The probability is
+    ``1 - exp(-epsilon / 3)``. The matrix ``W - v v'`` is not positive semidefinite if
+    ``v' W^-1 v > 1``. The number ``1 / (v' W^-1 v)`` has the distribution ``c chi^2`` with 2
+    degrees of freedom.
     """
     return -math.expm1(-1 / (2 * scale(epsilon)))
 
 
 @cache
 def replace_one_probability(epsilon: float) -> float:
-    """P(A + W - A' is not PSD) for A' = A - uu' + vv', u and v orthonormal.
+    """Return the probability that the test rules out a table with one replaced row.
 
-    W + uu' - vv' is not PSD where b^2 + (a + 1)(g - 1) < 0, a ~ c chi^2_3, g ~ c chi^2_2 and
-    b ~ N(0, c); integrated over g in closed form, over a and b by quadrature.
+    The second moments differ by ``-u u' + v v'`` with orthonormal vectors u and v. The matrix
+    ``W + u u' - v v'`` is not positive semidefinite if ``b^2 + (a + 1)(g - 1) < 0``. The
+    independent numbers have these distributions: ``a ~ c chi^2_3``, ``g ~ c chi^2_2`` and
+    ``b ~ N(0, c)``. The integral over g has a closed form. The integral over a and b is numerical.
     """
     from scipy import integrate
 
@@ -89,8 +108,32 @@ def replace_one_probability(epsilon: float) -> float:
 def simulate(
     neighbors: Neighbors, epsilon: float, dimension: int, runs: int, generator: np.random.Generator
 ) -> Frequencies:
-    """Run the mechanism on a random table and its neighbour, and the attacker's test on both."""
-    table = generator.standard_normal((ROWS, dimension))
+    """Run the mechanism on a random table and a neighbour, with the attacker's test on both.
+
+    Parameters
+    ----------
+    neighbors : Neighbors
+        Relation between the tables.
+
+    epsilon : float
+        Claimed epsilon.
+
+    dimension : int
+        Order d of the matrices.
+
+    runs : int
+        Number of simulations.
+
+    generator : numpy.random.Generator
+        Source of random numbers.
+
+    Returns
+    -------
+    Frequencies
+        Frequencies of both tables, with the probability from the formula.
+
+    """
+    table = generator.standard_normal((TABLE_ROWS, dimension))
     table /= np.maximum(1, np.linalg.norm(table, axis=1))[:, None]
     frame = np.linalg.qr(generator.standard_normal((dimension, dimension)))[0]
     added, removed = frame[0], frame[-1]
@@ -114,23 +157,23 @@ def simulate(
 
 
 def _sizes(runs: int) -> list[int]:
-    return [min(BATCH, runs - at) for at in range(0, runs, BATCH)]
+    return [min(RUNS_PER_BATCH, runs - at) for at in range(0, runs, RUNS_PER_BATCH)]
 
 
 def _released(moment: Matrix, epsilon: float, count: int, generator: np.random.Generator) -> Matrix:
-    """(count, d, d) outputs of the mechanism."""
+    """Simulate outputs of the mechanism, of shape (count, d, d)."""
     d = len(moment)
     factors = generator.standard_normal((count, d, d + 1))
     return moment + scale(epsilon) * (factors @ factors.swapaxes(1, 2))
 
 
 def _fires(differences: Matrix, epsilon: float) -> Booleans:
-    """Whether each matrix is surely not positive semidefinite."""
-    return np.linalg.eigvalsh(differences)[:, 0] < -TOLERANCE * scale(epsilon)
+    """Return True for each matrix that is certainly not positive semidefinite."""
+    return np.linalg.eigvalsh(differences)[:, 0] < -EIGENVALUE_TOLERANCE * scale(epsilon)
 
 
 def print_table(found: Sequence[Frequencies]) -> None:
-    """The frequencies beside the formula."""
+    """Print the frequencies with the probabilities from the formula."""
     table = Table(title="The Wishart mechanism: how often its output rules out a table")
     for name in ("neighbours", "epsilon", "d", "formula", "on the neighbour", "on that table"):
         table.add_column(name, justify="right")
@@ -147,7 +190,7 @@ def print_table(found: Sequence[Frequencies]) -> None:
 
 
 def draw(found: Sequence[Frequencies], path: Path) -> None:
-    """Write the figure as SVG."""
+    """Write the figure as an SVG file."""
     figure = importlib.import_module("matplotlib.figure").Figure(figsize=(6, 4))
     axes = figure.subplots()
     for color, neighbors in zip(("C0", "C1"), Neighbors, strict=True):
@@ -169,12 +212,12 @@ def draw(found: Sequence[Frequencies], path: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table; with --figure, draw it."""
+    """Print the table, and draw the figure if the option --figure is present."""
     parser = argparse.ArgumentParser(
         prog="python -m dpcov.papers.wishart",
         description="Shows that the Wishart mechanism is not differentially private.",
     )
-    parser.add_argument("--runs", type=int, default=RUNS, help="simulations of each case")
+    parser.add_argument("--runs", type=int, default=DEFAULT_RUNS, help="simulations of each case")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--figure", type=Path, help="SVG to write; needs matplotlib")
     asked = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""Noise laws: public descriptions of what a mechanism adds, each with its sampler."""
+"""Noise distributions of releases, each with an exact sampler."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from dpcov.core.entropy import Entropy
     from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 
-    ScalarLaw: TypeAlias = ScalarLaplace | ScalarGaussian  # of integer noise for one number
+    ScalarLaw: TypeAlias = ScalarLaplace | ScalarGaussian  # integer noise for one number
 
 
 class MatrixLaw(Protocol):
-    """A law of symmetric (d, d) noise, in squared lattice units."""
+    """Distribution of symmetric noise of shape (d, d), in squared lattice steps."""
 
     rotation_invariant: ClassVar[bool]
 
@@ -33,7 +33,7 @@ class MatrixLaw(Protocol):
 
     @property
     def spread(self) -> float:
-        """Typical size of an entry; fixes how coarse a lattice the sum is published on."""
+        """Typical size of an entry. It determines the lattice of the published matrix."""
 
     @property
     def diagonal_variance(self) -> float:
@@ -45,40 +45,52 @@ class MatrixLaw(Protocol):
 
     @property
     def edge(self) -> float:
-        """Where the spectrum of the noise ends, in the limit of large d."""
+        """Largest eigenvalue of the noise, in the limit of large d."""
 
     @property
     def detectable(self) -> float:
-        """Smallest eigenvalue of the signal that rises above the noise, in that limit."""
+        """Smallest eigenvalue of the signal above the noise, in the limit of large d."""
 
     def r_transform(self, g: NDArray[np.complex128]) -> NDArray[np.complex128]:
-        """R-transform of the limiting spectrum, at values of the Stieltjes transform."""
+        """Return the R-transform of the limiting spectrum at values of the Stieltjes transform."""
 
     def require_drawable(self) -> None:
-        """Refuse a law that can't be drawn exactly, before anything is spent."""
+        """Raise an error if the noise cannot be drawn exactly, before any budget is spent."""
 
     def sample(self, entropy: Entropy) -> Integers:
-        """(d, d) integer noise for a release."""
+        """Draw integer noise of shape (d, d) for a release."""
 
     def samples(self, count: int, entropy: Entropy) -> Integers:
-        """(count, d, d) independent draws, as `sample` makes them."""
+        """Draw independent integer noise of shape (count, d, d) for a release."""
 
     def simulate(self, generator: np.random.Generator) -> Matrix:
-        """(d, d) noise for simulation, not for a release."""
+        """Draw noise of shape (d, d) for a simulation. Never use it for a release."""
 
     def rescaled(self, factor: float) -> MatrixLaw:
-        """The law of `factor` times this noise, for simulation."""
+        """Return the distribution of this noise times a factor, for simulations."""
 
     def to_json(self) -> dict[str, Any]: ...
 
 
-LARGEST_ENTRY = 2**87  # of noise, far below what a coarser grid is published for
+# Largest size of an entry of the noise, in squared lattice steps.
+MAX_NOISE_ENTRY = 2**87
 
 
 def whole(noise: Matrix) -> Integers:
-    """floor(Z + 1/2), never half-to-even, so that rounding commutes with integer shifts.
+    """Round noise to integers by ``floor(x + 1/2)``.
 
-    Python integers where 64 bits can't hold an entry.
+    This rule commutes with integer shifts. Rounding half to even would not.
+
+    Parameters
+    ----------
+    noise : ndarray of float, any shape
+        Noise in squared lattice steps.
+
+    Returns
+    -------
+    ndarray of int
+        Rounded noise. The entries are Python integers if 64 bits are not enough.
+
     """
     floor = np.floor(noise + 0.5)
     if np.abs(floor).max(initial=0.0) < 2.0**62:
@@ -87,7 +99,21 @@ def whole(noise: Matrix) -> Integers:
 
 
 def require_within(value: Fraction | float, low: Fraction | int, high: Fraction | int) -> None:
-    """Refuse the budget whose noise has a parameter outside the range of the samplers."""
+    """Raise an error if a noise parameter is outside the range of the samplers.
+
+    Parameters
+    ----------
+    value : Fraction or float
+        Scale or variance of the noise.
+    low, high : Fraction or int
+        Ends of the range.
+
+    Raises
+    ------
+    MechanismError
+        The value is outside the range, so the budget is too small or too large.
+
+    """
     if value > high:
         raise MechanismError("The privacy budget is too small for the noise. Use a larger one.")
     if value < low:
@@ -95,7 +121,21 @@ def require_within(value: Fraction | float, low: Fraction | int, high: Fraction 
 
 
 def symmetric(diagonals: Integers, below: Integers) -> Integers:
-    """(n, d, d) symmetric matrices from (n, d) diagonals and the (n, d(d-1)/2) entries below."""
+    """Build symmetric matrices from their diagonals and the entries below the diagonals.
+
+    Parameters
+    ----------
+    diagonals : ndarray of int, shape (n, d)
+        Entries on the diagonals.
+    below : ndarray of int, shape (n, d (d - 1) / 2)
+        Entries below the diagonals.
+
+    Returns
+    -------
+    ndarray of int, shape (n, d, d)
+        Symmetric matrices.
+
+    """
     d = diagonals.shape[1]
     noise = np.zeros((len(diagonals), d, d), np.result_type(diagonals, below))
     noise[:, range(d), range(d)] = diagonals
@@ -105,7 +145,7 @@ def symmetric(diagonals: Integers, below: Integers) -> Integers:
 
 
 class Law:
-    """What laws have in common; each says how to draw one or how to draw several."""
+    """Base class of the noise distributions. A subclass defines `sample` or `samples`."""
 
     __slots__ = ()
     law: ClassVar[str]
@@ -117,13 +157,13 @@ class Law:
         return np.stack([self.sample(entropy) for _ in range(count)])
 
     def to_json(self) -> dict[str, Any]:
-        """Its name and its fields."""
+        """Return the name and the parameters of the distribution for a release file."""
         told = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
         return {"law": self.law, **told}
 
 
 def _plain(part: Any) -> Any:
-    """A field as JSON has it; a fraction in full."""
+    """Return a parameter in the form of a release file, with fractions in full."""
     if isinstance(part, tuple):
         return list(map(_plain, part))
     if isinstance(part, Law):
@@ -132,7 +172,7 @@ def _plain(part: Any) -> Any:
 
 
 def matrix_law(document: dict[str, Any]) -> MatrixLaw:
-    """The law that `MatrixLaw.to_json` described."""
+    """Return the matrix distribution that `MatrixLaw.to_json` described."""
     from dpcov.core.samplers.orthogonal import GaussianOrthogonal
     from dpcov.core.samplers.weighted import WeightedSum
     from dpcov.core.samplers.wishart import WishartDifference
@@ -154,7 +194,7 @@ def matrix_law(document: dict[str, Any]) -> MatrixLaw:
 
 
 def scalar_law(document: dict[str, Any]) -> ScalarLaw:
-    """The law that `ScalarLaw.to_json` described."""
+    """Return the scalar distribution that `ScalarLaw.to_json` described."""
     from dpcov.core.samplers.scalars import ScalarGaussian, ScalarLaplace
 
     read = {"scale": Fraction, "variance": Fraction}
@@ -164,7 +204,7 @@ def scalar_law(document: dict[str, Any]) -> ScalarLaw:
 def _described(
     laws: tuple[Any, ...], document: dict[str, Any], read: Mapping[str, Callable[[Any], Any]]
 ) -> Any:
-    """The law of that name, its fields read from the document."""
+    """Build the distribution with the name in the document, with parameters from the document."""
     for law in laws:
         if law.law == document["law"]:
             return law(

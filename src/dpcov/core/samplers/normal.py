@@ -1,4 +1,4 @@
-"""Standard normals and exponentials from cryptographic bits."""
+"""Standard normal and exponential random numbers from cryptographic random bits."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
     from dpcov.core.entropy import Entropy
 
-LARGEST = 9.2  # scipy.special.ndtri(2^-65) = -9.155
+# Upper bound on the size of a drawn normal number. The largest size is 9.155, which is the normal
+# quantile at the smallest tail probability, 2^-65.
+MAX_NORMAL = 9.2
 
 
 def standard_normals(count: int, entropy: Entropy) -> Matrix:
-    """(count,) standard normals, by inversion of 63-bit tail probabilities and a sign.
+    """Draw standard normal numbers, as an array of shape ``(count,)``.
 
-    float64 accuracy; |x| < 9.2. Used where the law of the noise is continuous; see
-    *Not protected* of the mechanisms that do.
+    The function inverts tail probabilities of 63 bits and draws a sign. The numbers have the
+    accuracy of float64 and are smaller than 9.2 in size. Mechanisms with continuous noise use this
+    function. Their section *Not protected* describes the consequences.
     """
     words = entropy.words(count)
     tail = _midpoints(words) * 2.0**-64
@@ -29,13 +32,14 @@ def standard_normals(count: int, entropy: Entropy) -> Matrix:
 
 
 def standard_exponentials(count: int, entropy: Entropy) -> Matrix:
-    """(count,) standard exponentials, by inversion of 63-bit tail probabilities.
+    """Draw standard exponential numbers, as an array of shape ``(count,)``.
 
-    float64 accuracy; 0 <= x < 44.4. Testing x >= -log p accepts with probability p.
+    The function inverts tail probabilities of 63 bits. The numbers have the accuracy of float64 and
+    lie between 0 and 44.4. An event ``x >= -log(p)`` has the probability p.
     """
     return np.abs(np.log(_midpoints(entropy.words(count)) * 2.0**-63))
 
 
 def _midpoints(words: NDArray[np.uint64]) -> Matrix:
-    """The 63 upper bits of each word, plus one half."""
+    """Return the upper 63 bits of each word, plus one half, as floats."""
     return (words >> np.uint64(1)).astype(np.float64) + 0.5

@@ -1,4 +1,4 @@
-"""Gaussian orthogonal noise on the integers (docs/proofs/release.md 6c)."""
+"""Gaussian orthogonal noise on the integers (docs/proofs/release.md, section 6c)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GaussianOrthogonal(Law):
-    """Symmetric matrix of independent discrete Gaussians.
+    """Symmetric matrix of independent discrete Gaussian numbers.
 
-    Variance parameter `variance` on the diagonal and half of it off the diagonal, so that a
-    shift D costs exactly ||D||_F^2 / (2 variance) in zCDP, whatever its direction.
+    The variance parameter is `variance` on the diagonal and half of it off the diagonal. A shift D
+    of the data costs ``||D||_F^2 / (2 variance)`` in zCDP, whatever the direction of D.
+
+    Parameters
+    ----------
+    dimension : int
+        Order d of the matrix.
+    variance : Fraction
+        Variance parameter on the diagonal, in squared lattice units.
+
     """
 
     dimension: int

@@ -1,4 +1,4 @@
-"""Integer noise for one number."""
+"""Distributions of integer noise for one number."""
 
 from __future__ import annotations
 
@@ -28,7 +28,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ScalarLaplace(Law):
-    """P(k) proportional to exp(-|k| / scale)."""
+    """Discrete Laplace distribution: the probability of k is proportional to ``exp(-|k| / scale)``.
+
+    Parameters
+    ----------
+    scale : Fraction
+        Scale of the noise.
+
+    """
 
     scale: Fraction
 
@@ -42,7 +49,10 @@ class ScalarLaplace(Law):
         require_within(self.scale, SMALLEST_SCALE, LARGEST_SCALE)
 
     def upper_quantile(self, probability: float) -> float:
-        """What the noise exceeds with this probability, below 1/2; that of the continuous law."""
+        """Return the value that the noise exceeds with a given probability below 1/2.
+
+        The value belongs to the continuous Laplace distribution of the same scale.
+        """
         return -float(self.scale) * math.log(2 * probability)
 
     def sample(self, entropy: Entropy) -> int:
@@ -57,7 +67,16 @@ class ScalarLaplace(Law):
 
 @dataclass(frozen=True, slots=True)
 class ScalarGaussian(Law):
-    """P(k) proportional to exp(-k^2 / (2 variance))."""
+    """Discrete Gaussian distribution.
+
+    The probability of k is proportional to ``exp(-k^2 / (2 variance))``.
+
+    Parameters
+    ----------
+    variance : Fraction
+        Variance parameter of the noise.
+
+    """
 
     variance: Fraction
 
@@ -71,7 +90,10 @@ class ScalarGaussian(Law):
         require_within(self.variance, SMALLEST_VARIANCE, LARGEST_VARIANCE)
 
     def upper_quantile(self, probability: float) -> float:
-        """What the noise exceeds with this probability, below 1/2; that of the continuous law."""
+        """Return the value that the noise exceeds with a given probability below 1/2.
+
+        The value belongs to the continuous normal distribution of the same variance.
+        """
         return -self.standard_deviation * float(scipy.special.ndtri(probability))
 
     def sample(self, entropy: Entropy) -> int:

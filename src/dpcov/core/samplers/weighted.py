@@ -1,4 +1,4 @@
-"""The law of a weighted sum of independent noise matrices."""
+"""Distribution of a weighted sum of independent noise matrices."""
 
 from __future__ import annotations
 
@@ -23,7 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WeightedSum(Law):
-    """Sum of w_i Z_i, Z_i independent draws of rotation-invariant laws of one order."""
+    """Weighted sum of independent, rotation-invariant noise matrices of the same order.
+
+    Parameters
+    ----------
+    weights : tuple of float, length m
+        Weight of each noise matrix.
+    terms : tuple of MatrixLaw, length m
+        Distribution of each noise matrix.
+
+    """
 
     weights: tuple[float, ...]
     terms: tuple[MatrixLaw, ...]
@@ -56,11 +65,15 @@ class WeightedSum(Law):
         return self._edge_and_threshold()[1]
 
     def _edge_and_threshold(self) -> tuple[float, float]:
-        """The least l + R(1/l) over l > 0, and that l: an eigenvalue l of the signal is seen there.
+        """Return the edge of the spectrum and the smallest detectable eigenvalue.
 
-        R-transforms of free terms add up. Squares of thresholds do for Gaussian terms; for Laplace
-        terms that is too large, by a quarter at most, and still beyond the terms' poles, which
-        are at half their thresholds.
+        The function minimises ``l + R(1/l)`` over ``l > 0``, where R is the R-transform of the sum.
+        The minimum is the edge. Its position l is the smallest detectable eigenvalue. R-transforms
+        of free terms add up, so R is the sum of the R-transforms of the terms.
+
+        For Gaussian terms, the squares of the detectable eigenvalues add up. The search starts from
+        this sum. For Laplace terms the sum is too large by at most a quarter. The search range
+        still excludes the poles of R, which are at half the detectable eigenvalues.
         """
         largest = math.sqrt(self._squares(lambda term: term.detectable**2))
 
@@ -88,7 +101,7 @@ class WeightedSum(Law):
             term.require_drawable()
 
     def sample(self, entropy: Entropy) -> Integers:
-        """The sum of draws of the terms, rounded down; for tests."""
+        """Draw the sum of the terms, rounded down. The function is for tests."""
         total = np.zeros((self.dimension, self.dimension), object)
         for weight, term in zip(self.weights, self.terms, strict=True):
             total += term.sample(entropy).astype(object) * Fraction(weight)

@@ -1,6 +1,7 @@
-"""Matrix Laplace noise: the difference of two Wishart matrices (docs/proofs/release.md 6a).
+"""Matrix Laplace noise: the difference of two Wishart matrices.
 
-Z = c (G1 G1' - G2 G2'), G of shape (d, d+1) with standard normal entries.
+The noise is ``Z = c (G1 G1' - G2 G2')``. The matrices G1 and G2 have the shape (d, d + 1) and
+independent standard normal entries. The proof is in docs/proofs/release.md, section 6a.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dpcov.core.samplers import LARGEST_ENTRY, Law, require_within, whole
-from dpcov.core.samplers.normal import LARGEST, standard_normals
+from dpcov.core.samplers import MAX_NOISE_ENTRY, Law, require_within, whole
+from dpcov.core.samplers.normal import MAX_NORMAL, standard_normals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,11 +24,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WishartDifference(Law):
-    """Law of W1 - W2, W ~ Wishart_d(d + 1, c I) independent; for d = 1 it is Laplace(2c).
+    """Distribution of the difference of two independent Wishart matrices.
 
-    Moments: mean 0, variance 4 (d+1) c^2 on the diagonal and 2 (d+1) c^2 off it. The density f
-    obeys |log f(Z + D) - log f(Z)| <= ||D||_* / 2c for every symmetric D: a shift of nuclear norm
-    at most 2 c epsilon is epsilon-indistinguishable (docs/proofs/release.md 6a).
+    Both matrices have d + 1 degrees of freedom and the scale matrix ``c I``. The mean of the
+    difference is 0. The variance is ``4 (d + 1) c^2`` on the diagonal and half of that off the
+    diagonal. For d = 1, the difference has a Laplace distribution with scale 2c.
+
+    A shift of the data by a symmetric matrix D changes the log-density by at most
+    ``||D||_* / (2 c)``. The norm ``||D||_*`` is the nuclear norm. A shift of nuclear norm at most
+    ``2 c epsilon`` therefore costs at most epsilon (docs/proofs/release.md, section 6a).
+
+    Parameters
+    ----------
+    dimension : int
+        Order d of the matrix.
+    scale : float
+        Scale c, in squared lattice units.
+
     """
 
     dimension: int
@@ -38,7 +51,7 @@ class WishartDifference(Law):
 
     @property
     def degrees(self) -> int:
-        """Degrees of freedom of each Wishart matrix; fewer would break the theorem."""
+        """Degrees of freedom of each Wishart matrix. The proof fails with fewer degrees."""
         return self.dimension + 1
 
     @property
@@ -57,9 +70,9 @@ class WishartDifference(Law):
     def frobenius_squared(self) -> float:
         return 2 * self._width**2 * (self.dimension + 1)
 
-    # With s the width, the spectrum ends at the least value of 1/g + R(g), R the R-transform below.
-    # It is taken where (s g)^2 = sqrt(5) - 2, that is s g = .48587, and is 3.3302 s; an eigenvalue
-    # shows from 1/g = 2.0582 s on (docs/proofs/release.md 6).
+    # Let s be the width and R the R-transform below. The spectrum ends at the minimum of
+    # 1/g + R(g), which is 3.3302 s. The minimum is at (s g)^2 = sqrt(5) - 2, so s g = 0.48587. The
+    # smallest detectable eigenvalue is 1/g = 2.0582 s (docs/proofs/release.md, section 6).
     @property
     def edge(self) -> float:
         return 3.3302 * self._width
@@ -73,11 +86,14 @@ class WishartDifference(Law):
         return 2 * self._width * unit / (1 - unit**2)
 
     def require_drawable(self) -> None:
-        """Hold every entry, at most 2 c m LARGEST^2 in size, below twice the largest."""
-        require_within(self.scale * self.degrees * LARGEST**2, 0, LARGEST_ENTRY)
+        """Raise an error if an entry of the noise could exceed the largest allowed size."""
+        require_within(self.scale * self.degrees * MAX_NORMAL**2, 0, MAX_NOISE_ENTRY)
 
     def sample(self, entropy: Entropy) -> Integers:
-        """floor(Z + 1/2), never half-to-even, so that rounding commutes with integer shifts."""
+        """Draw the noise and round it to integers by ``floor(x + 1/2)``.
+
+        This rule commutes with integer shifts. Rounding half to even would not.
+        """
         self.require_drawable()
         size = self.dimension * self.degrees
         normals = standard_normals(2 * size, entropy)

@@ -1,1 +1,1 @@
-"""Presentation of results as text, HTML, JSON, CSV and data frames."""
+"""Tables, pictures and documents that show the results of an analysis."""

@@ -1,4 +1,4 @@
-"""Conversion of matrices with row and column names to tables and data frames."""
+"""Named matrices as Arrow tables and data frames, and tables as CSV text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpcov.core import installing
-from dpcov.core.printable import FORMULA, harmless
+from dpcov.core.printable import FORMULA_STARTS, harmless
 from dpcov.core.show.table import square
 from dpcov.errors import ReleaseError
 
@@ -22,37 +22,52 @@ LIBRARIES: tuple[Library, ...] = ("pandas", "polars", "pyarrow")
 
 
 def matrix_table(names: Sequence[str], matrix: Matrix) -> pa.Table:
-    """Return a matrix as a table. The first column contains the row names."""
-    return square(names, matrix).arrow()
-
-
-def frame(names: Sequence[str], matrix: Matrix, library: Library = "pandas") -> Any:
-    """Return a matrix as a data frame.
+    """Return a named matrix as an Arrow table.
 
     Parameters
     ----------
     names : sequence of str, length p
         Names of the rows and columns.
-    matrix : ndarray, shape (p, p)
-        Matrix to convert.
-    library : {"pandas", "polars", "pyarrow"}, default "pandas"
-        Library of the data frame. With pandas, the index contains the row names. With polars and
-        pyarrow, the first column contains the row names.
+    matrix : ndarray of float, shape (p, p)
+        Symmetric matrix.
 
     Returns
     -------
-    pandas.DataFrame, polars.DataFrame or pyarrow.Table
+    pyarrow.Table
+        Table with the names in the first column and the matrix in the others.
+
+    """
+    return square(names, matrix).arrow()
+
+
+def frame(names: Sequence[str], matrix: Matrix, library: Library = "pandas") -> Any:
+    """Return a named matrix as a data frame.
+
+    Parameters
+    ----------
+    names : sequence of str, length p
+        Names of the rows and columns.
+
+    matrix : ndarray of float, shape (p, p)
+        Symmetric matrix.
+
+    library : {"pandas", "polars", "pyarrow"}
+        Library of the data frame.
+
+    Returns
+    -------
+    data frame
+        With pandas, the names are the index and the columns. The other libraries have no index, so
+        the first column contains the names.
 
     Raises
     ------
     ReleaseError
-        If dpcov does not support the library or the library is not installed.
+        The library is unknown or not installed.
 
     """
     if library not in LIBRARIES:
-        raise ReleaseError(
-            f"The library {library!r} is not supported. Choose one of: {', '.join(LIBRARIES)}."
-        )
+        raise ReleaseError(f"There is no library {library!r}. Choose: {', '.join(LIBRARIES)}.")
     if library == "pyarrow":
         return matrix_table(names, matrix)
     frames = installing.library(library, f"The data frame needs {library}", ReleaseError)
@@ -62,7 +77,7 @@ def frame(names: Sequence[str], matrix: Matrix, library: Library = "pandas") -> 
 
 
 def csv_body(table: pa.Table) -> str:
-    """Return a table as CSV text."""
+    """Return an Arrow table as CSV text without spreadsheet formulas."""
     import pyarrow as pa
     from pyarrow.csv import write_csv
 
@@ -78,5 +93,5 @@ def _harmless_cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
     if not pa.types.is_string(column.type):
         return column
-    acting = pc.match_substring_regex(column, f"^[{FORMULA.replace('-', chr(92) + '-')}]")
+    acting = pc.match_substring_regex(column, f"^[{FORMULA_STARTS.replace('-', chr(92) + '-')}]")
     return pc.if_else(acting, pc.binary_join_element_wise("'", column, ""), column)

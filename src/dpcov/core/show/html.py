@@ -1,6 +1,6 @@
-"""Tables as HTML, in the style of the page.
+"""Tables as HTML in the style of the surrounding page.
 
-All text is escaped, because a release file can contain any column names and levels.
+The functions escape all text, because anybody can choose the names of columns and categories.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def tables(shown: Iterable[Table]) -> str:
-    """Return several tables as HTML, with their notes and the number of omitted rows."""
+    """Return the HTML of several tables with their notes and the number of omitted rows."""
     parts = []
     for table in shown:
         cut, left = table.short()
@@ -27,7 +27,21 @@ def tables(shown: Iterable[Table]) -> str:
 
 
 def element(table: Table, caption: str) -> str:
-    """Return a table as an HTML element. The first cell of each row is a header."""
+    """Return the HTML table element of a table with all its rows.
+
+    Parameters
+    ----------
+    table : Table
+        Table with names in the first column.
+    caption : str
+        Caption, or an empty text for no caption.
+
+    Returns
+    -------
+    str
+        HTML text.
+
+    """
     heads = table.heads if any(table.heads) else ()
     head = "".join(f'<th scope="col">{text(word)}</th>' for word in heads)
     rows = "".join(
@@ -45,10 +59,24 @@ def element(table: Table, caption: str) -> str:
 
 
 def paragraph(words: str, kind: str = "") -> str:
-    """Return a sentence as an HTML paragraph; `kind` is an optional element around the text."""
+    """Return the HTML paragraph of a sentence.
+
+    Parameters
+    ----------
+    words : str
+        Sentence.
+    kind : str, optional
+        HTML element around the sentence, such as ``"strong"``.
+
+    Returns
+    -------
+    str
+        HTML text.
+
+    """
     return f"<p><{kind}>{text(words)}</{kind}></p>" if kind else f"<p>{text(words)}</p>"
 
 
 def text(value: str) -> str:
-    """Escape a text for HTML and replace unprintable characters by question marks."""
+    """Return an HTML-escaped text with a question mark for each unprintable character."""
     return escape(printable(value))

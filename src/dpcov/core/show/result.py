@@ -1,4 +1,4 @@
-"""Base class of the results of analyses."""
+"""Base classes of the results that an analysis returns."""
 
 from __future__ import annotations
 
@@ -12,25 +12,35 @@ if TYPE_CHECKING:
 
     from dpcov.core.show.table import Table
 
-OMITTED = {"omitted": True}  # metadata of a field that the JSON document leaves out
+# Metadata of a field that the JSON document leaves out.
+OMITTED = {"omitted": True}
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Name of a function of `dpcov.plot`, with its arguments."""
+    """Picture of a result.
+
+    Parameters
+    ----------
+    function : str
+        Name of a function of `dpcov.plot`.
+    arguments : dict
+        Arguments of the function.
+
+    """
 
     function: str
     arguments: dict[str, Any]
 
 
 class Result:
-    """Result of an analysis, for output as text, HTML, CSV, JSON or in a report."""
+    """Result of an analysis. Text, HTML, CSV, JSON and the report are made from it."""
 
     __slots__ = ()
-    told: ClassVar[bool] = True  # False if the result has figures but no text
+    told: ClassVar[bool] = True  # True if the result has sentences in addition to its figures
 
     def tables(self) -> list[Table]:
-        """Return the tables to print."""
+        """Return the tables that a person reads."""
         raise NotImplementedError
 
     def data(self) -> Table:
@@ -38,37 +48,37 @@ class Result:
         return self.tables()[0]
 
     def arrow(self) -> pa.Table:
-        """Return all figures as a pyarrow table."""
+        """Return all figures as an Arrow table."""
         return self.data().arrow()
 
     def csv(self) -> str:
-        """Return all figures as CSV text, in full precision."""
+        """Return all figures as CSV text in full precision."""
         from dpcov.core.show.text import csv_lines
 
         return csv_lines(self.data())
 
     def notes(self) -> list[str]:
-        """Return the notes of all tables, without repetitions."""
+        """Sentences that stand with the tables, each once."""
         if not self.told:
             return []
         return list(dict.fromkeys(note for table in self.tables() for note in table.notes))
 
     def picture(self) -> Picture | None:
-        """Return the picture of the result, or None if it has no picture."""
+        """Return the picture of the result, or None if the result has no picture."""
         return None
 
     def document(self) -> dict[str, Any]:
-        """Return the result as a document for JSON."""
+        """Return the content of the JSON document."""
         kept = [part for part in fields(self) if not part.metadata.get("omitted")]  # type: ignore[arg-type]
         return {part.name: getattr(self, part.name) for part in kept}
 
     @property
     def caution(self) -> str | None:
-        """Most important warning about the result, or None."""
+        """Warning that a reader needs before anything else, or None."""
         return None
 
     def summary(self) -> str:
-        """Return the whole result as plain text."""
+        """Return the tables as plain text."""
         from dpcov.core.show.text import summary
 
         return summary(self.tables())
@@ -79,7 +89,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Found(Result):
-    """Result that consists of given tables, JSON facts, figures and a picture."""
+    """Result that consists of given tables, facts for JSON, figures and a picture."""
 
     shown: list[Table]
     facts: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Tables of results, independent of the output format."""
+"""Tables of results, without a choice of the output format."""
 
 from __future__ import annotations
 
@@ -14,60 +14,74 @@ if TYPE_CHECKING:
 
     from dpcov.core.arrays import AnyArray, Matrix, Vector
 
-Cell = float | str | bool | None  # only files contain truth values
+Cell = float | str | bool | None  # a truth value is for files
 Row = tuple[str, Sequence[Cell]]
-# Largest number of rows of a table that is shown whole.
+# Largest number of rows that a table shows in full.
 LONGEST = 30
-# Number of rows that are shown of a longer table.
+# Number of rows that a longer table shows: the rows with the largest strength.
 STRONGEST = 20
-# Largest number of figures in a row.
+# Largest number of columns of figures side by side.
 WIDEST = 6
-# Largest number of features of a matrix that is shown whole.
-WHOLE_MATRIX = 30
-# Header of the row names in a file.
-NAME = "column"
-# Largest number of levels that are listed for a categorical column.
-LISTED = 12
+# Largest number of features of a matrix that is shown entry by entry.
+MAX_MATRIX_FEATURES = 30
+# Head of the column of names in a file.
+NAME_HEAD = "column"
+# Largest number of listed categories of a column.
+MAX_LISTED_LABELS = 12
 # Strength of a row that is always shown.
 ALWAYS = math.inf
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Table with a name and several cells in each row.
+    """Table of names with figures beside them.
 
     Attributes
     ----------
-    heads : tuple of str
-        Header of the names, then the header of each column of cells.
-    rows : sequence of (str, sequence of cells)
-        Name and cells of each row. An unknown number is nan, and an empty cell is None.
+    heads : tuple of str, length m + 1
+        Head of the names, and of each column of figures.
+
+    rows : sequence of (str, cells), length n
+        Name and m cells. An unknown number is nan. An empty cell is None.
+
     title : str
         Line above the table.
+
     forms : tuple of str
-        Format of the numbers, for each column or one for all columns.
-    head_form : str or None
-        Format of the numbers in rows that are always shown, if it differs.
+        Number formats, one for each column or one for all.
+
+    head_form : str, optional
+        Number format of rows that are always shown.
+
     notes : tuple of str
         Sentences below the table.
-    strengths : sequence of float or None
-        Strength of each row; `ALWAYS` for a row that is always shown. None shows all rows.
+
+    strengths : sequence of float, optional
+        Strength of each row. A short table keeps the strongest rows.
+
     longest : int
-        Number of rows beyond which only the strongest rows are shown.
+        Largest number of rows that are all shown.
+
     beyond : int
         Number of further rows that the table does not contain.
+
     rest : str
-        Noun for omitted rows.
-    widest : int or None
-        Largest number of columns of cells, or None for all columns.
+        Word for the omitted rows.
+
+    widest : int, optional
+        Largest number of columns of figures.
+
     other_columns : str
-        Noun for omitted columns.
+        Word for the omitted columns.
+
     words : bool
-        True if the cells are texts that can be wrapped.
+        True if the cells are texts. Texts may be folded.
+
     fits : bool
-        True if the table is shown only if no line needs wrapping.
-    otherwise : Table or None
-        Table that replaces a table that does not fit.
+        True if the table is shown only when no line must be folded.
+
+    otherwise : Table, optional
+        Table that is shown instead when a line must be folded.
 
     """
 
@@ -88,7 +102,10 @@ class Table:
     otherwise: Table | None = None
 
     def short(self) -> tuple[Table, list[str]]:
-        """Return the table without weak rows and extra columns, and texts that count them."""
+        """Return a shorter table, and sentences about the omitted rows and columns.
+
+        The shorter table keeps the strongest rows.
+        """
         kept = list(range(len(self.rows)))
         if self.strengths is not None:
             strengths = np.asarray(self.strengths, np.float64)
@@ -110,7 +127,7 @@ class Table:
         return cut, [f"{count} {what} more" for count, what in left if count > 0]
 
     def texts(self) -> list[list[str]]:
-        """Return each row as a list of texts."""
+        """Return each row as texts: the name and the formatted cells."""
         columns = len(self.heads) - 1
         forms = self.forms * columns if len(self.forms) == 1 else self.forms
         found = []
@@ -124,10 +141,10 @@ class Table:
         return found
 
     def arrow(self) -> pa.Table:
-        """Return the whole table as a pyarrow table."""
+        """Return all names and figures as an Arrow table."""
         import pyarrow as pa
 
-        head = self.heads[0] or NAME
+        head = self.heads[0] or NAME_HEAD
         while head in self.heads[1:]:
             head += "_"
         parts = [
@@ -140,7 +157,7 @@ class Table:
 
 
 def known(cell: Cell) -> Cell:
-    """Return a cell for a file, with None for a number that is not finite."""
+    """Return a cell as a file has it: None in the place of a number that is not finite."""
     return None if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 
@@ -151,17 +168,45 @@ def _text(cell: Cell, form: str) -> str:
 
 
 def rows_of(names: Iterable[str], *figures: Vector) -> list[Row]:
-    """Return a row for each name, with one figure from each column."""
+    """Return a table row for each name, with one figure from each vector.
+
+    Parameters
+    ----------
+    names : iterable of str, length n
+        Names of the rows.
+    *figures : ndarray, shape (n,)
+        Figures of each column.
+
+    Returns
+    -------
+    list of (str, list of float)
+        Rows of a `Table`.
+
+    """
     return list(zip(names, np.column_stack(figures).tolist(), strict=True))
 
 
 def square(names: Sequence[str], matrix: Matrix) -> Table:
-    """Return a symmetric matrix as a table with all entries."""
+    """Return a symmetric matrix as a table with all entries, for computations.
+
+    Parameters
+    ----------
+    names : sequence of str, length p
+        Names of the rows and columns.
+    matrix : ndarray of float, shape (p, p)
+        Symmetric matrix.
+
+    Returns
+    -------
+    Table
+        Table of the whole matrix.
+
+    """
     return Table(("", *names), list(zip(names, matrix.tolist(), strict=True)))
 
 
 def beside(table: Table, columns: Mapping[str, Sequence[Cell]]) -> Table:
-    """Return a table with further columns to the right, for a file."""
+    """A table with more columns to the right, for a file."""
     if not columns:
         return table
     more = zip(*columns.values(), strict=True)
@@ -170,7 +215,7 @@ def beside(table: Table, columns: Mapping[str, Sequence[Cell]]) -> Table:
 
 
 def square_columns(names: Sequence[str], matrices: Mapping[str, AnyArray]) -> dict[str, list[Cell]]:
-    """Return the columns of square matrices. Each key is the name of a matrix and of a column."""
+    """The columns of square matrices, each named by its matrix and its own name."""
     return {
         f"{what} {name}": matrix[:, at].tolist()
         for what, matrix in matrices.items()
@@ -187,8 +232,35 @@ def triangle(
     diagonal: bool = False,
     otherwise: Table | None = None,
 ) -> Table | None:
-    """Return the lower triangle of a symmetric matrix; with many features, return `otherwise`."""
-    if len(names) > WHOLE_MATRIX:
+    """Return a symmetric matrix as a table with each entry once, for readers.
+
+    Parameters
+    ----------
+    title : str
+        Line above the table.
+
+    names : sequence of str, length p
+        Names of the features.
+
+    matrix : ndarray of float, shape (p, p)
+        Symmetric matrix.
+
+    form : str
+        Number format.
+
+    diagonal : bool
+        True if the table includes the diagonal.
+
+    otherwise : Table, optional
+        Table for a matrix with too many features.
+
+    Returns
+    -------
+    Table or None
+        Lower triangle, or `otherwise`.
+
+    """
+    if len(names) > MAX_MATRIX_FEATURES:
         return otherwise
     count = len(names) - 1 + diagonal
     heads = ("", *(str(j + 1) for j in range(count)))
@@ -200,21 +272,21 @@ def triangle(
 
 
 def declared(columns: Mapping[str, Any], title: str) -> Table:
-    """Return a table of the columns of a schema, with their kinds and values."""
+    """Return a table of the columns of a schema, with their kinds and possible values."""
     rows: list[Row] = []
     for name, column in columns.items():
         holds = ""
         if column.kind == "categorical":
-            labels, more = column.labels[:LISTED], len(column.labels) - LISTED
+            labels, more = column.labels[:MAX_LISTED_LABELS], len(column.labels) - MAX_LISTED_LABELS
             holds = ", ".join(labels) + f" and {more} more" * (more > 0)
         elif column.kind != "ignored":
             holds = f"{column.shown(column.lower)} to {column.shown(column.upper)}"
         rows.append((name, [column.kind, holds]))
     beyond = max(len(rows) - LONGEST, 0)
-    heads = ("column", "kind", "values")
+    heads = ("column", "kind", "holds")
     return Table(heads, rows[:LONGEST], title, words=True, beyond=beyond, rest="columns")
 
 
 def sentences(*notes: str) -> Table:
-    """Return a table that consists of notes only."""
+    """Return a table that consists only of notes."""
     return Table((), [], notes=notes)

@@ -1,7 +1,4 @@
-"""Tables as text.
-
-On a terminal, no line is wider than the terminal. Names and numbers are never cut.
-"""
+"""Tables as plain text. Long lines are folded, and names and numbers are never cut."""
 
 from __future__ import annotations
 
@@ -22,31 +19,40 @@ from dpcov.core.show.table import known
 if TYPE_CHECKING:
     from dpcov.core.show.table import Cell, Table
 
-# Assumed width of output that is not a terminal, in characters, for tables with `fits`.
-PIPE = 160
-# Smallest width of a column of wrapped names, in characters.
-NARROWEST = 8
+# Width of an output that is not a terminal, in characters.
+PIPE_WIDTH = 160
+# Smallest width of folded names, in characters.
+MIN_NAME_WIDTH = 8
 
 
 def plain(text: str) -> str:
-    """Escape rich markup and replace control characters."""
+    """Return a text without rich markup and without control characters."""
     return escape(printable(text))
 
 
 def warn(sentence: str, *, error: bool = False) -> None:
-    """Print a sentence in bold red; with `error`, on stderr."""
+    """Print a warning in bold red.
+
+    Parameters
+    ----------
+    sentence : str
+        Warning.
+    error : bool
+        True to print to the standard error.
+
+    """
     Console(highlight=False, stderr=error).print(plain(sentence), style="bold red", soft_wrap=True)
 
 
 def print_tables(shown: Iterable[Table]) -> None:
-    """Print tables, and state how to print omitted rows and columns."""
+    """Print several tables, and how to print the omitted rows."""
     out = Console(highlight=False)
     for table in shown:
         _print(out, table, "; --csv prints them all")
 
 
 def summary(shown: Iterable[Table]) -> str:
-    """Return tables as text, with all rows and columns."""
+    """Return several tables as text, with all rows and columns."""
     buffer = io.StringIO()
     out = Console(file=buffer, width=10_000, highlight=False, color_system=None)
     for table in shown:
@@ -55,7 +61,7 @@ def summary(shown: Iterable[Table]) -> str:
 
 
 def _print(out: Console, table: Table, hint: str) -> None:
-    room = out.width if out.is_terminal else max(out.width, PIPE)
+    room = out.width if out.is_terminal else max(out.width, PIPE_WIDTH)
     if table.fits and _width(grid(table)) > room:
         if table.otherwise is not None:
             _print(out, table.otherwise, hint)
@@ -89,7 +95,7 @@ def grid(table: Table) -> Grid:
 
 
 def _print_grid(found: Grid, out: Console, *, fold: bool) -> None:
-    """Print a table without cutting any cell. On a terminal, names are wrapped."""
+    """Print a table without cutting anything. A terminal folds long names."""
     if fold and not out.is_terminal:
         out = Console(file=out.file, width=max(out.width, _width(found)), highlight=False)
     elif fold and _width(found) > out.width:
@@ -98,12 +104,12 @@ def _print_grid(found: Grid, out: Console, *, fold: bool) -> None:
 
 
 def _width(found: Grid) -> int:
-    """Return the width of a table without wrapped names, in characters."""
+    """Return the width of a table without folded names, in characters."""
     return Console(width=10_000).measure(found).maximum
 
 
 def _parts(table: Table, width: int) -> list[Table]:
-    """Split a table by columns into the fewest tables that fit the width."""
+    """Split a table by columns into the smallest number of tables that fit the width."""
     columns = len(table.heads) - 1
     texts = [table.heads[1:], *(cells[1:] for cells in table.texts())]
     widths = [1 + max(len(row[at]) for row in texts[1:]) for at in range(columns)]
@@ -111,13 +117,13 @@ def _parts(table: Table, width: int) -> list[Table]:
     for count in range(1, columns + 1):
         size = math.ceil(columns / count)
         starts = range(0, columns, size)
-        if all(sum(widths[at : at + size]) + NARROWEST < width for at in starts):
+        if all(sum(widths[at : at + size]) + MIN_NAME_WIDTH < width for at in starts):
             break
     return [_columns(table, at, at + size) for at in starts]
 
 
 def _columns(table: Table, first: int, last: int) -> Table:
-    """Return a table with the names and a range of columns."""
+    """Return a table with the names and a range of the columns."""
     rows = [(name, cells[first:last]) for name, cells in table.rows]
     forms = table.forms if len(table.forms) == 1 else table.forms[first:last]
     heads = (table.heads[0], *table.heads[1 + first : 1 + last])
@@ -125,7 +131,10 @@ def _columns(table: Table, first: int, last: int) -> Table:
 
 
 def _fold(found: Grid, width: int) -> None:
-    """Wrap names but no numbers, in the first column before the headers."""
+    """Fold the names of a table, and the heads of the figures if necessary.
+
+    Numbers are never folded.
+    """
     wide = Console(width=10_000)
     names, *figures = found.columns
     for column in found.columns:
@@ -139,9 +148,9 @@ def _fold(found: Grid, width: int) -> None:
                 column.min_width = max(column.min_width, wide.measure(column.header).minimum)
             column.max_width = column.min_width
         left = width - sum((column.min_width or 0) + spacing for column in figures) - spacing
-        if left >= wide.measure(names.header).minimum + NARROWEST * (spacing == 2):
+        if left >= wide.measure(names.header).minimum + MIN_NAME_WIDTH * (spacing == 2):
             break
-    names.max_width = max(NARROWEST, left)
+    names.max_width = max(MIN_NAME_WIDTH, left)
     names.min_width = None
 
 
@@ -155,9 +164,9 @@ def _cell(cell: Cell) -> str:
 
 
 def csv_lines(table: Table) -> str:
-    """Return a table as CSV text, with all figures in full precision.
+    """Return all figures in full precision as CSV, each row with its name.
 
-    A number that is not finite becomes an empty cell.
+    What is not a number is empty.
     """
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")

@@ -1,1 +1,1 @@
-"""Private steps that several mechanisms share; each states its own (epsilon, delta)."""
+"""Private steps that several mechanisms share. Each step states its own privacy cost."""

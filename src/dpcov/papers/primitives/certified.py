@@ -1,7 +1,7 @@
-"""Decisions about integer matrices that are right whatever the matrix: floats first, then exactly.
+"""Exact decisions about integer matrices, with floats first and exact arithmetic if necessary.
 
-A float filter with a proved error decides nearly all comparisons; what it leaves open is decided in
-exact integers. So an answer is a function of the integers alone, and never fails.
+Floats with a proved error bound decide nearly all comparisons. Exact integers decide the rest. A
+result therefore depends only on the integers.
 """
 
 from __future__ import annotations
@@ -18,19 +18,34 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
     Integers = NDArray[np.object_]
 
-UNIT = 2.0**-53
-SMALL = 1e-12  # covers the few roundings of a formula outside of its sums
-REFINEMENTS = 8
-GOOD = 1e-9  # error of a factor that needs no refinement
-KEPT_BITS = 82
-USABLE = 0.25  # above it a factor decides nothing
+# Unit roundoff of float64.
+ROUNDOFF_UNIT = 2.0**-53
+# Relative margin for the few roundings of a formula outside of its sums.
+FORMULA_MARGIN = 1e-12
+# Largest number of refinements of a factor.
+MAX_REFINEMENTS = 8
+# Error of a factor that needs no further refinement.
+REFINED_ERROR = 1e-9
+# Number of bits of each row of a factor.
+KEPT_ROW_BITS = 82
+# Largest error of a factor that can decide comparisons.
+MAX_USABLE_ERROR = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """A (d, d) such that A G A' = I + E, ||E||_F <= `error`, for a positive definite G.
+    """Matrix A with ``A G A' = I + E`` for a positive definite matrix G.
 
-    With b = `error`, G^-1 = A' (I + E)^-1 A lies between A'A / (1 + b) and A'A / (1 - b).
+    The Frobenius norm of E is at most b, the `error`. The inverse ``G^-1 = A' (I + E)^-1 A`` lies
+    between ``A'A / (1 + b)`` and ``A'A / (1 - b)``.
+
+    Attributes
+    ----------
+    matrix : ndarray of float, shape (d, d)
+        Matrix A.
+    error : float
+        Bound b.
+
     """
 
     matrix: Matrix
@@ -38,20 +53,34 @@ class Factor:
 
     @classmethod
     def of(cls, gram: Integers) -> Factor | None:
-        """Factor of integers G, its error computed exactly; None if floats can't hold one.
+        """Return a factor of an integer matrix with an exact error bound.
 
-        Each round divides by the eigenvectors of what the last one left, which gains about 13
-        digits of the condition number.
+        Each refinement divides by the eigenvectors of the previous result. A refinement reduces the
+        condition number by about 13 digits.
+
+        Parameters
+        ----------
+        gram : ndarray of int, shape (d, d)
+            Positive definite matrix G.
+
+        Returns
+        -------
+        Factor or None
+            Factor, or None if floats cannot represent one.
+
         """
         exact = integer_matrix(gram)
         factor = _trimmed(np.diag(1 / np.sqrt(np.diag(gram).astype(np.float64))))
         best: Factor | None = None
-        for _ in range(REFINEMENTS):
+        for _ in range(MAX_REFINEMENTS):
             image = _congruence(factor, exact)
-            error = float(np.linalg.norm(image - np.eye(len(image)))) * (1 + SMALL) + SMALL
-            if error <= USABLE and (best is None or error < best.error):
+            error = (
+                float(np.linalg.norm(image - np.eye(len(image)))) * (1 + FORMULA_MARGIN)
+                + FORMULA_MARGIN
+            )
+            if error <= MAX_USABLE_ERROR and (best is None or error < best.error):
                 best = cls(factor, error)
-            if not error > GOOD:
+            if not error > REFINED_ERROR:
                 return best
             try:
                 values, vectors = np.linalg.eigh(image)
@@ -64,19 +93,31 @@ class Factor:
         return best
 
     def squared_norms(self, rows: Matrix) -> tuple[Matrix, Matrix]:
-        """Bounds, below and above, of x'G^-1 x for the columns x of (d, n) floats.
+        """Return lower and upper bounds on ``x' G^-1 x`` for each column x.
 
-        A sum of d products, in any order, errs by at most (d + 1) 2^-53 of the sum of their sizes.
+        A float sum of d products, in any order, has an error of at most ``(d + 1) 2^-53`` times the
+        sum of their sizes.
+
+        Parameters
+        ----------
+        rows : ndarray of float, shape (d, n)
+            Columns x.
+
+        Returns
+        -------
+        tuple of ndarray, shape (n,)
+            Lower bounds and upper bounds.
+
         """
         image = np.sqrt(np.square(self.matrix @ rows).sum(axis=0))
         sizes = np.square(np.abs(self.matrix) @ np.abs(rows)).sum(axis=0)
-        slack = 2 * (len(rows) + 1) * UNIT * np.sqrt(sizes)
-        low = np.square(np.maximum(image - slack, 0)) / (1 + self.error) * (1 - SMALL)
-        return low, np.square(image + slack) / (1 - self.error) * (1 + SMALL)
+        slack = 2 * (len(rows) + 1) * ROUNDOFF_UNIT * np.sqrt(sizes)
+        low = np.square(np.maximum(image - slack, 0)) / (1 + self.error) * (1 - FORMULA_MARGIN)
+        return low, np.square(image + slack) / (1 - self.error) * (1 + FORMULA_MARGIN)
 
 
 def integer_matrix(integers: Integers) -> fmpz_mat:
-    """The same as a matrix of flint."""
+    """Convert an array of integers to a matrix of the package flint."""
     from flint import fmpz_mat
 
     rows, columns = integers.shape
@@ -84,13 +125,16 @@ def integer_matrix(integers: Integers) -> fmpz_mat:
 
 
 def array_of(matrix: fmpz_mat) -> Integers:
-    """(r, c) Python integers of a matrix of flint."""
+    """Convert a matrix of the package flint to an array of Python integers."""
     entries = np.array([int(x) for x in matrix.entries()], dtype=object)
     return entries.reshape(matrix.nrows(), matrix.ncols())
 
 
 def adjugate(gram: Integers) -> tuple[fmpz_mat, int]:
-    """Adj(G) and det(G) of positive definite integers: G^-1 = adj / det, exactly."""
+    """Return the adjugate and the determinant of a positive definite integer matrix.
+
+    The inverse is the adjugate divided by the determinant, exactly.
+    """
     exact = integer_matrix(gram)
     determinant = exact.det()
     inverse: Any = exact.inv()
@@ -99,19 +143,19 @@ def adjugate(gram: Integers) -> tuple[fmpz_mat, int]:
 
 
 def _shifts(factor: Matrix) -> NDArray[np.int64]:
-    """(d, 1) powers of 2 that bring 82 bits of each row's largest entry before the point."""
+    """Return powers of 2, of shape (d, 1), that make 82 bits of each row integers."""
     _, exponents = np.frexp(np.abs(factor).max(axis=1, keepdims=True))
-    return KEPT_BITS - exponents.astype(np.int64)
+    return KEPT_ROW_BITS - exponents.astype(np.int64)
 
 
 def _trimmed(factor: Matrix) -> Matrix:
-    """The same without what is below 2^-82 of the largest entry of its row."""
+    """Truncate each row of a factor at 2^-82 of its largest entry."""
     shifts = _shifts(factor)
     return np.ldexp(np.trunc(np.ldexp(factor, shifts)), -shifts)
 
 
 def _congruence(factor: Matrix, exact: fmpz_mat) -> Matrix:
-    """A G A', computed exactly for a trimmed A, each entry rounded once."""
+    """Compute ``A G A'`` exactly for a truncated A, and round each entry once."""
     shifts = _shifts(factor)
     whole = np.array([[int(x) for x in row] for row in np.ldexp(factor, shifts)], dtype=object)
     image = array_of(integer_matrix(whole) * exact * integer_matrix(whole.T))

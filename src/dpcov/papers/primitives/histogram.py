@@ -1,8 +1,9 @@
-"""Stability histograms: noisy counts over unboundedly many bins.
+"""Stability histograms: noisy counts for an unlimited number of bins.
 
-Noise goes to bins that are not empty, and a noisy count is released only above a threshold, so
-high that a bin which owes its existence to one unit hardly ever shows. There delta enters, nowhere
-else. Bins are released in the order of their keys, whatever the order of the data.
+The noise applies only to bins that are not empty. A noisy count is released only above a threshold.
+The threshold is so high that a bin with the votes of a single unit is hardly ever released. Only
+this probability needs a delta. Bins are released in the order of their keys, so the order of the
+data has no effect.
 """
 
 from __future__ import annotations
@@ -26,31 +27,55 @@ if TYPE_CHECKING:
 
 Key = TypeVar("Key", bound=Any)
 
-SAFETY = 1e-9  # relative margin for float64 in a probability
-VOTE = 2**20  # grid steps of one vote, on which the Gaussian noise lives
-ROUNDING_VARIANCE = 8  # makes up for the grid: `gaussian.Gaussian`
+# Relative margin for float64 errors in a probability.
+PROBABILITY_MARGIN = 1e-9
+# Number of grid steps of one vote. The Gaussian noise is on this grid.
+STEPS_PER_VOTE = 2**20
+# Number that is added to a variance to cover the rounding (see `gaussian.Gaussian`).
+ROUNDING_VARIANCE = 8
 
 
 @dataclass(frozen=True, slots=True)
 class StabilityHistogram:
-    r"""Histogram of votes by discrete Laplace noise: (epsilon, delta)-DP.
+    """Histogram of votes with discrete Laplace noise: (epsilon, delta)-DP.
 
-    A unit casts at most k = `votes` votes. With sides = 1 under add/remove, 2 under replace-one,
-    the noise K has P(K = j) proportional to a^|j|, a = e^(-epsilon / (sides k)), and a bin of c
-    votes shows with probability p(c) = P(c + K >= T) = a^(T-c) / (1 + a), c <= T.
+    A unit casts at most k votes.
 
-    Proof. Let D, D' be neighbours. A bin that is empty in one of them holds votes of one unit only:
-    call it exclusive. No exclusive bin shows with probability A = prod(1 - p(c_i)) over those of D,
-    A' = prod(1 - p(c'_i)) over those of D'. The other bins differ by at most sides k votes, so
-    their laws satisfy L <= e^epsilon L'. What D exceeds D' by is 1 - A where an exclusive bin
-    shows, and elsewhere the integral of (A L - e^epsilon A' L')+ <= (A - A')+. Together at most
-    1 - min(A, A'), where sum c_i <= k. As -ln(1 - p) is convex, the worst are one bin of c votes
-    and k - c bins of one, c = 1..k: delta is the largest 1 - A of these, and attained.
+    Parameters
+    ----------
+    epsilon : Fraction
+        Epsilon of the guarantee.
+    delta : float
+        Delta of the guarantee.
+    neighbors : Neighbors
+        Relation between tables.
+    votes : int
+        Largest number k of votes of a unit.
+
+    Notes
+    -----
+    **Definitions.** Let ``sides`` be 1 under add-remove and 2 under replace-one. The noise K has a
+    probability ``P(K = j)`` proportional to ``a^|j|``, with ``a = e^(-epsilon / (sides k))``. A bin
+    with c votes is released if ``c + K >= T``. For ``c <= T`` the probability is
+    ``p(c) = a^(T-c) / (1 + a)``.
+
+    **Proof.** Let D and D' be neighbouring tables. A bin that is empty in one of the tables
+    contains votes of one unit only. Call such a bin exclusive.
+
+    - The probability that no exclusive bin is released is ``A = prod(1 - p(c_i))`` over the
+      exclusive bins of D, and A' for D'.
+    - The other bins differ by at most ``sides k`` votes. Their distributions satisfy
+      ``L <= e^epsilon L'``.
+    - The excess of D over D' has two parts. It is ``1 - A`` if an exclusive bin is released, and at
+      most ``(A - A')+`` otherwise. Together the parts are at most ``1 - min(A, A')``, where
+      ``sum c_i <= k``.
+    - As ``-ln(1 - p)`` is convex, the worst case is one bin of c votes and ``k - c`` bins of one
+      vote. Delta is the largest value of ``1 - A`` over c from 1 to k. This value is attained.
 
     Source
     ------
-    Korolova et al. 2009; Bun, Nissim and Stemmer 2016. Their threshold 1 + 2 ln(2/delta) / epsilon
-    is safe, with about a quarter of the stated delta.
+    The sources are Korolova and others 2009 and Bun, Nissim and Stemmer 2016. Their threshold
+    ``1 + 2 ln(2/delta) / epsilon`` is safe and uses about a quarter of the stated delta.
 
     """
 
@@ -69,8 +94,8 @@ class StabilityHistogram:
 
     @property
     def threshold(self) -> int:
-        """T: the least noisy count that shows."""
-        target = self.delta * (1 - SAFETY)
+        """Smallest noisy count T that is released."""
+        target = self.delta * (1 - PROBABILITY_MARGIN)
         reach = math.floor(-float(self.noise.scale) * math.log(2 * target))
         below = self.votes - 1 + max(0, reach)
         return below + least(lambda more: self._delta(below + more), target)
@@ -81,29 +106,74 @@ class StabilityHistogram:
         return -math.expm1(worst)
 
     def chance(self, count: int, level: int) -> float:
-        """Probability that a bin of at most T = `level` votes shows."""
+        """Return the probability that a bin is released, for at most `level` votes.
+
+        Parameters
+        ----------
+        count : int
+            Number of votes in the bin.
+        level : int
+            Threshold T.
+
+        Returns
+        -------
+        float
+            Probability.
+
+        """
         decay = 1 / float(self.noise.scale)
         return math.exp(-decay * (level - count)) / (1 + math.exp(-decay))
 
     def __call__(self, counts: Mapping[Key, int], entropy: Entropy) -> dict[Key, int]:
-        """Noisy counts of the bins that show, by key."""
+        """Return the released noisy counts by key.
+
+        Parameters
+        ----------
+        counts : mapping of keys to int
+            Exact number of votes in each bin.
+        entropy : Entropy
+            Source of random bits.
+
+        Returns
+        -------
+        dict of keys to int
+            Noisy counts at or above the threshold.
+
+        """
         noise = discrete_laplace(self.noise.scale, len(counts), entropy)
         return _shown(counts, noise, self.threshold)
 
 
 @dataclass(frozen=True, slots=True)
 class GaussianHistograms:
-    r"""Several histograms at once, in each of which a unit casts at most one vote: Gaussian noise.
+    """Several histograms with Gaussian noise, with at most one vote of a unit in each.
 
-    mu-GDP but for bad events of probability at most `bad` (`accounting.with_bad_events`).
+    The histograms are mu-GDP, except in bad events of probability at most `bad`
+    (`accounting.with_bad_events`).
 
-    Proof. Exclusive bins (see `StabilityHistogram`) hold one vote, and each of the q = `batch`
-    histograms has at most one of them on either table; the bad event is that one shows, which
-    discrete Gaussian noise makes less likely than (s the standard deviation, Canonne, Kamath and
-    Steinke 2020, Prop. 25) a continuous one does from the next grid point down: 1 - Phi((T - 1) /
-    s) = bad / q. Noise is independent over bins, so that without the bad event the rest is the
-    Gaussian mechanism on the common bins, where a vote moves (replace-one) or appears (add/remove)
-    in each histogram: an l2 sensitivity of sqrt(2 q) or sqrt(q) votes.
+    Parameters
+    ----------
+    mu : float
+        Gaussian cost.
+    bad : float
+        Probability of the bad events.
+    neighbors : Neighbors
+        Relation between tables.
+    batch : int
+        Number q of histograms.
+
+    Notes
+    -----
+    **Bad event.** Exclusive bins (see `StabilityHistogram`) contain one vote. Each histogram has at
+    most one exclusive bin in either table. The bad event is that an exclusive bin is released. Let
+    s be the standard deviation of the noise. Discrete Gaussian noise makes this event less likely
+    than continuous noise with a threshold one grid step lower (Canonne, Kamath and Steinke 2020,
+    Proposition 25). So the threshold T follows from ``1 - Phi((T - 1) / s) = bad / q``.
+
+    **Other bins.** The noise of different bins is independent. Without the bad event, the common
+    bins are a Gaussian mechanism. In each histogram one vote moves (replace-one) or appears
+    (add-remove). The l2 sensitivity is ``sqrt(2 q)`` or ``sqrt(q)`` votes.
+
     """
 
     mu: float
@@ -117,23 +187,37 @@ class GaussianHistograms:
 
     @property
     def noise(self) -> ScalarGaussian:
-        """Noise of a count, in 2^-20 votes."""
-        squared = self.neighbors.sides * self.batch * (VOTE / Fraction(self.mu)) ** 2
+        """Noise of each count, in units of 2^-20 votes."""
+        squared = self.neighbors.sides * self.batch * (STEPS_PER_VOTE / Fraction(self.mu)) ** 2
         return ScalarGaussian(squared + ROUNDING_VARIANCE)
 
     @property
     def threshold(self) -> int:
-        """T: the least noisy count that shows, in 2^-20 votes."""
+        """Smallest noisy count T that is released, in units of 2^-20 votes."""
         from scipy.special import ndtri
 
-        quantile = -float(ndtri(self.bad / self.batch * (1 - SAFETY)))
-        return VOTE + max(0, math.ceil(self.noise.standard_deviation * quantile)) + 1
+        quantile = -float(ndtri(self.bad / self.batch * (1 - PROBABILITY_MARGIN)))
+        return STEPS_PER_VOTE + max(0, math.ceil(self.noise.standard_deviation * quantile)) + 1
 
     def __call__(self, counts: Mapping[Key, int], entropy: Entropy) -> dict[Key, float]:
-        """Noisy counts of the bins that show, by key; keys tell the histograms of a batch apart."""
+        """Return the released noisy counts by key. The keys include the histogram.
+
+        Parameters
+        ----------
+        counts : mapping of keys to int
+            Exact number of votes in each bin.
+        entropy : Entropy
+            Source of random bits.
+
+        Returns
+        -------
+        dict of keys to float
+            Noisy counts at or above the threshold, in votes.
+
+        """
         noise = discrete_gaussian(self.noise.variance, len(counts), entropy)
-        whole = {key: VOTE * count for key, count in counts.items()}
-        return {key: n / VOTE for key, n in _shown(whole, noise, self.threshold).items()}
+        whole = {key: STEPS_PER_VOTE * count for key, count in counts.items()}
+        return {key: n / STEPS_PER_VOTE for key, n in _shown(whole, noise, self.threshold).items()}
 
 
 def _shown(counts: Mapping[Key, int], noise: AnyArray, level: int) -> dict[Key, int]:

@@ -1,4 +1,4 @@
-"""Propose-test-release on an integer score."""
+"""Propose-test-release: a private test of an integer score."""
 
 from __future__ import annotations
 
@@ -14,39 +14,59 @@ from dpcov.errors import MechanismError
 if TYPE_CHECKING:
     from dpcov.core.entropy import Entropy
 
-LARGEST_LIMIT = 2**20  # rows are set aside one by one up to it
-SAFETY = 1e-9  # relative margin for float64 in a probability
+# Largest limit of the score. The mechanisms set rows aside one by one up to the limit.
+MAX_SCORE_LIMIT = 2**20
+# Relative margin for float64 errors in a probability.
+PROBABILITY_MARGIN = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseTest:
-    r"""Private test whether a score in 0..k is small enough to go on.
+    """Private test that passes if a score from 0 to k is small.
 
-    The score changes by at most s = `sensitivity` between neighbours, and what follows a pass is
-    (epsilon2, delta2)-DP for neighbours that both score below the limit k. Test and release
-    together are (epsilon + epsilon2, max(delta, delta2))-DP; other steps add to that, and nothing
-    may run after a refusal.
-
-    Passes iff score < k and score + K <= T, K discrete Laplace of scale s / epsilon: with
-    a = e^(-epsilon / s), P(K >= j) = a^j / (1 + a) for j >= 0.
-
-    Proof. Both scores below k: the test is epsilon-DP, and P(pass) (e^epsilon2 Q + delta2) <=
-    e^(epsilon + epsilon2) P'(pass) Q + delta2. One score k: that table is always refused; the other
-    scores at least k - s and passes with probability at most P(K >= k - s - T) <= delta, which k is
-    chosen for, so the two differ by at most delta. Both k: both refused.
+    The score changes by at most s between neighbouring tables. The steps after a passed test are
+    (epsilon2, delta2)-DP for neighbours whose scores are both below k. The test and these steps
+    together are (epsilon + epsilon2, max(delta, delta2))-DP. The costs of other steps add to this
+    cost. After a refusal, nothing else may run.
 
     Parameters
     ----------
-    epsilon, delta : cost of the test.
-    sensitivity : s, of the score.
-    false_alarm : probability at most of refusing a table that scores `slack` or less. Public.
-    slack : score that shall still pass. Public.
+    epsilon : Fraction
+        Epsilon of the test.
+
+    delta : float
+        Delta of the test.
+
+    sensitivity : int
+        Sensitivity s of the score.
+
+    false_alarm : float
+        Public bound on the probability of refusing a table with a score of at most `slack`.
+
+    slack : int
+        Public score that should still pass.
+
+    Notes
+    -----
+    **Test.** The noise K is a discrete Laplace number with the scale ``s / epsilon``. The test
+    passes if the score is below k and ``score + K <= T``. With ``a = e^(-epsilon / s)``, the tail
+    probability is ``P(K >= j) = a^j / (1 + a)`` for ``j >= 0``.
+
+    **Proof.** There are three cases:
+
+    - Both scores are below k. The test is epsilon-DP. The probability of a pass and an event after
+      it is at most ``e^(epsilon + epsilon2)`` times the probability for the neighbour, plus delta2.
+    - One score is k. This table is always refused. The other score is at least ``k - s``. The other
+      table passes with a probability of at most ``P(K >= k - s - T) <= delta``. The limit k is
+      chosen for this inequality.
+    - Both scores are k. Both tables are refused.
 
     Source
     ------
-    Dwork and Lei 2009. The test of Brown, Hopkins and Smith's code (2023) passes a score of
-    tau - 2 with probability delta but tau - 4 with 1 - (1 - delta) e^-epsilon: at (.5, 5e-7) its
-    true delta is .384.
+    The source is Dwork and Lei 2009. The code of Brown, Hopkins and Smith (2023) uses another test.
+    It passes the score ``tau - 2`` with probability delta, but the score ``tau - 4`` with
+    probability ``1 - (1 - delta) e^-epsilon``. At (0.5, 5e-7), the true delta of this test is
+    0.384.
 
     """
 
@@ -60,12 +80,14 @@ class ReleaseTest:
         for name in ("delta", "false_alarm"):
             check(name, getattr(self, name), Probability, MechanismError)
         if self.sensitivity < 1 or self.slack < 0:
-            raise MechanismError("A test needs a sensitivity of at least 1 and a slack of 0.")
-        self.noise.require_drawable()
-        if self.limit > LARGEST_LIMIT:
             raise MechanismError(
-                f"The private test would go through more than {LARGEST_LIMIT} scores. Give it a "
-                "larger share, less slack, or a larger budget."
+                "A test needs a sensitivity of at least 1 and a slack of at least 0."
+            )
+        self.noise.require_drawable()
+        if self.limit > MAX_SCORE_LIMIT:
+            raise MechanismError(
+                f"The private test needs more than {MAX_SCORE_LIMIT} scores. Use a larger "
+                "share for the test, less slack, or a larger budget."
             )
 
     @property
@@ -74,21 +96,24 @@ class ReleaseTest:
 
     @property
     def threshold(self) -> int:
-        """T: the largest noisy score that passes."""
+        """Largest noisy score T that passes."""
         return self.slack + max(0, self._reach(self.false_alarm) - 1)
 
     @property
     def limit(self) -> int:
-        """k: the score from which a table is always refused."""
+        """Score k from which a table is always refused."""
         return self.threshold + self.sensitivity + self._reach(self.delta)
 
     def _reach(self, probability: float) -> int:
-        """Least j >= 0 with P(K >= j) <= probability."""
+        """Return the smallest integer j of at least 0 with ``P(K >= j) <= probability``."""
         scale = float(self.noise.scale)
-        log = math.log(probability * (1 - SAFETY)) + math.log1p(math.exp(-1 / scale))
+        log = math.log(probability * (1 - PROBABILITY_MARGIN)) + math.log1p(math.exp(-1 / scale))
         return max(0, math.ceil(-scale * log))
 
     def passes(self, score: int, entropy: Entropy) -> bool:
-        """Whether to go on; `score` is sensitive, the answer is not."""
+        """Return True if the test passes.
+
+        The result is private, but the score itself is sensitive.
+        """
         noise = self.noise.sample(entropy)
         return score < self.limit and score + noise <= self.threshold

@@ -1,6 +1,7 @@
-"""Rows that no few others outweigh: their weighted second moment, and how stable it is.
+"""Weighted second moment of typical rows, with a score of its stability.
 
-Brown, Hopkins and Smith 2023, repaired.
+A row is typical if it has a small leverage: it outweighs many other rows in no direction. The
+method comes from Brown, Hopkins and Smith 2023, with a corrected test.
 """
 
 from __future__ import annotations
@@ -24,54 +25,81 @@ if TYPE_CHECKING:
     Integers = NDArray[np.object_]
     Matrix = NDArray[np.float64]
 
-RIDGE = 1  # added to the diagonal of every second moment, in squared units of `IntegerRows`
-LIMB = 2.0**20
+# Ridge on the diagonal of every second moment, in squared units of `IntegerRows`.
+RIDGE_UNITS = 1
+# Base of the two parts (limbs) of an integer.
+LIMB_BASE = 2.0**20
 
 
 @dataclass(frozen=True, slots=True)
 class StableRows:
-    r"""Score in 0..k and weights in 0..k of the units of a table.
-
-    Unit i has the second moment P_i = sum x x' of its rows. For a set S of units let G_S = I + sum
-    over S of P_i and h_i(S) = tr(G_S^-1 P_i), the leverage. With m = `ceiling`, k = `limit` and
-    m > 3k + 1, S_l is the largest S with h_i(S) <= 1 / (m - l) for all i in S, l = 0..2k: leverages
-    fall as S grows, so a union of such sets is one, and deleting whatever is above the bound, over
-    and over, ends there. The score is min(k, min_(l<=k) (l + number of units outside S_l)), the
-    weight of i is the number of l in k+1..2k with i in S_l, and G = I + sum weight_i P_i / k.
-
-    Proof. Let X' be X and one unit *. (a) S_l(X) is in S_l(X'), being such a set there. (b) S_l(X')
-    less * is in S_(l+1)(X): where * is in S = S_l(X') its leverage h is at most 1 / (m - l), so
-    G without * is at least (1 - h) G_S, and the other leverages rise to at most (1 / (m - l)) / (1
-    - 1 / (m - l)) = 1 / (m - l - 1).
-
-    *Score.* By (a) it rises by at most 1 as * is added, by (b) as * is removed: it changes by at
-    most 1, under replace-one 2.
-
-    *Leverage.* Let the score be below k: some l < k has at most k - 1 - l units outside S_l; those
-    inside have full weight. So G >= G_(S_(k+1)) >= (1 - (k-1) / (m - 2k)) G_(S_2k), and every unit
-    of positive weight has tr(G^-1 P_i) <= 1 / (m - 2k - (k - 1)) = 1 / (m - 3k + 1) =: L.
-
-    *Add/remove*, both scores below k. By (a) and (b) the weights of the others do not fall as * is
-    added, each rises by at most 1 (S_(k+1)..S_2k shift by at most one level), and only those
-    of the at most k - 1 units outside X's S_l. So G' = G + P, P >= 0, and tr(G'^-1 P) <=
-    ((k-1)/k + 1) L < 2 L: the eigenvalues of G'^-1/2 G G'^-1/2 - 1 have 2-norm at most 2 L, those
-    of its inverse 2 L / (1 - 2 L).
-
-    *Replace-one*, both scores below k. S_l(X) less * is in S_(l+1)(X'), and the reverse; units in
-    X's S_l, l < k, other than * keep full weight. So G' = G + P - M, where M, of units that have
-    weight in X, and P, of units that have weight in X', are made of at most k - 1 common units with
-    a weight of 1/k each and one more unit each: a = tr(G'^-1 P) and b = tr(G^-1 M) are at
-    least 0, at most 2 L, and together at most 3 L. With Q = G + P = G' + M, Q >= G' gives
-    tr(Q^-1 P) <= a, so G >= (1 - a) Q and tr(G^-1 P) <= a / (1 - a). G^-1/2 P G^-1/2 and the same
-    of M have a product of trace >= 0: the 2-norm of their difference is at most sqrt((a / (1 -
-    a))^2 + b^2), largest at a = 2 L, b = L.
-
-    Leverages are compared exactly (`certified`), so the score is a function of the integers.
+    """Score and weights of the units of a table, both from 0 to k.
 
     Parameters
     ----------
-    ceiling : m, public or released: reciprocal of the leverage that no unit should exceed.
-    limit : k, of the release test.
+    ceiling : int
+        Number m, public or released. No unit should have a leverage above 1/m.
+    limit : int
+        Limit k of the release test, with ``m > 3k + 1``.
+
+    Notes
+    -----
+    **Definitions.** Unit i has the second moment ``P_i``, the sum of ``x x'`` over its rows. For a
+    set S of units, let ``G_S = I + sum P_i`` over the units in S. The leverage of unit i is
+    ``h_i(S) = tr(G_S^-1 P_i)``.
+
+    For l from 0 to 2k, let ``S_l`` be the largest set S with ``h_i(S) <= 1 / (m - l)`` for all i in
+    S. This set exists, because leverages decrease as S grows. Deleting all units above the bound,
+    again and again, ends at ``S_l``.
+
+    The score is ``min(k, min_(l<=k) (l + number of units outside S_l))``. The weight of unit i is
+    the number of levels l from k+1 to 2k for which ``S_l`` contains i. The weighted second moment
+    is ``G = I + sum weight_i P_i / k``.
+
+    **Two inclusions.** Let the table X' contain the units of X and one more unit ``*``.
+
+    - (a) ``S_l(X)`` is part of ``S_l(X')``, because it satisfies the same bound there.
+    - (b) ``S_l(X')`` without ``*`` is part of ``S_(l+1)(X)``. Let ``S = S_l(X')`` contain ``*``,
+      whose leverage h is at most ``1 / (m - l)``. Without ``*``, the matrix is at least
+      ``(1 - h) G_S``. The other leverages grow to at most ``1 / (m - l - 1)``.
+
+    **Score.** By (a) the score grows by at most 1 if ``*`` is added. By (b) it grows by at most 1
+    if ``*`` is removed. The score therefore changes by at most 1 under add-remove and 2 under
+    replace-one.
+
+    **Leverage.** Let the score be below k. Some level ``l < k`` has at most ``k - 1 - l`` units
+    outside ``S_l``, and the units inside have full weight. This gives two bounds::
+
+        G >= G_(S_(k+1)) >= (1 - (k-1) / (m - 2k)) G_(S_2k)
+        tr(G^-1 P_i) <= 1 / (m - 3k + 1) =: L
+
+    The second bound holds for every unit with a positive weight.
+
+    **Add-remove.** Let both scores be below k, and let ``*`` be added.
+
+    - By (a) and (b), no weight of another unit decreases, and each weight grows by at most 1. Only
+      the weights of the at most ``k - 1`` units outside ``S_l`` of X change.
+    - So ``G' = G + P`` with ``P >= 0`` and ``tr(G'^-1 P) <= ((k-1)/k + 1) L < 2 L``.
+    - The eigenvalues of ``G'^-1/2 G G'^-1/2 - 1`` have a 2-norm of at most ``2 L``. For the inverse
+      matrix, the bound is ``2 L / (1 - 2 L)``.
+
+    **Replace-one.** Let both scores be below k.
+
+    - ``S_l(X)`` without ``*`` is part of ``S_(l+1)(X')``, and the reverse holds too. Units other
+      than ``*`` in a set ``S_l`` of X with ``l < k`` keep their full weight.
+    - So ``G' = G + P - M``. The units of M have a weight in X, and the units of P have a weight in
+      X'. Together M and P contain at most ``k - 1`` common units, with a weight of 1/k each. M and
+      P each contain one more unit.
+    - Let ``a = tr(G'^-1 P)`` and ``b = tr(G^-1 M)``. Both are between 0 and ``2 L``, and
+      ``a + b <= 3 L``.
+    - Let ``Q = G + P = G' + M``. As ``Q >= G'``, ``tr(Q^-1 P) <= a``. Hence ``G >= (1 - a) Q`` and
+      ``tr(G^-1 P) <= a / (1 - a)``.
+    - The product of ``G^-1/2 P G^-1/2`` and ``G^-1/2 M G^-1/2`` has a trace of at least 0. The
+      2-norm of their difference is at most ``sqrt((a / (1 - a))^2 + b^2)``. This bound is largest
+      at ``a = 2 L`` and ``b = L``.
+
+    **Exactness.** All leverages are compared exactly (`certified`), so the score depends only on
+    the integers.
 
     """
 
@@ -83,11 +111,29 @@ class StableRows:
             raise MechanismError("Stable rows need a ceiling above 3 times the limit, plus 1.")
 
     def closeness(self, neighbors: Neighbors) -> float:
-        """Bound on the 2-norm of the eigenvalues of G^-1/2 G' G^-1/2 - 1, both ways round."""
+        """Return a bound on the relative change of the weighted second moment G.
+
+        The bound applies to the 2-norm of the eigenvalues of ``G^-1/2 G' G^-1/2 - 1``, in both
+        directions.
+        """
         return closeness(1 / (self.ceiling - 3 * self.limit + 1), neighbors)
 
     def __call__(self, table: IntegerRows) -> tuple[int, NDArray[np.int64]]:
-        """Score and weights; the weights mean nothing where the score is k."""
+        """Return the score and the weights of the units of a table.
+
+        Parameters
+        ----------
+        table : IntegerRows
+            Rows in exact integers.
+
+        Returns
+        -------
+        score : int
+            Score from 0 to k.
+        weights : ndarray of int, shape (n,)
+            Weights from 0 to k. If the score is k, the weights have no meaning.
+
+        """
         k, count = self.limit, table.unit_count
         weights, alive = np.zeros(count, np.int64), np.ones(count, np.bool_)
         score, leverages = k, Leverages.of(table, alive)
@@ -105,7 +151,7 @@ class StableRows:
 
 
 def closeness(leverage: float, neighbors: Neighbors) -> float:
-    """The bound of `StableRows` for leverages up to L = `leverage`, rounded up."""
+    """Return the bound of `StableRows` for leverages up to `leverage`, rounded up."""
     most = 2 * leverage / (1 - 2 * leverage)
     if neighbors == Neighbors.REPLACE_ONE:
         most = math.hypot(most, leverage)
@@ -113,7 +159,7 @@ def closeness(leverage: float, neighbors: Neighbors) -> float:
 
 
 def leverage_for(closest: float, neighbors: Neighbors) -> float:
-    """Largest L with `closeness` at most `closest`."""
+    """Return the largest leverage with a closeness of at most `closest`."""
     low, high = 0.0, 0.25
     for _ in range(100):
         middle = (low + high) / 2
@@ -123,7 +169,25 @@ def leverage_for(closest: float, neighbors: Neighbors) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Leverages:
-    """Leverages of the units `members` in their own set: certified bounds, exact where needed."""
+    """Leverages of units in their own set, with certified bounds.
+
+    Exact arithmetic decides the comparisons that the bounds leave open.
+
+    Attributes
+    ----------
+    members : ndarray of int, shape (m,)
+        Units of the set.
+
+    low, high : ndarray of float, shape (m,)
+        Bounds on each leverage.
+
+    table : IntegerRows
+        Rows in exact integers.
+
+    gram : ndarray of int, shape (d, d)
+        Second moment of the set, with the ridge.
+
+    """
 
     members: NDArray[np.int64]
     low: Matrix
@@ -133,10 +197,25 @@ class Leverages:
 
     @classmethod
     def of(cls, table: IntegerRows, alive: NDArray[np.bool_]) -> Leverages:
+        """Compute the leverages of a set of units.
+
+        Parameters
+        ----------
+        table : IntegerRows
+            Rows in exact integers.
+        alive : ndarray of bool, shape (n,)
+            Units of the set.
+
+        Returns
+        -------
+        Leverages
+            Bounds on the leverages.
+
+        """
         chosen = alive[table.owners]
         rows, owners = table.rows[:, chosen], table.owners[chosen]
         gram = second_moment(rows)
-        gram[np.diag_indices(len(gram))] += RIDGE
+        gram[np.diag_indices(len(gram))] += RIDGE_UNITS
         factor = Factor.of(gram)
         members = np.flatnonzero(alive)
         if factor is None:
@@ -147,7 +226,7 @@ class Leverages:
         return cls(members, bounds[0] * (1 - 1e-9), bounds[1] * (1 + 1e-9), table, gram)
 
     def above(self, reciprocal: int) -> NDArray[np.int64]:
-        """Units whose leverage exceeds 1 / `reciprocal`."""
+        """Return the units whose leverage exceeds 1 / `reciprocal`, exactly."""
         if not self.high.size or self.high.max() * reciprocal <= 1 - 1e-9:
             return np.empty(0, np.int64)
         surely = self.low * reciprocal > 1 + 1e-9
@@ -174,7 +253,21 @@ class Leverages:
 
 
 def second_moment(rows: Matrix, weights: NDArray[np.int64] | None = None) -> Integers:
-    """(d, d) exact sum of weight x x' over the columns x of integers up to 2^40 in size."""
+    """Compute the exact weighted sum of ``x x'`` over the columns x of a matrix.
+
+    Parameters
+    ----------
+    rows : ndarray of float, shape (d, n)
+        Integers of at most 2^40 in size.
+    weights : ndarray of int, shape (n,), optional
+        Weight of each column.
+
+    Returns
+    -------
+    ndarray of int, shape (d, d)
+        Exact sum.
+
+    """
     d = len(rows)
     total: Integers = np.zeros((d, d), dtype=object)
     for weight in [1] if weights is None else np.unique(weights).tolist():
@@ -184,27 +277,31 @@ def second_moment(rows: Matrix, weights: NDArray[np.int64] | None = None) -> Int
 
 
 def _unweighted(rows: Matrix) -> Integers:
-    """Limbs of 20 bits, whose products `Accumulator` sums exactly."""
+    """Compute the exact sum of ``x x'``.
+
+    The function splits each integer into two limbs of 20 bits. `Accumulator` sums their products
+    exactly.
+    """
     d = len(rows)
     sums = Accumulator(2 * d)
     for start in range(0, rows.shape[1], BLOCK_ROWS):
         block = rows[:, start : start + BLOCK_ROWS]
-        high = np.floor(block / LIMB)
-        sums.add(np.concatenate([high, block - high * LIMB]))
+        high = np.floor(block / LIMB_BASE)
+        sums.add(np.concatenate([high, block - high * LIMB_BASE]))
     whole = sums.total()
     cross = whole[:d, d:] + whole[d:, :d]
     return (whole[:d, :d] << 40) + (cross << 20) + whole[d:, d:]
 
 
 def usual_leverage(dimension: int, units: float) -> float:
-    """Number of units times the leverage that one in `units` normal rows exceeds."""
+    """Return the leverage that one of `units` normal rows exceeds, times the number of units."""
     from scipy.stats import chi2
 
     return float(chi2.isf(1 / max(units, 2.0), dimension))
 
 
 def least_units(ceiling: float, dimension: int) -> int:
-    """How many normal rows it takes for 1 / `ceiling` to be their usual largest leverage."""
+    """Return the number of normal rows whose usual largest leverage is 1 / `ceiling`."""
     units = ceiling
     for _ in range(60):
         units = ceiling * usual_leverage(dimension, units)

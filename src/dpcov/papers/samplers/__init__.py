@@ -1,1 +1,1 @@
-"""Noise laws and samplers that only the papers' mechanisms need."""
+"""Noise distributions and samplers that only the mechanisms from the literature need."""

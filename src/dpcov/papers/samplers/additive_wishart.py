@@ -1,4 +1,4 @@
-"""One centred Wishart matrix."""
+"""Distribution of one centred Wishart matrix."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy.special import chdtri, gammaincinv
 
-from dpcov.core.samplers import LARGEST_ENTRY, Law, require_within, whole
-from dpcov.core.samplers.normal import LARGEST, standard_normals
+from dpcov.core.samplers import MAX_NOISE_ENTRY, Law, require_within, whole
+from dpcov.core.samplers.normal import MAX_NORMAL, standard_normals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,17 +19,29 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Integers, Matrix
     from dpcov.core.entropy import Entropy
 
-# The largest float64 spacing, over the noise, that rounding hides (docs/proofs/release.md 7).
-FINEST = 2.0**-30
+# Largest float64 spacing, relative to the noise, that rounding hides (docs/proofs/release.md,
+# section 7).
+MAX_RELATIVE_SPACING = 2.0**-30
 
 
 @dataclass(frozen=True, slots=True)
 class CenteredWishart(Law):
-    """Law of W - m c I, W ~ Wishart_d(m, c I); skewed: bounded below by -m c, not above.
+    """Distribution of ``W - m c I`` with a Wishart matrix ``W ~ Wishart_d(m, c I)``.
 
-    Moments: mean 0, variance 2 m c^2 on the diagonal and m c^2 off it. With m to infinity at fixed
-    c sqrt(m) it becomes the Gaussian orthogonal law. What it protects says
-    `dpcov.papers.additive_wishart`.
+    The mean is 0. The variance is ``2 m c^2`` on the diagonal and ``m c^2`` off the diagonal. The
+    distribution is skewed: all eigenvalues are at least ``-m c``. If m grows at a fixed
+    ``c sqrt(m)``, the distribution approaches the Gaussian orthogonal distribution.
+    `dpcov.papers.additive_wishart` states the privacy guarantee.
+
+    Parameters
+    ----------
+    dimension : int
+        Order d of the matrix.
+    degrees : int
+        Degrees of freedom m.
+    scale : float
+        Scale c, in squared lattice units.
+
     """
 
     dimension: int
@@ -55,8 +67,8 @@ class CenteredWishart(Law):
     def _width(self) -> float:
         return self.scale * math.sqrt(self.degrees * self.dimension)
 
-    # The spectrum ends at the least value of 1/g + R(g), R below, which is taken at
-    # 1/g = c (d + sqrt(m d)) (free Poisson law).
+    # The spectrum ends at the minimum of 1/g + R(g), where R is the R-transform below. The minimum
+    # is at 1/g = c (d + sqrt(m d)) (free Poisson distribution).
     @property
     def edge(self) -> float:
         return self.detectable + self._width
@@ -69,19 +81,27 @@ class CenteredWishart(Law):
         return self._width**2 * g / (1 - self.scale * self.dimension * g)
 
     def require_drawable(self) -> None:
-        """Hold W below the largest entry, and float64's spacing there far below the noise.
+        """Raise an error if the noise is too large, or too small for the spacing of float64.
 
-        The bound on W that both go by is exceeded with a probability below 2^-60.
+        Both checks use a bound on W. The noise exceeds the bound with a probability below 2^-60.
         """
-        largest = self.scale * (math.sqrt(self.degrees) + LARGEST + math.sqrt(self.dimension)) ** 2
-        require_within(largest, 0, LARGEST_ENTRY)
-        require_within(largest * 2.0**-52, 0, Fraction(max(1.0, self.spread) * FINEST))
+        largest = (
+            self.scale * (math.sqrt(self.degrees) + MAX_NORMAL + math.sqrt(self.dimension)) ** 2
+        )
+        require_within(largest, 0, MAX_NOISE_ENTRY)
+        require_within(
+            largest * 2.0**-52, 0, Fraction(max(1.0, self.spread) * MAX_RELATIVE_SPACING)
+        )
 
     def sample(self, entropy: Entropy) -> Integers:
-        """floor(Z + 1/2), never half-to-even, so that rounding commutes with integer shifts.
+        """Draw the noise and round it to integers by ``floor(x + 1/2)``.
 
-        By Bartlett: W = c T T' with T lower triangular, standard normal below the diagonal and
-        T_ii^2 chi-square with m - i degrees of freedom, by inversion of 63-bit tail probabilities.
+        This rule commutes with integer shifts. Rounding half to even would not.
+
+        The function uses Bartlett's decomposition ``W = c T T'`` with a lower triangular matrix T.
+        The entries below the diagonal are standard normal. The squared diagonal entries ``T_ii^2``
+        have a chi-square distribution with ``m - i`` degrees of freedom. They come from the
+        inversion of tail probabilities of 63 bits.
         """
         self.require_drawable()
         d = self.dimension
@@ -107,7 +127,7 @@ class CenteredWishart(Law):
 
 
 def _chi_squares(freedoms: Matrix, entropy: Entropy) -> Matrix:
-    """Chi-squares by inversion of the tail that is nearer."""
+    """Draw chi-square numbers by inversion of the smaller tail probability."""
     words = entropy.words(len(freedoms))
     tail = ((words >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-64
     lower: Matrix = 2 * gammaincinv(freedoms / 2, tail)

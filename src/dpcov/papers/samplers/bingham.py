@@ -1,4 +1,4 @@
-"""Exact draws from the Bingham law on the sphere, by rejection."""
+"""Exact draws from the Bingham distribution on the sphere, by rejection."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Matrix
     from dpcov.core.entropy import Entropy
 
-LARGEST_BATCH = 64
+# Largest number of proposals at once.
+MAX_BATCH = 64
+# Relative tolerance of Newton's method.
 NEWTON_TOLERANCE = 1e-13
 
 
 @dataclass(frozen=True, slots=True)
 class BinghamDraw:
-    """A unit vector, and how many proposals it took.
+    """Unit vector, with the number of proposals.
 
-    The number of proposals depends on the exponents: it is for experiments, never for a release.
+    The number of proposals depends on the exponents. Use it for experiments only and never for a
+    release.
     """
 
     vector: Matrix
@@ -31,32 +34,34 @@ class BinghamDraw:
 
 
 class Bingham:
-    """Law on the unit sphere of R^q with density proportional to exp(sum_i a_i u_i^2).
+    """Distribution on the unit sphere with density proportional to ``exp(sum_i a_i u_i^2)``.
 
-    For the density exp(t u' C u), take a = t w with w the eigenvalues of C, and u in the
-    eigenbasis of C. Only differences of exponents matter; equal ones give the uniform law, and
-    q = 1 a fair sign.
+    For the density ``exp(t u' C u)``, use the exponents ``a = t w`` with the eigenvalues w of C.
+    The vector u is then in the eigenbasis of C. Only differences of exponents matter. Equal
+    exponents give the uniform distribution. With one coordinate, the draw is a fair sign.
 
-    The law is exact for real numbers and is computed in float64: normals and acceptance tests
-    have 63-bit tails, coordinates are rounded. Running time and the number of proposals depend
-    on the exponents. Proposals per draw, on average: 1 for equal exponents, and about
-    1.17 sqrt(q) for one huge exponent (52 for q = 2000), the most that was seen.
+    The draw is exact for real numbers and is computed in float64. Normal numbers and acceptance
+    tests have tails of 63 bits, and coordinates are rounded. The running time and the number of
+    proposals depend on the exponents. A draw needs 1 proposal on average for equal exponents. For
+    one huge exponent, it needs about ``1.17 sqrt(q)`` proposals (52 for q = 2000). No larger
+    average is known.
 
     Parameters
     ----------
-    exponents : (q,) floats, q >= 1
-        The a_i, of either sign.
+    exponents : array of float, shape (q,)
+        Exponents ``a_i`` of either sign.
 
     Raises
     ------
     ValueError
-        The exponents are no vector of finite numbers with finite differences.
+        The exponents are not finite numbers with finite differences.
 
     Source
     ------
-    Kent, Ganeiban and Mardia 2018, "A new unified approach for the simulation of a wide class of
-    directional distributions", section 3; acceptance in a form without cancellation. Two libraries
-    have published the wrong sign of its exponent q/2, which gives another law (spec peers, 1).
+    The source is section 3 of Kent, Ganeiban and Mardia 2018, "A new unified approach for the
+    simulation of a wide class of directional distributions". The acceptance formula avoids
+    cancellation. Two published libraries use the wrong sign of the exponent q/2, which gives
+    another distribution.
 
     """
 
@@ -72,7 +77,21 @@ class Bingham:
         self._b = envelope_parameter(self._gaps)
 
     def propose(self, count: int, entropy: Entropy) -> Matrix:
-        """(count, q) unit vectors from the envelope, an angular central Gaussian law."""
+        """Draw proposals from the envelope, an angular central Gaussian distribution.
+
+        Parameters
+        ----------
+        count : int
+            Number of proposals.
+        entropy : Entropy
+            Source of random bits.
+
+        Returns
+        -------
+        ndarray of float, shape (count, q)
+            Unit vectors in the rows.
+
+        """
         q = self._gaps.size
         normals = standard_normals(count * q, entropy).reshape(count, q)
         normals *= np.sqrt(self._b / (self._b + 2 * self._gaps))
@@ -80,16 +99,49 @@ class Bingham:
         return normals
 
     def log_accept(self, vectors: Matrix) -> Matrix:
-        """(count,) logarithms, at most 0, of the probabilities of accepting these proposals."""
+        """Return the logarithms of the acceptance probabilities of proposals.
+
+        Parameters
+        ----------
+        vectors : ndarray of float, shape (count, q)
+            Proposals in the rows.
+
+        Returns
+        -------
+        ndarray of float, shape (count,)
+            Logarithms, at most 0.
+
+        """
         return log_acceptance(np.square(vectors) @ self._gaps, self._b, self._gaps.size)
 
     def accepted(self, count: int, entropy: Entropy) -> tuple[Matrix, NDArray[np.bool]]:
-        """(count, q) proposals and which of them are accepted: those are independent draws."""
+        """Draw proposals and accept or reject each of them.
+
+        The accepted proposals are independent draws.
+
+        Parameters
+        ----------
+        count : int
+            Number of proposals.
+        entropy : Entropy
+            Source of random bits.
+
+        Returns
+        -------
+        vectors : ndarray of float, shape (count, q)
+            Proposals in the rows.
+        accepted : ndarray of bool, shape (count,)
+            True for each accepted proposal.
+
+        """
         vectors = self.propose(count, entropy)
         return vectors, standard_exponentials(count, entropy) >= -self.log_accept(vectors)
 
     def sample(self, entropy: Entropy) -> BinghamDraw:
-        """One draw: proposals in batches of 1, 2, 4, ... until one is accepted."""
+        """Draw one vector.
+
+        The function makes proposals in batches of 1, 2, 4 and more until it accepts one.
+        """
         batch, before = 1, 0
         while True:
             vectors, accepted = self.accepted(batch, entropy)
@@ -97,14 +149,26 @@ class Bingham:
                 first = int(accepted.argmax())
                 return BinghamDraw(vectors[first], before + first + 1)
             before += batch
-            batch = min(2 * batch, LARGEST_BATCH)
+            batch = min(2 * batch, MAX_BATCH)
 
 
 def envelope_parameter(gaps: Matrix) -> float:
-    """The b in [1, q] with sum_i 1/(b + 2 gaps_i) = 1, for gaps >= 0 whose least is 0.
+    """Return the parameter b of the envelope, with ``sum_i 1 / (b + 2 gaps_i) = 1``.
 
-    The draw is exact with any b in (0, q]; this one makes the fewest proposals. The sum is convex
-    and decreasing in b, and at least 1 at b = 1, so Newton's method climbs to the root from there.
+    Every b between 0 and q gives an exact draw. This b needs the fewest proposals. The sum is
+    convex and decreasing in b, and at least 1 at ``b = 1``. Newton's method from 1 therefore
+    increases to the root.
+
+    Parameters
+    ----------
+    gaps : ndarray of float, shape (q,)
+        Differences to the largest exponent. The smallest difference is 0.
+
+    Returns
+    -------
+    float
+        Parameter b, from 1 to q.
+
     """
     b = 1.0
     while True:
@@ -116,10 +180,26 @@ def envelope_parameter(gaps: Matrix) -> float:
 
 
 def log_acceptance(s: Matrix, b: float, q: int) -> Matrix:
-    """(q/2) log((b + 2s)/q) - s + (q - b)/2, for s = sum_i gaps_i u_i^2; at most 0.
+    """Return the logarithm of the acceptance probability.
 
-    It is exp(-s) (1 + 2s/b)^(q/2), the density over that of the envelope, divided by its largest
-    value. With x = (b + 2s)/q it is (q/2)(log x + 1 - x).
+    The probability is the density divided by the envelope, and divided by the largest value of this
+    ratio. The ratio is ``exp(-s) (1 + 2s/b)^(q/2)`` with ``s = sum_i gaps_i u_i^2``. With
+    ``x = (b + 2s)/q``, the logarithm is ``(q/2) (log x + 1 - x)``.
+
+    Parameters
+    ----------
+    s : ndarray of float, shape (n,)
+        Sums ``sum_i gaps_i u_i^2`` of the proposals.
+    b : float
+        Parameter of the envelope.
+    q : int
+        Number of coordinates.
+
+    Returns
+    -------
+    ndarray of float, shape (n,)
+        Logarithms, at most 0.
+
     """
     x = (b + 2 * s) / q
     return np.minimum(q / 2 * (np.log(x) + 1 - x), 0.0)

@@ -1,7 +1,8 @@
-"""Eigenvectors of a matrix on the complement of vectors taken out one after the other.
+"""Eigenvectors of a matrix on the space that is orthogonal to given vectors.
 
-Taking u out of a diagonal matrix W leaves eigenvalues mu between those of W, the roots of the
-secular equation sum_j u_j^2 / (w_j - mu) = 0, and eigenvectors u_j / (w_j - mu_k).
+Removing a unit vector u from a diagonal matrix W gives new eigenvalues mu. They lie between the
+diagonal entries ``w_j`` of W. They are the roots of the secular equation
+``sum_j u_j^2 / (w_j - mu) = 0``. The new eigenvectors are ``u_j / (w_j - mu_k)``.
 """
 
 from __future__ import annotations
@@ -15,23 +16,36 @@ if TYPE_CHECKING:
 
     from dpcov.core.arrays import Matrix
 
-EPS = float(np.finfo(np.float64).eps)
-NEGLIGIBLE = 4 * EPS  # coordinates, and gaps of eigenvalues relative to the largest one
-LARGEST_ITERATIONS = 100
+# Relative spacing of float64.
+EPSILON64 = float(np.finfo(np.float64).eps)
+# Smallest coordinate that differs from 0, and smallest gap of eigenvalues relative to the largest
+# eigenvalue.
+MIN_RATIO = 4 * EPSILON64
+# Largest number of iterations of the root search.
+MAX_ITERATIONS = 100
 
 
 class Complement:
-    """The part of a symmetric (d, d) matrix on the complement of i orthonormal vectors.
+    """Part of a symmetric (d, d) matrix that is orthogonal to i orthonormal vectors.
+
+    Parameters
+    ----------
+    matrix : ndarray of float, shape (d, d)
+        Symmetric matrix.
+    taken : ndarray of float, shape (i, d)
+        Orthonormal vectors in the rows.
 
     Attributes
     ----------
-    eigenvalues : (q,) ascending, q = d - i
-    basis : (q, d), orthonormal eigenvectors in its rows
+    eigenvalues : ndarray of float, shape (q,)
+        Eigenvalues in ascending order, where ``q = d - i``.
+    basis : ndarray of float, shape (q, d)
+        Orthonormal eigenvectors in the rows.
 
     """
 
     def __init__(self, matrix: Matrix, taken: Matrix) -> None:
-        """From scratch, in O(d^3), for i vectors in the rows of `taken` (i, d)."""
+        """Decompose the matrix in a time of order d^3."""
         count = len(taken)
         complement = np.linalg.qr(taken.T, mode="complete")[0][:, count:]
         projected = complement.T @ matrix @ complement
@@ -39,15 +53,27 @@ class Complement:
         self.basis = vectors.T @ complement.T
 
     def take(self, coordinates: Matrix) -> Matrix:
-        """Take out the unit vector with these coordinates in the basis; return it, (d,).
+        """Remove a unit vector from the space and return it.
 
-        One product of a (q, q) with a (q, d) matrix, besides O(q^2). Coordinates, and gaps of
-        eigenvalues relative to the largest, below 4 epsilons of float64 count as 0.
+        The function multiplies a (q, q) matrix by a (q, d) matrix. Coordinates below 4 epsilons of
+        float64 count as 0. Gaps of eigenvalues below 4 epsilons, relative to the largest
+        eigenvalue, also count as 0.
+
+        Parameters
+        ----------
+        coordinates : ndarray of float, shape (q,)
+            Coordinates of the vector in the basis.
+
+        Returns
+        -------
+        ndarray of float, shape (d,)
+            Removed vector.
+
         """
         u = coordinates.copy()
         largest = np.abs(self.eigenvalues).max()
-        self._gather(u, NEGLIGIBLE * largest)
-        active = np.abs(u) > NEGLIGIBLE
+        self._gather(u, MIN_RATIO * largest)
+        active = np.abs(u) > MIN_RATIO
         u[~active] = 0
         u /= np.linalg.norm(u)
         vector: Matrix = u @ self.basis
@@ -59,7 +85,10 @@ class Complement:
         return vector
 
     def _gather(self, u: Matrix, tolerance: float) -> None:
-        """Make runs of equal eigenvalues equal, and turn each so that one coordinate is left."""
+        """Make nearly equal eigenvalues equal, and rotate their eigenvectors.
+
+        After the rotation, only one eigenvector of each group has a coordinate that is not 0.
+        """
         starts = np.flatnonzero(np.diff(self.eigenvalues, prepend=-np.inf) > tolerance)
         ends = np.append(starts[1:], len(u))
         for start, end in zip(starts, ends, strict=True):
@@ -69,7 +98,10 @@ class Complement:
 
 
 def _reflect_to_last(u: Matrix, basis: Matrix) -> None:
-    """Householder reflection in place: u becomes (0, ..., 0, +-norm), u @ basis stays."""
+    """Apply a Householder reflection in place.
+
+    The vector u becomes (0, ..., 0, +-norm), and the product ``u @ basis`` does not change.
+    """
     norm = np.linalg.norm(u)
     if norm > 0:
         mirror = u / norm
@@ -82,12 +114,26 @@ def _reflect_to_last(u: Matrix, basis: Matrix) -> None:
 
 
 def without(w: Matrix, u: Matrix) -> tuple[Matrix, Matrix]:
-    """Eigenvalues (q-1,) and eigenvectors (q, q-1) of diag(w) on the complement of u.
+    """Return the eigenvalues and eigenvectors of ``diag(w)`` on the space orthogonal to u.
 
-    Takes distinct ascending w and a unit vector u without zeros. The vectors are made from the u
-    for which the computed roots are exact, which keeps them orthogonal however close the w are
-    (Gu and Eisenstat 1994, "A stable and efficient algorithm for the rank-one modification of
-    the symmetric eigenproblem").
+    The function computes the u for which the computed roots are exact, and makes the eigenvectors
+    from it. They are then orthogonal even if the w are very close (Gu and Eisenstat 1994, "A stable
+    and efficient algorithm for the rank-one modification of the symmetric eigenproblem").
+
+    Parameters
+    ----------
+    w : ndarray of float, shape (q,)
+        Distinct numbers in ascending order.
+    u : ndarray of float, shape (q,)
+        Unit vector without zeros.
+
+    Returns
+    -------
+    eigenvalues : ndarray of float, shape (q - 1,)
+        Eigenvalues.
+    eigenvectors : ndarray of float, shape (q, q - 1)
+        Eigenvectors in the columns.
+
     """
     if len(w) == 1:
         return np.empty(0), np.empty((1, 0))
@@ -100,9 +146,10 @@ def without(w: Matrix, u: Matrix) -> tuple[Matrix, Matrix]:
 
 
 def _loewner(w: Matrix, differences: Matrix) -> Matrix:
-    """|u_j| with u_j^2 = prod_k |w_j - mu_k| / prod_(l != j) |w_j - w_l|, from w_j - mu_k.
+    """Return the vector ``|u_j|`` for which the computed roots are exact.
 
-    Root k is paired with the pole beyond it, seen from j: every ratio lies between 0 and 1.
+    The formula is ``u_j^2 = prod_k |w_j - mu_k| / prod_(l != j) |w_j - w_l|``. The function pairs
+    each root with the pole beyond it, as seen from ``w_j``. Every ratio then lies between 0 and 1.
     """
     gaps = w[:, None] - w
     paired = np.where(np.tri(len(w), len(w) - 1, -1, dtype=bool), gaps[:, :-1], gaps[:, 1:])
@@ -110,21 +157,43 @@ def _loewner(w: Matrix, differences: Matrix) -> Matrix:
 
 
 def secular_roots(w: Matrix, z: Matrix) -> tuple[NDArray[np.intp], Matrix]:
-    """Roots of f(mu) = sum_j z_j / (w_j - mu), one in each gap of the distinct ascending w.
+    """Return the roots of ``f(mu) = sum_j z_j / (w_j - mu)``, one in each gap of the poles w.
 
-    Returns the index of the nearer end of each gap and the root's offset from it, both (q-1,), so
-    that differences to the poles keep their accuracy. All z are positive, so f increases in each
-    gap. Every step keeps the poles at both ends, puts f's other terms, by value and slope, into a
-    constant and the farther pole (Li 1994, LAPACK working note 89, "fixed weight"), and solves the
-    quadratic equation left. A root is settled once its step, or the cosine f / sqrt(f') between u
-    and its eigenvector, is down to rounding: in four steps on average, in some tens for a root
-    beside a pair of poles.
+    Each root is the nearer end of its gap plus an offset. The differences between roots and poles
+    then keep their accuracy.
 
-    No step leaves the half of the gap at the nearer pole. Measured from there, with the farther
-    pole at g, a term z / (d - x) has the slope of what replaces it, m / (g - x)^2, times a multiple
-    of ((g - x) / (d - x))^2, which falls on (0, g) for d < 0 and for d > g. With equal slopes at
-    one place the term is nowhere above its replacement. So f is not above the model, whose root is
-    not beyond that of f: the first step falls short of the root, all others climb towards it.
+    Parameters
+    ----------
+    w : ndarray of float, shape (q,)
+        Distinct poles in ascending order.
+    z : ndarray of float, shape (q,)
+        Positive weights, so that f increases in each gap.
+
+    Returns
+    -------
+    origin : ndarray of int, shape (q - 1,)
+        Index of the nearer end of each gap.
+    offset : ndarray of float, shape (q - 1,)
+        Offset of the root from this end.
+
+    Notes
+    -----
+    **Step.** Each step keeps the poles at both ends of the gap. A constant and the farther pole
+    replace the other terms, with the same value and slope (Li 1994, LAPACK working note 89, "fixed
+    weight"). The step then solves a quadratic equation.
+
+    **End.** A root is final if its step is as small as rounding errors. It is also final if the
+    cosine ``f / sqrt(f')`` between u and its eigenvector is that small. A root needs four steps on
+    average, and some tens of steps next to a pair of close poles.
+
+    **Convergence.** No step leaves the half of the gap next to the nearer pole. Measure positions
+    from that pole, with the farther pole at g. A term ``z / (d - x)`` has a replacement with the
+    slope ``m / (g - x)^2``. The ratio of the two slopes is a multiple of ``((g - x) / (d - x))^2``.
+    This ratio decreases on (0, g) for ``d < 0`` and for ``d > g``. As the slopes are equal at one
+    place, the term is nowhere above its replacement. So f is not above the model, and the root of
+    the model is not beyond the root of f. The first step ends before the root, and all other steps
+    approach it from below.
+
     """
     left = np.arange(len(w) - 1)
     gap = np.diff(w)
@@ -135,7 +204,7 @@ def secular_roots(w: Matrix, z: Matrix) -> tuple[NDArray[np.intp], Matrix]:
     near, far = z[origin], z[2 * left + 1 - origin]
     distance = gap / 2
     live = left
-    for _ in range(LARGEST_ITERATIONS):
+    for _ in range(MAX_ITERATIONS):
         y = distance[live]
         rest, slope = _other_terms(w, z, live, origin[live], sign[live] * y)
         rest *= sign[live]
@@ -147,7 +216,7 @@ def secular_roots(w: Matrix, z: Matrix) -> tuple[NDArray[np.intp], Matrix]:
         step = _short_step(f, derivative, constant, y, beyond)
         far_off = _two_poles(near[live], weight, constant, gap[live])
         new = np.where(np.abs(step) < y / 2, y + step, far_off)
-        moving = (np.abs(new - y) > NEGLIGIBLE * y) & (np.abs(f) > EPS * np.sqrt(derivative))
+        moving = (np.abs(new - y) > MIN_RATIO * y) & (np.abs(f) > EPSILON64 * np.sqrt(derivative))
         distance[live] = new
         live = live[moving]
         if not live.size:
@@ -162,7 +231,10 @@ def _other_terms(
     origin: NDArray[np.intp],
     offset: Matrix,
 ) -> tuple[Matrix, Matrix]:
-    """Of f without the poles at both ends of each gap: value and slope at w[origin] + offset."""
+    """Return the value and the slope of f without the poles at both ends of each gap.
+
+    The position is ``w[origin] + offset``.
+    """
     differences = (w - w[origin][:, None]) - offset[:, None]
     rows = np.arange(len(gaps))
     differences[rows, gaps] = differences[rows, gaps + 1] = np.inf
@@ -177,7 +249,10 @@ def _two_poles(
     constant: Matrix,
     gap: Matrix,
 ) -> Matrix:
-    """The root x in (0, gap) of constant - near / x + far / (gap - x) = 0; near, far > 0."""
+    """Return the root x in (0, gap) of ``constant - near / x + far / (gap - x) = 0``.
+
+    Both near and far are positive.
+    """
     linear = constant * gap + near + far
     root = np.sqrt(linear**2 - 4 * constant * near * gap)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -193,11 +268,12 @@ def _short_step(
     y: Matrix,
     beyond: Matrix,
 ) -> Matrix:
-    """The step from y to that root, gap = y + beyond, from value f and derivative at y.
+    """Return the step from y to the root of the model, from the value and the slope at y.
 
-    Terms that are large beside f leave the root only the accuracy of their sum; the step keeps
-    that of f. A step of about -y leaves no digits of the root, and one beyond y/2 may be wrong:
-    where `linear` is not positive, the true one is at least y.
+    The gap is ``y + beyond``. Terms that are large compared with f limit the accuracy of the root
+    to the accuracy of their sum. The step has the accuracy of f. A step of about ``-y`` leaves no
+    digits of the root. A step above ``y/2`` can be wrong: if `linear` is not positive, the true
+    step is at least y.
     """
     product = f * y * beyond
     linear = f * (beyond - y) + derivative * y * beyond

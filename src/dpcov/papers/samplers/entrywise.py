@@ -1,4 +1,4 @@
-"""Independent discrete Laplace noise on the integers."""
+"""Distribution of a symmetric matrix of independent discrete Laplace numbers."""
 
 from __future__ import annotations
 
@@ -21,11 +21,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EntrywiseLaplace(Law):
-    """Symmetric matrix of independent discrete Laplace variables, P(k) ~ exp(-|k| / scale).
+    """Symmetric matrix of independent discrete Laplace numbers.
 
-    A shift D costs at most sum_i |D_ii| / `diagonal` + sum_(i<j) |D_ij| / `off_diagonal` in pure
-    differential privacy, and that much is reached. Off the diagonal the variance is
-    2 `off_diagonal`^2, which alone decides the limit of the spectrum: a semicircle.
+    The probability of k is proportional to ``exp(-|k| / scale)``. A shift D of the data costs at
+    most ``sum_i |D_ii| / diagonal + sum_(i<j) |D_ij| / off_diagonal`` in pure differential privacy.
+    This bound is attained.
+
+    Off the diagonal, the variance is ``2 off_diagonal^2``. It alone determines the limiting
+    spectrum, which is a semicircle.
+
+    Parameters
+    ----------
+    dimension : int
+        Order d of the matrix.
+    diagonal : Fraction
+        Scale on the diagonal.
+    off_diagonal : Fraction
+        Scale off the diagonal.
+
     """
 
     dimension: int

@@ -1,4 +1,7 @@
-"""Orthonormal vectors drawn one after the other, each Bingham on the complement of the former."""
+"""Orthonormal random vectors, drawn one by one from Bingham distributions.
+
+Each vector is orthogonal to all earlier vectors.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +17,21 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Integers, Matrix
     from dpcov.core.entropy import Entropy
 
+# Number of draws between two eigendecompositions, which remove rounding errors.
 DRAWS_PER_RESTART = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Drawn vectors, and how many proposals each took.
+    """Drawn vectors, with the number of proposals of each vector.
 
     Attributes
     ----------
-    vectors : (k, d)
+    vectors : ndarray of float, shape (k, d)
         Orthonormal rows, in the order of the draws.
-    proposals : (k,) integers
-        For experiments, never for a release: they depend on the matrix.
+    proposals : ndarray of int, shape (k,)
+        Number of proposals. Use it for experiments only and never for a release, because it depends
+        on the matrix.
 
     """
 
@@ -35,25 +40,28 @@ class Frame:
 
 
 def sequential_frame(matrix: Matrix, concentrations: Matrix, entropy: Entropy) -> Frame:
-    """Draw theta_i with density proportional to exp(t_i theta' C theta), i = 1, ..., k.
+    """Draw orthonormal vectors ``theta_1, ..., theta_k`` one by one.
 
-    theta_i is on the unit sphere of the complement of theta_1, ..., theta_(i-1). With t_i = 0 it
-    is uniform there; for i = d it is fixed but for its sign. Exact for real numbers, computed in
-    float64: eigenvalues are known to about 1e-13 of the largest one. Running time depends on the
-    matrix.
+    The density of ``theta_i`` is proportional to ``exp(t_i theta' C theta)`` on the unit sphere
+    that is orthogonal to all earlier vectors. With ``t_i = 0``, the distribution is uniform. For
+    ``i = d``, the vector is fixed apart from its sign.
+
+    The draw is exact for real numbers and is computed in float64. Eigenvalues are accurate to about
+    1e-13 of the largest eigenvalue. The running time depends on the matrix.
 
     Parameters
     ----------
-    matrix : (d, d) floats
-        C, symmetric.
-    concentrations : (k,) floats, k <= d
-        The t_i.
+    matrix : ndarray of float, shape (d, d)
+        Symmetric matrix C.
+    concentrations : ndarray of float, shape (k,)
+        Concentrations ``t_i``, with k at most d.
     entropy : Entropy
+        Source of random bits.
 
     Returns
     -------
     Frame
-        (k, d) vectors, orthonormal to 1e-10, and (k,) numbers of proposals.
+        Vectors that are orthonormal to 1e-10, with the numbers of proposals.
 
     Raises
     ------
@@ -62,13 +70,15 @@ def sequential_frame(matrix: Matrix, concentrations: Matrix, entropy: Entropy) -
 
     Cost
     ----
-    O(d^2) memory. About d^2 multiplications per dimension left and draw, all in matrix products;
-    an eigendecomposition every 64 draws keeps rounding from adding up.
+    The memory is of order d^2. Each draw takes about d^2 multiplications for every remaining
+    dimension, in matrix products. An eigendecomposition after every 64 draws prevents the
+    accumulation of rounding errors.
 
     Source
     ------
-    Amin, Dick, Kulesza, Munoz and Vassilvitskii 2019, Algorithm 1, step 2; eigenvectors by the
-    secular update (`complement`) instead of a decomposition for every draw.
+    The source is Algorithm 1, step 2, of Amin, Dick, Kulesza, Munoz and Vassilvitskii 2019. The
+    eigenvectors come from a secular update (`complement`) and not from a decomposition for every
+    draw.
 
     """
     if not np.isfinite(matrix).all() or not np.isfinite(concentrations).all():

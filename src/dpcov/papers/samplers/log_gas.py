@@ -1,7 +1,8 @@
-"""Metropolis draws of the spectra of nuclear-Laplace noise: fast, approximate, never for a release.
+"""Approximate spectra of nuclear-Laplace noise by a Metropolis sampler, for simulations only.
 
-`pfaffian` holds the two laws and draws them exactly. Here the points start where the limit of large
-d puts those of a Gaussian matrix, which have the same local statistics, so few sweeps suffice.
+A release never uses this sampler. The module `pfaffian` draws from the same two distributions
+exactly. The sampler starts from the spectrum of a Gaussian matrix, transformed to the limiting
+spectrum for large d. Both spectra have the same local statistics, so few sweeps are enough.
 """
 
 from __future__ import annotations
@@ -16,20 +17,52 @@ if TYPE_CHECKING:
     from dpcov.core.arrays import Vector
 
 
-SWEEPS = 20
-STEP = 3.0  # in units of the scale; the mean spacing in the bulk is 1 to 3
-LEAP = 3.0  # factor of the step in a part of the proposals
-LEAPS = 0.3
+# Number of sweeps.
+SWEEP_COUNT = 20
+# Standard deviation of a step, in units of the scale. The mean spacing of inner points is 1 to 3.
+STEP_SIZE = 3.0
+# Factor of the step size in a part of the proposals.
+LEAP_FACTOR = 3.0
+# Fraction of the proposals with the larger step size.
+LEAP_FREQUENCY = 0.3
 
 
 def simulated_eigenvalues(count: int, generator: np.random.Generator) -> Vector:
-    """(count,) points near the law of `pfaffian.LineEnsemble`."""
+    """Simulate points with approximately the distribution of `pfaffian.LineEnsemble`.
+
+    Parameters
+    ----------
+    count : int
+        Number of points.
+    generator : numpy.random.Generator
+        Source of random numbers.
+
+    Returns
+    -------
+    ndarray of float, shape (count,)
+        Points.
+
+    """
     start = math.pi / 2 * count * _limit_quantiles(_gaussian_levels(count, generator))
     return _metropolis(start, generator, count * (count + 1) / 2, squared=False)
 
 
 def simulated_singular_values(count: int, generator: np.random.Generator) -> Vector:
-    """(count,) points near the law of `pfaffian.HalfLineEnsemble`."""
+    """Simulate points with approximately the distribution of `pfaffian.HalfLineEnsemble`.
+
+    Parameters
+    ----------
+    count : int
+        Number of points.
+    generator : numpy.random.Generator
+        Source of random numbers.
+
+    Returns
+    -------
+    ndarray of float, shape (count,)
+        Points.
+
+    """
     levels = (1 + _gaussian_levels(count, generator)) / 2
     start = math.pi * count * _limit_quantiles(levels)
     return _metropolis(start, generator, count**2, squared=True)
@@ -38,13 +71,14 @@ def simulated_singular_values(count: int, generator: np.random.Generator) -> Vec
 def _metropolis(
     points: Vector, generator: np.random.Generator, exponent: float, *, squared: bool
 ) -> Vector:
-    """Sweeps of one-point moves, each followed by an exact draw of the radius sum |x_i|.
+    """Move the points in several sweeps, each followed by an exact draw of the radius.
 
-    The radius is Gamma(`exponent`), independent of the directions x / sum |x_i|.
+    The radius is the sum of ``|x_i|``. It has a gamma distribution with the shape `exponent`,
+    independent of the directions ``x / sum |x_i|``.
     """
     count = len(points)
-    for _ in range(SWEEPS):
-        steps = STEP * np.where(generator.random(count) < LEAPS, LEAP, 1.0)
+    for _ in range(SWEEP_COUNT):
+        steps = STEP_SIZE * np.where(generator.random(count) < LEAP_FREQUENCY, LEAP_FACTOR, 1.0)
         proposals = points + steps * generator.standard_normal(count)
         if squared:
             proposals = np.abs(proposals)
@@ -62,7 +96,10 @@ def _metropolis(
 
 
 def _gaussian_levels(count: int, generator: np.random.Generator) -> Vector:
-    """Where the eigenvalues of a Gaussian orthogonal matrix fall in their limit law, in (0, 1)."""
+    """Return the levels of a Gaussian orthogonal spectrum in its limiting distribution.
+
+    The levels lie between 0 and 1.
+    """
     normals = generator.standard_normal((count, count))
     values = np.linalg.eigvalsh(normals + normals.T) / math.sqrt(8 * count)
     inside = np.clip(values, -1, 1)
@@ -74,14 +111,17 @@ def _gaussian_levels(count: int, generator: np.random.Generator) -> Vector:
 
 @cache
 def _limit_law() -> tuple[Vector, Vector]:
-    """Distribution function of the density arccosh(1 / |x|) / pi, and points of [0, 1]."""
+    """Return the limiting distribution function at points of [0, 1], and these points.
+
+    The density is ``arccosh(1 / |x|) / pi``.
+    """
     x = np.sin(np.linspace(0, math.pi / 2, 4001)[1:])
     above = 0.5 + (x * np.arccosh(1 / x) + np.arcsin(x)) / math.pi
     return np.append(0.5, above), np.append(0.0, x)
 
 
 def _limit_quantiles(levels: Vector) -> Vector:
-    """Quantiles of the limit law of the spectrum, on [-1, 1] (Ullman's law)."""
+    """Return quantiles of the limiting spectrum on [-1, 1] (Ullman's distribution)."""
     distribution, x = _limit_law()
     sizes = np.interp(0.5 + np.abs(levels - 0.5), distribution, x)
     return np.sign(levels - 0.5) * sizes

@@ -1,25 +1,30 @@
-"""Exact draws of the points of a beta = 1 ensemble, by Pfaffians in ball arithmetic.
+"""Exact draws of the points of a random matrix ensemble (beta = 1), by Pfaffians.
 
-The law: d points with density proportional to prod_{i<j} |f(x_i) - f(x_j)| prod_i w(x_i), f
-increasing. They are drawn largest first, each by inversion of its distribution function given the
-larger ones.
+**Distribution.** The density of d points is proportional to
+``prod_(i<j) |f(x_i) - f(x_j)| prod_i w(x_i)`` with an increasing function f. The sampler draws the
+largest point first. It inverts the distribution function of each point, given the larger points.
 
-Let a_j(X) be the integral of f^j w up to X, and A_jk(X) the integral over x < y <= X of
-(f(x)^j f(y)^k - f(x)^k f(y)^j) w(x) w(y). The density on ordered points is a Vandermonde
-determinant, so by de Bruijn's formula (J. Indian Math. Soc. 19, 1955, 133-151) its integral over
-x_1 < ... < x_d <= X is the Pfaffian of A(X), bordered by a(X) if d is odd. Hence
-P(largest <= X) = Pf A(X) / Pf A(infinity).
+**Largest point.** Let ``a_j(X)`` be the integral of ``f^j w`` up to X. Let ``A_jk(X)`` be the
+integral of the following function over ``x < y <= X``::
 
-Given the k largest, l_1 > ... > l_k, the others have the same law with d - k points, confined to
-x < l_k, and the weight w(x) P(f(x)), P(t) = prod_i (f(l_i) - t). Its moments are combinations of
-those above: A becomes Q' A Q and a becomes Q' a, with Q the d x (d - k) Toeplitz matrix of the
-coefficients of P. So the d x d matrix A(X) is all there is to compute. Its Pfaffians, positive, are
-square roots of determinants.
+    (f(x)^j f(y)^k - f(x)^k f(y)^j) w(x) w(y)
 
-What is exact: every comparison of a distribution function with the uniform number is decided by
-balls that hold both, made smaller until they are disjoint: the numbers by more precision, the
-uniform by more random bits. The points come out as float64, within `RESOLUTION` of that inverse.
-The precision of python-flint is global: threads may lower each other's, which only costs retries.
+The density on ordered points is a Vandermonde determinant. By de Bruijn's formula, its integral
+over all points up to X is the Pfaffian of A(X) (J. Indian Math. Soc. 19, 1955, 133-151). For odd d,
+the vector a(X) borders the matrix. Hence ``P(largest <= X) = Pf A(X) / Pf A(infinity)``.
+
+**Other points.** Let ``l_1 > ... > l_k`` be the k largest points. The other d - k points have a
+distribution of the same kind on ``x < l_k``. Their weight is ``w(x) P(f(x))`` with the polynomial
+``P(t) = prod_i (f(l_i) - t)``. Their moments are ``Q' A Q`` and ``Q' a``. The matrix Q is the d x
+(d - k) Toeplitz matrix of the coefficients of P. So the sampler only needs the d x d matrix A(X).
+Its Pfaffians are positive and therefore square roots of determinants.
+
+**Exactness.** Ball arithmetic compares a distribution function with a uniform number. A ball is an
+interval that certainly contains a number. The balls shrink until they are disjoint, by more digits
+or more random bits. The resulting points are floats with an error of at most `RESOLUTION`.
+
+The precision of the package python-flint is global. Threads can reduce each other's precision,
+which only causes repetitions.
 """
 
 from __future__ import annotations
@@ -38,13 +43,16 @@ if TYPE_CHECKING:
 
     Moments = tuple[list[arb], list[list[arb]]]
 
+# Relative accuracy of the points.
 RESOLUTION = 2.0**-48
-WORD = 64
-HUGE = 1e3
+# Number of bits of a random word.
+WORD_BITS = 64
+# Size of a log-ratio that replaces an infinite log-ratio.
+LOG_RATIO_LIMIT = 1e3
 
 
 class Ensemble(Protocol):
-    """A law of `count` points between `lowest` and `highest`, in units of their scale."""
+    """Distribution of `count` points between `lowest` and `highest`, in units of the scale."""
 
     @property
     def count(self) -> int: ...
@@ -54,31 +62,35 @@ class Ensemble(Protocol):
 
     @property
     def highest(self) -> float:
-        """A point that the largest exceeds with negligible probability."""
+        """Point that the largest point exceeds with negligible probability."""
 
     @property
     def edge(self) -> float:
-        """Where the search for the largest point starts."""
+        """Starting point of the search for the largest point."""
 
     def feature(self, x: arb) -> arb:
-        """f(x)."""
+        """Return f(x)."""
 
     def moments(self, x: float) -> Moments:
-        """a(x) of length `count`, and the skew A(x)."""
+        """Return the vector a(x) of length `count` and the skew-symmetric matrix A(x)."""
 
 
 def tail_free(exponent: float) -> float:
-    """A size which Gamma(`exponent`) variables exceed with probability less than 2^-400.
+    """Return a number that a gamma variable exceeds with a probability below 2^-400.
 
-    By Chernoff's bound log P(Gamma(D) > t) <= D - t + D log(t / D), at t = 2 D + 400; the right
-    side is largest at D near 140, where it is -319 nats, or -460 bits.
+    Let D be the shape of the gamma distribution. By Chernoff's bound,
+    ``log P(Gamma(D) > t) <= D - t + D log(t / D)``. The function uses ``t = 2 D + 400``. The right
+    side is then largest for D near 140. Its value is -319 nats, or -460 bits.
     """
     return 2 * exponent + 400
 
 
 @dataclass(frozen=True, slots=True)
 class LineEnsemble:
-    """Eigenvalues of symmetric matrices with density exp(-||Z||_*): f(x) = x, w = exp(-|x|)."""
+    """Eigenvalues of symmetric matrices with density ``exp(-||Z||_*)``.
+
+    The functions are ``f(x) = x`` and ``w(x) = exp(-|x|)``.
+    """
 
     count: int
 
@@ -98,7 +110,11 @@ class LineEnsemble:
         return x
 
     def moments(self, x: float) -> Moments:
-        """Negative points mirror the positive ones; a positive x adds the part in [0, x]."""
+        """Return the moments up to x.
+
+        The negative points mirror the positive points. For a positive x, the function adds the part
+        in [0, x].
+        """
         d = self.count
         a, A = _above(d, max(-x, 0.0))
         a = [value if j % 2 == 0 else -value for j, value in enumerate(a)]
@@ -114,7 +130,10 @@ class LineEnsemble:
 
 @dataclass(frozen=True, slots=True)
 class HalfLineEnsemble:
-    """Singular values of square matrices with density exp(-||Z||_*): f = x^2, w = exp(-x)."""
+    """Singular values of square matrices with density ``exp(-||Z||_*)``.
+
+    The functions are ``f(x) = x^2`` and ``w(x) = exp(-x)``.
+    """
 
     count: int
 
@@ -139,10 +158,11 @@ class HalfLineEnsemble:
 
 
 def _above(d: int, s: float) -> Moments:
-    """Moments of x^j under exp(-x) on x > s, and skew ones over pairs x > y > s.
+    """Return the moments of ``x^j`` with weight ``exp(-x)`` on ``x > s``, and the skew moments.
 
-    G_j = Gamma(j + 1, s) and I_jk = int_s^oo Gamma(j + 1, v) v^k e^-v dv go up by
-    G_j = j G_{j-1} + s^j e^-s; integration by parts gives I_jk + I_kj = G_j G_k.
+    The skew moments are over the pairs ``x > y > s``. Let ``G_j = Gamma(j + 1, s)``, and let
+    ``I_jk`` be the integral of ``Gamma(j + 1, v) v^k e^-v`` over ``v > s``. Both increase by the
+    recurrence ``G_j = j G_(j-1) + s^j e^-s``. Integration by parts gives ``I_jk + I_kj = G_j G_k``.
     """
     from flint import arb
 
@@ -160,9 +180,10 @@ def _above(d: int, s: float) -> Moments:
 
 
 def _below(d: int, x: float) -> Moments:
-    """Moments of x^j under exp(-x) on [0, x], and skew ones over pairs 0 < u < v < x.
+    """Return the moments of ``x^j`` with weight ``exp(-x)`` on [0, x], and the skew moments.
 
-    As above with lower incomplete gamma functions, for which the recurrence is stable downwards.
+    The skew moments are over the pairs ``0 < u < v < x``. The method is the method of `_above` with
+    lower incomplete gamma functions. Their recurrence is stable in decreasing order.
     """
     from flint import arb
 
@@ -179,7 +200,7 @@ def _below(d: int, x: float) -> Moments:
 
 
 def _upper_gammas(count: int, s: arb) -> list[arb]:
-    """Gamma(j + 1, s) for j < count."""
+    """Return the upper incomplete gamma functions ``Gamma(j + 1, s)`` for j below `count`."""
     term = (-s).exp()
     gammas = [term]
     for j in range(1, count):
@@ -189,7 +210,10 @@ def _upper_gammas(count: int, s: arb) -> list[arb]:
 
 
 def _lower_gammas(count: int, x: float) -> list[arb]:
-    """gamma(j + 1, x) for j < count; factorials at infinity."""
+    """Return the lower incomplete gamma functions ``gamma(j + 1, x)`` for j below `count`.
+
+    At infinity, they are factorials.
+    """
     from flint import arb
 
     if math.isinf(x):
@@ -205,7 +229,7 @@ def _lower_gammas(count: int, x: float) -> list[arb]:
 
 
 class Uniform:
-    """A uniform number in [0, 1) whose bits are drawn as they are needed."""
+    """Uniform number in [0, 1) whose bits are drawn when necessary."""
 
     def __init__(self, entropy: Entropy) -> None:
         self._entropy = entropy
@@ -214,15 +238,18 @@ class Uniform:
         self._extend()
 
     def _extend(self) -> None:
-        self._numerator = self._numerator << WORD | int(self._entropy.words(1)[0])
-        self._bits += WORD
+        self._numerator = self._numerator << WORD_BITS | int(self._entropy.words(1)[0])
+        self._bits += WORD_BITS
 
     def log(self) -> float:
-        """Logarithm in float64, to guess with."""
+        """Return the logarithm of the number in float64, as a rough guess."""
         return math.log(2 * self._numerator + 1) - (self._bits + 1) * math.log(2)
 
     def side(self, value: arb) -> int:
-        """1 if the ball lies above this number, -1 if below, 0 if the ball is too large to tell."""
+        """Return 1 if a ball lies above the number, and -1 if it lies below.
+
+        The function returns 0 if the ball is too large for a decision.
+        """
         while True:
             scaled = value * 2**self._bits
             if scaled > self._numerator + 1:
@@ -235,7 +262,7 @@ class Uniform:
 
 
 class _Conditional:
-    """Distribution function of the next point, given the larger ones."""
+    """Distribution function of the next point, given the larger points."""
 
     def __init__(self, ensemble: Ensemble, larger: list[float], precision: int) -> None:
         self.ensemble = ensemble
@@ -261,7 +288,7 @@ class _Conditional:
         return skew.det().sqrt()
 
     def compare(self, x: float, uniform: Uniform) -> tuple[int, float]:
-        """Certified sign of P(next <= x) - uniform, and a float near the log of their ratio."""
+        """Return the certified sign of ``P(next <= x) - uniform``, and a rough log-ratio."""
         from flint import ctx
 
         while True:
@@ -270,13 +297,13 @@ class _Conditional:
                 side = uniform.side(probability)
                 if side:
                     guess = float(probability.log().mid()) - uniform.log()
-                    return side, guess if math.isfinite(guess) else side * HUGE
+                    return side, guess if math.isfinite(guess) else side * LOG_RATIO_LIMIT
             self.precision += self.precision // 2
             self._prepare()
 
 
 def _toeplitz(ensemble: Ensemble, larger: list[float]) -> arb_mat:
-    """The matrix Q: column j holds the coefficients of t^j prod_i (f(l_i) - t)."""
+    """Return the matrix Q with the coefficients of ``t^j prod_i (f(l_i) - t)`` in column j."""
     from flint import arb, arb_mat, arb_poly
 
     product = arb_poly([1])
@@ -301,7 +328,21 @@ def _bordered(skew: arb_mat, border: arb_mat) -> arb_mat:
 
 
 def largest_first(ensemble: Ensemble, entropy: Entropy) -> list[float]:
-    """The points of one draw, in decreasing order."""
+    """Draw all points of an ensemble, in decreasing order.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+        Distribution of the points.
+    entropy : Entropy
+        Source of random bits.
+
+    Returns
+    -------
+    list of float
+        Points.
+
+    """
     points: list[float] = []
     precision = 64 + 6 * ensemble.count
     for _ in range(ensemble.count):
@@ -317,11 +358,26 @@ def largest_first(ensemble: Ensemble, entropy: Entropy) -> list[float]:
 def _crossing(
     compare: Callable[[float], tuple[int, float]], start: float, lowest: float, highest: float
 ) -> float:
-    """Where an increasing function crosses zero, within `RESOLUTION` of max(1, |result|).
+    """Return the zero of an increasing function, with a relative error of at most `RESOLUTION`.
 
-    `compare` gives its certified sign and a value near it. Only the signs decide; the values
-    guide Chandrupatla's search (Adv. Eng. Softw. 28, 1997, 145-149): inverse quadratic
-    interpolation where it is safe, bisection elsewhere.
+    Only certified signs decide the result. Approximate values direct Chandrupatla's search (Adv.
+    Eng. Softw. 28, 1997, 145-149). The search uses inverse quadratic interpolation where it is
+    safe, and bisection otherwise.
+
+    Parameters
+    ----------
+    compare : callable
+        Function that returns a certified sign and an approximate value.
+    start : float
+        Starting point.
+    lowest, highest : float
+        Limits of the search.
+
+    Returns
+    -------
+    float
+        Zero of the function.
+
     """
     x1, s1, f1, x2, s2, f2 = _bracket(compare, start, lowest, highest)
     if s1 == s2:
@@ -350,7 +406,10 @@ def _crossing(
 def _bracket(
     compare: Callable[[float], tuple[int, float]], start: float, lowest: float, highest: float
 ) -> tuple[float, int, float, float, int, float]:
-    """Two points with the signs and values there: opposite signs, or twice the same limit."""
+    """Return two points around the zero, with their signs and values.
+
+    If the function has one sign everywhere, the function returns the same limit twice.
+    """
     near = (start, *compare(start))
     step = -float(near[1])
     while True:

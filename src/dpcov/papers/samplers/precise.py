@@ -1,8 +1,10 @@
-"""Normal and chi-square numbers to about 100 digits, for laws that are scaled by private matrices.
+"""Normal and chi-square random numbers with about 100 digits.
 
-Every decision and value is right within 10^-90 of that for ideal uniforms, of which 384 bits are
-drawn: coupled with an ideal draw, a result differs by more than 10^-90 of its size only with a
-probability below 10^-80.
+Samplers that multiply random numbers by private matrices need this accuracy.
+
+Every comparison and value is accurate to 10^-90, for uniform numbers of 384 bits. A result can be
+coupled with an ideal draw. The two differ by more than 10^-90 of their size only with a probability
+below 10^-80.
 """
 
 from __future__ import annotations
@@ -20,17 +22,19 @@ if TYPE_CHECKING:
 
     Decimals = NDArray[np.object_]
 
+# Number of decimal digits of the arithmetic.
 DIGITS = 120
-WORDS = 6  # of 64 bits, in a uniform number
+# Number of 64-bit words in a uniform random number.
+WORDS_PER_UNIFORM = 6
 
 
 def context() -> decimal.Context:
-    """Arithmetic of these numbers."""
+    """Return the decimal context of the arithmetic."""
     return decimal.Context(prec=DIGITS, Emin=-(10**6), Emax=10**6, rounding=decimal.ROUND_HALF_EVEN)
 
 
 def precise_normals(count: int, entropy: Entropy) -> Decimals:
-    """(count,) standard normals, by Marsaglia's polar method."""
+    """Draw standard normal numbers by Marsaglia's polar method, in an array of shape (count,)."""
     found: list[Decimal] = []
     with decimal.localcontext(context()):
         while len(found) < count:
@@ -43,7 +47,7 @@ def precise_normals(count: int, entropy: Entropy) -> Decimals:
 
 
 def precise_chi_square(degrees: int, entropy: Entropy) -> Decimal:
-    """Chi-square number of at least 2 degrees of freedom, by Marsaglia and Tsang 2000."""
+    """Draw a chi-square number with at least 2 degrees of freedom (Marsaglia and Tsang 2000)."""
     with decimal.localcontext(context()):
         shift = Decimal(degrees) / 2 - Decimal(1) / 3
         width = 1 / (9 * shift).sqrt()
@@ -58,6 +62,6 @@ def precise_chi_square(degrees: int, entropy: Entropy) -> Decimal:
 
 
 def _uniform(entropy: Entropy) -> Decimal:
-    """In (0, 1), at the middle of one of 2^384 cells."""
-    bits = int.from_bytes(entropy.words(WORDS).tobytes(), "little")
-    return Decimal(2 * bits + 1) / Decimal(2 ** (64 * WORDS + 1))
+    """Draw a uniform number in (0, 1), at the middle of one of 2^384 cells."""
+    bits = int.from_bytes(entropy.words(WORDS_PER_UNIFORM).tobytes(), "little")
+    return Decimal(2 * bits + 1) / Decimal(2 ** (64 * WORDS_PER_UNIFORM + 1))
