@@ -40,6 +40,7 @@ class MechanismRefused(DpcovError):  # noqa: N818  an outcome of the mechanism, 
     ----------
     wanted : str
         Property of the data that the mechanism needs.
+
     least : int, default 0
         Smallest number of rows or persons with this budget, or 0 if it is unknown.
 

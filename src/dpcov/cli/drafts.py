@@ -135,15 +135,20 @@ class Stated:
     ----------
     columns : mapping of str to dict
         Declaration of each known column.
+
     unit : PersonUnit or None
         Declaration of persons.
+
     missing : tuple of str
         Texts that mean a missing cell.
+
     hints : mapping of str to str
         Comment on each column.
+
     labels : mapping of str to mapping
         Value labels of each column. Labels can disclose which values occur, so a draft shows them
         as comments.
+
     codes : mapping of str to sequence of pairs
         Ranges of codes that mean a missing cell, for each column. A draft shows them as comments.
 

@@ -102,12 +102,16 @@ class Interview:
     ----------
     kinds : mapping of str to str
         Type of each column, by name.
+
     options : FileOptions
         Options of a text file.
+
     stated : Stated
         Facts from metadata, which the interview offers as answers.
+
     ask : callable
         Function that shows a question and returns the answer, or an empty text.
+
     say : callable
         Function that shows a text.
 

@@ -43,10 +43,13 @@ def read_text(
     ----------
     path : str or PathLike
         File to read.
+
     what : str
         Noun for the file in the error message.
+
     failure : type of DpcovError
         Class of the error.
+
     most : int
         Largest size of the file, in bytes.
 
@@ -200,12 +203,16 @@ def reserved(
     ----------
     path : str or PathLike
         File to reserve.
+
     force : bool
         If True, an existing file can be replaced.
+
     inputs : iterable of path
         Files that must not be replaced.
+
     space : int, default 0
         Disk space to allocate, in bytes.
+
     mode : int, default 0o666
         Permissions of a new file, as for `os.open`.
 

@@ -41,16 +41,22 @@ def render(
     ----------
     release : Release
         Release to report. If a section is not available, the page states the reason.
+
     target : str, optional
         Feature to regress on the others. The page then has a section with the regression.
+
     features : sequence of str, optional
         Features of the regression. Default: all others.
+
     account : Account, optional
         Account of a ledger, to show how much budget is left.
+
     title : str, optional
         Title of the page.
+
     file : str, default "RELEASE"
         Name of the release file in the instructions.
+
     generator : numpy.random.Generator, optional
         Random numbers of the simulations for intervals. Default: the same numbers for every page.
 
@@ -129,12 +135,16 @@ def write(
     ----------
     release : Release
         Release to report.
+
     out : str or Path
         File to write.
+
     force : bool, default False
         If True, replace an existing file.
+
     inputs : sequence of Path, optional
         Files that must not be overwritten.
+
     **options
         Options of `render`.
 
