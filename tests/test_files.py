@@ -290,7 +290,7 @@ def test_what_is_no_regular_file_is_never_written_or_replaced(tmp_path: Path, fo
     places = no_files(tmp_path)
     before = {name: os.lstat(path).st_ino for name, path in places.items()}
     for path in places.values():
-        with pytest.raises(OutputError, match="is no regular file"):
+        with pytest.raises(OutputError, match="is not a regular file"):
             write(path, "new", force=force)
     assert {name: os.lstat(path).st_ino for name, path in places.items()} == before
     assert (tmp_path / "target").read_text() == "kept"
@@ -310,7 +310,7 @@ READERS: dict[str, tuple[Callable[[Path], object], type[DpcovError]]] = {
 @pytest.mark.parametrize("name", ["fifo", "socket", "endless", "device"])
 def test_what_is_no_regular_file_is_not_read(tmp_path: Path, name: str, reader: str) -> None:
     read, failure = READERS[reader]
-    with pytest.raises(failure, match=r"no regular file|No such device"):
+    with pytest.raises(failure, match=r"not a regular file|No such device"):
         read(no_files(tmp_path)[name])
 
 

@@ -29,7 +29,7 @@ QUOTING = {
     ("cli/output.py", "_try"): "the system's word on standard output",
     ("cli/output.py", "require_writable"): "the system's word on standard output",
     ("cli/output.py", "written"): "own error about standard output",
-    ("core/files.py", "require_readable"): "the system's word on a file that can't be opened",
+    ("core/files.py", "require_readable"): "the system's word on a file that cannot be opened",
     ("core/files.py", "_allocate"): "the system's number of an error, on an output",
     ("core/files.py", "_lock"): "the system's number of an error, on an output",
     ("core/files.py", "read_text"): "the system's word on a public file",

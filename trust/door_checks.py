@@ -163,7 +163,7 @@ def devices_and_pipes(folder: Path) -> list[str]:
     pipe = folder / "pipe.csv"
     pipe.unlink(missing_ok=True)
     os.mkfifo(pipe)
-    faults = refusal(lambda: Schema.load("/dev/null"), "no regular file")
+    faults = refusal(lambda: Schema.load("/dev/null"), "not a regular file")
     faults += refusal(lambda: open_source(pipe, X.file, ()), "no regular file")
     try:
         with reserved(pipe, force=True) as output:

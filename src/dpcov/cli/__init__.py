@@ -357,7 +357,7 @@ def _run(arguments: list[str] | None) -> int:
         )
     except Exception as error:
         return _fail(
-            f"dpcov failed with an unexpected {type(error).__name__}; its text is hidden, because "
+            f"Unexpected {type(error).__name__}; its text is hidden, because "
             "it might contain data. Please report the command that you ran.",
             1,
         )
