@@ -55,12 +55,12 @@ def frame() -> pd.DataFrame:
 
 
 EXPECTED = [
-    "age: 1.5 % can't be read as a whole number, more than 1 %.",
-    "dose: 0.5 % are missing.",
-    "dose: 1.0 % are below the lower bound, and count as it.",
-    "dose: 0.5 % are above the upper bound, and count as it.",
-    "sex: 0.5 % can't be read as a declared level.",
-    "sex: no cell is f, x.",
+    "age: 1.5% of the cells are not a whole number (more than 1%).",
+    "dose: 0.5% of the cells are missing.",
+    "dose: 1.0% of the cells are below the lower bound and count as the bound.",
+    "dose: 0.5% of the cells are above the upper bound and count as the bound.",
+    "sex: 0.5% of the cells are not a declared level.",
+    "sex: no cell contains these declared levels: f, x.",
 ]
 WRITTEN = {
     "csv": ({}, {}),
@@ -102,8 +102,8 @@ def test_every_text_format_tells_on_a_terminal_what_cannot_be_read(tmp_path, nam
     assert all(line.startswith(MARK) for line in lines)
     text = " ".join(line.removeprefix(MARK) for line in lines)
     assert all(sentence in text for sentence in EXPECTED), text
-    assert "depends on the data, and that is not protected" in text
-    assert "must not be made from it" in text
+    assert "depends on the data and is not protected" in text
+    assert "Do not derive bounds or levels from it" in text
     assert PLANTED not in text
     assert sorted(tmp_path.iterdir()) == before
 
@@ -126,12 +126,16 @@ def test_every_text_format_tells_of_each_column_when_more_than_a_hundredth_canno
     declared = Schema.load(schema)
     sentences = [*_sentences(diagnose(table, declared), declared)]
     if odd:
-        more = [sentence for sentence in sentences if f"{odd / ROWS:.1%}"[:-1] in sentence]
+        more = [
+            sentence
+            for sentence in sentences
+            if f"{odd / ROWS:.1%} of the cells are not" in sentence
+        ]
         assert [sentence.partition(":")[0] for sentence in more] == list(COLUMNS)
         above = odd / ROWS > MAX_UNREADABLE_FRACTION
-        assert all(("more than 1 %" in sentence) == above for sentence in more), sentences
+        assert all(("more than 1%" in sentence) == above for sentence in more), sentences
     else:
-        assert sentences == ["Every cell can be read, none is missing or beyond its bounds."]
+        assert sentences == ["dpcov can read every cell. No cell is missing or outside its bounds."]
     assert PLANTED not in "".join(sentences)
 
 
@@ -186,7 +190,7 @@ def test_a_whole_table_has_nothing_odd(tmp_path):
         "age,dose,sex,born\n30,1,m,1990-12-31\n30,1,f,1990-12-31\n1,1,x,2000-01-01\n"
     )
     assert told(tmp_path / "p.csv") == [
-        "Every cell can be read, none is missing or beyond its bounds."
+        "dpcov can read every cell. No cell is missing or outside its bounds."
     ]
 
 
@@ -203,16 +207,19 @@ def test_numbers_of_another_country_are_told_with_what_to_declare(tmp_path, cell
     rows = f'30,"{cell}",m,1990-12-31\n' * 3
     (tmp_path / "p.csv").write_text(f"age,dose,sex,born\n{rows}")
     found = " ".join(told(tmp_path / "p.csv"))
-    assert "dose: 100.0 % can't be read as a number, more than 1 %." in found
-    assert f"dose: 100.0 % of those would be numbers with {words} under [file]." in found
+    assert "dose: 100.0% of the cells are not a number (more than 1%)." in found
+    assert (
+        f"dose: 100.0% of these unreadable cells would be numbers with {words} under [file]."
+        in found
+    )
 
 
 def test_records_of_another_length_and_the_separator_that_looks_right(tmp_path):
     (tmp_path / "p.csv").write_text("30;1;m;1990-12-31\n" * 9 + "30,1,m,1990-12-31\n")
     found = told(tmp_path / "p.csv", {"header": False})
     assert found[:2] == [
-        "90.0 % of the records have another number of cells, or a stray quote.",
-        'With separator = ";" under [file], 90.0 % of them would be records.',
+        "In 90.0% of the records, the number of cells or a quote is wrong.",
+        'With separator = ";" under [file], 90.0% of the records would be valid.',
     ]
     few = told(tmp_path / "p.csv", {"header": False, "separator": ";"})
     assert not any("With separator" in sentence for sentence in few)
@@ -221,9 +228,9 @@ def test_records_of_another_length_and_the_separator_that_looks_right(tmp_path):
 @pytest.mark.parametrize(
     ("raw", "declared", "words"),
     [
-        ("é".encode("cp1252"), "utf-8", 'perhaps it is encoding = "cp1252"'),
-        ("é".encode(), "cp1252", 'declare encoding = "utf-8"'),
-        (b"\0", "utf-8", 'perhaps it is encoding = "utf-16"'),
+        ("é".encode("cp1252"), "utf-8", 'Try encoding = "cp1252"'),
+        ("é".encode(), "cp1252", 'Declare encoding = "utf-8"'),
+        (b"\0", "utf-8", 'Try encoding = "utf-16"'),
         ("é".encode(), "utf-8", None),
         ("é".encode("cp1252"), "cp1252", None),
         (b"e", "cp1252", None),
@@ -255,16 +262,16 @@ def test_tables_with_types_weights_and_persons_are_seen_by_the_same_rules(tmp_pa
         }
     )
     assert [*_sentences(diagnose(tmp_path / "p.parquet", schema), schema)] == [
-        "age: 25.0 % can't be read as a whole number, more than 1 %.",
-        "age: 25.0 % are missing.",
-        "sex: 25.0 % can't be read as a declared level, more than 1 %.",
-        "sex: 25.0 % are missing.",
-        "sex: no cell is x.",
-        "person: 25.0 % can't be read as an id of the declared type, more than 1 %.",
-        "person: 25.0 % are missing.",
-        "weight: 25.0 % are missing.",
-        "weight: 25.0 % are below the lower bound, and count as it.",
-        "weight: 25.0 % are above the upper bound, and count as it.",
+        "age: 25.0% of the cells are not a whole number (more than 1%).",
+        "age: 25.0% of the cells are missing.",
+        "sex: 25.0% of the cells are not a declared level (more than 1%).",
+        "sex: 25.0% of the cells are missing.",
+        "sex: no cell contains these declared levels: x.",
+        "person: 25.0% of the cells are not an id of the declared type (more than 1%).",
+        "person: 25.0% of the cells are missing.",
+        "weight: 25.0% of the cells are missing.",
+        "weight: 25.0% of the cells are below the lower bound and count as the bound.",
+        "weight: 25.0% of the cells are above the upper bound and count as the bound.",
     ]
 
 
@@ -279,6 +286,6 @@ def test_what_is_declared_missing_is_no_cell_that_cannot_be_read(tmp_path):
         }
     )
     assert [*_sentences(diagnose(tmp_path / "p.csv", schema), schema)] == [
-        "age: 50.0 % are missing.",
-        "dose: 100.0 % are missing.",
+        "age: 50.0% of the cells are missing.",
+        "dose: 100.0% of the cells are missing.",
     ]

@@ -41,7 +41,7 @@ def test_a_release_is_made_shown_and_counted(run) -> None:
     assert "guarantee: Whether any one row is in the table or not" in made.out
     shown = run("show r.json")
     assert shown.code == 0
-    for fact in ("3 (4 features)", "private: with noise", "epsilon = 0.5, add-remove", "e^0.5"):
+    for fact in ("3 (4 features)", "private, with noise", "epsilon = 0.5, add-remove", "e^0.5"):
         assert fact in shown.out
     assert Ledger.open("l.db").account().spent == {"epsilon": 0.5}
     assert PLANTED not in made.out + shown.out + Path("r.json").read_text()
@@ -73,8 +73,8 @@ def test_every_goal_is_taken(run) -> None:
     [
         ("--set rank=2", "has no option 'rank'. Its options are: trace_share"),
         ("--set trace_share=much", "trace_share must be"),
-        ("--set trace_share", "--set NAME=VALUE, not 'trace_share'"),
-        ("--set epsilon=9", "--set NAME=VALUE, not 'epsilon=9'"),
+        ("--set trace_share", "--set 'trace_share' is not valid. Write --set NAME=VALUE"),
+        ("--set epsilon=9", "--set 'epsilon=9' is not valid. Write --set NAME=VALUE"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_refused_before_anything_is_spent(
@@ -191,7 +191,7 @@ def test_a_release_without_an_intercept_says_what_it_lacks(run) -> None:
     Path("people.toml").write_text("intercept = 0\n" + SCHEMA_TEXT)
     assert run(RELEASE).code == 0
     shown = run("show r.json")
-    assert (shown.code, "(private: with noise)" in shown.out) == (0, True)  # the count, alone
+    assert (shown.code, "(private, with noise)" in shown.out) == (0, True)  # the count, alone
     for command in ("correlation r.json", "correlation r.json --csv"):
         shown = run(command)
         assert (shown.code, shown.out) == (2, "")
@@ -287,5 +287,5 @@ def test_an_unexpected_error_is_quiet(run, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(Release, "to_text", explode)
     shown = run("release people.csv --schema people.toml --epsilon 1 --out r.json")
     assert shown.code == 1
-    assert shown.err.startswith("dpcov: Unexpected RuntimeError; its text is held back")
+    assert shown.err.startswith("dpcov: Unexpected RuntimeError; its text is hidden")
     assert PLANTED not in shown.err

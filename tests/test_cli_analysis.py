@@ -273,8 +273,8 @@ def test_synthetic_rows_are_printed_and_written(run) -> None:
         ("sample r.json -n 0", "at least 1"),
         ("sample r.json -n 5 --out s.txt", "must end in .csv or .parquet"),
         ("sample r.json -n 5 --out r.json", "must end in .csv or .parquet"),
-        ("sample r.json -n 5 --out no/s.csv", "can't be written"),
-        ("pca nowhere.json", "can't be read"),
+        ("sample r.json -n 5 --out no/s.csv", "cannot be written"),
+        ("pca nowhere.json", "cannot be read"),
         ("pca r.json -k 10", "between 1 and the number of features, 9"),
         ("ridge r.json --target grup=u --alpha 1", "Did you mean 'group=u'?"),
         ("ridge r.json --target Y --alpha 1", "Did you mean 'y'?"),
@@ -285,7 +285,7 @@ def test_synthetic_rows_are_printed_and_written(run) -> None:
         ("precision r.json --features a,grop", "Did you mean 'group'?"),
         ("precision r.json --stability -1", "--stability"),
         ("covariance r.json --out c.txt", "must end in .csv or .parquet"),
-        ("precision r.json --out r.csv/p.csv", "can't be written"),
+        ("precision r.json --out r.csv/p.csv", "cannot be written"),
     ],
 )
 def test_bad_input_gets_one_sentence(run, line: str, advice: str) -> None:

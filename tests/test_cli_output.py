@@ -102,7 +102,7 @@ def test_json_of_a_release_says_what_was_made(run) -> None:
         (f"{PLAN} --rho 0.5", " --rho 0.5 "),
         (RELEASE.replace("people.release.json", "new.json"), "next: dpcov show new.json"),
         ("show people.release.json", "next: dpcov correlation people.release.json, or dpcov"),
-        ("moments people.csv --schema people.toml --out n.sums", "Next: dpcov merge, or release"),
+        ("moments people.csv --schema people.toml --out n.sums", "Next: dpcov merge or release"),
     ],
 )  # fmt: skip
 def test_messages_name_the_next_command(run, line: str, advice: str) -> None:
@@ -177,7 +177,7 @@ def test_an_interrupt_ends_with_130(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
     )
     shown = b""
-    while b"What does it hold" not in shown:
+    while b"What does this column contain" not in shown:
         part = os.read(process.stdout.fileno(), 4096)  # type: ignore[union-attr]
         assert part
         shown += part

@@ -57,7 +57,7 @@ def options(text: str) -> str:
 @pytest.mark.parametrize(
     ("line", "advice"),
     [
-        (RELEASE.format(table="nowhere.csv"), "There is no file 'nowhere.csv'"),
+        (RELEASE.format(table="nowhere.csv"), "The file 'nowhere.csv' does not exist"),
         (RELEASE.format(table="."), "is a folder"),
         (options(""), "State a privacy budget"),
         (options("--epsilon 0"), "above 0"),
@@ -80,29 +80,29 @@ def options(text: str) -> str:
         (options("--epsilon 1 --dataset other"), "no data set 'other'"),
         (options("--epsilon 1 --ledger none.db"), "dpcov ledger create"),
         (options("--epsilon 1 --ledger people.csv"), "not a ledger"),
-        (options("--epsilon 1 --schema none.toml"), "can't be read"),
+        (options("--epsilon 1 --schema none.toml"), "cannot be read"),
         (options("--epsilon 1 --schema people.csv"), "not valid TOML"),
-        (options("--epsilon 1 --out people.csv/r.json"), "can't be written"),
-        (options("--epsilon 1 --out none/r.json"), "can't be written"),
-        (options("--epsilon 1 --out /proc/r.json"), "can't be written"),
-        (options(f"--epsilon 1 --out {'n' * 300}"), "can't be written"),
+        (options("--epsilon 1 --out people.csv/r.json"), "cannot be written"),
+        (options("--epsilon 1 --out none/r.json"), "cannot be written"),
+        (options("--epsilon 1 --out /proc/r.json"), "cannot be written"),
+        (options(f"--epsilon 1 --out {'n' * 300}"), "cannot be written"),
         (options("--epsilon 1 --out people.toml"), "people.toml"),
         (options("--epsilon 1 --out people.csv --force"), "is an input"),
         (options("--epsilon 1 --out l.db --force"), "is an input"),
         (options("--epsilon 1 --out . --force"), "is a folder"),
         ("release people.csv", "Missing option"),
         ("magic", "No such command"),
-        ("schema none.csv", "There is no file"),
+        ("schema none.csv", "does not exist"),
         ("schema people.csv --separator ;;", "separator"),
-        ("show none.json", "can't be read"),
+        ("show none.json", "cannot be read"),
         ("show people.csv", "is no valid release file"),
-        ("correlation l.db", "can't be read"),
+        ("correlation l.db", "cannot be read"),
         ("ledger show none.db", "dpcov ledger create"),
         ("ledger create l.db --epsilon 1", "already contains the data set 'default'"),
         ("ledger create new.db", "State a privacy budget"),
         ("ledger create none/new.db --epsilon 1", "folder that exists"),
         ("ledger add-budget l.db --rho 1", "Add a budget in epsilon"),
-        ("demo --folder people.csv", "no folder that the demo can use"),
+        ("demo --folder people.csv", "The demo cannot write to"),
     ],
 )  # fmt: skip
 def test_bad_input_is_refused_in_one_sentence(capsys, line: str, advice: str) -> None:
@@ -261,7 +261,7 @@ def test_a_disk_without_room_for_the_release_is_found_before_anything_is_spent()
 
     done = dpcov(*options("--epsilon 1").split(), preexec_fn=limit)
     assert done.returncode == 2
-    assert "can't be written" in done.stderr
+    assert "cannot be written" in done.stderr
     assert "Nothing was spent" in done.stderr
     assert Ledger.open("l.db").account().to_json()["spent"] == {"epsilon": 0.0}
     assert not Path("r.json").exists()

@@ -135,7 +135,7 @@ def test_a_file_that_was_replaced_while_it_was_opened_is_looked_at_again(
 
 
 def test_what_is_reserved_and_not_written_vanishes(tmp_path: Path) -> None:
-    with reserved(tmp_path / "x", force=False, room=1000):
+    with reserved(tmp_path / "x", force=False, space=1000):
         assert [path.name for path in tmp_path.iterdir()] == ["x"]
     assert not list(tmp_path.iterdir())
     (tmp_path / "x").write_text("old")
@@ -189,7 +189,7 @@ def test_the_room_of_an_output_is_taken_with_and_without_a_call_of_the_system(
         monkeypatch.delattr(os, "posix_fallocate")
     elif call == "fails here":
         monkeypatch.setattr(os, "posix_fallocate", unsupported)
-    with reserved(tmp_path / "x", force=False, room=2**16) as output:
+    with reserved(tmp_path / "x", force=False, space=2**16) as output:
         assert os.fstat(output.draft).st_blocks * 512 >= 2**16
         output.write("new")
     assert (tmp_path / "x").read_text() == "new"
@@ -202,7 +202,7 @@ def test_a_disk_that_takes_a_part_of_the_zeros_alone_is_too_small(
     monkeypatch.setattr(os, "pwrite", lambda _, content, __: len(content) // 2)
     with (
         pytest.raises(OutputError, match="No space left"),
-        reserved(tmp_path / "x", force=False, room=10),
+        reserved(tmp_path / "x", force=False, space=10),
     ):
         pass
     assert not list(tmp_path.iterdir())
@@ -213,7 +213,7 @@ def test_where_no_file_is_without_a_name_the_draft_of_a_killed_run_is_taken_over
 ) -> None:
     without_unnamed_files(monkeypatch)
     files._link_of(tmp_path / "x").write_text("of a killed run")
-    with reserved(tmp_path / "x", force=False, room=10) as output:
+    with reserved(tmp_path / "x", force=False, space=10) as output:
         assert len(list(tmp_path.iterdir())) == 2
         output.write("new")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("x", "new")]
@@ -290,7 +290,7 @@ def test_what_is_no_regular_file_is_never_written_or_replaced(tmp_path: Path, fo
     places = no_files(tmp_path)
     before = {name: os.lstat(path).st_ino for name, path in places.items()}
     for path in places.values():
-        with pytest.raises(OutputError, match="is no regular file"):
+        with pytest.raises(OutputError, match="is not a regular file"):
             write(path, "new", force=force)
     assert {name: os.lstat(path).st_ino for name, path in places.items()} == before
     assert (tmp_path / "target").read_text() == "kept"
@@ -310,7 +310,7 @@ READERS: dict[str, tuple[Callable[[Path], object], type[DpcovError]]] = {
 @pytest.mark.parametrize("name", ["fifo", "socket", "endless", "device"])
 def test_what_is_no_regular_file_is_not_read(tmp_path: Path, name: str, reader: str) -> None:
     read, failure = READERS[reader]
-    with pytest.raises(failure, match=r"no regular file|No such device"):
+    with pytest.raises(failure, match=r"not a regular file|No such device"):
         read(no_files(tmp_path)[name])
 
 

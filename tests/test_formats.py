@@ -595,7 +595,7 @@ def test_labels_and_codes_are_proposed_in_a_draft_as_comments(tmp_path, run):
     assert '# levels = [\n#   "N",  # north\n#   "S",  # south\n# ]' in text
     assert "# The file declares as missing: 900 to 990, 998" in text
     assert "Ada" not in drafted  # of a column that is left out
-    assert "Confirm each from public knowledge" in text
+    assert "Check each label against public" in text
 
 
 def test_labels_are_left_out_of_a_draft_unless_they_are_asked_for(tmp_path, run):
@@ -604,18 +604,18 @@ def test_labels_are_left_out_of_a_draft_unless_they_are_asked_for(tmp_path, run)
     frame.to_stata(path := tmp_path / "p.dta", write_index=False)
     drafted = run(f"schema {path}").out
     assert "Rare" not in drafted
-    assert "# A draft from column names and types only." in drafted
+    assert "# dpcov drafted this schema from column names and types only." in drafted
     asked_for = run(f"schema {path} --labels").out
     assert "1,  # Rare" in asked_for  # the control
     assert "names and types only" not in asked_for
-    assert "Value labels may disclose what single rows hold" in asked_for
+    assert "Value labels can disclose values of single rows" in asked_for
     of_spss = run(f"schema {labelled(tmp_path)}").out
     assert "male" not in of_spss
     assert "The file declares as missing" in of_spss
     text_file(tmp_path)
     refused = run(f"schema {tmp_path / 'p.csv'} --labels")
     assert refused.code == 2
-    assert "Only Stata and SPSS files have value labels" in refused.err
+    assert "--labels needs a Stata or SPSS file" in refused.err
 
 
 def test_what_is_proposed_is_a_schema_once_it_is_confirmed(tmp_path, run):

@@ -322,9 +322,9 @@ def told(path: object, schema: Schema) -> str:
 def test_check_names_what_the_header_holds(tmp_path):
     (tmp_path / "f.csv").write_text(",a ,x,x,\n0,1,2,3,\n")
     found = told(tmp_path / "f.csv", schema_of("a"))
-    assert "no name at columns 1, 5, which is left out" in found
-    assert "repeats a name at column 4: do not declare that name" in found
-    assert "name at column 2 begins or ends with a blank: declare it without" in found
+    assert "no name at columns 1, 5." in found
+    assert "repeats a name at column 4. Do not declare this name" in found
+    assert "begins or ends with a blank at column 2. Declare the name without" in found
     table = pa.table({"b": [1.0], "a\u00a0": [1.0]})
     assert "name at column 2 begins or ends" in told(table, schema_of("a"))
     (tmp_path / "g.csv").write_text("a,x\n1,2\n")  # control
@@ -341,23 +341,26 @@ def test_check_proposes_a_cell_more_or_less(tmp_path):
     assert "one cell" not in told(tmp_path / "f.csv", declared)
     (tmp_path / "g.csv").write_text("a,b,\n1,3\n2,4\n")
     found = told(tmp_path / "g.csv", schema_of("a"))
-    assert "one cell less than the header: delete the separator at its end" in found
+    assert "one cell less than the header. Delete the separator at the end" in found
 
 
 def test_check_names_blanks_and_minus_signs_and_proposes_thousands(tmp_path):
     texts = ["\u00a05", "\u22123,5", "1\u00a0234,5", "1\u202f234"]
     (tmp_path / "f.csv").write_text("a;b\n" + "".join(f"{cell};1\n" for cell in texts))
     found = told(tmp_path / "f.csv", schema_of("a", file={"separator": ";", "decimal": ","}))
-    assert 'a: 100.0 % of those would be numbers with decimal = ",", thousands = " "' in found
-    assert "a: 25.0 % begin or end with a no-break or other wide blank, which is dropped" in found
-    assert "a: 25.0 % are numbers with the minus sign U+2212" in found
+    assert (
+        'a: 100.0% of these unreadable cells would be numbers with decimal = ",", thousands = " "'
+        in found
+    )
+    assert "a: 25.0% of the cells begin or end with a non-ASCII blank, which is removed" in found
+    assert "a: 25.0% of the cells are numbers with the sign U+2212" in found
     (tmp_path / "g.csv").write_text("a\n1\u00a0234\n1\u202f234\n")
     found = told(tmp_path / "g.csv", schema_of("a"))
     assert 'decimal = ".", thousands = " "' in found
     (tmp_path / "h.csv").write_text("a\n 5\n-3.5\n")  # control
-    assert told(tmp_path / "h.csv", schema_of("a")).startswith("Every cell can be read")
+    assert told(tmp_path / "h.csv", schema_of("a")).startswith("dpcov can read every cell")
     found = told(pa.table({"a": ["1\u00a0234", "\u00a05"]}), schema_of("a"))
-    assert "100.0 % of those would be numbers without the spaces inside" in found
+    assert "100.0% of these unreadable cells contain spaces" in found
     assert "thousands = " not in found
 
 

@@ -404,7 +404,7 @@ def test_migration_replaces_nothing_unasked_and_takes_former_versions_only(tmp_p
     Path("t.toml").write_text('[columns]\na = {"kind" = "numeric", lower = 0, upper = 1}\n')
     assert 'a = {"kind" = "number"' in migrate("t.toml").stdout
     Path("t.toml").write_text('[columns.a]\nkind = """numeric"""\nlower = 0\nupper = 1\n')
-    assert "can't be rewritten by its text" in str(migrate("t.toml").exception)
+    assert "cannot convert the text of this schema" in str(migrate("t.toml").exception)
 
 
 # Derived columns.
@@ -622,8 +622,8 @@ def test_a_draft_proposes_kinds_by_declared_types_and_keys_by_name():
     stated = proposed(kinds, Stated(), {"idle": "unique of the database"})
     text = draft(kinds, FileOptions(), stated)
     assert '# column = "patientId"' in text
-    assert "[columns.patientId]  # a person's id by its name: left out" in text
-    assert "[columns.weight]  # by its name perhaps a survey weight" in text
+    assert "[columns.patientId]  # the name suggests a person id: left out" in text
+    assert "[columns.weight]  # the name suggests a survey weight" in text
     assert "[columns.idle]  # unique of the database: left out" in text
     filled = text.replace("# lower =", "lower = 1900-01-01", 2).replace(
         "# upper =", "upper = 2000-01-01", 2

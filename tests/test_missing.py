@@ -358,4 +358,4 @@ def test_tables_can_be_imagined_like_it():
 
 
 def test_a_draft_names_it():
-    assert '"pairwise" leaves it out' in draft({"x": "number"}, FileOptions())
+    assert '"pairwise" leaves the cell out' in draft({"x": "number"}, FileOptions())

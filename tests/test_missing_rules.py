@@ -344,7 +344,7 @@ def test_the_interview_asks_once_for_each_column_and_offers_the_last_answer_of_t
     ]  # fmt: skip
     assert made.columns["note"].other
     assert "[defaults.missing]" not in text
-    assert said.count("leave it out of means") == said.count("count it as none of the levels") == 1
+    assert said.count("leave the cell out of") == said.count("count the cell as none of") == 1
     assert "numbers from 0 to 120; missing cells: level" in said
 
 
@@ -374,7 +374,7 @@ def test_migration_states_the_rules_of_before(tmp_path, monkeypatch, version):
     assert np.array_equal(*rows)
     assert "# own" in Path("new.toml").read_text()
     again = CliRunner().invoke(cli.app, ["schema", "migrate", "new.toml"])
-    assert "of version 3 already" in str(again.exception)
+    assert "has version 3 already" in str(again.exception)
 
 
 # Arrays and estimators.

@@ -15,8 +15,8 @@ from dpcov.rows.schema import Schema
 from dpcov.rows.sources.partial import PartialMoment
 
 COMMAND = [sys.executable, "-c", "from dpcov.cli import main; main()"]
-FULL = "Text for standard output can't be written: No space left on device."
-CLOSED = "Text for standard output can't be written: Broken pipe."
+FULL = "Standard output cannot be written: No space left on device."
+CLOSED = "Standard output cannot be written: Broken pipe."
 NOT_UTF8 = os.fsdecode(b"caf\xe9")
 SCHEMA = """version = 3
 defaults = { missing = { numbers = "none" } }
@@ -141,7 +141,7 @@ PRINTING = (
     [
         ("/dev/full", FULL),
         ("pipe", CLOSED),
-        ("closed", "Text for standard output can't be written: it is closed."),
+        ("closed", "Standard output cannot be written: it is closed."),
     ],
 )
 def test_a_standard_output_that_fails_is_one_sentence_and_costs_nothing(
@@ -269,17 +269,17 @@ OUTPUTS = {
     "merge s.sums --out {}/x.sums": "",
 }
 INPUTS = {
-    "release {}/a.csv --schema a.toml --epsilon 1 --out x.json": "can't be opened",
-    "release {}/a.csv --table t --schema a.toml --epsilon 1 --out x.json": "can't be opened",
-    "release a.csv --schema {}/a.toml --epsilon 1 --out x.json": "can't be read",
-    "schema {}/a.csv": "can't be opened",
-    "moments {}/a.csv --schema a.toml --out x.sums": "can't be opened",
-    "merge {}/a.csv --out x.sums": "can't be opened",
-    "plan {}/a.toml --rows 10": "can't be read",
-    "plan a.toml --rows 10 --like {}/r.json": "can't be read",
-    "show {}/r.json": "can't be read",
-    "correlation {}/r.json --csv": "can't be read",
-    "report {}/r.json --out x.html": "can't be read",
+    "release {}/a.csv --schema a.toml --epsilon 1 --out x.json": "cannot be opened",
+    "release {}/a.csv --table t --schema a.toml --epsilon 1 --out x.json": "cannot be opened",
+    "release a.csv --schema {}/a.toml --epsilon 1 --out x.json": "cannot be read",
+    "schema {}/a.csv": "cannot be opened",
+    "moments {}/a.csv --schema a.toml --out x.sums": "cannot be opened",
+    "merge {}/a.csv --out x.sums": "cannot be opened",
+    "plan {}/a.toml --rows 10": "cannot be read",
+    "plan a.toml --rows 10 --like {}/r.json": "cannot be read",
+    "show {}/r.json": "cannot be read",
+    "correlation {}/r.json --csv": "cannot be read",
+    "report {}/r.json --out x.html": "cannot be read",
 }
 LEDGERS = (
     "release a.csv --schema a.toml --epsilon 1 --ledger {}/L --out x.json",
@@ -298,7 +298,7 @@ def test_a_folder_without_rights_is_one_sentence(without_rights, run_jobs):
         if line in OUTPUTS:
             name = line.split()[-1].format("closed")
             end = OUTPUTS[line]
-            assert err == f"dpcov: '{name}' can't be written: Permission denied.{end}\n"
+            assert err == f"dpcov: The file '{name}' cannot be written: Permission denied.{end}\n"
         elif line in INPUTS:
             assert f"{INPUTS[line]}: Permission denied." in err or "is not readable" in err
     assert not {path.name for path in (without_rights / "closed").iterdir()} - {
@@ -312,7 +312,7 @@ def test_a_path_below_a_file_is_one_sentence(run_jobs):
     for line, (code, err) in zip(lines, found, strict=True):
         assert (code, err.count("\n"), "Unexpected" in err) == (2, 1, False), (line, err)
         if line in OUTPUTS:
-            assert "can't be written: Not a directory." in err
+            assert "cannot be written: Not a directory." in err
 
 
 def test_a_name_that_is_not_utf8_is_read_or_refused_in_a_sentence(folder, run_jobs):

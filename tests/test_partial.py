@@ -171,7 +171,7 @@ def test_an_output_is_never_an_input_nor_replaced_unasked(parts):
 
 
 def test_what_is_no_file_of_sums_is_refused(parts):
-    for name, words in (("people.csv", "not a file of sums"), ("nowhere.sums", "There is no file")):
+    for name, words in (("people.csv", "not a file of sums"), ("nowhere.sums", "does not exist")):
         with pytest.raises(DpcovError, match=words):
             PartialMoment.load(parts / name)
     assert "1" not in repr(PartialMoment.load(parts / "north.sums")).split(" at 0x")[0]

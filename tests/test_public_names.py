@@ -25,6 +25,11 @@ def test_public_names_are_what_they_say() -> None:
         dpcov.covariance  # noqa: B018
 
 
+def test_dir_lists_public_names_and_modules_only() -> None:
+    assert dir(dpcov) == sorted([*dpcov.__all__, "plot", "report"])
+    assert not [name for name in dir(dpcov) if name.startswith("_")]
+
+
 def test_the_stub_is_that_of_the_list() -> None:
     assert public_stub.STUB.read_text() == public_stub.text(), "run: python tests/public_stub.py"
 

@@ -64,7 +64,7 @@ def test_answers_become_the_schema() -> None:
 def test_it_says_why_bounds_must_not_come_from_the_data() -> None:
     shown = " ".join(run(*ANSWERS).output.split())
     assert WHY in shown
-    assert "never by looking into the table" in WHY
+    assert "never from the table" in WHY
     for word, meaning in (CHOICES | MOVES).items():
         assert word in shown
         assert meaning in shown
@@ -174,7 +174,9 @@ def test_another_id_replaces_the_first_and_an_id_can_be_taken_back() -> None:
 def test_what_is_no_schema_goes_back_instead_of_being_written() -> None:
     done = run("done", "f", "none", "yes")
     assert done.exit_code == 0
-    assert "This is no schema yet. no column is numeric or categorical." in done.output
+    assert (
+        "These answers are not a valid schema. no column is numeric or categorical." in done.output
+    )
     assert list(Schema.load("t.toml").encoded_columns) == ["note"]
 
 
@@ -240,7 +242,7 @@ def test_without_a_file_for_the_answers_nothing_is_asked() -> None:
 
 def test_a_draft_with_gaps_says_what_comes_next() -> None:
     done = run(line=["schema", "people.csv", "--out", "t.toml"])
-    assert done.output == "written to t.toml; fill in what it leaves open, from public knowledge\n"
+    assert done.output == "written to t.toml; next: complete the schema from public knowledge\n"
 
 
 def test_names_do_not_act_on_the_terminal() -> None:
@@ -260,15 +262,15 @@ def answered(screen: Terminal) -> None:
         screen.expect(question)
         screen.type(f"{text}\r")
 
-    answer("Column 1 of 4: age", "What does it hold? ", "p")
-    answer("leave it out of means", "What does a missing cell mean? ", "pairwise")
-    answer("Column 2 of 4: sex", "What does it hold? ", "back")
+    answer("Column 1 of 4: age", "What does this column contain? ", "p")
+    answer("leave the cell out of means", "What does a missing cell mean? ", "pairwise")
+    answer("Column 2 of 4: sex", "What does this column contain? ", "back")
     answer("Column 1 of 4: age", "[Enter: numbers from 0 to 100] ", "age")
     answer("", "What does a missing cell mean? [Enter: pairwise] ", "none")
-    answer("Column 2 of 4: sex", "What does it hold? ", "c")
+    answer("Column 2 of 4: sex", "What does this column contain? ", "c")
     answer("With commas between", "Levels: ", "m, f")
     answer("none of the levels", "What does a missing cell mean? ", "zeros")
-    answer("Column 3 of 4: income", "What does it hold? ", "d")
+    answer("Column 3 of 4: income", "What does this column contain? ", "d")
     screen.expect("Write it? (yes, back, quit) ")
 
 

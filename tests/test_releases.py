@@ -199,7 +199,7 @@ def test_random_damage_gives_a_clear_refusal_or_a_release(tmp_path: Path, text: 
 
 @pytest.mark.parametrize("path", ["nowhere.json", ".", "nul\0.json"])
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, path: str) -> None:
-    with pytest.raises(ReleaseError, match="can't be read"):
+    with pytest.raises(ReleaseError, match="cannot be read"):
         Release.load(str(tmp_path / path))
 
 
@@ -243,7 +243,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_none_any_more_is_an_output_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match="can't be written"):
+    with pytest.raises(OutputError, match="cannot be written"):
         write(tmp_path / "file" / "x.json", "{}", force=False)
 
 

@@ -274,7 +274,7 @@ def missing_column(found: str) -> pa.Table:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ("nowhere.csv", "There is no file 'nowhere.csv'"),
+        ("nowhere.csv", "The file 'nowhere.csv' does not exist"),
         ("/", "is a folder"),
         ({"a": [1.0]}, "cannot read this kind of data. Pass"),
         (None, "cannot read this kind of data. Pass"),

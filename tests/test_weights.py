@@ -241,7 +241,7 @@ def test_the_command_line_tells_the_sum_of_the_weights(tmp_path: Path, capsys: A
             cli.main(arguments.split())
         assert ended.value.code == 0
     shown = capsys.readouterr().out
-    assert f"{WEIGHTS.sum() / MAXIMUM:.0f} times the largest (private)" in shown
+    assert f"{WEIGHTS.sum() / MAXIMUM:.0f} times the largest weight (private)" in shown
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,13 @@
-"""dpcov: a covariance matrix under differential privacy, and everything that follows from it."""
+"""dpcov: release a covariance matrix with differential privacy and analyse the release."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
 
-# Every public name, by the module where it lives: the one list of them. `__init__.pyi`, which type
-# checkers read, is written from it by `make schemas`.
-# Looked up on first use, so that `import dpcov` stays instant. No name may be that of a module of
-# dpcov, which would take its place once it is imported.
+# All public names, by module. `make schemas` writes `__init__.pyi` for type checkers from this
+# list. A name is imported on first use, so that `import dpcov` is fast. No name can be the name of
+# a module of dpcov, because importing the module would replace it.
 _PUBLIC = {
     "dpcov.analysis.correlation": ("nearest_correlation", "partial_correlations"),
     "dpcov.analysis.discriminant": ("lda",),
@@ -31,9 +30,9 @@ _PUBLIC = {
     "dpcov.releases": ("Release", "load"),
     "dpcov.rows.schema": ("Schema",),
 }
-# Modules that `import dpcov` makes reachable by itself.
+# Public modules that need no import of their own.
 _MODULES = ("plot", "report")
-_FORMER = {"choose_alpha": "ridge_alpha"}  # names that still work
+_FORMER = {"choose_alpha": "ridge_alpha"}  # former names and their new names
 
 _HOMES = {name: module for module, names in _PUBLIC.items() for name in names}
 __all__ = sorted(_HOMES)
@@ -49,4 +48,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES, *_MODULES])
+    return sorted([*_HOMES, *_MODULES])

@@ -1,67 +1,82 @@
-"""Every error a user can meet, each saying what to do about it.
+"""Errors of dpcov. Every message states the problem and the remedy.
 
-The text of an error is an output that an adversary may read: it is built from public
-things only (names, bounds, budgets, file names), never from a cell of the data.
+An attacker can read the text of an error. The text therefore contains only public facts, such as
+column names, bounds, budgets and file names, and never a cell of the data.
 """
 
 from __future__ import annotations
 
 
 class DpcovError(Exception):
-    """Base of all errors that dpcov raises on purpose; the command line exits with 2."""
+    """Base class of all errors of dpcov. On the command line, the exit code is 2."""
 
 
 class BudgetError(DpcovError):
-    """A privacy parameter is not a usable number."""
+    """Error for an invalid privacy parameter."""
 
 
 class SchemaError(DpcovError):
-    """The schema is missing, malformed, or does not fit the data's columns."""
+    """Error for a schema that is missing, malformed, or different from the columns of the data."""
 
 
 class SourceError(DpcovError):
-    """The data cannot be opened or read; never says what was in it."""
+    """Error for data that dpcov cannot open or read. The message contains no data."""
 
 
 class MechanismError(DpcovError):
-    """A mechanism refuses from public numbers alone, before anything is read or spent."""
+    """Error for a request that a mechanism cannot fulfil, found from public numbers.
+
+    dpcov raises this error before it reads data or spends budget.
+    """
 
 
 class MechanismRefused(DpcovError):  # noqa: N818  an outcome of the mechanism, not a fault
-    """A mechanism looked at the data and refuses to release anything.
+    """Error for a mechanism that refuses to answer after a private test of the data.
 
-    That it refused is an output that its guarantee covers, and all that may be learnt: the text is
-    the same for every table. The budget is spent. A mechanism that refuses draws nothing more.
+    The guarantee of the mechanism covers the refusal. The text is the same for every table, so it
+    reveals nothing else. The budget is spent.
+
+    Parameters
+    ----------
+    wanted : str
+        Property of the data that the mechanism needs.
+
+    least : int, default 0
+        Smallest number of rows or persons with this budget, or 0 if it is unknown.
+
     """
 
     def __init__(self, wanted: str, least: int = 0) -> None:
         self.wanted = wanted
-        number = f"It takes at least {least:,} rows (persons) with this budget. " if least else ""
+        number = f", and at least {least:,} rows (persons) with this budget" if least else ""
         super().__init__(
-            f"The mechanism refuses to release: it needs {wanted}, and by its private test the "
-            f"data may not be like that. {number}The budget is spent."
+            f"The mechanism refuses to release: it needs {wanted}{number}, but its private test "
+            "did not confirm this property of the data. The budget is spent."
         )
 
 
 class EstimatorError(DpcovError, ValueError):
-    """An estimator got what it can't use; a ValueError too, as scikit-learn's interface asks."""
+    """Error for invalid input to an estimator; also a ValueError, as scikit-learn requires."""
 
 
 class ReleaseError(DpcovError):
-    """A release file cannot be read, or is not what it should be."""
+    """Error for an invalid release file, or an analysis that a release does not support."""
 
 
 class NotReleasedError(ReleaseError):
-    """A figure that the release does not hold; the text says why it was not released."""
+    """Error for a result that the release does not contain. The message states the reason."""
 
 
 class OutputError(DpcovError):
-    """The output cannot be written; found before anything is spent, where it can be."""
+    """Error for output that dpcov cannot write.
+
+    If possible, dpcov raises this error before it spends budget.
+    """
 
 
 class LedgerError(DpcovError):
-    """The ledger cannot be used."""
+    """Error for a ledger that dpcov cannot use."""
 
 
 class BudgetExceededError(LedgerError):
-    """The ledger refuses: what is left does not suffice. Nothing was drawn or spent."""
+    """Error for a release that needs more budget than the ledger has left. Nothing was spent."""

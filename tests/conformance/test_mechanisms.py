@@ -387,7 +387,7 @@ def test_a_refusal_is_spent_and_says_the_same_of_every_table(case, tmp_path, mon
         texts.add(str(caught.value))
     assert len(texts) == 1
     text = texts.pop()
-    least = re.search(r" It takes at least [\d,]+ rows \(persons\) with this budget\.", text)
+    least = re.search(r", and at least [\d,]+ rows \(persons\) with this budget", text)
     assert least is not None
     assert not any(character.isdigit() for character in text.replace(least[0], ""))
 

@@ -1,4 +1,4 @@
-"""What a release is, what it guarantees and what it does not, and how accurate it is."""
+"""Summary of a release: size, guarantee, limits and accuracy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def summary(release: Release) -> Found:
-    """Return what `dpcov show` says."""
+    """Return the summary that `dpcov show` prints."""
     accuracy, errors = _accuracy(release)
     below = [sentence for sentence in drowned(release) if sentence != release.not_released]
     notes, described = [*large_delta(release), *below, *accuracy], facts(release)
@@ -49,7 +49,7 @@ def summary(release: Release) -> Found:
 
 
 def _accuracy(release: Release) -> tuple[list[str], dict[str, Any]]:
-    """Sentences on the errors of correlations, and the same as figures."""
+    """Return the errors of correlations as sentences and as figures."""
     stated = dict.fromkeys(
         ("correlation_standard_error", "correlation_half_width", "correlations_below_noise")
     )
@@ -75,7 +75,7 @@ def _accuracy(release: Release) -> tuple[list[str], dict[str, Any]]:
 
 
 def _means_below(release: Release) -> list[str] | None:
-    """Names of the means below the noise level; None if it is not known."""
+    """Return the features whose means are below the noise level, or None if this is unknown."""
     flagged = None if release.not_released is not None else means_below_noise(release)
     if flagged is None:
         return None
@@ -83,9 +83,9 @@ def _means_below(release: Release) -> list[str] | None:
 
 
 def large_delta(release: Release) -> list[str]:
-    """Return what is to be said about a delta, beside the number of rows that was published.
+    """Return a warning if delta is large for the published number of rows.
 
-    Under add/remove that is the noisy count: the exact one is private.
+    With add-remove, the published number is the noisy count, because the exact count is private.
     """
     if not release.tells_count or release.schema.weight is not None:
         return []
@@ -95,7 +95,7 @@ def large_delta(release: Release) -> list[str]:
 
 
 def facts(release: Release) -> Table:
-    """What a release is, what it guarantees and what it does not."""
+    """Return a table of the size, the guarantee and the limits of a release."""
     features = len(release.columns)
     stated = release.whole_guarantee
     found = {
@@ -120,28 +120,28 @@ def facts(release: Release) -> Table:
 
 
 def _resolution(release: Release) -> str:
-    """What the lattice tells apart, in words."""
+    """Return the rounding step of the encoding as a text."""
     of_what = "half the width of a column's bounds"
     if release.linear_map is not None:
-        of_what = "a unit of the mapped rows"
+        of_what = "a unit of the transformed rows"
     exact = "bounds, midpoints and levels are exact"
-    rounded = exact if keeps_declared(release) else "every value is rounded to it"
+    rounded = exact if keeps_declared(release) else "every value is rounded"
     return f"{release.lattice.step:.3g} of {of_what}; {rounded}"
 
 
 def _size(release: Release) -> dict[str, str]:
-    """How many rows or persons there are, as far as it is known."""
+    """Return the number of rows or persons, if it is known."""
     units = "rows" if release.guarantee.unit.column is None else "persons"
     public = {} if release.unit_count is None else {units: f"{release.unit_count} (public)"}
     if release.schema.weight is not None and release.tells_count:
         total, times = release.total_weight(), release.count()
-        weighed = f"about {total:.6g}, {times:.0f} times the largest (private)"
+        weighed = f"about {total:.6g}, {times:.0f} times the largest weight (private)"
         return public | {"sum of weights": weighed}
     return public or {"rows": _private_count(release)}
 
 
 def _gaps(release: Release) -> dict[str, str]:
-    """How many rows each column has, where cells may be missing."""
+    """Return the number of rows without a missing cell, for each column with missing cells."""
     told = [
         f"{name} {(1 - share) * release.count():.0f} ({share:.1%} missing)"
         for name, share in missing_shares(release).items()
@@ -155,11 +155,14 @@ def _private_count(release: Release) -> str:
     about, deviation = f"about {release.count():.0f}", _count_error(release)
     if deviation is None:
         return f"{about} (private)"
-    return f"{about}, standard error {deviation:.0f} (private: with noise)"
+    return f"{about}, standard error {deviation:.0f} (private, with noise)"
 
 
 def _count_error(release: Release) -> float | None:
-    """Standard error of the number of rows; None if it is public, not known or not released."""
+    """Return the standard error of the number of rows.
+
+    The result is None if the number is public, unknown or not released.
+    """
     if release.row_count is not None or not release.tells_count:
         return None
     if (best := NoisyCount.of(release)) is not None:

@@ -1,4 +1,8 @@
-"""The command line. Errors are one sentence on stderr and exit code 2; never a traceback."""
+"""Command line of dpcov.
+
+An error prints one line to stderr and no traceback. The exit code is 2, or 1 for an unexpected
+error.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +39,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     cls=Commands,
-    help="Release a covariance matrix under differential privacy, and read everything off it.",
-    epilog="Start with `dpcov demo`. For your own table: schema, ledger create, release, show.",
+    help="Release a covariance matrix with differential privacy and analyse the release.",
+    epilog="Start with `dpcov demo`. For your own table, run these commands in this order: "
+    "schema, ledger create, release, show.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -70,11 +75,11 @@ def _options(
 
 @app.command(epilog=example("demo"))
 def demo(
-    folder: Annotated[Path, typer.Option("--folder", help="Where to write its files.")] = Path(
-        "demo"
-    ),
+    folder: Annotated[
+        Path, typer.Option("--folder", help="Folder for the files of the demo.")
+    ] = Path("demo"),
 ) -> None:
-    """Take a real, public health table through the whole journey."""
+    """Run all steps on a bundled public health table: schema, ledger, release, results."""
     from dpcov.cli.demo import run
 
     require_writable()
@@ -94,8 +99,8 @@ app.command("schema migrate", epilog=example("schema migrate people.toml --out n
 )
 def release(
     data: options.DataPath,
-    out: Annotated[Path, typer.Option("--out", help="Where to write the release.")],
-    schema: Annotated[Path, typer.Option("--schema", help="TOML schema of the data.")],
+    out: Annotated[Path, typer.Option("--out", help="Release file to write.")],
+    schema: Annotated[Path, typer.Option("--schema", help="Schema of the data (TOML file).")],
     table: options.Table = None,
     trust_views: options.TrustViews = False,
     where: options.Where = None,
@@ -110,7 +115,7 @@ def release(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="An option of the mechanism; may be repeated.",
+            help="Option of the mechanism. You can repeat --set.",
             autocompletion=completions.options,
         ),
     ] = None,
@@ -118,25 +123,28 @@ def release(
     denoise: options.Denoise = "shrink",
     ledger: Annotated[
         Path | None,
-        typer.Option(help="Ledger to book the spend in; refuses if too little is left."),
+        typer.Option(
+            help="Ledger that records the spend. dpcov refuses the release if too little budget "
+            "is left."
+        ),
     ] = None,
     dataset: options.Dataset = None,
     by: Annotated[
         str | None,
         typer.Option(
-            help="One release, and file, for each level of this column of the schema.",
+            help="Make one release, and one file, for each level of this column of the schema.",
             autocompletion=completions.categories,
         ),
     ] = None,
     threads: options.Threads = None,
     force: options.Force = False,
     seed: Annotated[
-        int | None, typer.Option(help="For tests: makes the release NOT PRIVATE.")
+        int | None, typer.Option(help="Seed for tests. It makes the release NOT PRIVATE.")
     ] = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Release the second moment of a table under differential privacy."""
+    """Release the second moment matrix of a table with differential privacy."""
     from dpcov.analysis.summary import large_delta
     from dpcov.api import prepare
     from dpcov.api.grouped import paths, prepare_by
@@ -171,18 +179,18 @@ def release(
     places = {"": out} if grouped is None else paths(out, list(grouped.levels))
     request = next(iter(requests.values()))
     inputs = [path for path in (Path(data), schema, ledger) if path is not None]
-    room = largest_file(request.rows.schema, request.rows.lattice().dimension)
+    space = largest_file(request.rows.schema, request.rows.lattice().dimension)
     hushed = quiet or as_json
     require_writable(quiet and not as_json)
     with ExitStack() as stack:
         try:
             outputs = {
-                level: stack.enter_context(reserved(place, force=force, inputs=inputs, room=room))
+                level: stack.enter_context(reserved(place, force=force, inputs=inputs, space=space))
                 for level, place in places.items()
             }
         except OutputError as error:
             raise OutputError(f"{error} Nothing was spent.") from None
-        say(f"before: {OFFER}", hushed or not sys.stdout.isatty())
+        say(f"note: {OFFER}", hushed or not sys.stdout.isatty())
         say(f"mechanism: {request.mechanism.name} ({request.reason})", hushed)
         sys.stdout.flush()
         with reading():
@@ -205,13 +213,20 @@ def release(
             print(f"dpcov: {sentence}", file=sys.stderr)
         say(f"guarantee: {one.guarantee_in_words()}", quiet)
         if ledger is None:
-            say("ledger: none, so nothing keeps count of repeated releases (--ledger)", quiet)
+            say(
+                "ledger: none. dpcov did not record this spend. "
+                "Use --ledger to limit the total of several releases.",
+                quiet,
+            )
         listed = " ".join(map(shown, places.values()))
         say(f"written to {listed}; next: dpcov show {shown(places[level])}", quiet)
 
 
 def _save(made: dict[str, Release], outputs: dict[str, Output]) -> None:
-    """Write each release to its place; print those that can't be written, so that none is lost."""
+    """Write each release to its file, and print each release whose file cannot be written.
+
+    No release is lost in this way, although the budget is spent.
+    """
     failed: dict[str, OutputError] = {}
     for level, one in made.items():
         try:
@@ -228,12 +243,12 @@ def _save(made: dict[str, Release], outputs: dict[str, Output]) -> None:
     except OutputError as error:
         raise OutputError(f"{first} {error} The budget is spent and the release is lost.") from None
     raise OutputError(
-        f"{first} The budget is spent; standard output has the release: keep it as a file."
+        f"{first} The budget is spent. Save the release from standard output as a file."
     )
 
 
 def _option(stated: str) -> tuple[str, Any]:
-    """Name and value of NAME=VALUE; a value that is no number, true or false is text."""
+    """Split NAME=VALUE. A value is text unless it is a number, true or false."""
     import inspect
 
     from dpcov.api import prepare
@@ -242,7 +257,8 @@ def _option(stated: str) -> tuple[str, Any]:
     taken = inspect.signature(prepare).parameters.keys() - {"radius"}
     if not sign or not name.isidentifier() or name in taken:
         raise MechanismError(
-            f"An option of a mechanism is set by --set NAME=VALUE, not {stated!r}."
+            f"--set {stated!r} is not valid. Write --set NAME=VALUE; `dpcov mechanisms` lists "
+            "the names."
         )
     try:
         return name, tomllib.loads(f"value = {value}")["value"]
@@ -252,7 +268,7 @@ def _option(stated: str) -> tuple[str, Any]:
 
 @app.command(epilog=example("mechanisms"))
 def mechanisms(as_json: options.Json = False) -> None:
-    """List the mechanisms, what they guarantee, and their options (for release --set)."""
+    """List the mechanisms, their guarantees, and their options for release --set."""
     from dpcov.core.privacy import ApproxDP, Neighbors
     from dpcov.core.show.table import Row, Table
     from dpcov.core.show.text import print_tables
@@ -275,15 +291,15 @@ def mechanisms(as_json: options.Json = False) -> None:
     rows: list[Row] = []
     for name, what, taken, least in (one.values() for one in listed):
         if least:
-            what += f" Needs at least {least:,} rows, for 10 columns at epsilon 1 and delta 1e-6."
+            what += f" For 10 columns, epsilon 1 and delta 1e-6, it needs at least {least:,} rows."
         rows.append((name, [what, ", ".join(f"{key}={value}" for key, value in taken.items())]))
-    heads = ("mechanism", "what it releases, and its guarantee", "options")
+    heads = ("mechanism", "what it releases, with its guarantee", "options")
     print_tables([Table(heads, rows, words=True)])
 
 
 @app.command(epilog=example("show people.release.json"))
 def show(file: options.ReleasePath, as_json: options.Json = False) -> None:
-    """Say what a release is, what it guarantees and how accurate it is."""
+    """Show the guarantee, the size and the accuracy of a release."""
     from dpcov.analysis.summary import summary
     from dpcov.core.show.text import print_tables, warn
     from dpcov.releases import Release
@@ -304,15 +320,15 @@ def show(file: options.ReleasePath, as_json: options.Json = False) -> None:
 
 
 def commands() -> dict[str, Any]:
-    """Every command by its name, as click knows it: what documents and tests go by."""
+    """Return every command by its full name. The documentation and the tests use these names."""
     return dict(walk(get_command(app)))
 
 
-_UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # typer's or click's, by version
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # of typer or click, by version
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; the last place where an error can be made quiet."""
+    """Run the command line and exit with its code."""
     _end_in_order()
     warnings.filterwarnings("always", category=UserWarning, module="dpcov")
     warnings.showwarning = lambda message, *_: print(f"dpcov: {message}", file=sys.stderr)
@@ -330,31 +346,33 @@ def _run(arguments: list[str] | None) -> int:
     except _UsageError as error:
         if text := error.format_message().replace("Value error, ", ""):  # type: ignore[attr-defined]
             return _fail(f"{hidden(text).rstrip('.')}. See: {error.ctx.command_path} --help", 2)  # type: ignore[attr-defined]
-        return 2  # the help was shown already
+        return 2  # typer has printed the help
     except typer.Abort:
         return 130
     except MemoryError:
         return _fail(
-            "There is not enough memory. Check the ledger, if one was set: it counts the try.", 2
+            "Not enough memory. If you set a ledger, it might have recorded the spend: "
+            "run `dpcov ledger show`.",
+            2,
         )
     except Exception as error:
         return _fail(
-            f"Unexpected {type(error).__name__}; its text is held back, since it may quote data. "
-            "Please report what you ran.",
+            f"Unexpected {type(error).__name__}; its text is hidden, because "
+            "it might contain data. Please report the command that you ran.",
             1,
         )
     return int(code)
 
 
 def _end_in_order() -> None:
-    """Make signals that end the process do so as errors do: what it holds is let go."""
+    """Make SIGHUP and SIGTERM raise SystemExit, so that dpcov removes locks and empty files."""
 
     def leave(number: int, _: object) -> None:
         sys.exit(128 + number)
 
     for ending in (signal.SIGHUP, signal.SIGTERM):
-        with suppress(ValueError):  # not the main thread: whose process it is decides
-            if signal.getsignal(ending) == signal.SIG_DFL:  # under nohup it stays ignored
+        with suppress(ValueError):  # outside the main thread, the program that called dpcov decides
+            if signal.getsignal(ending) == signal.SIG_DFL:  # nohup ignores SIGHUP
                 signal.signal(ending, leave)
 
 

@@ -1,6 +1,6 @@
-"""Commands that compute something from a release file, at no cost in privacy.
+"""Commands that analyse a release file, at no cost in privacy.
 
-Each is made from what an analysis declares of itself (`dpcov.analysis.declared`).
+Each command is built from the declaration of an analysis in `dpcov.analysis.declared`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from dpcov.core.show.result import Result
     from dpcov.releases import Release
 
-Csv = Annotated[bool, typer.Option("--csv", help="Print CSV, in full.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, in full.")]
+Csv = Annotated[bool, typer.Option("--csv", help="Print all results as CSV.")]
+Json = Annotated[bool, typer.Option("--json", help="Print all results as JSON.")]
 Out = Annotated[
-    Path | None, typer.Option("--out", help="Write all figures to a .csv or .parquet file.")
+    Path | None, typer.Option("--out", help="Write all results to a .csv or .parquet file.")
 ]
 COMMON: dict[str, tuple[Any, Any]] = {
     "csv": (Csv, False),
@@ -43,7 +43,7 @@ EXAMPLE = "people.release.json"
 
 
 class Commands(TyperGroup):
-    """Commands, those of analyses among them: they are loaded when one is asked for."""
+    """Group of commands that loads the commands of the analyses on demand."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         self._load()
@@ -55,14 +55,14 @@ class Commands(TyperGroup):
         return self.commands.get(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the first word names, or the first two."""
+        """Return the command that the first word or the first two words name."""
         two = " ".join(args[:2])
         if len(args) > 1 and two in self.commands:
             return two, self.commands[two], args[2:]
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """Names of one word: a shell would take a blank for a part of the name."""
+        """Return the completions of one word, because a shell escapes a blank within a name."""
         found = super().shell_complete(ctx, incomplete)
         return [one for one in found if " " not in one.value]
 
@@ -76,7 +76,7 @@ class Commands(TyperGroup):
                 name,
                 help=declared.help,
                 epilog=epilog,
-                rich_help_panel="What follows from a release",
+                rich_help_panel="Analyses of a release",
             )
             make(_callback(declared))
         found = get_command(analyses).commands  # type: ignore[attr-defined]
@@ -84,7 +84,7 @@ class Commands(TyperGroup):
 
 
 def walk(group: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Name and command of everything that a group can do."""
+    """Yield the full name and the command of each command in a group."""
     for own in group.list_commands(None):
         command = group.get_command(None, own)
         if hasattr(command, "list_commands"):
@@ -94,7 +94,7 @@ def walk(group: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _callback(declared: Command) -> Callable[..., None]:
-    """The function from which typer makes a command."""
+    """Return the function from which typer builds the command."""
 
     def callback(**given: Any) -> None:
         from dpcov.core.files import check_writable
@@ -135,7 +135,7 @@ def _callback(declared: Command) -> Callable[..., None]:
 
 
 def _option(option: Option, default: object) -> Any:
-    """The type of an option, and how typer shows it."""
+    """Return the annotation from which typer builds the option."""
     kind: Any = Literal[option.choices] if option.choices else option.kind
     offered = None if option.completes is None else getattr(completions, option.completes)
     stated = typer.Option(option.flag, help=option.help, autocompletion=offered, min=option.least)

@@ -1,4 +1,4 @@
-"""The command that tries to refute a mechanism's guarantee."""
+"""Command that tries to refute the guarantee of a mechanism."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def audit(
     mechanism: Annotated[
         str,
         typer.Argument(
-            help="One of `dpcov mechanisms` that is not of a paper.",
+            help="Mechanism to audit. `dpcov mechanisms` lists them; mechanisms from "
+            "papers are excluded.",
             autocompletion=completions.mechanisms,
         ),
     ],
@@ -29,17 +30,22 @@ def audit(
     delta: options.Delta = None,
     rho: options.Rho = None,
     neighbors: options.Neighbors = "add-remove",
-    columns: Annotated[int, typer.Option(help="Columns of the tables.", min=3, max=50)] = 4,
+    columns: Annotated[
+        int, typer.Option(help="Number of columns of the tables.", min=3, max=50)
+    ] = 4,
     private_radius: Annotated[
-        bool, typer.Option("--private-radius", help="Let it choose the clip radius from the data.")
+        bool,
+        typer.Option(
+            "--private-radius", help="Let the mechanism choose the clipping radius from the data."
+        ),
     ] = False,
-    seed: Annotated[int, typer.Option(help="Of the releases that are looked into.", min=0)] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the audited releases.", min=0)] = 1,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Compute the exact privacy loss between made-up worst cases; reads no data.
+    """Compute the exact privacy loss of a mechanism on simulated pairs of neighbouring tables.
 
-    Exit code 1 says that the claim is refuted: some pair of neighbours loses more.
+    The command reads no data. Exit code 1 means that the loss of one pair exceeds the claim.
     """
     from dpcov.api.auditing import audit as run
     from dpcov.core.privacy import Neighbors, budget_from
@@ -65,9 +71,9 @@ def _print(found: Audit) -> None:
     from dpcov.core.show.table import Table
     from dpcov.core.show.text import print_tables
 
-    heads = ("published in", "largest loss / claim", "two tables")
+    heads = ("round", "largest loss / claim", "pair of tables")
     rows = [(worst.round, (worst.share, worst.pair)) for worst in found.worst]
     title = f"{found.mechanism}: {found.budget}, {found.neighbors}"
     verdict = "REFUTED" if found.violated else "not refuted"
-    note = f"{found.pairs:,} pairs of neighbours tried. Verdict: {verdict}."
+    note = f"The audit tried {found.pairs:,} pairs of neighbouring tables. Result: {verdict}."
     print_tables([Table(heads, rows, title, ("{:.6f}", ""), notes=(note,))])

@@ -1,4 +1,4 @@
-"""The command that tells the holder of a table how its cells are read, before anything is spent."""
+"""Command that shows the holder of a table which cells dpcov cannot read."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 MARK = "CONFIDENTIAL  "
 TERMINAL = (
-    "What dpcov check tells is about rows, without noise: it goes to a terminal only, into no file "
-    "and no pipe."
+    "The output of `dpcov check` is confidential, so dpcov prints it only to a terminal. Run the "
+    "command without a pipe or redirection."
 )
 WARNING = (
-    "This is about the rows themselves, without noise. No release holds it and no budget covers "
-    "it: pass nothing of it on.",
-    "What is decided after it (another schema, another epsilon, no release at all) depends on the "
-    "data, and that is not protected. Bounds and levels must not be made from it: they come from "
-    "what a column can hold.",
+    "This output describes the rows without noise. Share no part of it: differential privacy does "
+    "not protect it.",
+    "Any decision that you base on this output (another schema, another epsilon, no release) "
+    "depends on the data and is not protected. Do not derive bounds or levels from it. Derive them "
+    "from public knowledge of each column.",
 )
 OFFER = (
-    "cells that can't be read count as missing, and no release tells how many: dpcov check shows "
-    "it to you alone, before you spend"
+    "cells that dpcov cannot read count as missing. Before you spend budget, run dpcov check to "
+    "count such cells."
 )
 CELLS = {
     "number": "a number",
@@ -45,21 +45,24 @@ CELLS = {
     "second": "a date and time such as 1990-12-31T23:59",
 }
 ENCODINGS = {
-    "utf-8": 'all of the file is utf-8 text: declare encoding = "utf-8"',
-    "utf-16": 'the file holds zero bytes: perhaps it is encoding = "utf-16"',
-    "cp1252": 'not all of the file is utf-8 text: perhaps it is encoding = "cp1252", as Excel '
-    "writes in the west of Europe",
+    "utf-8": 'the whole file is valid UTF-8 text. Declare encoding = "utf-8"',
+    "utf-16": 'the file contains zero bytes. Try encoding = "utf-16"',
+    "cp1252": 'the file is not valid UTF-8 text. Try encoding = "cp1252", which Excel uses in '
+    "western Europe",
 }
 
 
 def check(
     data: options.DataPath,
-    schema: Annotated[Path, typer.Option("--schema", help="TOML schema of the data.")],
+    schema: Annotated[Path, typer.Option("--schema", help="Schema of the data (TOML file).")],
     table: options.Table = None,
     trust_views: options.TrustViews = False,
     rows: options.Rows = None,
 ) -> None:
-    """Tell you alone, on a terminal, which cells can't be read; CONFIDENTIAL, no release."""
+    """List unreadable cells per column, for the data holder only.
+
+    The output is CONFIDENTIAL and not differentially private.
+    """
     from dpcov.rows.missing import UnstatedMissingWarning, notice_of
     from dpcov.rows.schema import Schema
     from dpcov.rows.sources.check import diagnose
@@ -68,7 +71,7 @@ def check(
     if not sys.stdout.isatty():
         raise OutputError(TERMINAL)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnstatedMissingWarning)  # said below, as all else is
+        warnings.simplefilter("ignore", UnstatedMissingWarning)  # the notice below says the same
         loaded = Schema.load(schema)
     declared = loaded.with_rows(rows)
     found = diagnose(table_of(data, table, trust_views), declared)
@@ -80,7 +83,7 @@ def check(
 
 
 def _sentences(found: SourceDiagnostics, declared: Schema) -> Iterator[str]:
-    """What is to be said, the file first."""
+    """Yield the sentences about the file, then those about each column."""
     from dpcov.rows.schema import Number
 
     said = [*_of_the_names(found), *_of_the_file(found, declared)]
@@ -89,47 +92,47 @@ def _sentences(found: SourceDiagnostics, declared: Schema) -> Iterator[str]:
         if declared.weight is not None and name == declared.weight.column:
             column = Number(lower=0.0, upper=declared.weight.maximum)
         said += [f"{name}: {text}." for text in _of_column(seen, column)]
-    yield from said or ["Every cell can be read, none is missing or beyond its bounds."]
+    yield from said or ["dpcov can read every cell. No cell is missing or outside its bounds."]
 
 
 def _of_the_names(found: SourceDiagnostics) -> Iterator[str]:
     if found.unnamed:
-        yield f"The header has no name at {_places(found.unnamed)}, which is left out."
+        yield f"The header has no name at {_places(found.unnamed)}. dpcov ignores what has no name."
     if found.twice:
-        yield f"The header repeats a name at {_places(found.twice)}: do not declare that name."
+        yield f"The header repeats a name at {_places(found.twice)}. Do not declare this name."
     if found.padded:
         places = _places(found.padded)
-        yield f"The name at {places} begins or ends with a blank: declare it without."
+        yield f"A name begins or ends with a blank at {places}. Declare the name without the blank."
 
 
 def _places(positions: Sequence[int]) -> str:
-    """Columns by their number, from 1."""
+    """Return column positions as text, counted from 1."""
     several = "columns" if len(positions) > 1 else "column"
     return f"{several} {', '.join(str(at + 1) for at in positions)}"
 
 
 def _of_the_file(found: SourceDiagnostics, declared: Schema) -> Iterator[str]:
     if broken := _share(found.rows - found.records, found.rows):
-        yield f"{broken} of the records have another number of cells, or a stray quote."
+        yield f"In {broken} of the records, the number of cells or a quote is wrong."
     best = found.separated.most_common(1)
     if best and best[0][1] > found.records:
         separator, share = json.dumps(best[0][0]), _share(best[0][1], found.rows)
-        yield f"With separator = {separator} under [file], {share} of them would be records."
+        yield f"With separator = {separator} under [file], {share} of the records would be valid."
     elif found.longer > found.records:
         yield (
             f"{_share(found.longer, found.rows)} of the records have one cell more than the header "
-            'has names. Under [file], declare extra_cell = "first" if they begin with a row name '
-            '(R\'s write.table), or "last" if they end with a separator.'
+            'has names. Under [file], declare extra_cell = "first" if records begin with a row '
+            'name (R\'s write.table), or "last" if records end with a separator.'
         )
     elif found.shorter > found.records:
         yield (
             f"{_share(found.shorter, found.rows)} of the records have one cell less than the "
-            "header: delete the separator at its end, or extra_cell under [file]."
+            "header. Delete the separator at the end of the header, or extra_cell under [file]."
         )
     if (rows := declared.file.rows) not in (None, found.counted):
-        yield f"The table has {found.counted:,} rows, and {rows:,} are declared."
+        yield f"The table has {found.counted:,} rows, but the schema or --rows declares {rows:,}."
     if found.encoding:
-        yield f"As {declared.file.encoding} is declared: {ENCODINGS[found.encoding]}."
+        yield f"The schema declares {declared.file.encoding}, but {ENCODINGS[found.encoding]}."
 
 
 def _of_column(seen: ColumnDiagnostics, column: Numeric | Categorical | None) -> Iterator[str]:
@@ -143,50 +146,50 @@ def _of_column(seen: ColumnDiagnostics, column: Numeric | Categorical | None) ->
         wanted = CELLS[column.reading]
     if share := _share(seen.unreadable, seen.cells):
         many = seen.unreadable > MAX_UNREADABLE_FRACTION * seen.cells
-        yield f"{share} can't be read as {wanted}{', more than 1 %' if many else ''}"
+        yield f"{share} of the cells are not {wanted}{' (more than 1%)' if many else ''}"
     if (best := seen.otherwise.most_common(1)) and best[0][1]:
         notation, count = best[0]
         share = _share(count, seen.unreadable)
         signs = f'decimal = "{notation.decimal}"'
         signs += f', thousands = "{notation.thousands}"' if notation.thousands else ""
-        yield f"{share} of those would be numbers with {signs} under [file]"
+        yield f"{share} of these unreadable cells would be numbers with {signs} under [file]"
     if share := _share(seen.spaced, seen.unreadable):
         yield (
-            f"{share} of those would be numbers without the spaces inside: thousands under [file] "
-            "is for text files, so convert the column to numbers"
+            f"{share} of these unreadable cells contain spaces and would be numbers without them. "
+            "Convert the column to numbers, because thousands under [file] is for text files"
         )
     if share := _share(seen.padded, seen.cells):
-        yield f"{share} begin or end with a no-break or other wide blank, which is dropped"
+        yield f"{share} of the cells begin or end with a non-ASCII blank, which is removed"
     if share := _share(seen.minus, seen.cells):
-        yield f"{share} are numbers with the minus sign U+2212, read as with a hyphen"
+        yield f"{share} of the cells are numbers with the sign U+2212, which is read as minus"
     if share := _share(seen.missing, seen.cells):
-        yield f"{share} are missing"
+        yield f"{share} of the cells are missing"
     if column is not None and column.missing == "none" and (seen.missing or _hides(seen, column)):
         yield (
-            'the schema promises by missing = "none" that no cell is missing, which is untrue: '
-            f"a release counts one as {_encoded(column)}"
+            'the schema promises by missing = "none" that no cell is missing, but cells are '
+            f"missing. A release counts each of them as {_encoded(column)}"
         )
     for count, side in ((seen.below, "below the lower"), (seen.above, "above the upper")):
         if share := _share(count, seen.cells):
-            yield f"{share} are {side} bound, and count as it"
+            yield f"{share} of the cells are {side} bound and count as the bound"
     if isinstance(column, Categorical):
         unmet = [level_text(one) for at, one in enumerate(column.levels) if at not in seen.met]
         if unmet:
-            yield f"no cell is {', '.join(unmet)}"
+            yield f"no cell contains these declared levels: {', '.join(unmet)}"
 
 
 def _hides(seen: ColumnDiagnostics, column: Numeric | Categorical) -> bool:
-    """Return True if cells that can't be read count as missing."""
+    """Return True if the column has unreadable cells that count as missing."""
     return column.kind != "categorical" and seen.unreadable > 0
 
 
 def _encoded(column: Numeric | Categorical) -> str:
-    """Return what a missing cell is encoded as where none was promised."""
+    """Return the value of a missing cell in a column that declares ``missing = "none"``."""
     return "none of the levels" if column.kind == "categorical" else "the midpoint of the bounds"
 
 
 def _share(part: int, whole: int) -> str:
-    """A share in per cent, one that is not nothing as such; empty for none."""
+    """Return a fraction in per cent; an empty text if it is 0."""
     if not part:
         return ""
-    return f"{part / whole:.1%}".replace("%", " %") if part >= whole / 1000 else "less than 0.1 %"
+    return f"{part / whole:.1%}" if part >= whole / 1000 else "less than 0.1%"

@@ -1,7 +1,7 @@
-"""What the shell offers on TAB: names from the registry, a release, a schema or a ledger.
+"""Shell completions: names of mechanisms, columns and data sets.
 
-The data are never opened for it. A name goes into a command line as it is, so only names are
-offered that mean nothing else to a shell.
+The names come from the mechanisms of dpcov, a release, a schema or a ledger, never from the data.
+Names with characters that have a meaning for a shell are left out.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _HARMLESS = "_-.,=+@%/"
 
 
 def mechanisms(incomplete: str) -> list[str]:
-    """Names of the registry."""
+    """Return the names of the mechanisms."""
     from dpcov.mechanisms import MECHANISMS
 
     return _beginning(incomplete, MECHANISMS)
 
 
 def mechanisms_or_auto(incomplete: str) -> list[str]:
-    """Names of the registry, and auto."""
+    """Return the names of the mechanisms and `auto`."""
     return [*_beginning(incomplete, ["auto"]), *mechanisms(incomplete)]
 
 
 def options(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Options of the mechanism that is named, as far as ``NAME=``."""
+    """Return the options of the mechanism on the command line, each as ``NAME=``."""
     from dpcov.mechanisms import options_of
 
     try:
@@ -45,19 +45,19 @@ def options(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def columns(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Columns of a release, or of a schema."""
+    """Return the columns of the release or schema on the command line."""
     return _beginning(incomplete, _columns(ctx))
 
 
 def columns_list(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Columns with commas between them: the last one is completed."""
+    """Complete the last name in a list of columns with commas."""
     before, comma, last = incomplete.rpartition(",")
     taken = before.split(",")
     return [before + comma + name for name in _beginning(last, _columns(ctx)) if name not in taken]
 
 
 def categories(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Categorical columns of a release, or of a schema."""
+    """Return the categorical columns of the release or schema on the command line."""
     from dpcov.rows.schema import Categorical
 
     schema = _schema(ctx)
@@ -66,7 +66,7 @@ def categories(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def datasets(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Data sets of a ledger."""
+    """Return the data sets of the ledger on the command line."""
     from dpcov.api.ledger import Ledger
 
     path = _path(ctx, "ledger") or _path(ctx, "file")
@@ -82,7 +82,7 @@ def _columns(ctx: typer.Context) -> tuple[str, ...]:
 
 
 def _schema(ctx: typer.Context) -> Schema | None:
-    """The schema of a release, or one in a file of its own, if the line names it already."""
+    """Return the schema of the release or the schema file that the command line names."""
     from dpcov.releases import Release
     from dpcov.rows.schema import Schema
 
@@ -92,16 +92,17 @@ def _schema(ctx: typer.Context) -> Schema | None:
         if (file := _path(ctx, "schema")) is None:
             return None
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the shell shows completions only
+            warnings.simplefilter("ignore")  # the shell shows only completions
             return Schema.load(file)
     except DpcovError:
         return None
 
 
 def _path(ctx: typer.Context, name: str) -> Path | None:
-    """A file that the line names, by an option or as the command's first argument.
+    """Return a file that the command line names, by an option or as the first argument.
 
-    After an option that still lacks its value, arguments are not assigned yet: they are the rest.
+    If an option still lacks its value, click has not assigned the arguments. They are then in
+    ``ctx.args``.
     """
     found: Any = ctx.params.get(name)
     arguments = [part.name for part in ctx.command.params if part.param_type_name == "argument"]

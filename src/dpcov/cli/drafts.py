@@ -1,6 +1,6 @@
-"""A schema as a TOML file for a person to complete: what is known is stated, gaps are comments.
+"""Drafts of schemas as TOML text, with comments for everything that a person must fill in.
 
-What is proposed rests on names, declared types and a database's constraints, never on cells.
+Proposals use column names, declared types and the constraints of a database, never cells.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dpcov.rows.schema import Column, PersonUnit, Schema
 if TYPE_CHECKING:
     from dpcov.rows.schema import FileOptions, Kind
 
-Declaration = dict[str, Any]  # of one column, with the keys of the TOML file; some may lack
+Declaration = dict[str, Any]  # keys and values of one column, possibly incomplete
 
 MODELS = {model.model_fields["kind"].default: model for model in get_args(get_args(Column)[0])}
 _VERSION = re.compile(r"^version[ \t]*=[ \t]*[12][ \t]*(#.*)?\n", re.MULTILINE)
@@ -41,67 +41,68 @@ _PERSONS = {"person", "patient", "participant", "subject", "respondent", "user",
 _PERSONS |= {"client", "member", "employee", "student", "pupil", "resident", "household"}
 _WEIGHTS = {"weight", "weights", "wt", "wgt", "pweight", "fweight"}
 _INCOMPLETE = (
-    "# A draft from column names{}. Fill in the bounds and the levels from public",
-    "# knowledge (what the column can hold), never from the data: they are not protected.",
-    '# Change kind to "ignored" (and drop the other keys) to leave a column out.',
+    "# dpcov drafted this schema from column names{}. Fill in bounds and",
+    "# levels from public knowledge of each column, never from the data. Nothing protects them.",
+    '# To leave a column out, change kind to "ignored" and delete its other keys.',
     "# Then: dpcov plan THIS_FILE --rows GUESS --epsilon 1",
 )
 _KINDS = (
-    "# A text file does not tell what a column holds, and its cells are not looked at. State each",
+    "# A text file does not declare types, and dpcov reads no cells for a draft. State each",
     '# kind: "number", "integer", "date" or "time" with lower and upper, "count" with upper,',
     '# "flag", "categorical" with levels, or "ignored".',
 )
 _NAMES = (
-    "# The names are the file's first record, which this draft makes public. If the file has no",
-    "# header, they are somebody's values: delete this, and draft with --no-header --columns N.",
+    "# The names are the first record of the file. If the file has no header, the names are data",
+    "# of a person: delete this draft, and make a new draft with --no-header --columns N.",
 )
 _ONLY, _WITH_LABELS = " and types only", ", types and value labels"
 _LABELLED = (
-    "# Value labels may disclose what single rows hold: programs often write one for each value",
-    "# that occurs, however rare. They are not protected. Confirm each from public knowledge, or",
-    "# delete it, before anybody else sees this draft.",
+    "# Value labels can disclose values of single rows, because programs often write a label for",
+    "# each value that occurs. Nothing protects the labels. Check each label against public",
+    "# knowledge, or delete it, before anybody else sees this draft.",
 )
-_LABELS = ("# The values that have labels in the file, if it holds codes:",)
+_LABELS = ("# Values with labels in the file, if the column contains codes:",)
 _RULES = (
     "",
-    "# What a missing cell means: state `missing` in each column, or here for all of them.",
-    '# Numbers (number, integer, count, flag, date, time): "none" promises that none is missing,',
-    '# "pairwise" leaves it out of means and covariances, "midpoint" counts it as the midpoint of',
-    '# the bounds, "level" does so too and adds a 0/1 feature. Categories: "none", "zeros" (no',
-    '# level), "level" (a level of its own), or "other", which needs other = true.',
+    "# State what a missing cell means: set `missing` in each column, or here for all columns.",
+    '# Numbers (number, integer, count, flag, date, time): with "none" you promise that no cell is',
+    '# missing, "pairwise" leaves the cell out of means and covariances, "midpoint" counts the',
+    '# cell as the midpoint of the bounds, and "level" does the same and adds a 0/1 feature.',
+    '# Categories: "none", "zeros" (no level), "level" (an additional level), or "other", which',
+    "# needs other = true.",
     "# [defaults.missing]",
     "# numbers =",
     "# categories =",
 )
 _MISSING = (
-    "# The file declares these missing in some columns, and there they are read so. Where they are",
-    "# in all columns, and in other copies of the table, confirm it:",
+    "# The file declares these values as missing in some columns, and dpcov reads them as missing",
+    "# there. If they mean missing in all columns, remove the # from the next line:",
 )
 _COMPLETE = (
-    "# Bounds and levels as stated, from public knowledge: releases show them to everybody.",
+    "# Releases show these bounds and levels to everybody.",
     "# Next: dpcov plan THIS_FILE --rows GUESS --epsilon 1",
 )
 
 
 def _roles(names: Iterable[str]) -> tuple[str, ...]:
-    """The unit and the weight to choose, with columns whose names look like them."""
+    """Return comments that propose a unit and a weight, from column names."""
     roles = {role_of(name): name for name in reversed([*names])}
     person = roles.get("person", roles.get("key", "person_id"))
     return (
         "",
-        "# [unit]              # protect persons instead of rows",
+        "# [unit]              # protects persons instead of rows",
         f"# column = {_toml(person)}",
-        '# type = "integer"    # or decimal, uuid, text: what makes two ids the same',
+        '# type = "integer"    # or decimal, uuid, text: decides which ids are equal',
         "# max_rows = 1",
         "",
-        "# [weight]            # survey weights, and the largest that can occur",
+        "# [weight]            # survey weights, and the largest possible weight",
         f"# column = {_toml(roles.get('weight', 'weight'))}",
         "# maximum = 1",
     )
 
 
 def role_of(name: str) -> str:
-    """What a column is by its name: of a person, a key, a weight, or nothing of that."""
+    """Return the role of a column by its name: person, key, weight or an empty text."""
     words = [word.lower() for word in _WORD.findall(name)] or [""]
     is_key = words[-1] in _KEYS
     if words[-1] in _PERSONS or (is_key and not _PERSONS.isdisjoint(words)):
@@ -110,28 +111,47 @@ def role_of(name: str) -> str:
 
 
 def proposed(names: Iterable[str], stated: Stated, keys: Mapping[str, str]) -> Stated:
-    """What is stated, and keys left out: by their name, or by what a database says of them."""
+    """Return the stated facts, with keys left out by their name or by database constraints."""
     columns, hints = dict(stated.columns), dict(stated.hints)
     for name in names:
         role = role_of(name)
         if name in columns or (name not in keys and not role):
             continue
         if role == "weight" and name not in keys:
-            hints[name] = "by its name perhaps a survey weight: then [weight] above, and ignored"
+            hints[name] = "the name suggests a survey weight: if so, use [weight] above and ignored"
             continue
         columns[name] = {"kind": "ignored"}
-        hints[name] = f"{keys.get(name, 'a key by its name')}: left out"
+        hints[name] = f"{keys.get(name, 'the name suggests a key')}: left out"
         if role == "person":
-            hints[name] = "a person's id by its name: left out; [unit] above protects persons"
+            hints[name] = "the name suggests a person id: left out; [unit] above protects persons"
     return replace(stated, columns=columns, hints=hints)
 
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What a person or a metadata file says about a table: public, never from its rows.
+    """Public facts about a table, from a person or a metadata file.
 
-    `hints` are comments on columns. `labels` of values, and `codes` that mean a missing one, as
-    ranges, stand in a file: they may tell what occurs, so that a draft has them as comments.
+    Attributes
+    ----------
+    columns : mapping of str to dict
+        Declaration of each known column.
+
+    unit : PersonUnit or None
+        Declaration of persons.
+
+    missing : tuple of str
+        Texts that mean a missing cell.
+
+    hints : mapping of str to str
+        Comment on each column.
+
+    labels : mapping of str to mapping
+        Value labels of each column. Labels can disclose which values occur, so a draft shows them
+        as comments.
+
+    codes : mapping of str to sequence of pairs
+        Ranges of codes that mean a missing cell, for each column. A draft shows them as comments.
+
     """
 
     columns: Mapping[str, Declaration] = field(default_factory=dict)
@@ -142,7 +162,7 @@ class Stated:
     codes: Mapping[str, Sequence[tuple[float | str, float | str]]] = field(default_factory=dict)
 
     def document(self, options: FileOptions) -> dict[str, Any]:
-        """As `dpcov.Schema.parse` takes it."""
+        """Return the schema as a document for `dpcov.Schema.parse`."""
         found: dict[str, Any] = {"version": 3, "missing": self.missing}
         found["columns"] = dict(self.columns)
         found["file"] = options.model_dump(exclude_defaults=True)
@@ -150,12 +170,12 @@ class Stated:
 
 
 def gaps(declaration: Declaration) -> list[str]:
-    """Keys that a declaration still needs."""
+    """Return the keys that a declaration still needs."""
     return [key for key in _GAPS[declaration.get("kind", "unknown")] if key not in declaration]
 
 
 def draft(types: Mapping[str, Kind], options: FileOptions, stated: Stated | None = None) -> str:
-    """TOML text of a schema, from names and types and what is stated; gaps are for a person."""
+    """Return a draft schema as TOML text, with comments for the keys that lack."""
     known = Stated() if stated is None else stated
     columns = {
         name: known.columns.get(name, {} if kind == "unknown" else {"kind": kind})
@@ -196,7 +216,7 @@ def draft(types: Mapping[str, Kind], options: FileOptions, stated: Stated | None
 
 
 def _proposed_missing(known: Stated) -> list[str]:
-    """What the file declares missing, for a person to confirm."""
+    """Return comments that propose the missing codes of the file."""
     single = {
         _text(least) for told in known.codes.values() for least, most in told if least == most
     }
@@ -207,7 +227,7 @@ def _proposed_missing(known: Stated) -> list[str]:
 
 
 def _proposed_levels(known: Stated, name: str, kind: str) -> list[str]:
-    """A column's labels as levels, and its codes, for a person to confirm."""
+    """Return comments that propose the labels and the missing codes of a column."""
     lines: list[str] = []
     if name in known.labels:
         rows = known.labels[name].items()
@@ -226,7 +246,7 @@ def _text(code: float | str) -> str:
 
 
 def migrated(text: str, declared: Schema) -> str:
-    """Return the text of a schema of version 1 or 2 as one of version 3, comments and all."""
+    """Convert the text of a schema to version 3 and keep its comments."""
     wanted = declared.model_dump(mode="json") | {"version": 3}
     for column in wanted["columns"].values():
         column["kind"] = {"numeric": "number"}.get(column["kind"], column["kind"])
@@ -240,13 +260,13 @@ def migrated(text: str, declared: Schema) -> str:
     except (tomllib.TOMLDecodeError, SchemaError):
         pass
     raise SchemaError(
-        f"This schema can't be rewritten by its text. Put version = 3 and {_FORMER_RULES} at its "
-        'top, and write kind = "number" for "numeric".'
+        "dpcov cannot convert the text of this schema. Write version = 3 and "
+        f'{_FORMER_RULES} at its top, and kind = "number" instead of "numeric".'
     )
 
 
 def _toml(value: Any) -> str:
-    """A value as TOML has it: as JSON, but for whole numbers and a control character."""
+    """Return a value as TOML text."""
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:

@@ -16,7 +16,7 @@ MODELS: dict[str, type[BaseModel]] = {"schema": Schema, "release": ReleaseDocume
 
 
 def texts() -> dict[str, str]:
-    """Name and text of each file."""
+    """Return the text of each JSON Schema, by file name."""
     return {
         f"{name}.schema.json": json.dumps(
             {"$schema": DIALECT, **model.model_json_schema(by_alias=True)}, indent=2
@@ -27,7 +27,7 @@ def texts() -> dict[str, str]:
 
 
 def write(folder: Path) -> None:
-    """Write all of them to `folder`."""
+    """Write all JSON Schemas to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts().items():
         (folder / name).write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`dpcov ledger`: accounts of what is spent, and whether the file that holds them is whole."""
+"""Commands of `dpcov ledger`: create, show, extend and verify a privacy budget."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dpcov.api.ledger import Ledger
     from dpcov.api.ledger.file import Chain
 
-app = typer.Typer(help="Keep account of the privacy budget.", no_args_is_help=True)
+app = typer.Typer(help="Record and limit the privacy budget of data sets.", no_args_is_help=True)
 
 
 @app.command(epilog=example("ledger create people.ledger --epsilon 3"))
@@ -33,7 +33,7 @@ def create(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Create a ledger, or add a data set to one."""
+    """Create a ledger, or add a data set to a ledger."""
     from dpcov.api.ledger import Ledger
     from dpcov.core.privacy import Neighbors, budget_from
 
@@ -52,7 +52,7 @@ def create(
 def show(
     file: options.LedgerPath, dataset: options.Dataset = None, as_json: options.Json = False
 ) -> None:
-    """Show what is spent and what is left."""
+    """Show how much budget is spent and how much is left."""
     from dpcov.api.ledger import Ledger
     from dpcov.core.show.text import print_tables
 
@@ -96,20 +96,26 @@ def verify(
     file: options.LedgerPath,
     head: Annotated[
         str | None,
-        typer.Option(help="A head printed earlier: refuses a ledger that does not continue it."),
+        typer.Option(
+            help="Head that an earlier command printed. A ledger without this head is an error."
+        ),
     ] = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Check that a ledger was not damaged, edited or put back; exit code 2 if it was."""
+    """Check that nobody damaged, edited or replaced the ledger.
+
+    Exit code 2 means that the check failed. Only --head detects an older copy or a rewritten
+    ledger.
+    """
     from dpcov.api.ledger import Ledger
     from dpcov.api.ledger.file import named
 
     chain = Ledger.open(file).verify()
     if head is not None and not chain.holds(head):
         raise LedgerError(
-            f"{named(file)}: whole, but it does not continue the one with that head: an older "
-            "copy, another ledger, or written anew. Use the one that holds the last release."
+            f"{named(file)} does not contain the head {head!r}. The file might be an older copy or "
+            "another ledger; use the ledger that contains your last release."
         )
     _tell(file, chain, as_json, quiet)
 
@@ -118,22 +124,29 @@ def verify(
 def migrate(
     file: options.LedgerPath, as_json: options.Json = False, quiet: options.Quiet = False
 ) -> None:
-    """Start a hash chain for a ledger of the first version; what is before it can't be verified."""
+    """Start a hash chain in a ledger of version 1.
+
+    Records before the migration cannot be verified.
+    """
     from dpcov.api.ledger import Ledger
 
     _tell(file, Ledger.open(file).migrate(), as_json, quiet)
 
 
 def _tell(file: Path, chain: Chain, as_json: bool, quiet: bool) -> None:
-    """What a chain holds that is whole."""
+    """Print the number of records and the head of a valid hash chain."""
     if as_json:
         facts = {"records": len(chain.digests), "unverified": chain.unverified, "head": chain.head}
         print(json_text(facts))
         return
-    say(f"{shown(file)} is whole: {len(chain.digests)} records, head {chain.head}", quiet)
+    say(f"{shown(file)} is valid: {len(chain.digests)} records, head {chain.head}", quiet)
     if chain.unverified:
-        say(f"The first {chain.unverified} are older than its chain: edits can't be found.", quiet)
-    say("Note the head elsewhere; --head HEAD finds a copy that was put back or remade.", quiet)
+        say(
+            f"The first {chain.unverified} records are older than the hash chain. "
+            "dpcov cannot detect edits of these records.",
+            quiet,
+        )
+    say("Store this head elsewhere. --head HEAD detects an old copy or a new ledger.", quiet)
 
 
 def _account(ledger: Ledger, dataset: str | None) -> str:

@@ -1,14 +1,16 @@
-"""What others have written about a table: code books and metadata in four forms.
+"""Readers of metadata and code books in four formats.
 
-Such a file is taken for public knowledge, as a schema is: who passes it on says that nothing in it
-was read off the rows. Only bounds, levels, missing texts and the person id are taken. The number of
-rows, which SmartNoise files may hold, is not: it would be private.
+dpcov treats a metadata file as public, like a schema: nothing in the file may come from the rows.
+dpcov reads only bounds, levels, missing texts and the person id. A SmartNoise file can contain the
+number of rows; dpcov ignores this number, because it would be private.
 
-CSV on the Web (W3C, "Metadata Vocabulary for Tabular Data") is JSON: `datatype` with `minimum`,
-`maximum` and their kin, a boolean's or a text's `format`, and `null`. Frictionless Table Schema is
-JSON, alone or in a data package: `type`, `constraints`, `missingValues`. DDI Codebook (2.x) is XML:
-`valrng`, `catgry`, `invalrng`; no frequency and no statistic in it is looked at. SmartNoise's is
-YAML (or the same as JSON): `type`, `lower`, `upper`, `private_id`, `max_ids`, `row_privacy`.
+- CSV on the Web (W3C, "Metadata Vocabulary for Tabular Data") is JSON. dpcov reads `datatype` with
+  `minimum` and `maximum` (and similar bounds), the `format` of a boolean or a text, and `null`.
+- Frictionless Table Schema is JSON, alone or in a data package. dpcov reads `type`, `constraints`
+  and `missingValues`.
+- DDI Codebook (2.x) is XML. dpcov reads `valrng`, `catgry` and `invalrng`, and no statistics.
+- SmartNoise metadata are YAML or JSON. dpcov reads `type`, `lower`, `upper`, `private_id`,
+  `max_ids` and `row_privacy`.
 """
 
 from __future__ import annotations
@@ -34,8 +36,11 @@ from dpcov.errors import SchemaError
 from dpcov.rows.schema import PersonUnit
 
 LARGEST = 2**24  # bytes
-NEITHER = "It is no metadata of CSV on the Web, Frictionless Table Schema, DDI 2 or SmartNoise."
-DEEPEST = 4  # levels above the columns of a SmartNoise file: collection, schema, table, one more
+NEITHER = (
+    "The format is none of CSV on the Web, Frictionless Table Schema, DDI 2 and SmartNoise. "
+    "Convert the metadata to one of them."
+)
+DEEPEST = 4  # largest number of nested mappings above the columns of a SmartNoise file
 
 _INTEGERS = ("integer", "long", "int", "short", "byte", "unsignedLong", "unsignedInt")
 _WHOLE = ("unsignedShort", "unsignedByte", "nonPositiveInteger", "negativeInteger")
@@ -50,11 +55,26 @@ _ALTERNATIVES = re.compile(r"\^?\(?(?:\?:)?((?:[^\\()\[\]{}.*+?^$]|\\[^\w\s])+)\
 
 
 def read(path: Path, table: str, names: Collection[str]) -> Stated:
-    """What a metadata file states about the columns `names` of the table called `table`.
+    """Read a metadata file.
+
+    Parameters
+    ----------
+    path : Path
+        Metadata file.
+    table : str
+        Name of the table, which selects one of several tables in the file.
+    names : collection of str
+        Columns of the table. Other columns in the file are ignored.
+
+    Returns
+    -------
+    Stated
+        Declarations of the columns.
 
     Raises
     ------
-    SchemaError : the file can't be read, contradicts itself, or is about another table.
+    SchemaError
+        If the file cannot be read, is contradictory, or describes another table.
 
     """
     document = _loaded(path)
@@ -66,7 +86,7 @@ def read(path: Path, table: str, names: Collection[str]) -> Stated:
         for name, declaration in stated.columns.items():
             _check(name, declaration)
     except SchemaError as error:
-        raise SchemaError(f"The metadata {shown(path)!r} can't be used. {error}") from None
+        raise SchemaError(f"dpcov cannot use the metadata {shown(path)!r}. {error}") from None
     return stated
 
 
@@ -78,10 +98,10 @@ def _loaded(path: Path) -> Any:
     try:
         return loads[kind](text)
     except RecursionError:
-        raise SchemaError(f"The metadata {name!r} is nested too deeply.") from None
+        raise SchemaError(f"The metadata {name!r} are nested too deeply.") from None
     except ValueError as error:
         place = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
-        raise SchemaError(f"The metadata {name!r} is not valid {kind}{place}.") from None
+        raise SchemaError(f"The metadata {name!r} are not valid {kind}{place}.") from None
 
 
 def _yaml(text: str) -> Any:
@@ -89,7 +109,8 @@ def _yaml(text: str) -> Any:
         yaml: Any = import_module("yaml")
     except ImportError:
         raise SchemaError(
-            f"Give the metadata as JSON; in YAML they need PyYAML: {installing('pyyaml')}"
+            f"YAML metadata need PyYAML. Convert the metadata to JSON, or install PyYAML: "
+            f"{installing('pyyaml')}"
         ) from None
     try:
         return yaml.safe_load(text)
@@ -98,7 +119,7 @@ def _yaml(text: str) -> Any:
 
 
 def _xml(text: str) -> dict[str, Any]:
-    """The variables of a DDI code book; entities, which may grow without end, are refused."""
+    """Return the variables of a DDI code book. Refuse entities, which can expand without limit."""
     if "<!DOCTYPE" in text:
         raise ValueError
     try:
@@ -109,7 +130,7 @@ def _xml(text: str) -> dict[str, Any]:
 
 
 def _check(name: str, declaration: Declaration) -> None:
-    """Refuse bounds that are no bounds, and levels that are declared twice."""
+    """Refuse invalid bounds and repeated levels."""
     if {*gaps(declaration)} > {"missing"}:
         return
     try:
@@ -119,7 +140,7 @@ def _check(name: str, declaration: Declaration) -> None:
 
 
 def _csvw(document: dict[str, Any], table: str, names: Collection[str]) -> Stated:
-    """CSV on the Web; a property that a column lacks is that of its schema, table or group."""
+    """Read CSV on the Web. A column inherits properties of its schema, table or group."""
     found = document
     if "tables" in document:
         tables = [one for one in _list(document["tables"]) if isinstance(one, dict)]
@@ -127,12 +148,14 @@ def _csvw(document: dict[str, Any], table: str, names: Collection[str]) -> State
         found = tables[_chosen(urls, table)]
     schema = found.get("tableSchema")
     if not isinstance(schema, dict):
-        raise SchemaError("Its tableSchema is no object; one that is elsewhere is not fetched.")
+        raise SchemaError(
+            "tableSchema must be an object in the file. dpcov does not load one from an address."
+        )
     columns: dict[str, Declaration] = {}
     missing: list[str] = []
     for column in _list(schema.get("columns")):
         if not isinstance(column, dict):
-            raise SchemaError("A column in it is no object.")
+            raise SchemaError("Each column must be an object.")
         called = [*_titles(column.get("titles")), str(column.get("name", ""))]
         name = next((one for one in called if one in names), None)
         inherited = {**document, **found, **schema, **column}
@@ -147,7 +170,7 @@ def _csvw(document: dict[str, Any], table: str, names: Collection[str]) -> State
 
 
 def _titles(titles: Any) -> Iterator[str]:
-    """All titles: a text, a list of them, or either for each language."""
+    """Yield all titles. A title is a text, a list of texts, or one of these for each language."""
     if isinstance(titles, str):
         yield titles
     for part in titles.values() if isinstance(titles, dict) else titles or ():
@@ -156,10 +179,10 @@ def _titles(titles: Any) -> Iterator[str]:
 
 
 def _datatype(name: str, datatype: Any) -> Declaration | None:
-    """The declaration that a datatype stands for; None for dates and the like."""
+    """Return the declaration of a datatype, or None for a type without a declaration."""
     facts = {"base": datatype} if isinstance(datatype, str) else datatype
     if not isinstance(facts, dict):
-        raise SchemaError(f"Column {name!r}: its datatype is neither a name nor an object.")
+        raise SchemaError(f"Column {name!r}: the datatype must be a name or an object.")
     base, form = facts.get("base", "string"), facts.get("format")
     if base in _NUMBERS:
         bounds = {
@@ -184,18 +207,20 @@ def _datatype(name: str, datatype: Any) -> Declaration | None:
 
 
 def _frictionless(document: dict[str, Any], table: str, names: Collection[str]) -> Stated:
-    """Frictionless Table Schema: that of a resource, or alone."""
+    """Read a Frictionless Table Schema, alone or in a data package."""
     schema: Any = document
     if "resources" in document:
         found = [one for one in _list(document["resources"]) if isinstance(one, dict)]
         paths = [str(one.get("path") or one.get("name")).rsplit("/", 1)[-1] for one in found]
         schema = found[_chosen(paths, table)].get("schema")
     if not isinstance(schema, dict):
-        raise SchemaError("Its schema is no object; one that is elsewhere is not fetched.")
+        raise SchemaError(
+            "schema must be an object in the file. dpcov does not load one from an address."
+        )
     columns: dict[str, Declaration] = {}
     for column in _list(schema.get("fields")):
         if not isinstance(column, dict) or not isinstance(column.get("constraints", {}), dict):
-            raise SchemaError("A field in it, or its constraints, is no object.")
+            raise SchemaError("Each field and its constraints must be objects.")
         name, facts = str(column.get("name")), column.get("constraints", {})
         levels = _values(facts.get("enum") or column.get("categories"))
         if column.get("trueValues") and column.get("falseValues"):
@@ -210,12 +235,15 @@ def _frictionless(document: dict[str, Any], table: str, names: Collection[str]) 
 
 
 def _values(listed: Any) -> list[Any]:
-    """Values, some with labels."""
+    """Return listed values without their labels."""
     return [one.get("value") if isinstance(one, dict) else one for one in _list(listed)]
 
 
 def _ddi(document: dict[str, Any], _: str, names: Collection[str]) -> Stated:
-    """DDI Codebook. Its missing codes are those of a variable alone, hence proposed, not stated."""
+    """Read a DDI Codebook.
+
+    A missing code applies to one variable only, so a draft proposes the code in a comment.
+    """
     columns: dict[str, Declaration] = {}
     codes: dict[str, list[tuple[float | str, float | str]]] = {}
     for variable in document["var"]:
@@ -243,7 +271,7 @@ def _ddi(document: dict[str, Any], _: str, names: Collection[str]) -> Stated:
     return Stated(columns, codes=codes)
 
 
-_FORMS = {  # by a key that no other form has at the top
+_FORMS = {  # by a top-level key that only this format has
     **dict.fromkeys(("tableSchema", "tables"), _csvw),
     **dict.fromkeys(("fields", "resources"), _frictionless),
     "var": _ddi,
@@ -251,7 +279,7 @@ _FORMS = {  # by a key that no other form has at the top
 
 
 def _smartnoise(document: dict[str, Any], table: str, names: Collection[str]) -> Stated:
-    """SmartNoise: collection, schema and table, then columns beside the table's own options."""
+    """Read SmartNoise metadata. The options of a table are beside its columns."""
     tables = dict(_tables(document, "", DEEPEST))
     if not tables:
         raise SchemaError(NEITHER)
@@ -276,24 +304,26 @@ def _smartnoise(document: dict[str, Any], table: str, names: Collection[str]) ->
         elif facts["type"] == "string":
             columns[name] = {"kind": "categorical"}
             if isinstance(facts.get("cardinality"), int):
-                hints[name] = f"{facts['cardinality']} levels, says the metadata"
+                hints[name] = f"the metadata state {facts['cardinality']} levels"
         elif facts["type"] != "datetime":
             raise SchemaError(
-                f"Column {name!r}: type must be int, float, string, boolean or datetime, not "
-                f"{facts['type']!r}."
+                f"Column {name!r}: type is {facts['type']!r}. Use int, float, string, boolean or "
+                "datetime."
             )
     _require_any(columns)
     return Stated(columns, _unit(persons, options, names), hints=hints)
 
 
 def _unit(persons: list[str], options: dict[str, Any], names: Collection[str]) -> PersonUnit | None:
-    """Who is protected: the owners of the private id, unless the file says rows."""
+    """Return the declaration of persons, or None if the file protects rows."""
     if len(persons) > 1:
-        raise SchemaError(f"Both {persons[0]!r} and {persons[1]!r} are its private_id.")
+        raise SchemaError(
+            f"Both {persons[0]!r} and {persons[1]!r} are a private_id. Keep one of them."
+        )
     if not persons or options.get("row_privacy"):
         return None
     if persons[0] not in names:
-        raise SchemaError(f"Its private_id {persons[0]!r} is no column of the table.")
+        raise SchemaError(f"The private_id {persons[0]!r} is not a column of the table.")
     try:
         return PersonUnit(column=persons[0], max_rows=options.get("max_ids", 1))
     except SchemaError:
@@ -301,11 +331,11 @@ def _unit(persons: list[str], options: dict[str, Any], names: Collection[str]) -
 
 
 def _tables(part: Any, name: str, depth: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every mapping that has a column, with its name."""
+    """Yield each mapping that contains a column, with its name."""
     if not isinstance(part, dict):
         return
     if not all(isinstance(key, str) for key in part):
-        raise SchemaError("A name in it is no text; put it in quotes.")
+        raise SchemaError("A name is not a text. Put the name in quotes.")
     if any(map(_is_column, part.values())):
         yield name, part
     elif depth:
@@ -318,14 +348,14 @@ def _is_column(part: Any) -> bool:
 
 
 def _chosen(found: list[str], table: str) -> int:
-    """Place of the only table, or of the one that is called like the data."""
+    """Return the position of the only table, or of the table with the name of the data."""
     if len(found) == 1:
         return 0
     stems = [name.partition(".")[0].lower() for name in found]
     wanted = table.partition(".")[0].lower()
     if stems.count(wanted) != 1:
         raise SchemaError(
-            f"It describes {len(found)} tables, and not one of them is called {wanted!r}: "
+            f"The file describes {len(found)} tables, but not exactly one named {wanted!r}: "
             f"{', '.join(map(repr, found[:5]))}."
         )
     return stems.index(wanted)
@@ -334,8 +364,8 @@ def _chosen(found: list[str], table: str) -> int:
 def _require_any(columns: dict[str, Declaration]) -> None:
     if not columns:
         raise SchemaError(
-            "It names no column of the table: it is about another one, or the table needs "
-            f"{spelled('another separator, or has no header', '--separator or --no-header')}."
+            "The metadata name no column of the table. Use the metadata of this table, or set "
+            f"{spelled('the separator or the header of the table', '--separator or --no-header')}."
         )
 
 
@@ -345,7 +375,7 @@ def _number(name: str, value: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise SchemaError(f"Column {name!r}: a bound in it is no finite number.")
+        raise SchemaError(f"Column {name!r}: a bound is not a finite number.")
     return number
 
 

@@ -1,4 +1,4 @@
-"""Commands for tables in parts, inside one trust domain."""
+"""Commands for a table in several parts, whose holders trust each other with the data."""
 
 from __future__ import annotations
 
@@ -14,17 +14,27 @@ from dpcov.core.printable import shown
 
 app = typer.Typer()
 
-Out = Annotated[Path, typer.Option("--out", help="Where to write the sums, for you alone.")]
-PRIVATE = "PRIVATE DATA, no release: keep it as you keep the rows. Next: dpcov merge, or release"
+Out = Annotated[
+    Path, typer.Option("--out", help="File of sums to write. It is PRIVATE, like the rows.")
+]
+PRIVATE = (
+    "PRIVATE DATA, not a release. Protect this file like the rows. Next: dpcov merge or release"
+)
 
 
 @app.command(epilog=example("moments people.csv --schema people.toml --out people.sums"))
 def moments(
     data: Annotated[
-        str, typer.Argument(metavar="DATA", help="One part: a file or table, as for release.")
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="One part of the table: a file or database, as for `dpcov release`.",
+        ),
     ],
     out: Out,
-    schema: Annotated[Path, typer.Option("--schema", help="TOML schema, the same for all parts.")],
+    schema: Annotated[
+        Path, typer.Option("--schema", help="Schema (TOML file). All parts need the same schema.")
+    ],
     table: options.Table = None,
     trust_views: options.TrustViews = False,
     where: options.Where = None,
@@ -33,7 +43,7 @@ def moments(
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Sum the rows of one part of a table exactly; the file is PRIVATE, not a release."""
+    """Sum the rows of one part of a table, without noise. The file is PRIVATE and not a release."""
     from dpcov.core.files import check_writable
     from dpcov.rows.schema import Schema
     from dpcov.rows.sources.partial import PartialMoment
@@ -51,12 +61,14 @@ def moments(
 
 @app.command(epilog=example("merge people.sums --out all.sums"))
 def merge(
-    files: Annotated[list[Path], typer.Argument(metavar="SUMS...", help="Files of sums.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="SUMS...", help="Files that `dpcov moments` wrote.")
+    ],
     out: Out,
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Add sums of parts that share no row; the file is PRIVATE, not a release."""
+    """Add the sums of parts that share no row. The file is PRIVATE and not a release."""
     from functools import reduce
 
     from dpcov.rows.sources.partial import PartialMoment

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, and how they speak."""
+"""Arguments, options and messages that several commands share."""
 
 from __future__ import annotations
 
@@ -15,36 +15,47 @@ if TYPE_CHECKING:
 Epsilon = Annotated[
     float | None,
     typer.Option(
-        help="Privacy budget: one row (or person) changes any outcome's probability by at most "
-        "a factor e^epsilon. Usual values: 0.1 to 3."
+        help="Privacy budget. One row (or person) changes the probability of any outcome by a "
+        "factor of at most e^epsilon. Usual values: 0.1 to 3."
     ),
 ]
 Delta = Annotated[
     float | None,
-    typer.Option(help="With epsilon: probability that is added to it. Well below 1 / people."),
+    typer.Option(
+        help="Small probability that is added to the bound of --epsilon. "
+        "Choose delta well below 1 / number of people."
+    ),
 ]
-Rho = Annotated[float | None, typer.Option(help="Budget in zCDP, instead of epsilon.")]
+Rho = Annotated[
+    float | None,
+    typer.Option(
+        help="Privacy budget in zero-concentrated differential privacy (zCDP), instead of epsilon."
+    ),
+]
 Neighbors = Annotated[
     Literal["add-remove", "replace-one"],
     typer.Option(
-        help="add-remove keeps the number of rows private. replace-one makes it public, and at the "
-        "same epsilon protects more of what a row holds, with up to twice the noise."
+        help="add-remove keeps the number of rows private. replace-one makes this number public. "
+        "At the same epsilon, replace-one protects the values of a row more, with up to twice the "
+        "noise."
     ),
 ]
 Mechanism = Annotated[
     str,
     typer.Option(
-        help="auto, or one of `dpcov mechanisms`.",
+        help="auto, or a mechanism that `dpcov mechanisms` lists.",
         autocompletion=completions.mechanisms_or_auto,
     ),
 ]
 Goal = Annotated[
     Literal["all", "frobenius", "relative", "correlation", "regression"],
-    typer.Option(help="What auto makes accurate; frobenius is the second moment as a whole."),
+    typer.Option(
+        help="Results that auto makes most accurate. frobenius is the second moment as a whole."
+    ),
 ]
 Denoise = Annotated[
     Literal["none", "project", "shrink"],
-    typer.Option(help="How the noise is reduced afterwards; costs no privacy."),
+    typer.Option(help="Method that reduces the noise after the release. It costs no privacy."),
 ]
 Rows = Annotated[
     int | None,
@@ -52,17 +63,18 @@ Rows = Annotated[
         "--rows",
         metavar="N",
         min=1,
-        help="How many rows the table has, known from elsewhere and public; for replace-one. Rows "
-        "beyond are dropped, and missing ones are rows without values.",
+        help="Public number of rows, known from another source; only for replace-one. dpcov drops "
+        "rows beyond this number, and adds rows without values if there are fewer.",
     ),
 ]
 Threads = Annotated[
-    int | None, typer.Option(help="Threads; the result is the same.", min=1, max=256)
+    int | None,
+    typer.Option(help="Number of threads. It does not change the result.", min=1, max=256),
 ]
 Dataset = Annotated[
     str | None,
     typer.Option(
-        help="Data set of the ledger; needed if it has several.",
+        help="Data set of the ledger. Needed if the ledger has several.",
         autocompletion=completions.datasets,
     ),
 ]
@@ -70,54 +82,52 @@ DataPath = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="CSV, TSV (.gz), Parquet, Excel, Stata, SPSS or SAS file; with --table, a database.",
+        help="CSV, TSV (.gz), Parquet, Excel, Stata, SPSS or SAS file. With --table, a database.",
     ),
 ]
 Table = Annotated[
     str | None,
     typer.Option(
-        help="Table of a database: DATA is a postgresql:// address (user@host/database; password "
-        "in PGPASSWORD) or a SQLite or DuckDB file. Or a sheet of an Excel workbook."
+        help="Table of a database, or sheet of an Excel workbook. For a database, DATA is a SQLite "
+        "or DuckDB file or postgresql://user@host/database, with the password in PGPASSWORD."
     ),
 ]
 Where = Annotated[
     list[str] | None,
     typer.Option(
         metavar="CONDITION",
-        help="Only rows that meet it, as in \"age >= 18 and region in ('north', 'south')\"; may be "
-        "repeated.",
+        help="Release only rows that meet this condition, such as "
+        "\"age >= 18 and region in ('north', 'south')\". You can repeat --where.",
     ),
 ]
 TrustViews = Annotated[
     bool,
     typer.Option(
         "--trust-views",
-        help="Take a view, or another program of the database, for a table: what it does to rows "
-        "is then not protected.",
+        help="Accept a view, or another object that runs code of the database, as a table. dpcov "
+        "does not protect rows from what this code does.",
     ),
 ]
-ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")]
-LedgerPath = Annotated[Path, typer.Argument(metavar="LEDGER", help="A ledger file.")]
+ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="Release file.")]
+LedgerPath = Annotated[Path, typer.Argument(metavar="LEDGER", help="Ledger file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print nothing but errors and warnings.")
-]
-Force = Annotated[bool, typer.Option("--force", help="Replace an existing output.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors and warnings.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing output file.")]
 
 
 def example(line: str) -> str:
-    """The last line of a command's help; the tests run it."""
+    """Return the last line of the help of a command. The tests run it."""
     return f"Example: dpcov {line}"
 
 
 def say(text: str, quiet: bool) -> None:
-    """A line for the person at the keyboard, unless they want none."""
+    """Print a line, unless `quiet`."""
     if not quiet:
         print(text)
 
 
 def warn_if_seeded(release: Release, *, error: bool = False) -> None:
-    """Say so if a release protects nobody; with `error`, on stderr."""
+    """Warn if a release has a seed, because it then protects nobody; with `error`, on stderr."""
     if release.reproducible:
         from dpcov.core.show.text import warn
         from dpcov.releases import SEEDED

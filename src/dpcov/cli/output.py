@@ -1,8 +1,8 @@
-"""Standard output and standard error: no name makes them fail, and their failure is a sentence.
+"""Safe standard output and standard error.
 
-A character that the terminal's code page lacks is written as an escape. What can't be written at
-all (a full disk, a closed pipe) raises `OutputError` on standard output. Standard error is silent
-then: it carries warnings, and a warning must not end a run whose budget is spent.
+A character that the terminal cannot show is written as an escape. If standard output fails (a full
+disk, a closed pipe), dpcov raises `OutputError`. If standard error fails, dpcov goes on without
+warnings, because a lost warning must not end a run whose budget is spent.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from typing import Any, TextIO, cast
 from dpcov.core.printable import shown
 from dpcov.errors import OutputError
 
-REASONS = {errno.EBADF: "it is closed"}  # where the system's words say little
+REASONS = {errno.EBADF: "it is closed"}  # the text of the system is unclear
 
 
 class _Stream:
-    """A text stream whose failures are `OutputError`, or nothing if it is `mute`."""
+    """Text stream that raises `OutputError` when it fails, or ignores the failure if `mute`."""
 
     def __init__(self, stream: TextIO, *, mute: bool) -> None:
         self._stream, self._mute = stream, mute
         if isinstance(stream, io.TextIOWrapper):
-            with suppress(OSError):  # it writes what waits there first
+            with suppress(OSError):  # reconfigure flushes the stream first
                 stream.reconfigure(errors="backslashreplace")
 
     def __getattr__(self, name: str) -> Any:
@@ -52,36 +52,37 @@ class _Stream:
 
 
 def unwritable(error: OSError) -> OutputError:
-    """Return the sentence about a standard output that fails."""
+    """Return the error for a standard output that fails."""
     reason = REASONS.get(error.errno or 0) or error.strerror or "the system refuses"
-    return OutputError(f"Text for standard output can't be written: {reason}.")
+    return OutputError(f"Standard output cannot be written: {reason}.")
 
 
 def _discard_from_now_on(stream: TextIO) -> None:
-    """Send the rest of a broken stream nowhere: Python writes what is left of it at its end."""
-    with suppress(OSError, ValueError):  # a stream of a test has no descriptor
+    """Redirect a broken stream to the null device, because Python flushes streams when it ends."""
+    with suppress(OSError, ValueError):  # the stream of a test has no descriptor
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
 
 
 def _fill_closed_descriptors() -> None:
-    """Give descriptors 0 to 2 to the null device if they are closed; a file would get them else.
+    """Open the null device for each closed descriptor from 0 to 2.
 
-    Nothing can be written to it there, so that text that gets lost is an error.
+    Otherwise, the next file that dpcov opens gets this descriptor. The device is opened for reading
+    only, so that writing to a closed standard output fails.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDONLY)  # gets the lowest free number: this one
+            os.open(os.devnull, os.O_RDONLY)  # the system assigns the lowest free number
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115
 
 
 @contextmanager
 def safe_streams() -> Iterator[None]:
-    """Make `sys.stdout` and `sys.stderr` fail in order, if they fail, meanwhile."""
+    """Replace `sys.stdout` and `sys.stderr` by safe streams within the context."""
     _fill_closed_descriptors()
     before = sys.stdout, sys.stderr
     sys.stdout = cast("TextIO", _Stream(before[0], mute=False))
@@ -89,16 +90,16 @@ def safe_streams() -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OutputError):  # an exit code is decided already
+        with suppress(OutputError):  # the exit code is already set
             sys.stdout.flush()
         sys.stderr.flush()
         sys.stdout, sys.stderr = before
 
 
 def require_writable(quiet: bool = False) -> None:
-    """Raise `OutputError` if standard output is known to fail, before anything is spent.
+    """Raise `OutputError` if standard output would fail, before dpcov spends budget.
 
-    Nothing is required if nothing will be printed.
+    With `quiet`, the function checks nothing, because dpcov prints nothing.
     """
     if quiet:
         return
@@ -106,14 +107,14 @@ def require_writable(quiet: bool = False) -> None:
     try:
         number = sys.stdout.fileno()
     except (OSError, ValueError, AttributeError):
-        return  # a stream of another program's, such as a test's
+        return  # not a file, such as the stream of a test
     ends = select.poll()
     ends.register(number, select.POLLOUT)
     try:
         broken = any(event & (select.POLLERR | select.POLLNVAL) for _, event in ends.poll(0))
         if broken:
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
-        os.write(number, b"")  # a device may refuse even nothing
+        os.write(number, b"")  # a device may refuse even an empty write
     except OSError as error:
         _discard_from_now_on(sys.stdout)
         raise unwritable(error) from None
@@ -121,7 +122,7 @@ def require_writable(quiet: bool = False) -> None:
 
 @contextmanager
 def written(*places: Path, note: str = "") -> Iterator[None]:
-    """Say in an error of standard output that these files are written, before what is printed."""
+    """Add to an error of standard output that dpcov has written these files."""
     try:
         yield
         sys.stdout.flush()

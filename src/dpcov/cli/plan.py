@@ -1,4 +1,4 @@
-"""The command that predicts errors before anything is spent."""
+"""Command that predicts the errors of a release before you spend budget."""
 
 from __future__ import annotations
 
@@ -22,9 +22,14 @@ app = typer.Typer()
 
 @app.command(epilog=example("plan people.toml --rows 400"))
 def plan(
-    schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="TOML schema of the table.")],
+    schema: Annotated[
+        Path, typer.Argument(metavar="SCHEMA", help="Schema of the table (TOML file).")
+    ],
     rows: Annotated[
-        int, typer.Option("--rows", help="Rows that the table may have: a public guess.", min=1)
+        int,
+        typer.Option(
+            "--rows", help="Number of rows that you expect, from public knowledge.", min=1
+        ),
     ],
     epsilon: options.Epsilon = None,
     delta: options.Delta = None,
@@ -32,8 +37,8 @@ def plan(
     error: Annotated[
         float | None,
         typer.Option(
-            help="Wanted standard error of a correlation, such as 0.05: says which epsilon, and "
-            "how many rows, would do."
+            help="Standard error of a correlation that you want, such as 0.05. dpcov then prints "
+            "the epsilon, and the number of rows, that reach it."
         ),
     ] = None,
     neighbors: options.Neighbors = "add-remove",
@@ -43,7 +48,7 @@ def plan(
     target: Annotated[
         str | None,
         typer.Option(
-            help="Column to regress on the others; default, several.",
+            help="Column to regress on the others. Default: several columns.",
             autocompletion=completions.columns,
         ),
     ] = None,
@@ -51,41 +56,42 @@ def plan(
         list[str] | None,
         typer.Option(
             metavar="[COLUMN=]SHARE",
-            help="Guessed standard deviation of numeric columns, as a share of half the width of "
-            "the bounds; for one column, COLUMN=SHARE; may be repeated. Default 0.35.",
+            help="Assumed standard deviation of numeric columns, as a fraction of half the width "
+            "of the bounds. Use COLUMN=SHARE for one column; you can repeat --spread. Default: "
+            "0.35.",
         ),
     ] = None,
     mean: Annotated[
         list[str] | None,
         typer.Option(
             metavar="COLUMN=VALUE",
-            help="Guessed mean of a numeric column, in its own units; may be repeated. Tells much "
-            "where values crowd near a bound.",
+            help="Assumed mean of a numeric column, in its own units; you can repeat --mean. State "
+            "a mean if most values lie near a bound.",
         ),
     ] = None,
     correlation: Annotated[
-        float | None, typer.Option(help="Guessed typical size of a correlation; default 0.25.")
+        float | None, typer.Option(help="Assumed typical size of a correlation. Default: 0.25.")
     ] = None,
     explained: Annotated[
         float | None,
         typer.Option(
-            help="Guessed share of a typical numeric column's variance that all others explain "
-            "(R^2); default, what follows from --correlation."
+            help="Assumed R^2: the fraction of the variance of a typical numeric column that the "
+            "others explain. Default: the value that follows from --correlation."
         ),
     ] = None,
     like: Annotated[
         Path | None,
         typer.Option(
             metavar="RELEASE",
-            help="Release of a table of the same kind (last year's, a public one), in place of "
-            "the other guesses: what it holds is supposed.",
+            help="Release of a similar table, such as last year's. It replaces the other "
+            "assumptions: dpcov assumes the means and covariances of this release.",
         ),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Predict the error of a release from public numbers alone; reads no data, spends nothing.
+    """Predict the errors of a release from public numbers.
 
-    Without a budget, that at epsilon 1.
+    The command reads no data and spends no budget. Without a budget, it assumes epsilon 1.
     """
     from dpcov.api.plans import plan as predict
     from dpcov.core.parameters import Probability, check
@@ -124,23 +130,23 @@ def _guess(
     explained: float | None,
     like: Path | None,
 ) -> Guess:
-    """The guess that the options state, or ``--like``."""
+    """Return the assumptions of the options or of ``--like``."""
     from dpcov.api.plans.simulated import CORRELATION, SPREAD, Guess
 
     if like is not None:
         if stated or means or (correlation, explained) != (None, None):
             raise SchemaError(
-                "--like takes the place of --spread, --mean, --correlation and --explained: give "
-                "one."
+                "--like replaces --spread, --mean, --correlation and --explained. Remove --like "
+                "or remove the others."
             )
         from dpcov.releases import Release
 
         return Guess(like=Release.load(like))
 
-    spreads = dict(_number(text, "A spread is SHARE or COLUMN=SHARE") for text in stated)
-    values = dict(_number(text, "A mean is COLUMN=VALUE") for text in means)
+    spreads = dict(_number(text, "--spread", "SHARE or COLUMN=SHARE") for text in stated)
+    values = dict(_number(text, "--mean", "COLUMN=VALUE") for text in means)
     if "" in values:
-        raise SchemaError("A mean is COLUMN=VALUE: say of which column.")
+        raise SchemaError("--mean does not name a column. Write --mean COLUMN=VALUE.")
     return Guess(
         spreads.pop("", SPREAD),
         spreads,
@@ -150,10 +156,10 @@ def _guess(
     )
 
 
-def _number(text: str, form: str) -> tuple[str, float]:
-    """A column, or nothing, and its number."""
+def _number(text: str, option: str, form: str) -> tuple[str, float]:
+    """Split COLUMN=NUMBER; the column may lack."""
     name, _, number = text.rpartition("=")
     try:
         return name, float(number)
     except ValueError:
-        raise SchemaError(f"{form}, not {text!r}.") from None
+        raise SchemaError(f"{option} {text!r} contains no number. Write {option} {form}.") from None

@@ -1,4 +1,7 @@
-"""A spinner on a terminal while data is read; any measure of how far would tell about the rows."""
+"""Spinner on a terminal while dpcov reads the data.
+
+The spinner shows no progress, because progress depends on the rows.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """Show that the table is being read, and for how long; nothing where stderr is no terminal."""
+    """Show a spinner and the elapsed time on stderr, if stderr is a terminal."""
     from rich.console import Console
 
     console = Console(stderr=True)

@@ -1,7 +1,7 @@
-"""Questions whose answers make a schema: one column at a time, from public knowledge only.
+"""Interview that makes a schema: one question after the other, for each column.
 
-What is asked depends on names and types, on metadata that a person passed on, and on answers. No
-cell is looked at, so none can be shown or suggested.
+The questions depend on column names and types, on metadata that the user gave, and on earlier
+answers. dpcov reads no cell for the interview.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Number = TypeVar("Number", int, float)
 WHY = (
-    "A schema says what each column can hold. It decides how much noise a release needs, and "
-    "everybody sees it. Nothing protects it. The largest value of a column is some person's value, "
-    "and a category that one person has tells about that person: so answer from what you know of "
-    "the column (its definition, the questionnaire, the law, nature), never by looking into the "
-    "table. A bound may be generous: values beyond it count as the bound. What is asked here rests "
-    "on names and types only."
+    "A schema states which values each column can contain. The schema is public, nothing protects "
+    "it, and it determines how much noise a release needs. Answer from public knowledge of the "
+    "column (its definition, the questionnaire, the law, nature), never from the table. The "
+    "largest value in the table belongs to one person, and a rare category can identify a person. "
+    "A bound can be generous: values beyond a bound count as the bound. These questions "
+    "use only column names and types."
 )
 CHOICES = {
     "percentage": "0 to 100",
     "age": "in years, 0 to 120",
     "flag": "0 or 1, true or false",
-    "numbers": "whose bounds you state",
-    "time": "dates, perhaps with the time of day, whose bounds you state",
-    "categories": "whose levels you state",
-    "id": "of a person: then persons are protected, not rows",
+    "numbers": "with bounds that you state",
+    "time": "dates or times, with bounds that you state",
+    "categories": "with levels that you state",
+    "id": "person id: dpcov then protects persons, not rows",
     "omit": "leave the column out",
 }
 MOVES = {
-    "back": "to the column before",
-    "done": "leave this and all columns after it out",
-    "why": "these questions",
-    "quit": "write nothing",
+    "back": "go to the previous column",
+    "done": "leave out this column and all later columns",
+    "why": "explain these questions",
+    "quit": "stop without writing a schema",
 }
 PRESETS: dict[str, Declaration] = {
     "percentage": {"kind": "number", "lower": 0.0, "upper": 100.0},
@@ -66,45 +66,54 @@ TYPES = {
     "time": "dates with times",
     "categorical": "text or the like",
     "ignored": "another type",
-    "unknown": "not told by a text file",
+    "unknown": "not declared in a text file",
 }
 MEANINGS: dict[Group, dict[str, str]] = {
     "numbers": {
-        "none": "no cell can be missing, and you promise it",
-        "pairwise": "leave it out of means and covariances",
-        "midpoint": "count it as the midpoint of the bounds",
-        "level": "count it as the midpoint, and add a 0/1 feature",
+        "none": "you promise that no cell is missing",
+        "pairwise": "leave the cell out of means and covariances",
+        "midpoint": "count the cell as the midpoint of the bounds",
+        "level": "count the cell as the midpoint, and add a 0/1 feature",
     },
     "categories": {
-        "none": "no cell can be missing, and you promise it",
-        "zeros": "count it as none of the levels",
-        "level": "give it a level of its own",
-        "other": "count it with values that are none of the levels",
+        "none": "you promise that no cell is missing",
+        "zeros": "count the cell as none of the levels",
+        "level": "add a level for missing cells",
+        "other": "count the cell together with values that are none of the levels",
     },
 }
 ID_TYPES = ("integer", "decimal", "uuid", "text")
-LATER = "back or quit, in full"
+LATER = "or type back or quit"
 
 
-class Quit(Exception):  # noqa: N818  a wish, not a fault
-    """The person wants to stop; nothing is to be written."""
+class Quit(Exception):  # noqa: N818  not an error
+    """Request of the user to stop without writing a schema."""
 
 
-class Back(Exception):  # noqa: N818  a wish, too
-    """The person wants to be asked again what the column holds."""
+class Back(Exception):  # noqa: N818  not an error
+    """Request of the user to answer again what the column contains."""
 
 
 @dataclass
 class Interview:
-    """The questions about one table.
+    """Interview about one table.
 
     Parameters
     ----------
-    kinds : names of the columns and their types.
-    options : how the file is read.
-    stated : what metadata say; offered as answers.
-    ask : shows a question and returns the answer, "" for none.
-    say : shows a text.
+    kinds : mapping of str to str
+        Type of each column, by name.
+
+    options : FileOptions
+        Options of a text file.
+
+    stated : Stated
+        Facts from metadata, which the interview offers as answers.
+
+    ask : callable
+        Function that shows a question and returns the answer, or an empty text.
+
+    say : callable
+        Function that shows a text.
 
     """
 
@@ -118,12 +127,19 @@ class Interview:
         self.unit = self.stated.unit
         columns = self.stated.columns.items()
         self.answers = {name: given for name, given in columns if {*gaps(given)} <= {"missing"}}
-        self._rules: dict[Group, str] = {}  # the last answer of each group
+        self._rules: dict[Group, str] = {}  # last answer for each group
         if self.unit is not None and self.unit.type is None:
-            self.answers.pop(self.unit.column, None)  # metadata don't tell what an id is
+            self.answers.pop(self.unit.column, None)  # metadata do not declare the type of an id
 
     def run(self) -> Stated:
-        """Ask about every column; raises `Quit`."""
+        """Ask about every column and return the answers.
+
+        Raises
+        ------
+        Quit
+            If the user stops.
+
+        """
         self.say(f"{WHY}\n")
         self._show_choices()
         names = list(self.kinds)
@@ -142,12 +158,12 @@ class Interview:
         self.say("The first letter of a word is enough.")
 
     def _column(self, at: int, name: str) -> int:
-        """One column: the kind of answer, then what it needs; the place of the next one."""
+        """Ask about one column and return the position of the next column."""
         known = self.answers.get(name)
         self.say(f"\nColumn {at + 1} of {len(self.kinds)}: {printable(name)} ({self._type(name)})")
         offer = "" if known is None else f" [Enter: {self._content(name, known)}]"
         while True:
-            word = _completed(self.ask(f"What does it hold?{offer}"), CHOICES | MOVES)
+            word = _completed(self.ask(f"What does this column contain?{offer}"), CHOICES | MOVES)
             if word == "quit":
                 raise Quit
             if word == "back":
@@ -163,14 +179,14 @@ class Interview:
                     self._declare(name, word)
                     return at + 1
             else:
-                self.say(f"One of: {', '.join(CHOICES | MOVES)}.")
+                self.say(f"Type one of: {', '.join(CHOICES | MOVES)}.")
 
     def _type(self, name: str) -> str:
         hint = f"; {self.stated.hints[name]}" if name in self.stated.hints else ""
         return f"type: {TYPES[self.kinds[name]]}{printable(hint)}"
 
     def _declare(self, name: str, word: str) -> None:
-        """Take an answer and what it needs; of no word, the answer that is there."""
+        """Declare a column by the answer `word`, or keep its answer if `word` is empty."""
         if not word:
             self._state_rule(name, self.answers[name])
             return
@@ -181,10 +197,10 @@ class Interview:
         declared = PRESETS[word] if word in PRESETS else asked[word](name)
         self._state_rule(name, declared)
         if self.unit is not None and self.unit.column == name:
-            self.unit = None  # a column that is something else now is not the id
+            self.unit = None  # this column is no longer the id
 
     def _state_rule(self, name: str, declared: Declaration) -> None:
-        """Set the answer of a column, once what its missing cells mean is stated; ask for that."""
+        """Set the answer of a column, and ask what a missing cell means if this is unknown."""
         group = group_of(declared["kind"])
         if group is not None and "missing" not in declared:
             rule = self._rule(group)
@@ -192,7 +208,7 @@ class Interview:
         self.answers[name] = declared
 
     def _rule(self, group: Group) -> str:
-        """What a missing cell means; Enter for the last answer of the group."""
+        """Ask what a missing cell means. Enter repeats the last answer for the group."""
         last, meanings = self._rules.get(group), MEANINGS[group]
         if last is None:
             for word, meaning in meanings.items():
@@ -206,16 +222,16 @@ class Interview:
             if word in meanings:
                 self._rules[group] = word
                 return word
-            self.say(f"One of: {', '.join(meanings)} ({LATER}).")
+            self.say(f"Type one of: {', '.join(meanings)} ({LATER}).")
 
     def _bounds(self, name: str) -> Declaration:
-        """Bounds of numbers that a person states."""
+        """Ask for the bounds of numbers."""
         lower, upper = self._pair(_finite, "a number, such as 0 or 2.5.")
         kind = "integer" if self.kinds[name] == "integer" else "number"
         return {"kind": kind, "lower": lower, "upper": upper}
 
     def _dates(self, name: str) -> Declaration:
-        """Bounds of dates that a person states; days alone, unless the time of day is told."""
+        """Ask for the bounds of dates. The column has a time of day if a bound has one."""
         bounds = self._pair(moment_of, "a date, such as 1990-12-31, or 1990-12-31 23:59.")
         days = self.kinds[name] != "time" and all(moment % DAY == 0 for moment in bounds)
         found = [
@@ -224,38 +240,49 @@ class Interview:
         return {"kind": "date" if days else "time", "lower": found[0], "upper": found[1]}
 
     def _pair(self, read: Callable[[str], Number | None], wanted: str) -> tuple[Number, Number]:
-        """Two bounds, the lower below the upper."""
-        self.say(f"The least and the largest value that count ({LATER}).")
+        """Ask for two bounds, with the lower below the upper."""
+        self.say(f"State the smallest and the largest possible value ({LATER}).")
         while True:
             lower = self._read("Lower bound", read, wanted)
             upper = self._read("Upper bound", read, wanted)
             if lower < upper:
                 return lower, upper
-            self.say("The lower bound must be below the upper one.")
+            self.say("The lower bound must be below the upper bound.")
 
     def _levels(self, _: str) -> Declaration:
-        """Levels that a person states, numbers where they are spelt as such."""
-        self.say(f'With commas between; a level with a comma in quotes "..." ({LATER}).')
-        wanted = "each level once, and at least one, such as: yes, no"
+        """Ask for levels, which are numbers if all of them are written as numbers."""
+        self.say(f'Separate levels by commas; put a level with a comma in quotes "..." ({LATER}).')
+        wanted = "at least one level, and each level once, such as: yes, no"
         return {"kind": "categorical", "levels": _numbers(self._read("Levels", _levels, wanted))}
 
     def _person(self, name: str) -> None:
-        """Make a column the id of persons."""
+        """Declare a column as the person id, and ask for the limit and the type."""
         self.say(
-            f"Rows of one person beyond a limit are dropped: the noise grows with it ({LATER})."
+            f"dpcov drops rows of a person beyond a limit. A high limit means more noise ({LATER})."
         )
-        question = "At most how many rows of one person count?"
+        question = "How many rows of one person may count at most?"
         most = self._read(question, _row_count, "a whole number from 1 to 1048576.")
-        found = self._text(f"What is an id: {', '.join(ID_TYPES)}?")
+        found = self._text(f"Which type does an id have: {', '.join(ID_TYPES)}?")
         while found not in ID_TYPES:
-            found = self._text(f"Please one of: {', '.join(ID_TYPES)}.")
+            found = self._text(f"Type one of: {', '.join(ID_TYPES)}.")
         if self.unit is not None and self.unit.column != name:
-            self.say(f"{printable(self.unit.column)} is no longer the id, and left out.")
+            self.say(
+                f"{printable(self.unit.column)} is no longer the id. dpcov leaves the column out."
+            )
         self.unit = PersonUnit.model_validate({"column": name, "type": found, "max_rows": most})
         self.answers[name] = PRESETS["omit"]
 
     def _text(self, question: str) -> str:
-        """An answer that may be any text; raises `Quit` and `Back`."""
+        """Return an answer that is not empty.
+
+        Raises
+        ------
+        Quit
+            If the answer is quit.
+        Back
+            If the answer is back.
+
+        """
         text = ""
         while not text:
             text = self.ask(question).strip()
@@ -264,24 +291,24 @@ class Interview:
         return text
 
     def _read(self, question: str, read: Callable[[str], T | None], wanted: str) -> T:
-        """An answer, asked for until `read` makes something of it."""
+        """Repeat a question until `read` accepts the answer."""
         while (found := read(self._text(question))) is None:
-            self.say(f"Please {wanted}")
+            self.say(f"Type {wanted}")
         return found
 
     def _checked(self) -> Stated | None:
-        """All answers, if a schema can be made of them."""
+        """Return all answers, or None if they are not a valid schema."""
         columns = {name: self.answers[name] for name in self.kinds}
         found = Stated(columns, self.unit, self.stated.missing)
         try:
             Schema.parse(found.document(self.options))
         except SchemaError as error:
-            self.say(f"\nThis is no schema yet. {error}")
+            self.say(f"\nThese answers are not a valid schema. {error}")
             return None
         return found
 
     def _confirmed(self, found: Stated) -> bool:
-        """Show everything and ask; False to go back."""
+        """Show all answers and ask for confirmation. Return False to go back."""
         self.say("\nThe schema:")
         for name, declaration in found.columns.items():
             self.say(f"  {printable(name)}: {self._in_words(name, declaration)}")
@@ -312,7 +339,7 @@ class Interview:
 
 
 def _completed(answer: str, words: Iterable[str]) -> str:
-    """The word that an answer begins, or what was typed."""
+    """Return the word that begins with the answer, or the answer itself."""
     typed = answer.strip().lower()
     return next((word for word in words if typed and word.startswith(typed)), typed)
 
@@ -331,14 +358,14 @@ def _row_count(text: str) -> int | None:
 
 
 def _levels(text: str) -> list[str] | None:
-    """Levels with commas between, if each is there once."""
+    """Split levels at commas; return None if one is repeated or there is none."""
     found = next(csv.reader([text], skipinitialspace=True))
     levels = [level.strip() for level in found if level.strip()]
     return levels if levels and len(set(levels)) == len(levels) else None
 
 
 def _numbers(levels: list[str]) -> list[str] | list[float]:
-    """As numbers, if all are spelt as a number is; 007 stays a text."""
+    """Convert levels to numbers if all of them are written as numbers; 007 stays a text."""
     try:
         numbers = [float(level) for level in levels]
     except ValueError:

@@ -1,4 +1,4 @@
-"""The command that writes a release as a web page."""
+"""Command that writes a release as a web page."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ app = typer.Typer()
 @app.command(epilog=example("report people.release.json --out people.html"))
 def report(
     file: options.ReleasePath,
-    out: Annotated[Path, typer.Option("--out", help="The HTML file to write.")],
+    out: Annotated[Path, typer.Option("--out", help="HTML file to write.")],
     target: Annotated[
         str | None,
         typer.Option(
-            help="Column to regress on the others, in a section of its own.",
+            help="Column to regress on the others. The page gets a section with the regression.",
             autocompletion=completions.columns,
         ),
     ] = None,
     features: Annotated[
         str | None,
         typer.Option(
-            help="Only on these columns, separated by commas.",
+            help="Columns of the regression, separated by commas. Default: all others.",
             autocompletion=completions.columns_list,
         ),
     ] = None,
     ledger: Annotated[
-        Path | None, typer.Option(help="Ledger, to say what is left of the budget.")
+        Path | None, typer.Option(help="Ledger, to show how much budget is left.")
     ] = None,
     dataset: options.Dataset = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write a release as one offline web page: guarantee, figures, how to use it."""
+    """Write a release as one offline web page with its guarantee, results and instructions."""
     from dpcov.api.ledger import Ledger
     from dpcov.releases import Release
     from dpcov.report import write

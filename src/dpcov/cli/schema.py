@@ -1,4 +1,4 @@
-"""The command that drafts a schema, or asks for one."""
+"""Commands that draft a schema, ask for a schema, or migrate a schema."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from dpcov.rows.schema import FileOptions, Kind
     from dpcov.rows.sources.base import Source
 
-Out = Annotated[Path | None, typer.Option("--out", help="Where to write; default, print it.")]
+Out = Annotated[
+    Path | None, typer.Option("--out", help="Schema file to write. Default: print the schema.")
+]
 
 
 def schema(
@@ -33,43 +35,48 @@ def schema(
     table: options.Table = None,
     trust_views: options.TrustViews = False,
     interactive: Annotated[
-        bool, typer.Option("--interactive", help="Ask about each column; needs --out.")
+        bool, typer.Option("--interactive", help="Ask about each column. Needs --out.")
     ] = False,
     metadata: Annotated[
         Path | None,
         typer.Option(
-            help="CSV on the Web or Frictionless (JSON), DDI Codebook (XML) or SmartNoise (YAML, "
-            "JSON) metadata, as public as a schema."
+            help="Public metadata of the table: CSV on the Web or Frictionless (JSON), DDI "
+            "Codebook (XML) or SmartNoise (YAML, JSON)."
         ),
     ] = None,
     labels: Annotated[
         bool,
         typer.Option(
             "--labels",
-            help="Propose the value labels of a Stata or SPSS file as levels. They may disclose "
+            help="Propose the value labels of a Stata or SPSS file as levels. Labels can disclose "
             "which values occur.",
         ),
     ] = False,
     out: Out = None,
     force: options.Force = False,
     header: Annotated[
-        bool, typer.Option(help="Whether the first record of a text file names the columns.")
+        bool, typer.Option(help="State whether the first record of a text file names the columns.")
     ] = True,
     columns: Annotated[
-        int | None, typer.Option(help="How many columns there are; with --no-header.", min=1)
+        int | None, typer.Option(help="Number of columns, for --no-header.", min=1)
     ] = None,
     separator: Annotated[str | None, typer.Option(help="Separator of a text file.")] = None,
-    skip_lines: Annotated[int, typer.Option(help="Lines to skip at the top.", min=0)] = 0,
+    skip_lines: Annotated[
+        int, typer.Option(help="Number of lines to skip at the top of a text file.", min=0)
+    ] = 0,
     comment: Annotated[
-        str | None, typer.Option(help="Lines above the header that start with it are skipped.")
+        str | None, typer.Option(help="Skip lines above the header that start with this text.")
     ] = None,
-    encoding: Annotated[str, typer.Option(help="Of a text file.")] = "utf-8",
+    encoding: Annotated[str, typer.Option(help="Encoding of a text file.")] = "utf-8",
     decimal: Annotated[
         Literal[".", ","], typer.Option(help="Decimal sign of numbers in a text file.")
     ] = ".",
     quiet: options.Quiet = False,
 ) -> None:
-    """Draft a schema from column names and types; bounds and levels are left for a person."""
+    """Draft a schema from column names and types.
+
+    You fill in the bounds and the levels.
+    """
     from dpcov.cli import metadata as others
     from dpcov.cli.drafts import Stated, draft, proposed
     from dpcov.core.files import check_writable, write
@@ -78,7 +85,7 @@ def schema(
     from dpcov.rows.sources.sql import table_of
 
     if interactive and out is None:
-        raise OutputError("The answers need a file: dpcov schema ... --interactive --out FILE.toml")
+        raise OutputError("--interactive needs a file for the answers. Add --out FILE.toml.")
     if out is not None:
         inputs = [Path(data), *([] if metadata is None else [metadata])]
         check_writable(out, force=force, inputs=inputs)
@@ -120,38 +127,43 @@ def schema(
 
 
 def migrate(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A schema of version 1 or 2.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Schema of version 1 or 2.")],
     out: Out = None,
     force: options.Force = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write a schema of version 1 or 2 as one of version 3, which encodes every row the same."""
+    """Convert a schema of version 1 or 2 to version 3, with the same encoding of every row."""
     from dpcov.cli.drafts import migrated
     from dpcov.core.files import read_text, write
     from dpcov.rows.missing import UnstatedMissingWarning
     from dpcov.rows.schema import LARGEST_FILE, Schema
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnstatedMissingWarning)  # what it says is done here
+        warnings.simplefilter(
+            "ignore", UnstatedMissingWarning
+        )  # this command does what the warning asks for
         declared = Schema.load(file)
     if declared.version == 3:
-        raise SchemaError(f"The schema {shown(file)!r} is of version 3 already.")
+        raise SchemaError(f"The schema {shown(file)!r} has version 3 already. Use it as it is.")
     text = migrated(read_text(file, "schema", SchemaError, most=LARGEST_FILE), declared)
     if out is None:
         print(text, end="")
         return
     write(out, text, force=force)
     with written(out):
-        say(f"written to {shown(out)}: version 3, and every row is encoded as before", quiet)
+        say(f"written to {shown(out)} as version 3, with the same encoding of every row", quiet)
         say(
-            "next: decide in each column what a missing cell means, as [defaults.missing] does",
+            "next: state in each column what a missing cell means, as [defaults.missing] does",
             quiet,
         )
 
 
 def _labels(source: Source) -> Mapping[str, Mapping[float | str, str]]:
     if not hasattr(source, "labels"):
-        raise SourceError("Only Stata and SPSS files have value labels. Leave out --labels.")
+        raise SourceError(
+            "--labels needs a Stata or SPSS file, because other files have no value labels. "
+            "Remove --labels."
+        )
     found: Mapping[str, Mapping[float | str, str]] = source.labels()
     return found
 
@@ -171,7 +183,7 @@ def _interview(kinds: Mapping[str, Kind], reading: FileOptions, stated: Stated) 
 
 
 def _paragraph(text: str) -> None:
-    """Lines that fit the terminal."""
+    """Print a text in lines that fit the terminal."""
     width = min(100, max(20, shutil.get_terminal_size().columns - 1))
     for line in text.split("\n"):
         indent = line[: len(line) - len(line.lstrip())]
@@ -179,11 +191,11 @@ def _paragraph(text: str) -> None:
 
 
 def _next(out: Path, text: str) -> str:
-    """What to do with a schema that is whole, or not yet."""
+    """Return the next step, which depends on whether the schema is complete."""
     from dpcov.rows.schema import Schema
 
     try:
         Schema.parse(tomllib.loads(text))
     except SchemaError:
-        return "fill in what it leaves open, from public knowledge"
+        return "next: complete the schema from public knowledge"
     return f"next: dpcov plan {shown(out)} --rows GUESS --epsilon 1"

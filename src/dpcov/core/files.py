@@ -1,9 +1,11 @@
-"""Files that people hand over or ask for: read within bounds, written whole or not at all.
+"""Reading of input files up to a size limit, and atomic writing of output files.
 
-An output is reserved before anything is spent: its name is created, if it is new, and locked until
-it is written. Of several processes that want one name, one gets it. What a process that was killed
-leaves is an empty file that nobody has locked, and the next one takes it over. The content goes to
-a file without a name, whose room on the disk is kept from the start, and gets the name at the end.
+dpcov reserves an output before it spends budget. The reservation creates the file, if it is new,
+and locks the file until it is written. If several processes want the same file, one process gets
+the lock. A killed process leaves an empty file without a lock, which the next process can reserve.
+
+The content goes to a second file without a name. Its disk space is allocated at the start, and it
+gets its name at the end.
 """
 
 from __future__ import annotations
@@ -22,17 +24,45 @@ from dpcov.core.printable import shown
 from dpcov.core.spelling import asked
 from dpcov.errors import DpcovError, OutputError
 
-PIECE = 2**20  # bytes that are read at once
-TRIES = 100  # at a name that others replace meanwhile
+# Number of bytes that are read at once.
+PIECE = 2**20
+# Largest number of attempts to lock a file that other processes replace.
+TRIES = 100
+# Error numbers of an operation that the file system does not support.
 UNSUPPORTED = (errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL)
 
 
 def read_text(
     path: str | os.PathLike[str], what: str, failure: type[DpcovError], *, most: int
 ) -> str:
-    """The text of a regular file of at most so many bytes; `what` it is and `failure`, if it fails.
+    """Read the text of a regular file.
 
-    A pipe or device may never end, so none is read.
+    Pipes and devices are refused, because they can be endless.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        File to read.
+
+    what : str
+        Noun for the file in the error message.
+
+    failure : type of DpcovError
+        Class of the error.
+
+    most : int
+        Largest size of the file, in bytes.
+
+    Returns
+    -------
+    str
+        Text of the file.
+
+    Raises
+    ------
+    DpcovError
+        Error of class `failure`, if the file cannot be read.
+
     """
     try:
         return _content(path, most).decode("utf-8")
@@ -41,75 +71,83 @@ def read_text(
     except UnicodeDecodeError:
         reason = "it is not UTF-8 text"
     except ValueError:
-        reason = "this is no name of a file"
-    raise failure(f"The {what} {shown(path)!r} can't be read: {reason}.")
+        reason = "this is not a valid file name"
+    raise failure(f"The {what} {shown(path)!r} cannot be read: {reason}.")
 
 
 def require_readable(path: str | os.PathLike[str], failure: type[DpcovError]) -> None:
-    """Raise `failure`, with the system's reason, if a file is not there or can't be opened.
+    """Raise `failure` if a file does not exist or cannot be opened.
 
-    A pipe or device is not opened: that may act.
+    A pipe or device is not opened, because opening can have an effect.
     """
     try:
         if stat.S_ISREG(Path(path).stat().st_mode):
             os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
         return
     except (FileNotFoundError, NotADirectoryError):
-        reason = f"There is no file {shown(path)!r}."
+        reason = f"The file {shown(path)!r} does not exist. Check the path."
     except OSError as error:
-        reason = f"{shown(path)!r} can't be opened: {error.strerror or 'the system refuses'}."
+        reason = (
+            f"The file {shown(path)!r} cannot be opened: {error.strerror or 'the system refuses'}."
+        )
     except ValueError:
-        reason = f"{shown(path)!r} can't be opened: this is no name of a file."
+        reason = f"The file {shown(path)!r} cannot be opened: this is not a valid file name."
     raise failure(reason)
 
 
 def utf8_name(path: str | os.PathLike[str], failure: type[DpcovError]) -> str:
-    """Return the name of a file for a library that takes UTF-8 alone; raise `failure` otherwise."""
+    """Return a file name for a library that requires UTF-8; otherwise raise `failure`."""
     name = os.fspath(path)
     try:
         name.encode()
     except UnicodeEncodeError:
         raise failure(
-            f"{shown(path)!r} can't be opened: its name is not UTF-8 text. Rename the file, or "
-            "give a link to it (ln -s)."
+            f"The file {shown(path)!r} cannot be opened, because its name is not UTF-8 text. "
+            "Rename the file, or use a link to it (ln -s)."
         ) from None
     return name
 
 
 def _content(path: str | os.PathLike[str], most: int) -> bytes:
-    """What a regular file of at most `most` bytes holds; memory grows with what is there."""
+    """Read a regular file of at most `most` bytes."""
     with open(path, "rb", opener=_without_waiting) as file:
         state = os.fstat(file.fileno())
         if not stat.S_ISREG(state.st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file")
+            raise OSError(errno.EINVAL, "it is not a regular file")
         content, size = bytearray(), state.st_size
         while size <= most and (piece := file.read(PIECE)):
             content += piece
-            size = max(size, len(content))  # it may grow meanwhile
+            size = max(size, len(content))  # the file can grow during reading
     if size > most:
         raise OSError(errno.EFBIG, f"it is larger than {most >> 20} MiB")
     return bytes(content)
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Open even a pipe that nobody writes to."""
+    """Open a file without waiting, even a pipe without a writer."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A name that is held for this process, and the file without a name that will get it."""
+    """Reserved file name, with the draft file that gets the name at the end."""
 
     path: Path
     draft: int
-    link: Path | None  # a name of the draft, where the file system needs one
+    link: Path | None  # name of the draft, if the file system needs one
 
     def write(self, content: str | bytes) -> None:
-        """Give the name to a file with this content, which is on the disk when this returns.
+        """Write the content to the disk and give it the reserved name.
+
+        Parameters
+        ----------
+        content : str or bytes
+            Whole content of the file.
 
         Raises
         ------
-        OutputError : it can't be written; what was there before is there still.
+        OutputError
+            If the file cannot be written. An earlier file of the name is then unchanged.
 
         """
         content = content.encode() if isinstance(content, str) else content
@@ -130,7 +168,7 @@ class Output:
                 raise
         except OSError as error:
             raise _unwritable(self.path, error) from None
-        with suppress(OSError):  # the file is there; some file systems can't sync a folder
+        with suppress(OSError):  # the file is written; some file systems cannot sync a folder
             _sync(self.path.parent)
 
 
@@ -142,7 +180,7 @@ def write(
     inputs: Iterable[str | os.PathLike[str]] = (),
     mode: int = 0o666,
 ) -> None:
-    """Write a file, whole or not at all; the parameters are those of `reserved`."""
+    """Write a whole file atomically. `reserved` explains the parameters."""
     with reserved(path, force=force, inputs=inputs, mode=mode) as output:
         output.write(content)
 
@@ -153,18 +191,40 @@ def reserved(
     *,
     force: bool,
     inputs: Iterable[str | os.PathLike[str]] = (),
-    room: int = 0,
+    space: int = 0,
     mode: int = 0o666,
 ) -> Iterator[Output]:
-    """Hold `path` for an output, with `room` bytes on the disk; `mode` as `os.open` takes it.
+    """Reserve a file for an output within a context.
 
-    An existing file needs `force`; an input of the release is never overwritten, nor is anything
-    that is no regular file. A symbolic link is none: give the name that it stands for. What is
-    reserved and not written vanishes.
+    The context removes the reservation at its end if nothing was written. Only regular files can be
+    replaced, and no symbolic links.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        File to reserve.
+
+    force : bool
+        If True, an existing file can be replaced.
+
+    inputs : iterable of path
+        Files that must not be replaced.
+
+    space : int, default 0
+        Disk space to allocate, in bytes.
+
+    mode : int, default 0o666
+        Permissions of a new file, as for `os.open`.
+
+    Yields
+    ------
+    Output
+        Reserved output.
 
     Raises
     ------
-    OutputError : it can't be written, or another process is about to.
+    OutputError
+        If the file cannot be written or another process has reserved it.
 
     """
     place = Path(path)
@@ -177,8 +237,8 @@ def reserved(
             stack.callback(os.close, draft)
             if link is not None:
                 stack.callback(link.unlink, missing_ok=True)
-            _lock(place, draft)  # it is what `place` will name, until it is closed
-            _keep_room(draft, room)
+            _lock(place, draft)  # the draft will replace `place`, so it needs a lock too
+            _allocate(draft, space)
         except (OSError, ValueError) as error:
             raise _unwritable(place, error) from None
         yield Output(place, draft, link)
@@ -187,21 +247,23 @@ def reserved(
 def check_writable(
     path: Path, *, force: bool, inputs: Iterable[str | os.PathLike[str]] = ()
 ) -> None:
-    """Find out whether `reserved` would succeed now; nothing is kept."""
+    """Raise `OutputError` if `reserved` would fail, and keep no reservation."""
     with reserved(path, force=force, inputs=inputs):
         pass
 
 
 def _refuse_what_is_no_output(path: Path, inputs: Iterable[str | os.PathLike[str]]) -> None:
     if path.is_dir():
-        raise OutputError(f"{shown(path)!r} is a folder; give a file name.")
+        raise OutputError(f"{shown(path)!r} is a folder. Choose a file name.")
     given = [one for one in map(Path, inputs) if path.exists() and one.exists()]
     if any(path.samefile(one) for one in given):
-        raise OutputError(f"{shown(path)!r} is an input of this release; give another name.")
+        raise OutputError(
+            f"The file {shown(path)!r} is an input of this command. Choose another name."
+        )
 
 
 def _locked(path: Path, force: bool, mode: int) -> tuple[int, bool]:
-    """The file of this name, locked and still of this name, and whether it was made here."""
+    """Lock the file and return its descriptor, and True if this process created the file."""
     for _ in range(TRIES):
         found = _opened(path, mode)
         if found is None:
@@ -212,10 +274,11 @@ def _locked(path: Path, force: bool, mode: int) -> tuple[int, bool]:
             _require_regular(path, os.fstat(held))
             _lock(path, held)
             if not _is_named(path, held):
-                continue  # whoever held it has replaced it or let it go: try again
+                continue  # another process has replaced or removed the file: try again
             if os.fstat(held).st_size and not force:
                 raise OutputError(
-                    f"{shown(path)!r} exists. Give another name, or {asked('force')} to replace it."
+                    f"The file {shown(path)!r} already exists. Choose another name, or "
+                    f"{asked('force')} to replace the file."
                 )
             stack.pop_all()
             return held, made
@@ -230,14 +293,16 @@ def _is_named(path: Path, held: int) -> bool:
 
 
 def _opened(path: Path, mode: int) -> tuple[int, bool] | None:
-    """Descriptor of the file, and whether it is new; None if it came or went meanwhile."""
+    """Open the file; return its descriptor and True if it is new, or None if it has vanished."""
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
     try:
         return os.open(path, flags | os.O_CREAT | os.O_EXCL, mode), True
     except FileExistsError:
         pass
     try:
-        _require_regular(path, os.lstat(path))  # not opened: opening a device may act
+        _require_regular(
+            path, os.lstat(path)
+        )  # do not open a device, because opening can have an effect
         return os.open(path, flags), False
     except FileNotFoundError:
         return None
@@ -245,7 +310,7 @@ def _opened(path: Path, mode: int) -> tuple[int, bool] | None:
 
 def _require_regular(path: Path, state: os.stat_result) -> None:
     if not stat.S_ISREG(state.st_mode):
-        raise OutputError(f"{shown(path)!r} is no regular file; give another name.")
+        raise OutputError(f"{shown(path)!r} is not a regular file. Choose another name.")
 
 
 def _lock(path: Path, held: int) -> None:
@@ -257,13 +322,13 @@ def _lock(path: Path, held: int) -> None:
         if error.errno not in UNSUPPORTED:
             raise
         raise OutputError(
-            f"{shown(path)!r} is on a file system without locks, where two processes could take "
-            "one name. Write to another disk and move the file."
+            f"{shown(path)!r} is on a file system without locks, so two processes could write the "
+            "same file. Write to another disk and move the file."
         ) from None
 
 
 def _let_go(path: Path, held: int, made: bool) -> None:
-    """Close a reservation, and remove it if it was made here and is empty still."""
+    """Close a reservation. Remove the file if this process created it and it is empty."""
     with suppress(OSError):
         if made and not os.fstat(held).st_size and _is_named(path, held):
             path.unlink()
@@ -271,32 +336,32 @@ def _let_go(path: Path, held: int, made: bool) -> None:
 
 
 def _draft(path: Path, mode: int) -> tuple[int, Path | None]:
-    """A new file in the folder of `path`: without a name, or with one where that can't be."""
+    """Create the draft in the folder of `path`, without a name if the system allows this."""
     if hasattr(os, "O_TMPFILE") and Path("/proc/self/fd").exists():
         try:
             return os.open(path.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, mode), None
         except OSError:
-            pass  # a file system that can't; what else is wrong shows now
+            pass  # the file system does not support this; other errors occur below
     link = _link_of(path)
-    link.unlink(missing_ok=True)  # of a process that was killed: the name is ours alone now
+    link.unlink(missing_ok=True)  # left by a killed process; only this process has the lock
     return os.open(link, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, mode), link
 
 
 def _link_of(path: Path) -> Path:
-    """Name of the draft; only who holds `path` uses it."""
+    """Return the name of the draft. Only the process with the lock of `path` uses it."""
     return path.with_name(f".dpcov-{sha256(os.fsencode(path.name)).hexdigest()[:16]}")
 
 
-def _keep_room(draft: int, room: int) -> None:
-    """Take the space now; where no call does that (macOS, some file systems), by zeros."""
+def _allocate(draft: int, space: int) -> None:
+    """Allocate disk space, by writing zeros if the system has no call for this."""
     try:
-        if room and hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(draft, 0, room)
+        if space and hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(draft, 0, space)
             return
     except OSError as error:
         if error.errno not in UNSUPPORTED:
             raise
-    if os.pwrite(draft, bytes(room), 0) < room:
+    if os.pwrite(draft, bytes(space), 0) < space:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -309,9 +374,9 @@ def _sync(folder: Path) -> None:
 
 
 def _in_use(path: Path) -> OutputError:
-    return OutputError(f"{shown(path)!r} is being written by another process; give another name.")
+    return OutputError(f"Another process is writing the file {shown(path)!r}. Choose another name.")
 
 
 def _unwritable(path: Path, error: OSError | ValueError) -> OutputError:
-    reason = getattr(error, "strerror", None) or "this is no name of a file"
-    return OutputError(f"{shown(path)!r} can't be written: {reason}.")
+    reason = getattr(error, "strerror", None) or "this is not a valid file name"
+    return OutputError(f"The file {shown(path)!r} cannot be written: {reason}.")

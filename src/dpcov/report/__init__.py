@@ -1,7 +1,8 @@
-"""A release as one web page that needs no network: what it is, what it guarantees, what it shows.
+"""Report of a release as one web page that needs no network connection.
 
-The page holds no script, asks nothing of any server, and follows the reader's light or dark theme.
-Everything on it is computed from the release, at no further cost in privacy.
+The page shows the guarantee, the results and instructions. It contains no script, loads nothing
+from a server, and follows the light or dark theme of the reader. The page uses only the release, so
+it costs no privacy.
 """
 
 from __future__ import annotations
@@ -34,30 +35,66 @@ def render(
     file: str = "RELEASE",
     generator: np.random.Generator | None = None,
 ) -> str:
-    """The page as HTML.
+    """Return the report of a release as HTML.
 
     Parameters
     ----------
-    release : any release; what it can't tell is left out, with the reason.
-    target : feature to regress on the others, in a section of its own.
-    features : that it is regressed on; default, all others.
-    account : of a ledger: what is left of the budget.
-    title : of the page.
-    file : name of the release file in the instructions.
-    generator : for the simulations behind intervals; default, the same for every page.
+    release : Release
+        Release to report. If a section is not available, the page states the reason.
+
+    target : str, optional
+        Feature to regress on the others. The page then has a section with the regression.
+
+    features : sequence of str, optional
+        Features of the regression. Default: all others.
+
+    account : Account, optional
+        Account of a ledger, to show how much budget is left.
+
+    title : str, optional
+        Title of the page.
+
+    file : str, default "RELEASE"
+        Name of the release file in the instructions.
+
+    generator : numpy.random.Generator, optional
+        Random numbers of the simulations for intervals. Default: the same numbers for every page.
+
+    Returns
+    -------
+    str
+        HTML text of the whole page.
 
     Raises
     ------
-    OutputError : jinja2 or matplotlib is not installed.
-    ReleaseError : an unknown target or feature.
+    OutputError
+        If jinja2 or matplotlib is not installed.
+    ReleaseError
+        If the target or a feature is unknown.
+
+    See Also
+    --------
+    write : Write the report to a file.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dpcov
+    >>> table = np.random.default_rng(0).normal(size=(1_000, 2))
+    >>> release = dpcov.release(table, lower=-4, upper=4, epsilon=1.0)
+    >>> page = dpcov.report.render(release, title="Two columns")
+    >>> page.count("<h1>")
+    1
 
     """
     try:
         import jinja2
-        import matplotlib as _  # noqa: F401  the figures import its parts
+        import matplotlib as _  # noqa: F401  needed for the figures
     except ImportError:
         needed = installing("jinja2", "matplotlib")
-        raise OutputError(f"The report needs jinja2 and matplotlib: {needed}") from None
+        raise OutputError(
+            f"The report needs jinja2 and matplotlib. Install both: {needed}"
+        ) from None
     from dpcov.report.content import content
 
     environment = jinja2.Environment(
@@ -78,7 +115,7 @@ def render(
 
 
 def _finalized(value: Any) -> Any:
-    """A value of the template; what is no printable character in a text becomes a question mark."""
+    """Return a value for the template, with a question mark for each unprintable character."""
     if not isinstance(value, str) or hasattr(value, "__html__"):
         return value
     return printable(value, KEPT)
@@ -92,11 +129,47 @@ def write(
     inputs: Sequence[Path] = (),
     **options: Any,
 ) -> Path:
-    """Write the page of `render` (which has the options) to the file `out`, none of the `inputs`.
+    """Write the report of a release to an HTML file.
+
+    Parameters
+    ----------
+    release : Release
+        Release to report.
+
+    out : str or Path
+        File to write.
+
+    force : bool, default False
+        If True, replace an existing file.
+
+    inputs : sequence of Path, optional
+        Files that must not be overwritten.
+
+    **options
+        Options of `render`.
+
+    Returns
+    -------
+    Path
+        The written file.
 
     Raises
     ------
-    OutputError : the file exists and `force` is not set, or can't be written.
+    OutputError
+        If the file exists and `force` is False, or if the file cannot be written.
+
+    See Also
+    --------
+    render : Return the report as a text.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dpcov
+    >>> table = np.random.default_rng(0).normal(size=(1_000, 2))
+    >>> release = dpcov.release(table, lower=-4, upper=4, epsilon=1.0)
+    >>> dpcov.report.write(release, "report.html").name  # doctest: +SKIP
+    'report.html'
 
     """
     with reserved(out, force=force, inputs=inputs) as output:

@@ -1,4 +1,4 @@
-"""What a page says of a release: everything that its template lays out."""
+"""Contents of the report page, for its template."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LONGEST_HEADING = 60
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A section of the page as it is shown: a picture and a table, or why there is none."""
+    """Section of the page: a figure and a table, or the reason why the section lacks them."""
 
     section: Section
     heading: str
@@ -58,13 +58,13 @@ def content(
     features: Sequence[str] | None,
     generator: np.random.Generator | None,
 ) -> dict[str, Any]:
-    """What the template shows of a release."""
+    """Return the values that the template shows."""
     asked: dict[str, Any] = {"features": features}
     if target is not None:
-        target_and_features(release, target, features)  # refuses what it does not know
+        target_and_features(release, target, features)  # raises an error if a name is unknown
         asked["target"] = target
     seed = READING if generator is None else int(generator.integers(2**62))
-    parts = [  # each begins anew, so that none changes what another draws
+    parts = [  # each section has its own random numbers
         _part(release, section, asked, simulation_generator(seed))
         for section in sections()
         if _wanted(section, asked)
@@ -86,12 +86,12 @@ def content(
         "release": release,
         "example": target or release.columns[-1],
         "r_code": files("dpcov.report").joinpath("release.R").read_text(encoding="utf-8"),
-        "python_text": json.dumps,  # as Python and R write it; the template escapes it for HTML
+        "python_text": json.dumps,  # text in Python and R code; the template escapes HTML
     }
 
 
 def _wanted(section: Section, asked: dict[str, Any]) -> bool:
-    """Whether what a section can't do without was asked for."""
+    """Return True unless the section needs a target and none was given."""
     needs = inspect.signature(section.run).parameters.get("target")
     return needs is None or needs.default is not needs.empty or "target" in asked
 
@@ -99,7 +99,7 @@ def _wanted(section: Section, asked: dict[str, Any]) -> bool:
 def _part(
     release: Release, section: Section, asked: dict[str, Any], draws: np.random.Generator
 ) -> Part:
-    """A section with random numbers of its own, or why the release can't have it."""
+    """Return a section, or the reason why the release does not support it."""
     heading = section.heading.format(target=shortened(asked.get("target", ""), LONGEST_HEADING))
     taken = inspect.signature(section.run).parameters
     offered = {name: value for name, value in asked.items() if name in taken}
@@ -136,20 +136,22 @@ def _require_signal(release: Release) -> None:
 
 
 def _glance(release: Release, errors: Matrix | None) -> list[tuple[str, str, str]]:
-    """Figures to see at once: name, value, what it is."""
+    """Return the key figures: name, value and explanation."""
     guarantee = release.whole_guarantee
     epsilon = words.epsilon_of(guarantee)
-    note = "" if hasattr(guarantee.budget, "epsilon") else ", read at a delta of 1e-06"
+    note = "" if hasattr(guarantee.budget, "epsilon") else ", for delta = 1e-06"
     cards = [("epsilon", f"{epsilon:.3g}", f"{words.strength(guarantee)}{note}")]
     if release.reproducible:
         cards = [("privacy", "none", "made with a seed, for tests only")]
     cards.append(_rows(release))
     columns = len(release.schema.encoded_columns)
     count = len(release.columns)
-    cards.append(("columns", str(columns), f"{count} feature{'s' * (count > 1)}, levels included"))
+    cards.append(
+        ("columns", str(columns), f"{count} feature{'s' * (count > 1)}, with one for each level")
+    )
     if errors is not None:
         typical = half_widths(errors[np.tril_indices(count, -1)]).mean()
-        what = "95% interval of a correlation on average, for the privacy noise"
+        what = "average 95% interval of a correlation, for the privacy noise"
         cards.append(("accuracy", f"± {typical:.2g}", what))
     return cards
 
@@ -167,6 +169,6 @@ def _rows(release: Release) -> tuple[str, str, str]:
     elif law is not None:
         deviation = math.sqrt(law.diagonal_variance) / release.lattice.intercept_units**2
     else:
-        return "rows", f"≈ {about}", "private: with noise"
+        return "rows", f"≈ {about}", "private estimate, with noise"
     rounded = f"{float(f'{deviation:.2g}'):,g}".replace(",", "\u202f")
-    return "rows", f"≈ {about}", f"standard error {rounded}, since their number is private too"
+    return "rows", f"≈ {about}", f"private estimate, standard error {rounded}"

@@ -1,4 +1,4 @@
-"""Results as plain data: what `--json` prints, and what has to be said beside figures."""
+"""Results as JSON data, and the caveats that every result needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def document(release: Release, **facts: Any) -> dict[str, Any]:
-    """Facts from a release as JSON data, after what the release guarantees."""
+    """Return the guarantee of a release and further facts as JSON data."""
     found = {
         **stated(release),
         "uninformative": release.uninformative,
@@ -25,5 +25,5 @@ def document(release: Release, **facts: Any) -> dict[str, Any]:
 
 
 def caveats(release: Release) -> list[str]:
-    """What figures can't say of themselves: whether anybody is protected, and anything shows."""
+    """Return the caveats: the release has a seed, or all its figures are below the noise level."""
     return [SEEDED] * release.reproducible + [NOTHING_SHOWS] * silent(release)

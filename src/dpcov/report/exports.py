@@ -1,8 +1,8 @@
-"""Tables from a release as CSV and Parquet files, with the guarantee that they carry.
+"""Export of tables to CSV and Parquet files, together with the guarantee of their release.
 
-Parquet has room for it. Beside a CSV file stands a metadata file of the W3C's CSV on the Web, so
-that the table itself stays one that every program reads; only of a release that protects nobody
-does the table begin with a comment that says so.
+A Parquet file contains the guarantee as metadata. For a CSV file, dpcov writes a second file in the
+format CSV on the Web (W3C), so that every program can read the table. If the release protects
+nobody, the CSV file begins with a comment that says so.
 """
 
 from __future__ import annotations
@@ -29,40 +29,40 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
 
 ENDINGS = (".csv", ".parquet")
-SIDECAR = "-metadata.json"  # after the whole name of a CSV file, says CSV on the Web
+SIDECAR = "-metadata.json"  # suffix of the file name, from the standard CSV on the Web
 CONTEXT = ["http://www.w3.org/ns/csvw", {"@language": "en"}]
 
 
 def require_ending(path: Path) -> None:
-    """Refuse a file name that says no format."""
+    """Raise an error unless the file name ends in a known format."""
     if path.suffix.lower() not in ENDINGS:
-        raise OutputError(f"{shown(path)!r} must end in .csv or .parquet.")
+        raise OutputError(f"The file name {shown(path)!r} must end in .csv or .parquet.")
 
 
 def stamp(release: Release) -> str:
-    """The first line of CSV from a release that protects nobody; nothing for others."""
+    """Return the first line of a CSV file if the release has a seed, otherwise an empty text."""
     return f"# {SEEDED}\n" if release.reproducible else ""
 
 
 def csv_text(release: Release, table: pa.Table) -> str:
-    """A table as CSV, after the stamp of its release."""
+    """Return a table as CSV text, after the stamp of its release."""
     return stamp(release) + csv_body(table)
 
 
 def parquet_bytes(release: Release, table: pa.Table) -> bytes:
-    """A table as Parquet, with the guarantee among its metadata."""
+    """Return a table as a Parquet file, with the guarantee in its metadata."""
     buffer = io.BytesIO()
     pq.write_table(stamped(release, table), buffer)
     return buffer.getvalue()
 
 
 def sidecar_of(path: Path) -> Path:
-    """The metadata file of a CSV file."""
+    """Return the path of the metadata file of a CSV file."""
     return path.with_name(path.name + SIDECAR)
 
 
 def csv_metadata(release: Release, table: pa.Table, name: str) -> str:
-    """What a CSV file of this name holds and carries, as CSV on the Web."""
+    """Return the CSV on the Web metadata of a CSV file, with the guarantee."""
     facts = carried(release)
     columns = [
         {"titles": harmless(field.name), "datatype": _datatype(field.type)}
@@ -97,7 +97,7 @@ def write_table(
     force: bool = False,
     inputs: Iterable[Path] = (),
 ) -> None:
-    """Write CSV, and its metadata beside it, or Parquet, by the name's ending."""
+    """Write a table to a CSV file with a metadata file, or to a Parquet file."""
     require_ending(path)
     contents: dict[Path, Any] = {path: parquet_bytes}
     if path.suffix.lower() == ".csv":

@@ -1,4 +1,4 @@
-"""Matplotlib figures as SVG that is part of a page: its fonts, its colours, its identifiers."""
+"""Matplotlib figures as SVG elements with the fonts and colours of the page."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 SVG = "http://www.w3.org/2000/svg"
 LINK = "http://www.w3.org/1999/xlink"
-WIDE = 8.0  # inches from which a picture takes the whole page
-INK = "#123456"  # stands for the text colour of the page, whatever its theme
+WIDE = 8.0  # inches; a wider figure fills the width of the page
+INK = "#123456"  # placeholder for the text colour of the page
 STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "dpcov",
@@ -34,10 +34,10 @@ ET.register_namespace("xlink", LINK)
 
 
 def svg(name: str, title: str, picture: Picture) -> tuple[Markup, bool]:
-    """A picture as an SVG element, described by the function that draws it; whether it is wide.
+    """Return a picture as an SVG element, and True if the figure is wide.
 
-    `name` goes before every identifier, so that several figures fit in a page. Of the size only
-    the ratio and the size of the letters count.
+    Every identifier begins with `name`, so that a page can contain several figures. The docstring
+    of the plot function describes the figure.
     """
     from markupsafe import Markup
     from matplotlib import rc_context
@@ -45,12 +45,12 @@ def svg(name: str, title: str, picture: Picture) -> tuple[Markup, bool]:
 
     buffer = io.BytesIO()
     with rc_context(STYLE), warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # letters that its own font lacks
+        warnings.simplefilter("ignore", UserWarning)  # characters that the font of matplotlib lacks
         figure = Figure(layout="constrained")
         draw = getattr(plot, picture.function)
         draw(**picture.arguments, ax=figure)
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    root = ET.fromstring(buffer.getvalue())  # noqa: S314  just made by matplotlib
+    root = ET.fromstring(buffer.getvalue())  # noqa: S314  matplotlib wrote it
     for metadata in root.findall(f"{{{SVG}}}metadata"):
         root.remove(metadata)
     for part in root.iter():
@@ -70,7 +70,7 @@ def svg(name: str, title: str, picture: Picture) -> tuple[Markup, bool]:
 
 
 def _adapt(element: ET.Element, name: str) -> None:
-    """Prefix identifiers, take the page's font and text colour."""
+    """Add a prefix to identifiers, and use the font and text colour of the page."""
     for key, value in list(element.attrib.items()):
         if key == "id":
             element.set(key, f"{name}-{value}")

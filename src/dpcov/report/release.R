@@ -1,13 +1,13 @@
 library(jsonlite)
 
-symmetric <- function(triangle, d) {    # a lower triangle, row by row
+symmetric <- function(triangle, d) {    # from a lower triangle, row by row
   S <- matrix(0, d, d)
   S[upper.tri(S, diag = TRUE)] <- as.numeric(triangle)
   S[lower.tri(S)] <- t(S)[lower.tri(S)]
   S
 }
 
-step_of <- function(lattice) {          # files of format 1 have none
+step_of <- function(lattice) {          # files of format 1 have no step
   if (is.null(lattice$step)) lattice$radius / lattice$units_per_radius else lattice$step
 }
 
@@ -22,20 +22,20 @@ second_moment <- function(release) {    # of the encoded rows (z, t)
   if (!is.null(release$denoised)) return(symmetric(release$denoised, d))
   S <- symmetric(release$published, d) * 2^release$shift * step_of(lattice)^2
   if (is.null(release$linear_map)) return(S)
-  back <- diag(d)                       # published is that of rows (A (z - center), t)
+  back <- diag(d)                       # published belongs to rows (A (z - center), t)
   back[1:p, 1:p] <- solve(matrix(release$linear_map, p, byrow = TRUE))
   if (!is.null(release$center)) back[1:p, d] <- release$center / intercept_of(release)
   S <- back %*% S %*% t(back)
   (S + t(S)) / 2
 }
 
-rational <- function(text) {            # "3/4", of any length
+rational <- function(text) {            # a fraction such as "3/4", of any length
   parts <- strsplit(as.character(text), "/")[[1]]
   parts <- as.numeric(substr(parts, 1, nchar(parts) - max(0, nchar(parts) - 300)))
   if (length(parts) == 2) parts[1] / parts[2] else parts
 }
 
-noise_variance <- function(law) {       # of a count, or of an entry on the diagonal
+noise_variance <- function(law) {       # of a count, or of a diagonal entry
   d <- law$dimension
   switch(law$law,
     "discrete-laplace" = 2 * rational(law$scale)^2,
@@ -51,7 +51,7 @@ noise_variance <- function(law) {       # of a count, or of an entry on the diag
   )
 }
 
-units_per_row <- function(schema) {     # the integer that stands for one row in the count
+units_per_row <- function(schema) {     # integer that represents one row in the count
   if (is.null(schema$weight)) return(1)
   columns <- length(schema$columns) + length(schema$derived) -
     sum(vapply(schema$columns, function(one) one$kind == "ignored", NA))
@@ -60,7 +60,7 @@ units_per_row <- function(schema) {     # the integer that stands for one row in
   ceiling(wanted / max(1, ceiling(wanted / 2^20)))^2
 }
 
-best_count <- function(release) {       # NULL where the matrix alone tells it
+best_count <- function(release) {       # NULL if only the matrix contains the count
   if (!is.null(release$unit_count) && is.null(release$schema$unit) &&
       is.null(release$schema$weight)) return(release$unit_count)
   if (is.null(release$published_count)) return(NULL)
@@ -73,7 +73,7 @@ best_count <- function(release) {       # NULL where the matrix alone tells it
   corner / (1 + ratio) + alone * ratio / (1 + ratio)
 }
 
-count <- function(release) {            # rows, a private estimate
+count <- function(release) {            # private estimate of the number of rows
   best <- best_count(release)
   if (is.null(best)) {
     if (!is.null(release$published)) release$denoised <- NULL
@@ -90,7 +90,7 @@ with_count <- function(release, S) {
   S + (best * t^2 - S[nrow(S), nrow(S)]) * outer(along, along)
 }
 
-marks <- function(release) {            # which features mark missing cells (missing = "pairwise")
+marks <- function(release) {            # features that mark missing cells (missing = "pairwise")
   features <- release$lattice$features
   vapply(seq_along(features), function(j) {
     name <- sub("=(missing)", "", features[j], fixed = TRUE)
@@ -100,7 +100,7 @@ marks <- function(release) {            # which features mark missing cells (mis
   }, NA)
 }
 
-least_rows <- function(release, gaps) { # that noise alone could show
+least_rows <- function(release, gaps) { # smallest number of rows above the noise level
   if (is.null(release$noise)) return(1)
   spreads <- 1 / intercept_of(release)^2
   if (!is.null(release$linear_map)) {
@@ -112,7 +112,7 @@ least_rows <- function(release, gaps) { # that noise alone could show
   max(1, 5 * deviation * step_of(release$lattice)^2 * max(spreads))
 }
 
-completed <- function(release, S) {     # as if no cell were missing: each pair from its own rows
+completed <- function(release, S) {     # each pair of columns from its own rows
   gap <- which(marks(release))
   if (length(gap) == 0) return(S)
   S <- with_count(release, S)
@@ -121,7 +121,7 @@ completed <- function(release, S) {     # as if no cell were missing: each pair 
   at <- setdiff(seq_len(d - 1), gap)
   p <- length(at)
   n <- S[d, d] / t^2
-  mark <- match(at + 1, gap)            # gap[mark] is that of the variable, or NA
+  mark <- match(at + 1, gap)            # gap[mark] marks the variable, or is NA
   mark <- gap[mark]
   has <- !is.na(mark)
   both <- matrix(0, p, p)
@@ -148,7 +148,7 @@ completed <- function(release, S) {     # as if no cell were missing: each pair 
   whole
 }
 
-proper <- function(covariance) {        # near one that is put together from different rows
+proper <- function(covariance) {        # nearby valid covariance, if pairs use different rows
   flat <- diag(covariance) <= 0
   roots <- sqrt(ifelse(flat, 1, diag(covariance)))
   found <- pmax(pmin(covariance / outer(roots, roots), 1), -1)
@@ -179,7 +179,7 @@ correlations <- function(release) {
     if (!is.null(release$denoised) && !any(gap)) rows <- max(rows, diag(centred))
     covariance <- centred / rows
     if (!is.null(release$denoised) && any(gap)) covariance <- proper(covariance)
-    flat <- diag(covariance) <= 1e-12   # by noise, a variance may be below 0
+    flat <- diag(covariance) <= 1e-12   # noise can make a variance negative
     roots <- sqrt(ifelse(flat, 1, diag(covariance)))
     found <- covariance / outer(roots, roots)
     found[flat, ] <- found[, flat] <- 0

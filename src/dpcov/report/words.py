@@ -1,4 +1,4 @@
-"""The guarantee of a release for three readers: everybody, an officer, a statistician."""
+"""Texts that explain a guarantee to the public, to an officer and to a statistician."""
 
 from __future__ import annotations
 
@@ -13,68 +13,70 @@ if TYPE_CHECKING:
 
 ALMOST = 0.999
 STRONG, USUAL, WEAK = 1.0, 3.0, 10.0
-READ_AT = 1e-6  # delta at which rho is read as an epsilon
+READ_AT = 1e-6  # delta for which rho is converted to an epsilon
 
 
 def epsilon_of(guarantee: Guarantee) -> float:
-    """The epsilon of the budget; of rho, that at a delta of one in a million."""
+    """Return epsilon. A budget of rho is converted to epsilon at a delta of 1e-6."""
     budget = guarantee.budget
     return zcdp_epsilon(budget.rho, READ_AT) if isinstance(budget, ZCDP) else budget.epsilon
 
 
 def strength(guarantee: Guarantee) -> str:
-    """How strong the guarantee is, by common judgement."""
+    """Return a word for the strength of the guarantee."""
     epsilon = epsilon_of(guarantee)
     if epsilon <= STRONG:
         return "strong protection"
     if epsilon <= USUAL:
-        return "a usual, moderate protection"
-    return "a weak protection" if epsilon <= WEAK else "hardly any protection"
+        return "moderate protection"
+    return "weak protection" if epsilon <= WEAK else "hardly any protection"
 
 
 def for_everybody(release: Release) -> list[str]:
-    """What the guarantee means for somebody whose data may be in the table."""
+    """Return sentences for a person whose data might be in the table."""
     guarantee = release.whole_guarantee
     one = "one row (often one person)" if guarantee.unit.column is None else "one person"
     subject = (
-        f"whether any {one} is in the table at all"
+        f"whether any {one} is in the table"
         if guarantee.neighbors == Neighbors.ADD_REMOVE
-        else f"what the table holds of any {one}"
+        else f"which values the table contains for any {one}"
     )
     words = [
-        "The figures on this page are not exact. Random noise was added to them on purpose, to "
-        f"hide {subject}. How well it hides that is a number, epsilon = "
-        f"{epsilon_of(guarantee):.3g}: the smaller, the better. By common judgement this is "
-        f"{strength(guarantee)}.",
-        "The guarantee holds whatever else somebody knows, and whatever is computed from these "
-        "figures later. It does not keep anybody from learning facts about the group as a whole: "
-        "that is what the figures are for.",
+        f"The figures on this page contain random noise, which hides {subject}. The number "
+        f"epsilon = {epsilon_of(guarantee):.3g} measures the protection; a smaller epsilon "
+        f"protects more. By common standards, this is {strength(guarantee)}.",
+        "The guarantee holds whatever else a reader knows, and whatever anybody computes from "
+        "these figures. The guarantee does not hide facts about the group as a whole, because the "
+        "figures describe the group.",
     ]
     budget = guarantee.budget
     if isinstance(budget, PureDP):
         after = 1 / (1 + math.exp(-min(budget.epsilon, 700)))
         words.append(
-            "As a bet: somebody who thinks that two such possibilities are equally likely (50 %) "
-            f"can be at most {percent(after)} sure of one of them after reading this page."
+            "An example: a reader considers two such possibilities equally likely (50%). After "
+            f"reading this page, the reader can be at most {percent(after)} sure of either one."
         )
     else:
         rare = budget.delta if isinstance(budget, ApproxDP) else READ_AT
-        words.append(f"There is a small chance, {rare:g}, that it protects less than that.")
+        words.append(
+            f"The guarantee has an exception: with a small probability, about {rare:g}, the "
+            "protection can be weaker."
+        )
     return words
 
 
 def percent(share: float) -> str:
-    """A share in per cent, rounded up."""
-    return f"{math.ceil(share * 1000) / 10:g} %" if share <= ALMOST else "almost 100 %"
+    """Return a fraction in per cent, rounded up."""
+    return f"{math.ceil(share * 1000) / 10:g}%" if share <= ALMOST else "almost 100%"
 
 
 def sentence(text: str) -> str:
-    """Text with a capital at the front and a full stop at the end."""
+    """Return a text with a capital letter first and a full stop at the end."""
     return f"{text[:1].upper()}{text[1:]}."
 
 
 def for_the_officer(release: Release) -> list[tuple[str, str]]:
-    """Facts that a record of processing or an impact assessment asks for."""
+    """Return facts for a record of processing or an impact assessment."""
     guarantee = release.whole_guarantee
     facts = [
         ("Definition", sentence(str(guarantee.budget))),
@@ -83,56 +85,61 @@ def for_the_officer(release: Release) -> list[tuple[str, str]]:
         ("Not protected", sentence(release.not_protected())),
         (
             "Other releases",
-            "Every further release from the same data adds to what is spent, for the same people. "
-            "A ledger keeps account. What is computed from this release alone, such as everything "
-            "on this page, adds nothing.",
+            "Every further release from the same data adds to the privacy loss of the same people. "
+            "A ledger records the total. Results that are computed only from this release, such as "
+            "this page, add nothing.",
         ),
         (
             "In law",
-            "The guarantee is mathematical and holds against any other source of information. "
-            "Whether it makes these figures anonymous in the sense of a law is for you to judge.",
+            "The guarantee is mathematical and holds for any other information of a reader. You "
+            "decide whether these figures are anonymous in the sense of a law.",
         ),
         ("Made by", f"{release.made_by()}."),
     ]
     if release.group is not None:
-        group = f"Rows with {release.group.column} = {release.group.level} only."
+        group = f"Only rows with {release.group.column} = {release.group.level}."
         facts.insert(0, ("Which rows", group))
     if guarantee.unit.column is not None:
-        text = f"Of each person at most {guarantee.unit.max_rows} rows count."
+        text = f"dpcov uses at most {guarantee.unit.max_rows} rows of each person."
         facts.insert(3, ("Rows per person", text))
     return facts
 
 
 def for_the_statistician(release: Release) -> list[str]:
-    """What the figures are, and what may be done with them."""
+    """Return sentences about the released matrix, its noise and its estimates."""
     words = [
-        f"The release is a noisy matrix of second moments of the encoded rows ({release.mechanism}"
-        f"), with {release.lattice.dimension} rows and columns. Means, covariances, "
-        "correlations and regressions are functions of it.",
+        f"The mechanism {release.mechanism} released a noisy second moment matrix of the encoded "
+        f"rows, with {release.lattice.dimension} rows and columns. Means, covariances, "
+        "correlations and regressions are functions of this matrix.",
     ]
     if release.not_released is not None:
         words = [f"{release.not_released} The mechanism is {release.mechanism}."]
     if release.noise is not None:
         deviation = math.sqrt(release.noise.diagonal_variance) * release.lattice.step**2
+        rows, scale = "transformed and clipped rows", ""
+        if release.linear_map is None:
+            rows, scale = "encoded rows", ", if half the width of a column's bounds counts as 1"
         words.append(
-            "As published it is unbiased: S + Z, where the law of Z is known and does not depend "
-            "on the data. An entry on the diagonal of Z has a standard deviation of "
-            f"{deviation:.4g}; half the width of a column's bounds is 1, and values outside "
-            "them were moved to the nearer bound."
+            f"The published matrix is S + Z, where S is the exact second moment matrix of the "
+            f"{rows} and Z is noise with a public distribution. An entry on the diagonal of Z has "
+            f"a standard deviation of {deviation:.4g}{scale}. Values outside the bounds count as "
+            "the nearer bound."
         )
         words.append(
-            "Intervals on this page come from simulating Z, and cover sampling error too where "
-            "they say so. They are about single figures: of 20 intervals at 95 % one may miss."
+            "Intervals on this page come from simulations of Z. They include the sampling error "
+            "only if their section says so. Each interval is for one figure: of 20 intervals at "
+            "95%, about one can miss its true value."
         )
     elif release.published is not None:
         words.append(
-            "This mechanism does not add noise of a known law, so no interval can be given for it."
+            "The noise of this mechanism has no known distribution, so the page contains no "
+            "intervals."
         )
     if release.denoise not in ("none", "exact") and release.published is not None:
         words.append(
-            f"Point estimates are from the denoised matrix (by “{release.denoise}”): nearer to the "
-            "truth on average, but pulled towards 0 where noise is large. "
-            "Release.noisy() is the matrix as published."
+            f"Point estimates use the denoised matrix (method {release.denoise}). Denoising "
+            "reduces the average error, but shrinks estimates towards 0 if the noise is large. "
+            "Release.noisy() returns the published matrix."
         )
     budget = release.whole_guarantee.budget
     if isinstance(budget, ApproxDP | ZCDP):

@@ -1,7 +1,7 @@
-"""The whole journey on a real health table.
+"""Demo that runs all steps on a public health table.
 
-The table is that of the RAND Health Insurance Experiment as statsmodels distributes it: public
-domain. It lies beside this file with its schema, so that the demo needs no network and no extra.
+The table comes from the RAND Health Insurance Experiment, as statsmodels distributes it (public
+domain). dpcov contains the table and its schema, so the demo needs no network connection.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def write_table(folder: Path) -> tuple[Path, Path]:
         ours = False
     if not ours:
         raise OutputError(
-            f"{shown(folder)!r} is no folder that the demo can use: it can't be written, or holds "
-            "files named health.* that the demo did not make. Give another one by --folder."
+            f"The demo cannot write to {shown(folder)!r}, or the folder contains other files named "
+            "health.*. Choose another folder with --folder."
         )
     return table, schema
 
 
 def run(folder: Path) -> Release:
-    """Write table, schema and ledger to `folder` and make a release; prints each step."""
+    """Write a table, a schema and a ledger to `folder`, make a release, and print each step."""
     from dpcov.analysis.correlation import correlations
     from dpcov.analysis.summary import facts
     from dpcov.api import release
@@ -55,7 +55,7 @@ def run(folder: Path) -> Release:
     from dpcov.core.privacy import PureDP
     from dpcov.core.show.text import print_tables
 
-    print("1. A table and its schema of public bounds")
+    print("1. A table, and a schema with public bounds")
     table, schema = write_table(folder)
     ledger_path, out = folder / LEDGER, folder / "health.release.json"
     size = "20,190 rows x 10 columns (RAND Health Insurance Experiment, public domain)"
@@ -65,19 +65,17 @@ def run(folder: Path) -> Release:
     print(f"2. A ledger with a budget of epsilon = {BUDGET:g}")
     ledger = Ledger.create(ledger_path, PureDP(BUDGET))
 
-    print(f"3. A release at epsilon = {EPSILON:g}; the spend is booked before any noise is drawn")
+    print(f"3. A release with epsilon = {EPSILON:g}. The ledger records the spend first")
     made = release(table, schema=schema, epsilon=EPSILON, ledger=ledger)
     made.save(out, force=True)
 
-    print("4. What came out\n")
+    print("4. The results\n")
     truth = np.asarray(np.corrcoef(np.loadtxt(table, delimiter=",", skiprows=1), rowvar=False))
     print_tables([facts(made), *correlations(made, truth=truth).tables()])
 
     left = ledger.account().left["epsilon"]
     place = shown(out)
-    print(
-        f"\nRelease:  {place}\n          everything else is computed from it, at no further cost:"
-    )
+    print(f"\nRelease:  {place}\n          Further analyses of this file cost no privacy:")
     print(f"          dpcov show {place}\n          dpcov correlation {place}")
     print(f"Ledger:   {shown(ledger_path)}, epsilon left: {left:g}")
     print(f"          dpcov ledger show {shown(ledger_path)}")

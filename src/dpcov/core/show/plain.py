@@ -1,4 +1,4 @@
-"""Results as JSON: plain data, in which what is not a number is null."""
+"""Conversion of results to JSON, with null for numbers that are not finite."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it; a number that is not finite becomes null."""
-    if hasattr(value, "tolist"):  # of NumPy, which is not imported for this
+    """Return a value as JSON data. A number that is not finite becomes null."""
+    if hasattr(value, "tolist"):  # a NumPy array or number; this module does not import NumPy
         value = value.tolist()
     if isinstance(value, float) and not math.isfinite(value):
         return None
@@ -20,5 +20,5 @@ def plain(value: Any) -> Any:
 
 
 def json_text(value: Any) -> str:
-    """Return a value as JSON text; never NaN or Infinity, which JSON does not have."""
+    """Return a value as JSON text, without NaN and Infinity."""
     return json.dumps(plain(value), allow_nan=False)

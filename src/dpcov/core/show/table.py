@@ -206,7 +206,7 @@ def square(names: Sequence[str], matrix: Matrix) -> Table:
 
 
 def beside(table: Table, columns: Mapping[str, Sequence[Cell]]) -> Table:
-    """A table with more columns to the right, for a file."""
+    """Return a table with further columns to the right, for a file."""
     if not columns:
         return table
     more = zip(*columns.values(), strict=True)
@@ -215,7 +215,7 @@ def beside(table: Table, columns: Mapping[str, Sequence[Cell]]) -> Table:
 
 
 def square_columns(names: Sequence[str], matrices: Mapping[str, AnyArray]) -> dict[str, list[Cell]]:
-    """The columns of square matrices, each named by its matrix and its own name."""
+    """Return the columns of square matrices, each with the names of its matrix and column."""
     return {
         f"{what} {name}": matrix[:, at].tolist()
         for what, matrix in matrices.items()
@@ -283,7 +283,7 @@ def declared(columns: Mapping[str, Any], title: str) -> Table:
             holds = f"{column.shown(column.lower)} to {column.shown(column.upper)}"
         rows.append((name, [column.kind, holds]))
     beyond = max(len(rows) - LONGEST, 0)
-    heads = ("column", "kind", "holds")
+    heads = ("column", "kind", "values")
     return Table(heads, rows[:LONGEST], title, words=True, beyond=beyond, rest="columns")
 
 
