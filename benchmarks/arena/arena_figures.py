@@ -1,4 +1,4 @@
-"""The arena's pictures: ranks with critical differences, and errors beside lower bounds."""
+"""Draw the comparison's figures: ranks with critical differences, and errors with lower bounds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _save(figure: Figure, path: Path) -> None:
 
 
 def rank_figure(rows: list[Row]) -> Figure:
-    """Mean ranks; a line at the right joins those that the test does not tell apart."""
+    """Draw mean ranks; a line at the right joins methods that the test does not separate."""
     rows = sorted(rows, key=lambda row: row["rank"])
     difference = rows[0]["difference"]
     figure = Figure((8, 0.9 + 0.19 * len(rows)), layout="constrained")

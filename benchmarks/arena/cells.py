@@ -1,7 +1,7 @@
-"""The grid of the arena, and the measurement of one of its cells.
+"""Define the grid of the comparison and measure its cells.
 
-A cell is a table, a relation and a budget; all entrants meet in it with the same seeds, so their
-ratios come from one run.
+A cell is a table, a neighbouring relation and a budget. All methods of a cell use the same seeds,
+so the ratios of their errors come from one run.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def repeats_for(columns: int) -> int:
 
 
 def measured(cell: Cell, repeats: int | None = None) -> list[Row]:
-    """Errors of all entrants of a cell: a row for each entrant and kind of error."""
+    """Measure all methods in a cell; return one row for each method and kind of error."""
     contest = contest_named(cell.table)
     repeats = repeats or repeats_for(contest.features)
     field = [entrant for entrant in everyone() if entrant.enters(contest)]
@@ -130,9 +130,10 @@ def measured(cell: Cell, repeats: int | None = None) -> list[Row]:
 
 
 def against(reference: Any, own: Any) -> dict[str, float]:
-    """Ratio of the default's mean error to an entrant's, and its standard error.
+    """Return the ratio of the default's mean error to a method's, and its standard error.
 
-    Draws are paired by their seeds: the ratio r has the error of mean(reference - r own) / mean.
+    Draws are paired by their seeds. The standard error of the ratio r is the standard error of
+    mean(reference - r own) / mean.
     """
     if own.mean() <= 0:
         return {"default_over": math.nan, "default_over_se": math.nan}

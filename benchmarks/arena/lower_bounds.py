@@ -4,10 +4,11 @@ For tables of n rows in the unit ball of R^p whose mean squared norm is `trace`:
 an expected ||C_hat - C||_F / n of at least this, whatever the mechanism. Single tables may be
 easier.
 
-Pure, the packing bound. Let U be a random k-frame, P its projection, and T_U a table with m <= n
-trace rows, m a multiple of k, each basis vector m/k times, the others zero: its moment is (m/k) P.
-It is m exchanges (m additions) from a table without these rows, so an answer within r m/k of
-(m/k) P has a probability of at most e^(eps m) sup_Q Pr[||P - Q||_F <= r] =: e^(eps m) mu(r), and
+Pure DP: the packing bound. Let U be a random k-frame and P its projection. Let m <= n trace be a
+multiple of k. The table T_U holds each basis vector m/k times; its other rows are zero. Its moment
+is (m/k) P. The table is m exchanges (m additions) from a table without these rows. An answer within
+r m/k of (m/k) P thus has a probability of at most
+e^(eps m) sup_Q Pr[||P - Q||_F <= r] =: e^(eps m) mu(r), and
 
     E ||C_hat - C||_F >= (m/k) r (1 - e^(eps m) mu(r)),    for all k, m, r.
 
@@ -24,11 +25,11 @@ which a Lagrange multiplier for sum q_i = k bounds by p maxima in one dimension.
 
 All definitions, Assouad's lemma. For each pair i < j of q <= p columns, m rows
 (e_i + s e_j)/sqrt 2 with s = +-1: the entry is s m/2. Tables that differ in one sign are m
-exchanges (2 m additions and removals) apart. With g the number of steps, the total variation of the
-answers is at most tanh(eps g/2) + g e^(eps g) delta by group privacy, or, as their divergence is at
-most rho g^2 under zCDP, sqrt(rho g^2/2) (Pinsker) and sqrt(1 - exp(-rho g^2)) (Bretagnolle and
-Huber). The root mean square error is at least (m/2) sqrt(q (q-1) (1 - TV)), if q (q-1)/2 m <= n
-trace.
+exchanges (2 m additions and removals) apart. Let g be the number of steps. By group privacy, the
+total variation TV of the answers is at most tanh(eps g/2) + g e^(eps g) delta. Under zCDP the
+divergence of the answers is at most rho g^2. TV is then at most sqrt(rho g^2/2) (Pinsker) and at
+most sqrt(1 - exp(-rho g^2)) (Bretagnolle and Huber). The root mean square error is at least
+(m/2) sqrt(q (q-1) (1 - TV)), if q (q-1)/2 m <= n trace.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How wrong an estimate of a covariance or second moment is, in the ways that matter to its users.
+"""Measure the errors of an estimated covariance or second moment that matter to users.
 
-Every error is 0 for the truth itself. Estimates need not be positive semidefinite.
+Every error is 0 if the estimate equals the truth. Estimates need not be positive semidefinite.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ def correlation_error(estimate: Matrix, truth: Matrix) -> float:
 
 
 def ridge_loss(estimate: Matrix, truth: Matrix) -> float:
-    """1 - R^2 of ridge regression of a column on all others, mean over the columns.
+    """Return 1 - R^2 of ridge regression of a column on all others, averaged over the columns.
 
-    Coefficients come from the estimate, R^2 from the truth. A loss may be below that of the truth,
-    as a penalty costs too.
+    The estimate gives the coefficients and the truth gives R^2. The penalty costs accuracy too, so
+    an estimate can have a smaller loss than the truth.
     """
     return _share(_contrasts(estimate), truth)
 

@@ -1,8 +1,9 @@
-"""The papers' algorithms with the papers' constants and last steps, under the papers' names.
+"""Implement the papers' algorithms with the papers' constants, last steps and names.
 
-Written anew for comparison, in float64 where the library has no exact form; no release of anything.
-Where a paper states its constants for replace-one only, add/remove gets the tight ones of its noise
-in favour of the peer, and for (epsilon, delta) Gaussian noise is calibrated by its exact curve.
+These functions serve comparisons only; never release private data with them. They use float64
+numbers if the library has no exact form. Some papers state their constants for replace-one only.
+For add/remove, such an algorithm then gets the tight constants of its noise, in its favour. For
+(epsilon, delta), the exact privacy curve calibrates Gaussian noise.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def epsilon_of(budget: Budget) -> float:
 
 
 def rho_of(budget: Budget) -> float:
-    """Rho, or that of the Gaussian mechanism that keeps (epsilon, delta)."""
+    """Return rho, or the rho of the Gaussian mechanism that satisfies (epsilon, delta)."""
     if isinstance(budget, ZCDP):
         return budget.rho
     if isinstance(budget, ApproxDP):

@@ -1,8 +1,8 @@
-"""Who is better over many tables: mean ranks, and how far apart they must be to tell.
+"""Rank methods over many tables, with the critical difference between mean ranks.
 
-Friedman ranks with Nemenyi's critical difference (Demsar, "Statistical comparisons of classifiers
-over multiple data sets", JMLR 2006). A block is one table: cells of the same table are not
-independent, so their ranks are averaged first, which makes the difference a cautious one.
+The module uses Friedman ranks with Nemenyi's critical difference (Demsar, "Statistical comparisons
+of classifiers over multiple data sets", JMLR 2006). A block is one table. Cells of the same table
+are not independent, so their ranks are averaged first. The critical difference is thus cautious.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def critical_difference(competitors: int, blocks: int, significance: float = SIG
 
 
 def cliques(ranks: Mapping[str, float], difference: float) -> list[tuple[float, float]]:
-    """Ranges of ranks, each as wide as possible, whose ends the test does not tell apart."""
+    """Return the widest ranges of ranks whose ends the test does not separate."""
     ordered = sorted(ranks.values())
     found: list[tuple[float, float]] = []
     for low in ordered:

@@ -1,4 +1,4 @@
-"""Made-up tables, each of one shape that real ones seldom have in full, from fixed seeds."""
+"""Simulate tables of extreme shapes that real tables rarely have, from fixed seeds."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def one_hot(n: int = 10_000, levels: tuple[int, ...] = (2, 3, 5, 10, 15, 25)) ->
 
 
 def sparse_binary(n: int = 5000, d: int = 200) -> Matrix:
-    """0/1 columns that hold a one in 2 % of rows on average, in 10 overlapping topics."""
+    """Simulate 0/1 columns in 10 overlapping topics, with ones in 2% of the rows on average."""
     generator = _generator("sparse binary")
     rates = 0.02 * generator.exponential(size=(10, d))
     topics = generator.integers(10, size=n)
