@@ -1,7 +1,7 @@
-"""How far the released second moment is from the true one, against the figures of the design.
+"""Measure the error of the released second moment, beside the figures of the design.
 
-Replace-one, rows over the largest norm, ||C_hat - C||_F / n; 20 repeats.
-`make bench NAME=accuracy` runs it.
+The error is ||C_hat - C||_F / n under replace-one, averaged over 20 repeats. Rows are divided by
+the largest norm. `make bench NAME=accuracy` runs this script.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ZCDP_BARS = {
 
 
 class RememberedRows(Rows):
-    """A door that reads the table once for each question, for repeating a mechanism many times."""
+    """Data source that caches each answer, so that a mechanism can run many times."""
 
     def __init__(self, *door: Any, **options: Any) -> None:
         super().__init__(*door, **options)

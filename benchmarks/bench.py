@@ -1,6 +1,7 @@
-"""Speed, memory and the demo's accuracy, printed as ratios within one run. `make bench`.
+"""Measure speed, memory and the demo's accuracy as ratios within one run: `make bench`.
 
-Both sides of a ratio run in turn, in processes of their own; the median over rounds counts.
+Both sides of a ratio run in turn, in separate processes. The printed ratio is the median over
+rounds.
 """
 
 from __future__ import annotations
@@ -102,9 +103,9 @@ def compare(
 
 
 def best(path: Path, *jobs: str) -> list[dict[str, float]]:
-    """The least CPU and wall time of each of these jobs, run in turn.
+    """Return the least CPU time and the least wall time of each job; the jobs run in turn.
 
-    Those of a machine that others may use: the best of a few rounds counts.
+    Other programs might use the machine, so the best of a few rounds counts.
     """
     rounds = SHORT_ROUNDS if path.stat().st_size < SHORT else ROUNDS
     runs = [[measure(job, path) for job in jobs] for _ in range(rounds)]
@@ -115,9 +116,10 @@ def best(path: Path, *jobs: str) -> list[dict[str, float]]:
 
 
 def against_floor(path: Path, case: str) -> Iterator[Any]:
-    """CPU over that of raw decoding and BLAS alone; wall time of two workers over one's.
+    """Yield the CPU time over the floor, and the wall time of two workers over one worker.
 
-    That of two workers of the floor has no bar: it is a measure of the machine.
+    The floor is the CPU time of raw decoding and BLAS alone. The floor's ratio of two workers to
+    one describes the machine, so it has no acceptance threshold.
     """
     one, two, floor, of_two = best(path, "exact", "exact_by_two", "floor", "floor_by_two")
     ok = one["cpu"] <= FLOOR_BAR * floor["cpu"]

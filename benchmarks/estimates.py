@@ -1,12 +1,15 @@
-"""Errors of this version's estimate over those of an earlier one, of the same releases.
+"""Compare the errors of this version's estimates with an earlier version, for the same releases.
 
-    make bench NAME=estimates ARGS=results/entrants/a85f506
+Run it with `make bench NAME=estimates ARGS=results/entrants/a85f506`.
 
-`BEFORE` is where the earlier version was installed: `git archive COMMIT`, then
-`pip install --no-deps --target`. It releases the tables of two parts by mechanisms that are in
-both, and keeps what it reads off; this version reads the files and denoises them anew. A cell is a
-table, a mechanism and a budget; something shows in it where this version's error is below that of
-no correlations, or no moment, at all. Single cells are held against a bar as `judge.py` does.
+`BEFORE` is the folder of the earlier version: use `git archive COMMIT`, then
+`pip install --no-deps --target`. The earlier version releases the tables of two parts by mechanisms
+that both versions have, and keeps its estimates. This version reads the release files and denoises
+them again.
+
+A cell is a table, a mechanism and a budget. A cell counts as detectable if this version's error is
+below the error of the zero estimate (no correlations, or no moment). The script tests single cells
+against a threshold in the same way as `judge.py`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""How often intervals that cover sampling hold the figures of the population that rows are from.
+"""Measure how often intervals for noise and sampling cover the statistics of the population.
 
     make bench NAME=interval_coverage
 
-The tables to tune (`tables.toml`) are the populations. Samples are drawn from them with
-replacement and released by default; 95 % intervals for privacy noise and sampling are held against
-the table's own figures, eigenvalues too. `calibration.py` judges those for the noise alone.
+The tables of the part `tune` (`tables.toml`) are the populations. The script draws samples with
+replacement and releases them by default. It then checks whether 95% intervals for privacy noise
+and sampling cover the population's statistics, including eigenvalues. The script `calibration.py`
+measures the coverage of intervals for the noise alone.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def measured(job: tuple[str, int, int]) -> list[Row]:
             seed=number,
             **budget,
         )
-        if made.published is not None:  # else of too few rows, nothing to judge
+        if made.published is not None:  # a release of too few rows has no intervals
             for of, held, trusted in covered(made, table, seed):
                 found.setdefault(of, []).append((held, trusted))
     place = {"table": name, "n": count, "budget": text}
@@ -105,7 +106,7 @@ def main() -> int:
     kept = Kept("interval_coverage_cells.json", "make bench NAME=interval_coverage")
     kept.pooled(measured, list(product(TABLES, COUNTS, range(len(BUDGETS)))))
     totals = pooled(kept.rows)
-    show("Coverage of 95 % intervals for privacy noise and sampling", totals)
+    show("Coverage of 95% intervals for privacy noise and sampling", totals)
     if not kept.done():
         return 1
     write("interval_coverage.json", "make bench NAME=interval_coverage", totals)

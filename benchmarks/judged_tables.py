@@ -1,6 +1,6 @@
-"""The tables of `tables.toml`: real ones, and made-up ones in the shapes of well-known ones.
+"""Make or read the tables of `tables.toml`: real tables, and simulated tables of known shapes.
 
-All have bounds that a person would write without looking: round, and often far from the data.
+All bounds could be written without seeing the data: they are round, and often far from the data.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Table(NamedTuple):
     columns: dict[str, Any]
 
     def declared(self, *, before: bool = False) -> dict[str, Any]:
-        """Its schema; to versions before the second all columns but those of levels are numbers."""
+        """Return the schema; before schema version 2, all columns without levels are numeric."""
         newer = [name for name, it in self.columns.items() if it["kind"] in NEWER]
         if before or not newer:
             plain = {name: self.columns[name] | {"kind": "numeric"} for name in newer}
@@ -58,7 +58,7 @@ class Table(NamedTuple):
 
 
 def numbers(values: Matrix, bounds: Any) -> Table:
-    """A table of numbers; one pair of bounds is that of all columns."""
+    """Return a table of numbers; a single pair of bounds applies to all columns."""
     pairs = np.broadcast_to(np.asarray(bounds, float), (values.shape[1], 2)).tolist()
     named = {f"x{j}": pair for j, pair in enumerate(pairs)}
     columns = {n: {"kind": "numeric", "lower": a, "upper": b} for n, (a, b) in named.items()}
@@ -72,7 +72,7 @@ def related(rng: np.random.Generator, n: int, p: int, share: float = 0.5) -> Mat
 
 
 def scales(rng: np.random.Generator) -> Table:
-    """Deviations from .01 to .3 of the half-range."""
+    """Simulate columns with standard deviations from 0.01 to 0.3 of the half-range."""
     return numbers(related(rng, 10_000, 8) * np.geomspace(0.01, 0.3, 8), (-1, 1))
 
 
@@ -201,7 +201,7 @@ def answers(rng: np.random.Generator) -> Table:
 
 
 def sensors(rng: np.random.Generator) -> Table:
-    """Three hundred in a row, each like the one before, of deviations from .02 to .3."""
+    """Simulate 300 autoregressive columns with standard deviations from 0.02 to 0.3."""
     seen = rng.normal(size=(20_000, 300))
     for j in range(1, 300):
         seen[:, j] = 0.9 * seen[:, j - 1] + np.sqrt(1 - 0.9**2) * seen[:, j]

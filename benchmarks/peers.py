@@ -1,12 +1,16 @@
-"""The second moment from other libraries, at the same epsilon and bounds, beside ours.
+"""Compare the second moment with other libraries, at the same epsilon and bounds.
 
-Pure differential privacy, replace-one, rows over the largest norm (taken as public for all), mean
-||C_hat - C||_F / n. Two libraries release a d x d matrix by Amin et al. 2019 (noisy eigenvalues,
-then eigenvectors one by one), and draw the eigenvectors from the Bingham law. So that law is looked
-at too: moments of their draws beside the exact ones, and the privacy loss of the law that they draw
-from. A library that isn't installed is left out. ``python benchmarks/peers.py`` runs it (an hour);
-``--ours`` measures our errors alone and keeps the others' of the last published run. diffprivlib
-0.6.6 needs scikit-learn below 1.7, OpenDP its extra scikit-learn.
+The error is the mean of ||C_hat - C||_F / n, with pure differential privacy under replace-one. Rows
+are divided by the largest norm, which counts as public for all libraries.
+
+Two libraries release a d x d matrix by Amin et al. 2019: noisy eigenvalues, then eigenvectors one
+by one. These libraries draw the eigenvectors from the Bingham distribution. The script also
+compares the moments of their draws with the exact moments, and computes the privacy loss of the
+distribution that they draw from.
+
+``python benchmarks/peers.py`` runs the script in an hour and skips libraries that are not
+installed. ``--ours`` measures only dpcov and keeps the other errors of the last published run.
+diffprivlib 0.6.6 needs scikit-learn below 1.7. OpenDP needs its extra scikit-learn.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""Rows or persons as the unit: what each protects, what it costs, and memory with many persons.
+"""Compare rows and persons as the privacy unit: protection, errors, and memory with many persons.
 
-`make bench NAME=persons`. The Parkinson's table has 5,875 recordings of 42 people, about 140
-each. A release
-that protects rows at epsilon protects a person only at 140 times that.
+`make bench NAME=persons` runs the script. The Parkinson's table has 5,875 recordings of 42 people,
+about 140 for each person. A release that protects rows at epsilon protects a person only at 140
+times epsilon.
 
-Errors of correlations need not fall with epsilon. Where nothing rises above the noise, denoising
-answers 0 for each, and errs by their size; with a little more budget one or two directions of the
-covariance show, and what is divided by their small variances errs by more. The error of the
-covariance, which the noise is added to, does fall.
+Errors of correlations need not fall with epsilon. If everything is below the noise level, the
+denoised correlations are 0, and each error is the size of the correlation. A little more budget
+makes one or two directions of the covariance detectable. Division by small variances can then
+increase the errors. The noise affects the covariance directly, so the error of the covariance does
+fall.
 """
 
 from __future__ import annotations

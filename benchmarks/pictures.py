@@ -1,7 +1,8 @@
-"""Draw what releases of two public tables show, beside the tables: `make bench NAME=pictures`.
+"""Draw results of private releases beside exact results: `make bench NAME=pictures`.
 
-Wine's first two principal components and the graph of the Parkinson's voice measures, each from one
-release by `standardized` at (epsilon, 1e-6), add/remove, and without privacy.
+The figures show wine's first two principal components and the graph of the Parkinson's voice
+measures. Each private result comes from one release by `standardized` at (epsilon, 1e-6) under
+add/remove.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def affinity(first: Matrix, second: Matrix) -> float:
 
 
 def turned(components: Matrix, onto: Matrix) -> Matrix:
-    """The same plane, its axes turned to those of another."""
+    """Return the same plane with its axes rotated towards the axes of another plane."""
     left, _, right = np.linalg.svd(onto @ components.T)
     result: Matrix = left @ right @ components
     return result

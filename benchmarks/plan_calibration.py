@@ -1,24 +1,31 @@
-"""Whether what `dpcov plan` predicts is what releases of real tables then show.
+"""Compare the predictions of `dpcov plan` with the errors of releases of real tables.
 
-Four public tables with bounds that a person would declare, and the demo's. Each is cut at random
-into halves: one that is known, as last year's table would be, and one of which real releases are
-made, denoised by default: by the mechanism that ``auto`` takes, whose plans are rehearsals on
-imagined rows, and by ``matrix-laplace``. For each budget the prediction is made five times: from
-the defaults; from one number for the spread and one for the correlations; from a spread for each
-numeric column; from all numbers that a guess may hold, means and what others explain of a column
-too; and from a release of the known half. The numbers stand for the guess of somebody who knows the
-field: they are computed from the known half and rounded to one digit, means to two. Of what
-``auto`` takes the plan's range is held against the same errors.
-`make bench NAME=plan_calibration` runs it.
+`make bench NAME=plan_calibration` runs the script. It uses four public tables with bounds that a
+person would declare, and the demo's table. The script splits each table at random into two halves.
+The known half plays the part of last year's table. The script releases the other half by the
+mechanism that `auto` chooses and by `matrix-laplace`, denoised by default.
 
-The defaults were chosen with an eye on the first four tables, not on the demo's; that imagined
-columns have beta laws, after a look at the demo's as well; that a column with a narrow spread lies
-as far off its midpoint as others, and that what others explain is in a third of the directions,
-with an eye on all five. Spreads and tails of the range were chosen before any was looked at.
+For each budget, the script makes five predictions:
 
-How much is luck: eigenvalue errors vary so much that the median of 10 releases is off by 0.2 (in
-logarithms), the median of 60 by 0.08; other figures vary less. So each budget has its own draws,
-60 of them, or 48 for many columns, and a plan tries what it is asked for 60 or 24 times.
+- from the defaults;
+- from one number for the spread and one number for the correlations;
+- from a spread for each numeric column;
+- from all assumptions that a plan accepts, including means and explained variances;
+- from a release of the known half.
+
+The assumptions stand for the knowledge of an expert. The script computes them from the known half
+and rounds them to one digit (means to two digits). For the mechanism that `auto` chooses, the
+script also compares the plan's range with the errors.
+
+These tables are not an independent test of every default:
+
+- The numeric defaults were tuned on the first four tables.
+- All five tables influenced the shape of the simulated columns, the assumed means of columns with
+  a narrow spread, and the assumed number of explained directions.
+- No table influenced the spreads and tails of the range.
+
+Eigenvalue errors vary strongly between releases, and other errors vary less. Each budget therefore
+has its own 60 releases (48 for tables with many columns). A plan simulates 60 or 24 releases.
 """
 
 from __future__ import annotations
@@ -120,7 +127,7 @@ def mixed_adult() -> Halves:
 
 
 def health() -> Halves:
-    """The demo's table under the demo's schema: the defaults were chosen without a look at it."""
+    """Return the demo's table under the demo's schema; the numeric defaults do not depend on it."""
     with tempfile.TemporaryDirectory() as folder:
         path, schema = write_table(Path(folder))
         return Halves.of(pacsv.read_csv(path), Schema.load(schema))
@@ -165,7 +172,7 @@ def guesses(rows: RememberedRows) -> dict[str, Guess]:
 
 
 def _typical_correlation(schema: Schema, covariance: Any) -> float:
-    """Root mean square correlation of two columns; of levels, that of the best scores for them."""
+    """Return the root mean square correlation of two columns, with the best scores for levels."""
     features = schema.features
     owned: dict[str, Any] = {}
     for column in schema.encoded_columns:

@@ -1,8 +1,8 @@
-"""Graphical lasso solvers on matrices like those of a release, singular ones among them.
+"""Compare graphical lasso solvers on matrices as a release produces them, some of them singular.
 
-All are judged alike: by how far the objective is above a lower bound on the optimum (a feasible
-point of the dual problem), per row of the matrix.
-scikit-learn comes with `make bench`; skglm and gglasso need `pip install skglm gglasso`.
+The measure is the same for all solvers: the objective minus a lower bound on the optimum, per row
+of the matrix. The lower bound is a feasible point of the dual problem. `make bench` installs
+scikit-learn; skglm and gglasso need `pip install skglm gglasso`.
 """
 
 from __future__ import annotations

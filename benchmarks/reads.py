@@ -1,16 +1,17 @@
 """Measure the CPU time of releases beside plain reads of the tables: `make bench NAME=reads`.
 
-Every table has a million rows. A release is one by default, which reads its table once and a copy
-of it three times, or of one matrix (`matrix-laplace`), which reads it once. A plain read is the
-least that another program does to have the cells:
+Every table has a million rows. The script measures two releases. The default release reads its
+table once and a private copy of the table three times. The release by `matrix-laplace` reads its
+table once. A plain read is the least work with which another program obtains the cells:
 
-- of a pandas frame of objects, `pandas.to_numeric` of each column of numbers, `pandas.Categorical`
-  of each column of levels;
-- of PostgreSQL, the driver's own binary COPY, every batch of it thrown away; and `COPY` to psql,
-  which looks at no cell, with the CPU of the server on both sides;
-- of SQLite, `fetchall`.
+- For a pandas frame of objects, `pandas.to_numeric` converts each numeric column, and
+  `pandas.Categorical` converts each column of levels.
+- For PostgreSQL, the driver's own binary COPY reads every batch and discards the batch.
+- For PostgreSQL, a second baseline is `COPY` to psql, which parses no cell. Both sides then include
+  the server's CPU time.
+- For SQLite, the plain read is `fetchall`.
 
-Each run is a fork of this process; both sides of a ratio take turns, and medians count.
+Each run is a fork of this process. Both sides of a ratio take turns, and medians count.
 """
 
 from __future__ import annotations

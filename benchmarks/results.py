@@ -1,4 +1,4 @@
-"""Printing and keeping measured results."""
+"""Print and keep measured results."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SECONDS = 10  # at most between two writings of a part that goes on
 
 
 class Kept:
-    """Rows of a benchmark, on the disk while it runs.
+    """Rows of a benchmark, kept on the disk while the benchmark runs.
 
-    They are in `results/partial` until all parts are done, then in `results`: a run that ends
-    early, by whatever cause, leaves what it has, and no published figure comes from half a run.
+    The rows are in `results/partial` until all parts are done, and then in `results`. A run that
+    ends early keeps its rows, and no published figure comes from an incomplete run.
     """
 
     def __init__(self, name: str, command: str, *, folder: Path = RESULTS) -> None:

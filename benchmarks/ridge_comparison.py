@@ -1,9 +1,12 @@
-"""Ridge regression from one release against methods made for a single regression.
+"""Compare ridge regression from one release with methods for a single regression.
 
-Out-of-sample R^2 over random splits, the same encoded rows for all. A release by `standardized`,
-with alpha chosen from it, is compared with AdaSSP at the same (epsilon, 1e-6), add/remove, and with
-output perturbation at the same epsilon, replace-one, whose penalty is the best in hindsight.
-`make bench NAME=ridge_comparison` runs it.
+The measure is the out-of-sample R^2 over random splits; all methods use the same encoded rows. The
+release by `standardized` also chooses alpha. It is compared with two methods:
+
+- AdaSSP at the same (epsilon, 1e-6) under add/remove;
+- output perturbation at the same epsilon under replace-one, with the best penalty in hindsight.
+
+`make bench NAME=ridge_comparison` runs the script.
 """
 
 from __future__ import annotations
@@ -168,7 +171,7 @@ def task_named(name: str) -> Task:
 
 
 class Split:
-    """A random split: the door to the training rows, and the encoded test rows."""
+    """Random split: the data source of the training rows, and the encoded test rows."""
 
     def __init__(self, task: Task, seed: int) -> None:
         order = np.random.default_rng(seed).permutation(len(task.frame))

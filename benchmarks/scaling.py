@@ -1,8 +1,9 @@
-"""How time and memory grow with rows, columns and workers: `make bench NAME=scaling`.
+"""Measure how time and memory grow with rows, columns and workers: `make bench NAME=scaling`.
 
-Exponents are fitted to the larger sizes, beside what the arithmetic says: reading is linear
-in rows and columns, the Gram matrix linear in rows and quadratic in columns, memory flat in rows.
-Between the two the expected exponent is that of the floor, raw decoding and BLAS alone.
+The script fits exponents to the larger sizes and prints them beside the expected exponents. The
+time for reading is linear in rows and columns. The time for the Gram matrix is linear in rows and
+quadratic in columns. Memory does not depend on the number of rows. If both reading and the Gram
+matrix matter, the exponent of the floor (raw decoding and BLAS alone) is the expected exponent.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ Found = list[tuple[int, int, dict[str, float]]]
 
 
 def growth(folder: Path, shapes: list[tuple[int, int]], found: Found) -> Iterator[Any]:
-    """Rows of each shape. Figures, with that of the `floor` among them, go to `found`."""
+    """Yield the rows of each shape; add their figures and the floor's figure to `found`."""
     for n, d in shapes:
         path = folder / f"numeric-{n}-{d}.parquet"
         write_numeric(path, n, d, group=min(CHUNK, GROUP_CELLS // d))

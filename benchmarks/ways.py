@@ -1,18 +1,19 @@
-"""How long the ways of a cell and of an epsilon are in one default release: `make bench NAME=ways`.
+"""Count the calls on the way of a cell and of an epsilon in a release: `make bench NAME=ways`.
 
-`dpcov release` is run once on a CSV with one thread, in this process, every call of dpcov's own
-functions watched (comprehensions and generated methods are no functions here).
+The script runs `dpcov release` once on a CSV file with one thread, in this process. It records
+every call of dpcov's own functions, except comprehensions and generated methods.
 
-- A cell's way is what runs where the table is read (`Rows.read`) and under every question that a
-  mechanism asks of the rows (`Rows.second_moments` and the like), where cells become numbers and
-  numbers sums. Its depth is the number of dpcov's frames between `cli.release` and the deepest of
-  these; its files are theirs.
-- An epsilon's way are the files in which a function takes the stated number as an argument, or
-  something that holds it: a budget, a guarantee, a request. It ends where the last
-  law is made.
-- A law is built where an instance of a noise law or of a calibration is made, but for those that
-  denoising makes to simulate from, and built twice where an equal one was made before. What is
-  built after the budget was booked is counted on its own.
+- The way of a cell starts where dpcov reads the table (`Rows.read`) or answers a query of a
+  mechanism (`Rows.second_moments` and the like). Cells become numbers there, and numbers become
+  sums. The depth of the way is the number of dpcov's frames between `cli.release` and the deepest
+  call. The files of the way are the files of these calls.
+- The way of an epsilon is the set of files in which a function has epsilon as an argument. An
+  object that contains epsilon also counts: a budget, a guarantee or a request. The way ends when
+  dpcov creates the last noise distribution.
+- A noise distribution counts as built when dpcov creates an instance of it or of a calibration.
+  The distributions that denoising simulates from do not count. A distribution counts as built twice
+  if dpcov created an equal one earlier. Distributions that are built after the ledger records the
+  budget are counted separately.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ BARS = {
 }
 TOLD = """
 import sys, dpcov
+
 dpcov.load(sys.argv[1])
 names = [name for name in sys.modules if name.partition(".")[0] == "dpcov"]
 heavy = [n for n in sys.modules if n == "pyarrow" or n.startswith("dpcov.mechanisms.")]

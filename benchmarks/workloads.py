@@ -23,8 +23,8 @@ TOUCH = "import numpy; numpy.ones(2**27)"  # 1 GiB
 def measure(job: str, path: Path) -> dict[str, float]:
     """Run a job in a fresh process with one BLAS thread.
 
-    Another process writes to a gigabyte just before: a virtual machine's host takes back memory
-    that is free, and a job that gets such pages pays up to a second for 400 MB of them.
+    The host of a virtual machine reclaims free memory, and a job that needs such pages pays up to a
+    second for 400 MB. Another process therefore writes to a gigabyte of memory just before the job.
     """
     subprocess.run([sys.executable, "-c", TOUCH], check=True)
     environment = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
@@ -152,9 +152,9 @@ def floor_by_two(path: Path) -> Any:
 
 
 def floor_and_pass(path: Path) -> Any:
-    """The floor with the least that can be between: NumPy reads, rounds and writes each cell once.
+    """Run the floor with the least extra work: NumPy reads, rounds and writes each cell once.
 
-    For tables of numbers. No scaling, no cap, no look for missing cells.
+    The table must be numeric. The job does not scale, clip or check for missing cells.
     """
     import numpy as np
     import pyarrow.parquet as pq
@@ -190,7 +190,7 @@ def plain(path: Path) -> Any:
 
 
 def plain_mixed(path: Path) -> Any:
-    """The same with one-hot columns: look levels up, scatter ones, add the Gram matrix."""
+    """Run the floor with one-hot columns: find the levels, scatter ones, add the Gram matrix."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -1,8 +1,8 @@
 """Census: 48,842 people and over a hundred features; who works how long.
 
-Uses the public Adult table (US census, 1994) from the repository's folder `data`, or the one that
-the environment variable `DPCOV_DATA` names, and made-up people of the same kind where it is not
-there. It writes to the folder `census`.
+The example uses the public Adult table (US census, 1994) from the repository's folder `data`. The
+environment variable `DPCOV_DATA` can name another folder. If the table is not there, the example
+simulates similar people. The example writes to the folder `census`.
 """
 
 # %%

@@ -1,14 +1,15 @@
 """Run the code of a documentation page word for word: for the tests and for the site.
 
-A page is run in a folder of its own, after `dpcov demo` if it speaks of ``demo/``. In order:
+Each page runs in a separate folder, after `dpcov demo` if the page mentions ``demo/``. The blocks
+run in order:
 
-- a ``console`` block is commands, each after ``$ `` and with the lines that follow it;
-- the ``python`` blocks are one program;
-- a block after ``<!-- file: NAME -->`` is a file that the reader is asked to save;
-- a line ``<!-- run: ... -->`` before a block says what is special about it: ``raises=NAME``, an
-  error of `dpcov.errors` that it ends with; ``needs=MODULE``, without which it isn't run;
-  ``once``, for commands that only a new clone needs; ``server``, for what needs a server, of a
-  database or a cluster; ``lines=N`` of output to show.
+- A ``console`` block contains commands, each after ``$ `` and with the lines that follow it.
+- The ``python`` blocks are one program.
+- A block after ``<!-- file: NAME -->`` is a file that the reader saves.
+- A line ``<!-- run: ... -->`` before a block gives options of the block. ``raises=NAME`` means that
+  the block ends with this error of `dpcov.errors`. ``needs=MODULE`` skips the block if the module
+  is not installed. ``once`` marks commands that only a new clone needs. ``server`` marks blocks
+  that need a database server or a cluster. ``lines=N`` is the number of output lines to show.
 
 ``python docs/_ext/pages.py PAGE`` runs one and prints its outputs as JSON.
 """
