@@ -1,14 +1,14 @@
-"""Run the papers' experiments and judge their claims: `make reproduce`.
+"""Run the papers' experiments and check their claims: `make reproduce`.
 
-Each folder beside this file is one paper. Its `claims.toml` lists what the paper says, where, the
-tolerance, the verdict that we stand by, and faults of mechanisms that the claim must notice.
-Its `run.py` has `PARTS`, functions
+Each folder beside this file belongs to one paper. Its `claims.toml` lists the paper's claims. Each
+claim has its place in the paper, a tolerance, a verdict, and faults of mechanisms that the claim
+must detect. The folder's `run.py` has `PARTS`, a list of functions
 
     part(small: bool, folder: Path) -> dict[str, Finding]
 
-which together measure every claim (keys are the claims' ids) and write figures and tables to
-`folder`. A part is run again, with few repeats, under each fault. The run fails where a verdict
-does not come out as stated, or comes out the same under a fault.
+Together these functions measure every claim. The keys of a result are the ids of claims. The
+functions write figures and tables to `folder`. Each part runs again, with few repeats, under each
+fault. The run fails if a verdict differs from the stated verdict, or if a fault does not change it.
 """
 
 from __future__ import annotations

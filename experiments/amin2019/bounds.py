@@ -1,9 +1,9 @@
 """Section 3: the lemmas behind Theorem 2, its rank-k form, Corollaries 1 and 2, and the crossover.
 
-A direction is drawn from exp(t u'Cu), t = epsilon_i / 4. Lemma 4's argument with its constants: the
-directions with u'Cu < l - 2x, l the largest eigenvalue, weigh at most exp(t(l - 2x)), those with
-u_1^2 >= 1 - x/l at least exp(t(l - x)) times their share of the sphere. That share is
-P(B <= x/l), B ~ Beta((d - 1)/2, 1/2), so
+A direction u is drawn from exp(t u'Cu), with t = epsilon_i / 4. Lemma 4's argument gives these
+constants, for the largest eigenvalue l. Directions with u'Cu < l - 2x have a total weight of at
+most exp(t(l - 2x)). Directions with u_1^2 >= 1 - x/l have a weight of at least exp(t(l - x)) times
+their fraction of the sphere. This fraction is P(B <= x/l) for B ~ Beta((d - 1)/2, 1/2). Therefore
 
     P(u'Cu < l - 2x) <= exp(-t x) / P(B <= x/l).
 """
@@ -139,11 +139,12 @@ def lemma_6(small: bool) -> Finding:
 
 
 def allowed(spectrum: Vector, rank: int, epsilon: float) -> tuple[float, float]:
-    """Theorem 2 with its constants, for k directions of epsilon / 2k each: right but for `BETA`.
+    """Return the constants of Theorem 2 for k directions of epsilon / 2k each.
 
-    ||C - C_k^|| <= sqrt(||C - C_k||^2 + a) + b, a and b of which are returned. By Cauchy's
-    interlacing the i-th eigenvalue is at most the largest of C_i, so that direction i misses at
-    most `worst_loss` of it; the rest is Lemma 6, where C_k^ has k directions only.
+    The function returns a and b with ||C - C_k^|| <= sqrt(||C - C_k||^2 + a) + b. The bound holds
+    except with probability `BETA`. By Cauchy's interlacing, the i-th eigenvalue is at most the
+    largest eigenvalue of C_i. Direction i therefore misses at most `worst_loss` of the eigenvalue.
+    The rest is Lemma 6, in which C_k^ has only k directions.
     """
     d, each = len(spectrum), BETA / (rank + 1)
     t = CONCENTRATION * epsilon / (2 * rank)
@@ -230,7 +231,7 @@ def corollary_2(small: bool, folder: Path) -> Finding:
                 )
     told = ", ".join(f"{ratio:.2f} ({name})" for name, ratio in worst.items())
     return Finding(
-        f"99 % quantile of the error, at most {told} times zeta l", max(worst.values()) <= 2
+        f"99% quantile of the error, at most {told} times zeta l", max(worst.values()) <= 2
     )
 
 

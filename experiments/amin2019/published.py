@@ -2,14 +2,17 @@
 
 google-research/private_covariance_estimation/mechanisms.py differs from the paper's text:
 
-- directions from exp(2 epsilon_i u'Cu), and KT's from exp((4 epsilon/d) u'Ru): 8 times the text;
-- eigenvalue noise Lap(1/epsilon_0), the text has Lap(2/epsilon_0); noisy eigenvalues are sorted;
-- AD splits epsilon_0 from the directions by minimising a bound on the error, and gives direction i
-  the share sqrt(l_i (d - i)), the text has epsilon/2 and sqrt(l_i + tau);
-- L and G are made positive semidefinite and, where the largest eigenvalue exceeds n, the whole
-  matrix is scaled down, the text rounds each eigenvalue to [0, n]; G's sensitivity is 1.
+- Directions come from exp(2 epsilon_i u'Cu), and KT's directions from exp((4 epsilon/d) u'Ru). Both
+  exponents are 8 times the exponents in the text.
+- The eigenvalue noise is Lap(1/epsilon_0); the text has Lap(2/epsilon_0). The code sorts the noisy
+  eigenvalues.
+- AD minimises a bound on the error to split epsilon_0 from the budget of the directions; the text
+  has epsilon/2. Direction i gets the weight sqrt(l_i (d - i)); the text has sqrt(l_i + tau).
+- The code makes L and G positive semidefinite. If the largest eigenvalue exceeds n, the code scales
+  the whole matrix down; the text rounds each eigenvalue to [0, n].
+- G has a sensitivity of 1.
 
-`make reproduce` measures whether the figures come from it.
+`make reproduce` measures whether the paper's figures come from this code.
 """
 
 from __future__ import annotations

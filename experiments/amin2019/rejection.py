@@ -1,4 +1,4 @@
-"""How many proposals the sampler of Kent et al. makes for each direction of AD."""
+"""Count the proposals that the sampler of Kent et al. makes for each direction of AD."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def findings(small: bool, folder: Path) -> dict[str, Finding]:
 
 
 def measure(epsilons: tuple[float, ...], repeats: int) -> list[Count]:
-    """At the text's concentrations and at those of the published code."""
+    """Count proposals at the text's concentrations and at the published code's concentrations."""
     return [
         _count(table(name), epsilon, constants, repeats)
         for name in NAMES

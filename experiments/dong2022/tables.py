@@ -19,7 +19,7 @@ REAL = ("wine", "breast cancer", "digits")
 
 @dataclass(frozen=True)
 class Table:
-    """Rows behind the library's door, their second moment C and their number n."""
+    """Rows as a data source of the library, their second moment C and their number n."""
 
     rows: RememberedRows
     moment: Matrix

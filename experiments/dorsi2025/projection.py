@@ -1,7 +1,7 @@
 """Algorithm 2: Algorithm 1, then the nearest matrix in a nuclear ball with a private radius.
 
-Matrices are C = X X' (not / n) = n Sigma at epsilon = 1, replace-one; errors are divided by n. The
-budget is split .1/.9 between trace and matrix: the paper does not say how.
+Matrices are C = X X' (not / n) = n Sigma at epsilon = 1, replace-one. Errors are divided by n. The
+trace gets 0.1 of the budget and the matrix 0.9. The paper states no split.
 """
 
 from __future__ import annotations

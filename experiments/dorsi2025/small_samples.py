@@ -40,9 +40,9 @@ Errors = dict[str, dict[int, Mean]]
 def error(
     method: str, matrix: Matrix, n: int, repeats: int, generator: np.random.Generator
 ) -> Mean:
-    """Mean Frobenius error over n.
+    """Return the mean Frobenius error over n.
 
-    Noise `off` times as large is that of a release of the table so many times smaller.
+    Noise that is `off` times as large is equivalent to a table that is `off` times smaller.
     """
     off, estimate = factor(method, len(matrix), n), (METHODS | RIVALS)[method]
     errors = [
@@ -208,7 +208,7 @@ def _ratios(found: Errors, counts: Sequence[int]) -> str:
         f"{found['Algorithm 2'][n].value / found['matrix Laplace, shrunk'][n].value:.2f} (n = {n})"
         for n in counts[:: max(1, len(counts) // 4)]
     ]
-    return f"error of Algorithm 2 over that of matrix Laplace, shrunk, {', '.join(parts)}"
+    return f"error of Algorithm 2 over the error of matrix Laplace, shrunk, {', '.join(parts)}"
 
 
 def figure(d: int, found: Errors, folder: Path) -> None:

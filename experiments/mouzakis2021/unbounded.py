@@ -1,6 +1,7 @@
-"""Unbounded Gaussians end to end, step by step, and what heavy tails cost under pure privacy.
+"""Unbounded Gaussians end to end, step by step, and the cost of heavy tails under pure privacy.
 
-(4, 1e-5)-DP and replace-one; rows are as many as `UnboundedGaussian.least_units` says.
+The guarantee is (4, 1e-5)-DP under replace-one. `UnboundedGaussian.least_units` gives the number
+of rows.
 """
 
 from __future__ import annotations
@@ -111,9 +112,9 @@ def zero_eigenvalue(repeats: int) -> Finding:
         leak = max(leak, abs(float(null @ found @ null)) if np.isfinite(found).all() else math.inf)
     ours, plain = np.mean(errors, axis=0)
     return Finding(
-        f"mean error on the other three {ours:.4f} (non-private {plain:.4f}); variance given to "
-        f"the direction without any at most {leak:.0e}; up to {max(far):.2g} within bounds of "
-        f"{BOUND:g} standard deviations, where the grid of a map is too coarse",
+        f"mean error on the other three {ours:.4f} (non-private {plain:.4f}). The direction "
+        f"without variance gets at most {leak:.0e}. With bounds of {BOUND:g} standard deviations it "
+        f"gets up to {max(far):.2g}, because the lattice of the map is too coarse",
         bool(ours <= 1.5 * plain) and leak < 1e-9,
     )
 

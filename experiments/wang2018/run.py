@@ -1,4 +1,4 @@
-"""Wang, Huai and Xu 2018: Tables 1 and 2, the theorems behind them, and ours beside them."""
+"""Wang, Huai and Xu 2018: Tables 1 and 2, their theorems, and dpcov's results beside them."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Measured:
 
 
 def edge_agreement(optimum: Matrix, estimate: Matrix) -> float:
-    """F1 score of the edges of `estimate` for those of `optimum`: 1 if they are the same."""
+    """Return the F1 score of the edges of `estimate` against `optimum`: 1 if they are equal."""
     above = np.triu_indices(len(optimum), 1)
     true, found = optimum[above] != 0, estimate[above] != 0
     return float(2 * np.sum(true & found) / max(1, np.sum(true) + np.sum(found)))
