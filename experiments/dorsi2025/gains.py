@@ -47,8 +47,8 @@ def over_nikolov(small: bool) -> Finding:
     zero = float(np.linalg.norm(harmonic(d, n, traces[0]))) / n
     return Finding(
         f"exponent of the trace {slopes[WIDE]} with radius n, {slopes[OURS]} with a private "
-        f"radius. The error is {gain.value:.1f} times smaller at trace {traces[0]:g}, d = {d}, n = {n}. "
-        f"The zero matrix has {zero / found[OURS][0].value:.2f} times this error",
+        f"radius. The error is {gain.value:.1f} times smaller at trace {traces[0]:g}, d = {d}, "
+        f"n = {n}. The zero matrix has {zero / found[OURS][0].value:.2f} times this error",
         abs(slopes[WIDE].value) <= TOLERANCE and gain.value >= 5,
     )
 

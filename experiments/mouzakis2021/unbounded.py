@@ -113,8 +113,8 @@ def zero_eigenvalue(repeats: int) -> Finding:
     ours, plain = np.mean(errors, axis=0)
     return Finding(
         f"mean error on the other three {ours:.4f} (non-private {plain:.4f}). The direction "
-        f"without variance gets at most {leak:.0e}. With bounds of {BOUND:g} standard deviations it "
-        f"gets up to {max(far):.2g}, because the lattice of the map is too coarse",
+        f"without variance gets at most {leak:.0e}. With bounds of {BOUND:g} standard deviations "
+        f"it gets up to {max(far):.2g}, because the lattice of the map is too coarse",
         bool(ours <= 1.5 * plain) and leak < 1e-9,
     )
 
