@@ -1,4 +1,4 @@
-"""scikit-learn's own checks of estimators, on those of `dpcov.estimators`."""
+"""scikit-learn's own checks of estimators, on the estimators of `dpcov.estimators`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EXEMPT = {
     "refusing it would tell of that row (a table without columns is refused: "
     "test_a_table_without_columns_is_refused)",
 }
-# Who fits lists as well, and their columns: no row may tell how many there are, so bounds must.
+# Estimators that also fit lists, and their columns: bounds, not rows, give the number of columns.
 COLUMNS_OF_LISTS = {"check_transformer_data_not_an_array": 3, "check_regressors_train": 10}
 EXEMPT_REGRESSOR = {
     "check_supervised_y_no_nan": "a target that is infinite or missing is a value like others, "

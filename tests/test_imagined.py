@@ -1,4 +1,4 @@
-"""Imagined tables: their columns vary, lie and are related as was guessed."""
+"""Simulated tables: spreads, means and correlations of the columns match the assumptions."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def draw(number):
     os.fsync(drawn)
 """
 
-# Processes fork from one that has imported all: each import is .7 s of CPU.
+# Processes fork from one that has imported all: each import needs 0.7 s of CPU.
 RACE = (
     PROLOGUE
     + """
@@ -56,7 +56,7 @@ print(*(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children
 """
 )
 
-# For each line a process that spends: it tells its number where it may be killed.
+# For each line a process that spends: it prints its number when it may be killed.
 FOR_EACH_LINE = """
 for _ in sys.stdin:
     if not (child := os.fork()):

@@ -251,7 +251,7 @@ CHANGING = {
 
 
 def refuse_changing(rows, ledger) -> None:
-    """That a query which draws or counts is refused, and one that merely looks like it is not."""
+    """A query that draws or counts is refused, and a query that only resembles one is not."""
     for name, changed in CHANGING.items():
         with pytest.raises(SourceError, match="draws random numbers or numbers its rows"):
             dpcov.release(changed(rows), schema=PLAIN, epsilon=1.0, ledger=ledger)

@@ -92,7 +92,7 @@ def test_the_table_covers_every_mechanism():
     assert BUDGETS.keys() == MECHANISMS.keys()
 
 
-# A mechanism reaches rows by the door alone: every mechanism meets one source, in turn, and one of
+# A mechanism reaches rows only through its source: every mechanism meets one source, in turn, and one of
 # each way of asking (for sums, for moments by length, for the rows themselves) meets all.
 ASKING = {
     name: next(case for case in CASES if case.name == name)
