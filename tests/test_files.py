@@ -242,7 +242,7 @@ def test_signals_that_end_a_run_leave_nothing_behind(
     write_people(tmp_path)
     before = {path.name for path in tmp_path.iterdir()}
     slow = (
-        "import signal, time; from dpcov.rows.sources.rows import Rows\n"
+        "import signal, time; from dpcov.rows.sources.rows import Rows\n\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # whoever runs the tests may ignore it
         "Rows.second_moments = lambda *_, **__: time.sleep(60)\n"

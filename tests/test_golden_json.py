@@ -1,9 +1,9 @@
-"""What `--json` of every command prints, as it was; floats to 1e-9.
+"""The output of `--json` stays the same for every command; floats to 1e-9.
 
-A plan is that of one mechanism whose errors follow from its noise law: trials on imagined rows take
-half a minute, and what one decides may go the other way on a CPU with other linear algebra.
+The plan here is for a mechanism whose errors follow from its noise distribution. A simulation would
+take half a minute, and its decisions can differ on a CPU with other linear algebra.
 
-`python tests/test_golden_json.py` writes `golden_json.json` anew: only where a change is meant.
+`python tests/test_golden_json.py` writes `golden_json.json` again. Run it only for intended changes.
 """
 
 import contextlib

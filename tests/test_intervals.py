@@ -250,7 +250,7 @@ def test_the_variance_of_a_level_is_that_of_all_other_rows(neighbors: str) -> No
         assert (found.low[1, 1], found.high[1, 1]) == pytest.approx(ends, rel=0.02)
         assert (-found.high[1, 0], -found.low[1, 0]) == pytest.approx(ends, rel=0.02)
         held.append(ends[0] <= 0.05 * 0.95 <= ends[1])
-    assert sum(held) >= 17, "of 20; a level of 95 % has fewer once in sixty times"
+    assert sum(held) >= 17, "of 20; a level of 95% has fewer once in sixty times"
 
 
 def test_a_seed_repeats_the_intervals() -> None:
@@ -286,7 +286,7 @@ def test_equal_eigenvalues_are_not_trusted_but_their_intervals_hold_them() -> No
         low, high = found.low + most, found.high - most
         by_tenth.append(np.all((low <= true) & (true <= high) | found.trusted))
     assert np.mean(trusted) < 0.15
-    assert sum(held) >= 17, "of 20; a level of 95 % has fewer once in sixty times"
+    assert sum(held) >= 17, "of 20; a level of 95% has fewer once in sixty times"
     assert sum(by_tenth) < 17
 
 

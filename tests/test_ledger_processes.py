@@ -156,6 +156,7 @@ import resource, sys
 from dpcov.errors import LedgerError
 from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import Guarantee, Neighbors, PureDP
+
 ledger = Ledger.open(sys.argv[1])
 unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
 for size in (0, 600, 5000, 9000, 20000):
@@ -177,6 +178,7 @@ from pathlib import Path
 from dpcov.errors import LedgerError
 from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import Guarantee, Neighbors, PureDP
+
 folder = Path(sys.argv[1])
 ledger = Ledger.create(folder / "x.ledger", PureDP(1.0))
 ledger.path.chmod(0o444)

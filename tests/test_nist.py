@@ -1,8 +1,8 @@
 """Least squares of NIST's certified regressions, at a budget so large that no noise is left.
 
 Data and certified values: Statistical Reference Datasets, linear regression, National Institute of
-Standards and Technology (public domain). What is left is the lattice: `OLS.digits` says how many
-digits it tells.
+Standards and Technology (public domain). Only the error of the lattice remains: `OLS.digits` is
+the number of correct digits.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def faults(text: str, place: str) -> list[str]:
         if caught(handler) & BROAD and where not in WHOLESALE:
             found.append(f"{place}, {function}: catches any error")
         if handler.name and where not in QUOTING:
-            found.append(f"{place}, {function}: looks into an error")
+            found.append(f"{place}, {function}: reads an error")
         for node in ast.walk(handler):
             if isinstance(node, ast.Raise) and node.exc is not None:
                 cause = node.cause
@@ -129,7 +129,7 @@ def test_only_the_boundary_handles_foreign_errors(place: str) -> None:
 
 def test_control_the_boundary_itself_would_be_found() -> None:
     found = " ".join(faults((ROOT / BOUNDARY).read_text(), BOUNDARY))
-    for fault in ("catches any error", "looks into an error", "handles warnings"):
+    for fault in ("catches any error", "reads an error", "handles warnings"):
         assert fault in found
 
 

@@ -228,7 +228,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text("old")
     code = (
-        "import resource, signal, sys; from pathlib import Path\n"
+        "import resource, signal, sys; from pathlib import Path\n\n"
         "from dpcov.errors import OutputError\n"
         "from dpcov.core.files import write\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
@@ -251,7 +251,7 @@ def test_a_killed_write_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text("old")
     code = (
-        "import os, signal, sys; from pathlib import Path\n"
+        "import os, signal, sys; from pathlib import Path\n\n"
         "from dpcov.core.files import write\n"
         "os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)\n"
         "write(sys.argv[1], 'new' * 100000, force=True)"

@@ -84,6 +84,7 @@ ASKING = """
 import sys
 import dpcov, dpcov.cli, dpcov.mechanisms.choice, dpcov.api.auditing
 from dpcov.mechanisms import MECHANISMS
+
 names = list(MECHANISMS)
 assert "laplace" in MECHANISMS and "nothing" not in MECHANISMS and len(MECHANISMS) == len(names)
 made = dpcov.release([[0.1, 0.5]] * 50, lower=[0, 0], upper=[1, 1], epsilon=1.0, seed=1)

@@ -326,6 +326,7 @@ from pyspark.sql import SparkSession
 from dpcov.api.ledger import Ledger
 from dpcov.core.privacy import PureDP
 from test_spark import PERSONS, PLAIN, refuse_changing, table_for
+
 builder = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false")
 session = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
 assert "connect" in type(session).__module__

@@ -1,7 +1,7 @@
 """Private steps that mechanisms share: their (epsilon, delta) by enumeration, and broken variants.
 
-The tests compute distributions of outcomes exactly over small domains. Delta is the largest excess of
-one distribution over e^epsilon times the other, over all pairs of neighbouring inputs and both
+The tests compute distributions of outcomes exactly over small domains. Delta is the largest excess
+of one distribution over e^epsilon times the other, over all pairs of neighbouring inputs and both
 directions.
 """
 
