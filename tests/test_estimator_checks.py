@@ -45,7 +45,7 @@ COLUMNS_OF_LISTS = {"check_transformer_data_not_an_array": 3, "check_regressors_
 EXEMPT_REGRESSOR = {
     "check_supervised_y_no_nan": "a target that is infinite or missing is a value like others, "
     "moved into the bounds: one person's cell must not decide whether a fit fails",
-    "check_all_zero_sample_weights_error": "weights are private: no message may reveal that all are 0",
+    "check_all_zero_sample_weights_error": "weights are private: nothing may reveal that all are 0",
     "check_sample_weight_equivalence_on_dense_data": "two tables are rounded each by itself, and "
     "two fits draw two noises",
 }

@@ -3,7 +3,7 @@
 The plan here is for a mechanism whose errors follow from its noise distribution. A simulation would
 take half a minute, and its decisions can differ on a CPU with other linear algebra.
 
-`python tests/test_golden_json.py` writes `golden_json.json` again. Run it only for intended changes.
+Run `python tests/test_golden_json.py` only for intended changes: it replaces `golden_json.json`.
 """
 
 import contextlib
