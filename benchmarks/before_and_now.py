@@ -141,7 +141,7 @@ def errors(answer: Any, truth: Truth) -> dict[str, float]:
 
 
 def ols(seen: Matrix, truth: Truth, target: int) -> float:
-    """Error of the coefficients of a column on all others, in their sampling standard errors."""
+    """Return the error of the regression of a column on all others, in sampling standard errors."""
     others = [j for j in truth.regressors if j != target]
     here, true = np.ix_(others, others), truth.covariance
     inverse = np.linalg.pinv(true[here], hermitian=True)
@@ -153,7 +153,7 @@ def ols(seen: Matrix, truth: Truth, target: int) -> float:
 
 
 def off(answer: Any, truth: Truth) -> dict[str, list[float]]:
-    """How far each mean is off, and its stated error, in true deviations of its column."""
+    """Return the error of each mean and its stated error, in true deviations of the column."""
     _, means, _, _, stated = answer
     found = {"off": means / truth.units - truth.means, "stated": stated / truth.units}
     return {name: rounded(values / truth.deviations) for name, values in found.items()}

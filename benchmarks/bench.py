@@ -54,7 +54,7 @@ def row(case: str, metric: str, ours: float, reference: float, bar: float, ok: b
 
 
 def write_numeric(path: Path, n: int, d: int, group: int = CHUNK) -> None:
-    """Standard normals in row groups of this size at most."""
+    """Write standard normals in row groups of at most this size."""
     generator = np.random.default_rng(0)
     names = [f"x{j}" for j in range(d)]
     schema = pa.schema([(name, pa.float64()) for name in names])
@@ -65,7 +65,7 @@ def write_numeric(path: Path, n: int, d: int, group: int = CHUNK) -> None:
 
 
 def write_mixed(path: Path, n: int) -> None:
-    """Six numeric and eight categorical columns like Adult's, 108 features."""
+    """Write six numeric and eight categorical columns like Adult's, with 108 features."""
     generator = np.random.default_rng(0)
     writer = None
     for start in range(0, n, CHUNK):
@@ -89,7 +89,7 @@ def write_mixed(path: Path, n: int) -> None:
 def compare(
     path: Path, case: str, reference: str, cpu_bar: float, memory_bar: float
 ) -> Iterator[Any]:
-    """CPU ratio of the exact moment over a reference, and its peak memory."""
+    """Yield the CPU ratio of the exact moment over a reference, and its peak memory."""
     pairs = [(measure("exact", path), measure(reference, path)) for _ in range(ROUNDS)]
     ratios = [ours["cpu"] / plain["cpu"] for ours, plain in pairs]
     ours, plain = (float(np.median([pair[k]["cpu"] for pair in pairs])) for k in (0, 1))
@@ -133,7 +133,7 @@ def against_floor(path: Path, case: str) -> Iterator[Any]:
 
 
 def least_between(path: Path, case: str) -> Any:
-    """What one pass of NumPy over the cells adds to decoding and BLAS.
+    """Measure the cost of one NumPy pass over the cells beside decoding and BLAS.
 
     No bar, but a measure of what is between the floor and us.
     """
@@ -143,14 +143,14 @@ def least_between(path: Path, case: str) -> Any:
 
 
 def parts(path: Path, case: str) -> list[dict[str, Any]]:
-    """CPU seconds of the parts of one worker's reading; of the best of a few rounds."""
+    """Measure CPU seconds of the parts of one worker's reading in the best of a few rounds."""
     spent = min((measure("parts_of_exact", path) for _ in range(3)), key=lambda run: run["cpu"])
     names = [name for name in spent if name not in ("cpu", "wall", "process_cpu", "peak_mib")]
     return [{"case": case, "part": name, "cpu": spent[name]} for name in names]
 
 
 def numeric(path: Path, n: int, d: int, memory_bar: float, spent: list[Any]) -> Iterator[Any]:
-    """Numbers beside a plain loop and the floor; one shape beside pandas too."""
+    """Compare numeric tables with a plain loop and the floor, and one shape with pandas too."""
     write_numeric(path, n, d)
     case = f"Parquet {n:,} x {d}"
     yield from compare(path, case, "plain", 1.2, memory_bar)
@@ -162,7 +162,7 @@ def numeric(path: Path, n: int, d: int, memory_bar: float, spent: list[Any]) -> 
 
 
 def mixed(path: Path, spent: list[Any]) -> Iterator[Any]:
-    """Numbers and levels."""
+    """Compare tables of numbers and levels."""
     write_mixed(path, MIXED_ROWS)
     case = f"Parquet mixed {MIXED_ROWS:,} x 108"
     yield from compare(path, case, "plain_mixed", 1.3, 600)
@@ -224,7 +224,7 @@ def against_pandas(path: Path, case: str) -> Iterator[Any]:
 
 
 def seconds(command: list[str]) -> float:
-    """Wall time of a command, best of a few."""
+    """Measure the least wall time of a command over a few runs."""
     times = []
     for _ in range(ROUNDS):
         start = time.perf_counter()
@@ -234,7 +234,7 @@ def seconds(command: list[str]) -> float:
 
 
 def commands(folder: Path) -> Iterator[Any]:
-    """Whole commands, as a user waits for them."""
+    """Measure the wall time of whole commands."""
     table, schema = folder / "adult.csv", folder / "adult.toml"
     table.write_text("\n".join([",".join(ADULT_COLUMNS), *adult_lines()]) + "\n")
     levels = adult_levels()
@@ -261,7 +261,7 @@ def commands(folder: Path) -> Iterator[Any]:
 
 
 def core_size() -> Iterator[Any]:
-    """Installed size of dpcov and everything that it needs, without extras."""
+    """Measure the installed size of dpcov and its dependencies, without extras."""
     sizes: dict[str, float] = {}
     waiting = ["dpcov"]
     while waiting:
@@ -278,7 +278,7 @@ def core_size() -> Iterator[Any]:
 
 
 def demo_accuracy(folder: Path) -> Iterator[Any]:
-    """Mean absolute error of the demo's 45 correlations."""
+    """Measure the mean absolute error of the demo's 45 correlations."""
     import dpcov
     from dpcov.cli.demo import write_table
 

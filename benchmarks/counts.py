@@ -133,7 +133,7 @@ def table(shape: Shape, rows: int) -> tuple[pd.DataFrame, Schema, float]:
 
 
 def cell(job: tuple[str, int]) -> list[dict[str, Any]]:
-    """The rows of the table of results, of one shape with one number of rows."""
+    """Return the result rows of one shape with one number of rows."""
     name, rows = job
     frame, schema, count = table(SHAPES[name], rows)
     found = []
@@ -165,7 +165,7 @@ def cell(job: tuple[str, int]) -> list[dict[str, Any]]:
 
 
 def pooled(rows: list[dict[str, Any]], by: str) -> list[dict[str, Any]]:
-    """Mean errors over all cells that have one value of `by`, for each kind of budget."""
+    """Return mean errors over all cells with one value of `by`, for each kind of budget."""
     found = []
     for value in dict.fromkeys(row[by] for row in rows):
         one: dict[str, Any] = {by: value}

@@ -72,7 +72,7 @@ def _lines(rng: np.random.Generator, texts: tuple[str, ...], name: str, rows: in
 
 
 def seconds(source: Path, path: Path, mechanism: str) -> float:
-    """CPU of a release with the library in `source`."""
+    """Measure the CPU time of a release with the library in `source`."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
         [sys.executable, "-c", RELEASE, str(path), mechanism],
@@ -84,7 +84,7 @@ def seconds(source: Path, path: Path, mechanism: str) -> float:
 
 
 def checked_out(base: str, folder: Path) -> Path:
-    """The library at a commit, or in a folder."""
+    """Return the path of the library at a commit or in a folder."""
     if Path(base).is_dir():
         return Path(base)
     archive = subprocess.run(
@@ -98,7 +98,7 @@ def checked_out(base: str, folder: Path) -> Path:
 
 
 def measured(base: Path, path: Path, name: str, mechanism: str) -> Iterator[dict[str, Any]]:
-    """Medians over rounds in which both take turns."""
+    """Return medians over rounds in which both versions take turns."""
     pairs = [
         (seconds(base, path, mechanism), seconds(ROOT / "src", path, mechanism))
         for _ in range(ROUNDS)

@@ -81,7 +81,7 @@ def split(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def without_privacy(
     schema: Schema, target: str, train: pd.DataFrame, test: pd.DataFrame
 ) -> tuple[float, float]:
-    """Accuracy of scikit-learn's analysis of the same features, and of the largest class."""
+    """Return the accuracy of scikit-learn on the same features, and of the largest class."""
     names = [feature.name for feature in schema.features if feature.column != target]
     model = LinearDiscriminantAnalysis(solver="lsqr")
     model.fit(new_rows(schema, names, train), train[target])
@@ -108,7 +108,7 @@ def private(
 
 
 def cells_of(name: str, target: str) -> Iterator[dict[str, Any]]:
-    """A row for each epsilon."""
+    """Return a row for each epsilon."""
     frame, schema = FRAMES[name]()
     reached: dict[float, list[float]] = {epsilon: [] for epsilon in EPSILONS}
     plain = []

@@ -43,7 +43,7 @@ MEAN, MOST = 0.9, 1.25  # bars
 
 
 def measured(job: tuple[str, str, int, str]) -> list[Row]:
-    """A row for each budget: both errors, by seed."""
+    """Return a row for each budget with both errors, by seed."""
     name, mechanism, seeds, before = job
     table, rows = table_named(name), []
     truth = Truth.of(table)
@@ -78,7 +78,7 @@ def estimated(path: Path) -> tuple[float, Any, Any]:
 
 
 def nothing(truth: Truth) -> dict[str, float]:
-    """Errors of an answer without a correlation, and of one without anything."""
+    """Return the errors of an answer with no correlations, and of the zero answer."""
     kept = truth.deviations > 0
     true = correlations(truth.covariance[np.ix_(kept, kept)])
     off = true[np.triu_indices(len(true), 1)]
@@ -87,7 +87,7 @@ def nothing(truth: Truth) -> dict[str, float]:
 
 
 def pairs(rows: Sequence[Row], figure: str) -> Iterator[Pair]:
-    """Errors now and before of each cell where anything shows."""
+    """Return the errors of both versions for each detectable cell."""
     for row in rows:
         if not row["refused"] and np.mean(row["now"][figure]) < row["nothing"][figure]:
             kind = "epsilon" if "epsilon" in row else "rho"
@@ -97,7 +97,7 @@ def pairs(rows: Sequence[Row], figure: str) -> Iterator[Pair]:
 
 
 def means(found: Sequence[Pair]) -> Iterator[Row]:
-    """Mean ratios by mechanism, and of all."""
+    """Return mean ratios by mechanism, and over all mechanisms."""
     for name in (*MECHANISMS, "all"):
         logs: Logs = {}
         for pair in found:

@@ -42,7 +42,7 @@ Row = dict[str, Any]
 
 
 def measured(job: tuple[str, int, int]) -> list[Row]:
-    """A row for each statistic, of samples of a table at a budget."""
+    """Return a row for each statistic, from samples of a table at a budget."""
     name, count, at = job
     table, (text, budget) = table_named(name), BUDGETS[at]
     found: dict[str, list[tuple[Any, Any]]] = {}
@@ -67,7 +67,7 @@ def measured(job: tuple[str, int, int]) -> list[Row]:
 
 
 def covered(release: dpcov.Release, table: Table, seed: int) -> Any:
-    """Of each statistic which entries are covered, and which are trusted."""
+    """Yield for each statistic the covered entries and the trusted entries."""
     generator = np.random.default_rng(seed)
     whole = moment(release, encoded(table, release))[None]
     asked = list(STATISTICS.values())
@@ -84,7 +84,7 @@ def covered(release: dpcov.Release, table: Table, seed: int) -> Any:
 
 
 def pooled(rows: list[Row]) -> list[Row]:
-    """Over the tables, for each statistic, number of rows and budget."""
+    """Average over the tables, for each statistic, number of rows and budget."""
     groups: dict[tuple[str, int, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["statistic"], row["n"], row["budget"]), []).append(row)

@@ -97,7 +97,7 @@ def cells_of(rows: Sequence[Row]) -> Cells:
 
 
 def means(entry: Entry, errors: Sequence[str], half: int | None = None) -> Vector:
-    """Of each error over the seeds, or those that are even (0) or odd (1)."""
+    """Return the mean of each error over all seeds, or over the even (0) or odd (1) seeds."""
     kept = slice(None) if half is None else entry["seeds"] % 2 == half
     return np.array([max(NOTHING, entry[error][kept].mean()) for error in errors])
 
@@ -149,7 +149,7 @@ def against_peers(cells: Cells, kind: str) -> dict[str, Logs]:
 
 
 def said(logs: Logs, bar: float | None, most: float | None = None) -> Row:
-    """The mean of ratios with its range, and their 95th percentile, beside their bars."""
+    """Return the mean ratio with its range, and the 95th percentile, beside the thresholds."""
     tables: dict[str, list[Vector]] = {}
     for cell, values in logs.items():
         tables.setdefault(cell.table, []).append(values[np.isfinite(values)])
@@ -198,7 +198,7 @@ def goals(cells: Cells) -> Iterator[Row]:
 
 
 def simple(cells: Cells) -> Iterator[Row]:
-    """The default over one plain matrix, and over noise entry by entry."""
+    """Compare the default with one plain matrix, and with entrywise noise."""
     for other in (MATRIX, ENTRYWISE):
         logs = log_ratios(cells, DEFAULT, other)
         for kind in OF_PEER:
@@ -243,7 +243,7 @@ class Pair(NamedTuple):
 
 
 def single(cells: Cells, other: str) -> list[Pair]:
-    """The default and another in each cell, by error."""
+    """Pair the default with another method in each cell, by error."""
     return [
         Pair({**cell._asdict(), "error": error}, field[DEFAULT][error], field[other][error])
         for cell, field in cells.items()
@@ -253,7 +253,7 @@ def single(cells: Cells, other: str) -> list[Pair]:
 
 
 def rises(cells: Cells) -> list[Pair]:
-    """The default at a budget, over the default at a quarter of it."""
+    """Compare the default at a budget with the default at a quarter of the budget."""
     found = []
     for cell, field in cells.items():
         fewer = cells.get(cell._replace(size=cell.size / 4), {})
@@ -306,7 +306,7 @@ def biases(rows: Sequence[Row]) -> list[Row]:
 
 
 def judged(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """All figures, by title."""
+    """Return all figures, by title."""
     cells = cells_of(rows)
     absent = [cell._asdict() for cell, field in cells.items() if DEFAULT not in field]
     return {

@@ -82,7 +82,7 @@ TABLES: dict[str, Callable[[], Matrix]] = {
 
 
 def bounded(table: Matrix) -> tuple[Matrix, Matrix, Matrix]:
-    """Rows enough, and bounds that are wider than the values by half."""
+    """Return enough rows, and bounds that are wider than the values by half."""
     table = np.tile(table, (-(-ROWS // len(table)), 1))
     low, high = table.min(axis=0), table.max(axis=0)
     return table, low - 0.1 * (high - low), high + 0.4 * (high - low)
@@ -99,7 +99,7 @@ class Setting:
         self.truth = self.table.mean(axis=0), np.corrcoef(self.table, rowvar=False)
 
     def errors(self, table: Matrix, missing: str, seed: int) -> tuple[Matrix, Matrix]:
-        """Absolute errors of (p,) means, in half-ranges, and of (p, p) correlations."""
+        """Return absolute errors of (p,) means, in half-ranges, and of (p, p) correlations."""
         names = [f"x{j}" for j in range(table.shape[1])]
         columns = {
             name: {
@@ -125,7 +125,7 @@ class Setting:
         return self.errors(table, missing, seed)
 
     def complete(self, seed: int) -> tuple[Matrix, Matrix]:
-        """Each error from as many complete rows as its column or pair has."""
+        """Return each error from as many complete rows as its column or pair has."""
         draws, kept = np.random.default_rng(seed), 1 - self.gaps
         of_pairs = np.outer(kept, kept)
         np.fill_diagonal(of_pairs, kept)

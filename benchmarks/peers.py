@@ -155,7 +155,7 @@ def tables() -> Iterator[tuple[str, Matrix]]:
 
 
 def within(limit: float, work: Callable[[], Any]) -> Any:
-    """What `work` returns in a process of its own, or None after so many seconds."""
+    """Return the result of `work` in a separate process, or None after so many seconds."""
     context = multiprocessing.get_context("fork")
     answers = context.Queue()
     process = context.Process(target=lambda: answers.put(work()))
@@ -168,7 +168,7 @@ def within(limit: float, work: Callable[[], Any]) -> Any:
 
 
 def measure(release: Release, table: Matrix, epsilon: float) -> dict[str, Any]:
-    """Error and time of a library; nothing where one release takes too long."""
+    """Return the error and time of a library, or nothing if one release takes too long."""
     truth, n = table.T @ table, len(table)
 
     def timed(seed: int) -> tuple[float, float]:
@@ -210,7 +210,7 @@ def errors(methods: dict[str, tuple[str, Release]]) -> Iterator[dict[str, Any]]:
 
 
 def draws() -> Iterator[dict[str, Any]]:
-    """The mean square of one coordinate of draws at epsilon = 1, and what the law has."""
+    """Return the mean square of one coordinate of draws at epsilon = 1, and its exact value."""
     for spectrum in SPECTRA:
         for method, (package, draw) in installed(DIRECTIONS).items():
             vectors = [draw(np.diag(spectrum), 1.0, seed) for seed in range(DRAWS)]
@@ -229,7 +229,7 @@ def draws() -> Iterator[dict[str, Any]]:
 
 
 def losses() -> Iterator[dict[str, Any]]:
-    """The largest privacy loss found when one of many equal rows is replaced, over epsilon."""
+    """Return the largest privacy loss, over epsilon, when one of many equal rows is replaced."""
     for d in LOSS_COLUMNS:
         yield {
             "kind": "loss",
@@ -240,7 +240,7 @@ def losses() -> Iterator[dict[str, Any]]:
 
 
 def ours_anew() -> list[dict[str, Any]]:
-    """The published rows with our errors measured again."""
+    """Return the published rows with new measurements of dpcov."""
     ours = {name: method for name, method in METHODS.items() if method[0] == "dpcov"}
     anew = {(row["dataset"], row["epsilon"], row["method"]): row for row in errors(ours)}
     show("Error of the second moment", list(anew.values()))

@@ -72,7 +72,7 @@ def largest_loss(d: int, epsilon: float, *, exact: bool) -> float:
 
 @cache
 def squares(d: int) -> tuple[Vector, Vector, Vector]:
-    """Nodes and weights for the squares of the first two coordinates of a uniform direction."""
+    """Return nodes and weights for the first two squared coordinates of a uniform direction."""
     first, weights = _beta(0.5, (d - 1) / 2)
     if d == 2:
         return first, 1 - first, weights
@@ -82,6 +82,6 @@ def squares(d: int) -> tuple[Vector, Vector, Vector]:
 
 
 def _beta(a: float, b: float) -> tuple[Vector, Vector]:
-    """Nodes and weights for the law Beta(a, b)."""
+    """Return nodes and weights for the distribution Beta(a, b)."""
     nodes, weights = roots_jacobi(NODES, b - 1, a - 1)
     return (1 + nodes) / 2, weights / weights.sum()

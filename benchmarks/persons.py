@@ -75,7 +75,7 @@ def covariance_of(moment: SecondMoment) -> Matrix:
 def errors(
     covariance: Matrix, correlation: Matrix, truth: Matrix, pairs: tuple[Any, Any]
 ) -> tuple[float, float]:
-    """Relative Frobenius error of the covariance, mean absolute error of the correlations."""
+    """Return the relative Frobenius error of the covariance and the mean correlation error."""
     off = np.linalg.norm(covariance - truth) / np.linalg.norm(truth)
     return float(off), float(np.abs(correlation - correlation_of(truth))[pairs].mean())
 
@@ -87,7 +87,7 @@ def correlation_of(covariance: Matrix) -> Matrix:
 
 
 def side_by_side() -> Iterator[dict[str, Any]]:
-    """Releases whose stated epsilon is the same, and what they mean for a person."""
+    """Compare releases with the same stated epsilon, and their protection of a person."""
     import dpcov
 
     with TABLE.open() as file:
@@ -119,7 +119,7 @@ def side_by_side() -> Iterator[dict[str, Any]]:
 
 
 def count_persons(persons: int) -> dict[str, float]:
-    """Seconds and memory of a person-level moment; the table is streamed, never held."""
+    """Measure seconds and memory of a person-level moment from a streamed table."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

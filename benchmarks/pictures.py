@@ -55,12 +55,12 @@ def released(task: Task, epsilon: float, seed: int) -> Release:
 
 
 def plane(release: Release) -> Matrix:
-    """(2, p) first two components of the correlations."""
+    """Return the (2, p) first two components of the correlations."""
     return pca(release, 2, correlation=True).components
 
 
 def affinity(first: Matrix, second: Matrix) -> float:
-    """Mean squared cosine of the angles between two planes: 1 if they are the same."""
+    """Return the mean squared cosine of the angles between two planes: 1 if they are equal."""
     return float(np.mean(np.linalg.svd(first @ second.T, compute_uv=False) ** 2))
 
 
@@ -112,7 +112,7 @@ def graph_figure() -> list[dict[str, Any]]:
 
 
 def agreement(first: Any, second: Any) -> float:
-    """Correlation of the partial correlations of all pairs of features; 0 without any edge."""
+    """Return the correlation of two sets of partial correlations; 0 without any edge."""
     if not first.edges or not second.edges:
         return 0.0
     matrices = []

@@ -109,7 +109,7 @@ def numeric(table: Any, bounds: Sequence[tuple[float, float]]) -> Halves:
 
 
 def mixed_adult() -> Halves:
-    """Six numeric and eight categorical columns: 108 features."""
+    """Return six numeric and eight categorical columns: 108 features."""
     cells = [line.split(",") for line in adult_lines()]
     levels, bounds = adult_levels(), iter(ADULT)
     columns: dict[str, Any] = {}
@@ -190,7 +190,7 @@ def _typical_correlation(schema: Schema, covariance: Any) -> float:
 
 
 def _typically_explained(schema: Schema, covariance: Any, numbers: Sequence[int]) -> float:
-    """Average share of a number's variance that its regression on all other columns explains."""
+    """Return the average R^2 of a numeric column's regression on all other columns."""
     shares = []
     for j in numbers:
         column = schema.features[j].column
@@ -209,7 +209,7 @@ def _digit(value: float) -> float:
 
 
 def measured(mechanism: Mechanism, rows: RememberedRows, budget: PureDP, repeats: int) -> Errors:
-    """Average errors of real releases."""
+    """Return average errors of real releases."""
     moment = rows.second_moments()[0]
     first = 1000 * round(10 * budget.epsilon)  # other draws for each budget: no luck is shared
     releases = [_released(mechanism, rows, budget, first + seed) for seed in range(repeats)]
@@ -275,7 +275,7 @@ def _ratios(
 
 
 def summary(cells: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """How many ratios are within the factor, of each mechanism, guess and figure."""
+    """Count the ratios within the factor, for each mechanism, set of assumptions and figure."""
     for title in ("automatic", "matrix-laplace"):
         yield title
         key = "automatic" if title == "automatic" else "mechanism"

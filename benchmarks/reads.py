@@ -47,7 +47,7 @@ Work = Callable[[], object]
 
 
 def numbers() -> list[np.ndarray]:
-    """Columns of two decimals."""
+    """Return columns with two decimals."""
     rng = np.random.default_rng(0)
     return [np.round(rng.normal(70, 20, ROWS), 2) for _ in range(8)]
 
@@ -82,7 +82,7 @@ def objects() -> pd.DataFrame:
 
 
 def converted(frame: pd.DataFrame) -> pd.DataFrame:
-    """The plain read of a frame of objects."""
+    """Run the plain read of a frame of objects."""
     return pd.DataFrame(
         {
             name: pd.Categorical(cells, categories=LEVELS)
@@ -94,7 +94,7 @@ def converted(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def cpu(work: Work) -> float:
-    """CPU seconds of a fork that does the work, and of what it waits for."""
+    """Measure CPU seconds of a fork that does the work, including its child processes."""
     child = os.fork()
     if child == 0:
         try:
@@ -110,7 +110,7 @@ def cpu(work: Work) -> float:
 def compared(
     case: str, beside: str, ours: Work, plain: Work, bar: float, measure: Any = cpu
 ) -> Cell:
-    """Medians, after a round that doesn't count."""
+    """Return medians after a warm-up round."""
     rounds = [(measure(ours), measure(plain)) for _ in range(1 + ROUNDS)][1:]
     mine, theirs = (median(found) for found in zip(*rounds, strict=True))
     ratio = mine / theirs
@@ -208,7 +208,7 @@ def in_postgres(link: str) -> Iterator[Cell]:
 
 
 def cpu_of_sessions(server: int) -> float:
-    """CPU seconds of the server's processes that have ended."""
+    """Return CPU seconds of the server's processes that have ended."""
     told = Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()
     return (int(told[13]) + int(told[14])) / os.sysconf("SC_CLK_TCK")
 

@@ -38,7 +38,7 @@ def answer(frame: Any, schema: dict[str, Any], asked: dict[str, Any], stating: b
 
 
 def stated(made: dpcov.Release, seed: int) -> Any:
-    """(p,) standard errors of the means."""
+    """Return the (p,) standard errors of the means."""
     draws = np.random.default_rng(seed)
     found = dpcov.intervals(made, "mean", ONE_DEVIATION, sampling=False, generator=draws)
     return (found.high - found.low) / 2

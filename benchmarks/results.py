@@ -39,7 +39,7 @@ class Kept:
         return self.folder / "partial" / self.name
 
     def go_on(self) -> list[dict[str, Any]]:
-        """Begin with the rows that an earlier run left, ended or not; the rows."""
+        """Load the rows of an earlier run, finished or not, and return them."""
         for path in (self._partial, self.folder / self.name):
             if path.exists():
                 self.rows = json.loads(path.read_text())["rows"]
@@ -47,7 +47,7 @@ class Kept:
         return self.rows
 
     def ended(self) -> list[dict[str, Any]]:
-        """The rows of a run that has ended; without one, say what makes it and exit."""
+        """Return the rows of a finished run; if none exists, print its command and exit."""
         if not (path := self.folder / self.name).exists():
             sys.exit(f"There is no {path.name} yet: {self.command} makes it.")
         return list(json.loads(path.read_text())["rows"])

@@ -88,7 +88,7 @@ def _numeric(values: Matrix, bounds: list[Any], names: list[str], target: str) -
 
 
 def wine() -> Task:
-    """Alcohol from the twelve other measurements."""
+    """Return the task of predicting alcohol from the twelve other measurements."""
     names = [f"x{j}" for j in range(13)]
     return _numeric(datasets.wine(), WINE_BOUNDS, names, "x0")
 
@@ -108,14 +108,14 @@ def diabetes() -> Task:
 
 
 def parkinsons() -> Task:
-    """Total UPDRS from age, sex, time and the sixteen voice measures."""
+    """Return the task of predicting total UPDRS from age, sex, time and 16 voice measures."""
     names, columns = list(PARKINSONS_BOUNDS), datasets.recordings()
     values = np.column_stack([columns[name] for name in names])
     return _numeric(values, list(PARKINSONS_BOUNDS.values()), names, "total_UPDRS")
 
 
 def california() -> Task:
-    """Made up: 20,640 districts with the columns, ranges and tails of California housing."""
+    """Simulate 20,640 districts with the columns, ranges and tails of California housing."""
     generator = np.random.default_rng(1)
     n = 20_640
     wealth, urban, coast = generator.standard_normal((3, n))
@@ -200,7 +200,7 @@ class Split:
         return Moments(whole[np.ix_(at, at)], whole[at, self._to], moment.unit_count, length)
 
     def of_weights(self, weights: Vector) -> float:
-        """R^2 on the test rows of a model of encoded features and the intercept."""
+        """Return R^2 on the test rows of a model of encoded features and the intercept."""
         lattice = self.rows.lattice()
         encoded = (
             self._encoded @ weights[:-1] + weights[-1] * lattice.intercept_units * lattice.step
@@ -208,7 +208,7 @@ class Split:
         return self._r_squared(self._goal.center + self._goal.scale * encoded)
 
     def of_release(self, budget: Budget, neighbors: Neighbors, seed: int) -> float:
-        """R^2 of the ridge of a standardized release; of the midpoint where it has no answer."""
+        """Return R^2 of ridge on a standardized release, or of the midpoint if it has no answer."""
         entropy = Entropy.seeded(seed)
         made = Standardized()(self.rows, budget=budget, neighbors=neighbors, entropy=entropy)
         release = denoise(made, generator=simulation_generator(seed))
@@ -250,7 +250,7 @@ def on_split(job: tuple[str, int]) -> list[tuple[float, str, float]]:
 
 
 def cells_of(name: str, scores: dict[tuple[float, str], list[float]]) -> list[dict[str, Any]]:
-    """A row for each epsilon and comparison; differences are paired by split."""
+    """Return a row for each epsilon and comparison; differences are paired by split."""
     cells = []
     for epsilon in EPSILONS:
         own = {method: np.array(s) for (at, method), s in scores.items() if at == epsilon}

@@ -28,12 +28,12 @@ WORKERS_BAR = 0.65  # wall time of two workers as a share of one's
 
 
 def best(job: str, path: Path, key: str) -> dict[str, float]:
-    """The round that took least, since other programs only ever add."""
+    """Return the fastest round, because other programs can only add time."""
     return min((measure(job, path) for _ in range(ROUNDS)), key=lambda figures: figures[key])
 
 
 def exponent(sizes: list[int], figures: list[float]) -> float:
-    """Slope of a line through the logarithms."""
+    """Return the slope of a line through the logarithms."""
     return float(np.polyfit(np.log(sizes), np.log(figures), 1)[0])
 
 
@@ -70,7 +70,7 @@ def fitted(
 
 
 def exponents(by_rows: Found, by_columns: Found) -> Iterator[Any]:
-    """Rows of the fitted exponents."""
+    """Yield rows of the fitted exponents."""
     large = [(n, figures) for n, _, figures in by_rows if n >= 100_000]
     many = [n for n, _ in large]
     yield fitted("CPU against n, d = 50", many, [f["cpu"] for _, f in large], 1, 0.15)

@@ -96,14 +96,14 @@ class Watch:
 
 
 def file_of(frame: FrameType) -> str:
-    """File in the package, if the frame is of a function of its own, else nothing."""
+    """Return the file in the package if the frame belongs to a dpcov function, else nothing."""
     path = Path(frame.f_code.co_filename)
     ours = path.is_relative_to(SOURCE) and not frame.f_code.co_name.startswith("<")
     return path.relative_to(SOURCE).as_posix() if ours else ""
 
 
 def stack_of(frame: FrameType | None) -> list[tuple[str, str]]:
-    """Frames of dpcov beneath `cli.release`, outermost first."""
+    """Return the frames of dpcov beneath `cli.release`, outermost first."""
     found = []
     while frame is not None:
         if file := file_of(frame):
@@ -127,7 +127,7 @@ def arguments(frame: FrameType) -> list[Any]:
 
 
 def holds(value: Any) -> bool:
-    """Whether it is the stated epsilon, or a budget or what holds one."""
+    """Return True for the stated epsilon, for a budget, and for an object with a budget."""
     value = getattr(value, "guarantee", value)
     value = getattr(value, "budget", value)
     value = getattr(value, "epsilon", value)
@@ -135,7 +135,7 @@ def holds(value: Any) -> bool:
 
 
 def write_table(folder: Path) -> list[str]:
-    """A table of numbers and levels with its schema; the arguments of a release."""
+    """Write a table of numbers and levels with its schema; return the arguments of a release."""
     rng = np.random.default_rng(0)
     lines = ["a,b,c,d"]
     for a, b, c, d in zip(*rng.random((3, 3000)), rng.integers(0, 3, 3000), strict=True):

@@ -68,7 +68,7 @@ def errors(
 
 
 def measured(kind: type[Mechanism], n: int, repeats: int) -> Iterator[dict[str, Any]]:
-    """A row for each relation and condition number."""
+    """Return a row for each relation and condition number."""
     for neighbors in Neighbors:
         for condition in (1.0, 1e4, 1e10):
             found = [errors(kind, n, condition, neighbors, seed) for seed in range(repeats)]

@@ -20,7 +20,7 @@ OWN, OTHERS = "#c0392b", "#2c3e50"
 
 
 def draw(rows: list[Row], folder: Path) -> None:
-    """All figures of measured cells, as SVG files that come out the same every time."""
+    """Draw all figures of the measured cells as reproducible SVG files."""
     folder.mkdir(parents=True, exist_ok=True)
     found = list(bounds(rows))
     with mpl.rc_context(STYLE):
@@ -62,7 +62,7 @@ def rank_figure(rows: list[Row]) -> Figure:
 
 
 def bound_figure(rows: list[Row]) -> Figure:
-    """The default's error over the lower bound for tables of the same size, by columns."""
+    """Draw the default's error over the lower bound for tables of the same size, by columns."""
     own = [row for row in rows if row["neighbors"] == Neighbors.REPLACE_ONE]
     figure = Figure((11, 4), layout="constrained")
     panels = figure.subplots(1, len(DEFINITIONS), sharey=True)

@@ -65,7 +65,7 @@ class Contest:
         return self.door.lattice().features
 
     def per_row(self, moment: Matrix) -> Matrix:
-        """A second moment over the number of rows and the squared radius."""
+        """Divide a second moment by the number of rows and the squared radius."""
         return moment / (self.rows * self.door.lattice().radius ** 2)
 
 

@@ -60,13 +60,13 @@ class Cell:
 def grid(
     tables: Sequence[str] = tuple(TABLES), epsilons: Sequence[float] = EPSILONS
 ) -> Iterator[Cell]:
-    """All cells, one epsilon after the other, so that an unfinished grid has every table."""
+    """Yield all cells, one epsilon after the other, so that an unfinished grid has every table."""
     for epsilon, table, definition, neighbors in product(epsilons, tables, DEFINITIONS, Neighbors):
         yield Cell(table, neighbors, definition, epsilon)
 
 
 def quick_grid() -> Iterator[Cell]:
-    """A few small cells of every definition and relation."""
+    """Return a few small cells of every definition and relation."""
     return grid(QUICK_TABLES, (1.0,))
 
 
@@ -75,7 +75,7 @@ def everyone() -> list[Entrant]:
 
 
 def repeats_for(columns: int) -> int:
-    """How often a cell is repeated: errors vary more, and cost less, at few columns."""
+    """Return the repeats of a cell: with few columns, errors vary more and cost less."""
     return next(repeats for most, repeats in REPEATS if columns <= most)
 
 

@@ -83,7 +83,7 @@ def denoised(
     seed: int,
     method: Method,
 ) -> Matrix:
-    """The second moment of such a release after denoising, with the contest's intercept."""
+    """Return the denoised second moment of a release, with the contest's intercept."""
     made = released(contest, mechanism, budget, neighbors, seed)
     found = best_estimate(denoise(made, method, generator=simulation_generator(seed))).copy()
     if contest.centred:  # of mapped rows it has another
@@ -95,7 +95,7 @@ def denoised(
 
 
 def default(method: Method = "shrink") -> Estimate:
-    """What the library releases where nothing but the budget is stated."""
+    """Return the library's default, for which only the budget is stated."""
 
     def estimate(contest: Contest, budget: Budget, neighbors: Neighbors, seed: int) -> Matrix:
         mechanism = choose(contest.door.schema, budget, neighbors).mechanism
@@ -105,7 +105,7 @@ def default(method: Method = "shrink") -> Estimate:
 
 
 def of_registry(name: str, method: Method = "shrink", **fields: object) -> Estimate:
-    """A mechanism of the registry with the library's denoising."""
+    """Return a registered mechanism with the library's denoising."""
     mechanism = MECHANISMS[name](**fields)
 
     def estimate(contest: Contest, budget: Budget, neighbors: Neighbors, seed: int) -> Matrix:
@@ -131,12 +131,12 @@ def affordable(name: str) -> Callable[[Contest], bool]:
 
 
 def zero(contest: Contest, budget: Budget, neighbors: Neighbors, seed: int) -> Matrix:
-    """The matrix that costs nothing."""
+    """Return the zero matrix, which needs no budget."""
     return np.zeros_like(contest.truth)
 
 
 def isotropic(contest: Contest, budget: Budget, neighbors: Neighbors, seed: int) -> Matrix:
-    """Identity times a private trace, on which the whole budget is spent.
+    """Return the identity times a private trace that uses the whole budget.
 
     The trace is shrunk in the manner of James and Stein, as in the library. A public number of
     rows bounds the trace and determines the part of the intercept.
@@ -157,7 +157,7 @@ def isotropic(contest: Contest, budget: Budget, neighbors: Neighbors, seed: int)
 
 
 def entrants() -> Iterator[Entrant]:
-    """Everyone but the peers; the default first."""
+    """List all methods except the peers; the default is first."""
     yield Entrant(DEFAULT, "default", default())
     yield Entrant("default, projected", "variant", default("project"))
     for name in MECHANISMS:

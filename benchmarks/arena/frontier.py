@@ -53,7 +53,7 @@ Row = dict[str, Any]
 
 
 def denoised(door: RememberedRows, mechanism: Mechanism, cell: Cell, seed: int) -> Matrix:
-    """The denoised second moment of a release."""
+    """Return the denoised second moment of a release."""
     made = mechanism(
         door, budget=cell.budget, neighbors=cell.neighbors, entropy=Entropy.seeded(seed)
     )
@@ -69,7 +69,7 @@ def compared(job: tuple[str, Neighbors, Definition]) -> list[Row]:
 
 
 def of_cell(cell: Cell) -> Row:
-    """Errors of the default and of one matrix, and their ratio with its standard error."""
+    """Measure the errors of the default and of one matrix; return their ratio and its error."""
     contest = contest_named(cell.table)
     schema, budget, neighbors = contest.door.schema, cell.budget, cell.neighbors
     ours = choose(schema, budget, neighbors).mechanism

@@ -53,12 +53,12 @@ MULTIPLIERS = 40
 
 
 def pure(p: int, n: int, epsilon: float, steps: int, trace: float = 1.0) -> float:
-    """Lower bound for epsilon-DP: the better of the two arguments."""
+    """Return the lower bound for epsilon-DP: the better of the two arguments."""
     return max(packing(p, n, epsilon, trace), approximate(p, n, epsilon, 0.0, steps, trace))
 
 
 def packing(p: int, n: int, epsilon: float, trace: float = 1.0) -> float:
-    """Lower bound for epsilon-DP, add/remove or replace-one; 0 where none is known."""
+    """Return the packing bound for epsilon-DP, add/remove or replace-one; 0 if none is known."""
     best = 0.0
     for k in sorted({int(k) for k in np.geomspace(1, max(1, p // 2), 12)}):
         for r in np.sqrt(k) * RADII:
@@ -70,7 +70,7 @@ def packing(p: int, n: int, epsilon: float, trace: float = 1.0) -> float:
 
 
 def log_ball(p: int, k: int, r: float) -> float:
-    """Upper bound on ln mu(r): at most this share of the k-spaces is within r of any matrix."""
+    """Return an upper bound on ln mu(r), the log-fraction of k-spaces within r of any matrix."""
     scale = float(np.mean(mean_chi(np.arange(p, p - k, -1.0)))) ** 2
     least = 0.0
     for t in TILTS:
@@ -84,7 +84,7 @@ def log_ball(p: int, k: int, r: float) -> float:
 
 
 def _best_rows(k: int, epsilon: float, exponent: float, most: float) -> int:
-    """Multiple of k, at most `most`, that makes m (1 - e^(epsilon m - exponent)) largest.
+    """Find the multiple m of k, at most `most`, with the largest m (1 - e^(epsilon m - exponent)).
 
     The derivative vanishes where y = 1 + epsilon m solves y + ln y = exponent + 1.
     """
@@ -95,7 +95,7 @@ def _best_rows(k: int, epsilon: float, exponent: float, most: float) -> int:
 
 
 def mean_chi(degrees: Vector) -> Vector:
-    """Mean norm of a standard normal vector."""
+    """Return the mean norm of a standard normal vector."""
     means: Vector = np.sqrt(2) * np.exp(gammaln((degrees + 1) / 2) - gammaln(degrees / 2))
     return means
 
@@ -113,7 +113,7 @@ def assouad(p: int, n: int, variation: Callable[[int], float], trace: float = 1.
 
 
 def zcdp(p: int, n: int, rho: float, steps: int, trace: float = 1.0) -> float:
-    """Lower bound for rho-zCDP; an exchange of a row is so many `steps` of the relation."""
+    """Return the lower bound for rho-zCDP; exchanging a row is `steps` steps of the relation."""
 
     def variation(m: int) -> float:
         divergence = rho * (steps * m) ** 2
@@ -125,7 +125,7 @@ def zcdp(p: int, n: int, rho: float, steps: int, trace: float = 1.0) -> float:
 def approximate(
     p: int, n: int, epsilon: float, delta: float, steps: int, trace: float = 1.0
 ) -> float:
-    """Lower bound for (epsilon, delta)-DP."""
+    """Return the lower bound for (epsilon, delta)-DP."""
 
     def variation(m: int) -> float:
         group = steps * m

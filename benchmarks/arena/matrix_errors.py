@@ -21,7 +21,7 @@ NEGLIGIBLE = 1e-12  # share of the largest variance below which a column is take
 
 
 def errors(estimate: Matrix, truth: Matrix) -> dict[str, float]:
-    """All kinds of error of a symmetric (p, p) estimate of a positive semidefinite matrix."""
+    """Return all errors of a symmetric (p, p) estimate of a positive semidefinite matrix."""
     difference = estimate - truth
     kept = np.diag(truth) > NEGLIGIBLE * np.diag(truth).max()
     return {
@@ -35,13 +35,13 @@ def errors(estimate: Matrix, truth: Matrix) -> dict[str, float]:
 
 
 def relative(difference: Matrix, variances: Matrix) -> float:
-    """Root mean square of the entries' errors, each over the true deviations of its columns."""
+    """Return the root mean square error of the entries, in true deviations of their columns."""
     deviations = np.sqrt(variances)
     return float(np.linalg.norm(difference / np.outer(deviations, deviations)) / len(variances))
 
 
 def correlations(matrix: Matrix) -> Matrix:
-    """Correlations, 0 beside a column without variance; 1 on the diagonal."""
+    """Return correlations: 1 on the diagonal, and 0 for a column without variance."""
     variances = np.diag(matrix)
     positive = variances > NEGLIGIBLE * max(float(variances.max()), 0.0)
     deviations = np.sqrt(np.where(positive, variances, 1.0))
@@ -52,7 +52,7 @@ def correlations(matrix: Matrix) -> Matrix:
 
 
 def correlation_error(estimate: Matrix, truth: Matrix) -> float:
-    """Root mean square error of the correlations of two columns."""
+    """Return the root mean square error of the correlations of two columns."""
     p = len(truth)
     if p < 2:
         return 0.0
@@ -70,7 +70,7 @@ def ridge_loss(estimate: Matrix, truth: Matrix) -> float:
 
 
 def ridge_error(estimate: Matrix, truth: Matrix) -> float:
-    """Root mean square difference of predictions of a column by ridge regression on all others.
+    """Return the root mean square difference of the ridge predictions of each column.
 
     In its deviations, mean over the columns. It is 0 for the truth alone, as `ridge_loss` is not.
     """

@@ -34,7 +34,7 @@ def mean_ranks(errors: Matrix, blocks: list[str]) -> Matrix:
 
 
 def critical_difference(competitors: int, blocks: int, significance: float = SIGNIFICANCE) -> float:
-    """Difference of two mean ranks that is significant by Nemenyi's test."""
+    """Return the difference of two mean ranks that is significant by Nemenyi's test."""
     quantile = studentized_range.ppf(1 - significance, competitors, np.inf) / math.sqrt(2)
     return float(quantile * math.sqrt(competitors * (competitors + 1) / (6 * blocks)))
 

@@ -94,7 +94,7 @@ def compared(other: Any) -> dict[str, Any]:
 
 
 def regimes(rows: list[Row]) -> Iterator[Row]:
-    """The bars, for each definition and relation: over all cells, and where anything shows."""
+    """Check the thresholds by definition and relation, in all cells and in detectable cells."""
     cells = grouped(rows, "frobenius")
     yield from _by_relation("regime", cells)
     yield from _by_relation("showing", {key: at for key, at in cells.items() if shows(at)})
@@ -163,7 +163,7 @@ def geometric(ratios: list[float]) -> float:
 
 
 def kinds(rows: list[Row]) -> Iterator[Row]:
-    """The same shares for every kind of error."""
+    """Return the same fractions for every kind of error."""
     for kind, definition in product(KINDS, DEFINITIONS):
         groups = [g for key, g in grouped(rows, kind).items() if key[2] == definition]
         if groups:
@@ -171,7 +171,7 @@ def kinds(rows: list[Row]) -> Iterator[Row]:
 
 
 def families(rows: list[Row]) -> Iterator[Row]:
-    """The same shares for every family of tables."""
+    """Return the same fractions for every family of tables."""
     cells = grouped(rows, "frobenius")
     names = dict.fromkeys(group[DEFAULT]["family"] for group in cells.values())
     for family, definition in product(names, DEFINITIONS):
@@ -215,7 +215,7 @@ def losses(rows: list[Row], kind: str = "frobenius") -> Iterator[Row]:
 
 
 def lost_to_peers(rows: list[Row]) -> Iterator[Row]:
-    """Cells where a peer has less error than the default, beyond chance."""
+    """Return the cells where a peer has a smaller error than the default, beyond chance."""
     for key, group in grouped(rows, "frobenius").items():
         peer = best(group, "peer")
         against = compared(peer)
@@ -317,7 +317,7 @@ def singles(rows: list[Row]) -> Iterator[Row]:
 
 
 def ranks(rows: list[Row]) -> Iterator[Row]:
-    """Mean ranks of those who take part in every cell of a definition."""
+    """Return mean ranks of the methods that take part in every cell of a definition."""
     cells = grouped(rows, "frobenius")
     for definition in DEFINITIONS:
         groups = {key: group for key, group in cells.items() if key[2] == definition}
@@ -344,7 +344,7 @@ def ranks(rows: list[Row]) -> Iterator[Row]:
 
 
 def bounds(rows: list[Row]) -> Iterator[Row]:
-    """The default's error beside what no mechanism can beat on all tables of the same size."""
+    """Compare the default's error with the lower bound for all tables of the same size."""
     for key, group in grouped(rows, "frobenius").items():
         own = group[DEFAULT]
         if own["family"] == "public bounds" or own["epsilon"] > FORCE:
@@ -394,7 +394,7 @@ def optimality(found: list[Row]) -> Iterator[Row]:
 
 
 def summed_up(rows: list[Row]) -> list[Row]:
-    """All parts of the page."""
+    """Return the rows of all parts of the page."""
     parts = (regimes, families, kinds, singles, lost_to_peers, winners, losses, ranks)
     goals = (row for kind in GOALS for row in portfolios(rows, kind))
     return [*(row for part in parts for row in part(rows)), *goals, *optimality(list(bounds(rows)))]
