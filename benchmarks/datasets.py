@@ -94,7 +94,7 @@ def adult_levels() -> dict[str, list[str]]:
 
 
 def adult() -> Matrix:
-    """Return 48,842 x 108: 6 numeric columns in [0, 1], 8 categorical columns as 0/1."""
+    """Return 48,842 x 108: numeric columns in [0, 1], categorical columns as 0/1."""
     cells = [line.split(",") for line in adult_lines()]
     levels = adult_levels()
     columns = []

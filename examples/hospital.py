@@ -78,7 +78,7 @@ for epsilon in (0.5, 1.0):
 
 # %%
 def made_up_visits(patients: int = 12_000) -> pd.DataFrame:
-    """Visits that depend on age and on smoking."""
+    """Simulate visits that depend on age and on smoking."""
     rng = np.random.default_rng(1)
     ages = rng.uniform(18, 95, patients)
     smokes = rng.random(patients) < 0.25

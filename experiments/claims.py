@@ -74,17 +74,17 @@ class Claim:
     faults: tuple[Fault, ...] = ()
 
     def stands(self, finding: Finding) -> bool:
-        """Whether the stated verdict is one that a finding allows."""
+        """Return True if a finding allows the stated verdict."""
         return finding.came in ALLOWED[self.verdict]
 
 
 def papers() -> list[str]:
-    """Folders with claims."""
+    """Return the folders with claims."""
     return sorted(path.parent.name for path in HERE.glob("*/claims.toml"))
 
 
 def claims_of(paper: str) -> dict[str, Claim]:
-    """The claims of a paper, by their ids.
+    """Return the claims of a paper, by their ids.
 
     Raises
     ------
@@ -108,5 +108,5 @@ def statements() -> dict[str, dict[str, list[str] | str]]:
 
 
 def alone(name: str, measure: Callable[[bool, Path], Finding]) -> Part:
-    """A part that measures one claim."""
+    """Return a part that measures one claim."""
     return lambda small, folder: {name: measure(small, folder)}

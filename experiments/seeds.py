@@ -20,7 +20,7 @@ def begin(run: int) -> None:
 
 
 def own(seed: int) -> int:
-    """A seed of the code, as it is in this run."""
+    """Return the seed of this run for a seed in the code."""
     return seed + APART * _run
 
 
@@ -30,5 +30,5 @@ def generator(*seed: int) -> np.random.Generator:
 
 
 def entropy(seed: int) -> Entropy:
-    """The library's seeded entropy, for releases that protect nobody."""
+    """Return the library's seeded entropy, for releases that protect nobody."""
     return Entropy.seeded(own(seed))

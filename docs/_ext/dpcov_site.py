@@ -41,7 +41,7 @@ def plain(app: Any, what: str, name: str, value: Any, options: Any, lines: list[
 
 
 def restored(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
-    """Colons are colons again."""
+    """Replace escaped colons by colons."""
     lines[:] = [line.replace(COLON, ":") for line in lines]
 
 

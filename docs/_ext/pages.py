@@ -73,12 +73,12 @@ class Block:
 
 
 def blocks(text: str) -> list[Block]:
-    """All code blocks of a page, in order."""
+    """Return all code blocks of a page, in order."""
     return [_block(found) for found in FENCE.finditer(text)]
 
 
 def pages() -> list[Path]:
-    """Pages with code that runs."""
+    """Return the pages with code that runs."""
     return sorted(
         page
         for page in DOCS.rglob("*.md")
@@ -102,7 +102,7 @@ def outputs(page: Path) -> list[list[str]]:
 
 
 def with_outputs(text: str, found: list[list[str]]) -> str:
-    """The page's text with each output after what gave it."""
+    """Return the page's text with each output after its code."""
     remaining = iter(found)
     return FENCE.sub(lambda match: _shown(match, next(remaining)), text)
 
@@ -176,7 +176,7 @@ def _python(block: Block, scope: dict[str, Any]) -> str:
 
 
 def _command(command: str, raises: str | None = None) -> str:
-    """Output of a command that succeeds, or ends with exit code 2 and that error."""
+    """Return the output of a command that succeeds, or ends with exit code 2 and this error."""
     done = subprocess.run(  # noqa: S603 (our own page)
         ["bash", "-euc", command],  # noqa: S607
         stdout=subprocess.PIPE,

@@ -25,12 +25,12 @@ KINDS = ("reproduced", "not reproduced", "refuted", "misprint", "measured", "der
 
 
 def generated(text: str) -> str:
-    """A page's text with everything that is generated in its place."""
+    """Return a page's text with all generated parts in their places."""
     return MARK.sub(lambda found: GENERATORS[found[1]](), text)
 
 
 def verdicts() -> str:
-    """How many claims of each paper got which verdict."""
+    """Count the verdicts on each paper's claims."""
     lines = [["paper", *KINDS]]
     for paper in PAPERS:
         found = [claim["verdict"] for claim in _claims(paper)]
@@ -40,7 +40,7 @@ def verdicts() -> str:
 
 
 def claims(paper: str) -> str:
-    """Every claim of a paper: its verdict, what was measured, and what under its faults."""
+    """Return each claim of a paper with its verdict, its finding, and its findings under faults."""
     kept = json.loads((SNAPSHOTS / "papers" / f"{paper}.json").read_text())["rows"]
     measured = {row["id"]: row for row in kept}
     lines = [["claim", "expected", "verdict", "measured", "control", "why"]]
@@ -69,7 +69,7 @@ def statements(paper: str) -> str:
 
 
 def errors(paper: str, shown: tuple[str, ...]) -> str:
-    """Mean errors of the methods that a page shows, a column for each epsilon."""
+    """Return mean errors of the methods on a page, with a column for each epsilon."""
     with (SNAPSHOTS / "papers" / f"{paper}-errors.csv").open(encoding="utf-8") as file:
         cells = list(csv.DictReader(file))
     lines = [["table, method", *dict.fromkeys(f"{float(cell['epsilon']):g}" for cell in cells)]]
@@ -81,14 +81,14 @@ def errors(paper: str, shown: tuple[str, ...]) -> str:
 
 
 def commands() -> str:
-    """Every command with its arguments and options."""
+    """Return every command with its arguments and options."""
     from dpcov.cli import commands
 
     return "\n".join(_command(f"dpcov {name}", found) for name, found in commands().items())
 
 
 def ridge_comparison() -> str:
-    """Out-of-sample R^2 of ridge regression from a release, beside methods made for one."""
+    """Return out-of-sample R^2 of ridge from a release, and of methods for a single regression."""
     cells = json.loads((SNAPSHOTS / "ridge_comparison.json").read_text())["rows"]
     peers = list(dict.fromkeys(cell["peer"] for cell in cells))
     lines = [["task", "epsilon", "without privacy", *(f"{p}: dpcov / theirs" for p in peers)]]
@@ -100,7 +100,7 @@ def ridge_comparison() -> str:
 
 
 def bench_against_numpy() -> str:
-    """What a release costs beside the covariance without privacy."""
+    """Return the cost of a release beside the covariance without privacy."""
     lines = [["table", "metric", "dpcov", "pandas and numpy.cov"]]
     for cell in json.loads((SNAPSHOTS / "bench.json").read_text())["rows"]:
         if "numpy.cov" in cell["metric"]:
@@ -110,7 +110,7 @@ def bench_against_numpy() -> str:
 
 
 def measurements() -> str:
-    """Every snapshot: the command that gives it, where it was measured, and all its rows."""
+    """Return every snapshot: its command, the machine, and all its rows."""
     parts = []
     for file in sorted(SNAPSHOTS.glob("*.json")):
         found = json.loads(file.read_text())
@@ -123,14 +123,14 @@ def measurements() -> str:
 
 
 def public_names() -> str:
-    """The public functions and classes of dpcov."""
+    """Return the public functions and classes of dpcov."""
     import dpcov
 
     return _documented([(f"dpcov.{name}", getattr(dpcov, name)) for name in sorted(dpcov.__all__)])
 
 
 def mechanisms() -> str:
-    """The registry: what each accepts is found by asking it; what all accept is said once."""
+    """Return the registered mechanisms and the options that each of them accepts."""
     from dpcov.mechanisms import MECHANISMS
 
     heads = ["budget", "neighbours", "unit", "passes"]
@@ -150,12 +150,12 @@ def mechanisms() -> str:
 
 
 def mechanism_classes() -> str:
-    """The mechanisms that auto takes, in the order of the registry."""
+    """Return the mechanisms that auto can choose, in the order of the registry."""
     return _classes(of_papers=False)
 
 
 def paper_classes() -> str:
-    """The papers' mechanisms, in the order of the registry."""
+    """Return the papers' mechanisms, in the order of the registry."""
     return _classes(of_papers=True)
 
 
@@ -168,12 +168,12 @@ def _classes(*, of_papers: bool) -> str:
 
 
 def estimators() -> str:
-    """The classes with scikit-learn's interfaces."""
+    """Return the classes with scikit-learn's interfaces."""
     return _module("dpcov.estimators")
 
 
 def plots() -> str:
-    """The functions that draw."""
+    """Return the functions that draw."""
     return _module("dpcov.plot")
 
 
@@ -202,7 +202,7 @@ GENERATORS: dict[str, Callable[[], str]] = {
 
 
 def _accepted(kind: Any) -> Iterator[tuple[str, str, str]]:
-    """Budgets, relations and units that a mechanism of the registry does not refuse."""
+    """Return the budgets, relations and units that a mechanism accepts."""
     from dpcov.core.privacy import ZCDP, ApproxDP, Neighbors, PureDP, Unit
     from dpcov.errors import MechanismError
     from dpcov.rows.moment import Lattice
@@ -235,14 +235,14 @@ def _title(paper: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text of which Markdown makes nothing else; the verdict's own stars stay."""
+    """Return the text with Markdown characters escaped; the verdict's own stars stay."""
     if text.startswith("**"):
         return text
     return re.sub(r"([\\|*_<>$\[\]`])", r"\\\1", " ".join(text.split()))
 
 
 def _figure(value: Any) -> str:
-    """A cell of a table of measurements."""
+    """Return a cell of a table of measurements."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -253,7 +253,7 @@ def _figure(value: Any) -> str:
 
 
 def _command(name: str, command: Any) -> str:
-    """The section of a command."""
+    """Return the section of a command."""
     lines = [f"\n## {name}\n", f"{inspect.cleandoc(command.help or '')}\n"]
     rows = [["option", "meaning"]]
     for parameter in command.params:
@@ -269,7 +269,7 @@ def _command(name: str, command: Any) -> str:
 
 
 def _module(name: str) -> str:
-    """A module's public functions and classes."""
+    """Return a module's public functions and classes."""
     from importlib import import_module
 
     module = import_module(name)

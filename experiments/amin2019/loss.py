@@ -37,7 +37,7 @@ class Loss:
 
 
 def loss(constant: float, epsilon: float) -> Loss:
-    """Loss of a draw at t = constant epsilon, over epsilon."""
+    """Return the loss of a draw at t = constant epsilon, over epsilon."""
     replaced, added = (
         max(_largest(constant * epsilon, k, (1.0, below)) for k in COPIES) for below in (-1.0, 0.0)
     )

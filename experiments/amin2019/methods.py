@@ -58,13 +58,13 @@ class Entry:
 
 
 def clipped(matrix: Matrix, n: int) -> Matrix:
-    """Eigenvalues rounded to [0, n], the paper's last step for every method."""
+    """Round eigenvalues to [0, n], the paper's last step for every method."""
     values, vectors = np.linalg.eigh(matrix)
     return (vectors * np.clip(values, 0.0, n)) @ vectors.T
 
 
 def released(mechanism: Mechanism, denoising: Denoising) -> Method:
-    """A mechanism of the library with one of its denoisings."""
+    """Return a mechanism of the library with one of its denoising methods."""
 
     def method(table: Table, epsilon: float, seed: int) -> Matrix:
         made = mechanism(
@@ -81,17 +81,17 @@ def released(mechanism: Mechanism, denoising: Denoising) -> Method:
 
 
 def default(table: Table, epsilon: float, seed: int) -> Matrix:
-    """What the library releases where nothing is chosen."""
+    """Return the library's default method."""
     return released(taken(table, epsilon), "shrink")(table, epsilon, seed)
 
 
 def taken(table: Table, epsilon: float) -> Mechanism:
-    """What `auto` takes for a table."""
+    """Return the mechanism that `auto` chooses for a table."""
     return choose(table.rows.schema, PureDP(epsilon), REPLACE).mechanism
 
 
 def noisy(mechanism: Laplace | Gaussian, delta: float | None = None) -> Method:
-    """C plus a mechanism's noise law, eigenvalues clipped.
+    """Return C plus a mechanism's noise, with clipped eigenvalues.
 
     The law alone, since a release holds the trace only where nothing can rise above the noise,
     and the paper has no such gate.

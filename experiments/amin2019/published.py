@@ -48,7 +48,7 @@ def split(n: int, d: int, epsilon: float) -> float:
 
 
 def eigenvector_sampling(*, adaptive: bool) -> Method:
-    """AD and IT-U as published."""
+    """Estimate by AD or IT-U as published."""
 
     def method(table: Table, epsilon: float, seed: int) -> Matrix:
         values, drawn = plan(table, epsilon, seed, adaptive=adaptive)
@@ -70,7 +70,7 @@ def plan(table: Table, epsilon: float, seed: int, *, adaptive: bool) -> tuple[Ve
 
 
 def kapralov_talwar(table: Table, epsilon: float, seed: int) -> Matrix:
-    """KT as published."""
+    """Estimate by KT as published."""
     generator, entropy = seeds.generator(seed), seeds.entropy(seed)
     residue, concentration = table.moment.copy(), np.array([4 * epsilon / table.d])
     for _ in range(table.d):
@@ -81,13 +81,13 @@ def kapralov_talwar(table: Table, epsilon: float, seed: int) -> Matrix:
 
 
 def laplace(table: Table, epsilon: float, seed: int) -> Matrix:
-    """L as published."""
+    """Estimate by L as published."""
     generator = seeds.generator(seed)
     return scaled_down(_symmetric(generator.laplace, 2 * table.d / epsilon, table), table.n)
 
 
 def gaussian(delta: float) -> Method:
-    """G as published."""
+    """Estimate by G as published."""
 
     def method(table: Table, epsilon: float, seed: int) -> Matrix:
         generator = seeds.generator(seed)

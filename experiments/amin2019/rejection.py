@@ -34,7 +34,7 @@ class Count:
 
 
 def findings(small: bool, folder: Path) -> dict[str, Finding]:
-    """Median and mean of the proposals, over d."""
+    """Return the median and the mean of the proposals, over d."""
     counts = measure((0.5, 4.0) if small else EPSILONS, 1 if small else REPEATS)
     with (folder / "rejection.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(asdict(counts[0])))

@@ -74,7 +74,7 @@ def ad_beats(figure: Figure, rivals: tuple[str, ...]) -> Finding:
 
 
 def splitting(figure: Figure) -> Finding:
-    """AD's error over IT-U's."""
+    """Compare AD's error with IT-U's error."""
     ratios = _ratios(figure, "AD", "IT-U")
     close = [ratio for ratio in ratios.values() if 1 / CLOSE <= ratio <= CLOSE]
     return Finding(
@@ -85,7 +85,7 @@ def splitting(figure: Figure) -> Finding:
 
 
 def splitting_helps(figure: Figure) -> Finding:
-    """Cells where AD is clearly better than IT-U."""
+    """Find cells where AD is clearly better than IT-U."""
     better = [
         place
         for place, ratio in _ratios(figure, "AD", "IT-U").items()

@@ -26,7 +26,7 @@ WIDE = 400  # above n^(2/3) for all n up to 8000
 
 
 def repeats(small: bool) -> int:
-    """How often everything is drawn."""
+    """Return the number of repeats."""
     return 4 if small else 20
 
 

@@ -121,7 +121,7 @@ def growth(spectra: Spectra, norm: str) -> Finding:
 
 
 def constants(spectra: Spectra) -> str:
-    """Measured constants beside their limits."""
+    """Compare measured constants with their limits."""
     parts = []
     for name, (edge, cubic) in LIMITS.items():
         last = max(spectra[name])

@@ -47,12 +47,12 @@ def onto_ball(matrix: Matrix, size: float) -> Matrix:
 
 
 def algorithm1(matrix: Matrix, n: float, generator: np.random.Generator) -> Matrix:
-    """The paper's first algorithm, which spends everything on the matrix."""
+    """Estimate by the paper's first algorithm, which spends everything on the matrix."""
     return matrix + square_noise(len(matrix), SCALE, generator)
 
 
 def algorithm2(matrix: Matrix, n: float, generator: np.random.Generator) -> Matrix:
-    """The paper's second algorithm."""
+    """Estimate by the paper's second algorithm."""
     noise = square_noise(len(matrix), SCALE / (1 - TRACE_SHARE), generator)
     return onto_ball(matrix + noise, radius(matrix, n, generator))
 

@@ -160,7 +160,7 @@ def _worst() -> float:
 
 
 def large_and_small_n(small: bool, folder: Path) -> dict[str, Finding]:
-    """Theorem 1.2 against n."""
+    """Draw the errors of Theorem 1.2 against n."""
     d, found = against_n(small)
     figure(d, found, folder)
     write_means(folder / "small_samples.csv", "n", found)
@@ -184,7 +184,7 @@ def large_and_small_n(small: bool, folder: Path) -> dict[str, Finding]:
 
 
 def growth_in_d(small: bool, folder: Path) -> Finding:
-    """Theorem 1.2 against d."""
+    """Draw the errors of Theorem 1.2 against d."""
     n, slopes = against_d(small)
     return Finding(
         f"exponent of d at n = {n}: {_list(slopes)}", slopes["Algorithm 2"].near(0.5, TOLERANCE)
@@ -192,7 +192,7 @@ def growth_in_d(small: bool, folder: Path) -> Finding:
 
 
 def growth_in_trace(small: bool, folder: Path) -> Finding:
-    """Theorem 1.2 against the trace."""
+    """Draw the errors of Theorem 1.2 against the trace."""
     slopes = against_trace(small)
     return Finding(
         f"exponent of the trace: {_list(slopes)}", slopes["Algorithm 2"].near(0.5, TOLERANCE)

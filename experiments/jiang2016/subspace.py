@@ -23,7 +23,7 @@ LAWS: dict[str, Draw] = {"Wishart": wishart, "matrix Laplace": matrix_laplace}
 
 
 def leading(matrix: Matrix, k: int) -> Matrix:
-    """Projection on the k leading eigenvectors."""
+    """Return the projection on the k leading eigenvectors."""
     vectors = np.linalg.eigh(matrix)[1][:, -k:]
     return vectors @ vectors.T
 

@@ -95,7 +95,7 @@ def rows_needed(sizes: Iterable[int], errors: Iterable[float], goal: float) -> f
 
 
 def exponent(needed: Mapping[float, float]) -> float:
-    """Slope in logarithms."""
+    """Return the slope in logarithms."""
     return float(np.polyfit(np.log(list(needed)), np.log(list(needed.values())), 1)[0])
 
 

@@ -45,7 +45,7 @@ def least(d: int, budget: ApproxDP = BUDGET) -> int:
 
 
 def within(bound: float, d: int, radius: float | None = None) -> Schema:
-    """Columns within the same bounds."""
+    """Return a schema of columns with the same bounds."""
     names = [f"x{j}" for j in range(d)]
     return Schema.from_bounds(-bound, bound, names, radius=radius, intercept=0.0)
 
@@ -53,7 +53,7 @@ def within(bound: float, d: int, radius: float | None = None) -> Schema:
 def released(
     mechanism: Mechanism, rows: Matrix, budget: Budget, schema: Schema, bound: float, seed: int
 ) -> Matrix:
-    """Second moment over n."""
+    """Return the second moment over n."""
     made = mechanism(
         open_rows(rows, schema), budget=budget, neighbors=REPLACE, entropy=seeds.entropy(seed)
     )
@@ -71,7 +71,7 @@ def unbounded(rows: Matrix, seed: int, bound: float = BOUND) -> Matrix:
 
 
 def distance(drawn: Table, found: Matrix) -> float:
-    """Mahalanobis error."""
+    """Return the Mahalanobis error."""
     return drawn.errors(found)[0] if np.isfinite(found).all() else math.inf
 
 

@@ -168,7 +168,7 @@ def output_perturbed(
 
 
 def output_noise(table: Table, epsilon: float, rho: float) -> WishartDifference:
-    """The noise of `output_perturbed`."""
+    """Return the noise of `output_perturbed`."""
     return WishartDifference(table.d, table.d**2.5 / (np.sqrt(2) * table.n * epsilon * rho**2))
 
 
