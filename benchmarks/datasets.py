@@ -109,7 +109,7 @@ def adult() -> Matrix:
 
 
 def recordings() -> dict[str, Matrix]:
-    """Return 5,875 recordings of 42 people: subject, age, sex, time, 2 scores, 16 voice measures."""
+    """Return 5,875 recordings of 42 people: subject, age, sex, time, scores, voice measures."""
     return _columns(text("parkinsons_telemonitoring/parkinsons_updrs.data"))
 
 
