@@ -1,8 +1,8 @@
 """Least squares of NIST's certified regressions, at a budget so large that no noise is left.
 
 Data and certified values: Statistical Reference Datasets, linear regression, National Institute of
-Standards and Technology (public domain). What is left is the lattice: `OLS.digits` says how many
-digits it tells.
+Standards and Technology (public domain). Only the error of the lattice remains: `OLS.digits` is
+the number of correct digits.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CERTIFIED = {
     ],
 }
 # Digits of the worst coefficient before rows were mapped about their means: by the default and by
-# one matrix, whichever told more.
+# one matrix, whichever gave more.
 BEFORE = {"norris": 3.27, "pontius": 2.49, "longley": 1.88}
 WAMPLER = ["wampler1", "wampler2", "wampler3", "wampler4", "wampler5"]
 LARGEST = [4e6, 1e2, 4e6, 4e6, 3e7]  # of their targets, which may be as much below 0

@@ -95,7 +95,7 @@ def fits(epsilon: float, factor: float = 1.0, clip: bool = True) -> list[dpcov.a
 
 
 def coverage_p_value(found: list[dpcov.analysis.ols.OLS]) -> float:
-    """Two-sided p-value for intervals that cover the truth in 95 %; one coefficient each."""
+    """Two-sided p-value for intervals that cover the truth in 95%; one coefficient each."""
     pick = [j % len(TRUTH) for j in range(len(found))]
     hits = [f.lower[j] <= TRUTH[j] <= f.upper[j] for f, j in zip(found, pick, strict=True)]
     return float(stats.binomtest(int(np.sum(hits)), len(hits), 0.95).pvalue)
