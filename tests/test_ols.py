@@ -148,7 +148,7 @@ def test_the_summary_names_coefficients_below_the_noise_level() -> None:
     names = [name for name, flagged in zip(noisy.names, below, strict=True) if flagged]
     assert names
     last = noisy.summary().splitlines()[-1]
-    assert last.startswith("Below the noise level, as the 95% interval")
+    assert last.startswith("Below the noise level, because the 95% interval")
     assert last.endswith(f"contains 0: {', '.join(names)}.")
     assert noisy.document()["below_noise"].tolist() == below.tolist()
 
