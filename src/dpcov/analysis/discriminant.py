@@ -300,7 +300,7 @@ def lda(
 def _shifts(
     release: Release, moments: Moments, levels: list[int], features: list[int], shares: Vector
 ) -> Matrix:
-    """Return the (c, k) encoded class means minus the overall mean, within the bounds of the features."""
+    """Return the (c, k) encoded class means minus the overall mean, within the bounds."""
     columns, declared = release.schema.encoded_columns, release.schema.variables
     lowest = [-1.0 if declared[j].name in columns else 0.0 for j in features]
     overall = moments.encoded[features]

@@ -435,7 +435,8 @@ def precision_alpha(
     The extended BIC is n (<S, X> - log det X) + |E| log n + 4 gamma |E| log p with gamma = 1/2
     (Foygel and Drton 2010). |E| is the number of edges. n is an effective number of rows, with 1/n
     = 1/rows + variance of the noise. The sampling error of n rows equals the sampling error and the
-    privacy noise of the release together. The candidates end at half of sqrt(log p / n), because a
+    privacy noise of the release together. The smallest candidate is half of
+    sqrt(log p / n), because a
     singular matrix would overfit with a smaller penalty. sqrt(log p / n) is the rate of Ravikumar
     et al. (2011) at which the graph can be recovered.
 
@@ -567,7 +568,7 @@ class _Problem:
         return float(np.abs(np.triu(self.matrix, 1)).max(initial=0.0)) * self.size
 
     def effective_count(self, release: Release) -> float:
-        """Return the number of rows whose sampling error equals sampling error plus privacy noise."""
+        """Return the number of rows whose sampling error equals the total error."""
         count = max(fewest_rows(release, self.at), 2.0)
         p = len(self.at)
         if p < 2:
