@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from dpcov.releases import Release
 
 TOLERANCE = 1e-10
-NEGLIGIBLE = 1e-12  # size of a negative eigenvalue that is a rounding error
+NEGLIGIBLE = 1e-12  # Largest size of a negative eigenvalue that is a rounding error.
 MOST_ITERATIONS = 20_000
-RELATED = 0.25  # average size of a correlation in a group of features
-MOST_PAIRS = 105  # pairs that are all listed: those of 15 features
-WRITTEN_CELLS = 12  # up to so many features the figures are written into the cells of a picture
-MOST_TURNED = 400  # features up to which the leaves of a tree are put in the best order
+RELATED = 0.25  # Smallest average |r| in a group of features.
+MOST_PAIRS = 105  # Largest number of pairs that are all listed: the pairs of 15 features.
+WRITTEN_CELLS = 12  # Largest number of features with figures in the cells of a heatmap.
+MOST_TURNED = 400  # Largest number of features with optimal leaf order.
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class NamedMatrix(Result):
             (str(at + 1), [", ".join(self.columns[j] for j in group)])
             for at, group in enumerate(groups)
         ]
-        note = "Features that are in no group stand alone. All figures: dpcov correlation --csv."
+        note = "Features without a group are not listed. All figures: dpcov correlation --csv."
         return Table(
             ("group", "features"), rows, "Groups of related features", notes=(note,), words=True
         )
@@ -187,9 +187,9 @@ def _root_mean_square(values: Matrix) -> float:
 @section(
     name="correlations",
     heading="Correlations",
-    lead="Which columns rise and fall together. 1 is perfect agreement, \N{MINUS SIGN}1 perfect "
-    "opposition, 0 none. Those of a group stand next to each other, whatever the sign, so that it "
-    "shows as a block.",
+    lead="A correlation of 1 is a perfect rising relation, \N{MINUS SIGN}1 is a perfect falling "
+    "relation, and 0 is no linear relation. Columns of a group stand next to each other, whatever "
+    "the sign, so each group is a block.",
     place=10,
 )
 def blocks(release: Release, *, generator: np.random.Generator | None = None) -> NamedMatrix:

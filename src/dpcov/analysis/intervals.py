@@ -33,37 +33,43 @@ if TYPE_CHECKING:
 
 Covers = Literal["privacy noise", "privacy noise and sampling"]
 
-MANY = 200  # features, beyond which intervals take minutes and are not shown unasked
-STEP = 0.001  # of an error, for what it does to first order; of many directions none is lost
-DRAWS = 300  # of errors; the standard deviation of an entry is then right to 4 %
-# What the noise alone would leave plausible, to trust an interval: over what is, or of the figure.
+MANY = 200  # Largest number of features with intervals by default. Beyond it, they take minutes.
+STEP = 0.001  # Step of the numerical derivative, as a fraction of an error.
+DRAWS = 300  # Number of simulated errors. Standard deviations are then correct to 4%.
+# Largest ratio of the unlimited error to the stated error, to trust an interval, and largest
+# unlimited error as a fraction of the figure.
 MOST_PRIOR, MOST_NOISE = 1.1, 0.05
-# When to trust the intervals of a statistic by the noise law alone (`make interval-coverage`).
-MOST_UNDEFINED = 0.01  # share of plausible truths for which it is not defined
-MOST_BIAS = 0.1  # median of its error, in standard deviations
-MOST_BENDING = 0.05  # log2 of how far its spread is from proportional to the size of the error
+# Limits to trust an interval for clipped rows.
+MOST_UNDEFINED = 0.01  # Fraction of simulated truths for which the statistic is not defined.
+MOST_BIAS = 0.1  # Median error, in standard deviations.
+MOST_BENDING = 0.05  # Limit on |log2| of the ratio of interval widths, minus 1.
 RANK_ROUNDING = 1e-9
 CLIPPED = (
-    "Long rows may have been clipped at a private radius, and intervals don't know what that took: "
-    "covariances and eigenvalues may be larger than they say. Correlations and regressions hardly "
-    "miss it; for covariances, take a mechanism with the schema's radius, which clips none."
+    "Rows may have been clipped at a private radius, and these intervals ignore the clipping "
+    "bias: variances and eigenvalues may be larger than the intervals. For covariances, choose "
+    "a mechanism with the radius of the schema."
 )
 COUNTED = (
-    "Rows beyond the release's radius were shortened. How much that took is told by its noisy "
-    "counts of rows by length; beyond where they show, tails are taken to go on as they are seen."
+    "Rows beyond the clipping radius were clipped. dpcov estimates the clipping bias from the "
+    "noisy norm histogram and extrapolates the tail where the noise hides the counts."
 )
 SHORTENED = (
-    "These intervals are for the clipped rows, not for the table: what lies beyond the release's "
-    "clipping radius is not in them. The figures of a table with long tails are often outside."
+    "These intervals are for the clipped rows, not for the table. If the table has long tails, "
+    "its figures are often outside these intervals."
 )
-WHOLE = "No row was clipped at a private radius, so the clipped rows are all rows as encoded."
-FINE = "The noise is less than what rounding does: intervals are to the resolution of the lattice."
+WHOLE = "No row was clipped at a private radius, so these intervals are for all encoded rows."
+FINE = (
+    "The noise is smaller than the rounding error, so the intervals are as fine as rounding allows."
+)
 UNSEEN = (
     "Rows too few to be detected may hold much of what the columns vary by. Intervals assume how "
     "such tails go on, and the table's own figures may be outside. for_clipped_rows=True gives "
     "intervals without that assumption, which are for the clipped rows only."
 )
-FORMER = "guaranteed is now for_clipped_rows: these intervals are for the clipped rows only."
+FORMER = (
+    "The option guaranteed is now called for_clipped_rows. These intervals are for the clipped "
+    "rows only."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +204,7 @@ class Intervals(Result):
         return [Table(("entry", "low", "high", ""), rows, title, beyond=beyond, notes=notes)]
 
     def document(self) -> dict[str, Any]:
-        """Return the content of the JSON output. ``guaranteed`` is a former name of
-        ``for_clipped_rows``.
-        """
+        """Return the content of the JSON output, with the former name ``guaranteed``."""
         more = {"covering": self.covering, "warning": self.warning}
         return {**Result.document(self), **more, "guaranteed": self.for_clipped_rows}
 
