@@ -68,21 +68,30 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
     assume_centered: bool = field(default=False, kw_only=True)
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Make a release of the rows of `X`; spends the budget.
+        """Make a release of the rows and estimate the covariance. Each call spends the budget.
 
-        If the release holds no covariances, or nothing in them rises above the noise, a
-        `NullModelWarning` says so and `null_reason_` holds the reason. Without covariances
-        `location_` is the midpoints of the bounds and `covariance_` is 0.
+        If the release contains no covariances above the noise, `fit` warns and sets `null_reason_`.
+        Without covariances, `location_` contains the midpoints of the bounds, and `covariance_` is
+        0.
 
         Parameters
         ----------
-        X : (n, p) array, or table of pandas, polars or pyarrow with p columns of numbers; a list of
-            rows, if `bounds` has one entry for each column.
-        y : ignored.
+        X : array-like, shape (n, p), or table
+            Rows as an array, or as a table of pandas, polars or pyarrow. A list of rows needs one
+            entry of `bounds` for each column.
+
+        y : object, optional
+            Ignored.
+
+        Returns
+        -------
+        PrivateCovariance
+            The fitted estimator.
 
         Raises
         ------
-        DpcovError : one of its kinds, before anything is spent.
+        DpcovError
+            The request is invalid. The budget is not spent.
 
         """
         self._make_release(X)
@@ -129,20 +138,29 @@ n_features, random_state, store_precision : as in `PrivateCovariance`.
     alpha: float | None = field(default=None, kw_only=True)
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Make a release of the rows of `X`, and find its graph; spends the budget.
+        """Make a release of the rows and estimate the graph. Each call spends the budget.
 
-        Where nothing rises above the noise the graph is empty, all entries are 0, and a
-        `NullModelWarning` says so.
+        If no correlation rises above the noise, the graph is empty, all entries are 0, and `fit`
+        issues a `NullModelWarning`.
 
         Parameters
         ----------
-        X : (n, p) array, or table of pandas, polars or pyarrow with p columns of numbers; a list of
-            rows, if `bounds` has one entry for each column.
-        y : ignored.
+        X : array-like, shape (n, p), or table
+            Rows as an array, or as a table of pandas, polars or pyarrow. A list of rows needs one
+            entry of `bounds` for each column.
+
+        y : object, optional
+            Ignored.
+
+        Returns
+        -------
+        PrivateGraphicalLasso
+            The fitted estimator.
 
         Raises
         ------
-        DpcovError : one of its kinds, before anything is spent.
+        DpcovError
+            The request is invalid. The budget is not spent.
 
         """
         self._make_release(X)
@@ -175,6 +193,6 @@ def _varying(release: Release) -> Matrix:
 
 
 def _no_graph(columns: tuple[str, ...]) -> SparsePrecision:
-    """The graph in which no column has a place."""
+    """Return a graph without columns."""
     nothing = np.zeros((0, 0))
     return SparsePrecision((), columns, nothing, nothing, math.nan, correlation=True, gap=0.0)
