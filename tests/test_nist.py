@@ -69,7 +69,7 @@ def digits(fit: Any, certified: Any) -> float:
 def test_no_fewer_digits_than_before_are_right(name: str) -> None:
     fit, certified = fitted(name)
     assert digits(fit, certified) > BEFORE[name]
-    assert f"lattice tells {fit.digits:.0f} digits" in fit._notes()[0]
+    assert f"about {fit.digits:.0f} digits" in fit._notes()[0]
 
 
 def test_control_a_coarser_lattice_has_fewer_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,4 +85,4 @@ def test_where_the_lattice_resolves_no_coefficient_it_says_so(name: str) -> None
     """Powers of one column to the fifth: their condition number is above the lattice's 2^20."""
     fit, _ = fitted(name)
     assert fit.digits < 0
-    assert "lattice tells 0 digits" in fit._notes()[0]
+    assert "about 0 digits" in fit._notes()[0]
