@@ -18,7 +18,7 @@ HOSTILE = (
     "&lt;b&gt; &amp; [31m",
     "=HYPERLINK(1)",
     "名前 ✓ é",
-    "long " * 60,
+    ("long " * 60).strip(),
     "</title></style></svg><b>bold</b>",
     "'; DROP TABLE people; --",
 )
